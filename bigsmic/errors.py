@@ -1,0 +1,67 @@
+"""What can go wrong, as a tree.
+
+::
+
+    BigsmicError
+    ├── InputError (ValueError)      the data or a parameter cannot be used
+    │   └── NonFiniteError           NaN or infinity among the rows
+    ├── PlanError (MemoryError)      the work does not fit the memory or disk that is allowed
+    ├── RunError (RuntimeError)      the run directory cannot be used
+    │   ├── RunMismatchError         it belongs to other input or other parameters
+    │   ├── RunVersionError          it was written in a newer format
+    │   ├── RunLockedError           another process is writing to it
+    │   └── CorruptBlockError        a stored block is missing or is not what was written
+    └── StorageError (OSError)       the store refused to read or write (no space, no permission, torn chunk)
+
+Every message says what was being done, what was got, what the limit is, and what to do about it.
+
+Warnings are :class:`BigsmicWarning`; :class:`ConvergenceWarning` is one of them.
+"""
+
+
+class BigsmicError(Exception):
+    """Base of every error that bigsmic raises on purpose."""
+
+
+class InputError(BigsmicError, ValueError):
+    """The data or a parameter cannot be used as given."""
+
+
+class NonFiniteError(InputError):
+    """NaN or infinity among the rows."""
+
+
+class PlanError(BigsmicError, MemoryError):
+    """The work does not fit the memory or the disk that is allowed."""
+
+
+class RunError(BigsmicError, RuntimeError):
+    """The run directory cannot be used."""
+
+
+class RunMismatchError(RunError):
+    """The run directory belongs to other input or other parameters."""
+
+
+class RunVersionError(RunError):
+    """The run directory was written in a format newer than this version reads."""
+
+
+class RunLockedError(RunError):
+    """Another process is writing to the run directory."""
+
+
+class CorruptBlockError(RunError):
+    """A stored block is missing, or is not what was written."""
+
+
+class StorageError(BigsmicError, OSError):
+    """The store refused to read or write."""
+
+
+class BigsmicWarning(UserWarning):
+    """Base of every warning that bigsmic gives."""
+
+
+class ConvergenceWarning(BigsmicWarning):
+    """An iteration ended before its tolerance was met."""
