@@ -1,0 +1,143 @@
+"""Scores that compare labelings, and confidences with what came true.
+
+All of them are read from small tables that add up over blocks of rows.
+"""
+
+import numpy as np
+
+
+def contingency(labels_a, labels_b, n_a, n_b):
+    """Count the rows of one block by their two labels.
+
+    Parameters
+    ----------
+    labels_a, labels_b : ndarray of int, shape (b,)
+        In ``0..n_a - 1`` and ``0..n_b - 1``.
+    n_a, n_b : int
+
+    Returns
+    -------
+    table : ndarray of int64, shape (n_a, n_b)
+        Add over blocks.
+    """
+    pairs = np.asarray(labels_a, dtype=np.int64) * n_b + labels_b
+    return np.bincount(pairs, minlength=n_a * n_b).reshape(n_a, n_b)
+
+
+def rand_index(table):
+    """Share of pairs of rows on which the two labelings agree (together in both, or apart in both).
+
+    Parameters
+    ----------
+    table : ndarray of int, shape (n_a, n_b)
+        Total of `contingency`.
+
+    Returns
+    -------
+    float
+        1 for fewer than two rows.
+
+    References
+    ----------
+    .. [1] Rand, "Objective criteria for the evaluation of clustering methods", JASA 66 (1971).
+       doi:10.1080/01621459.1971.10482356
+    """
+    both, in_a, in_b, total = _pair_counts(table)
+    return (total + 2 * both - in_a - in_b) / total if total else 1.0
+
+
+def adjusted_rand_index(table):
+    """Rand index corrected for chance: 1 for equal partitions, 0 expected for independent ones.
+
+    ``(both - a b / total) / ((a + b) / 2 - a b / total)`` on numbers of pairs, in exact integers up to
+    the one division.
+
+    Parameters
+    ----------
+    table : ndarray of int, shape (n_a, n_b)
+        Total of `contingency`.
+
+    Returns
+    -------
+    float
+        1 where both labelings are trivial in the same way, and the formula is 0/0.
+
+    References
+    ----------
+    .. [1] Hubert, Arabie, "Comparing partitions", Journal of Classification 2 (1985). doi:10.1007/BF01908075
+    """
+    both, in_a, in_b, total = _pair_counts(table)
+    denominator = (in_a + in_b) * total - 2 * in_a * in_b
+    return 2 * (both * total - in_a * in_b) / denominator if denominator else 1.0
+
+
+def _pair_counts(table):
+    table = np.asarray(table)
+    return (
+        _pairs(table.ravel()),
+        _pairs(table.sum(axis=1)),
+        _pairs(table.sum(axis=0)),
+        _pairs(table.sum(keepdims=True).ravel()),
+    )
+
+
+def _pairs(counts):
+    # Python integers: the products of two of these pass 2**63 at a few hundred thousand rows
+    return sum(n * (n - 1) // 2 for n in counts.tolist())
+
+
+def reliability_sums(confidence, correct, n_bins=10):
+    """Rows, confidence and successes by bin of confidence, over one block of rows.
+
+    Parameters
+    ----------
+    confidence : ndarray of float, shape (b,), in [0, 1]
+        Stated probability that the row's label is right.
+    correct : ndarray of bool, shape (b,)
+    n_bins : int
+        Bins of equal width; a value on a border belongs to the upper one, 1 to the last.
+
+    Returns
+    -------
+    sums : ndarray of float64, shape (3, n_bins)
+        Add over blocks.
+    """
+    confidence = np.asarray(confidence, dtype=np.float64)
+    bins = np.clip((confidence * n_bins).astype(np.int64), 0, n_bins - 1)
+    weights = (np.ones_like(confidence), confidence, np.asarray(correct, dtype=np.float64))
+    return np.stack([np.bincount(bins, weights=w, minlength=n_bins) for w in weights])
+
+
+def reliability_curve(sums):
+    """Mean confidence and share of successes in each bin.
+
+    Parameters
+    ----------
+    sums : ndarray of float64, shape (3, n_bins)
+        Total of `reliability_sums`.
+
+    Returns
+    -------
+    confidence, accuracy : ndarray of float64, shape (n_bins,)
+        NaN in bins without rows.
+    """
+    counts, confidence, correct = sums
+    empty = np.full((2, len(counts)), np.nan)
+    return tuple(np.divide([confidence, correct], counts, out=empty, where=counts > 0))
+
+
+def expected_calibration_error(sums):
+    """Mean over rows of ``|mean confidence - share of successes|`` of the row's bin.
+
+    Parameters
+    ----------
+    sums : ndarray of float64, shape (3, n_bins)
+        Total of `reliability_sums`.
+
+    Returns
+    -------
+    float
+        0 for no rows.
+    """
+    counts, confidence, correct = sums
+    return float(np.abs(confidence - correct).sum() / max(1.0, counts.sum()))
