@@ -27,7 +27,6 @@ from bigsmic.lsmi import (
     sums_bytes,
 )
 
-
 # the package offers a function of the same name
 module = importlib.import_module("bigsmic.lsmi")
 
