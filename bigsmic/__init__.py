@@ -1,0 +1,60 @@
+"""Clustering of rows on disk by squared-loss mutual information: Zarr in, labels and how sure they are out.
+
+>>> import bigsmic
+>>> result = bigsmic.fit("archive.zarr", c=33)  # doctest: +SKIP
+>>> result.labels, result.posterior, result.scores  # doctest: +SKIP
+
+Names are loaded when they are first used: importing the package brings in neither numba nor Dask nor Zarr.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "fit": "pipeline",
+    "plan": "pipeline",
+    "Result": "result",
+    "SMIC": "estimators",
+    "lsmi": "lsmi",
+    "LSMIResult": "lsmi",
+    "BigsmicError": "errors",
+    "InputError": "errors",
+    "PlanError": "errors",
+    "RunError": "errors",
+    "StorageError": "errors",
+}
+
+__all__ = [
+    "SMIC",
+    "BigsmicError",
+    "InputError",
+    "LSMIResult",
+    "PlanError",
+    "Result",
+    "RunError",
+    "StorageError",
+    "fit",
+    "lsmi",
+    "plan",
+]
+
+if TYPE_CHECKING:
+    from bigsmic.errors import BigsmicError, InputError, PlanError, RunError, StorageError
+    from bigsmic.estimators import SMIC
+    from bigsmic.lsmi import LSMIResult, lsmi
+    from bigsmic.pipeline import fit, plan
+    from bigsmic.result import Result
+
+
+def __getattr__(name):
+    if name not in _HOMES:
+        raise AttributeError(f"module 'bigsmic' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"bigsmic.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_HOMES})

@@ -104,6 +104,31 @@ class ThreadEngine:
             wait(pending)
 
 
+class Narrowed:
+    """An engine that runs at most `width` tasks at once.
+
+    Parameters
+    ----------
+    engine : Engine
+    width : int
+    """
+
+    def __init__(self, engine: Engine, width: int):
+        self.engine, self.width = engine, width
+
+    def each(self, task, blocks, width=None):
+        """Run `task` on every block."""
+        self.engine.each(task, blocks, width or self.width)
+
+    def collect(self, task, blocks, width=None):
+        """Return ``[task(b) for b in blocks]``."""
+        return self.engine.collect(task, blocks, width or self.width)
+
+    def sum(self, task, blocks, width=None):
+        """Return the sum over the blocks along the fixed tree."""
+        return self.engine.sum(task, blocks, width or self.width)
+
+
 def _finished(pending):
     done, _ = wait(pending, return_when=FIRST_COMPLETED)
     for future in done:

@@ -52,7 +52,23 @@ class RunLockedError(RunError):
 
 
 class CorruptBlockError(RunError):
-    """A stored block is missing, or is not what was written."""
+    """A stored block is missing, or is not what was written.
+
+    Parameters
+    ----------
+    message : str
+    stage : str
+        Stage of the block.
+    block : int
+        Number of the block.
+    """
+
+    def __init__(self, message: str, stage: str = "", block: int = -1):
+        super().__init__(message)
+        self.stage, self.block = stage, block
+
+    def __reduce__(self):
+        return type(self), (str(self), self.stage, self.block)
 
 
 class StorageError(BigsmicError, OSError):

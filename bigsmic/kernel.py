@@ -1,7 +1,41 @@
-"""placeholder"""
+"""The neighbour graph in row blocks, and the local-scaling kernel on it.
+
+One graph serves every neighbour number t: an undirected edge keeps its squared distance and its rank, the better
+of the two positions at which its ends list each other; it belongs to the t-graph iff its rank is at most t.
+"""
+
 from typing import NamedTuple
 
+import numba
 import numpy as np
+
+WEIGHT_FLOOR = 1e-10  # of the normalised kernel, so that no row of a t-graph is empty
+
+
+class GraphBlock(NamedTuple):
+    """Rows ``lo:hi`` of the symmetric neighbour graph, columns numbered locally as in :class:`KernelBlock`.
+
+    Parameters
+    ----------
+    lo, hi : int
+        Half-open range of positions.
+    halo : ndarray of int64, shape (h,), ascending
+        The rows outside ``lo:hi`` that the block touches.
+    indptr : ndarray of int64, shape (hi - lo + 1,)
+    indices : ndarray of int32, shape (nnz,)
+        Local column numbers.
+    sq_distances : ndarray of float32, shape (nnz,)
+    ranks : ndarray of uint16, shape (nnz,)
+        1 is the nearest.
+    """
+
+    lo: int
+    hi: int
+    halo: np.ndarray
+    indptr: np.ndarray
+    indices: np.ndarray
+    sq_distances: np.ndarray
+    ranks: np.ndarray
 
 
 class KernelBlock(NamedTuple):
@@ -17,7 +51,7 @@ class KernelBlock(NamedTuple):
         The rows outside ``lo:hi`` that the block touches.
     indptr : ndarray of int64, shape (hi - lo + 1,)
     indices : ndarray of int32, shape (nnz,)
-        Local column numbers, ascending in each row.
+        Local column numbers.
     data : ndarray of float32, shape (nnz,)
     """
 
@@ -27,3 +61,344 @@ class KernelBlock(NamedTuple):
     indptr: np.ndarray
     indices: np.ndarray
     data: np.ndarray
+
+
+class Edges(NamedTuple):
+    """Directed edges ``source -> target`` between positions, the target listed by the source at `ranks`.
+
+    Parameters
+    ----------
+    source, target : ndarray of int64, shape (e,)
+    sq_distances : ndarray of float32, shape (e,)
+    ranks : ndarray of uint16, shape (e,)
+    """
+
+    source: np.ndarray
+    target: np.ndarray
+    sq_distances: np.ndarray
+    ranks: np.ndarray
+
+
+def outgoing_edges(lo, indices, sq_distances):
+    """Edges of one block that end in other blocks, ordered by target.
+
+    Parameters
+    ----------
+    lo : int
+        First position of the block.
+    indices : ndarray of int64, shape (b, k)
+        Positions of the neighbours of rows ``lo:lo + b``, nearest first; -1 where there is none.
+    sq_distances : ndarray of float32, shape (b, k)
+
+    Returns
+    -------
+    edges : Edges
+    """
+    b = len(indices)
+    outside = (indices >= 0) & ((indices < lo) | (indices >= lo + b))
+    row, column = np.nonzero(outside)
+    target = indices[row, column]
+    order = np.argsort(target, kind="stable")
+    row, column, target = row[order], column[order], target[order]
+    return Edges(row + lo, target, sq_distances[row, column], (column + 1).astype(np.uint16))
+
+
+def assemble(lo, indices, sq_distances, incoming):
+    """Symmetric graph of one block from its own lists and the edges that come in from other blocks.
+
+    ``rank(i, j) = min(position of j among i's neighbours, position of i among j's)``.
+
+    Parameters
+    ----------
+    lo : int
+    indices : ndarray of int64, shape (b, k)
+    sq_distances : ndarray of float32, shape (b, k)
+    incoming : Edges
+        Those whose target lies in the block.
+
+    Returns
+    -------
+    graph : GraphBlock
+    """
+    b = len(indices)
+    counts = _count_entries(lo, indices, incoming.target)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    columns = np.empty(starts[-1], np.int64)
+    squares = np.empty(starts[-1], sq_distances.dtype)
+    ranks = np.empty(starts[-1], np.uint16)
+    _fill_entries(lo, indices, sq_distances, incoming, starts[:-1].copy(), columns, squares, ranks)
+    kept = _merge_rows(starts, columns, squares, ranks)
+    indptr = np.concatenate([[0], np.cumsum(kept)])
+    columns, squares, ranks = _squeeze(starts, kept, indptr, columns, squares, ranks)
+    halo = np.unique(columns[(columns < lo) | (columns >= lo + b)])
+    local = np.where((columns >= lo) & (columns < lo + b), columns - lo, b + np.searchsorted(halo, columns))
+    return GraphBlock(lo, lo + b, halo, indptr, local.astype(np.int32), squares, ranks)
+
+
+@numba.njit(cache=True, nogil=True)
+def _count_entries(lo, indices, incoming_target):
+    b, k = indices.shape
+    counts = np.zeros(b, np.int64)
+    for i in range(b):
+        for s in range(k):
+            j = indices[i, s]
+            if j >= 0:
+                counts[i] += 1
+                if lo <= j < lo + b:
+                    counts[j - lo] += 1
+    for e in range(len(incoming_target)):
+        counts[incoming_target[e] - lo] += 1
+    return counts
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill_entries(lo, indices, sq_distances, incoming, cursor, columns, squares, ranks):  # noqa: PLR0913
+    b, k = indices.shape
+    for i in range(b):
+        for s in range(k):
+            j = indices[i, s]
+            if j < 0:
+                continue
+            at = cursor[i]
+            columns[at], squares[at], ranks[at] = j, sq_distances[i, s], s + 1
+            cursor[i] += 1
+            if lo <= j < lo + b:
+                at = cursor[j - lo]
+                columns[at], squares[at], ranks[at] = lo + i, sq_distances[i, s], s + 1
+                cursor[j - lo] += 1
+    for e in range(len(incoming.target)):
+        i = incoming.target[e] - lo
+        at = cursor[i]
+        columns[at], squares[at], ranks[at] = incoming.source[e], incoming.sq_distances[e], incoming.ranks[e]
+        cursor[i] += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _merge_rows(starts, columns, squares, ranks):
+    """Sort each row by column in place, keep one entry per column with the smaller rank; return the row lengths."""
+    kept = np.zeros(len(starts) - 1, np.int64)
+    for i in range(len(starts) - 1):
+        lo, hi = starts[i], starts[i + 1]
+        order = np.argsort(columns[lo:hi], kind="mergesort")
+        c, q, r = columns[lo:hi][order], squares[lo:hi][order], ranks[lo:hi][order]
+        m = lo - 1
+        for e in range(hi - lo):
+            if e == 0 or c[e] != c[e - 1]:
+                m += 1
+                columns[m], squares[m], ranks[m] = c[e], q[e], r[e]
+            else:
+                ranks[m] = min(ranks[m], r[e])
+        kept[i] = m + 1 - lo
+    return kept
+
+
+@numba.njit(cache=True, nogil=True)
+def _squeeze(starts, kept, indptr, columns, squares, ranks):
+    total = indptr[-1]
+    c, q, r = np.empty(total, columns.dtype), np.empty(total, squares.dtype), np.empty(total, ranks.dtype)
+    for i in range(len(kept)):
+        a, b, m = starts[i], indptr[i], kept[i]
+        c[b : b + m], q[b : b + m], r[b : b + m] = columns[a : a + m], squares[a : a + m], ranks[a : a + m]
+    return c, q, r
+
+
+# -------------------------------------------------------------------------------------------------- kernel
+
+
+class LocalScaling(NamedTuple):
+    """``K(d2, s_i, s_j) = exp(-d2 / (bandwidth s_i s_j))``; [1]_ has bandwidth 2, [2]_ has 1.
+
+    Where ``s_i s_j = 0``, coincident points have K = 1 and every other pair 0; never NaN.
+
+    References
+    ----------
+    .. [1] Sugiyama, Niu, Yamada, Kimura, Hachiya, "Information-maximization clustering based on squared-loss mutual
+       information", Neural Computation 26(1), 2014, eq. (7).
+    .. [2] Zelnik-Manor, Perona, "Self-tuning spectral clustering", NIPS 2004.
+    """
+
+    bandwidth: float = 2.0
+
+    def __call__(self, sq_distances, sigma_i, sigma_j):
+        """Weights of edges; arrays of one shape and dtype."""
+        scale = sq_distances.dtype.type(self.bandwidth) * sigma_i * sigma_j
+        with np.errstate(divide="ignore", invalid="ignore"):
+            weights = np.exp(-sq_distances / scale)
+        degenerate = scale == 0
+        if degenerate.any():
+            weights[degenerate] = sq_distances[degenerate] == 0
+        return weights
+
+
+def kernel_block(graph, t, weight, sigma_own, sigma_halo):
+    """Kernel of one block on the edges of the t-graph; zero diagonal.
+
+    Parameters
+    ----------
+    graph : GraphBlock
+    t : int
+        Number of neighbours.
+    weight : callable
+        ``weight(sq_distances, sigma_i, sigma_j)``, elementwise on edges; see :class:`LocalScaling`.
+    sigma_own, sigma_halo : ndarray of float32, shape (hi - lo,) and (h,)
+        Distance to the t-th neighbour.
+
+    Returns
+    -------
+    kernel : KernelBlock
+    """
+    kept = graph.ranks <= t
+    indptr = np.concatenate([[0], np.cumsum(kept)])[graph.indptr]
+    indices = graph.indices[kept]
+    sigma = np.concatenate([sigma_own, sigma_halo])
+    rows = np.repeat(np.arange(graph.hi - graph.lo), np.diff(indptr))
+    data = weight(graph.sq_distances[kept], sigma[rows], sigma[indices])
+    halo, indices = _compact(graph.halo, indices, graph.hi - graph.lo)
+    return KernelBlock(graph.lo, graph.hi, halo, indptr, indices, data)
+
+
+def _compact(halo, indices, height):
+    """Leave out the halo rows that no entry refers to."""
+    used = np.zeros(len(halo), bool)
+    used[indices[indices >= height] - height] = True
+    place = np.concatenate([np.arange(height), height + np.cumsum(used) - 1]).astype(np.int32)
+    return halo[used], place[indices]
+
+
+def with_floor(kernel):
+    """Return the kernel with weights of at least :data:`WEIGHT_FLOOR`, so that no row of it is empty."""
+    return kernel._replace(data=np.maximum(kernel.data, kernel.data.dtype.type(WEIGHT_FLOOR)))
+
+
+def degree(kernel):
+    """Row sums, ``D = diag(K 1)``, float64, shape (hi - lo,)."""
+    rows = np.repeat(np.arange(kernel.hi - kernel.lo), np.diff(kernel.indptr))
+    return np.bincount(rows, weights=kernel.data, minlength=kernel.hi - kernel.lo)
+
+
+def normalise(kernel, degree_own, degree_halo):
+    """``N = D^-1/2 K D^-1/2`` of one block.
+
+    Parameters
+    ----------
+    kernel : KernelBlock
+    degree_own, degree_halo : ndarray of float64, shape (hi - lo,) and (h,)
+
+    Returns
+    -------
+    normalised : KernelBlock
+    """
+    both = np.concatenate([degree_own, degree_halo])
+    root = 1 / np.sqrt(np.where(both > 0, both, 1)).astype(kernel.data.dtype)
+    rows = np.repeat(np.arange(kernel.hi - kernel.lo), np.diff(kernel.indptr))
+    return kernel._replace(data=kernel.data * root[rows] * root[kernel.indices])
+
+
+def to_dense(blocks):
+    """Return the whole matrix as a float64 ndarray; for tests and small n."""
+    n = max(block.hi for block in blocks)
+    dense = np.zeros((n, n))
+    for block in blocks:
+        columns = np.concatenate([np.arange(block.lo, block.hi), block.halo])[block.indices]
+        rows = np.repeat(np.arange(block.lo, block.hi), np.diff(block.indptr))
+        dense[rows, columns] = block.data
+    return dense
+
+
+# ---------------------------------------------------------------------------------------------- components
+
+
+def new_forest(n):
+    """Every row its own component: parent array of a union-find, int32 where that is enough."""
+    return np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
+
+
+def join_block(forest, graph, t):
+    """Unite in place the ends of the block's edges of the t-graph; the smallest row is the root."""
+    _join(forest, graph.lo, graph.hi - graph.lo, graph.halo, graph.indptr, graph.indices, graph.ranks, t)
+
+
+@numba.njit(cache=True, nogil=True)
+def _join(forest, lo, b, halo, indptr, indices, ranks, t):  # noqa: PLR0913
+    for i in range(b):
+        for e in range(indptr[i], indptr[i + 1]):
+            if ranks[e] > t:
+                continue
+            j = indices[e]
+            other = lo + j if j < b else halo[j - b]
+            if other < lo + i:  # the mirror image of an edge unites the same two
+                x, y = _root(forest, lo + i), _root(forest, other)
+                if x < y:
+                    forest[y] = x
+                elif y < x:
+                    forest[x] = y
+
+
+@numba.njit(cache=True, nogil=True)
+def _root(forest, i):
+    while forest[i] != i:
+        forest[i] = forest[forest[i]]
+        i = forest[i]
+    return i
+
+
+@numba.njit(cache=True, nogil=True)
+def _flatten(forest):
+    for i in range(len(forest)):
+        forest[i] = forest[forest[i]]
+
+
+def component_labels(forest):
+    """Number the components by size, largest first, ties by smallest row.
+
+    Parameters
+    ----------
+    forest : ndarray of int, shape (n,)
+        After :func:`join_block` of every block; flattened in place.
+
+    Returns
+    -------
+    labels : ndarray of int64, shape (n,)
+    sizes : ndarray of int64, shape (n_components,), descending
+    """
+    # a root is the smallest of its tree, so parents are final when their children are reached
+    _flatten(forest)
+    roots, inverse, sizes = np.unique(forest, return_inverse=True, return_counts=True)
+    order = np.argsort(-sizes, kind="stable")
+    number = np.empty(len(roots), np.int64)
+    number[order] = np.arange(len(roots))
+    return number[inverse], sizes[order]
+
+
+# -------------------------------------------------------------------------------------------------- labels
+
+
+def nearest_labelled(graph, labels):
+    """Label of the nearest labelled neighbour of every row that has none.
+
+    Parameters
+    ----------
+    graph : GraphBlock
+    labels : ndarray of int32, shape (hi - lo + h,)
+        Of the block's own rows, then of its halo; negative where there is none.
+
+    Returns
+    -------
+    labels : ndarray of int32, shape (hi - lo,)
+        Still negative where no neighbour has a label; the first column among equally near ones.
+    """
+    own = labels[: graph.hi - graph.lo].copy()
+    _adopt(graph.indptr, graph.indices, graph.sq_distances, labels, own)
+    return own
+
+
+@numba.njit(cache=True, nogil=True)
+def _adopt(indptr, indices, squares, labels, own):
+    for i in range(len(own)):
+        if own[i] >= 0:
+            continue
+        best = np.inf
+        for e in range(indptr[i], indptr[i + 1]):
+            if labels[indices[e]] >= 0 and squares[e] < best:
+                best = squares[e]
+                own[i] = labels[indices[e]]

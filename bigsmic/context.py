@@ -1,0 +1,225 @@
+"""What every task of one fit needs to know: where to read, where to write, what was asked."""
+
+import itertools
+import time
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bigsmic import moments
+from bigsmic.engine import Engine, tree_sum
+from bigsmic.errors import CorruptBlockError
+from bigsmic.memory import peak_memory
+from bigsmic.partition import Cells
+from bigsmic.settings import Settings
+from bigsmic.store import Run, Source
+
+SOURCE_BYTES = 8 << 20  # float32 bytes of one block of input rows
+MAX_BLOCKS = 1024  # of input rows: bounds the number of pieces that routing makes
+
+
+def source_bounds(n, d):
+    """Bounds of the blocks of input rows: functions of the shape alone, whatever the archive's chunks."""
+    rows = max(SOURCE_BYTES // (4 * d), 256, -(-n // MAX_BLOCKS))
+    return np.append(np.arange(0, n, rows), n)
+
+
+@dataclass
+class Context:
+    """One fit, as its tasks see it: nothing here depends on workers, threads or the memory limit.
+
+    Parameters
+    ----------
+    source : Source
+    run : Run
+    settings : Settings
+        Cut to what the number of rows allows.
+    """
+
+    source: Source
+    run: Run
+    settings: Settings
+
+    @property
+    def n(self):
+        """Number of rows."""
+        return self.source.shape[0]
+
+    @property
+    def d(self):
+        """Number of columns."""
+        return self.source.shape[1]
+
+    @cached_property
+    def source_bounds(self):
+        """Bounds of the blocks of input rows, shape (n_source_blocks + 1,)."""
+        return source_bounds(self.n, self.d)
+
+    @property
+    def source_blocks(self):
+        """Numbers of the blocks of input rows."""
+        return range(len(self.source_bounds) - 1)
+
+    @cached_property
+    def scaler(self):
+        """Centring and scaling of the rows, from the scan."""
+        total = tree_sum([moments.Moments(*self.scan(s, *moments.Moments._fields)) for s in self.source_blocks])
+        return moments.scaler(total, self.settings.scale)
+
+    def scan(self, s, *names):
+        """Arrays of one block of the scan."""
+        read = self.run.reader("scan", s)
+        return [read(name) for name in names]
+
+    @cached_property
+    def sample(self):
+        """Scaled rows drawn by hash, float32, shape (m, d)."""
+        drawn = [self.run.read("scan", s, "sample") for s in self.source_blocks]
+        return self.scaler.apply(np.concatenate(drawn))
+
+    @cached_property
+    def cells(self):
+        """The hierarchy of cells."""
+        read = self.run.reader("cells", 0)
+        return Cells.from_arrays({name: read(name) for name in self.run.entry("cells", 0)["arrays"]})
+
+    @cached_property
+    def layout(self):
+        """Where every row goes in cell order."""
+        return Layout(np.stack([self.run.read("route", s, "counts") for s in self.source_blocks]))
+
+    @property
+    def blocks(self):
+        """Numbers of the row blocks in cell order."""
+        return range(len(self.layout.bounds) - 1)
+
+    @property
+    def position_dtype(self):
+        """Integer type that holds a position."""
+        return np.dtype(np.int32 if self.n < 2**31 else np.int64)
+
+
+class Layout:
+    """Positions: rows in the order of their home group, in input order within a group.
+
+    A row block is a group with at least one row at home.
+
+    Parameters
+    ----------
+    counts : ndarray of int64, shape (n_source_blocks, n_groups)
+        Rows of each block of input whose home is each group.
+    """
+
+    def __init__(self, counts):
+        self.group_ids = np.flatnonzero(counts.sum(axis=0))
+        """Group of each row block."""
+        self.block_of_group = np.full(counts.shape[1], -1)
+        self.block_of_group[self.group_ids] = np.arange(len(self.group_ids))
+        self.before = np.zeros((len(counts) + 1, len(self.group_ids)), np.int64)
+        """Rows of each row block in earlier blocks of input, shape (n_source_blocks + 1, n_blocks)."""
+        np.cumsum(counts[:, self.group_ids], axis=0, out=self.before[1:])
+        self.bounds = np.append(0, np.cumsum(self.before[-1]))
+        """Bounds of the row blocks in cell order, shape (n_blocks + 1,)."""
+
+    @property
+    def heights(self):
+        """Rows of each row block."""
+        return np.diff(self.bounds)
+
+
+@dataclass
+class Job:
+    """A context together with the place where its tasks run.
+
+    Parameters
+    ----------
+    context : Context
+    engine : Engine
+    plan : Plan
+        How many tasks of each stage may run at once, and what stays in memory.
+    progress : callable, optional
+        ``progress(stage, done, total)``.
+    """
+
+    context: Context
+    engine: Engine
+    plan: Any
+    progress: Callable[[str, int, int], None] | None = None
+    costs: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    @property
+    def run(self):
+        """The run directory."""
+        return self.context.run
+
+    @contextmanager
+    def timed(self, stage: str):
+        """Note what a stage costs, and give it the width that the plan allows."""
+        self._stage = stage
+        wall, cpu = time.perf_counter(), time.process_time()
+        try:
+            yield
+        finally:
+            cost = self.costs.setdefault(stage, {"wall": 0.0, "cpu": 0.0, "peak_bytes": 0})
+            cost["wall"] += time.perf_counter() - wall
+            cost["cpu"] += time.process_time() - cpu
+            cost["peak_bytes"] = max(cost["peak_bytes"], peak_memory())
+
+    def complete(self, stage: str, blocks: Iterable[int]):
+        """Whether the ledger has all of `blocks`."""
+        return all(self.run.done(stage, b) for b in blocks)
+
+    def fill(self, stage: str, blocks: Iterable[int], task: Callable[[Context, int], None]):
+        """Run `task` on the blocks that the ledger lacks."""
+        blocks = list(blocks)
+        todo = [b for b in blocks if not self.run.done(stage, b)]
+        if todo:
+            tick = self._ticker(stage, len(blocks), len(blocks) - len(todo))
+            self.engine.each(lambda b: tick(task(self.context, b)), todo, self._width)
+
+    def collect(self, stage: str, blocks: Iterable[int], task: Callable[[Context, int], Any]):
+        """Return what `task` makes of each block."""
+        blocks = list(blocks)
+        tick = self._ticker(stage, len(blocks), 0)
+        return self.engine.collect(lambda b: tick(task(self.context, b)), blocks, self._width)
+
+    def sum(self, stage: str, blocks: Iterable[int], task: Callable[[Context, int], Any]):
+        """Return the sum over blocks, along the fixed tree."""
+        blocks = list(blocks)
+        tick = self._ticker(stage, len(blocks), 0)
+        return self.engine.sum(lambda b: tick(task(self.context, b)), blocks, self._width)
+
+    @property
+    def _width(self):
+        return self.plan.width(self._stage)
+
+    def _ticker(self, stage, total, done):
+        progress = self.progress
+        if progress is None:
+            return lambda value: value
+        count = itertools.count(done + 1)
+        progress(stage, done, total)
+
+        def tick(value):
+            progress(stage, next(count), total)
+            return value
+
+        return tick
+
+
+def with_repair(run: Run, work: Callable[[], Any], attempts: int = 3):
+    """Run `work`; a corrupt block is struck off the ledger and `work` run again, which redoes what is missing."""
+    seen: dict[tuple[str, int], int] = {}
+    while True:
+        try:
+            return work()
+        except CorruptBlockError as error:
+            block = (error.stage, error.block)
+            seen[block] = seen.get(block, 0) + 1
+            if not error.stage or seen[block] >= attempts:
+                raise
+            run.forget(*block)

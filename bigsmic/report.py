@@ -1,0 +1,88 @@
+"""What a fit tells about itself: collected from the stages, stored with the run, printed."""
+
+import numpy as np
+
+from bigsmic.candidates import candidates, problems
+from bigsmic.stages import assign, select
+
+
+def diagnose(job, cuts):
+    """Collect what the stages noted, and store it with the run."""
+    context, run = job.context, job.run
+    before = run.attribute("summary", {}).get("stages", {})
+    summary = {
+        "rows": context.n,
+        "columns": context.d,
+        "cut_to_n": cuts,
+        "constant_columns": context.scaler.constant.tolist()[:1000],
+        "stages": {name: _later(before.get(name), cost) for name, cost in job.costs.items()},
+    }
+    if context.settings.n_clusters > 1:
+        summary |= {
+            "neighbors": run.info("recall", 0) | _hubness(context),
+            "components": run.info("components", 0)["count"],
+            "eigen": [_spectrum(context, q) for q in range(len(problems(context.settings)))],
+            "candidates": _candidates(context),
+            "output": _output(context),
+        }
+    run.update({"summary": summary})
+
+
+def _later(before, cost):
+    """Costs of a stage over the runs that it took; one that found nothing to do leaves them as they were."""
+    if before is None:
+        return cost
+    return {
+        "wall": before["wall"] + cost["wall"],
+        "cpu": before["cpu"] + cost["cpu"],
+        "peak_bytes": max(before["peak_bytes"], cost["peak_bytes"]),
+    }
+
+
+def _hubness(context):
+    """Share of rows in nobody's list, and skewness of the in-degree."""
+    n, unlisted, first, second, third = np.sum(
+        [context.run.info("graph", p)["in_degree"] for p in context.blocks], axis=0
+    )
+    mean = first / n
+    variance = second / n - mean**2
+    skewness = (third / n - 3 * mean * variance - mean**3) / variance**1.5 if variance > 0 else 0.0
+    return {"in_degree_zero": unlisted / n, "in_degree_skewness": skewness}
+
+
+def _spectrum(context, q):
+    read = context.run.reader("spectrum", q)
+    problem = problems(context.settings)[q]
+    figures = {name: np.round(read(name), 9).tolist() for name in ("ritz_values", "residual_norms")}
+    return {"kernel": problem.kernel, "t": problem.t} | context.run.info("spectrum", q) | figures
+
+
+def _candidates(context):
+    read, rows = context.run.reader("scores", 0), assign.without_mass(context)
+    best = select.chosen(context)
+    return [
+        {
+            "kernel": candidate.problem.kernel,
+            "rotation": candidate.rotation,
+            "t": candidate.problem.t,
+            "gamma": float(read("gamma")[i]),
+            "delta": float(read("delta")[i]),
+            "cv": float(read("cv")[i]),
+            "lsmi": float(read("lsmi")[i]),
+            "classes_without_center": int(read("classes_without_center")[i]),
+            "zero_posterior_share": float(rows[i] / context.n),
+            "chosen": i == best,
+        }
+        for i, candidate in enumerate(candidates(context.settings))
+    ]
+
+
+def _output(context):
+    from bigsmic.smic import summarise
+
+    found = summarise(np.sum([context.run.read("final", p, "sums") for p in context.blocks], axis=0))
+    return {
+        "cluster_sizes": found.counts.tolist(),
+        "empty_clusters": found.empty.tolist(),
+        "label_off_argmax_share": found.share_off_argmax,
+    }

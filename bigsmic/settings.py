@@ -1,0 +1,218 @@
+"""What a fit is asked to do, checked once, at the door."""
+
+import math
+import numbers
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from bigsmic.errors import BigsmicWarning, InputError
+
+KERNELS = ("local_scaling", "normalized")
+MIN_NEIGHBORS = 20  # one graph then serves every t up to 20
+_UNITS = {
+    "": 1,
+    "b": 1,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+    "ki": 2**10,
+    "mi": 2**20,
+    "gi": 2**30,
+    "ti": 2**40,
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Parameters of a fit; :func:`bigsmic.fit` says what each means.
+
+    Raises
+    ------
+    InputError
+        A value that cannot be used; the message says what would do.
+    """
+
+    n_clusters: int
+    t: tuple[int, ...] = (3, 5, 7, 10)
+    kernel: str | Callable = "auto"
+    rotation: bool | str = "auto"
+    prior: tuple[float, ...] | None = None
+    preset: str | None = None
+    scale: str | None = "standard"
+    bandwidth: float = 2.0
+    seed: int = 0
+    neighbors: str = "auto"
+    n_neighbors: int = MIN_NEIGHBORS
+    overlap: int = 3
+    n_centers: int = 800
+    lsmi_rows: int | None = 200_000
+    max_matvecs: int = 20_000
+
+    def __post_init__(self):
+        _integer("c (n_clusters)", self.n_clusters, 1)
+        _integer("seed", self.seed, None)
+        _integer("overlap", self.overlap, 1)
+        _integer("n_centers", self.n_centers, 1)
+        _integer("n_neighbors", self.n_neighbors, 1)
+        _integer("max_matvecs", self.max_matvecs, 1)
+        if self.lsmi_rows is not None:
+            _integer("lsmi_rows", self.lsmi_rows, 2)
+        _choice("preset", self.preset, (None, "paper"))
+        _choice("scale", self.scale, ("standard", "variance", None))
+        _choice("neighbors", self.neighbors, ("auto", "exact", "pynndescent"))
+        _choice("rotation", self.rotation, ("auto", True, False))
+        if not callable(self.kernel):
+            _choice("kernel", self.kernel, ("auto", *KERNELS, "precomputed", "callable"))
+        if not (isinstance(self.bandwidth, numbers.Real) and self.bandwidth > 0 and math.isfinite(self.bandwidth)):
+            raise InputError(
+                f"bandwidth: got {self.bandwidth!r}; use a positive number, 2 as in SMIC or 1 as in self-tuning"
+            )
+        object.__setattr__(self, "t", _neighbor_numbers(self.t))
+        object.__setattr__(self, "prior", _check_prior(self.prior, self.n_clusters, self.rotation))
+        object.__setattr__(self, "n_neighbors", max(self.n_neighbors, *self.t))
+
+    @property
+    def kernels(self):
+        """Kernels among the candidates."""
+        if self.kernel == "auto":
+            return KERNELS
+        return ("callable",) if callable(self.kernel) else (self.kernel,)
+
+    @property
+    def rotations(self):
+        """Whether the basis is rotated, over the candidates."""
+        if self.prior is not None and len(set(self.prior)) > 1:
+            return (False,)
+        return (False, True) if self.rotation == "auto" else (bool(self.rotation),)
+
+    def n_vectors(self, n):
+        """Eigenvectors that one problem of n rows is asked for."""
+        return min(self.n_clusters, n)
+
+    def fitted_to(self, n):
+        """Cut what `n` rows do not allow: neighbours, every t, centres; repeats dropped.
+
+        Returns
+        -------
+        settings : Settings
+        cuts : dict of str to str
+            What was cut, for the diagnostics.
+        """
+        k = min(self.n_neighbors, n - 1)
+        t = tuple(dict.fromkeys(min(v, max(k, 1)) for v in self.t))
+        cuts = {}
+        if t != self.t:
+            cuts["t"] = f"{self.t} cut to {t}: {n} rows have {n - 1} neighbours"
+        if k != self.n_neighbors:
+            cuts["n_neighbors"] = f"{self.n_neighbors} cut to {k}"
+        if self.n_centers > n:
+            cuts["n_centers"] = f"{self.n_centers} cut to {n}"
+        return replace(self, t=t, n_neighbors=max(k, 1), n_centers=min(self.n_centers, n)), cuts
+
+    def identity(self):
+        """JSON-like form in which two fits are told apart."""
+        stored = asdict(replace(self, kernel="auto" if callable(self.kernel) else self.kernel))
+        if callable(self.kernel):
+            name = getattr(self.kernel, "__qualname__", type(self.kernel).__qualname__)
+            stored["kernel"] = f"callable {getattr(self.kernel, '__module__', '')}.{name}"
+        return stored
+
+
+def resolve(n_clusters, preset=None, **chosen):
+    """Build Settings from what the caller gave, the preset filling in what was left out.
+
+    Parameters
+    ----------
+    n_clusters : int
+    preset : {None, "paper"}
+        "paper": kernel of eq. (7), no rotation, t = 1..10, 200 centres, the grids of the paper.
+    **chosen
+        Fields of Settings; None or absent means the preset's or the default value where None is no value.
+    """
+    defaults: dict[str, Any] = {}
+    if preset == "paper":
+        defaults = {"t": tuple(range(1, 11)), "kernel": "local_scaling", "rotation": False, "n_centers": 200}
+    merged = {**defaults, **{key: value for key, value in chosen.items() if value is not UNSET}}
+    return Settings(n_clusters=n_clusters, preset=preset, **merged)
+
+
+class _Unset:
+    def __repr__(self):
+        return "<default>"
+
+
+UNSET: Any = _Unset()
+
+
+def warn_of_cuts(cuts, given):
+    """Warn of those cuts that concern a parameter which the caller gave."""
+    for name, what in cuts.items():
+        if name in given:
+            warnings.warn(f"{name}: {what}", BigsmicWarning, stacklevel=3)
+
+
+def parse_bytes(size):
+    """Bytes in ``"1.5GiB"``, ``"800MB"`` or a plain number; None stays None.
+
+    Raises
+    ------
+    InputError
+    """
+    if size is None:
+        return None
+    if isinstance(size, numbers.Real) and size > 0:
+        return int(size)
+    text = str(size).strip().lower()
+    digits = text.rstrip("bkmgti ")
+    unit = text[len(digits) :].strip()
+    unit = unit[:-1] if unit.endswith("b") and len(unit) > 1 else unit
+    try:
+        value = float(digits) * _UNITS[unit]
+    except (ValueError, KeyError):
+        value = 0
+    if not value > 0:
+        raise InputError(f"memory_limit: got {size!r}; use a number of bytes, or a size such as '1GiB' or '800MB'")
+    return int(value)
+
+
+def _integer(name, value, least):
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        raise InputError(f"{name}: got {value!r}; use an integer")
+    if least is not None and value < least:
+        raise InputError(f"{name}: got {value}; use at least {least}")
+
+
+def _choice(name, value, allowed):
+    if not any(value is a or (type(value) is type(a) and value == a) for a in allowed):
+        raise InputError(f"{name}: got {value!r}; use one of {allowed}")
+
+
+def _neighbor_numbers(t):
+    values = (t,) if isinstance(t, numbers.Integral) else tuple(t)
+    if not values:
+        raise InputError("t: got no value; give at least one neighbour number, such as t=(5,)")
+    for value in values:
+        _integer("t", value, 1)
+        if value > 1000:
+            raise InputError(f"t: got {value}; use at most 1000 neighbours")
+    return tuple(dict.fromkeys(int(v) for v in values))
+
+
+def _check_prior(prior, c, rotation):
+    if prior is None:
+        return None
+    values = tuple(float(p) for p in np.ravel(prior))
+    if len(values) != c:
+        raise InputError(f"prior: got {len(values)} values for c = {c} clusters; give one per cluster")
+    if not all(p > 0 for p in values) or abs(sum(values) - 1) > 1e-6:
+        raise InputError(f"prior: got {values}, sum {sum(values):.6g}; give positive values that sum to 1")
+    if len(set(values)) > 1 and rotation is True:
+        raise InputError(
+            "prior: a non-uniform prior fixes the basis, rotation=True would turn it; use rotation='auto' or False"
+        )
+    return values

@@ -1,0 +1,184 @@
+"""eigen: the top eigenvectors of every problem, by block Lanczos on row blocks; resumed at the last restart."""
+
+from dataclasses import asdict
+
+import numpy as np
+
+from bigsmic import lanczos
+from bigsmic.candidates import problems
+from bigsmic.context import Job
+from bigsmic.engine import Narrowed
+from bigsmic.errors import CorruptBlockError
+from bigsmic.krylov import MemoryBasis, RowSpace
+from bigsmic.stages import matrix
+from bigsmic.store import FileBasis
+
+TOLERANCE = {"normalized": 1e-4}
+DEFAULT_TOLERANCE = 1e-6  # top vectors of the plain kernel are localised: many entries are near zero
+
+
+def run(job: Job):
+    """Solve what is not solved; the matrix of a problem lasts as long as its solve."""
+    context = job.context
+    for q, problem in enumerate(problems(context.settings)):
+        if not (job.run.done("spectrum", q) and job.complete(f"basis.{problem.name}", context.blocks)):
+            matrix.run(job, problem)
+            _Solve(job, q, problem).run()
+            job.run.drop(f"matrix.{problem.name}", context.blocks)
+
+
+class _Solve:
+    """One eigenproblem: known vectors and warm start in, eigenvectors out, a checkpoint at every restart."""
+
+    def __init__(self, job: Job, q: int, problem):
+        self.job, self.context, self.q, self.problem = job, job.context, q, problem
+        settings = self.context.settings
+        self.params = lanczos.LanczosParams(
+            n_wanted=settings.n_vectors(self.context.n),
+            tol=TOLERANCE.get(problem.kernel, DEFAULT_TOLERANCE),
+            max_matvecs=settings.max_matvecs,
+            seed=settings.seed,
+        )
+        self.checkpoints = _Checkpoints(job, problem) if job.plan.checkpoints else None
+        self.basis = self._new_basis()
+
+    def run(self):
+        """Solve and write; the basis on disk goes whatever happens."""
+        try:
+            n_known = self._write_known()
+            if n_known == self.params.n_wanted:
+                result = lanczos.LanczosResult(np.ones(n_known), np.zeros(n_known), True, n_known, 0, 0)
+            else:
+                result = self._iterate(n_known)
+            self._write(result, n_known)
+        finally:
+            if isinstance(self.basis, FileBasis):
+                self.basis.close()
+
+    def _new_basis(self):
+        bounds, capacity = self.context.layout.bounds, self._capacity()
+        if self.job.plan.basis_in_memory:
+            return MemoryBasis(bounds, capacity)
+        return FileBasis(self.context.run.scratch / f"basis.{self.problem.name}", bounds, capacity)
+
+    def _capacity(self):
+        """Columns of the basis, or of the known vectors and the warm start that it begins with."""
+        return max(self.params.size(self.context.n), 2 * self.params.n_wanted)
+
+    def _iterate(self, n_known):
+        stored = self.checkpoints.load(self.basis) if self.checkpoints else None
+        if stored is None:
+            n_columns = n_known + self._write_warm_start(n_known)
+        else:
+            n_columns = len(stored.T) + stored.width
+        engine = Narrowed(self.job.engine, self.job.plan.width("eigen"))
+        space = RowSpace(engine, self._loader(), self.basis, self.context.settings.seed, n_columns)
+        if stored is not None:
+            space.reopen(stored.width)
+
+        def on_restart(state):
+            if self.job.progress is not None:
+                self.job.progress(f"eigen {self.problem.name}", state.n_locked, self.params.n_wanted)
+            if self.checkpoints:
+                self.checkpoints.save(self.basis, state)
+
+        return lanczos.solve(space, self.params, known_values=np.ones(n_known), state=stored, on_restart=on_restart)
+
+    def _loader(self):
+        def read(p):
+            return matrix.read_matrix(self.context, self.problem, p)
+
+        if self.job.plan.kernel_in_memory:
+            return self.job.engine.collect(read, list(self.context.blocks)).__getitem__
+        return read
+
+    def _write_known(self):
+        """Eigenvalue 1 of the normalised kernel has ``D^1/2 1_component`` for its vectors: the largest ones."""
+        if self.problem.kernel != "normalized":
+            return 0
+        t, bounds = self.problem.t, self.context.layout.bounds
+        read = self.context.run.reader("components", 0)
+        n_known = min(len(read(f"sizes.t{t}")), self.params.n_wanted)
+        degree = matrix.read_degree(self.context, t)
+        labels = [read(f"labels.t{t}", p) for p in self.context.blocks]
+        blocks = [degree[bounds[p] : bounds[p + 1]] for p in self.context.blocks]
+        mass = sum(
+            np.bincount(of, weights=d, minlength=n_known)[:n_known] for of, d in zip(labels, blocks, strict=True)
+        )
+        for p in self.context.blocks:
+            columns = np.zeros((len(blocks[p]), n_known), np.float32, order="F")
+            inside = np.flatnonzero(labels[p] < n_known)
+            columns[inside, labels[p][inside]] = np.sqrt(blocks[p][inside] / mass[labels[p][inside]])
+            self.basis.write(p, 0, columns)
+        return n_known
+
+    def _write_warm_start(self, start):
+        """Eigenvectors for the t before, where there is one; return their number."""
+        before = [other for other in problems(self.context.settings)[: self.q] if other.kernel == self.problem.kernel]
+        if not before:
+            return 0
+        for p in self.context.blocks:
+            V = self.context.run.read(f"basis.{before[-1].name}", p, "V")
+            self.basis.write(p, start, V)
+        return V.shape[1]
+
+    def _write(self, result, n_known):
+        for p in self.context.blocks:
+            V = np.ascontiguousarray(self.basis.read(p, 0, self.params.n_wanted))
+            self.context.run.write(f"basis.{self.problem.name}", p, {"V": V})
+        info = {
+            "converged": bool(result.converged),
+            "n_converged": int(result.n_converged),
+            "n_matvecs": int(result.n_matvecs),
+            "n_restarts": int(result.n_restarts),
+            "n_known": int(n_known),
+        }
+        arrays = {"ritz_values": result.ritz_values, "residual_norms": result.residual_norms}
+        self.context.run.write("spectrum", self.q, arrays, info=info)
+        if self.checkpoints:
+            self.checkpoints.drop()
+
+
+class _Checkpoints:
+    """Basis and state at the last restart, in two generations: one is whole while the other is written."""
+
+    def __init__(self, job: Job, problem):
+        self.job, self.run = job, job.run
+        self.blocks = job.context.blocks
+        self.state_block = len(self.blocks)
+        self.names = [f"restart.{problem.name}.{generation}" for generation in (0, 1)]
+
+    def save(self, basis, state):
+        """Write one generation, its state last."""
+        name = self.names[state.n_restarts % 2]
+        self.run.forget(name, self.state_block)
+        width = len(state.T) + state.width
+        self.job.engine.each(lambda p: self.run.write(name, p, {"V": basis.read(p, 0, width).T}), self.blocks)
+        fields = asdict(state)
+        arrays = {key: fields.pop(key) for key in ("T", "locked_norms")}
+        info = {key: float(value) if key == "scale" else int(value) for key, value in fields.items()}
+        self.run.write(name, self.state_block, arrays, info=info)
+
+    def load(self, basis):
+        """Restore the newest whole generation; None if there is none."""
+        found = [name for name in self.names if self.run.done(name, self.state_block)]
+        for name in sorted(found, key=lambda name: -self.run.info(name, self.state_block)["n_restarts"]):
+            try:
+                return self._load(name, basis)
+            except CorruptBlockError:
+                continue
+        return None
+
+    def _load(self, name, basis):
+        read = self.run.reader(name, self.state_block)
+        state = lanczos.LanczosState(
+            read("T"), locked_norms=read("locked_norms"), **self.run.info(name, self.state_block)
+        )
+        for p in self.blocks:
+            basis.write(p, 0, self.run.read(name, p, "V").T)
+        return state
+
+    def drop(self):
+        """Delete both generations."""
+        for name in self.names:
+            self.run.drop(name, [self.state_block, *self.blocks])

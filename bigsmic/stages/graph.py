@@ -1,0 +1,72 @@
+"""graph: edges exchanged between row blocks, made symmetric; its components counted for every t."""
+
+import numpy as np
+
+from bigsmic import kernel
+from bigsmic.context import Context, Job
+
+HUB_NEIGHBORS = 10  # at which in-degrees are counted
+
+def run(job: Job):
+    """Build the graph and count its components."""
+    context = job.context
+    if not job.complete("graph", context.blocks):
+        job.fill("edges", context.blocks, _export)
+        job.fill("graph", context.blocks, _assemble)
+    job.run.drop("edges", context.blocks)
+    job.run.drop("lists", context.blocks)
+    job.fill("components", [0], _components)
+
+
+def _export(context: Context, p: int):
+    """Write the edges that end in other blocks, in one part per block."""
+    read, lo = context.run.reader("lists", p), context.layout.bounds[p]
+    edges = kernel.outgoing_edges(lo, read("indices").astype(np.int64), read("squares"))
+    bounds = np.searchsorted(edges.target, context.layout.bounds)
+    context.run.write("edges", p, edges._asdict(), parts=dict.fromkeys(edges._fields, bounds))
+
+
+def _assemble(context: Context, p: int):
+    read, lo = context.run.reader("lists", p), int(context.layout.bounds[p])
+    indices, squares = read("indices").astype(np.int64), read("squares")
+    senders = [context.run.reader("edges", q) for q in context.blocks]
+    incoming = kernel.Edges(*(np.concatenate([send(name, p) for send in senders]) for name in kernel.Edges._fields))
+    graph = kernel.assemble(lo, indices, squares, incoming)
+    sigma = np.sqrt(squares.T[[t - 1 for t in context.settings.t]])
+    arrays = {name: getattr(graph, name) for name in ("halo", "indptr", "indices", "sq_distances", "ranks")}
+    info = {"in_degree": _in_degree_sums(lo, indices, incoming)}
+    context.run.write("graph", p, arrays | {"sigma": sigma}, parts={"sigma": np.arange(len(sigma) + 1)}, info=info)
+
+
+def _in_degree_sums(lo, indices, incoming):
+    """Rows, rows in nobody's list, and the first three powers of how many lists of ten a row is in."""
+    nearest = indices[:, :HUB_NEIGHBORS].ravel() - lo
+    inside = nearest[(nearest >= 0) & (nearest < len(indices))]
+    outside = incoming.target[incoming.ranks <= HUB_NEIGHBORS] - lo
+    degree = np.bincount(np.concatenate([inside, outside]), minlength=len(indices)).astype(np.float64)
+    return [len(degree), int((degree == 0).sum()), degree.sum(), (degree**2).sum(), (degree**3).sum()]
+
+
+def read_graph(context: Context, p: int):
+    """Return one block of the graph."""
+    read = context.run.reader("graph", p)
+    lo, hi = (int(b) for b in context.layout.bounds[p : p + 2])
+    arrays = [read(name) for name in ("halo", "indptr", "indices", "sq_distances", "ranks")]
+    return kernel.GraphBlock(lo, hi, *arrays)
+
+
+def _components(context: Context, block: int):
+    """Number the components of the t-graph, for each t of the fit."""
+    forests = [kernel.new_forest(context.n) for _ in context.settings.t]
+    for p in context.blocks:
+        graph = read_graph(context, p)
+        for t, forest in zip(context.settings.t, forests, strict=True):
+            kernel.join_block(forest, graph, t)
+    arrays, counts = {}, {}
+    for t in context.settings.t:
+        labels, sizes = kernel.component_labels(forests.pop(0))
+        counts[str(t)] = len(sizes)
+        arrays[f"labels.t{t}"] = labels.astype(context.position_dtype)
+        arrays[f"sizes.t{t}"] = sizes
+    parts = {name: context.layout.bounds for name in arrays if name.startswith("labels")}
+    context.run.write("components", block, arrays, parts=parts, info={"count": counts})

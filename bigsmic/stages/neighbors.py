@@ -1,0 +1,118 @@
+"""neighbors: exact search inside the cells of each group, lists of guests sent home, merged there.
+
+After it, a row block is what lives in a group: rows in input order, their scaled features and their lists.
+"""
+
+import numpy as np
+
+from bigsmic import neighbors
+from bigsmic.context import Context, Job
+from bigsmic.lsmi import draw_rows
+from bigsmic.stages.route import FIRST_CELL, HOME, RANK, ROW
+
+RECALL_ROWS = 200
+RECALL_NEIGHBORS = 10
+
+
+def is_done(context: Context):
+    """Whether every row block has its rows, and its lists or what was made of them."""
+    run = context.run
+    if not all(run.done("route", s) for s in context.source_blocks):
+        return False
+    return all(run.done("rows", p) and (run.done("lists", p) or run.done("graph", p)) for p in context.blocks)
+
+
+def run(job: Job):
+    """Search every group, then merge what each row's home and the groups it visited have found."""
+    context = job.context
+    job.fill("rows", context.blocks, _keep)
+    if not job.complete("graph", context.blocks):
+        job.fill("neighbors", context.blocks, _search)
+        job.fill("lists", context.blocks, _merge)
+        job.fill("recall", [0], lambda c, block: _recall(job))
+    job.run.drop("pieces", context.source_blocks)
+    job.run.drop("neighbors", context.blocks)
+
+
+def _keep(context: Context, p: int):
+    """Write the rows at home in one group: what LSMI and predictions read."""
+    X, rows, _, tags = _gather(context, p)
+    at_home = tags[:, HOME] == context.layout.group_ids[p]
+    arrays = {"X": X[at_home], "rows": rows[at_home], "cell": tags[at_home, FIRST_CELL]}
+    context.run.write("rows", p, arrays)
+
+
+def _search(context: Context, p: int):
+    """Neighbours among the members of one group, for the rows at home and for the guests."""
+    X, rows, positions, tags = _gather(context, p)
+    indices, squares = neighbors.group_neighbors(X, rows, tags[:, FIRST_CELL:], context.neighbor_settings)
+    found = np.where(indices >= 0, positions[indices], -1).astype(context.position_dtype)
+    at_home = tags[:, HOME] == context.layout.group_ids[p]
+    guests = np.flatnonzero(~at_home)
+    guests = guests[np.argsort(positions[guests], kind="stable")]
+    bounds = np.searchsorted(positions[guests], context.layout.bounds)
+    arrays = {
+        "indices": found[at_home],
+        "squares": squares[at_home],
+        "guest_positions": positions[guests],
+        "guest_indices": found[guests],
+        "guest_squares": squares[guests],
+    }
+    context.run.write("neighbors", p, arrays, parts={name: bounds for name in arrays if name.startswith("guest")})
+
+
+def _gather(context: Context, p: int):
+    """Members of one group, in input order: features, row numbers, positions, tags."""
+    layout, group = context.layout, context.layout.group_ids[p]
+    readers = [context.run.reader("pieces", s) for s in context.source_blocks]
+    tags = [read("tags", group) for read in readers]
+    counts = [len(t) for t in tags]
+    X = np.empty((sum(counts), context.d), np.float32)
+    rows, positions = np.empty(len(X), np.int64), np.empty(len(X), np.int64)
+    at = 0
+    for s, read in enumerate(readers):
+        piece = slice(at, at + counts[s])
+        at = piece.stop
+        X[piece] = read("X", group)
+        rows[piece] = context.source_bounds[s] + tags[s][:, ROW]
+        home = layout.block_of_group[tags[s][:, HOME]]
+        positions[piece] = layout.bounds[home] + layout.before[s, home] + tags[s][:, RANK]
+    return X, rows, positions, np.concatenate(tags)
+
+
+def _merge(context: Context, p: int):
+    """Lists of the rows at home: the best of what was found here and elsewhere."""
+    read = context.run.reader("neighbors", p)
+    indices, squares = np.array(read("indices")), np.array(read("squares"))
+    for q in context.blocks:
+        if q == p:
+            continue
+        guest = context.run.reader("neighbors", q)
+        at = guest("guest_positions", p) - context.layout.bounds[p]
+        if len(at):
+            lists = [(indices[at], squares[at]), (guest("guest_indices", p), guest("guest_squares", p))]
+            indices[at], squares[at] = neighbors.merge_neighbors(lists)
+    context.run.write("lists", p, {"indices": indices, "squares": squares})
+
+
+def _recall(job: Job):
+    """Compare the lists of some rows with exact search over all of them."""
+    context = job.context
+    wanted = draw_rows(context.n, RECALL_ROWS, context.settings.seed, "recall")
+    k = min(RECALL_NEIGHBORS, context.settings.n_neighbors)
+    queries = job.collect("recall", context.blocks, lambda c, p: _queries(c, p, wanted, k))
+    positions, X, squares = (np.concatenate(arrays) for arrays in zip(*queries, strict=True))
+
+    def search(c, p):
+        own = neighbors.exact_neighbors(X, c.run.read("rows", p, "X"), k + 1)[1]
+        return np.sort(own, axis=1)
+
+    exact = np.sort(np.concatenate(job.collect("recall", context.blocks, search), axis=1), axis=1)[:, 1 : k + 1]
+    found = squares <= exact[:, -1:] * (1 + 1e-5)
+    context.run.write("recall", 0, {}, info={"recall": float(found.mean()), "at": k, "rows": len(positions)})
+
+
+def _queries(context: Context, p: int, wanted, k):
+    read, lists = context.run.reader("rows", p), context.run.reader("lists", p)
+    drawn = np.flatnonzero(np.isin(read("rows"), wanted))
+    return context.layout.bounds[p] + drawn, read("X")[drawn], lists("squares")[drawn, :k]

@@ -1,0 +1,75 @@
+"""cells and route: k-means cells on the sample; every row copied to the groups of its nearest cells.
+
+A block of input writes its rows once, ordered by group, so that a group later reads one range of bytes from each
+block: no chunk has two writers, and none is read, changed and written back.
+"""
+
+import numpy as np
+
+from bigsmic import partition
+from bigsmic.context import Context, Job
+from bigsmic.stages.scan import read_checked
+
+HOME, RANK, ROW, FIRST_CELL = 0, 1, 2, 3
+"""Columns of the tags that travel with a routed row: home group, rank among the block's rows of that home, row
+within the block, and then the cells of the group that it belongs to (-1: a cell of another group)."""
+
+
+def run(job: Job):
+    """Make the cells, and route every row."""
+    context = job.context
+    job.fill("cells", [0], _build_cells)
+    job.fill("pieces", context.source_blocks, _route)
+    context.__dict__.pop("layout", None)
+
+
+def _build_cells(context: Context, block: int):
+    context.run.write("cells", block, partition.build_cells(context.sample, context.partition_settings).to_arrays())
+
+
+def _route(context: Context, s: int):
+    lo, hi = context.source_bounds[s : s + 2]
+    X = context.scaler.apply(read_checked(context, s))
+    cells = partition.route(X, np.arange(lo, hi), context.cells, context.settings.overlap)
+    n_groups = context.cells.n_groups
+    source, group, tags = pieces(context.cells.group[cells], cells, n_groups)
+    bounds = np.searchsorted(group, np.arange(n_groups + 1))
+    context.run.write("pieces", s, {"X": X[source], "tags": tags}, parts={"X": bounds, "tags": bounds})
+    home = context.cells.group[cells[:, 0]]
+    context.run.write("route", s, {"home": home, "counts": np.bincount(home, minlength=n_groups)})
+
+
+def pieces(groups, cells, n_groups):
+    """Order the rows of one block by the groups that they go to.
+
+    Parameters
+    ----------
+    groups, cells : ndarray of int, shape (b, r)
+        Group of each of a row's nearest cells, and the cells, nearest first.
+    n_groups : int
+
+    Returns
+    -------
+    source : ndarray of int64, shape (m,)
+        Row of the block that each piece is a copy of, ascending within a group.
+    group : ndarray of int64, shape (m,), ascending
+    tags : ndarray of int32, shape (m, 3 + r)
+    """
+    b, r = groups.shape
+    keys = np.unique((groups.astype(np.int64) * b + np.arange(b)[:, None]).ravel())
+    group, source = keys // b, keys % b
+    tags = np.empty((len(keys), FIRST_CELL + r), np.int32)
+    tags[:, HOME] = groups[source, 0]
+    tags[:, RANK] = rank_within(groups[:, 0], n_groups)[source]
+    tags[:, ROW] = source
+    tags[:, FIRST_CELL:] = np.where(groups[source] == group[:, None], cells[source], -1)
+    return source, group, tags
+
+
+def rank_within(groups, n_groups):
+    """Number of earlier entries with the same group, shape (b,)."""
+    order = np.argsort(groups, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(groups, minlength=n_groups))])
+    rank = np.empty(len(groups), np.int64)
+    rank[order] = np.arange(len(groups)) - starts[groups[order]]
+    return rank

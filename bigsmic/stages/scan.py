@@ -1,0 +1,83 @@
+"""scan: one pass over the input. Finite? Moments, a sample, and a checksum of every block."""
+
+import numpy as np
+
+from bigsmic.context import Context, Job
+from bigsmic.errors import InputError, NonFiniteError, RunMismatchError
+from bigsmic.hashing import row_uniform
+from bigsmic.moments import first_nonfinite, moments
+from bigsmic.store import checksum
+
+SAMPLE_BYTES = 64 << 20  # float32 bytes of the sample at most
+
+
+def sample_rows(n, d, cell_rows):
+    """Rows that the sample aims at: some thirty a cell, twenty thousand at least."""
+    return min(n, max(20_000, 30 * (n // cell_rows)), max(1000, SAMPLE_BYTES // (4 * d)))
+
+
+def run(job: Job, wanted: int):
+    """Scan what has not been scanned; what has been is checked against the input.
+
+    Parameters
+    ----------
+    job : Job
+    wanted : int
+        Rows of the sample; see `sample_rows`.
+    """
+    context = job.context
+    known = [s for s in context.source_blocks if job.run.done("scan", s)]
+    job.collect("verify", known, _verify)
+    job.fill("scan", context.source_blocks, lambda c, s: _scan(c, s, wanted))
+    _refuse_nonfinite(context)
+    for name in ("scaler", "sample"):
+        context.__dict__.pop(name, None)
+
+
+def _scan(context: Context, s: int, wanted: int):
+    lo, hi = context.source_bounds[s : s + 2]
+    X = context.source.read(lo, hi)
+    count, row, column = first_nonfinite(X)
+    rows = np.arange(lo, hi)
+    drawn = row_uniform(context.settings.seed, "sample", rows) < wanted / context.n
+    info = {"crc32": checksum(X), "nonfinite": count, "row": int(lo) + row, "column": column}
+    arrays = {"sample": X[drawn], "sample_rows": rows[drawn]}
+    if not count:
+        with np.errstate(over="ignore", invalid="ignore"):
+            arrays |= moments(X)._asdict()
+    context.run.write("scan", s, arrays, info=info)
+
+
+def _verify(context: Context, s: int):
+    read_checked(context, s)
+
+
+def read_checked(context: Context, s: int):
+    """Rows of one block of input, which must be those that were scanned.
+
+    Raises
+    ------
+    RunMismatchError
+    """
+    lo, hi = context.source_bounds[s : s + 2]
+    X = context.source.read(lo, hi)
+    if checksum(X) != context.run.info("scan", s)["crc32"]:
+        raise RunMismatchError(
+            f"input: rows {lo}:{hi} are not those that {context.run.location} was started with; "
+            "restore the input, or give another out="
+        )
+    return X
+
+
+def _refuse_nonfinite(context: Context):
+    infos = [context.run.info("scan", s) for s in context.source_blocks]
+    bad = sum(info["nonfinite"] for info in infos)
+    if bad:
+        first = next(info for info in infos if info["nonfinite"])
+        share = bad / (context.n * context.d)
+        raise NonFiniteError(
+            f"input: {context.source.name} contains NaN or infinity: first at row {first['row']}, column "
+            f"{first['column']}; {bad} entries, {share:.2g} of all; drop or impute these rows"
+        )
+    if not all(np.isfinite(context.run.read("scan", s, "m2")).all() for s in context.source_blocks):
+        raise InputError("input: the sum of squares of a column overflows float64; change the unit of the rows")

@@ -1,0 +1,83 @@
+"""select: the LSMI of every candidate, from sums that one pass over the rows makes for all of them."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from bigsmic.candidates import candidates
+from bigsmic.context import Context, Job
+from bigsmic.lsmi import LSMISettings, block_sums, draw_rows, join_sweeps, score_one
+from bigsmic.stages.assign import read_labels
+
+
+def run(job: Job, n_gammas: int | None = None):
+    """Score every candidate.
+
+    Parameters
+    ----------
+    job : Job
+    n_gammas : int, optional
+        Widths per pass, as planned for the memory limit; all at once by default. The scores do not depend on it.
+    """
+    if job.run.done("scores", 0):
+        return
+    context = job.context
+    design, center_labels = _design(job)
+    drawn = draw_rows(context.n, context.settings.lsmi_rows or context.n, context.settings.seed, "lsmi")
+    parts = []
+    for sweep in design.sweeps(n_gammas or len(design.gammas)):
+        sums = job.sum("scores", context.blocks, lambda c, p, sweep=sweep: _sums(c, p, drawn, sweep))
+        score = lambda i, sums=sums, sweep=sweep: score_one(sums, i, center_labels[i], sweep)  # noqa: E731
+        parts.append(job.engine.collect(score, range(len(center_labels))))
+    scores = [join_sweeps(list(of_one)) for of_one in zip(*parts, strict=True)]
+    job.run.write("scores", 0, _table(scores, design), info={"rows": len(drawn), "centers": design.n_centers})
+
+
+def _design(job: Job):
+    """Centres, grids and folds, and the labels of the centres under every candidate."""
+    context, settings = job.context, job.context.settings
+    wanted = replace(
+        LSMISettings.paper() if settings.preset == "paper" else LSMISettings(),
+        n_centers=settings.n_centers,
+        n_folds=min(5, context.n),
+        seed=settings.seed,
+    )
+    rows = draw_rows(context.n, wanted.n_centers, settings.seed, "lsmi-center")
+    found = job.collect("scores", context.blocks, lambda c, p: _centers(c, p, rows))
+    at, X, labels = (
+        np.concatenate(arrays, axis=axis) for arrays, axis in zip(zip(*found, strict=True), (0, 0, 1), strict=True)
+    )
+    order = np.argsort(at)
+    return wanted.design(X[order], at[order], context.sample), labels[:, order]
+
+
+def _labels(context: Context, p: int, chosen):
+    return np.stack([read_labels(context, p, i)[chosen] for i in range(len(candidates(context.settings)))])
+
+
+def _centers(context: Context, p: int, wanted):
+    read = context.run.reader("rows", p)
+    rows = read("rows")
+    chosen = np.isin(rows, wanted)
+    return rows[chosen], read("X")[chosen], _labels(context, p, chosen)
+
+
+def _sums(context: Context, p: int, drawn, design):
+    read = context.run.reader("rows", p)
+    rows, labels = read("rows"), None
+    chosen = slice(None) if len(drawn) == context.n else np.isin(rows, drawn)
+    labels = _labels(context, p, chosen)
+    return block_sums(read("X")[chosen], rows[chosen], labels, design, n_classes=context.settings.n_clusters)
+
+
+def _table(scores, design):
+    columns = {name: np.array([getattr(s, name) for s in scores]) for name in ("lsmi", "gamma", "delta", "cv")}
+    uncovered = np.array([len(score.without_center) for score in scores])
+    tables = np.stack([score.cv_table for score in scores])
+    grids = {"gammas": design.gammas, "deltas": design.deltas}
+    return columns | {"classes_without_center": uncovered, "cv_table": tables} | grids
+
+
+def chosen(context: Context):
+    """Number of the candidate with the largest LSMI, the first among equals."""
+    return int(np.argmax(context.run.read("scores", 0, "lsmi")))
