@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bigsmic.lsmi import (
+from bigsmic.information import (
     PAPER_GAMMAS,
     LSMISettings,
     block_sums,

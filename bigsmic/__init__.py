@@ -17,8 +17,8 @@ _HOMES = {
     "plan": "pipeline",
     "Result": "result",
     "SMIC": "estimators",
-    "lsmi": "lsmi",
-    "LSMIResult": "lsmi",
+    "lsmi": "information",
+    "LSMIResult": "information",
     "BigsmicError": "errors",
     "InputError": "errors",
     "PlanError": "errors",
@@ -43,7 +43,7 @@ __all__ = [
 if TYPE_CHECKING:
     from bigsmic.errors import BigsmicError, InputError, PlanError, RunError, StorageError
     from bigsmic.estimators import SMIC
-    from bigsmic.lsmi import LSMIResult, lsmi
+    from bigsmic.information import LSMIResult, lsmi
     from bigsmic.pipeline import fit, plan
     from bigsmic.result import Result
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bigsmic.engine import tree_sum
 from bigsmic.errors import InputError, NonFiniteError
-from bigsmic.lsmi import (
+from bigsmic.information import (
     PAPER_DELTAS,
     PAPER_GAMMAS,
     LSMIDesign,

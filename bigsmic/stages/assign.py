@@ -5,7 +5,7 @@ import numpy as np
 from bigsmic import kernel, moments, smic
 from bigsmic.candidates import candidates, problems
 from bigsmic.context import Context, Job
-from bigsmic.lsmi import draw_rows
+from bigsmic.information import draw_rows
 from bigsmic.stages.graph import read_graph
 
 ROTATION_ROWS = 1000  # rows on which a rotation is found

@@ -6,7 +6,7 @@ import numpy as np
 
 from bigsmic.candidates import candidates
 from bigsmic.context import Context, Job
-from bigsmic.lsmi import LSMISettings, block_sums, draw_rows, join_sweeps, score_one
+from bigsmic.information import LSMISettings, block_sums, draw_rows, join_sweeps, score_one
 from bigsmic.stages.assign import read_labels
 
 
