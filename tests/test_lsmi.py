@@ -28,7 +28,7 @@ from bigsmic.information import (
 )
 
 # the package offers a function of the same name
-module = importlib.import_module("bigsmic.lsmi")
+module = importlib.import_module("bigsmic.information")
 
 
 def direct(X, labels, design, n_classes):
