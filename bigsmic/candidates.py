@@ -1,6 +1,8 @@
-"""What is solved and what is chosen among: eigenproblems, and readings of their solutions."""
+"""What is solved, and how the solutions are read: eigenproblems, and the labelings made of their eigenvectors."""
 
 from typing import NamedTuple
+
+from bigsmic.merge import candidate_widths
 
 
 class Problem(NamedTuple):
@@ -21,18 +23,21 @@ class Problem(NamedTuple):
         return f"{self.kernel}.t{self.t}"
 
 
-class Candidate(NamedTuple):
-    """One reading of one basis.
+class Reading(NamedTuple):
+    """One labeling: some eigenvectors of one problem, and how they are read.
 
     Parameters
     ----------
     problem : Problem
-    rotation : bool
-        Whether the basis is turned before it is read.
+    assignment : {"paper", "rotation", "merge"}
+        Signs of the columns; columns turned; more columns than clusters, turned, merged and moved.
+    width : int
+        Columns that are read.
     """
 
     problem: Problem
-    rotation: bool
+    assignment: str
+    width: int
 
 
 def problems(settings):
@@ -40,6 +45,18 @@ def problems(settings):
     return [Problem(kernel, t) for kernel in settings.kernels for t in settings.t]
 
 
-def candidates(settings):
-    """All candidates of a fit; of equal scores the first is chosen."""
-    return [Candidate(problem, rotation) for problem in problems(settings) for rotation in settings.rotations]
+def readings(settings, n):
+    """All labelings of a fit to n rows; of equal scores the first is chosen.
+
+    Where n leaves no room for more columns than clusters, there is nothing to merge and the columns are only turned.
+    """
+    found = []
+    for problem in problems(settings):
+        for assignment in settings.assignments:
+            widths = candidate_widths(settings.n_clusters, settings.widths, n) if assignment == "merge" else []
+            if widths:
+                found += [Reading(problem, "merge", m) for m in widths]
+            else:
+                kind = "rotation" if assignment == "merge" else assignment
+                found.append(Reading(problem, kind, min(settings.n_clusters, n)))
+    return found

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from bigsmic import moments
+from bigsmic.candidates import readings
 from bigsmic.engine import Engine, tree_sum
 from bigsmic.errors import CorruptBlockError
 from bigsmic.memory import peak_memory
-from bigsmic.partition import Cells
+from bigsmic.neighbors import NeighborSettings
+from bigsmic.partition import Cells, PartitionSettings, group_rows
 from bigsmic.settings import Settings
 from bigsmic.store import Run, Source
 
@@ -34,25 +36,26 @@ class Context:
 
     Parameters
     ----------
-    source : Source
+    source : Source or None
+        None once the fit is finished.
     run : Run
     settings : Settings
         Cut to what the number of rows allows.
     """
 
-    source: Source
+    source: Source | None
     run: Run
     settings: Settings
 
     @property
     def n(self):
         """Number of rows."""
-        return self.source.shape[0]
+        return self.run.identity["input"]["rows"]
 
     @property
     def d(self):
         """Number of columns."""
-        return self.source.shape[1]
+        return self.run.identity["input"]["columns"]
 
     @cached_property
     def source_bounds(self):
@@ -69,6 +72,26 @@ class Context:
         """Centring and scaling of the rows, from the scan."""
         total = tree_sum([moments.Moments(*self.scan(s, *moments.Moments._fields)) for s in self.source_blocks])
         return moments.scaler(total, self.settings.scale)
+
+    @cached_property
+    def readings(self):
+        """The labelings of the fit."""
+        return readings(self.settings, self.n)
+
+    @property
+    def n_vectors(self):
+        """Eigenvectors that every problem is asked for."""
+        return max(reading.width for reading in self.readings)
+
+    @property
+    def partition_settings(self):
+        """How rows are cut into cells and groups."""
+        return PartitionSettings(self.n, self.settings.seed, group_rows=group_rows(self.d))
+
+    @property
+    def neighbor_settings(self):
+        """How a group is searched."""
+        return NeighborSettings(self.settings.n_neighbors, self.settings.neighbors, self.settings.seed)
 
     def scan(self, s, *names):
         """Arrays of one block of the scan."""
@@ -180,6 +203,12 @@ class Job:
         if todo:
             tick = self._ticker(stage, len(blocks), len(blocks) - len(todo))
             self.engine.each(lambda b: tick(task(self.context, b)), todo, self._width)
+
+    def steps(self, stage: str, blocks: Iterable[int], step: Callable[["Job", int], None]):
+        """Run steps that the ledger lacks one after the other, here; each may spread tasks of its own."""
+        for b in blocks:
+            if not self.run.done(stage, b):
+                step(self, b)
 
     def collect(self, stage: str, blocks: Iterable[int], task: Callable[[Context, int], Any]):
         """Return what `task` makes of each block."""

@@ -4,7 +4,17 @@ Every figure is a function of shape and settings; the limit decides only how man
 and kernel stay in memory or on disk, and how many LSMI widths share a pass. None of it changes a label.
 """
 
-from dataclasses import dataclass, field
+import math
+import os
+from dataclasses import dataclass, field, replace
+
+from bigsmic import krylov, lanczos, neighbors, partition
+from bigsmic.candidates import problems, readings
+from bigsmic.context import source_bounds
+from bigsmic.errors import PlanError
+from bigsmic.information import GAMMA_MULTIPLES, PAPER_GAMMAS, panel_bytes, sums_bytes
+from bigsmic.partition import PartitionSettings, group_rows
+from bigsmic.stages.scan import sample_rows
 
 INTERPRETER_BYTES = 300 << 20  # Python with numpy, scipy, numba, scikit-learn and zarr, and allocator slack
 EDGES_PER_NEIGHBOR = 1.6  # undirected edges of a t-graph per row and neighbour, seen up to 1.55
@@ -133,16 +143,159 @@ def plan(size, settings, memory_limit=None, n_threads=1, checkpoints=True):
     Raises
     ------
     PlanError
-        A stage does not fit even one task at a time; the message says which, and what would do.
+        A stage does not fit even with one task at a time; the message says which, and what would do.
     """
     limit = memory_limit or int(0.75 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    figures = _Figures(size, settings)
-    room = limit - INTERPRETER_BYTES
-    eigen, basis, matrix = _fit_eigen(figures, room, n_threads)
-    score, n_gammas = _fit_scores(figures, room, n_threads)
-    stages = [figures.scan(), figures.route(), figures.neighbors(), figures.graph(), eigen, figures.assign(), score]
-    stages.append(figures.output())
-    stages = {stage.name: _widen(stage, room, n_threads) for stage in stages}
-    _refuse_what_does_not_fit(stages, limit)
-    wanted = sample_rows(size.n, size.d, figures.partition.cell_rows)
+    figures = _Figures(size, settings, n_threads)
+    wanted = sample_rows(size.n, size.d, PartitionSettings(size.n).cell_rows)
+    stages = {stage.name: stage for stage in (figures.scan(wanted), figures.output())}
+    basis = matrix = True
+    n_gammas = 1
+    if settings.n_clusters > 1:
+        eigen, basis, matrix = _largest_that_fits(limit, figures.eigen_choices())
+        select, n_gammas = _largest_that_fits(limit, figures.select_choices())
+        more = (figures.route(wanted), figures.neighbors(), figures.graph(), eigen, figures.assign(), select)
+        stages |= {stage.name: stage for stage in more}
+    order = [name for name in ORDER if name in stages]
+    stages = {name: _widened(stages[name], limit, n_threads) for name in order}
+    _refuse_what_does_not_fit(stages.values(), limit)
     return Plan(size, limit, stages, wanted, n_gammas, basis, matrix, checkpoints)
+
+
+class _Figures:
+    """Memory, disk and work of each stage, from shape and settings."""
+
+    def __init__(self, size, settings, n_threads):
+        self.size, self.settings, self.n_threads = size, settings, n_threads
+        n, d = size.n, size.d
+        self.row_bytes = 4 * d
+        self.source_rows = int(source_bounds(n, d)[1])
+        self.n_source = len(source_bounds(n, d)) - 1
+        members = min(group_rows(d), int(GUESTS * n) + 1)
+        self.members, self.n_groups = members, max(1, round(GUESTS * n / members))
+        self.block_rows = min(n, -(-2 * n // self.n_groups)) if self.n_groups > 1 else n
+        self.t_max, self.k = max(settings.t), settings.n_neighbors
+        self.n_problems = len(problems(settings))
+        self.readings = readings(settings, n)
+        self.n_candidates = len(self.readings)
+        self.c = settings.n_clusters
+        self.params = lanczos.LanczosParams(max(reading.width for reading in self.readings))
+
+    def scan(self, wanted):
+        """Read, check, sum; the sample is gathered in the end."""
+        n, d = self.size.n, self.size.d
+        task = self.source_rows * d * (2 * self.size.itemsize) + (4 << 20)
+        disk = wanted * d * self.size.itemsize
+        return StagePlan("scan", self.n_source, self.size.band_bytes, task, flops=6.0 * n * d, disk_bytes=disk)
+
+    def route(self, wanted):
+        """A block of input, scaled, and its pieces twice; the cells' sample."""
+        n, d = self.size.n, self.size.d
+        n_cells = max(1, n // PartitionSettings(n).cell_rows)
+        r = PartitionSettings(n).overlap
+        block = self.source_rows * (
+            d * self.size.itemsize + self.row_bytes + 2 * GUESTS * (self.row_bytes + 4 * r + 12)
+        )
+        task = block + partition.route_bytes(self.source_rows, d, n_cells, r)
+        fixed = self.size.band_bytes + 3 * wanted * self.row_bytes
+        disk = int(n * GUESTS * (self.row_bytes + 4 * (r + 3)))
+        flops = 2.0 * n * d * 24 * math.sqrt(n_cells)
+        return StagePlan("route", self.n_source, fixed, int(task), flops=flops, disk_bytes=disk)
+
+    def neighbors(self):
+        """All members of one group with their lists."""
+        n, d, k = self.size.n, self.size.d, self.k
+        r = PartitionSettings(n).overlap
+        task = self.members * (self.row_bytes + 4 * (r + 3) + 24) + neighbors.group_bytes(self.members, d, k)
+        flops = 2.0 * n * d * PartitionSettings(n).candidates
+        disk = n * (self.row_bytes + 12) + int(GUESTS * n * k * 8) + n * k * 8
+        return StagePlan("neighbors", 4 * self.n_groups, 0, int(task), flops=flops, disk_bytes=disk)
+
+    def graph(self):
+        """Lists of a block, its edges in three states of assembly; one forest for every t."""
+        n, k = self.size.n, self.k
+        entries = EDGES_PER_NEIGHBOR * k
+        task = self.block_rows * (k * 12 + 2 * entries * 26)
+        disk = int(n * (entries * 10 + 4 * len(self.settings.t)) + 0.6 * n * k * 22)
+        fixed = n * 4 * len(self.settings.t)
+        return StagePlan("graph", 2 * self.n_groups + 1, fixed, int(task), disk_bytes=disk)
+
+    def eigen_choices(self):
+        """Basis and matrix in memory, the matrix on disk, both on disk."""
+        n = self.size.n
+        entries = n * EDGES_PER_NEIGHBOR * self.t_max
+        matrix_bytes = int(entries * 8 + 8 * n)
+        building = self.block_rows * EDGES_PER_NEIGHBOR * (self.k * 10 + self.t_max * 40) + 8 * n
+        products = self.params.matvec_limit / 8  # seldom more than an eighth of the limit
+        m = self.params.size(n)
+        flops = self.n_problems * products * (2 * entries + 6.0 * n * m)
+        disk = int(self.n_problems * 4 * n * self.params.n_wanted + matrix_bytes)
+        for basis, matrix in ((True, True), (True, False), (False, False)):
+            fixed = krylov.solve_bytes(n, self.params, in_memory=basis) + matrix * matrix_bytes + 12 * n
+            task = 0 if matrix else matrix_bytes * self.block_rows // n
+            task += 0 if basis else 4 * m * self.block_rows
+            task += 4 * self.params.block_width * self.block_rows * 2
+            on_disk = disk + (0 if basis else 4 * n * m)
+            stage = StagePlan(
+                "eigen", self.n_groups, int(fixed), int(max(task, building)), flops=flops, disk_bytes=on_disk
+            )
+            yield stage, basis, matrix
+
+    def assign(self):
+        """Bases and posteriors of one block; labels of all rows where some have no mass."""
+        n, c = self.size.n, self.c
+        task = self.block_rows * (4 * c * 6 + 4 * self.n_candidates)
+        disk = 4 * n * self.n_candidates
+        return StagePlan("assign", self.n_groups, 8 * n, int(task), disk_bytes=disk)
+
+    def select_choices(self):
+        """All LSMI widths in one pass, or fewer."""
+        settings, n, d = self.settings, self.size.n, self.size.d
+        b, drawn = settings.n_centers, min(n, settings.lsmi_rows or n)
+        rows = self.block_rows * drawn // n
+        n_gammas = len(PAPER_GAMMAS) if settings.preset == "paper" else len(GAMMA_MULTIPLES)
+        work = panel_bytes(b, d, self.n_candidates, 4) + rows * (2 * self.row_bytes + 8 * self.n_candidates)
+        work += self.block_rows * self.row_bytes
+        for gammas in range(n_gammas, 0, -1):
+            sums = sums_bytes(b, gammas, 5, self.n_candidates, self.c)
+            depth = math.ceil(math.log2(max(2, self.n_groups)))
+            flops = 2.0 * drawn * b * (b / 2 + self.n_candidates) * n_gammas
+            # a term being made by each task, the partial sums that the tree still waits with, and one being added
+            stage = StagePlan("select", self.n_groups, int((depth + 1) * sums), int(work + sums), flops=flops)
+            yield stage, gammas
+
+    def output(self):
+        """Final posteriors of a block, and the same rows in input order."""
+        n, c = self.size.n, self.c
+        task = max(self.block_rows, self.source_rows) * 4 * (c + 1) * 5
+        return StagePlan("output", self.n_groups + self.n_source, 0, int(task), disk_bytes=8 * n * (c + 1))
+
+
+ORDER = ("scan", "route", "neighbors", "graph", "eigen", "assign", "select", "output")
+
+
+def _largest_that_fits(limit, choices):
+    """The first choice whose stage fits with one task at a time; the last one if none does."""
+    for choice in choices:
+        if choice[0].peak_bytes <= limit:
+            break
+    return choice
+
+
+def _widened(stage, limit, n_threads):
+    room = limit - INTERPRETER_BYTES - stage.fixed_bytes
+    return replace(stage, width=max(1, min(n_threads, room // max(1, stage.task_bytes))))
+
+
+def _refuse_what_does_not_fit(stages, limit):
+    worst = max(stages, key=lambda stage: stage.peak_bytes)
+    if worst.peak_bytes > limit:
+        raise PlanError(
+            f"plan: stage {worst.name} needs {_mib(worst.peak_bytes)} with one task at a time, the memory limit is "
+            f"{_mib(limit)}; set memory_limit to at least {_mib(worst.peak_bytes)}, or ask for fewer clusters, "
+            "candidates or neighbours"
+        )
+
+
+def _mib(size):
+    return f"{-(-size // (1 << 20))}MiB"

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from bigsmic.candidates import candidates, problems
+from bigsmic.candidates import problems
+from bigsmic.smic import summarise
 from bigsmic.stages import assign, select
 
 
@@ -20,7 +21,7 @@ def diagnose(job, cuts):
     if context.settings.n_clusters > 1:
         summary |= {
             "neighbors": run.info("recall", 0) | _hubness(context),
-            "components": run.info("components", 0)["count"],
+            "components": _components(context),
             "eigen": [_spectrum(context, q) for q in range(len(problems(context.settings)))],
             "candidates": _candidates(context),
             "output": _output(context),
@@ -50,6 +51,10 @@ def _hubness(context):
     return {"in_degree_zero": unlisted / n, "in_degree_skewness": skewness}
 
 
+def _components(context):
+    return {str(t): context.run.info("repair", i) for i, t in enumerate(context.settings.t)}
+
+
 def _spectrum(context, q):
     read = context.run.reader("spectrum", q)
     problem = problems(context.settings)[q]
@@ -59,27 +64,27 @@ def _spectrum(context, q):
 
 def _candidates(context):
     read, rows = context.run.reader("scores", 0), assign.without_mass(context)
-    best = select.chosen(context)
+    ari, best = context.run.read("consensus", 0, "ari"), select.chosen(context)
     return [
         {
-            "kernel": candidate.problem.kernel,
-            "rotation": candidate.rotation,
-            "t": candidate.problem.t,
-            "gamma": float(read("gamma")[i]),
-            "delta": float(read("delta")[i]),
-            "cv": float(read("cv")[i]),
-            "lsmi": float(read("lsmi")[i]),
-            "classes_without_center": int(read("classes_without_center")[i]),
-            "zero_posterior_share": float(rows[i] / context.n),
-            "chosen": i == best,
+            "kernel": reading.problem.kernel,
+            "assignment": reading.assignment,
+            "t": reading.problem.t,
+            "columns": reading.width,
+            "gamma": float(read("gamma")[b]),
+            "delta": float(read("delta")[b]),
+            "cv": float(read("cv")[b]),
+            "lsmi": float(read("lsmi")[b]),
+            "median_ari": float(np.median(np.delete(ari[b], b))) if len(ari) > 1 else 1.0,
+            "classes_without_center": int(read("classes_without_center")[b]),
+            "zero_posterior_share": float(rows[b] / context.n),
+            "chosen": best is None or b == best,
         }
-        for i, candidate in enumerate(candidates(context.settings))
+        for b, reading in enumerate(context.readings)
     ]
 
 
 def _output(context):
-    from bigsmic.smic import summarise
-
     found = summarise(np.sum([context.run.read("final", p, "sums") for p in context.blocks], axis=0))
     return {
         "cluster_sizes": found.counts.tolist(),

@@ -125,15 +125,17 @@ class Result:
         InputError
             Another number of columns than the fitted rows have, or NaN.
         """
-        return self._predict(
-            data, component=component, storage_options=storage_options, out=out, n_threads=n_threads
-        )[1]
+        return self._predict(data, component=component, storage_options=storage_options, out=out, n_threads=n_threads)[
+            1
+        ]
 
     def _predict(self, data, **options):
         from bigsmic.prediction import predict
 
         if self.settings.kernel == "callable":
-            raise InputError("predict: the fit's kernel was a callable, which is not stored; pass kernel= to Result.open")
+            raise InputError(
+                "predict: the fit's kernel was a callable, which is not stored; pass kernel= to Result.open"
+            )
         return predict(self._run, self.settings, data, **options)
 
     def __repr__(self):
@@ -146,7 +148,9 @@ class Result:
         if chosen:
             turned = "rotated" if chosen["rotation"] else "as they come"
             lines.append(f"  chosen     kernel {chosen['kernel']}, t = {chosen['t']}, eigenvectors {turned}")
-            lines.append(f"  LSMI       {chosen['lsmi']:.4f} (best of {len(self.diagnostics['candidates'])} candidates)")
+            lines.append(
+                f"  LSMI       {chosen['lsmi']:.4f} (best of {len(self.diagnostics['candidates'])} candidates)"
+            )
         wall = sum(stage["wall"] for stage in self.diagnostics.get("stages", {}).values())
         lines.append(f"  seconds    {wall:.1f}")
         lines.append(f"  run        {self.location}")

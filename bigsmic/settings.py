@@ -12,6 +12,8 @@ import numpy as np
 from bigsmic.errors import BigsmicWarning, InputError
 
 KERNELS = ("local_scaling", "normalized")
+ASSIGNMENTS = ("merge", "rotation", "paper", "auto")
+SELECTIONS = ("consensus", "lsmi", "medoid")
 MIN_NEIGHBORS = 20  # one graph then serves every t up to 20
 _UNITS = {
     "": 1,
@@ -38,17 +40,20 @@ class Settings:
     """
 
     n_clusters: int
-    t: tuple[int, ...] = (3, 5, 7, 10)
+    t: tuple[int, ...] = (5, 7, 10)
+    assignment: str = "merge"
+    selection: str = "consensus"
     kernel: str | Callable = "auto"
-    rotation: bool | str = "auto"
     prior: tuple[float, ...] | None = None
     preset: str | None = None
     scale: str | None = "standard"
     bandwidth: float = 2.0
+    repair: bool = True
     seed: int = 0
     neighbors: str = "auto"
     n_neighbors: int = MIN_NEIGHBORS
-    overlap: int = 3
+    widths: tuple[float, ...] = (1.5, 2.0, 2.5)
+    merge_power: float = 1.2
     n_centers: int = 800
     lsmi_rows: int | None = 200_000
     max_matvecs: int = 20_000
@@ -56,7 +61,6 @@ class Settings:
     def __post_init__(self):
         _integer("c (n_clusters)", self.n_clusters, 1)
         _integer("seed", self.seed, None)
-        _integer("overlap", self.overlap, 1)
         _integer("n_centers", self.n_centers, 1)
         _integer("n_neighbors", self.n_neighbors, 1)
         _integer("max_matvecs", self.max_matvecs, 1)
@@ -65,7 +69,9 @@ class Settings:
         _choice("preset", self.preset, (None, "paper"))
         _choice("scale", self.scale, ("standard", "variance", None))
         _choice("neighbors", self.neighbors, ("auto", "exact", "pynndescent"))
-        _choice("rotation", self.rotation, ("auto", True, False))
+        _choice("assignment", self.assignment, ASSIGNMENTS)
+        _choice("selection", self.selection, SELECTIONS)
+        _choice("repair", self.repair, (True, False))
         if not callable(self.kernel):
             _choice("kernel", self.kernel, ("auto", *KERNELS, "precomputed", "callable"))
         if not (isinstance(self.bandwidth, numbers.Real) and self.bandwidth > 0 and math.isfinite(self.bandwidth)):
@@ -73,26 +79,20 @@ class Settings:
                 f"bandwidth: got {self.bandwidth!r}; use a positive number, 2 as in SMIC or 1 as in self-tuning"
             )
         object.__setattr__(self, "t", _neighbor_numbers(self.t))
-        object.__setattr__(self, "prior", _check_prior(self.prior, self.n_clusters, self.rotation))
+        object.__setattr__(self, "prior", _check_prior(self.prior, self.n_clusters, self.assignment))
         object.__setattr__(self, "n_neighbors", max(self.n_neighbors, *self.t))
 
     @property
     def kernels(self):
-        """Kernels among the candidates."""
+        """Kernels of the eigenproblems."""
         if self.kernel == "auto":
-            return KERNELS
+            return ("normalized",) if self.assignment == "merge" else KERNELS
         return ("callable",) if callable(self.kernel) else (self.kernel,)
 
     @property
-    def rotations(self):
-        """Whether the basis is rotated, over the candidates."""
-        if self.prior is not None and len(set(self.prior)) > 1:
-            return (False,)
-        return (False, True) if self.rotation == "auto" else (bool(self.rotation),)
-
-    def n_vectors(self, n):
-        """Eigenvectors that one problem of n rows is asked for."""
-        return min(self.n_clusters, n)
+    def assignments(self):
+        """Ways in which every basis is read."""
+        return ("paper", "rotation") if self.assignment == "auto" else (self.assignment,)
 
     def fitted_to(self, n):
         """Cut what `n` rows do not allow: neighbours, every t, centres; repeats dropped.
@@ -123,22 +123,57 @@ class Settings:
         return stored
 
 
-def resolve(n_clusters, preset=None, **chosen):
-    """Build Settings from what the caller gave, the preset filling in what was left out.
+def resolve(n_clusters, preset=None, rotation=None, **chosen):
+    """Build Settings from what the caller gave; what was left out follows from it.
 
     Parameters
     ----------
     n_clusters : int
     preset : {None, "paper"}
-        "paper": kernel of eq. (7), no rotation, t = 1..10, 200 centres, the grids of the paper.
+        "paper": kernel of eq. (7), signs, t = 1..10, 200 centres, the published grids, the graph as it is.
+    rotation : {None, "auto", True, False}
+        Without `assignment`: read c eigenvectors turned, as they come, or both ("auto"), and let LSMI choose.
     **chosen
-        Fields of Settings; None or absent means the preset's or the default value where None is no value.
+        Fields of Settings; UNSET means left out.
+
+    Raises
+    ------
+    InputError
+        Choices that exclude each other.
     """
-    defaults: dict[str, Any] = {}
+    chosen = {key: value for key, value in chosen.items() if value is not UNSET}
+    return Settings(n_clusters=n_clusters, preset=preset, **{**_implied(preset, rotation, chosen), **chosen})
+
+
+def _implied(preset, rotation, chosen):
+    """Defaults that follow from what was chosen."""
     if preset == "paper":
-        defaults = {"t": tuple(range(1, 11)), "kernel": "local_scaling", "rotation": False, "n_centers": 200}
-    merged = {**defaults, **{key: value for key, value in chosen.items() if value is not UNSET}}
-    return Settings(n_clusters=n_clusters, preset=preset, **merged)
+        return _PAPER
+    _choice("rotation", rotation, (None, "auto", True, False))
+    prior = chosen.get("prior")
+    uneven = prior is not None and np.ptp(prior) > 0
+    if uneven and rotation is True:
+        raise InputError(
+            "rotation: got True with a non-uniform prior, whose objective a rotation changes; leave rotation out"
+        )
+    if rotation is not None and "assignment" in chosen:
+        raise InputError(f"rotation: got {rotation!r} beside assignment={chosen['assignment']!r}; give one of the two")
+    implied = {}
+    if uneven or rotation is not None:
+        implied["assignment"] = "paper" if uneven else {"auto": "auto", True: "rotation", False: "paper"}[rotation]
+    if chosen.get("assignment", implied.get("assignment", "merge")) != "merge":
+        implied |= {"selection": "lsmi", "t": (3, 5, 7, 10)}
+    return implied
+
+
+_PAPER = {
+    "t": tuple(range(1, 11)),
+    "kernel": "local_scaling",
+    "assignment": "paper",
+    "selection": "lsmi",
+    "n_centers": 200,
+    "repair": False,
+}
 
 
 class _Unset:
@@ -203,7 +238,7 @@ def _neighbor_numbers(t):
     return tuple(dict.fromkeys(int(v) for v in values))
 
 
-def _check_prior(prior, c, rotation):
+def _check_prior(prior, c, assignment):
     if prior is None:
         return None
     values = tuple(float(p) for p in np.ravel(prior))
@@ -211,8 +246,9 @@ def _check_prior(prior, c, rotation):
         raise InputError(f"prior: got {len(values)} values for c = {c} clusters; give one per cluster")
     if not all(p > 0 for p in values) or abs(sum(values) - 1) > 1e-6:
         raise InputError(f"prior: got {values}, sum {sum(values):.6g}; give positive values that sum to 1")
-    if len(set(values)) > 1 and rotation is True:
+    if len(set(values)) > 1 and assignment != "paper":
         raise InputError(
-            "prior: a non-uniform prior fixes the basis, rotation=True would turn it; use rotation='auto' or False"
+            f"prior: a non-uniform prior needs assignment='paper', got {assignment!r}: its objective changes when "
+            "the eigenvectors are turned or merged; leave assignment out"
         )
     return values

@@ -215,7 +215,7 @@ def _open_zarr(location, component, storage_options):
     import zarr
 
     try:
-        node = zarr.open(location, mode="r", storage_options=storage_options)
+        node = zarr.open(location, mode="r", storage_options=_options_of(location, storage_options))
         if component is not None:
             node = node[component]
     except Exception as error:
@@ -229,6 +229,48 @@ def _open_zarr(location, component, storage_options):
     return node
 
 
+def create_archive(location, arrays, made_of):
+    """Make a Zarr group of arrays to write rows to, or open the one that was made of the same.
+
+    Parameters
+    ----------
+    location : str or Path
+    arrays : dict of str to (shape, chunks, dtype)
+    made_of : str
+        What the rows are made of: where it is not what the group was made of, nothing is touched.
+
+    Returns
+    -------
+    group : zarr.Group
+
+    Raises
+    ------
+    InputError
+        Something else is there already.
+    StorageError
+    """
+    import zarr
+
+    with _storage_errors(f"archive: creating {location}"):
+        group = zarr.open_group(os.fspath(location), mode="a", zarr_format=3)
+        there = group.attrs.get("made_of")
+        if there is None and not any(True for _ in group):
+            group.update_attributes({"made_of": made_of})
+        elif there != made_of:
+            raise InputError(
+                f"archive: {location} holds {there or 'other arrays'}, asked for {made_of}; give another path"
+            )
+        for name, (shape, chunks, dtype) in arrays.items():
+            if name not in group:
+                group.create_array(name, shape=shape, chunks=chunks, dtype=dtype, config={"write_empty_chunks": True})
+    return group
+
+
+def _options_of(location, storage_options):
+    """Storage options for a URL; Zarr refuses them for a local path, and an archive and a run share theirs."""
+    return storage_options if "://" in location else None
+
+
 def _check_rows(source):
     if len(source.shape) != 2:
         raise InputError(
@@ -237,6 +279,38 @@ def _check_rows(source):
         )
     if source.dtype.kind not in "fiub":
         raise InputError(f"input: dtype {source.dtype} is not real or integer; convert the array to a numeric dtype")
+
+
+def create_arrays(location, arrays, chunk_rows, storage_options=None):
+    """Make a Zarr group of arrays that are written row range by row range.
+
+    Parameters
+    ----------
+    location : str or Path
+        Path or URL; arrays of the same names are overwritten.
+    arrays : dict of str to (shape, dtype)
+    chunk_rows : int
+    storage_options : dict, optional
+
+    Returns
+    -------
+    arrays : dict of str to zarr.Array
+    """
+    import zarr
+
+    with _storage_errors(f"writing to {location}"):
+        group = zarr.open_group(os.fspath(location), mode="a", zarr_format=3, storage_options=storage_options)
+        return {
+            name: group.create_array(
+                name,
+                shape=shape,
+                chunks=(max(1, min(chunk_rows, shape[0])), *shape[1:]),
+                dtype=dtype,
+                overwrite=True,
+                config={"write_empty_chunks": True},
+            )
+            for name, (shape, dtype) in arrays.items()
+        }
 
 
 # ------------------------------------------------------------------------------------------- run directory
@@ -281,7 +355,10 @@ class Run:
             raise RunError(f"run: {self.location} is not a directory; give the out= of a finished fit")
         try:
             group = zarr.open_group(
-                self.location, mode="a" if writable else "r", zarr_format=3, storage_options=storage_options
+                self.location,
+                mode="a" if writable else "r",
+                zarr_format=3,
+                storage_options=_options_of(self.location, storage_options),
             )
         except Exception as error:
             raise RunError(

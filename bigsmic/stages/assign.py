@@ -1,94 +1,170 @@
-"""assign: for every candidate, the signs or the rotation of its basis, and the labels that they give."""
+"""assign: every labeling of the fit: bases turned, read, over-segmented ones merged and moved."""
+
+from functools import partial
 
 import numpy as np
 
-from bigsmic import kernel, moments, smic
-from bigsmic.candidates import candidates, problems
+from bigsmic import kernel, merge, moments, smic
+from bigsmic.candidates import problems
 from bigsmic.context import Context, Job
+from bigsmic.engine import Narrowed
 from bigsmic.information import draw_rows
+from bigsmic.stages import matrix
 from bigsmic.stages.graph import read_graph
 
-ROTATION_ROWS = 1000  # rows on which a rotation is found
+ROTATION_ROWS = 1000  # on which a rotation is found; eight a column where columns are many
+
+TREE_FIELDS = ("columns", "merges", "ratios")
 
 
 def run(job: Job):
-    """Label every row under every candidate."""
+    """Make every labeling."""
     context = job.context
-    job.fill("readings", range(len(problems(context.settings))), lambda c, q: _reading(job, q))
-    job.fill("assigned", context.blocks, _label)
-    job.fill("adopted", range(len(candidates(context.settings))), lambda c, i: _adopt(job, i))
+    numbers = range(len(context.readings))
+    job.steps("frames", numbers, _frame)
+    job.fill("assigned", context.blocks, _assign)
+    job.steps("labeling", numbers, _finish)
+    for problem in problems(context.settings):
+        job.run.drop(matrix.weights_name(problem), context.blocks)
 
 
-def _reading(job: Job, q: int):
-    """Signs, masses and rotation of one basis."""
-    context = job.context
-    problem = problems(context.settings)[q]
-    sums = job.sum("readings", context.blocks, lambda c, p: smic.column_sums(read_basis(c, problem, p)))
-    signs, positive_sums = smic.orient(sums)
-    rows = draw_rows(context.n, ROTATION_ROWS, context.settings.seed, "rotation")
-
-    def sample(c, p):
-        return read_basis(c, problem, p)[np.isin(c.run.read("rows", p, "rows"), rows)]
-
-    R = smic.rotation(np.concatenate(job.collect("readings", context.blocks, sample)))
-    context.run.write("readings", q, {"signs": signs, "positive_sums": positive_sums, "R": R})
+# -- what turns a basis into posteriors: signs, or a rotation and the groups of its columns
 
 
-def read_basis(context: Context, problem, p: int):
-    """Eigenvectors of one problem at one block of rows, float32, shape (b, m)."""
-    return context.run.read(f"basis.{problem.name}", p, "V")
+def _frame(job: Job, b: int):
+    context, reading = job.context, job.context.readings[b]
+    if reading.assignment == "paper":
+        sums = job.sum("frames", context.blocks, lambda c, p: smic.column_sums(read_basis(c, reading, p)))
+        signs, positive_sums = smic.orient(sums)
+        context.run.write("frames", b, {"signs": signs, "positive_sums": positive_sums})
+        return
+    n_rows = max(ROTATION_ROWS, 8 * reading.width)
+    rows = draw_rows(context.n, n_rows, context.settings.seed, "rotation")
+    sample = np.concatenate(job.collect("frames", context.blocks, lambda c, p: _drawn(c, reading, p, rows)))
+    arrays = {"R": smic.rotation(sample)}
+    if reading.assignment == "merge":
+        total = job.sum("frames", context.blocks, lambda c, p: _gram(c, reading, p, arrays["R"]))
+        tree = merge.merge_tree(total / context.n, context.settings.merge_power)
+        arrays |= {name: getattr(tree, name) for name in TREE_FIELDS}
+    context.run.write("frames", b, arrays)
 
 
-def read_assignment(context: Context, candidate, V):
-    """Posteriors and labels that a candidate gives to rows of its basis."""
-    q = problems(context.settings).index(candidate.problem)
-    read = context.run.reader("readings", q)
-    if candidate.rotation:
-        return smic.posterior_rotated(V, read("R"))
-    return smic.posterior_paper(V, read("signs"), read("positive_sums"), context.settings.prior)
+def _drawn(context: Context, reading, p: int, rows):
+    return read_basis(context, reading, p)[np.isin(context.run.read("rows", p, "rows"), rows)]
 
 
-def _label(context: Context, p: int):
-    """Labels under every candidate, -1 where no eigenvector has mass."""
-    labels = []
-    for candidate in candidates(context.settings):
-        found = read_assignment(context, candidate, read_basis(context, candidate.problem, p))
-        labels.append(np.where(found.has_mass, found.labels, -1).astype(np.int32))
-    labels = np.stack(labels)
+def _gram(context: Context, reading, p: int, R):
+    return merge.gram(smic.posterior_rotated(read_basis(context, reading, p), R).posterior)
+
+
+def read_basis(context: Context, reading, p: int):
+    """The eigenvectors that a labeling reads, at one block of rows: float32, shape (b, width)."""
+    return context.run.read(f"basis.{reading.problem.name}", p, "V")[:, : reading.width]
+
+
+class Reader:
+    """Turns rows of a basis into what labeling `b` makes of them, before any move.
+
+    Parameters
+    ----------
+    context : Context
+    b : int
+    n_clusters : int, optional
+        Groups to cut an over-segmented labeling into; by default those of the fit.
+    """
+
+    def __init__(self, context: Context, b: int, n_clusters=None):
+        self.reading, self.prior = context.readings[b], context.settings.prior
+        read = context.run.reader("frames", b)
+        if self.reading.assignment == "paper":
+            self.signs, self.positive_sums = read("signs"), read("positive_sums")
+            return
+        self.R = read("R")
+        if self.reading.assignment == "merge":
+            self.tree = merge.MergeTree(self.reading.width, *(read(name) for name in TREE_FIELDS))
+            n_columns = len(self.tree.columns)
+            self.groups = self.tree.cut(min(n_clusters or context.settings.n_clusters, n_columns))
+
+    @property
+    def n_groups(self):
+        """Labels that it gives."""
+        return int(self.groups.max()) + 1 if self.reading.assignment == "merge" else self.reading.width
+
+    def columns(self, V):
+        """Posteriors over the columns that are read, before merging."""
+        if self.reading.assignment == "paper":
+            return smic.posterior_paper(V, self.signs, self.positive_sums, self.prior)
+        return smic.posterior_rotated(V, self.R)
+
+    def __call__(self, V):
+        """Posteriors and labels over the groups."""
+        found = self.columns(V)
+        if self.reading.assignment == "merge":
+            return merge.merged_assignment(found, self.groups, self.n_groups)
+        return found
+
+
+def _assign(context: Context, p: int):
+    """Labels of one block under every labeling before any move, -1 where no eigenvector has mass."""
+    found = []
+    for b, reading in enumerate(context.readings):
+        assigned = Reader(context, b)(read_basis(context, reading, p))
+        found.append(np.where(assigned.has_mass, assigned.labels, -1).astype(np.int32))
+    labels = np.stack(found)
     info = {"without_mass": (labels < 0).sum(axis=1).tolist()}
     context.run.write("assigned", p, {"labels": labels}, parts={"labels": np.arange(len(labels) + 1)}, info=info)
 
 
 def without_mass(context: Context):
-    """Rows in which no eigenvector has mass, per candidate."""
+    """Rows in which no eigenvector has mass, per labeling."""
     return np.sum([context.run.info("assigned", p)["without_mass"] for p in context.blocks], axis=0)
 
 
-def read_labels(context: Context, p: int, i: int):
-    """Labels of one block under candidate `i`, every row labelled, int32, shape (b,)."""
-    labels = context.run.read("assigned", p, "labels", i)[0]
-    if not (labels < 0).any():
-        return labels
-    labels, read = labels.copy(), context.run.reader("adopted", i)
-    labels[read("positions", p) - context.layout.bounds[p]] = read("labels", p)
-    return labels
+# -- labels of all rows in one array: rows without mass adopt a label, over-segmented labelings are moved
 
 
-def _adopt(job: Job, i: int):
-    """Label the rows without mass: by their nearest labelled neighbour, again and again, then by the nearest mean."""
+def _finish(job: Job, b: int):
     context = job.context
-    bounds = context.layout.bounds
-    own = [context.run.read("assigned", p, "labels", i)[0] for p in context.blocks if without_mass(context)[i]]
-    labels = np.concatenate(own) if own else np.zeros(0, np.int32)
+    labels = np.concatenate([context.run.read("assigned", p, "labels", b)[0] for p in context.blocks])
+    reader = Reader(context, b)
+    if (labels < 0).any():
+        labels = _adopt(job, labels, reader.n_groups)
+    if reader.reading.assignment == "merge":
+        labels = moved(job, reader.reading.problem, labels, reader.n_groups)
+    context.run.write("labeling", b, {"labels": labels}, parts={"labels": context.layout.bounds})
+
+
+def read_labels(context: Context, p: int, b: int):
+    """Labels of one block under labeling `b`, int32, shape (b,)."""
+    return context.run.read("labeling", b, "labels", p)
+
+
+def moved(job: Job, problem, labels, n_clusters):
+    """Labels after local moves on the weights of `problem`."""
+    context = job.context
+    matrix.prepare(job, problem)
+    load = matrix.loader(job, matrix.weights_name(problem))
+    engine = Narrowed(job.engine, job.plan.width("assign"))
+    rows = np.concatenate([context.run.read("rows", p, "rows") for p in context.blocks])
+    settings = merge.MoveSettings(n_clusters, context.settings.seed)
+    return merge.local_moves(
+        context.blocks,
+        labels,
+        matrix.read_degree(context, problem),
+        rows,
+        settings,
+        collect=lambda task, blocks: engine.collect(lambda p: task(load(p)), list(blocks)),
+    )
+
+
+def _adopt(job: Job, labels, n_groups):
+    """Label rows by their nearest labelled neighbour, again and again; what no path reaches by the nearest mean."""
     missing = np.flatnonzero(labels < 0)
     before = len(missing) + 1
-    while 0 < np.count_nonzero(labels[missing] < 0) < before:
-        before = np.count_nonzero(labels[missing] < 0)
-        labels = np.concatenate(job.collect("adopted", context.blocks, lambda c, p, old=labels: _spread(c, p, old)))
-    if len(missing) and (labels[missing] < 0).any():
-        labels = _nearest_means(job, labels)
-    parts = dict.fromkeys(("positions", "labels"), np.searchsorted(missing, bounds))
-    context.run.write("adopted", i, {"positions": missing, "labels": labels[missing]}, parts=parts)
+    while 0 < (left := np.count_nonzero(labels[missing] < 0)) < before:
+        before = left
+        labels = np.concatenate(job.collect("labeling", job.context.blocks, partial(_spread, labels=labels)))
+    return labels if left == 0 else _nearest_means(job, labels, n_groups)
 
 
 def _spread(context: Context, p: int, labels):
@@ -99,15 +175,13 @@ def _spread(context: Context, p: int, labels):
     return kernel.nearest_labelled(graph, np.concatenate([own, labels[graph.halo]]))
 
 
-def _nearest_means(job: Job, labels):
-    """Label what no path of neighbours reaches by the nearest of the clusters' means."""
-    c, bounds = job.context.settings.n_clusters, job.context.layout.bounds
+def _nearest_means(job: Job, labels, n_groups):
+    bounds = job.context.layout.bounds
 
     def sums(context, p):
-        own, X = labels[bounds[p] : bounds[p + 1]], context.run.read("rows", p, "X")
-        return moments.class_sums(X, own, c)
+        return moments.class_sums(context.run.read("rows", p, "X"), labels[bounds[p] : bounds[p + 1]], n_groups)
 
-    total = job.sum("adopted", job.context.blocks, sums)
+    total = job.sum("labeling", job.context.blocks, sums)
 
     def nearest(context, p):
         own = labels[bounds[p] : bounds[p + 1]].copy()
@@ -116,4 +190,4 @@ def _nearest_means(job: Job, labels):
             own[missing] = moments.nearest_mean(context.run.read("rows", p, "X")[missing], total)
         return own
 
-    return np.concatenate(job.collect("adopted", job.context.blocks, nearest))
+    return np.concatenate(job.collect("labeling", job.context.blocks, nearest))

@@ -11,6 +11,7 @@ from bigsmic.engine import Narrowed
 from bigsmic.errors import CorruptBlockError
 from bigsmic.krylov import MemoryBasis, RowSpace
 from bigsmic.stages import matrix
+from bigsmic.stages.graph import read_component
 from bigsmic.store import FileBasis
 
 TOLERANCE = {"normalized": 1e-4}
@@ -18,13 +19,15 @@ DEFAULT_TOLERANCE = 1e-6  # top vectors of the plain kernel are localised: many 
 
 
 def run(job: Job):
-    """Solve what is not solved; the matrix of a problem lasts as long as its solve."""
+    """Solve what is not solved; the matrix of a problem lasts as long as its solve, its weights until the moves."""
     context = job.context
     for q, problem in enumerate(problems(context.settings)):
         if not (job.run.done("spectrum", q) and job.complete(f"basis.{problem.name}", context.blocks)):
-            matrix.run(job, problem)
+            matrix.prepare(job, problem)
+            matrix.normalise(job, problem)
             _Solve(job, q, problem).run()
-            job.run.drop(f"matrix.{problem.name}", context.blocks)
+            if problem.kernel == "normalized":
+                job.run.drop(matrix.matrix_name(problem), context.blocks)
 
 
 class _Solve:
@@ -34,7 +37,7 @@ class _Solve:
         self.job, self.context, self.q, self.problem = job, job.context, q, problem
         settings = self.context.settings
         self.params = lanczos.LanczosParams(
-            n_wanted=settings.n_vectors(self.context.n),
+            n_wanted=self.context.n_vectors,
             tol=TOLERANCE.get(problem.kernel, DEFAULT_TOLERANCE),
             max_matvecs=settings.max_matvecs,
             seed=settings.seed,
@@ -67,12 +70,10 @@ class _Solve:
 
     def _iterate(self, n_known):
         stored = self.checkpoints.load(self.basis) if self.checkpoints else None
-        if stored is None:
-            n_columns = n_known + self._write_warm_start(n_known)
-        else:
-            n_columns = len(stored.T) + stored.width
+        n_columns = len(stored.T) + stored.width if stored else n_known + self._write_warm_start(n_known)
         engine = Narrowed(self.job.engine, self.job.plan.width("eigen"))
-        space = RowSpace(engine, self._loader(), self.basis, self.context.settings.seed, n_columns)
+        load = matrix.loader(self.job, matrix.matrix_name(self.problem))
+        space = RowSpace(engine, load, self.basis, self.context.settings.seed, n_columns)
         if stored is not None:
             space.reopen(stored.width)
 
@@ -84,23 +85,18 @@ class _Solve:
 
         return lanczos.solve(space, self.params, known_values=np.ones(n_known), state=stored, on_restart=on_restart)
 
-    def _loader(self):
-        def read(p):
-            return matrix.read_matrix(self.context, self.problem, p)
-
-        if self.job.plan.kernel_in_memory:
-            return self.job.engine.collect(read, list(self.context.blocks)).__getitem__
-        return read
-
     def _write_known(self):
         """Eigenvalue 1 of the normalised kernel has ``D^1/2 1_component`` for its vectors: the largest ones."""
         if self.problem.kernel != "normalized":
             return 0
         t, bounds = self.problem.t, self.context.layout.bounds
-        read = self.context.run.reader("components", 0)
-        n_known = min(len(read(f"sizes.t{t}")), self.params.n_wanted)
-        degree = matrix.read_degree(self.context, t)
-        labels = [read(f"labels.t{t}", p) for p in self.context.blocks]
+        n_components = self.context.run.info("repair", self.context.settings.t.index(t))["after"]
+        n_known = min(n_components, self.params.n_wanted)
+        degree = matrix.read_degree(self.context, self.problem)
+        if n_components == 1:
+            labels = [np.zeros(height, np.int32) for height in self.context.layout.heights]
+        else:
+            labels = [read_component(self.context, t, p) for p in self.context.blocks]
         blocks = [degree[bounds[p] : bounds[p + 1]] for p in self.context.blocks]
         mass = sum(
             np.bincount(of, weights=d, minlength=n_known)[:n_known] for of, d in zip(labels, blocks, strict=True)

@@ -7,6 +7,7 @@ from bigsmic.context import Context, Job
 
 HUB_NEIGHBORS = 10  # at which in-degrees are counted
 
+
 def run(job: Job):
     """Build the graph and count its components."""
     context = job.context
@@ -53,6 +54,11 @@ def read_graph(context: Context, p: int):
     lo, hi = (int(b) for b in context.layout.bounds[p : p + 2])
     arrays = [read(name) for name in ("halo", "indptr", "indices", "sq_distances", "ranks")]
     return kernel.GraphBlock(lo, hi, *arrays)
+
+
+def read_component(context: Context, t: int, p: int):
+    """Component of every row of one block in the t-graph; 0 is the largest."""
+    return context.run.read("components", 0, f"labels.t{t}", p)
 
 
 def _components(context: Context, block: int):

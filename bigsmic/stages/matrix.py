@@ -1,50 +1,78 @@
-"""matrix: the kernel of one eigenproblem in row blocks, with its degrees."""
+"""weights and matrix: the kernel of one eigenproblem in row blocks, before and after normalisation, and its degrees."""
 
 import numpy as np
 
 from bigsmic import kernel
 from bigsmic.context import Context, Job
 from bigsmic.errors import InputError
+from bigsmic.stages import repair
 from bigsmic.stages.graph import read_graph
 
-
-def run(job: Job, problem):
-    """Write the matrix of `problem`, unless it is there."""
-    context, name = job.context, f"matrix.{problem.name}"
-    if job.complete(name, context.blocks):
-        return
-    sigma = read_sigma(context, problem.t)
-    if problem.kernel != "normalized":
-        job.fill(name, context.blocks, lambda c, p: _write(c, name, p, weights(c, problem, p, sigma)))
-        return
-    job.fill(f"degree.t{problem.t}", context.blocks, lambda c, p: _write_degree(c, problem, p, sigma))
-    degree = read_degree(context, problem.t)
-
-    def normalised(c, p):
-        block = weights(c, problem, p, sigma)
-        _write(c, name, p, kernel.normalise(block, degree[block.lo : block.hi], degree[block.halo]))
-
-    job.fill(name, context.blocks, normalised)
+FIELDS = ("halo", "indptr", "indices", "data")
 
 
-def weights(context: Context, problem, p: int, sigma):
-    """Kernel before normalisation, with the weight floor where it is to be normalised."""
+def prepare(job: Job, problem):
+    """Write weights and degrees of `problem`, unless they are there."""
+    context, name = job.context, weights_name(problem)
+    if not job.complete(name, context.blocks) or not job.complete(degree_name(problem), context.blocks):
+        for p in context.blocks:
+            if not job.run.done(degree_name(problem), p):
+                job.run.forget(name, p)
+        sigma = read_sigma(context, problem.t)
+        job.fill(name, context.blocks, lambda c, p: _write_weights(c, problem, p, sigma))
+
+
+def normalise(job: Job, problem):
+    """Write the matrix of a normalised problem, unless it is there."""
+    context, name = job.context, matrix_name(problem)
+    if problem.kernel == "normalized" and not job.complete(name, context.blocks):
+        degree = read_degree(context, problem)
+
+        def task(c, p):
+            block = read_block(c, weights_name(problem), p)
+            _write_block(c, name, p, kernel.normalise(block, degree[block.lo : block.hi], degree[block.halo]))
+
+        job.fill(name, context.blocks, task)
+
+
+def weights_name(problem):
+    """Stage of the kernel before normalisation."""
+    return f"weights.{problem.name}"
+
+
+def matrix_name(problem):
+    """Stage of the matrix whose eigenvectors are wanted."""
+    return f"matrix.{problem.name}" if problem.kernel == "normalized" else weights_name(problem)
+
+
+def degree_name(problem):
+    """Stage of the row sums of the weights."""
+    return f"degree.{problem.name}"
+
+
+def _write_weights(context: Context, problem, p: int, sigma):
     graph = read_graph(context, p)
     block = kernel.kernel_block(graph, problem.t, weight_of(context), sigma[graph.lo : graph.hi], sigma[graph.halo])
     _refuse_bad_weights(block.data)
-    return kernel.with_floor(block) if problem.kernel == "normalized" else block
+    if problem.kernel == "normalized":
+        block = kernel.with_floor(block)
+    source, target, squares = repair.bridges(context, problem.t, p)
+    added = np.maximum(weight_of(context)(squares, sigma[source], sigma[target]), np.float32(repair.LEAST_WEIGHT))
+    block = kernel.with_edges(block, source, target, added)
+    context.run.write(degree_name(problem), p, {"degree": kernel.degree(block)})
+    _write_block(context, weights_name(problem), p, block)
 
 
 def weight_of(context: Context):
-    """The function of (squared distances, sigma_i, sigma_j) that the fit uses."""
+    """Return the function of (squared distances, sigma_i, sigma_j) that the fit uses."""
     given = context.settings.kernel
     return given if callable(given) else kernel.LocalScaling(context.settings.bandwidth)
 
 
 def _refuse_bad_weights(data):
-    if not (np.isfinite(data).all() and (data >= 0).all()):
-        bad = data[~(np.isfinite(data) & (data >= 0))][0]
-        raise InputError(f"kernel: the callable returned {bad}; weights must be finite and at least 0")
+    good = np.isfinite(data) & (data >= 0)
+    if not good.all():
+        raise InputError(f"kernel: the callable returned {data[~good][0]}; weights must be finite and at least 0")
 
 
 def read_sigma(context: Context, t: int):
@@ -53,22 +81,25 @@ def read_sigma(context: Context, t: int):
     return np.concatenate([context.run.read("graph", p, "sigma", i)[0] for p in context.blocks])
 
 
-def read_degree(context: Context, t: int):
-    """Row sums of the kernel with its floor, in cell order, float64, shape (n,)."""
-    return np.concatenate([context.run.read(f"degree.t{t}", p, "degree") for p in context.blocks])
+def read_degree(context: Context, problem):
+    """Row sums of the weights, in cell order, float64, shape (n,)."""
+    return np.concatenate([context.run.read(degree_name(problem), p, "degree") for p in context.blocks])
 
 
-def _write_degree(context: Context, problem, p: int, sigma):
-    context.run.write(f"degree.t{problem.t}", p, {"degree": kernel.degree(weights(context, problem, p, sigma))})
+def _write_block(context: Context, name: str, p: int, block):
+    context.run.write(name, p, {field: getattr(block, field) for field in FIELDS})
 
 
-def _write(context: Context, name: str, p: int, block):
-    arrays = {field: getattr(block, field) for field in ("halo", "indptr", "indices", "data")}
-    context.run.write(name, p, arrays)
-
-
-def read_matrix(context: Context, problem, p: int):
-    """Return one row block of the matrix of `problem`."""
-    read = context.run.reader(f"matrix.{problem.name}", p)
+def read_block(context: Context, name: str, p: int):
+    """Return one row block of weights or matrix."""
+    read = context.run.reader(name, p)
     lo, hi = (int(b) for b in context.layout.bounds[p : p + 2])
-    return kernel.KernelBlock(lo, hi, *(read(name) for name in ("halo", "indptr", "indices", "data")))
+    return kernel.KernelBlock(lo, hi, *(read(field) for field in FIELDS))
+
+
+def loader(job: Job, name: str):
+    """Return a function that gives row block p of a stage: from memory where the plan says so, else from disk."""
+    context = job.context
+    if job.plan.kernel_in_memory:
+        return job.collect(name, context.blocks, lambda c, p: read_block(c, name, p)).__getitem__
+    return lambda p: read_block(context, name, p)

@@ -29,7 +29,7 @@ def run(job: Job):
     if not job.complete("graph", context.blocks):
         job.fill("neighbors", context.blocks, _search)
         job.fill("lists", context.blocks, _merge)
-        job.fill("recall", [0], lambda c, block: _recall(job))
+        job.steps("recall", [0], _recall)
     job.run.drop("pieces", context.source_blocks)
     job.run.drop("neighbors", context.blocks)
 
@@ -95,7 +95,7 @@ def _merge(context: Context, p: int):
     context.run.write("lists", p, {"indices": indices, "squares": squares})
 
 
-def _recall(job: Job):
+def _recall(job: Job, block: int):
     """Compare the lists of some rows with exact search over all of them."""
     context = job.context
     wanted = draw_rows(context.n, RECALL_ROWS, context.settings.seed, "recall")

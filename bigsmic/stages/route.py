@@ -30,7 +30,7 @@ def _build_cells(context: Context, block: int):
 def _route(context: Context, s: int):
     lo, hi = context.source_bounds[s : s + 2]
     X = context.scaler.apply(read_checked(context, s))
-    cells = partition.route(X, np.arange(lo, hi), context.cells, context.settings.overlap)
+    cells = partition.route(X, np.arange(lo, hi), context.cells, context.partition_settings.overlap)
     n_groups = context.cells.n_groups
     source, group, tags = pieces(context.cells.group[cells], cells, n_groups)
     bounds = np.searchsorted(group, np.arange(n_groups + 1))

@@ -1,17 +1,17 @@
-"""select: the LSMI of every candidate, from sums that one pass over the rows makes for all of them."""
+"""select: the LSMI of every labeling, from one pass over the rows for all of them; their consensus; the choice."""
 
 from dataclasses import replace
 
 import numpy as np
 
-from bigsmic.candidates import candidates
+from bigsmic import merge
 from bigsmic.context import Context, Job
 from bigsmic.information import LSMISettings, block_sums, draw_rows, join_sweeps, score_one
-from bigsmic.stages.assign import read_labels
+from bigsmic.stages.assign import Reader, read_labels
 
 
 def run(job: Job, n_gammas: int | None = None):
-    """Score every candidate.
+    """Score every labeling, and compare them.
 
     Parameters
     ----------
@@ -19,8 +19,11 @@ def run(job: Job, n_gammas: int | None = None):
     n_gammas : int, optional
         Widths per pass, as planned for the memory limit; all at once by default. The scores do not depend on it.
     """
-    if job.run.done("scores", 0):
-        return
+    job.steps("scores", [0], lambda job, block: _score(job, n_gammas))
+    job.steps("consensus", [0], _agree)
+
+
+def _score(job: Job, n_gammas):
     context = job.context
     design, center_labels = _design(job)
     drawn = draw_rows(context.n, context.settings.lsmi_rows or context.n, context.settings.seed, "lsmi")
@@ -34,7 +37,7 @@ def run(job: Job, n_gammas: int | None = None):
 
 
 def _design(job: Job):
-    """Centres, grids and folds, and the labels of the centres under every candidate."""
+    """Centres, grids and folds, and the labels of the centres under every labeling."""
     context, settings = job.context, job.context.settings
     wanted = replace(
         LSMISettings.paper() if settings.preset == "paper" else LSMISettings(),
@@ -52,7 +55,7 @@ def _design(job: Job):
 
 
 def _labels(context: Context, p: int, chosen):
-    return np.stack([read_labels(context, p, i)[chosen] for i in range(len(candidates(context.settings)))])
+    return np.stack([read_labels(context, p, i)[chosen] for i in range(len(context.readings))])
 
 
 def _centers(context: Context, p: int, wanted):
@@ -78,6 +81,35 @@ def _table(scores, design):
     return columns | {"classes_without_center": uncovered, "cv_table": tables} | grids
 
 
+# -- consensus and choice
+
+
+def sizes(context: Context):
+    """Labels of every labeling."""
+    return [Reader(context, b).n_groups for b in range(len(context.readings))]
+
+
+def _agree(job: Job, block: int):
+    """Contingency of all pairs of labelings, their ARI, and the classes into which the consensus merges their labels."""
+    context, of = job.context, sizes(job.context)
+    total = job.sum("consensus", context.blocks, lambda c, p: merge.label_gram(all_labels(c, p), of))
+    tree = merge.consensus_tree(total, of)
+    classes = tree.cut(min(context.settings.n_clusters, len(tree.columns)))
+    arrays = {"classes": classes, "ari": merge.pairwise_ari(total, of)}
+    context.run.write("consensus", 0, arrays)
+
+
+def all_labels(context: Context, p: int):
+    """Labels of one block under every labeling, int32, shape (b, B)."""
+    return np.stack([read_labels(context, p, b) for b in range(len(context.readings))], axis=1)
+
+
 def chosen(context: Context):
-    """Number of the candidate with the largest LSMI, the first among equals."""
-    return int(np.argmax(context.run.read("scores", 0, "lsmi")))
+    """Number of the labeling that the fit returns, the first among equals; None for the consensus of all."""
+    if len(context.readings) == 1:
+        return 0
+    if context.settings.selection == "lsmi":
+        return int(np.argmax(context.run.read("scores", 0, "lsmi")))
+    if context.settings.selection == "medoid":
+        return merge.medoid(context.run.read("consensus", 0, "ari"))
+    return None

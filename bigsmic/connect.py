@@ -1,0 +1,163 @@
+"""Joining the components of a neighbour graph by their shortest way out.
+
+A graph of many components has the eigenvalue 1 as often; no eigensolver ends well on hundreds of equal eigenvalues,
+and what it returns are pieces of the graph. Every component but the largest gets its best few out-going edges, until
+one is left. Component 0 is the largest.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+_PANEL_ENTRIES = 1 << 22  # of a matrix of distances
+
+
+class Exits(NamedTuple):
+    """Edges from components to what lies outside of them.
+
+    Parameters
+    ----------
+    component : ndarray of int64, shape (e,)
+        Component that is left.
+    sq_distances : ndarray of float32, shape (e,)
+    source, target : ndarray of int64, shape (e,)
+        Positions.
+    """
+
+    component: np.ndarray
+    sq_distances: np.ndarray
+    source: np.ndarray
+    target: np.ndarray
+
+
+def best_exits(exits, n_best):
+    """Keep the shortest `n_best` of each component, the smallest positions among equals.
+
+    Parameters
+    ----------
+    exits : Exits
+    n_best : int
+
+    Returns
+    -------
+    exits : Exits
+        By component, shortest first.
+    """
+    order = np.lexsort((exits.target, exits.source, exits.sq_distances, exits.component))
+    component = exits.component[order]
+    rank = np.arange(len(order)) - np.searchsorted(component, component)
+    return Exits(*(array[order][rank < n_best] for array in exits))
+
+
+def join_exits(parts):
+    """One Exits of many."""
+    return Exits(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+def graph_exits(graph, component, n_best):
+    """Best exits that one block of a graph holds, along edges of any rank.
+
+    Parameters
+    ----------
+    graph : GraphBlock
+    component : ndarray of int, shape (hi - lo + h,)
+        Of the block's own rows, then of its halo.
+    n_best : int
+
+    Returns
+    -------
+    exits : Exits
+        None from component 0.
+    """
+    height = graph.hi - graph.lo
+    rows = np.repeat(np.arange(height), np.diff(graph.indptr))
+    leaving = (component[rows] > 0) & (component[rows] != component[graph.indices])
+    rows, columns = rows[leaving], graph.indices[leaving]
+    positions = np.concatenate([np.arange(graph.lo, graph.hi), graph.halo])
+    exits = Exits(
+        component[rows].astype(np.int64),
+        graph.sq_distances[leaving],
+        graph.lo + rows.astype(np.int64),
+        positions[columns],
+    )
+    return best_exits(exits, n_best)
+
+
+def nearest_outside(queries, component, X, component_of_X, positions):
+    """Nearest row of another component for every query, among the rows of one block.
+
+    Parameters
+    ----------
+    queries : ndarray of float32, shape (q, d)
+    component : ndarray of int, shape (q,)
+    X : ndarray of float32, shape (b, d)
+    component_of_X : ndarray of int, shape (b,)
+    positions : ndarray of int64, shape (b,)
+        Positions of the rows of X.
+
+    Returns
+    -------
+    sq_distances : ndarray of float32, shape (q,)
+        Infinite where the block has no such row.
+    target : ndarray of int64, shape (q,)
+    """
+    sq_distances, target = np.full(len(queries), np.inf, np.float32), np.full(len(queries), -1)
+    if not len(X):
+        return sq_distances, target
+    norms = np.einsum("ij,ij->i", X, X)
+    step = max(1, _PANEL_ENTRIES // len(X))
+    for lo in range(0, len(queries), step):
+        panel = slice(lo, lo + step)
+        rough = norms - 2 * (queries[panel] @ X.T)
+        rough[component[panel, None] == component_of_X] = np.inf
+        best = rough.argmin(axis=1)
+        exact = np.square(queries[panel] - X[best]).sum(axis=1)
+        sq_distances[panel] = np.where(np.isinf(rough[np.arange(len(best)), best]), np.inf, exact)
+        target[panel] = positions[best]
+    return sq_distances, target
+
+
+def renumber(component, exits, n_components):
+    """Unite components along exits and number them again by size.
+
+    Parameters
+    ----------
+    component : ndarray of int, shape (n,)
+    exits : Exits
+    n_components : int
+
+    Returns
+    -------
+    component : ndarray of int, shape (n,)
+        Of the dtype given; ties of size go to the component of the smallest position.
+    n_components : int
+    """
+    edges = (np.ones(len(exits.source)), (component[exits.source], component[exits.target]))
+    n_left, united = connected_components(coo_array(edges, shape=(n_components, n_components)), directed=False)
+    united = united[component]
+    sizes = np.bincount(united, minlength=n_left)
+    first = np.full(n_left, len(united))
+    np.minimum.at(first, united, np.arange(len(united)))
+    number = np.empty(n_left, component.dtype)
+    number[np.lexsort((first, -sizes))] = np.arange(n_left)
+    return number[united], n_left
+
+
+def both_ways(exits):
+    """Undirected edges of exits: sources, targets and squared distances, each edge in both directions and once.
+
+    Returns
+    -------
+    source, target : ndarray of int64, shape (e,), by source, then target
+    sq_distances : ndarray of float32, shape (e,)
+    """
+    source = np.concatenate([exits.source, exits.target])
+    target = np.concatenate([exits.target, exits.source])
+    squares = np.concatenate([exits.sq_distances, exits.sq_distances])
+    order = np.lexsort((target, source))
+    source, target, squares = source[order], target[order], squares[order]
+    fresh = np.ones(len(source), bool)
+    fresh[1:] = (source[1:] != source[:-1]) | (target[1:] != target[:-1])
+    return source[fresh], target[fresh], squares[fresh]

@@ -1,0 +1,182 @@
+"""Labels and posteriors of new rows: neighbours among the training rows, eigenvectors extended to them, then read.
+
+Everything is done row by row or in products whose shape does not depend on the call, so that the posterior of a row
+does not depend on the rows that came with it.
+"""
+
+import numpy as np
+
+from bigsmic import merge, neighbors, partition, smic
+from bigsmic.candidates import problems
+from bigsmic.context import Context
+from bigsmic.engine import ThreadEngine
+from bigsmic.errors import InputError, NonFiniteError
+from bigsmic.kernel import WEIGHT_FLOOR
+from bigsmic.moments import first_nonfinite
+from bigsmic.stages import matrix, select
+from bigsmic.stages.assign import Reader
+from bigsmic.stages.output import padded
+from bigsmic.store import create_arrays, open_source
+
+BLOCK_BYTES = 16 << 20  # float32 bytes of new rows at a time
+
+
+def predict(run, settings, data, *, component=None, storage_options=None, out=None, n_threads=None):
+    """Predict new rows block by block.
+
+    Parameters
+    ----------
+    run : Run
+        Of a finished fit.
+    settings : Settings
+        Of that fit.
+    data, component, storage_options
+        The new rows; see :func:`bigsmic.store.open_source`.
+    out : str or Path, optional
+        Zarr group to write ``labels`` and ``posterior`` to.
+    n_threads : int, optional
+
+    Returns
+    -------
+    labels : ndarray of int32, shape (m,), or Zarr array
+    posterior : ndarray of float32, shape (m, c), or Zarr array
+    """
+    source = open_source(data, component, storage_options)
+    context = Context(None, run, settings)
+    m, d = source.shape
+    if d != context.d:
+        raise InputError(
+            f"predict: X has {d} features, but the fit was made with {context.d} features; give rows of {context.d} columns"
+        )
+    rows = max(256, BLOCK_BYTES // (4 * d))
+    labels, posterior = _targets(m, settings.n_clusters, rows, out, storage_options)
+    model = Model(context) if settings.n_clusters > 1 else None
+
+    def task(lo):
+        X = source.read(lo, min(lo + rows, m))
+        _refuse_nonfinite(source, X, lo)
+        found = _single(X) if model is None else model(context.scaler.apply(X))
+        posterior[lo : lo + len(X)], labels[lo : lo + len(X)] = found
+
+    with ThreadEngine(n_threads or 1) as engine:
+        engine.each(task, range(0, m, rows))
+    return labels, posterior
+
+
+def _targets(m, c, rows, out, storage_options):
+    if out is None:
+        return np.empty(m, np.int32), np.empty((m, c), np.float32)
+    shapes = {"labels": ((m,), np.int32), "posterior": ((m, c), np.float32)}
+    arrays = create_arrays(out, shapes, rows, storage_options)
+    return arrays["labels"], arrays["posterior"]
+
+
+def _refuse_nonfinite(source, X, lo):
+    count, row, column = first_nonfinite(X)
+    if count:
+        raise NonFiniteError(
+            f"predict: {source.name} contains NaN or infinity: first at row {lo + row}, column {column}; "
+            "drop or impute these rows"
+        )
+
+
+def _single(X):
+    return np.ones((len(X), 1), np.float32), np.zeros(len(X), np.int32)
+
+
+class Model:
+    """What predictions need of a finished fit; rows of training blocks are read as they are needed.
+
+    Parameters
+    ----------
+    context : Context
+    """
+
+    def __init__(self, context: Context):
+        self.context = context
+        chosen = select.chosen(context)
+        self.numbers = range(len(context.readings)) if chosen is None else [chosen]
+        self.readers = {b: Reader(context, b) for b in self.numbers}
+        self.problems = list(dict.fromkeys(context.readings[b].problem for b in self.numbers))
+        self.classes = _classes(context) if chosen is None else {chosen: np.arange(self.readers[chosen].n_groups)}
+
+    def __call__(self, X):
+        """Posteriors and labels of scaled rows, float32 (b, c) and int32 (b,)."""
+        indices, squares = self._search(X)
+        bases = {problem: self._extend(problem, indices, squares) for problem in self.problems}
+        c = self.context.settings.n_clusters
+        total, votes = np.zeros((len(X), c)), np.zeros((len(X), c), np.int32)
+        rows, has_mass = np.arange(len(X)), np.zeros(len(X), bool)
+        for b, reader in self.readers.items():
+            found = reader(bases[reader.reading.problem][:, : reader.reading.width])
+            total += merge.group_columns(padded(found.posterior, len(self.classes[b])), self.classes[b], c)
+            to = self.classes[b][found.labels]
+            votes[rows[to >= 0], to[to >= 0]] += 1
+            has_mass |= found.has_mass
+        posterior = (total / len(self.readers)).astype(np.float32)
+        labels = merge.consensus_labels(votes, posterior)
+        return posterior, self._adopt(labels, has_mass, indices)
+
+    def _search(self, X):
+        """Positions and squared distances of the nearest training rows."""
+        context = self.context
+        best = neighbors.start_knn(len(X), context.settings.n_neighbors)
+        probes = partition.probe(X, context.cells)
+        for p in context.blocks:
+            read = context.run.reader("rows", p)
+            lo, hi = context.layout.bounds[p : p + 2]
+            best = neighbors.update_knn(best, X, probes, read("X"), np.arange(lo, hi), read("cell"))
+        return best
+
+    def _extend(self, problem, indices, squares):
+        """``v(x) = K(x, X) V Lambda^-1`` on the neighbours of each new row."""
+        known = np.unique(indices[indices >= 0])
+        local = np.searchsorted(known, np.maximum(indices, 0)).clip(max=len(known) - 1)
+        weights = self._weights(problem, indices, squares, known, local)
+        values = self.context.run.read("spectrum", problems(self.context.settings).index(problem), "ritz_values")
+        degrees = None
+        if problem.kernel == "normalized":
+            degrees = self._gather(lambda p: self.context.run.read(matrix.degree_name(problem), p, "degree"), known)
+        V = self._gather(lambda p: self.context.run.read(f"basis.{problem.name}", p, "V"), known)
+        usable = values > 1e-9 * np.abs(values).max()
+        extension = np.zeros((len(indices), len(values)), np.float32)
+        extension[:, usable] = smic.extend(weights, local, V[:, usable], values[usable], degrees)
+        return extension
+
+    def _weights(self, problem, indices, squares, known, local):
+        """Kernel with the t nearest training rows, and with those of the k found to which x is as near as their own t-th."""
+        t = problem.t
+        i = self.context.settings.t.index(t)
+        sigma = self._gather(lambda p: self.context.run.read("graph", p, "sigma", i)[0], known)[local]
+        own = np.sqrt(squares[:, min(t, squares.shape[1]) - 1])[:, None]
+        near = (np.arange(indices.shape[1]) < t) | (np.sqrt(squares) <= sigma)
+        weights = matrix.weight_of(self.context)(squares, np.broadcast_to(own, squares.shape), sigma)
+        if problem.kernel == "normalized":
+            weights = np.maximum(weights, np.float32(WEIGHT_FLOOR))
+        return np.where(near & (indices >= 0), weights, np.float32(0))
+
+    def _gather(self, read_block, positions):
+        """Entries of a per-row array at some positions, ascending."""
+        bounds = self.context.layout.bounds
+        cuts = np.searchsorted(positions, bounds)
+        parts = [
+            read_block(p)[positions[cuts[p] : cuts[p + 1]] - bounds[p]]
+            for p in self.context.blocks
+            if cuts[p + 1] > cuts[p]
+        ]
+        return np.concatenate(parts)
+
+    def _adopt(self, labels, has_mass, indices):
+        """A new row in which no column is positive takes the label of its nearest training row."""
+        orphans = np.flatnonzero(~has_mass)
+        if len(orphans):
+            nearest, inverse = np.unique(indices[orphans, 0], return_inverse=True)
+            labels[orphans] = self._gather(lambda p: self.context.run.read("final", p, "labels"), nearest)[inverse]
+        return labels
+
+
+def _classes(context):
+    """Class of the consensus of every label of every labeling."""
+    classes = context.run.read("consensus", 0, "classes")
+    parts = np.split(classes, merge.label_offsets(select.sizes(context))[1:-1])
+    return dict(enumerate(parts))
