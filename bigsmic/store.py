@@ -73,7 +73,7 @@ def open_source(data, component=None, storage_options=None, missing_chunks="erro
     if missing_chunks not in ("error", "fill"):
         raise InputError(f"missing_chunks: got {missing_chunks!r}; use 'error' or 'fill'")
     if isinstance(data, str | os.PathLike):
-        data = _open_zarr(os.fspath(data), component, storage_options)
+        data = open_array(os.fspath(data), component, storage_options)
     if hasattr(data, "nchunks_initialized"):
         source: Source = ZarrSource(data, missing_chunks)
     elif hasattr(data, "dask") and hasattr(data, "compute"):
@@ -211,11 +211,12 @@ class ZarrSource(Source):
                     )
 
 
-def _open_zarr(location, component, storage_options):
+def open_array(location, component=None, storage_options=None):
+    """Open a Zarr array for reading: the one at `location`, or `component` of the group there."""
     import zarr
 
     try:
-        node = zarr.open(location, mode="r", storage_options=_options_of(location, storage_options))
+        node: Any = zarr.open(location, mode="r", storage_options=_options_of(location, storage_options))
         if component is not None:
             node = node[component]
     except Exception as error:
@@ -227,43 +228,6 @@ def _open_zarr(location, component, storage_options):
         names = sorted(node.array_keys())[:8]
         raise InputError(f"input: {location!r} is a Zarr group with arrays {names}; name one with component=")
     return node
-
-
-def create_archive(location, arrays, made_of):
-    """Make a Zarr group of arrays to write rows to, or open the one that was made of the same.
-
-    Parameters
-    ----------
-    location : str or Path
-    arrays : dict of str to (shape, chunks, dtype)
-    made_of : str
-        What the rows are made of: where it is not what the group was made of, nothing is touched.
-
-    Returns
-    -------
-    group : zarr.Group
-
-    Raises
-    ------
-    InputError
-        Something else is there already.
-    StorageError
-    """
-    import zarr
-
-    with _storage_errors(f"archive: creating {location}"):
-        group = zarr.open_group(os.fspath(location), mode="a", zarr_format=3)
-        there = group.attrs.get("made_of")
-        if there is None and not any(True for _ in group):
-            group.update_attributes({"made_of": made_of})
-        elif there != made_of:
-            raise InputError(
-                f"archive: {location} holds {there or 'other arrays'}, asked for {made_of}; give another path"
-            )
-        for name, (shape, chunks, dtype) in arrays.items():
-            if name not in group:
-                group.create_array(name, shape=shape, chunks=chunks, dtype=dtype, config={"write_empty_chunks": True})
-    return group
 
 
 def _options_of(location, storage_options):
@@ -299,7 +263,9 @@ def create_arrays(location, arrays, chunk_rows, storage_options=None):
     import zarr
 
     with _storage_errors(f"writing to {location}"):
-        group = zarr.open_group(os.fspath(location), mode="a", zarr_format=3, storage_options=storage_options)
+        location = os.fspath(location)
+        options = _options_of(location, storage_options)
+        group = zarr.open_group(location, mode="a", zarr_format=3, storage_options=options)
         return {
             name: group.create_array(
                 name,
