@@ -8,7 +8,7 @@ import math
 import os
 from dataclasses import dataclass, field, replace
 
-from bigsmic import krylov, lanczos, neighbors, partition
+from bigsmic import lanczos, neighbors, partition
 from bigsmic.candidates import problems, readings
 from bigsmic.context import source_bounds
 from bigsmic.errors import PlanError
@@ -231,7 +231,7 @@ class _Figures:
         flops = self.n_problems * products * (2 * entries + 6.0 * n * m)
         disk = int(self.n_problems * 4 * n * self.params.n_wanted + matrix_bytes)
         for basis, matrix in ((True, True), (True, False), (False, False)):
-            fixed = krylov.solve_bytes(n, self.params, in_memory=basis) + matrix * matrix_bytes + 12 * n
+            fixed = 3 * 4 * n * self.params.block_width + basis * 4 * n * m + matrix * matrix_bytes + 12 * n
             task = 0 if matrix else matrix_bytes * self.block_rows // n
             task += 0 if basis else 4 * m * self.block_rows
             task += 4 * self.params.block_width * self.block_rows * 2

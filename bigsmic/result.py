@@ -144,17 +144,23 @@ class Result:
             f"Result of {len(self.labels):,} rows x {self.diagnostics.get('columns')} columns in {self.n_clusters} clusters",
             f"  sizes      {_shortened(np.sort(sizes)[::-1])}",
         ]
-        chosen = next((row for row in self.diagnostics.get("candidates", []) if row["chosen"]), None)
-        if chosen:
-            turned = "rotated" if chosen["rotation"] else "as they come"
-            lines.append(f"  chosen     kernel {chosen['kernel']}, t = {chosen['t']}, eigenvectors {turned}")
-            lines.append(
-                f"  LSMI       {chosen['lsmi']:.4f} (best of {len(self.diagnostics['candidates'])} candidates)"
-            )
+        lines += self._choice_lines()
         wall = sum(stage["wall"] for stage in self.diagnostics.get("stages", {}).values())
         lines.append(f"  seconds    {wall:.1f}")
         lines.append(f"  run        {self.location}")
         return "\n".join(lines)
+
+    def _choice_lines(self):
+        rows = self.diagnostics.get("candidates", [])
+        chosen = [row for row in rows if row["chosen"]]
+        if not chosen:
+            return []
+        if len(chosen) == 1:
+            row = chosen[0]
+            what = f"kernel {row['kernel']}, t = {row['t']}, {row['columns']} eigenvectors, {row['assignment']}"
+            return [f"  chosen     {what}; LSMI {row['lsmi']:.4f}, {len(rows)} labelings"]
+        low, high = min(row["median_ari"] for row in rows), max(row["median_ari"] for row in rows)
+        return [f"  consensus  of {len(rows)} labelings, which agree to a median ARI of {low:.2f} to {high:.2f}"]
 
     def _repr_html_(self):
         from html import escape

@@ -56,16 +56,16 @@ class Settings:
     merge_power: float = 1.2
     n_centers: int = 800
     lsmi_rows: int | None = 200_000
-    max_matvecs: int = 20_000
+    max_matvecs: int | None = None
 
     def __post_init__(self):
         _integer("c (n_clusters)", self.n_clusters, 1)
         _integer("seed", self.seed, None)
         _integer("n_centers", self.n_centers, 1)
         _integer("n_neighbors", self.n_neighbors, 1)
-        _integer("max_matvecs", self.max_matvecs, 1)
-        if self.lsmi_rows is not None:
-            _integer("lsmi_rows", self.lsmi_rows, 2)
+        for name, least in (("lsmi_rows", 2), ("max_matvecs", 1)):
+            if getattr(self, name) is not None:
+                _integer(name, getattr(self, name), least)
         _choice("preset", self.preset, (None, "paper"))
         _choice("scale", self.scale, ("standard", "variance", None))
         _choice("neighbors", self.neighbors, ("auto", "exact", "pynndescent"))
@@ -147,7 +147,7 @@ def resolve(n_clusters, preset=None, rotation=None, **chosen):
 
 def _implied(preset, rotation, chosen):
     """Defaults that follow from what was chosen."""
-    if preset == "paper":
+    if preset == "paper" and rotation is None:
         return _PAPER
     _choice("rotation", rotation, (None, "auto", True, False))
     prior = chosen.get("prior")

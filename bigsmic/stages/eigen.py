@@ -15,6 +15,7 @@ from bigsmic.stages.graph import read_component
 from bigsmic.store import FileBasis
 
 TOLERANCE = {"normalized": 1e-4}
+STATE_ARRAYS = ("images", "norms", "locked_values", "locked_norms")
 DEFAULT_TOLERANCE = 1e-6  # top vectors of the plain kernel are localised: many entries are near zero
 
 
@@ -40,7 +41,6 @@ class _Solve:
             n_wanted=self.context.n_vectors,
             tol=TOLERANCE.get(problem.kernel, DEFAULT_TOLERANCE),
             max_matvecs=settings.max_matvecs,
-            seed=settings.seed,
         )
         self.checkpoints = _Checkpoints(job, problem) if job.plan.checkpoints else None
         self.basis = self._new_basis()
@@ -50,7 +50,7 @@ class _Solve:
         try:
             n_known = self._write_known()
             if n_known == self.params.n_wanted:
-                result = lanczos.LanczosResult(np.ones(n_known), np.zeros(n_known), True, n_known, 0, 0)
+                result = lanczos.LanczosResult(np.ones(n_known), np.zeros(n_known), True, n_known, 0, 0, lanczos.Filter())
             else:
                 result = self._iterate(n_known)
             self._write(result, n_known)
@@ -70,7 +70,7 @@ class _Solve:
 
     def _iterate(self, n_known):
         stored = self.checkpoints.load(self.basis) if self.checkpoints else None
-        n_columns = len(stored.T) + stored.width if stored else n_known + self._write_warm_start(n_known)
+        n_columns = _columns(stored) if stored else n_known + self._write_warm_start(n_known)
         engine = Narrowed(self.job.engine, self.job.plan.width("eigen"))
         load = matrix.loader(self.job, matrix.matrix_name(self.problem))
         space = RowSpace(engine, load, self.basis, self.context.settings.seed, n_columns)
@@ -110,13 +110,23 @@ class _Solve:
 
     def _write_warm_start(self, start):
         """Eigenvectors for the t before, where there is one; return their number."""
-        before = [other for other in problems(self.context.settings)[: self.q] if other.kernel == self.problem.kernel]
-        if not before:
+        if self._before() is None:
             return 0
+        name = problems(self.context.settings)[self._before()].name
         for p in self.context.blocks:
-            V = self.context.run.read(f"basis.{before[-1].name}", p, "V")
+            V = self.context.run.read(f"basis.{name}", p, "V")
             self.basis.write(p, start, V)
         return V.shape[1]
+
+    def _before(self):
+        """Number of the problem of the same kernel that was solved last; None if this is the first."""
+        kernels = [problem.kernel for problem in problems(self.context.settings)[: self.q]]
+        return self.q - 1 if kernels and kernels[-1] == self.problem.kernel else None
+
+    def _warm_filter(self):
+        if self._before() is None:
+            return None
+        return lanczos.Filter(**self.context.run.info("spectrum", self._before())["filter"])
 
     def _write(self, result, n_known):
         for p in self.context.blocks:
@@ -128,11 +138,23 @@ class _Solve:
             "n_matvecs": int(result.n_matvecs),
             "n_restarts": int(result.n_restarts),
             "n_known": int(n_known),
+            "filter": _plain(asdict(result.filter)),
         }
         arrays = {"ritz_values": result.ritz_values, "residual_norms": result.residual_norms}
         self.context.run.write("spectrum", self.q, arrays, info=info)
         if self.checkpoints:
             self.checkpoints.drop()
+
+
+def _plain(fields):
+    """Numbers as JSON takes them."""
+    plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in fields.items()}
+    return {key: _plain(value) if isinstance(value, dict) else value for key, value in plain.items()}
+
+
+def _columns(state):
+    """Columns of the basis that belong to a state."""
+    return state.n_locked + len(state.images) + state.width
 
 
 class _Checkpoints:
@@ -148,12 +170,11 @@ class _Checkpoints:
         """Write one generation, its state last."""
         name = self.names[state.n_restarts % 2]
         self.run.forget(name, self.state_block)
-        width = len(state.T) + state.width
+        width = _columns(state)
         self.job.engine.each(lambda p: self.run.write(name, p, {"V": basis.read(p, 0, width).T}), self.blocks)
         fields = asdict(state)
-        arrays = {key: fields.pop(key) for key in ("T", "locked_norms")}
-        info = {key: float(value) if key == "scale" else int(value) for key, value in fields.items()}
-        self.run.write(name, self.state_block, arrays, info=info)
+        arrays = {key: fields.pop(key) for key in STATE_ARRAYS}
+        self.run.write(name, self.state_block, arrays, info=_plain(fields))
 
     def load(self, basis):
         """Restore the newest whole generation; None if there is none."""
@@ -172,7 +193,7 @@ class _Checkpoints:
         )
         for p in self.blocks:
             basis.write(p, 0, self.run.read(name, p, "V").T)
-        return state
+        return lanczos.LanczosState(**fields)
 
     def drop(self):
         """Delete both generations."""
