@@ -114,8 +114,8 @@ class TetrodeUnits(NamedTuple):
     amplitude : ndarray of float64, shape (u,)
         Depth in uV of the spike on the channel that sees it best, in the middle of the recording.
     shape : ndarray of float64, shape (u, 6)
-        Width of the trough; delay, width and height of the positive wave after it; height and delay of the one
-        before. Times in samples, heights relative to the trough.
+        Width of the trough; delay, width and height of the positive wave after it; height and delay of the
+        one before. Times in samples, heights relative to the trough.
     """
 
     share: np.ndarray
@@ -130,10 +130,10 @@ class TetrodeUnits(NamedTuple):
 class TetrodeSimulator(BlockSimulator):
     """Spikes of several neurons seen by a few electrode wires, in time order.
 
-    A unit has a place near the wires, hence an amplitude on each (falling with distance, drifting slowly), and
-    a spike shape of three lobes. Spikes of a burst shrink, alignment is off by part of a sample, the background
-    is correlated in time and across wires, and a share of the rows holds a second unit's spike as well. The
-    sizes of units follow a power law.
+    A unit has a place near the wires, hence an amplitude on each that falls with distance and drifts slowly,
+    and a spike shape of three lobes. Spikes of a burst shrink, alignment is off by part of a sample, the
+    background is correlated in time and across wires, and a share of the rows holds a second spike. The sizes
+    of units follow a power law.
 
     Parameters
     ----------
@@ -146,31 +146,28 @@ class TetrodeSimulator(BlockSimulator):
     noise : float
         Mean standard deviation of the background in uV; wires differ by up to a fifth.
     overlap : float
-        Share of rows with another unit's spike at a random lag.
+        Share of rows with another spike at a random lag, from a unit that is not deeper.
     """
 
     n_units: int = 12
     n_channels: int = 4
     n_samples: int = 38
     size_exponent: float = 0.9
-    noise: float = 11.5
-    overlap: float = 0.1
+    noise: float = 11.0
+    overlap: float = 0.06
 
+    _candidates_per_unit: ClassVar[int] = 10
+    _apart: ClassVar[float] = 185.0  # uV, norm over the row; nearer ones would be one unit to any sorter
+    _drift: ClassVar[float] = 4.0  # um, standard deviation along each axis
     _peak: ClassVar[float] = 12 / 38  # where in the window detectors put the trough
     _wire_radius: ClassVar[float] = 12.5
-    _burst_decay: ClassVar[float] = 0.88
+    _burst_decay: ClassVar[float] = 0.93
     _noise_memory: ClassVar[tuple[float, float]] = (1.05, -0.35)
     _noise_shared: ClassVar[float] = 0.4
 
     def __post_init__(self):
         super().__post_init__()
-        for name, least in (
-            ("n_units", 1),
-            ("n_channels", 1),
-            ("n_samples", 8),
-            ("noise", 0),
-            ("overlap", 0),
-        ):
+        for name, least in {"n_units": 1, "n_channels": 1, "n_samples": 8, "noise": 0, "overlap": 0}.items():
             _require(name, getattr(self, name), least)
 
     @property
@@ -180,21 +177,24 @@ class TetrodeSimulator(BlockSimulator):
 
     @cached_property
     def units(self) -> TetrodeUnits:
-        """The neurons drawn for this seed."""
-        u, rng = self.n_units, self._generator("units")
-        share = np.arange(1, u + 1) ** -float(self.size_exponent)
-        narrow = rng.random(u) < 0.3
-        direction = rng.standard_normal((u, 3))
+        """The neurons drawn for this seed: candidates in turn, unless too like one that is taken already."""
+        candidates = self._candidates(self._candidates_per_unit * self.n_units)
+        waves = self._windows(candidates)[:, 0, :, self.n_samples] * self._depths(candidates)[:, :, None]
+        taken = _spread(waves.reshape(len(waves), -1), self.n_units, self._apart)
+        share = np.arange(1, self.n_units + 1) ** -float(self.size_exponent)
+        return TetrodeUnits(share / share.sum(), *(field[taken] for field in candidates[1:]))
+
+    def _candidates(self, size):
+        rng = self._generator("units")
+        narrow = rng.random(size) < 0.3
+        direction = rng.standard_normal((size, 3))
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-        drift = rng.normal(0, 2.0, (u, 3))
-        # Strata keep amplitudes apart, as they are when a sorter finds that many units on one tetrode.
-        amplitude = 50 * 6 ** ((rng.permutation(u) + rng.random(u)) / u)
         return TetrodeUnits(
-            share=share / share.sum(),
+            share=np.full(size, 1 / size),
             narrow=narrow,
-            position=direction * rng.uniform(15, 45, (u, 1)),
-            drift=drift,
-            amplitude=amplitude,
+            position=direction * rng.uniform(15, 45, (size, 1)),
+            drift=rng.normal(0, self._drift, (size, 3)),
+            amplitude=50 * 6 ** rng.random(size),
             shape=_spike_shapes(narrow, rng),
         )
 
@@ -203,10 +203,10 @@ class TetrodeSimulator(BlockSimulator):
         angle = 2 * np.pi * np.arange(self.n_channels) / self.n_channels
         return self._wire_radius * np.stack([np.cos(angle), np.sin(angle), np.zeros_like(angle)], axis=1)
 
-    @cached_property
-    def _gain(self):
-        """Scale of the falloff, so that the best channel sees ``units.amplitude``."""
-        return self.units.amplitude / self._falloff(self.units.position).max(axis=1)
+    def _depths(self, units):
+        """Depth in uV of each unit's spike on each wire, in the middle of the recording."""
+        falloff = self._falloff(units.position)
+        return falloff * (units.amplitude / falloff.max(axis=1))[:, None]
 
     @cached_property
     def _wire_noise(self):
@@ -214,17 +214,20 @@ class TetrodeSimulator(BlockSimulator):
 
     @cached_property
     def _spike_windows(self):
+        return self._windows(self.units)
+
+    def _windows(self, units):
         """View (unit, phase, channel, lag, sample) of the spike table; lag 0 starts one window early."""
-        late, wide = self._distance_effects()
+        late, wide = self._distance_effects(units)
         peak = round(self._peak * self.n_samples)
         t = np.arange(-self.n_samples, 2 * self.n_samples) - peak
         shifted = t - np.arange(PHASES)[:, None, None] / PHASES
-        table = _spike_wave((shifted - late[:, None, :, None]) / wide[:, None, :, None], self.units.shape)
+        table = _spike_wave((shifted - late[:, None, :, None]) / wide[:, None, :, None], units.shape)
         return sliding_window_view(table.astype(np.float32), self.n_samples, axis=-1)
 
-    def _distance_effects(self):
+    def _distance_effects(self, units):
         """Delay in samples and widening of each unit's spike on each wire: both grow with distance."""
-        distance = np.linalg.norm(self.units.position[:, None] - self._wires, axis=2)
+        distance = np.linalg.norm(units.position[:, None] - self._wires, axis=2)
         extra = distance - distance.min(axis=1, keepdims=True)
         return extra / 30, 1 + extra / 150
 
@@ -239,13 +242,20 @@ class TetrodeSimulator(BlockSimulator):
         X = self._background(rng)
         X += self._spikes(rng, labels, time, np.zeros(CHUNK_ROWS))
         also = np.flatnonzero(rng.random(CHUNK_ROWS) < self.overlap)
-        lag = rng.integers(-self.n_samples // 3, self.n_samples // 2, also.size)
-        X[also] += self._spikes(rng, self._draw_units(rng, also.size), time[also], lag)
+        lag = rng.integers(-(self.n_samples // 2), self.n_samples, also.size)
+        X[also] += self._spikes(rng, self._draw_weaker(rng, labels[also]), time[also], lag)
         return X.reshape(CHUNK_ROWS, -1), labels
 
     def _draw_units(self, rng, size):
         bounds = np.cumsum(self.units.share)[:-1]
         return np.searchsorted(bounds, rng.random(size), side="right").astype(np.int32)
+
+    def _draw_weaker(self, rng, units):
+        """For each unit one that is not deeper: a detector aligns two spikes on the deeper one."""
+        order = np.argsort(self.units.amplitude)
+        below = np.cumsum(self.units.share[order])
+        reach = below[np.argsort(order)[units]]
+        return order[np.searchsorted(below[:-1], rng.random(units.size) * reach, side="right")]
 
     def _spikes(self, rng, units, time, lag):
         """Noise-free spikes, shape (rows, channels, samples)."""
@@ -264,7 +274,8 @@ class TetrodeSimulator(BlockSimulator):
         earlier = rng.geometric(0.65, units.size) - 1
         burst = np.where(neurons.narrow[units], 1.0, self._burst_decay ** np.minimum(earlier, 5))
         chance = np.exp(rng.normal(0, 0.04, units.size))
-        return self._falloff(place) * (self._gain[units] * burst * chance)[:, None]
+        gain = neurons.amplitude / self._falloff(neurons.position).max(axis=1)
+        return self._falloff(place) * (gain[units] * burst * chance)[:, None]
 
     def _background(self, rng):
         """Second-order autoregressive noise, partly common to all wires, shape (rows, channels, samples)."""
@@ -299,6 +310,19 @@ def tetrodes(n_rows=50_000, n_units=12, *, seed=0, **options):
     """
     simulator = TetrodeSimulator(n_rows=n_rows, n_units=n_units, seed=seed, **options)
     return simulator.block(0, n_rows)
+
+
+def _spread(points, size, apart):
+    """The first `size` points that keep `apart` from those before; closer ones where there are too few."""
+    squared = ((points[:, None] - points) ** 2).sum(axis=2)
+    while True:
+        taken: list[int] = []
+        for i in range(len(points)):
+            if len(taken) < size and (squared[i, taken] >= apart**2).all():
+                taken.append(i)
+        if len(taken) == size:
+            return taken
+        apart *= 0.9
 
 
 def _spike_shapes(narrow, rng):
