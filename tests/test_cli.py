@@ -1,0 +1,350 @@
+import inspect
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import zarr
+from rich.console import Console
+from typer.testing import CliRunner
+
+import bigsmic
+from bigsmic import cli, demo, errors, pages, screen
+from bigsmic.metrics import adjusted_rand_index, contingency
+from bigsmic.simulate import TetrodeSimulator
+from bigsmic.store import Run
+
+HEAVY = ["dask", "distributed", "zarr", "numba", "pynndescent", "sklearn", "scipy", "pandas"]
+FAST = ["--t", "5", "--n-centers", "50", "--threads", "1"]
+
+
+def bigsmic_cli(*args):
+    return CliRunner().invoke(cli.app, [str(arg) for arg in args])
+
+
+def write_rows(path, X):
+    array = zarr.create_array(str(path), shape=X.shape, chunks=(128, X.shape[1]), dtype=X.dtype)
+    array[:] = X
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    rng = np.random.default_rng(0)
+    truth = np.arange(600) % 3
+    return rng.standard_normal((600, 4)).astype("f4") + 8 * np.eye(3, 4, dtype="f4")[truth], truth
+
+
+@pytest.fixture(scope="module")
+def fitted(blobs, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fitted")
+    archive, run = write_rows(folder / "X.zarr", blobs[0]), str(folder / "run.zarr")
+    return archive, run, bigsmic_cli("fit", archive, "-c", 3, "--out", run, *FAST)
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What `bigsmic.fit` was called with, in place of a fit."""
+    calls = []
+
+    def fit(*args, **given):
+        calls.append(given)
+        raise errors.InputError("not today")
+
+    monkeypatch.setattr(bigsmic, "fit", fit)
+    return calls
+
+
+# -- what is loaded
+
+
+def loaded_after(statement):
+    code = f"import sys; {statement}; print(*[m for m in {HEAVY} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()[-1].split()
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    assert loaded_after("import bigsmic") == []
+
+
+def test_help_loads_nothing_heavy():
+    help_of_fit = "import bigsmic.cli; bigsmic.cli.app(['fit', '--help'], standalone_mode=False)"
+    assert loaded_after(help_of_fit) == []
+
+
+def test_help_tells_commands_and_exit_codes():
+    done = subprocess.run([sys.executable, "-m", "bigsmic", "--help"], capture_output=True, text=True, check=True)
+    assert all(word in done.stdout for word in ("fit", "predict", "plan", "demo", "Exit codes", "130"))
+
+
+def test_version():
+    assert bigsmic_cli("--version").stdout == f"bigsmic {bigsmic.__version__}\n"
+
+
+# -- options
+
+
+def test_every_parameter_of_fit_has_its_option():
+    spelled_out = {"data", "c", "out", "progress"}
+    flags = {flag.name for panel in cli.FIT.values() for flag in panel}
+    assert flags == set(inspect.signature(bigsmic.fit).parameters) - spelled_out
+
+
+@pytest.mark.parametrize(
+    ("typed", "given"),
+    [
+        ("--t 3,5 --t 7", {"t": (3, 5, 7)}),
+        ("--rotation on", {"rotation": True}),
+        ("--rotation auto", {"rotation": "auto"}),
+        ("--repair off", {"repair": False}),
+        ("--prior .5,.25,.25", {"prior": (0.5, 0.25, 0.25)}),
+        ("--scale none", {"scale": None}),
+        ("--lsmi-rows all", {"lsmi_rows": None}),
+        ("--lsmi-rows 1000", {"lsmi_rows": 1000}),
+        ("--preset paper --seed 3", {"preset": "paper", "seed": 3}),
+        ("--threads 2 --memory-limit 1GiB", {"n_threads": 2, "memory_limit": "1GiB"}),
+        ("--storage-option anon=true --storage-option key=ab", {"storage_options": {"anon": True, "key": "ab"}}),
+        ("", {}),
+    ],
+)
+def test_options_are_handed_on_only_if_given(asked, typed, given):
+    bigsmic_cli("fit", "X.zarr", "-c", 3, "--out", "run.zarr", *typed.split())
+    (call,) = asked
+    assert {name: value for name, value in call.items() if name not in ("out", "progress")} == given
+
+
+@pytest.mark.parametrize(
+    "typed", ["--t 3,x", "--kernel fancy", "--lsmi-rows many", "--storage-option secret", "--prior a,b", "--nope"]
+)
+def test_a_wrong_command_line_is_exit_code_2(asked, typed):
+    result = bigsmic_cli("fit", "X.zarr", "-c", 3, "--out", "run.zarr", *typed.split())
+    assert (result.exit_code, asked) == (2, [])
+
+
+# -- fit, predict, plan
+
+
+def test_fit_prints_the_result_and_its_candidates(fitted, blobs):
+    _, run, result = fitted
+    assert result.exit_code == 0, result.output
+    assert "600 rows x 4 columns in 3 clusters" in result.stdout
+    assert "lsmi" in result.stdout
+    labels = bigsmic.Result.open(run).labels
+    assert adjusted_rand_index(contingency(blobs[1], labels, 3, 3)) > 0.99
+
+
+def test_progress_is_a_line_a_stage_where_there_is_no_terminal(fitted):
+    stages = [line.split()[-1] for line in fitted[2].stderr.splitlines()]
+    assert stages == ["scan", "route", "neighbors", "graph", "eigen", "assign", "select", "output"]
+
+
+def test_the_same_command_resumes(fitted):
+    archive, run, _ = fitted
+    labels = bigsmic.Result.open(run).labels
+    again = bigsmic_cli("fit", archive, "-c", 3, "--out", run, *FAST, "--json")
+    assert again.exit_code == 0
+    assert json.loads(again.stdout)["diagnostics"]["rows"] == 600
+    assert not {"neighbors", "graph", "eigen"} & set(again.stderr.split())
+    assert np.array_equal(bigsmic.Result.open(run).labels, labels)
+
+
+def test_quiet_is_silent(fitted):
+    archive, run, _ = fitted
+    assert bigsmic_cli("fit", archive, "-c", 3, "--out", run, *FAST, "--quiet").output == ""
+
+
+def test_predict_gives_training_rows_back_their_clusters(fitted, tmp_path):
+    archive, run, _ = fitted
+    out = tmp_path / "predictions.zarr"
+    result = bigsmic_cli("predict", run, archive, "--out", out, "--json")
+    document = json.loads(result.stdout)
+    found = zarr.open_group(str(out), mode="r")
+    labels = bigsmic.Result.open(run).labels
+    assert document["rows"] == sum(document["cluster_sizes"]) == 600
+    assert np.mean(np.asarray(found["labels"]) == labels) > 0.99
+    assert found["posterior"].shape == (600, 3)
+
+
+def test_predict_prints_the_sizes(fitted, tmp_path):
+    archive, run, _ = fitted
+    result = bigsmic_cli("predict", run, archive, "--out", tmp_path / "out.zarr")
+    assert result.exit_code == 0, result.output
+    assert "600 rows labelled" in result.stdout
+
+
+def test_plan_runs_nothing(fitted, tmp_path):
+    archive = fitted[0]
+    table = bigsmic_cli("plan", archive, "-c", 3, *FAST, "--out", tmp_path / "run.zarr")
+    document = json.loads(bigsmic_cli("plan", archive, "-c", 3, *FAST, "--json").stdout)
+    assert "neighbors" in table.stdout
+    assert document["peak_bytes"] == max(stage["peak_bytes"] for stage in document["stages"].values())
+    assert document["size"]["n"] == 600
+    assert not (tmp_path / "run.zarr").exists()
+
+
+def test_plan_looks_at_the_disk(fitted, tmp_path, monkeypatch):
+    monkeypatch.setattr(pages.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 10}))
+    result = bigsmic_cli("plan", fitted[0], "-c", 3, "--out", tmp_path / "run.zarr", "--json")
+    assert result.exit_code == 4
+    assert "has 10 B left" in json.loads(result.stdout)["error"]["message"]
+
+
+# -- what goes wrong
+
+
+def failure(*args):
+    """Exit code and error of a command; the message is on both streams, and no traceback on either."""
+    result = bigsmic_cli(*args, "--json")
+    error = json.loads(result.stdout)["error"]
+    assert error["exit_code"] == result.exit_code
+    assert result.stderr.endswith(f"bigsmic: error: {error['message']}\n")
+    assert "Traceback" not in result.output
+    return result.exit_code, error["type"]
+
+
+def test_nan_rows(blobs, tmp_path):
+    X = blobs[0].copy()
+    X[7, 2] = np.nan
+    archive = write_rows(tmp_path / "X.zarr", X)
+    assert failure("fit", archive, "-c", 3, "--out", tmp_path / "run.zarr") == (3, "NonFiniteError")
+
+
+def test_more_clusters_than_rows(fitted, tmp_path):
+    assert failure("fit", fitted[0], "-c", 601, "--out", tmp_path / "run.zarr") == (3, "InputError")
+
+
+def test_unknown_path(tmp_path):
+    assert failure("fit", tmp_path / "none.zarr", "-c", 3, "--out", tmp_path / "run.zarr") == (3, "InputError")
+
+
+@pytest.mark.parametrize("command", ["fit", "plan"])
+def test_memory_limit_too_small(fitted, tmp_path, command):
+    out = tmp_path / "run.zarr"
+    assert failure(command, fitted[0], "-c", 3, "--out", out, "--memory-limit", "10MiB") == (4, "PlanError")
+
+
+def test_locked_run(fitted):
+    archive, run, _ = fitted
+    other = Run(run)
+    try:
+        assert failure("fit", archive, "-c", 3, "--out", run, *FAST) == (5, "RunLockedError")
+    finally:
+        other.close()
+
+
+def test_run_of_other_parameters(fitted):
+    archive, run, _ = fitted
+    assert failure("fit", archive, "-c", 2, "--out", run, *FAST) == (5, "RunMismatchError")
+
+
+def test_predict_without_a_run(fitted, tmp_path):
+    assert failure("predict", tmp_path / "none", fitted[0], "--out", tmp_path / "out") == (5, "RunError")
+
+
+def test_missing_chunk(blobs, tmp_path):
+    archive = write_rows(tmp_path / "X.zarr", blobs[0])
+    (tmp_path / "X.zarr" / "c" / "1" / "0").unlink()
+    assert failure("fit", archive, "-c", 3, "--out", tmp_path / "run.zarr") == (6, "StorageError")
+
+
+def test_interruption(fitted, tmp_path, monkeypatch):
+    def interrupt(*args, **given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(bigsmic, "fit", interrupt)
+    result = bigsmic_cli("fit", fitted[0], "-c", 3, "--out", tmp_path / "run.zarr")
+    assert result.exit_code == 130
+    assert "the same command goes on" in result.stderr
+
+
+@pytest.mark.parametrize(("debug", "traceback"), [([], False), (["--debug"], True)])
+def test_what_nobody_thought_of(tmp_path, monkeypatch, debug, traceback):
+    def fail(*args, **given):
+        raise ZeroDivisionError("of a kind")
+
+    monkeypatch.setattr(bigsmic, "fit", fail)
+    result = bigsmic_cli("fit", "X.zarr", "-c", 3, "--out", "run.zarr", *debug)
+    assert result.exit_code == 1
+    assert "ZeroDivisionError: of a kind" in result.stderr
+    assert ("Traceback" in result.stderr) is traceback
+
+
+def test_warnings_are_one_line_on_stderr(blobs, tmp_path):
+    archive = write_rows(tmp_path / "X.zarr", blobs[0][:30])
+    result = bigsmic_cli("fit", archive, "-c", 2, "--out", tmp_path / "run.zarr", "--t", 40, "--quiet")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("bigsmic: warning: t: (40,) cut to (29,)")
+
+
+# -- demo
+
+
+def test_demo_finds_the_units(tmp_path):
+    command = [sys.executable, "-m", "bigsmic", "demo", "--spikes", "1500", "--units", "3", "--json"]
+    done = subprocess.run([*command, "--out", str(tmp_path)], capture_output=True, text=True, check=True)
+    document = json.loads(done.stdout)
+    assert document["ari"] > 0.7
+    assert sum(cluster["spikes"] for cluster in document["clusters"]) == 1500
+    archive = zarr.open_group(str(tmp_path / "archive.zarr"), mode="r")
+    assert archive["X"].shape == (1500, 152)
+    assert archive["labels"].shape == (1500,)
+
+    page = bigsmic_cli("demo", "--spikes", 1500, "--units", 3, "--out", tmp_path)
+    assert page.exit_code == 0, page.output
+    assert "Adjusted Rand index" in page.stdout
+    assert "simulate" not in page.stderr
+    assert failure("demo", "--spikes", 1500, "--units", 4, "--out", tmp_path) == (3, "InputError")
+
+
+def test_demo_archive_is_written_again_if_it_was_not_finished(tmp_path):
+    simulator = TetrodeSimulator(n_rows=100, n_units=2)
+    location = demo.write_archive(tmp_path, simulator)
+    note = tmp_path / "demo.json"
+    note.write_text(json.dumps(json.loads(note.read_text()) | {"complete": False}))
+    zarr.open_group(location)["X"][:] = 0
+    demo.write_archive(tmp_path, simulator)
+    assert np.array_equal(zarr.open_group(location)["X"][:], simulator.block(0, 100)[0])
+
+
+def test_demo_does_not_write_over_what_is_not_its_own(tmp_path):
+    write_rows(tmp_path / "archive.zarr", np.zeros((3, 2), "f4"))
+    with pytest.raises(errors.InputError, match="not of a demo"):
+        demo.write_archive(tmp_path, TetrodeSimulator(n_rows=100, n_units=2))
+
+
+# -- screen
+
+
+def test_a_step_stays_in_the_stage_that_it_is_met_in():
+    assert screen.stage_of("matrix.normalized.t3", "graph") == "eigen"
+    assert screen.stage_of("weights.t3", "assign") == "assign"
+    assert screen.stage_of("something new", "select") == "select"
+    assert screen.stage_of("something new", "") == "something"
+
+
+def test_bars_show_one_line_a_stage():
+    stream = io.StringIO()
+    with screen._bars(Console(file=stream, force_terminal=True, width=100)) as progress:
+        for step, total in (("scan", 2), ("cells", 1), ("pieces", 2)):
+            for done in range(total + 1):
+                progress(step, done, total)
+    last = stream.getvalue().rsplit("\x1b[2K", 1)[-1]
+    assert last.count("✓") == 2
+    assert "route" in last
+
+
+def test_json_has_null_for_nan():
+    stream = screen.Screen(as_json=True)
+    stream.stdout = Console(file=io.StringIO())
+    stream.write({"a": [float("nan"), 1.5]})
+    assert json.loads(stream.stdout.file.getvalue()) == {"a": [None, 1.5]}
+
+
+@pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (1023, "1023 B"), (5 << 20, "5 MiB"), (3 << 29, "1.5 GiB")])
+def test_bytes_text(size, text):
+    assert pages.bytes_text(size) == text
