@@ -31,7 +31,7 @@ def one_cell(X, k, method="exact"):
     return group_neighbors(X, np.arange(len(X)), np.zeros((len(X), 1), np.int32), NeighborSettings(k, method))
 
 
-def cells_of(X, cell_rows=60, candidates=700, **options):
+def cells_of(X, cell_rows=40, candidates=400, **options):
     config = PartitionSettings(len(X), cell_rows=cell_rows, candidates=candidates, **options)
     cells = build_cells(X, config)
     return cells, route(X, np.arange(len(X)), cells, config.overlap)
@@ -52,11 +52,11 @@ def recall(indices, wanted):
     return np.mean([np.isin(w, i).mean() for i, w in zip(indices, wanted, strict=True)])
 
 
-X = blobs(2000)
+X = blobs(900)
 CELLS, ROUTED = cells_of(X)
 
 
-@pytest.mark.parametrize("n", [70, 500, 1500])
+@pytest.mark.parametrize("n", [70, 500, 900])
 def test_one_cell_is_exact(n):
     indices, squares = one_cell(X[:n], 10)
     wanted, exact = brute(X[:n], X[:n], 10)
@@ -65,14 +65,14 @@ def test_one_cell_is_exact(n):
 
 
 def test_many_cells_find_nearly_all():
-    indices, squares = group_neighbors(X, np.arange(2000), ROUTED, NeighborSettings(10))
+    indices, squares = group_neighbors(X, np.arange(900), ROUTED, NeighborSettings(10))
     check_lists(X, indices, squares, 10)
     assert recall(indices, brute(X, X, 10)[0]) > 0.97
 
 
 def test_pairs_met_are_those_of_homes_and_visits():
     """The result is the best of all rows j with home(j) in cells(i) or home(i) in cells(j)."""
-    indices, _ = group_neighbors(X, np.arange(2000), ROUTED, NeighborSettings(8))
+    indices, _ = group_neighbors(X, np.arange(900), ROUTED, NeighborSettings(8))
     squares = np.square(X[:, None] - X[None]).sum(axis=2, dtype=np.float64)
     meets = (ROUTED[:, None, :] == ROUTED[None, :, :1]).any(axis=2)
     squares[~(meets | meets.T)] = np.inf
@@ -82,18 +82,18 @@ def test_pairs_met_are_those_of_homes_and_visits():
 
 @pytest.mark.parametrize("tile", [(7, 32), (64, 96)])
 def test_tiles_of_any_shape_give_the_same(monkeypatch, tile):
-    whole = group_neighbors(X, np.arange(2000), ROUTED, NeighborSettings(10))
+    whole = group_neighbors(X, np.arange(900), ROUTED, NeighborSettings(10))
     monkeypatch.setattr(neighbors, "_TILE_ROWS", tile[0])
     monkeypatch.setattr(neighbors, "_TILE_COLUMNS", tile[1])
-    for own, other in zip(whole, group_neighbors(X, np.arange(2000), ROUTED, NeighborSettings(10)), strict=True):
+    for own, other in zip(whole, group_neighbors(X, np.arange(900), ROUTED, NeighborSettings(10)), strict=True):
         assert np.array_equal(own, other)
 
 
 def test_groups_with_visitors_merge_to_the_whole():
-    cells, routed = cells_of(X, group_rows=900)
+    cells, routed = cells_of(X, group_rows=400)
     settings = NeighborSettings(10)
-    whole = group_neighbors(X, np.arange(2000), routed, settings)
-    merged = start_knn(2000, 10)
+    whole = group_neighbors(X, np.arange(900), routed, settings)
+    merged = start_knn(900, 10)
     assert cells.n_groups > 2
     for group in reversed(range(cells.n_groups)):
         here = cells.group[routed] == group
@@ -147,8 +147,8 @@ def test_constant_rows():
 
 
 def test_rows_of_tiny_cells_get_k_neighbours():
-    cells = np.stack([np.arange(2000) // 3, np.arange(2000) // 3], axis=1).astype(np.int32)
-    indices, squares = group_neighbors(X, np.arange(2000), cells, NeighborSettings(10))
+    cells = np.stack([np.arange(900) // 3, np.arange(900) // 3], axis=1).astype(np.int32)
+    indices, squares = group_neighbors(X, np.arange(900), cells, NeighborSettings(10))
     check_lists(X, indices, squares, 10)
     assert np.array_equal(indices, brute(X, X, 10)[0])
 
@@ -175,9 +175,9 @@ def test_no_members():
 
 
 def test_cells_may_be_a_slice_of_something_wider():
-    wide = np.concatenate([np.zeros((2000, 3), np.int32), ROUTED], axis=1)
-    own = group_neighbors(X, np.arange(2000), wide[:, 3:], NeighborSettings(5))[0]
-    assert np.array_equal(own, group_neighbors(X, np.arange(2000), ROUTED, NeighborSettings(5))[0])
+    wide = np.concatenate([np.zeros((900, 3), np.int32), ROUTED], axis=1)
+    own = group_neighbors(X, np.arange(900), wide[:, 3:], NeighborSettings(5))[0]
+    assert np.array_equal(own, group_neighbors(X, np.arange(900), ROUTED, NeighborSettings(5))[0])
 
 
 class FakeIndex:
@@ -192,7 +192,7 @@ class FakeIndex:
 
 def test_what_an_index_finds_is_made_exact_and_complete(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynndescent", types.SimpleNamespace(NNDescent=FakeIndex))
-    indices, squares = group_neighbors(X, np.arange(2000), ROUTED, NeighborSettings(10, "pynndescent", seed=3))
+    indices, squares = group_neighbors(X, np.arange(900), ROUTED, NeighborSettings(10, "pynndescent", seed=3))
     check_lists(X, indices, squares, 10)
     assert np.array_equal(indices, brute(X, X, 10)[0])
 
@@ -200,10 +200,10 @@ def test_what_an_index_finds_is_made_exact_and_complete(monkeypatch):
 @pytest.mark.slow
 def test_pynndescent_finds_nearly_all_and_is_reproducible():
     settings = NeighborSettings(10, "pynndescent", seed=3)
-    indices, squares = group_neighbors(X, np.arange(2000), ROUTED, settings)
+    indices, squares = group_neighbors(X, np.arange(900), ROUTED, settings)
     check_lists(X, indices, squares, 10)
     assert recall(indices, brute(X, X, 10)[0]) > 0.9
-    assert np.array_equal(indices, group_neighbors(X, np.arange(2000), ROUTED, settings)[0])
+    assert np.array_equal(indices, group_neighbors(X, np.arange(900), ROUTED, settings)[0])
 
 
 def test_auto_takes_the_index_where_cells_are_huge(monkeypatch):
@@ -247,9 +247,9 @@ def test_merge_is_the_best_of_all(seed, n_lists, k):
 
 
 @settings(deadline=None, max_examples=10)
-@given(st.lists(st.integers(1, 1999), max_size=5))
+@given(st.lists(st.integers(1, 899), max_size=5))
 def test_exact_over_blocks_is_exact(cuts):
-    bounds = np.unique([0, *cuts, 2000])
+    bounds = np.unique([0, *cuts, 900])
     best = start_knn(40, 7)
     for a, b in pairwise(bounds):
         indices, squares = exact_neighbors(X[:40], X[a:b], 7)
@@ -267,8 +267,8 @@ def query(new, blocks, k=10, n_probe=6):
 
 
 def test_new_rows_find_nearly_all():
-    new = blobs(2300)[2000:]
-    indices, squares = query(new, [np.arange(2000)], n_probe=16)
+    new = blobs(1000)[900:]
+    indices, squares = query(new, [np.arange(900)], n_probe=16)
     wanted, _ = brute(new, X, 10, exclude_self=False)
     assert recall(indices, wanted) > 0.95
     exact = np.square(X[indices].astype(np.float64) - new[:, None]).sum(axis=2)
@@ -276,7 +276,7 @@ def test_new_rows_find_nearly_all():
 
 
 def test_training_rows_find_themselves():
-    indices, squares = query(X[:100], [np.arange(2000)])
+    indices, squares = query(X[:100], [np.arange(900)])
     assert np.array_equal(indices[:, 0], np.arange(100))
     assert (squares[:, 0] == 0).all()
 
@@ -285,9 +285,9 @@ def test_training_rows_find_themselves():
 @given(st.integers(0, 10**6), st.integers(1, 5))
 def test_a_query_depends_on_no_other_and_on_no_order_of_blocks(seed, n_blocks):
     rng = np.random.default_rng(seed)
-    new = blobs(2300)[2000:2060]
-    whole = query(new, [np.arange(2000)])
-    block_of_row = rng.integers(n_blocks, size=2000)
+    new = blobs(960)[900:]
+    whole = query(new, [np.arange(900)])
+    block_of_row = rng.integers(n_blocks, size=900)
     blocks = [np.flatnonzero(block_of_row == b) for b in rng.permutation(n_blocks)]
     some = rng.permutation(60)[: rng.integers(1, 60)]
     for own, other in zip(query(new[some], blocks), whole, strict=True):
@@ -304,9 +304,9 @@ def test_refusals():
 
 
 def test_group_memory_is_predicted():
-    group_neighbors(X, np.arange(2000), ROUTED, NeighborSettings(20))
+    group_neighbors(X, np.arange(900), ROUTED, NeighborSettings(20))
     tracemalloc.start()
-    group_neighbors(X, np.arange(2000), ROUTED, NeighborSettings(20))
+    group_neighbors(X, np.arange(900), ROUTED, NeighborSettings(20))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < neighbors.group_bytes(2000, 9, 20)
+    assert peak < neighbors.group_bytes(900, 9, 20)
