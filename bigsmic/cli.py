@@ -289,28 +289,13 @@ def plan(
     **given,
 ):
     """Say what a fit of ARCHIVE takes, before it runs: memory, disk and work of every stage."""
+    import bigsmic
     from bigsmic import pages
 
-    planned = _planned(archive, c, given)
+    planned = bigsmic.plan(archive, c, **given)
     screen.say(pages.plan_page(planned))
     pages.refuse_full_disk(planned, out)
     screen.write(pages.plan_document(planned))
-
-
-def _planned(archive, c, given):
-    from bigsmic import planning
-    from bigsmic.pipeline import Place
-    from bigsmic.settings import parse_bytes, resolve
-    from bigsmic.store import open_source
-
-    reading, model, resources = (
-        {flag.name: given[flag.name] for flag in panel if flag.name in given} for panel in (ROWS, MODEL, RESOURCES)
-    )
-    source, place = open_source(archive, **reading), Place(**resources)
-    n, d = source.shape
-    settings, _ = resolve(c, **model).fitted_to(n)
-    size = planning.Size(n, d, source.dtype.itemsize, source.band_bytes)
-    return planning.plan(size, settings, parse_bytes(place.memory_limit), place.threads)
 
 
 @command({"Resources": RESOURCES})

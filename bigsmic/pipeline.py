@@ -1,8 +1,9 @@
 """A fit, from rows to labels: scan -> route -> neighbors -> graph -> eigen -> assign -> select -> output."""
 
+import inspect
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from bigsmic import planning
 from bigsmic.context import Context, Job, with_repair
@@ -10,9 +11,26 @@ from bigsmic.engine import ThreadEngine
 from bigsmic.errors import InputError
 from bigsmic.report import diagnose
 from bigsmic.result import Result
-from bigsmic.settings import UNSET, parse_bytes, resolve, warn_of_cuts
+from bigsmic.settings import UNSET, Settings, parse_bytes, resolve, warn_of_cuts
 from bigsmic.stages import assign, eigen, graph, neighbors, output, repair, route, scan, select
-from bigsmic.store import Run, open_source, remove_tree, temporary_run
+from bigsmic.store import Run, Source, open_source, remove_tree, temporary_run
+
+FIELDS = (
+    "t",
+    "assignment",
+    "selection",
+    "kernel",
+    "prior",
+    "scale",
+    "bandwidth",
+    "repair",
+    "seed",
+    "neighbors",
+    "n_neighbors",
+    "n_centers",
+    "lsmi_rows",
+)
+"""Parameters of fit that are fields of Settings by the same name."""
 
 
 @dataclass(frozen=True)
@@ -169,47 +187,67 @@ def fit(
     >>> result.labels.shape, result.posterior.shape
     ((150,), (150, 3))
     """
-    given = {
-        "t": t,
-        "assignment": assignment,
-        "selection": selection,
-        "kernel": kernel,
-        "prior": prior,
-        "scale": scale,
-        "bandwidth": bandwidth,
-        "repair": repair,
-        "seed": seed,
-        "neighbors": neighbors,
-        "n_neighbors": n_neighbors,
-        "n_centers": n_centers,
-        "lsmi_rows": lsmi_rows,
-    }
-    settings = resolve(c, preset, rotation, **given)
-    source = open_source(data, component, storage_options, missing_chunks)
-    place = Place(out, storage_options, memory_limit, n_threads, progress)
-    return fit_source(source, settings, place, {name for name, value in given.items() if value is not UNSET})
-
-
-def fit_source(source, settings, place, given=()):
-    """Fit rows that are open for reading; see :func:`fit`."""
-    n, d = source.shape
-    _check_shape(n, d, settings.n_clusters)
-    settings, cuts = settings.fitted_to(n)
-    warn_of_cuts(cuts, given)
-    plan = planning.plan(
-        planning.Size(n, d, source.dtype.itemsize, source.band_bytes),
-        settings,
-        parse_bytes(place.memory_limit),
-        place.threads,
-    )
-    with _run_directory(place) as run:
-        run.bind({"input": source.describe(), "settings": settings.identity()})
-        with ThreadEngine(place.threads) as engine:
-            job = Job(Context(source, run, settings), engine, plan, place.progress)
+    options = {name: value for name, value in locals().items() if name not in ("data", "c")}
+    request = _Request.of(data, c, options)
+    with _run_directory(request.place) as run:
+        run.bind({"input": request.source.describe(), "settings": request.settings.identity()})
+        with ThreadEngine(request.place.threads) as engine:
+            job = Job(Context(request.source, run, request.settings), engine, request.plan(), progress)
             with_repair(run, lambda: _stages(job))
-            diagnose(job, cuts)
-    kernel = settings.kernel if callable(settings.kernel) else None
-    return Result(run.location, place.storage_options, kernel, temporary=place.out is None)
+            diagnose(job, request.cuts)
+    weight = request.settings.kernel if callable(request.settings.kernel) else None
+    return Result(run.location, storage_options, weight, temporary=out is None)
+
+
+def plan(data, c, **options):
+    """Say what a fit will take, before anything runs.
+
+    Parameters
+    ----------
+    data, c, **options
+        As of :func:`fit`.
+
+    Returns
+    -------
+    plan : bigsmic.planning.Plan
+        Memory, disk and work per stage, and how many tasks run at once.
+
+    Raises
+    ------
+    InputError, PlanError
+        As :func:`fit` does before it begins.
+    """
+    defaults = {name: p.default for name, p in inspect.signature(fit).parameters.items() if p.kind is p.KEYWORD_ONLY}
+    unknown = sorted(set(options) - set(defaults))
+    if unknown:
+        raise TypeError(f"plan() got unexpected arguments {unknown}; it takes those of fit()")
+    return _Request.of(data, c, defaults | options).plan()
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What a call asks for, checked."""
+
+    source: Source
+    settings: Settings
+    cuts: dict[str, str]
+    place: Place
+
+    @classmethod
+    def of(cls, data, c, options):
+        chosen = {name: options[name] for name in (*FIELDS, "preset", "rotation")}
+        settings = resolve(c, **chosen)
+        source = open_source(data, *(options[name] for name in ("component", "storage_options", "missing_chunks")))
+        _check_shape(*source.shape, settings.n_clusters)
+        settings, cuts = settings.fitted_to(source.shape[0])
+        warn_of_cuts(cuts, {name for name in FIELDS if options[name] is not UNSET})
+        return cls(source, settings, cuts, Place(**{field.name: options[field.name] for field in fields(Place)}))
+
+    def plan(self):
+        (n, d), place = self.source.shape, self.place
+        size = planning.Size(n, d, self.source.dtype.itemsize, self.source.band_bytes)
+        limit = parse_bytes(place.memory_limit)
+        return planning.plan(size, self.settings, limit, place.threads, checkpoints=place.out is not None)
 
 
 def _stages(job):

@@ -16,7 +16,7 @@ def diagnose(job, cuts):
         "columns": context.d,
         "cut_to_n": cuts,
         "constant_columns": context.scaler.constant.tolist()[:1000],
-        "stages": {name: _later(before.get(name), cost) for name, cost in job.costs.items()},
+        "stages": before | {name: _later(before.get(name), cost) for name, cost in job.costs.items()},
     }
     if context.settings.n_clusters > 1:
         summary |= {

@@ -188,7 +188,7 @@ def warn_of_cuts(cuts, given):
     """Warn of those cuts that concern a parameter which the caller gave."""
     for name, what in cuts.items():
         if name in given:
-            warnings.warn(f"{name}: {what}", BigsmicWarning, stacklevel=3)
+            warnings.warn(f"{name}: {what}", BigsmicWarning, stacklevel=4)
 
 
 def parse_bytes(size):

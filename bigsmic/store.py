@@ -10,6 +10,7 @@ Nothing is inferred from chunks: an absent chunk reads as fill value without a w
 import contextlib
 import errno
 import fcntl
+import functools
 import itertools
 import json
 import os
@@ -309,6 +310,8 @@ class Run:
                 f"run: {self.location} is of format {version}, this version of bigsmic reads up to {FORMAT_VERSION}; "
                 "upgrade bigsmic, or give another out="
             )
+        self._bytes = _LocalBytes(self.location) if self._local else _StoreBytes(self._group)
+        self._stages: set[str] = set()
         if writable:
             self._lock()
             self._group = self._open(storage_options, writable)  # what was read before the lock may be old
@@ -350,9 +353,9 @@ class Run:
             self.update({"bigsmic_format": FORMAT_VERSION, "identity": identity})
         elif stored != identity:
             lines = [
-                f"  {key}: stored {stored.get(key)!r}, asked {identity.get(key)!r}"
-                for key in sorted(set(stored) | set(identity))
-                if stored.get(key) != identity.get(key)
+                f"  {key}: stored {_at(stored, key)!r}, asked {_at(identity, key)!r}"
+                for key in sorted({*_leaves(stored), *_leaves(identity)})
+                if _at(stored, key) != _at(identity, key)
             ]
             raise RunMismatchError(
                 f"run: {self.location} was made from other input or with other parameters:\n"
@@ -395,6 +398,7 @@ class Run:
         entry: dict[str, Any] = {"arrays": {}, "info": info or {}}
         where = _block_path(stage, block)
         with _storage_errors(f"{stage}: writing block {block} to {self.location}"):
+            self._open_stage(stage)
             for name, array in arrays.items():
                 array = np.ascontiguousarray(array)
                 bounds = [0, len(array)] if array.ndim and not (parts and name in parts) else [0]
@@ -405,20 +409,9 @@ class Run:
             self._set(_ledger_key(stage, block), json.dumps(node).encode())
 
     def _write_array(self, path, array, bounds):
-        self._group.create_array(
-            path,
-            shape=array.shape,
-            chunks=tuple(max(1, s) for s in array.shape),
-            dtype=array.dtype,
-            compressors=None,
-            filters=None,
-            overwrite=True,
-        )
+        self._set(f"{path}/zarr.json", _array_metadata(array))
         if array.size:
-            self._set(
-                f"{path}/{_chunk_key(array.ndim)}",
-                array.view(np.uint8).reshape(-1).data if array.ndim else array.tobytes(),
-            )
+            self._set(f"{path}/{_chunk_key(array.ndim)}", array.reshape(-1).view(np.uint8).data)
         pieces = [array[a:b] for a, b in itertools.pairwise(bounds)] if array.ndim else [array]
         return {
             "dtype": array.dtype.str,
@@ -426,6 +419,12 @@ class Run:
             "bounds": bounds,
             "crc32": [checksum(piece) for piece in pieces],
         }
+
+    def _open_stage(self, stage):
+        """Make the group of a stage, once."""
+        if stage not in self._stages:
+            self._set(f"{_safe(stage)}/zarr.json", _GROUP)
+            self._stages.add(stage)
 
     def done(self, stage, block):
         """Whether the ledger says that the block is complete."""
@@ -517,8 +516,8 @@ class Run:
         for block in blocks:
             self.forget(stage, block)
         with _storage_errors(f"{stage}: deleting from {self.location}"):
-            if stage in self._group:
-                del self._group[stage]
+            self._bytes.delete_tree(_safe(stage))
+            self._stages.discard(stage)
 
     # -- arrays for the user, in input order
 
@@ -550,29 +549,13 @@ class Run:
     # -- bytes
 
     def _set(self, key, data):
-        from zarr.core.buffer.cpu import Buffer
-        from zarr.core.sync import sync
-
-        buffer = Buffer.from_array_like(np.frombuffer(data, np.uint8))
-        sync(self._group.store.set(self._key(key), buffer))
+        self._bytes.set(key, data)
 
     def _get(self, key, start=None, stop=None):
-        from zarr.abc.store import RangeByteRequest
-        from zarr.core.buffer import default_buffer_prototype
-        from zarr.core.sync import sync
-
-        wanted = None if start is None else RangeByteRequest(start, stop)
-        buffer = sync(self._group.store.get(self._key(key), default_buffer_prototype(), wanted))
-        return None if buffer is None else buffer.as_numpy_array().data
+        return self._bytes.get(key, start, stop)
 
     def _delete(self, key):
-        from zarr.core.sync import sync
-
-        sync(self._group.store.delete(self._key(key)))
-
-    def _key(self, key):
-        prefix = self._group.store_path.path
-        return f"{prefix}/{key}" if prefix else key
+        self._bytes.delete(key)
 
     # -- lock
 
@@ -679,6 +662,110 @@ def _write_full(file, array):
         view = view[file.write(view) :]
 
 
+class _LocalBytes:
+    """Bytes by key in a local directory. A set is atomic; zarr's own store would take a turn of an event loop each."""
+
+    def __init__(self, root):
+        self._root = Path(root)
+
+    def get(self, key, start=None, stop=None):
+        """Return the bytes, or a range of them; None if there are none."""
+        try:
+            with open(self._root / key, "rb", buffering=0) as file:
+                if start is None:
+                    return file.read()
+                file.seek(start)
+                return file.read(stop - start)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def set(self, key, data):
+        """Write the bytes, all of them or none."""
+        path = self._root / key
+        partial = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.partial")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(partial, "wb", buffering=0) as file:
+                _write_full(file, np.frombuffer(data, np.uint8))
+            os.replace(partial, path)
+        except OSError:
+            partial.unlink(missing_ok=True)
+            raise
+
+    def delete(self, key):
+        """Delete the bytes, if there are any."""
+        (self._root / key).unlink(missing_ok=True)
+
+    def delete_tree(self, prefix):
+        """Delete everything under a prefix."""
+        if (self._root / prefix).exists():
+            shutil.rmtree(self._root / prefix)
+
+
+class _StoreBytes:
+    """Bytes by key in the store of a Zarr group."""
+
+    def __init__(self, group):
+        self._store, self._prefix = group.store, group.store_path.path
+
+    def _key(self, key):
+        return f"{self._prefix}/{key}" if self._prefix else key
+
+    def get(self, key, start=None, stop=None):
+        """Return the bytes, or a range of them; None if there are none."""
+        from zarr.abc.store import RangeByteRequest
+        from zarr.core.buffer import default_buffer_prototype
+        from zarr.core.sync import sync
+
+        wanted = None if start is None else RangeByteRequest(start, stop)
+        buffer = sync(self._store.get(self._key(key), default_buffer_prototype(), wanted))
+        return None if buffer is None else buffer.as_numpy_array().data
+
+    def set(self, key, data):
+        """Write the bytes."""
+        from zarr.core.buffer.cpu import Buffer
+        from zarr.core.sync import sync
+
+        sync(self._store.set(self._key(key), Buffer.from_array_like(np.frombuffer(data, np.uint8))))
+
+    def delete(self, key):
+        """Delete the bytes."""
+        from zarr.core.sync import sync
+
+        sync(self._store.delete(self._key(key)))
+
+    def delete_tree(self, prefix):
+        """Delete everything under a prefix."""
+        from zarr.core.sync import sync
+
+        sync(self._store.delete_dir(self._key(prefix)))
+
+
+_GROUP = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'
+
+
+def _array_metadata(array):
+    """Metadata of an uncompressed Zarr array of one chunk, as zarr itself writes it."""
+    node = json.loads(_metadata_template(array.dtype.str, array.ndim))
+    node["shape"] = list(array.shape)
+    node["chunk_grid"]["configuration"]["chunk_shape"] = [max(1, size) for size in array.shape]
+    return json.dumps(node).encode()
+
+
+@functools.cache
+def _metadata_template(dtype, ndim):
+    import zarr
+    from zarr.core.buffer import default_buffer_prototype
+    from zarr.core.sync import sync
+
+    store = zarr.storage.MemoryStore()
+    shape = (1,) * ndim
+    keys = {"name": "default", "separator": "."}  # one file beside the metadata, no folders for its indices
+    options: dict[str, Any] = {"compressors": None, "filters": None, "chunk_key_encoding": keys}
+    zarr.create_array(store, shape=shape, chunks=shape, dtype=np.dtype(dtype), **options)
+    return sync(store.get("zarr.json", default_buffer_prototype())).to_bytes().decode()
+
+
 @contextlib.contextmanager
 def _storage_errors(what):
     try:
@@ -693,6 +780,18 @@ def _storage_errors(what):
                 "finished blocks are kept",
             ) from error
         raise StorageError(error.errno, f"{what}: {error}") from error
+
+
+def _leaves(tree):
+    """Dotted names of what stands in nested dicts."""
+    for key, value in tree.items():
+        yield from (f"{key}.{leaf}" for leaf in _leaves(value)) if isinstance(value, dict) else [key]
+
+
+def _at(tree, name):
+    for key in name.split("."):
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree
 
 
 def _safe(name):
@@ -710,4 +809,4 @@ def _ledger_key(stage, block):
 
 
 def _chunk_key(ndim):
-    return "/".join(["c"] + ["0"] * ndim)
+    return ".".join(["c"] + ["0"] * ndim)

@@ -188,9 +188,8 @@ class _Checkpoints:
 
     def _load(self, name, basis):
         read = self.run.reader(name, self.state_block)
-        state = lanczos.LanczosState(
-            read("T"), locked_norms=read("locked_norms"), **self.run.info(name, self.state_block)
-        )
+        fields = self.run.info(name, self.state_block) | {key: read(key) for key in STATE_ARRAYS}
+        fields["filter"] = lanczos.Filter(**fields["filter"])
         for p in self.blocks:
             basis.write(p, 0, self.run.read(name, p, "V").T)
         return lanczos.LanczosState(**fields)
