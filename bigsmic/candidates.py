@@ -39,6 +39,11 @@ class Reading(NamedTuple):
     assignment: str
     width: int
 
+    @property
+    def name(self):
+        """Name of its artifacts."""
+        return f"{self.problem.name}.{self.assignment}.m{self.width}"
+
 
 def problems(settings):
     """All eigenproblems of a fit, neighbouring t next to each other."""
@@ -53,10 +58,17 @@ def readings(settings, n):
     found = []
     for problem in problems(settings):
         for assignment in settings.assignments:
-            widths = candidate_widths(settings.n_clusters, settings.widths, n) if assignment == "merge" else []
+            widths = _widths(settings, n) if assignment == "merge" else []
             if widths:
                 found += [Reading(problem, "merge", m) for m in widths]
             else:
                 kind = "rotation" if assignment == "merge" else assignment
                 found.append(Reading(problem, kind, min(settings.n_clusters, n)))
     return found
+
+
+def _widths(settings, n):
+    """Columns of the over-segmented labelings."""
+    if settings.columns is not None:
+        return [m for m in settings.columns if m >= settings.n_clusters]
+    return candidate_widths(settings.n_clusters, settings.widths, n)

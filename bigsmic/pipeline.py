@@ -3,17 +3,18 @@
 import inspect
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from bigsmic import planning
+from bigsmic.candidates import readings
 from bigsmic.context import Context, Job, with_repair
 from bigsmic.engine import ThreadEngine
 from bigsmic.errors import InputError
 from bigsmic.report import diagnose
 from bigsmic.result import Result
-from bigsmic.settings import UNSET, Settings, parse_bytes, resolve, warn_of_cuts
+from bigsmic.settings import UNSET, Settings, number_of_clusters, parse_bytes, resolve, warn_of_cuts
 from bigsmic.stages import assign, eigen, graph, neighbors, output, repair, route, scan, select
-from bigsmic.store import Run, Source, open_source, remove_tree, temporary_run
+from bigsmic.store import Overlay, Run, Source, open_source, remove_tree, temporary_run
 
 FIELDS = (
     "t",
@@ -100,8 +101,9 @@ def fit(
     data : str, Path, zarr.Array, dask array or array_like, shape (n, d)
         A path or URL names a Zarr v2 or v3 array, or a group together with `component`. Any real or integer dtype.
         Rows are read in blocks and never held as a whole, unless they came in memory.
-    c : int
-        Number of clusters, 1 to n.
+    c : int, None, or sequence of int
+        Number of clusters, 1 to n. None (2 to 30) or a range leaves it open: the Result then has the trees and the curve
+        of :attr:`Result.stability`, says that it did not choose, and gives labels by :meth:`Result.cut`.
     out : str or Path, optional
         Run directory, in which the same call resumes after an interruption. By default a temporary one that lives as
         long as the Result.
@@ -196,7 +198,7 @@ def fit(
             with_repair(run, lambda: _stages(job))
             diagnose(job, request.cuts)
     weight = request.settings.kernel if callable(request.settings.kernel) else None
-    return Result(run.location, storage_options, weight, temporary=out is None)
+    return Result.open(run.location, storage_options=storage_options, kernel=weight, temporary=out is None)
 
 
 def plan(data, c, **options):
@@ -236,9 +238,10 @@ class _Request:
     @classmethod
     def of(cls, data, c, options):
         chosen = {name: options[name] for name in (*FIELDS, "preset", "rotation")}
-        settings = resolve(c, **chosen)
+        n_clusters, undecided = number_of_clusters(c)
+        settings = replace(resolve(n_clusters, **chosen), undecided=undecided)
         source = open_source(data, *(options[name] for name in ("component", "storage_options", "missing_chunks")))
-        _check_shape(*source.shape, settings.n_clusters)
+        _check_shape(*source.shape, settings.n_clusters, undecided)
         settings, cuts = settings.fitted_to(source.shape[0])
         warn_of_cuts(cuts, {name for name in FIELDS if options[name] is not UNSET})
         return cls(source, settings, cuts, Place(**{field.name: options[field.name] for field in fields(Place)}))
@@ -252,11 +255,12 @@ class _Request:
 
 def _stages(job):
     """The pipeline: each stage does what the ledger lacks."""
-    plan = job.plan
+    settings, plan = job.context.settings, job.plan
     with job.timed("scan"):
         scan.run(job, plan.sample_rows)
-    if job.context.settings.n_clusters == 1:
-        output.run_single(job)
+    if settings.n_clusters == 1:
+        with job.timed("output"):
+            output.run_single(job)
         return
     if not neighbors.is_done(job.context):
         with job.timed("route"):
@@ -268,22 +272,66 @@ def _stages(job):
         repair.run(job)
     with job.timed("eigen"):
         eigen.run(job)
+    if settings.undecided:
+        with job.timed("assign"):
+            assign.frames(job)
+        return
+    _choose(job)
+
+
+def _choose(job):
+    """From eigenvectors to the labels of one number of clusters."""
     with job.timed("assign"):
         assign.run(job)
     with job.timed("select"):
-        select.run(job, plan.n_gammas)
+        select.run(job, job.plan.n_gammas)
     with job.timed("output"):
         output.run(job)
 
 
-def _check_shape(n, d, c):
+def cut(run, settings, n_clusters):
+    """Cut the trees of a finished fit into another number of clusters; see :meth:`bigsmic.Result.cut`.
+
+    Returns
+    -------
+    run : Overlay
+        In a temporary directory over that of the fit.
+    settings : Settings
+    """
+    width = {
+        reading.width for reading in readings(settings, run.identity["input"]["rows"]) if reading.assignment == "merge"
+    }
+    columns = tuple(sorted(m for m in width if m >= n_clusters))
+    if not columns or n_clusters < 2:
+        raise InputError(
+            f"cut: got {n_clusters} clusters; this fit has trees of {sorted(width)} columns, which cut into 2 to "
+            f"{max(width, default=0)}: fit with a larger c for more"
+        )
+    settings = replace(settings, n_clusters=int(n_clusters), columns=columns, undecided=False)
+    overlay = Overlay(run, Run(temporary_run()), OF_ONE_CUT)
+    context = Context(None, overlay, settings)
+    n, d = context.n, context.d
+    place = Place()
+    with ThreadEngine(place.threads) as engine:
+        job = Job(context, engine, planning.plan(planning.Size(n, d), settings, None, place.threads, checkpoints=False))
+        _choose(job)
+        diagnose(job, {})
+    overlay.close()
+    return overlay, settings
+
+
+OF_ONE_CUT = ("assigned", "labeling", "scores", "consensus", "final", "output")
+"""Stages that depend on the number of clusters."""
+
+
+def _check_shape(n, d, c, undecided):
     if n == 0:
         raise InputError("input: Found array with 0 sample(s): got shape (0, d), at least 2 rows are needed")
     if d == 0:
         raise InputError(f"input: Found array with 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required.")
     if n == 1:
         raise InputError("input: got n_samples=1; clustering needs at least 2 rows")
-    if c > n:
+    if c > n and not undecided:
         raise InputError(f"c: got {c} clusters for {n} rows; use at most {n}")
 
 

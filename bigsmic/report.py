@@ -23,9 +23,9 @@ def diagnose(job, cuts):
             "neighbors": run.info("recall", 0) | _hubness(context),
             "components": _components(context),
             "eigen": [_spectrum(context, q) for q in range(len(problems(context.settings)))],
-            "candidates": _candidates(context),
-            "output": _output(context),
         }
+    if context.settings.n_clusters > 1 and not context.settings.undecided:
+        summary |= {"candidates": _candidates(context), "output": _output(context)}
     run.update({"summary": summary})
 
 

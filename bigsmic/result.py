@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bigsmic.errors import InputError
+from bigsmic.errors import InputError, RunError
 from bigsmic.settings import Settings
 from bigsmic.store import Run, remove_tree
 
@@ -23,16 +23,14 @@ class Result:
         Parameters of the fit, cut to what the number of rows allowed.
     """
 
-    def __init__(self, location, storage_options=None, kernel=None, temporary=False):
-        self.location = str(location)
-        self._run = Run(location, storage_options, writable=False)
-        self.settings = _stored_settings(self._run.identity["settings"], kernel)
-        self._run.array("labels")
+    def __init__(self, run, settings, temporary=False, base=None):
+        self._run, self.settings, self._base = run, settings, base
+        self.location = str(run.location)
         if temporary:
             self._finalizer = weakref.finalize(self, remove_tree, self.location)
 
     @classmethod
-    def open(cls, run, *, storage_options=None, kernel=None):
+    def open(cls, run, *, storage_options=None, kernel=None, temporary=False):
         """Open the run directory of a finished fit.
 
         Parameters
@@ -43,13 +41,19 @@ class Result:
             For the file system behind a URL.
         kernel : callable, optional
             The kernel of the fit, where it was a callable: functions are not stored, and predict needs it.
+        temporary : bool
+            Delete the directory when the Result is no longer referred to.
 
         Raises
         ------
         RunError
             Not a run, of a newer format, or not finished.
         """
-        return cls(run, storage_options, kernel)
+        opened = Run(run, storage_options, writable=False)
+        settings = _stored_settings(opened.identity["settings"], kernel)
+        if opened.attribute("summary") is None:
+            raise RunError(f"run: {run} is not finished; run the same fit again to resume it")
+        return cls(opened, settings, temporary)
 
     @property
     def n_clusters(self):
@@ -59,7 +63,7 @@ class Result:
     @cached_property
     def labels(self):
         """Cluster of every row, in input order: ndarray of int32, shape (n,)."""
-        return np.asarray(self._run.array("labels")[...])
+        return np.asarray(self._array("labels")[...])
 
     @property
     def posterior(self):
@@ -67,7 +71,83 @@ class Result:
 
         Slice it, or take ``numpy.asarray`` of it for all of it in memory.
         """
-        return self._run.array("posterior")
+        return self._array("posterior")
+
+    @cached_property
+    def agreement(self):
+        """Share of the labelings that agree with the consensus at every row: ndarray of float32, shape (n,).
+
+        1 everywhere where a single labeling was chosen.
+        """
+        return np.asarray(self._array("agreement")[...])
+
+    def _array(self, name):
+        if self.settings.undecided:
+            raise InputError(
+                f"{name}: the fit was given no number of clusters and did not choose one; stability is a hint, cut(c) "
+                "gives the result for c clusters"
+            )
+        return self._run.array(name)
+
+    def cut(self, n_clusters):
+        """Result for another number of clusters, from the same eigenvectors: no refit.
+
+        Every over-segmented labeling is cut at `n_clusters` and moved, and the consensus is formed again. Labelings with
+        fewer columns are left out. Cuts at different numbers need not nest.
+
+        Parameters
+        ----------
+        n_clusters : int
+            2 up to the columns of the widest labeling.
+
+        Returns
+        -------
+        result : Result
+            In a temporary directory, with labels, posterior, agreement and predictions of its own.
+
+        Raises
+        ------
+        InputError
+            Out of range, or a fit without trees.
+        """
+        from bigsmic.pipeline import cut
+
+        run, settings = cut(self._run, self.settings, n_clusters)
+        return Result(run, settings, temporary=True, base=self)
+
+    @cached_property
+    def tree(self):
+        """Merge tree of the labeling most like the others, as scipy's linkage: ndarray of float64, shape (m - 1, 4).
+
+        Leaves are its columns; heights the running maximum of ``-log r``, shifted to start at 0, r the density ratio
+        of what is merged. `tree_sizes` has the rows below every merge.
+        """
+        return self._medoid_tree()[0].linkage()
+
+    @cached_property
+    def tree_sizes(self):
+        """Rows below every merge of `tree`: ndarray of int64, shape (m - 1,)."""
+        tree, counts = self._medoid_tree()
+        return tree.sizes(counts.astype(np.int64))
+
+    def _medoid_tree(self):
+        from bigsmic.cuts import medoid_tree
+
+        return medoid_tree(self._run, self.settings)
+
+    @cached_property
+    def stability(self):
+        """How well the labelings agree at every number of clusters: a pandas Series of mean pairwise ARI.
+
+        A hint, never a choice: on data with known classes its peak was as often beside the truth as on it. Moves are
+        left out, and rows sampled.
+        """
+        import pandas as pd
+
+        from bigsmic.cuts import stability
+
+        numbers, mean_ari = stability(self._run, self.settings)
+        return pd.Series(mean_ari, index=pd.Index(numbers, name="n_clusters"), name="mean_ari")
 
     @cached_property
     def diagnostics(self):
@@ -139,6 +219,12 @@ class Result:
         return predict(self._run, self.settings, data, **options)
 
     def __repr__(self):
+        if self.settings.undecided:
+            return (
+                f"Result of {self.diagnostics['rows']:,} rows x {self.diagnostics['columns']} columns, not yet cut\n"
+                f"  The fit was given no number of clusters and did not choose one: see stability, then cut(c).\n"
+                f"  run        {self.location}"
+            )
         sizes = np.bincount(self.labels, minlength=self.n_clusters)
         lines = [
             f"Result of {len(self.labels):,} rows x {self.diagnostics.get('columns')} columns in {self.n_clusters} clusters",
@@ -174,7 +260,7 @@ def _stored_settings(stored, kernel):
     stored = dict(stored)
     if str(stored["kernel"]).startswith("callable"):
         stored["kernel"] = kernel if kernel is not None else "callable"
-    for name in ("t", "prior"):
+    for name in ("t", "prior", "widths", "columns"):
         if stored[name] is not None:
             stored[name] = tuple(stored[name])
     return Settings(**stored)

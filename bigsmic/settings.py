@@ -13,6 +13,7 @@ from bigsmic.errors import BigsmicWarning, InputError
 
 KERNELS = ("local_scaling", "normalized")
 ASSIGNMENTS = ("merge", "rotation", "paper", "auto")
+UNDECIDED = 30  # clusters up to which a fit that was given no number keeps it open
 SELECTIONS = ("consensus", "lsmi", "medoid")
 MIN_NEIGHBORS = 20  # one graph then serves every t up to 20
 _UNITS = {
@@ -32,6 +33,9 @@ _UNITS = {
 @dataclass(frozen=True)
 class Settings:
     """Parameters of a fit; :func:`bigsmic.fit` says what each means.
+
+    ``widths`` are the columns of over-segmented labelings as multiples of the number of clusters, ``columns`` takes
+    their place as absolute numbers. ``undecided`` leaves the number of clusters open up to ``n_clusters``.
 
     Raises
     ------
@@ -53,6 +57,8 @@ class Settings:
     neighbors: str = "auto"
     n_neighbors: int = MIN_NEIGHBORS
     widths: tuple[float, ...] = (1.5, 2.0, 2.5)
+    columns: tuple[int, ...] | None = None
+    undecided: bool = False
     merge_power: float = 1.2
     n_centers: int = 800
     lsmi_rows: int | None = 200_000
@@ -106,13 +112,16 @@ class Settings:
         k = min(self.n_neighbors, n - 1)
         t = tuple(dict.fromkeys(min(v, max(k, 1)) for v in self.t))
         cuts = {}
+        if self.undecided and self.n_clusters > n:
+            cuts["c"] = f"cut to {n}"
         if t != self.t:
             cuts["t"] = f"{self.t} cut to {t}: {n} rows have {n - 1} neighbours"
         if k != self.n_neighbors:
             cuts["n_neighbors"] = f"{self.n_neighbors} cut to {k}"
         if self.n_centers > n:
             cuts["n_centers"] = f"{self.n_centers} cut to {n}"
-        return replace(self, t=t, n_neighbors=max(k, 1), n_centers=min(self.n_centers, n)), cuts
+        c = min(self.n_clusters, n) if self.undecided else self.n_clusters
+        return replace(self, n_clusters=c, t=t, n_neighbors=max(k, 1), n_centers=min(self.n_centers, n)), cuts
 
     def identity(self):
         """JSON-like form in which two fits are told apart."""
@@ -121,6 +130,29 @@ class Settings:
             name = getattr(self.kernel, "__qualname__", type(self.kernel).__qualname__)
             stored["kernel"] = f"callable {getattr(self.kernel, '__module__', '')}.{name}"
         return stored
+
+
+def number_of_clusters(c):
+    """Largest number of clusters that `c` asks for, and whether it leaves the number open.
+
+    Parameters
+    ----------
+    c : int, None, or sequence of int
+        None stands for 2 to 30.
+
+    Returns
+    -------
+    n_clusters : int
+    undecided : bool
+    """
+    if c is None:
+        return UNDECIDED, True
+    if isinstance(c, numbers.Integral | float | str):
+        return c, False
+    try:
+        return max(int(v) for v in c), True
+    except (TypeError, ValueError):
+        raise InputError(f"c: got {c!r}; use an integer, a range of integers, or None") from None
 
 
 def resolve(n_clusters, preset=None, rotation=None, **chosen):

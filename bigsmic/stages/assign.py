@@ -13,40 +13,48 @@ from bigsmic.stages import matrix
 from bigsmic.stages.graph import read_graph
 
 ROTATION_ROWS = 1000  # on which a rotation is found; eight a column where columns are many
-
 TREE_FIELDS = ("columns", "merges", "ratios")
 
 
 def run(job: Job):
     """Make every labeling."""
     context = job.context
-    numbers = range(len(context.readings))
-    job.steps("frames", numbers, _frame)
+    frames(job)
     job.fill("assigned", context.blocks, _assign)
-    job.steps("labeling", numbers, _finish)
+    job.steps("labeling", range(len(context.readings)), _finish)
     for problem in problems(context.settings):
         job.run.drop(matrix.weights_name(problem), context.blocks)
 
 
-# -- what turns a basis into posteriors: signs, or a rotation and the groups of its columns
+# -- frames: what turns a basis into posteriors, signs or a rotation, and the tree that merges its columns
 
 
-def _frame(job: Job, b: int):
-    context, reading = job.context, job.context.readings[b]
+def frames(job: Job):
+    """Find the frame of every labeling; the same for every number of clusters that it is cut into."""
+    for reading in job.context.readings:
+        job.steps(_frame_name(reading), [0], lambda job, block, reading=reading: _frame(job, reading))
+
+
+def _frame_name(reading):
+    return f"frame.{reading.name}"
+
+
+def _frame(job: Job, reading):
+    context, name = job.context, _frame_name(reading)
     if reading.assignment == "paper":
-        sums = job.sum("frames", context.blocks, lambda c, p: smic.column_sums(read_basis(c, reading, p)))
+        sums = job.sum(name, context.blocks, lambda c, p: smic.column_sums(read_basis(c, reading, p)))
         signs, positive_sums = smic.orient(sums)
-        context.run.write("frames", b, {"signs": signs, "positive_sums": positive_sums})
+        context.run.write(name, 0, {"signs": signs, "positive_sums": positive_sums})
         return
     n_rows = max(ROTATION_ROWS, 8 * reading.width)
     rows = draw_rows(context.n, n_rows, context.settings.seed, "rotation")
-    sample = np.concatenate(job.collect("frames", context.blocks, lambda c, p: _drawn(c, reading, p, rows)))
+    sample = np.concatenate(job.collect(name, context.blocks, lambda c, p: _drawn(c, reading, p, rows)))
     arrays = {"R": smic.rotation(sample)}
     if reading.assignment == "merge":
-        total = job.sum("frames", context.blocks, lambda c, p: _gram(c, reading, p, arrays["R"]))
-        tree = merge.merge_tree(total / context.n, context.settings.merge_power)
-        arrays |= {name: getattr(tree, name) for name in TREE_FIELDS}
-    context.run.write("frames", b, arrays)
+        total = job.sum(name, context.blocks, lambda c, p: _gram(c, reading, p, arrays["R"]))
+        tree = merge.merge_tree(total[:-1] / context.n, context.settings.merge_power)
+        arrays |= {field: getattr(tree, field) for field in TREE_FIELDS} | {"counts": total[-1]}
+    context.run.write(name, 0, arrays)
 
 
 def _drawn(context: Context, reading, p: int, rows):
@@ -54,7 +62,9 @@ def _drawn(context: Context, reading, p: int, rows):
 
 
 def _gram(context: Context, reading, p: int, R):
-    return merge.gram(smic.posterior_rotated(read_basis(context, reading, p), R).posterior)
+    """Gram matrix of the columns' posteriors, and below it the rows of which each column has the largest."""
+    found = smic.posterior_rotated(read_basis(context, reading, p), R)
+    return np.vstack([merge.gram(found.posterior), np.bincount(found.labels, minlength=reading.width)])
 
 
 def read_basis(context: Context, reading, p: int):
@@ -69,21 +79,19 @@ class Reader:
     ----------
     context : Context
     b : int
-    n_clusters : int, optional
-        Groups to cut an over-segmented labeling into; by default those of the fit.
     """
 
-    def __init__(self, context: Context, b: int, n_clusters=None):
+    def __init__(self, context: Context, b: int):
         self.reading, self.prior = context.readings[b], context.settings.prior
-        read = context.run.reader("frames", b)
+        read = context.run.reader(_frame_name(self.reading), 0)
         if self.reading.assignment == "paper":
             self.signs, self.positive_sums = read("signs"), read("positive_sums")
             return
         self.R = read("R")
         if self.reading.assignment == "merge":
             self.tree = merge.MergeTree(self.reading.width, *(read(name) for name in TREE_FIELDS))
-            n_columns = len(self.tree.columns)
-            self.groups = self.tree.cut(min(n_clusters or context.settings.n_clusters, n_columns))
+            self.counts = read("counts")
+            self.groups = self.tree.cut(min(context.settings.n_clusters, len(self.tree.columns)))
 
     @property
     def n_groups(self):

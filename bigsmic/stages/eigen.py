@@ -50,7 +50,9 @@ class _Solve:
         try:
             n_known = self._write_known()
             if n_known == self.params.n_wanted:
-                result = lanczos.LanczosResult(np.ones(n_known), np.zeros(n_known), True, n_known, 0, 0, lanczos.Filter())
+                result = lanczos.LanczosResult(
+                    np.ones(n_known), np.zeros(n_known), True, n_known, 0, 0, lanczos.Filter()
+                )
             else:
                 result = self._iterate(n_known)
             self._write(result, n_known)
