@@ -22,6 +22,7 @@ from bigsmic.store import Run, Source
 
 SOURCE_BYTES = 8 << 20  # float32 bytes of one block of input rows
 MAX_BLOCKS = 1024  # of input rows: bounds the number of pieces that routing makes
+GRAPH_ROWS = 32_768  # of one block of a precomputed graph
 
 
 def source_bounds(n, d):
@@ -60,6 +61,8 @@ class Context:
     @cached_property
     def source_bounds(self):
         """Bounds of the blocks of input rows, shape (n_source_blocks + 1,)."""
+        if self.settings.precomputed:
+            return np.append(np.arange(0, self.n, max(GRAPH_ROWS, -(-self.n // MAX_BLOCKS))), self.n)
         return source_bounds(self.n, self.d)
 
     @property

@@ -20,10 +20,15 @@ class SMIC(ClusterMixin, BaseEstimator):
         Number of clusters, c.
     t : tuple of int, optional
         Candidate neighbour numbers of the local-scaling kernel.
-    kernel : {"auto", "local_scaling", "normalized"} or callable
+    kernel : {"auto", "local_scaling", "normalized", "precomputed"} or callable
+        "precomputed": X is a sparse symmetric (n, n) matrix of affinities.
         ``callable(squared_distances, sigma_i, sigma_j) -> weights``, elementwise, symmetric, non-negative.
-    rotation : {"auto", True, False}
-        Whether the eigenvectors are turned before they are read.
+    metric : {"euclidean", "precomputed"}
+        "precomputed": X is a sparse distance graph, as KNeighborsTransformer makes it.
+    assignment : {"merge", "rotation", "paper", "auto"}, optional
+        How eigenvectors become labels; "merge" unless `prior` or `preset` say otherwise.
+    selection : {"consensus", "lsmi", "medoid"}, optional
+        What is returned of several labelings.
     prior : array_like of float, shape (c,), optional
         Class prior, positive, sum 1; uniform by default.
     preset : {None, "paper"}
@@ -32,6 +37,8 @@ class SMIC(ClusterMixin, BaseEstimator):
         Divide the centred columns by their standard deviation, by their variance, or by nothing.
     bandwidth : float
         2 as in SMIC's local scaling, 1 as in self-tuning spectral clustering.
+    repair : bool, optional
+        Connect the components of the neighbour graph; True unless `preset` says otherwise.
     memory_limit : int or str, optional
         What the process may use, such as ``"1GiB"``.
     n_jobs : int, optional
@@ -62,24 +69,30 @@ class SMIC(ClusterMixin, BaseEstimator):
         n_clusters=8,
         *,
         t=None,
+        assignment=None,
+        selection=None,
         kernel="auto",
-        rotation="auto",
+        metric="euclidean",
         prior=None,
         preset=None,
         scale="standard",
         bandwidth=2.0,
+        repair=None,
         memory_limit=None,
         n_jobs=None,
         random_state=None,
     ):
         self.n_clusters = n_clusters
         self.t = t
+        self.assignment = assignment
+        self.selection = selection
         self.kernel = kernel
-        self.rotation = rotation
+        self.metric = metric
         self.prior = prior
         self.preset = preset
         self.scale = scale
         self.bandwidth = bandwidth
+        self.repair = repair
         self.memory_limit = memory_limit
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -114,7 +127,7 @@ class SMIC(ClusterMixin, BaseEstimator):
     def _chosen(self):
         """Parameters that the caller set; the others are the preset's to fill in."""
         defaults = type(self)().get_params()
-        names = ("t", "kernel", "rotation", "prior", "scale", "bandwidth")
+        names = ("t", "assignment", "selection", "kernel", "metric", "prior", "scale", "bandwidth", "repair")
         return {name: value for name in names if (value := getattr(self, name)) is not defaults[name]}
 
     def predict(self, X):
@@ -131,7 +144,18 @@ class SMIC(ClusterMixin, BaseEstimator):
         """Validate what is in memory; leave alone what is read in blocks, which the pipeline checks."""
         if isinstance(X, str | os.PathLike) or hasattr(X, "nchunks_initialized") or hasattr(X, "dask"):
             return X
-        return validate_data(self, X, reset=reset, dtype="numeric", ensure_min_samples=2 if reset else 1)
+        sparse = "csr" if self._is_pairwise() else False
+        return validate_data(
+            self, X, reset=reset, accept_sparse=sparse, dtype="numeric", ensure_min_samples=2 if reset else 1
+        )
+
+    def _is_pairwise(self):
+        return "precomputed" in (self.metric, self.kernel if isinstance(self.kernel, str) else None)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = tags.input_tags.sparse = self._is_pairwise()
+        return tags
 
 
 def _seed(random_state):

@@ -13,14 +13,15 @@ from bigsmic.errors import InputError
 from bigsmic.report import diagnose
 from bigsmic.result import Result
 from bigsmic.settings import UNSET, Settings, number_of_clusters, parse_bytes, resolve, warn_of_cuts
-from bigsmic.stages import assign, eigen, graph, neighbors, output, repair, route, scan, select
-from bigsmic.store import Overlay, Run, Source, open_source, remove_tree, temporary_run
+from bigsmic.stages import assign, eigen, graph, neighbors, output, precomputed, repair, route, scan, select
+from bigsmic.store import Overlay, Run, Source, SparseSource, open_source, remove_tree, temporary_run
 
 FIELDS = (
     "t",
     "assignment",
     "selection",
     "kernel",
+    "metric",
     "prior",
     "scale",
     "bandwidth",
@@ -73,6 +74,7 @@ def fit(
     assignment=UNSET,
     selection=UNSET,
     kernel=UNSET,
+    metric=UNSET,
     rotation=None,
     prior=UNSET,
     preset=None,
@@ -102,8 +104,8 @@ def fit(
         A path or URL names a Zarr v2 or v3 array, or a group together with `component`. Any real or integer dtype.
         Rows are read in blocks and never held as a whole, unless they came in memory.
     c : int, None, or sequence of int
-        Number of clusters, 1 to n. None (2 to 30) or a range leaves it open: the Result then has the trees and the curve
-        of :attr:`Result.stability`, says that it did not choose, and gives labels by :meth:`Result.cut`.
+        Number of clusters, 1 to n. None (2 to 30) or a range leaves it open: the Result then has the trees and the
+        curve of :attr:`Result.stability`, says that it did not choose, and gives labels by :meth:`Result.cut`.
     out : str or Path, optional
         Run directory, in which the same call resumes after an interruption. By default a temporary one that lives as
         long as the Result.
@@ -120,6 +122,10 @@ def fit(
         K of [1]_ eq. (7), or ``D^-1/2 K D^-1/2``; "auto" is the latter for "merge" and both otherwise. A callable
         ``f(squared_distances, sigma_i, sigma_j) -> weights`` works elementwise on the edges of the neighbour graph; it
         must be symmetric, and return finite weights of at least 0.
+        "precomputed": `data` is a sparse symmetric (n, n) matrix of affinities, at least 0.
+    metric : {"euclidean", "precomputed"}
+        "precomputed": `data` is a sparse (n, n) matrix of distances to neighbours, as scikit-learn's
+        KNeighborsTransformer makes it. Without features there is no LSMI.
     rotation : {None, "auto", True, False}
         Short for assignment "auto", "rotation" and "paper".
     prior : array_like of float, shape (c,), optional
@@ -240,7 +246,7 @@ class _Request:
         chosen = {name: options[name] for name in (*FIELDS, "preset", "rotation")}
         n_clusters, undecided = number_of_clusters(c)
         settings = replace(resolve(n_clusters, **chosen), undecided=undecided)
-        source = open_source(data, *(options[name] for name in ("component", "storage_options", "missing_chunks")))
+        source = _source(data, settings, options)
         _check_shape(*source.shape, settings.n_clusters, undecided)
         settings, cuts = settings.fitted_to(source.shape[0])
         warn_of_cuts(cuts, {name for name in FIELDS if options[name] is not UNSET})
@@ -257,12 +263,12 @@ def _stages(job):
     """The pipeline: each stage does what the ledger lacks."""
     settings, plan = job.context.settings, job.plan
     with job.timed("scan"):
-        scan.run(job, plan.sample_rows)
+        precomputed.run(job) if settings.precomputed else scan.run(job, plan.sample_rows)
     if settings.n_clusters == 1:
         with job.timed("output"):
             output.run_single(job)
         return
-    if not neighbors.is_done(job.context):
+    if not settings.precomputed and not neighbors.is_done(job.context):
         with job.timed("route"):
             route.run(job)
         with job.timed("neighbors"):
@@ -322,6 +328,12 @@ def cut(run, settings, n_clusters):
 
 OF_ONE_CUT = ("assigned", "labeling", "scores", "consensus", "final", "output")
 """Stages that depend on the number of clusters."""
+
+
+def _source(data, settings, options):
+    if settings.precomputed:
+        return SparseSource(data, "affinity" if settings.kernel == "precomputed" else "distance")
+    return open_source(data, *(options[name] for name in ("component", "storage_options", "missing_chunks")))
 
 
 def _check_shape(n, d, c, undecided):

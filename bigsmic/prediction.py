@@ -5,6 +5,7 @@ does not depend on the rows that came with it.
 """
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from bigsmic import merge, neighbors, partition, smic
 from bigsmic.candidates import problems
@@ -16,12 +17,13 @@ from bigsmic.moments import first_nonfinite
 from bigsmic.stages import matrix, select
 from bigsmic.stages.assign import Reader
 from bigsmic.stages.output import padded
+from bigsmic.stages.precomputed import minus_log, nearest_entries
 from bigsmic.store import create_arrays, open_source
 
 BLOCK_BYTES = 16 << 20  # float32 bytes of new rows at a time
 
 
-def predict(run, settings, data, *, component=None, storage_options=None, out=None, n_threads=None):
+def predict(run, settings, data, *, component=None, storage_options=None, out=None, n_threads=None):  # noqa: PLR0913
     """Predict new rows block by block.
 
     Parameters
@@ -41,12 +43,15 @@ def predict(run, settings, data, *, component=None, storage_options=None, out=No
     labels : ndarray of int32, shape (m,), or Zarr array
     posterior : ndarray of float32, shape (m, c), or Zarr array
     """
-    source = open_source(data, component, storage_options)
     context = Context(None, run, settings)
+    if settings.precomputed:
+        return _predict_graph(context, data)
+    source = open_source(data, component, storage_options)
     m, d = source.shape
     if d != context.d:
         raise InputError(
-            f"predict: X has {d} features, but the fit was made with {context.d} features; give rows of {context.d} columns"
+            f"predict: X has {d} features, but the fit was made with {context.d} features; "
+            f"give rows of {context.d} columns"
         )
     rows = max(256, BLOCK_BYTES // (4 * d))
     labels, posterior = _targets(m, settings.n_clusters, rows, out, storage_options)
@@ -61,6 +66,31 @@ def predict(run, settings, data, *, component=None, storage_options=None, out=No
     with ThreadEngine(n_threads or 1) as engine:
         engine.each(task, range(0, m, rows))
     return labels, posterior
+
+
+def _predict_graph(context, data):
+    """Predict rows of affinities, or of distances, to the fitted rows: shape (m, n), sparse."""
+    rows = csr_array(data)
+    if rows.shape[1] != context.n:
+        raise InputError(
+            f"predict: X has {rows.shape[1]} features, but the fit was made with {context.n} rows; "
+            f"give (m, {context.n})"
+        )
+    if not np.isfinite(rows.data).all():
+        raise NonFiniteError("predict: the sparse matrix contains NaN or infinity; drop those entries")
+    if context.settings.n_clusters == 1:
+        return _single(rows.toarray()[:, :1])[::-1]
+    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    values, k = rows.data, context.settings.n_neighbors
+    if context.settings.kernel == "precomputed":
+        kept = values > 0
+        row, column = row[kept], rows.indices[kept]
+        values = np.sqrt(minus_log(values[kept], context.run.info("graph", 0)["largest"]).astype(np.float64))
+        k = max(1, int(np.bincount(row, minlength=1).max(initial=1)))
+    else:
+        column = rows.indices
+    found = Model(context).read(*nearest_entries(row, column.astype(np.int64), values, rows.shape[0], k))
+    return found[::-1]
 
 
 def _targets(m, c, rows, out, storage_options):
@@ -102,11 +132,14 @@ class Model:
 
     def __call__(self, X):
         """Posteriors and labels of scaled rows, float32 (b, c) and int32 (b,)."""
-        indices, squares = self._search(X)
+        return self.read(*self._search(X))
+
+    def read(self, indices, squares):
+        """Posteriors and labels of rows whose neighbours among the fitted rows are known."""
         bases = {problem: self._extend(problem, indices, squares) for problem in self.problems}
         c = self.context.settings.n_clusters
-        total, votes = np.zeros((len(X), c)), np.zeros((len(X), c), np.int32)
-        rows, has_mass = np.arange(len(X)), np.zeros(len(X), bool)
+        total, votes = np.zeros((len(indices), c)), np.zeros((len(indices), c), np.int32)
+        rows, has_mass = np.arange(len(indices)), np.zeros(len(indices), bool)
         for b, reader in self.readers.items():
             found = reader(bases[reader.reading.problem][:, : reader.reading.width])
             total += merge.group_columns(padded(found.posterior, len(self.classes[b])), self.classes[b], c)
@@ -144,7 +177,7 @@ class Model:
         return extension
 
     def _weights(self, problem, indices, squares, known, local):
-        """Kernel with the t nearest training rows, and with those of the k found to which x is as near as their own t-th."""
+        """Kernel with the t nearest training rows, and with those found to which x is as near as their own t-th."""
         t = problem.t
         i = self.context.settings.t.index(t)
         sigma = self._gather(lambda p: self.context.run.read("graph", p, "sigma", i)[0], known)[local]
@@ -168,7 +201,7 @@ class Model:
 
     def _adopt(self, labels, has_mass, indices):
         """A new row in which no column is positive takes the label of its nearest training row."""
-        orphans = np.flatnonzero(~has_mass)
+        orphans = np.flatnonzero(~has_mass & (indices[:, 0] >= 0))
         if len(orphans):
             nearest, inverse = np.unique(indices[orphans, 0], return_inverse=True)
             labels[orphans] = self._gather(lambda p: self.context.run.read("final", p, "labels"), nearest)[inverse]

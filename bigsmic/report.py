@@ -6,6 +6,8 @@ from bigsmic.candidates import problems
 from bigsmic.smic import summarise
 from bigsmic.stages import assign, select
 
+SCORES = ("lsmi", "gamma", "delta", "cv", "classes_without_center")
+
 
 def diagnose(job, cuts):
     """Collect what the stages noted, and store it with the run."""
@@ -15,12 +17,13 @@ def diagnose(job, cuts):
         "rows": context.n,
         "columns": context.d,
         "cut_to_n": cuts,
-        "constant_columns": context.scaler.constant.tolist()[:1000],
         "stages": before | {name: _later(before.get(name), cost) for name, cost in job.costs.items()},
     }
+    if not context.settings.precomputed:
+        summary["constant_columns"] = context.scaler.constant.tolist()[:1000]
     if context.settings.n_clusters > 1:
         summary |= {
-            "neighbors": run.info("recall", 0) | _hubness(context),
+            "neighbors": {} if context.settings.precomputed else run.info("recall", 0) | _hubness(context),
             "components": _components(context),
             "eigen": [_spectrum(context, q) for q in range(len(problems(context.settings)))],
         }
@@ -63,7 +66,8 @@ def _spectrum(context, q):
 
 
 def _candidates(context):
-    read, rows = context.run.reader("scores", 0), assign.without_mass(context)
+    rows, graph = assign.without_mass(context), context.settings.precomputed
+    scores = {} if graph else {name: context.run.read("scores", 0, name) for name in SCORES}
     ari, best = context.run.read("consensus", 0, "ari"), select.chosen(context)
     return [
         {
@@ -71,15 +75,11 @@ def _candidates(context):
             "assignment": reading.assignment,
             "t": reading.problem.t,
             "columns": reading.width,
-            "gamma": float(read("gamma")[b]),
-            "delta": float(read("delta")[b]),
-            "cv": float(read("cv")[b]),
-            "lsmi": float(read("lsmi")[b]),
             "median_ari": float(np.median(np.delete(ari[b], b))) if len(ari) > 1 else 1.0,
-            "classes_without_center": int(read("classes_without_center")[b]),
             "zero_posterior_share": float(rows[b] / context.n),
             "chosen": best is None or b == best,
         }
+        | {name: values[b].item() for name, values in scores.items()}
         for b, reading in enumerate(context.readings)
     ]
 

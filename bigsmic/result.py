@@ -92,8 +92,8 @@ class Result:
     def cut(self, n_clusters):
         """Result for another number of clusters, from the same eigenvectors: no refit.
 
-        Every over-segmented labeling is cut at `n_clusters` and moved, and the consensus is formed again. Labelings with
-        fewer columns are left out. Cuts at different numbers need not nest.
+        Every over-segmented labeling is cut at `n_clusters` and moved, and the consensus is formed again. Labelings
+        with fewer columns are left out. Cuts at different numbers need not nest.
 
         Parameters
         ----------
@@ -227,7 +227,7 @@ class Result:
             )
         sizes = np.bincount(self.labels, minlength=self.n_clusters)
         lines = [
-            f"Result of {len(self.labels):,} rows x {self.diagnostics.get('columns')} columns in {self.n_clusters} clusters",
+            f"Result of {len(self.labels):,} rows x {self.diagnostics['columns']} columns in {self.n_clusters} clusters",
             f"  sizes      {_shortened(np.sort(sizes)[::-1])}",
         ]
         lines += self._choice_lines()
@@ -244,7 +244,8 @@ class Result:
         if len(chosen) == 1:
             row = chosen[0]
             what = f"kernel {row['kernel']}, t = {row['t']}, {row['columns']} eigenvectors, {row['assignment']}"
-            return [f"  chosen     {what}; LSMI {row['lsmi']:.4f}, {len(rows)} labelings"]
+            score = f"; LSMI {row['lsmi']:.4f}" if "lsmi" in row else ""
+            return [f"  chosen     {what}{score}, {len(rows)} labelings"]
         low, high = min(row["median_ari"] for row in rows), max(row["median_ari"] for row in rows)
         return [f"  consensus  of {len(rows)} labelings, which agree to a median ARI of {low:.2f} to {high:.2f}"]
 

@@ -48,6 +48,7 @@ class Settings:
     assignment: str = "merge"
     selection: str = "consensus"
     kernel: str | Callable = "auto"
+    metric: str = "euclidean"
     prior: tuple[float, ...] | None = None
     preset: str | None = None
     scale: str | None = "standard"
@@ -73,6 +74,7 @@ class Settings:
             if getattr(self, name) is not None:
                 _integer(name, getattr(self, name), least)
         _choice("preset", self.preset, (None, "paper"))
+        _choice("metric", self.metric, ("euclidean", "precomputed"))
         _choice("scale", self.scale, ("standard", "variance", None))
         _choice("neighbors", self.neighbors, ("auto", "exact", "pynndescent"))
         _choice("assignment", self.assignment, ASSIGNMENTS)
@@ -84,16 +86,26 @@ class Settings:
             raise InputError(
                 f"bandwidth: got {self.bandwidth!r}; use a positive number, 2 as in SMIC or 1 as in self-tuning"
             )
-        object.__setattr__(self, "t", _neighbor_numbers(self.t))
+        if self.precomputed and self.selection == "lsmi":
+            raise InputError("selection: 'lsmi' needs features, which a precomputed graph has not; use 'consensus'")
+        t = (1,) if self.kernel == "precomputed" else self.t
+        object.__setattr__(self, "t", _neighbor_numbers(t))
         object.__setattr__(self, "prior", _check_prior(self.prior, self.n_clusters, self.assignment))
         object.__setattr__(self, "n_neighbors", max(self.n_neighbors, *self.t))
 
     @property
     def kernels(self):
         """Kernels of the eigenproblems."""
+        if self.assignment == "merge" and self.kernel != "local_scaling":
+            return ("normalized",)
         if self.kernel == "auto":
-            return ("normalized",) if self.assignment == "merge" else KERNELS
+            return KERNELS
         return ("callable",) if callable(self.kernel) else (self.kernel,)
+
+    @property
+    def precomputed(self):
+        """Whether the input is a graph, and not features."""
+        return "precomputed" in (self.kernel, self.metric)
 
     @property
     def assignments(self):
@@ -194,7 +206,8 @@ def _implied(preset, rotation, chosen):
     if uneven or rotation is not None:
         implied["assignment"] = "paper" if uneven else {"auto": "auto", True: "rotation", False: "paper"}[rotation]
     if chosen.get("assignment", implied.get("assignment", "merge")) != "merge":
-        implied |= {"selection": "lsmi", "t": (3, 5, 7, 10)}
+        graph = "precomputed" in (chosen.get("kernel"), chosen.get("metric"))
+        implied |= {"selection": "consensus" if graph else "lsmi", "t": (3, 5, 7, 10)}
     return implied
 
 

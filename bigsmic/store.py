@@ -29,6 +29,7 @@ import numpy as np
 from bigsmic.errors import (
     CorruptBlockError,
     InputError,
+    NonFiniteError,
     RunError,
     RunLockedError,
     RunMismatchError,
@@ -121,6 +122,48 @@ class Source:
         """Return what identifies the input besides its content; free of secrets and of memory addresses."""
         n, d = self.shape
         return {"rows": n, "columns": d, "dtype": self.dtype.str}
+
+
+class SparseSource(Source):
+    """A square sparse matrix of affinities, or of distances, between n rows.
+
+    Parameters
+    ----------
+    matrix : sparse matrix or array, shape (n, n)
+    what : {"affinity", "distance"}
+        An affinity must be symmetric.
+
+    Raises
+    ------
+    InputError, NonFiniteError
+    """
+
+    def __init__(self, matrix, what):
+        from scipy.sparse import csr_array, issparse
+
+        if not issparse(matrix) or matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+            shape = getattr(matrix, "shape", None)
+            raise InputError(
+                f"input: a precomputed {what} must be a sparse square matrix, got {type(matrix)} of {shape}"
+            )
+        rows = csr_array(matrix)
+        rows.sum_duplicates()
+        super().__init__(rows, f"sparse {what}")
+        if not np.isfinite(rows.data).all():
+            raise NonFiniteError(f"input: the sparse {what} contains NaN or infinity; drop those entries")
+        if rows.nnz == 0 or rows.data.min() < 0:
+            raise InputError(f"input: entries of a precomputed {what} must be at least 0, and some must be there")
+        if what == "affinity" and abs(rows - rows.T).max() > 1e-6 * rows.data.max():
+            raise InputError("input: the precomputed affinity is not symmetric; pass (A + A.T) / 2")
+
+    @property
+    def largest(self):
+        """Largest entry."""
+        return float(self.array.data.max())
+
+    def read(self, lo, hi):
+        """Return rows ``lo:hi``, sparse."""
+        return self.array[lo:hi]
 
 
 class DaskSource(Source):

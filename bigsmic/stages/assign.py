@@ -172,6 +172,8 @@ def _adopt(job: Job, labels, n_groups):
     while 0 < (left := np.count_nonzero(labels[missing] < 0)) < before:
         before = left
         labels = np.concatenate(job.collect("labeling", job.context.blocks, partial(_spread, labels=labels)))
+    if left and job.context.settings.precomputed:  # no features: the largest cluster
+        return np.where(labels < 0, np.bincount(labels[labels >= 0], minlength=1).argmax(), labels).astype(np.int32)
     return labels if left == 0 else _nearest_means(job, labels, n_groups)
 
 

@@ -33,10 +33,16 @@ def _assemble(context: Context, p: int):
     senders = [context.run.reader("edges", q) for q in context.blocks]
     incoming = kernel.Edges(*(np.concatenate([send(name, p) for send in senders]) for name in kernel.Edges._fields))
     graph = kernel.assemble(lo, indices, squares, incoming)
-    sigma = np.sqrt(squares.T[[t - 1 for t in context.settings.t]])
+    sigma = np.sqrt(np.stack([_tth(squares, t) for t in context.settings.t]))
     arrays = {name: getattr(graph, name) for name in ("halo", "indptr", "indices", "sq_distances", "ranks")}
     info = {"in_degree": _in_degree_sums(lo, indices, incoming)}
     context.run.write("graph", p, arrays | {"sigma": sigma}, parts={"sigma": np.arange(len(sigma) + 1)}, info=info)
+
+
+def _tth(squares, t):
+    """Squared distance to the t-th neighbour, or to the last one of a row that has fewer."""
+    found = np.isfinite(squares[:, :t]).sum(axis=1)
+    return squares[np.arange(len(squares)), np.maximum(found, 1) - 1]
 
 
 def _in_degree_sums(lo, indices, incoming):

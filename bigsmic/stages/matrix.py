@@ -66,7 +66,14 @@ def _write_weights(context: Context, problem, p: int, sigma):
 def weight_of(context: Context):
     """Return the function of (squared distances, sigma_i, sigma_j) that the fit uses."""
     given = context.settings.kernel
+    if given == "precomputed":
+        return _precomputed
     return given if callable(given) else kernel.LocalScaling(context.settings.bandwidth)
+
+
+def _precomputed(squares, sigma_i, sigma_j):
+    """Affinities, over the largest, of which the graph holds the logarithms."""
+    return np.exp(-squares)
 
 
 def _refuse_bad_weights(data):

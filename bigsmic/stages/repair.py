@@ -26,8 +26,11 @@ def _connect(job: Job, i: int):
     if context.settings.repair and before > 1:
         component = np.concatenate([read_component(context, t, p) for p in context.blocks])
         while left > 1:
-            found.append(_exits(job, component, left))
-            component, left = connect.renumber(component, found[-1], left)
+            exits = _exits(job, component, left)
+            if len(exits.source) == 0:  # a precomputed graph holds no way out
+                break
+            found.append(exits)
+            component, left = connect.renumber(component, exits, left)
     nothing = connect.Exits(*(np.zeros(0, dtype) for dtype in (np.int64, np.float32, np.int64, np.int64)))
     source, target, squares = connect.both_ways(connect.join_exits([*found, nothing]))
     parts = dict.fromkeys(("source", "target", "squares"), np.searchsorted(source, context.layout.bounds))
@@ -44,7 +47,11 @@ def _exits(job: Job, component, n_components):
 
     exits = connect.best_exits(connect.join_exits(job.collect("repair", job.context.blocks, along)), EXITS)
     lonely = np.setdiff1d(np.arange(1, n_components), exits.component)
-    return exits if len(lonely) == 0 else connect.join_exits([exits, _searched(job, component, lonely)])
+    return (
+        exits
+        if len(lonely) == 0 or job.context.settings.precomputed
+        else connect.join_exits([exits, _searched(job, component, lonely)])
+    )
 
 
 def _searched(job: Job, component, lonely):

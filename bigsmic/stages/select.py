@@ -19,7 +19,8 @@ def run(job: Job, n_gammas: int | None = None):
     n_gammas : int, optional
         Widths per pass, as planned for the memory limit; all at once by default. The scores do not depend on it.
     """
-    job.steps("scores", [0], lambda job, block: _score(job, n_gammas))
+    if not job.context.settings.precomputed:
+        job.steps("scores", [0], lambda job, block: _score(job, n_gammas))
     job.steps("consensus", [0], _agree)
 
 
@@ -90,7 +91,7 @@ def sizes(context: Context):
 
 
 def _agree(job: Job, block: int):
-    """Contingency of all pairs of labelings, their ARI, and the classes into which the consensus merges their labels."""
+    """Contingency of all pairs of labelings, their ARI, and the classes into which the consensus merges labels."""
     context, of = job.context, sizes(job.context)
     total = job.sum("consensus", context.blocks, lambda c, p: merge.label_gram(all_labels(c, p), of))
     tree = merge.consensus_tree(total, of)
