@@ -1,0 +1,339 @@
+"""The rows of the eigensolver, in process: kernel blocks, basis and working block over fixed row blocks.
+
+:class:`RowSpace` implements :class:`bigsmic.lanczos.Space`. In memory at any time: the last block and the working
+block (n x b each), and per thread one kernel block and one block of the basis, unless the basis itself is in
+memory. Dense work runs over panels of `PANEL` rows that stay in cache, as float32 (or float64) GEMM whose results
+are added up in float64; all bounds are fixed, so results do not depend on threads or on where the basis lies.
+"""
+
+from typing import Protocol
+
+import numba
+import numpy as np
+
+from bigsmic.engine import Engine
+from bigsmic.errors import InputError
+from bigsmic.hashing import row_uniform
+
+PANEL = 4096
+COMPILED_WIDTHS = (4, 8, 16)
+CHECKED = 8
+
+
+class Basis(Protocol):
+    """Where the columns of V are kept, one Fortran-ordered array per row block.
+
+    Attributes
+    ----------
+    bounds : ndarray of int64, shape (p + 1,)
+        Row block i is ``bounds[i]:bounds[i + 1]``.
+    capacity : int
+        Columns that there is room for.
+    dtype : dtype
+        float32 or float64.
+    """
+
+    bounds: np.ndarray
+    capacity: int
+    dtype: np.dtype
+
+    def read(self, block: int, start: int, stop: int) -> np.ndarray:
+        """Return columns ``start:stop`` of a block, Fortran-ordered; the caller may write into it."""
+        ...
+
+    def write(self, block: int, start: int, columns: np.ndarray) -> None:
+        """Store `columns` from column `start` on."""
+        ...
+
+
+class MemoryBasis:
+    """A basis in memory.
+
+    Parameters
+    ----------
+    bounds : array_like of int, shape (p + 1,)
+    capacity : int
+    dtype : dtype, default float32
+    """
+
+    def __init__(self, bounds, capacity, dtype=np.float32):
+        self.bounds = np.asarray(bounds, dtype=np.int64)
+        self.capacity = capacity
+        self.dtype = np.dtype(dtype)
+        self._blocks = [np.zeros((m, capacity), self.dtype, order="F") for m in np.diff(self.bounds)]
+
+    def read(self, block, start, stop):
+        """Return a view of the columns."""
+        return self._blocks[block][:, start:stop]
+
+    def write(self, block, start, columns):
+        """Store the columns; nothing to do for those that were changed in place."""
+        target = self._blocks[block][:, start : start + columns.shape[1]]
+        if not np.may_share_memory(target, columns):
+            target[...] = columns
+
+
+class RowSpace:
+    """Kernel, basis and working block as the eigensolver sees them.
+
+    Parameters
+    ----------
+    engine : Engine
+    load_block : callable
+        ``load_block(p)`` returns :class:`bigsmic.kernel.KernelBlock` p; it may read it anew each time.
+    basis : Basis
+        Storage for the columns of V; its row blocks are those of the kernel.
+    seed : int
+        Seed of the hashed random columns.
+    n_columns : int
+        Columns that the basis already holds: known eigenvectors, then a warm start.
+
+    Notes
+    -----
+    To resume, pass the stored basis and the number of its columns, and call :meth:`reopen`.
+    """
+
+    def __init__(self, engine: Engine, load_block, basis: Basis, seed: int = 0, n_columns: int = 0):
+        self.engine, self.load_block, self.basis, self.seed = engine, load_block, basis, seed
+        self.n_columns = n_columns
+        self.n_rows = int(basis.bounds[-1])
+        self.eps = float(np.finfo(basis.dtype).eps)
+        self._blocks = range(len(basis.bounds) - 1)
+        self._last = np.empty((self.n_rows, 0), basis.dtype)
+        self._work = self._last
+
+    def reopen(self, width):
+        """Take the last `width` columns of the basis as its last block, as after a restart."""
+        self._last = self._empty(width)
+        self._each(lambda p, rows: self._copy_last(p, rows, self.n_columns - width))
+
+    def apply(self, filter):
+        """``W <- p(K) V_last`` by the Chebyshev recurrence, one map per degree; return the moments."""
+        older, newer = None, self._last
+        self._last = self._work = self._empty(0)  # lets go of both: the recurrence keeps two arrays, not four
+        for _ in range(filter.degree):
+            older, newer = newer, self._recur(filter, older, newer)
+        self._work = newer
+        return self._sum(self._moments)
+
+    def project(self, S, Q):
+        """``W <- (W - V S) Q``; return the moments."""
+        S, Q, old = self._cast(S), self._cast(Q), self._work
+        self._work = old if Q.shape[0] == Q.shape[1] else self._empty(Q.shape[1])
+        return self._sum(lambda p, rows: self._project_block(p, rows, old, S, Q))
+
+    def draw(self, n_kept, n_new, key):
+        """``W <- [first n_kept columns of W, n_new hashed random ones]``; return the moments."""
+        old = self._work
+        self._work = self._empty(n_kept + n_new)
+
+        def task(p, rows):
+            self._work[rows, :n_kept] = old[rows, :n_kept]
+            positions = np.arange(rows.start, rows.stop)
+            for j in range(n_new):
+                self._work[rows, n_kept + j] = row_uniform(self.seed, f"lanczos {key} {j}", positions) - 0.5
+            return self._moments(p, rows)
+
+        return self._sum(task)
+
+    def recall(self, Q, start):
+        """``W <- V[:, start:] Q``, drop those columns; return the moments."""
+        stop, self.n_columns = self.n_columns, start
+        self._work, Q = self._empty(Q.shape[1]), self._cast(Q)
+
+        def task(p, rows):
+            self._work[rows] = self.basis.read(p, start, stop) @ Q
+            return self._moments(p, rows)
+
+        return self._sum(task)
+
+    def append(self, Q):
+        """``V_last <- W Q``, ``V <- [V, V_last]``."""
+        if self.n_columns + Q.shape[1] > self.basis.capacity:
+            raise InputError(
+                f"basis: {self.n_columns + Q.shape[1]} columns do not fit its capacity of {self.basis.capacity}; "
+                "make it LanczosParams.size(n)"
+            )
+        Q, self._last = self._cast(Q), self._empty(Q.shape[1])
+
+        def task(p, rows):
+            np.matmul(self._work[rows], Q, out=self._last[rows])
+            self.basis.write(p, self.n_columns, np.asfortranarray(self._last[rows]))
+
+        self._each(task)
+        self.n_columns += Q.shape[1]
+
+    def rotate(self, Q, start):
+        """``V <- [V[:, :start], V[:, start:] Q]``, in place."""
+        Qt, stop, width = self._cast(Q.T), self.n_columns, Q.shape[1]
+
+        def task(p, rows):
+            columns = self.basis.read(p, start, stop)
+            for panel in _panels(len(columns)):
+                columns[panel, :width] = (Qt @ columns[panel].T).T
+            self.basis.write(p, start, columns[:, :width])
+
+        self._each(task)
+        self.n_columns = start + width
+
+    def column_sums(self):
+        """Return the sums of each column of V, plain and with hashed weights; float64, shape (2, k)."""
+
+        def task(p, rows):
+            V = self.basis.read(p, 0, self.n_columns)
+            weights = row_uniform(self.seed, "lanczos signs", np.arange(rows.start, rows.stop))
+            return np.stack([V.sum(axis=0, dtype=np.float64), _weighted_sums(V, weights)])
+
+        return self._sum(task)
+
+    def residual_norms(self, values, start):
+        """True residual norms ``|K v - theta v|`` of the columns from `start` on, one for each value.
+
+        Parameters
+        ----------
+        values : ndarray of float64, shape (c,)
+            theta.
+        start : int
+
+        Returns
+        -------
+        norms : ndarray of float64, shape (c,)
+        """
+        parts = [slice(j, min(j + CHECKED, len(values))) for j in range(0, len(values), CHECKED)]
+        return np.concatenate([np.zeros(0), *(self._residuals(values[part], start + part.start) for part in parts)])
+
+    def _residuals(self, values, start):
+        self._last = self._empty(len(values))
+        self._each(lambda p, rows: self._copy_last(p, rows, start))
+        values = values.astype(self.basis.dtype)
+
+        def task(p, rows):
+            difference = np.empty_like(self._last[rows])
+            self._multiply(p, (1, 0, 0), self._last, self._last[rows], difference)
+            difference -= self._last[rows] * values
+            return np.sum(difference**2, axis=0, dtype=np.float64)
+
+        return np.sqrt(self._sum(task))
+
+    def _recur(self, filter, older, newer):
+        """``(2/h) (K - c) newer - older``, written over `older`; half of the product alone in the first step."""
+        factor = (1.0 if older is None else 2.0) / filter.half_width
+        factors = (factor, factor * filter.center, 0.0 if older is None else 1.0)
+        result, older = (self._empty(newer.shape[1]), newer) if older is None else (older, older)
+        self._each(lambda p, rows: self._multiply(p, factors, newer, older[rows], result[rows]))
+        return result
+
+    def _copy_last(self, p, rows, start):
+        self._last[rows] = self.basis.read(p, start, start + self._last.shape[1])
+
+    def _multiply(self, p, factors, X, Y, out):
+        block = self.load_block(p)
+        multiply(block, factors, np.concatenate([X[block.lo : block.hi], X[block.halo]]), Y, out)
+
+    def _moments(self, p, rows):
+        V, W = self.basis.read(p, 0, self.n_columns), self._work[rows]
+        return _sum_panels(len(W), lambda panel: _moments(V[panel], W[panel]))
+
+    def _project_block(self, p, rows, old, S, Q):
+        V, W, new = self.basis.read(p, 0, self.n_columns), old[rows], self._work[rows]
+
+        def step(panel):
+            new[panel] = (W[panel] - V[panel] @ S) @ Q
+            return _moments(V[panel], new[panel])
+
+        return _sum_panels(len(W), step)
+
+    def _empty(self, width):
+        return np.empty((self.n_rows, width), self.basis.dtype)
+
+    def _cast(self, A):
+        return np.ascontiguousarray(A, dtype=self.basis.dtype)
+
+    def _rows(self, p):
+        return slice(int(self.basis.bounds[p]), int(self.basis.bounds[p + 1]))
+
+    def _each(self, task):
+        self.engine.each(lambda p: task(p, self._rows(p)), self._blocks)
+
+    def _sum(self, task):
+        return self.engine.sum(lambda p: task(p, self._rows(p)), self._blocks)
+
+
+def multiply(block, factors, X, Y, out):
+    """One row block of ``out = a K X - b X - g Y``, all dense arrays C-ordered and of one dtype.
+
+    Parameters
+    ----------
+    block : KernelBlock
+    factors : tuple of float
+        a, b, g.
+    X : ndarray, shape (hi - lo + h, w)
+        Rows ``lo:hi``, then those of the halo.
+    Y, out : ndarray, shape (hi - lo, w)
+        They may be the same.
+    """
+    width, number = out.shape[1], out.dtype.type
+    lanes = (number(0),) * (width if width in COMPILED_WIDTHS else 0)
+    csr = (block.indptr, block.indices, block.data)
+    _csr_times_dense(csr, tuple(number(factor) for factor in factors), (X, Y), out, lanes)
+
+
+@numba.njit(cache=True, nogil=True)
+def _csr_times_dense(csr, factors, operands, out, lanes):
+    # the length of a tuple is known to the compiler, which then keeps a row of the result in vector registers
+    indptr, indices, data = csr
+    a, b, g = factors
+    X, Y = operands
+    width = len(lanes) if len(lanes) > 0 else out.shape[1]
+    row = np.zeros(width, out.dtype)
+    for i in range(out.shape[0]):
+        for c in range(width):
+            row[c] = 0
+        for p in range(indptr[i], indptr[i + 1]):
+            j, value = indices[p], data[p]
+            for c in range(width):
+                row[c] += value * X[j, c]
+        for c in range(width):
+            out[i, c] = a * row[c] - b * X[i, c] - g * Y[i, c]
+
+
+def _panels(n):
+    return [slice(start, min(start + PANEL, n)) for start in range(0, n, PANEL)]
+
+
+def _sum_panels(n, term):
+    return sum(term(panel).astype(np.float64) for panel in _panels(n))
+
+
+def _moments(V, W):
+    return np.concatenate([V.T @ W, W.T @ W])
+
+
+def _weighted_sums(V, weights):
+    return sum(weights[panel] @ V[panel].astype(np.float64) for panel in _panels(len(V)))
+
+
+def solve_bytes(bounds, params, *, n_threads=1, dtype=np.float32, basis_on_disk=False):
+    """Return the peak memory of a solve in this process, kernel blocks not counted.
+
+    Parameters
+    ----------
+    bounds : array_like of int, shape (p + 1,)
+        Row blocks.
+    params : LanczosParams
+    n_threads : int
+    dtype : dtype
+    basis_on_disk : bool
+
+    Returns
+    -------
+    n_bytes : int
+        The basis (on disk: one block of it per thread), two n x b blocks, and per thread the right-hand side
+        of a product whose halo is as large as the block, panels and their results.
+    """
+    heights, itemsize, b = np.diff(bounds), np.dtype(dtype).itemsize, params.block_width
+    n, tallest, dimension = int(np.sum(heights)), int(np.max(heights)), params.size(int(np.sum(heights)))
+    basis = n_threads * 2 * tallest * dimension if basis_on_disk else n * dimension
+    per_thread = tallest * (3 * b + 2) + PANEL * (dimension + 3 * b)
+    small = 8 * (len(heights) + 8) * (dimension + b) * b + 64 * dimension**2
+    return int(itemsize * (basis + 2 * n * b + n_threads * per_thread) + 16 * n_threads * tallest + small)

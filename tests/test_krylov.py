@@ -1,0 +1,223 @@
+import tracemalloc
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bigsmic import krylov
+from bigsmic.engine import ThreadEngine
+from bigsmic.errors import InputError
+from bigsmic.kernel import KernelBlock
+from bigsmic.krylov import MemoryBasis, RowSpace, solve_bytes
+from bigsmic.lanczos import Filter, LanczosParams, solve
+
+
+class FileBasis:
+    """A basis in one file per row block, columns contiguous."""
+
+    def __init__(self, folder, bounds, capacity, dtype=np.float32):
+        self.bounds, self.capacity, self.dtype = np.asarray(bounds), capacity, np.dtype(dtype)
+        self.paths = [folder / str(p) for p in range(len(bounds) - 1)]
+        for path in self.paths:
+            path.touch()
+
+    def read(self, block, start, stop):
+        height = self.bounds[block + 1] - self.bounds[block]
+        offset = height * start * self.dtype.itemsize
+        flat = np.fromfile(self.paths[block], self.dtype, height * (stop - start), offset=offset)
+        return flat.reshape(height, stop - start, order="F")
+
+    def write(self, block, start, columns):
+        with open(self.paths[block], "r+b") as file:
+            file.seek(columns.shape[0] * start * self.dtype.itemsize)
+            file.write(columns.T.tobytes())
+
+
+def kernel_blocks(K, bounds, dtype=np.float32):
+    K = scipy.sparse.csr_matrix(K)
+    return [kernel_block(K, int(lo), int(hi), dtype) for lo, hi in pairwise(bounds)]
+
+
+def kernel_block(K, lo, hi, dtype):
+    rows = K[lo:hi]
+    inside = (rows.indices >= lo) & (rows.indices < hi)
+    halo = np.unique(rows.indices[~inside]).astype(np.int64)
+    local = np.where(inside, rows.indices - lo, hi - lo + np.searchsorted(halo, rows.indices))
+    return KernelBlock(lo, hi, halo, rows.indptr.astype(np.int64), local.astype(np.int32), rows.data.astype(dtype))
+
+
+def clusters(n=1500, c=6, seed=0):
+    """Normalised sparse kernel with c groups and a few links between them."""
+    rng = np.random.default_rng(seed)
+    group = np.sort(rng.integers(0, c, n))
+    rows = np.repeat(np.arange(n), 6)
+    near = np.searchsorted(group, group[rows]) + rng.integers(0, n // c // 2, len(rows))
+    columns = np.where(rng.random(len(rows)) < 0.02, rng.integers(0, n, len(rows)), np.minimum(near, n - 1))
+    K = scipy.sparse.csr_matrix((rng.random(len(rows)) + 0.1, (rows, columns)), shape=(n, n))
+    K = K.maximum(K.T)
+    K.setdiag(0)
+    K = K + scipy.sparse.diags([1e-3, 1e-3], [1, -1], shape=(n, n))
+    degree = np.asarray(K.sum(axis=1)).ravel() ** -0.5
+    return (scipy.sparse.diags(degree) @ K @ scipy.sparse.diags(degree)).tocsr()
+
+
+def vectors(basis, c):
+    return np.concatenate([basis.read(p, 0, c) for p in range(len(basis.bounds) - 1)])
+
+
+def run(K, bounds, params, *, basis=None, threads=1, dtype=np.float32, **options):
+    basis = basis or MemoryBasis(bounds, params.size(K.shape[0]), dtype)
+    blocks = kernel_blocks(K, bounds, dtype)
+    with ThreadEngine(threads) as engine:
+        space = RowSpace(engine, blocks.__getitem__, basis, seed=3)
+        result = solve(space, params, **options)
+    return result, vectors(basis, params.n_wanted)
+
+
+BOUNDS = np.array([0, 100, 101, 640, 1500])
+
+
+@pytest.mark.parametrize(("dtype", "tol", "atol"), [(np.float64, 1e-10, 1e-8), (np.float32, 2e-6, 1e-4)])
+def test_projector_agrees_with_dense(dtype, tol, atol):
+    K = clusters()
+    values, U = np.linalg.eigh(K.toarray())
+    c = 6
+    assert values[-c] - values[-c - 1] > 1e-3
+    result, V = run(K, BOUNDS, LanczosParams(c, tol=tol), dtype=dtype)
+    assert result.converged
+    np.testing.assert_allclose(result.ritz_values, values[::-1][:c], atol=atol)
+    V, U = V.astype(float), U[:, ::-1][:, :c]
+    np.testing.assert_allclose(V @ V.T, U @ U.T, atol=atol)
+
+
+@given(cuts=st.lists(st.integers(0, 1500), max_size=9))
+@settings(deadline=None, max_examples=8)
+def test_one_block_equals_many(cuts):
+    K, params = clusters(), LanczosParams(6, tol=1e-9)
+    whole, V = run(K, [0, 1500], params, dtype=np.float64)
+    parts, U = run(K, np.unique([0, *cuts, 1500]), params, dtype=np.float64)
+    np.testing.assert_allclose(parts.ritz_values, whole.ritz_values, atol=1e-12)
+    np.testing.assert_allclose(U, V, atol=1e-6)  # signs too
+
+
+def test_threads_do_not_change_a_bit():
+    K, params = clusters(), LanczosParams(12)
+    one, V = run(K, BOUNDS, params, threads=1)
+    two, U = run(K, BOUNDS, params, threads=2)
+    np.testing.assert_array_equal(U, V)
+    np.testing.assert_array_equal(one.residual_norms, two.residual_norms)
+
+
+def test_basis_on_disk_is_bit_identical(tmp_path):
+    K, params = clusters(), LanczosParams(12, tol=1e-5)
+    memory, V = run(K, BOUNDS, params)
+    disk, U = run(K, BOUNDS, params, basis=FileBasis(tmp_path, BOUNDS, params.size(1500)), threads=2)
+    np.testing.assert_array_equal(U, V)
+    np.testing.assert_array_equal(memory.ritz_values, disk.ritz_values)
+
+
+def test_resume_from_any_restart_is_bit_identical():
+    K, params, saved = clusters(), LanczosParams(12, tol=1e-6, block_width=4), []
+    blocks, capacity = kernel_blocks(K, BOUNDS), params.size(1500)
+    with ThreadEngine(2) as engine:
+        basis = MemoryBasis(BOUNDS, capacity)
+        space = RowSpace(engine, blocks.__getitem__, basis)
+        solve(space, params, on_restart=lambda state: saved.append((state, vectors(basis, space.n_columns).copy())))
+        assert len(saved) > 3
+        for state, V in saved:
+            again = MemoryBasis(BOUNDS, capacity)
+            for p in range(len(BOUNDS) - 1):
+                again.write(p, 0, V[BOUNDS[p] : BOUNDS[p + 1]])
+            space = RowSpace(engine, blocks.__getitem__, again, n_columns=V.shape[1])
+            space.reopen(state.width)
+            solve(space, params, state=state)
+            np.testing.assert_array_equal(vectors(again, 12), vectors(basis, 12))
+
+
+def test_warm_start_gives_the_same_space():
+    K, params = clusters(), LanczosParams(6, tol=1e-9)
+    _, V = run(K, BOUNDS, params, dtype=np.float64)
+    basis = MemoryBasis(BOUNDS, params.size(1500), np.float64)
+    noise = 0.01 * np.random.default_rng(0).standard_normal(V.shape)
+    for p in range(len(BOUNDS) - 1):
+        basis.write(p, 0, (V + noise)[BOUNDS[p] : BOUNDS[p + 1]])
+    with ThreadEngine() as engine:
+        space = RowSpace(engine, kernel_blocks(K, BOUNDS, np.float64).__getitem__, basis, n_columns=6)
+        solve(space, params)
+    U = vectors(basis, 6)
+    np.testing.assert_allclose(U @ U.T, V @ V.T, atol=1e-7)
+
+
+@pytest.mark.parametrize("width", [1, 3, 4, 8, 16])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_multiply(width, dtype):
+    K, rng = clusters(400), np.random.default_rng(0)
+    X, Y = rng.standard_normal((2, 400, width)).astype(dtype)
+    bounds = [0, 7, 250, 400]
+    out = Y.copy()
+    for block in kernel_blocks(K, bounds, dtype):
+        rows = slice(block.lo, block.hi)
+        local = np.concatenate([X[rows], X[block.halo]])
+        krylov.multiply(block, (2.0, 0.5, 1.0), local, out[rows], out[rows])
+    np.testing.assert_allclose(out, 2 * (K @ X) - 0.5 * X - Y, atol=50 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("filter", [Filter(), Filter(5, 0.1, 0.8)])
+def test_verbs_agree_with_dense(filter):
+    K, rng = clusters(700), np.random.default_rng(0)
+    bounds, dense = np.array([0, 10, 300, 700]), K.toarray()
+    V = np.linalg.qr(rng.standard_normal((700, 12)))[0]
+    basis = MemoryBasis(bounds, 20, np.float64)
+    for p in range(3):
+        basis.write(p, 0, V[bounds[p] : bounds[p + 1]])
+    with ThreadEngine() as engine:
+        space = RowSpace(engine, kernel_blocks(K, bounds, np.float64).__getitem__, basis, n_columns=12)
+        space.reopen(5)
+        values, U = np.linalg.eigh(dense)
+        W = (U * filter(values)) @ (U.T @ V[:, 7:])
+        np.testing.assert_allclose(space.apply(filter), np.vstack([V.T @ W, W.T @ W]), atol=1e-10)
+        S, Q = V.T @ W, rng.standard_normal((5, 3))
+        W = (W - V @ S) @ Q
+        np.testing.assert_allclose(space.project(S, Q), np.vstack([V.T @ W, W.T @ W]), atol=1e-10)
+        drawn = space.draw(2, 4, 1)
+        np.testing.assert_allclose(drawn[12:14, :2], (W.T @ W)[:2, :2], atol=1e-10)
+        assert np.linalg.matrix_rank(drawn[12:]) == 6
+        mix = rng.standard_normal((4, 4))
+        W = V[:, 8:] @ mix
+        np.testing.assert_allclose(space.recall(mix, 8), np.vstack([V[:, :8].T @ W, W.T @ W]), atol=1e-10)
+        space.append(mix)
+        V = np.hstack([V[:, :8], W @ mix])
+        np.testing.assert_allclose(vectors(basis, 12), V, atol=1e-10)
+        expected = np.linalg.norm(dense @ V[:, 1:11] - V[:, 1:11] * np.arange(10), axis=0)
+        np.testing.assert_allclose(space.residual_norms(np.arange(10.0), 1), expected, atol=1e-10)
+        turn = rng.standard_normal((9, 6))
+        space.rotate(turn, 3)
+        np.testing.assert_allclose(vectors(basis, 9), np.hstack([V[:, :3], V[:, 3:] @ turn]), atol=1e-10)
+        np.testing.assert_allclose(space.column_sums()[0], vectors(basis, 9).sum(axis=0), atol=1e-10)
+
+
+def test_a_full_basis_is_refused():
+    basis = MemoryBasis([0, 10], 3)
+    with ThreadEngine() as engine:
+        space = RowSpace(engine, kernel_blocks(scipy.sparse.identity(10), [0, 10]).__getitem__, basis)
+        space.draw(0, 4, 0)
+        with pytest.raises(InputError, match="4 columns do not fit its capacity of 3"):
+            space.append(np.eye(4))
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_memory_is_what_was_said(tmp_path, on_disk):
+    K, params = clusters(20_000), LanczosParams(10, tol=1e-3)
+    bounds = np.linspace(0, 20_000, 9).astype(np.int64)
+    run(clusters(), BOUNDS, params)  # compiles
+    blocks = kernel_blocks(K, bounds)
+    with ThreadEngine(2) as engine:
+        tracemalloc.start()
+        basis = (FileBasis if on_disk else MemoryBasis)(*([tmp_path] if on_disk else []), bounds, params.size(20_000))
+        solve(RowSpace(engine, blocks.__getitem__, basis), params)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert 0.3 < peak / solve_bytes(bounds, params, n_threads=2, basis_on_disk=on_disk) < 1.0

@@ -1,0 +1,300 @@
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bigsmic import lanczos
+from bigsmic.errors import ConvergenceWarning, InputError
+from bigsmic.lanczos import Filter, LanczosParams, solve
+
+
+class DenseSpace:
+    """The protocol on one dense matrix."""
+
+    def __init__(self, K, known=None, dtype=np.float64):
+        self.K, self.n_rows, self.eps = K.astype(dtype), len(K), float(np.finfo(dtype).eps)
+        self.V = np.zeros((self.n_rows, 0), dtype) if known is None else known.astype(dtype)
+        self.W = self.last = self.V[:, :0]
+        self.largest_basis = 0
+
+    n_columns = property(lambda self: self.V.shape[1])
+
+    def _set(self, W):
+        self.W = W.astype(self.V.dtype)
+        return np.vstack([self.V.T @ self.W, self.W.T @ self.W]).astype(np.float64)
+
+    def apply(self, filter):
+        older, newer = None, self.last
+        for _ in range(filter.degree):
+            product = (self.K @ newer - filter.center * newer) / filter.half_width
+            older, newer = newer, product if older is None else 2 * product - older
+        return self._set(newer)
+
+    def project(self, S, Q):
+        return self._set((self.W - self.V @ S) @ Q)
+
+    def draw(self, n_kept, n_new, key):
+        new = np.random.default_rng(key).standard_normal((self.n_rows, n_new))
+        return self._set(np.hstack([self.W[:, :n_kept], new]))
+
+    def recall(self, Q, start):
+        mixed, self.V = self.V[:, start:] @ Q, self.V[:, :start]
+        return self._set(mixed)
+
+    def append(self, Q):
+        self.last = (self.W @ Q).astype(self.V.dtype)
+        self.V = np.hstack([self.V, self.last])
+        self.largest_basis = max(self.largest_basis, self.n_columns)
+
+    def rotate(self, Q, start):
+        self.V = np.hstack([self.V[:, :start], (self.V[:, start:] @ Q).astype(self.V.dtype)])
+
+    def residual_norms(self, values, start):
+        V = self.V[:, start : start + len(values)]
+        return np.linalg.norm(self.K @ V - V * values, axis=0)
+
+    def column_sums(self):
+        weights = np.random.default_rng(0).random(self.n_rows)
+        return np.stack([self.V.sum(axis=0), weights @ self.V])
+
+
+def symmetric(n, seed=0, spectrum=None):
+    """A random symmetric matrix: indefinite, or with the spectrum given."""
+    rng = np.random.default_rng(seed)
+    if spectrum is None:
+        A = rng.standard_normal((n, n))
+        return (A + A.T) / np.sqrt(n)
+    Q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    return (Q * spectrum) @ Q.T
+
+
+def gapped(n, c, seed=0):
+    """Spectrum with c values in [1, 2] above a bulk in [-1.5, .8]."""
+    return symmetric(n, seed, np.concatenate([np.linspace(2, 1, c), np.linspace(0.8, -1.5, n - c)]))
+
+
+def disconnected(sizes, seed=0):
+    """``D^-1/2 K D^-1/2`` of a graph with components of these sizes, and the component of every row."""
+    component = np.repeat(np.arange(len(sizes)), sizes)
+    K = np.random.default_rng(seed).random((len(component), len(component)))
+    K = (K + K.T) * (component[:, None] == component)
+    np.fill_diagonal(K, 0)
+    degree = K.sum(axis=1)
+    return K / np.sqrt(np.outer(degree, degree)), component, degree
+
+
+def top(K, c):
+    values, V = np.linalg.eigh(K)
+    return values[::-1][:c], V[:, ::-1][:, :c]
+
+
+def run(K, params, dtype=np.float64, **options):
+    space = DenseSpace(K, dtype=dtype)
+    return solve(space, params, **options), space
+
+
+def projector_distance(V, U):
+    return np.abs(V @ V.T - U @ U.T).max()
+
+
+@pytest.mark.parametrize(("dtype", "tol", "atol"), [(np.float64, 1e-10, 1e-8), (np.float32, 1e-6, 1e-4)])
+def test_projector_agrees_with_dense(dtype, tol, atol):
+    K, c = gapped(300, 9), 9
+    result, space = run(K, LanczosParams(c, tol=tol), dtype)
+    values, U = top(K, c)
+    assert result.converged
+    np.testing.assert_allclose(result.ritz_values, values, atol=atol)
+    assert projector_distance(space.V[:, :c].astype(float), U) < atol
+
+
+@pytest.mark.parametrize("degree", [1, 3, 9])
+def test_residuals_are_true_and_vectors_orthonormal(degree):
+    K, c = symmetric(400), 12
+    result, space = run(K, LanczosParams(c, tol=1e-11, degree=degree))
+    V = space.V[:, :c]
+    true = np.linalg.norm(K @ V - V * result.ritz_values, axis=0) / result.ritz_values[0]
+    assert result.converged
+    assert true.max() < 1.1e-11
+    np.testing.assert_allclose(result.residual_norms, true, atol=1e-13)
+    np.testing.assert_allclose(V.T @ V, np.eye(c), atol=1e-12)
+    np.testing.assert_allclose(result.ritz_values, top(K, c)[0], atol=1e-10)
+
+
+@pytest.mark.parametrize("filter", [Filter(), Filter(5, -0.4, 1.1)])
+def test_coupling_identity(filter):
+    K = symmetric(120)
+    space, params = DenseSpace(K), LanczosParams(5, block_width=4, dimension=30)
+    state = replace(lanczos.begin(space, params), filter=filter)
+    expansion = lanczos._expand(space, params, state)
+    V, k = space.V, space.n_columns
+    values, U = np.linalg.eigh(K)
+    image = (U * filter(values)) @ U.T
+    coupled = np.zeros_like(V)
+    coupled[:, k - 4 :] = space.W @ expansion.Q @ expansion.coupling
+    np.testing.assert_allclose(image @ V, V @ expansion.T + coupled, atol=1e-10 * np.abs(filter(values)).max())
+    np.testing.assert_allclose(V.T @ space.W, 0, atol=1e-12)
+
+
+def test_filter_is_chebyshev_and_inverts():
+    x = np.linspace(-2.6, 2.6, 53)
+    filter = Filter(5, 0.5, 2.0)
+    expected = np.polynomial.chebyshev.Chebyshev([0, 0, 0, 0, 0, 1])((x - 0.5) / 2)
+    np.testing.assert_allclose(filter(x), expected, atol=1e-12)
+    above = x[x >= filter.edge]
+    np.testing.assert_allclose(filter.inverse(filter(above)), above, atol=1e-12)
+    np.testing.assert_array_equal(Filter().inverse(x), x)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 9, 20, 50])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_tiny_matrices(n, dtype):
+    K, tol = symmetric(n, seed=n), 1e-9 if dtype == np.float64 else 1e-5
+    for n_wanted in {1, (n + 1) // 2, n}:
+        result, space = run(K, LanczosParams(n_wanted, tol=tol), dtype)
+        assert result.converged
+        assert space.V.shape == (n, n_wanted)
+        np.testing.assert_allclose(result.ritz_values, top(K, n_wanted)[0], atol=10 * tol)
+
+
+def test_basis_spanning_everything_is_exact():
+    K = symmetric(40)
+    result, space = run(K, LanczosParams(40, tol=1e-3))
+    np.testing.assert_allclose(space.V * result.ritz_values @ space.V.T, K, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "K", [np.zeros((200, 200)), np.eye(200), -np.eye(200), np.diag(np.repeat([3.0, 2, 1], [20, 30, 150]))]
+)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_few_distinct_eigenvalues_end_quickly(K, dtype):
+    result, space = run(K, LanczosParams(33, tol=1e-6), dtype)
+    assert result.converged
+    assert result.n_matvecs < 400
+    np.testing.assert_allclose(result.ritz_values, top(K, 33)[0], atol=1e-5)
+    np.testing.assert_allclose(space.V.T @ space.V, np.eye(33), atol=1e-5)
+
+
+@pytest.mark.parametrize("n_wanted", [10, 30, 35])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_multiplicity_above_the_block_width(n_wanted, dtype):
+    K = disconnected([20] * 29 + [60])[0]
+    result, _ = run(K, LanczosParams(n_wanted, tol=1e-5, block_width=4), dtype)
+    assert result.converged
+    np.testing.assert_allclose(result.ritz_values, top(K, n_wanted)[0], atol=1e-5)
+    assert np.count_nonzero(result.ritz_values > 1 - 1e-5) == min(30, n_wanted)
+
+
+def test_hundreds_of_equal_eigenvalues_end():
+    K = disconnected([4] * 300)[0]
+    result, _ = run(K, LanczosParams(33, tol=1e-4), np.float32)
+    assert result.converged
+    assert result.n_matvecs < 3000
+    np.testing.assert_allclose(result.ritz_values, 1, atol=1e-4)
+
+
+@pytest.mark.parametrize("n_known", [1, 17, 30])
+def test_known_eigenvectors(n_known):
+    K, component, degree = disconnected([20] * 29 + [60])
+    known = np.sqrt(degree)[:, None] * (component[:, None] == np.arange(30))
+    known = (known / np.linalg.norm(known, axis=0))[:, :n_known]
+    space = DenseSpace(K, known)
+    result = solve(space, LanczosParams(33, tol=1e-8, block_width=4), known_values=np.ones(n_known))
+    assert result.converged
+    np.testing.assert_allclose(result.ritz_values, top(K, 33)[0], atol=1e-8)
+    np.testing.assert_allclose(K @ space.V, space.V * result.ritz_values, atol=1e-7)
+
+
+def test_all_wanted_known():
+    K, component, degree = disconnected([20, 30, 40])
+    known = np.sqrt(degree)[:, None] * (component[:, None] == np.arange(3))
+    space = DenseSpace(K, known / np.linalg.norm(known, axis=0))
+    result = solve(space, LanczosParams(3), known_values=np.ones(3))
+    assert result.converged
+    assert result.n_matvecs == 0
+    assert space.V.shape == (90, 3)
+
+
+def test_warm_start_reaches_the_same_space_with_fewer_products():
+    K, c = gapped(300, 8), 8
+    params = LanczosParams(c, tol=1e-9)
+    near, space = run(K + 1e-3 * symmetric(300, 7), params)
+    cold, _ = run(K, params)
+    warm_space = DenseSpace(K, space.V)
+    warm = solve(warm_space, params, warm_filter=near.filter)
+    assert warm.converged
+    assert warm.n_matvecs < cold.n_matvecs
+    assert projector_distance(warm_space.V, top(K, c)[1]) < 1e-8
+
+
+@pytest.mark.parametrize("warm_filter", [Filter(9, 0.8, 1.4), Filter(9, -3.0, 0.1)])
+def test_a_misleading_warm_filter_is_dropped(warm_filter):
+    K, c = gapped(300, 8), 8
+    space = DenseSpace(K, np.random.default_rng(0).standard_normal((300, 3)))
+    result = solve(space, LanczosParams(c, tol=1e-9), warm_filter=warm_filter)
+    assert result.converged
+    np.testing.assert_allclose(result.ritz_values, top(K, c)[0], atol=1e-8)
+
+
+def test_resume_from_any_restart_is_bit_identical():
+    K, params, saved = symmetric(400), LanczosParams(10, tol=1e-9, block_width=4), []
+    space = DenseSpace(K)
+    whole = solve(space, params, on_restart=lambda state: saved.append((state, space.V.copy())))
+    assert len(saved) > 3
+    for state, V in saved:
+        again = DenseSpace(K, V)
+        again.last = V[:, V.shape[1] - state.width :]
+        result = solve(again, params, state=state)
+        np.testing.assert_array_equal(again.V, space.V)
+        np.testing.assert_array_equal(result.residual_norms, whole.residual_norms)
+        assert result.n_matvecs == whole.n_matvecs
+
+
+def test_the_basis_stays_within_its_size():
+    K, params = symmetric(400), LanczosParams(10, tol=1e-6)
+    _, space = run(K, params)
+    assert space.largest_basis <= params.size(400) == 50
+
+
+def test_limit_on_products_warns_and_returns_the_best_so_far():
+    K, params = symmetric(400), LanczosParams(10, tol=1e-12, max_matvecs=100)
+    with pytest.warns(ConvergenceWarning, match=r"lanczos: \d of 10 .*limit 100"):
+        result, space = run(K, params)
+    V = space.V
+    assert not result.converged
+    assert V.shape == (400, 10)
+    true = np.linalg.norm(K @ V - V * result.ritz_values, axis=0)
+    np.testing.assert_allclose(result.residual_norms * np.abs(result.ritz_values).max(), true, rtol=0.2)
+
+
+def test_float32_ends_although_more_is_asked_than_it_can_give():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        result, _ = run(symmetric(300), LanczosParams(10, tol=1e-12), np.float32)
+    assert result.residual_norms.max() < 1e-5
+
+
+def test_signs_follow_the_sum():
+    K = np.abs(symmetric(200))
+    _, space = run(K, LanczosParams(1, tol=1e-9))
+    assert space.V.sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"n_wanted": 0}, "n_wanted=0 must"),
+        ({"n_wanted": 3, "block_width": 0}, "block_width=0 must"),
+        ({"n_wanted": 3, "tol": 0.0}, r"tol=0.0 must lie in \(0, 1\)"),
+        ({"n_wanted": 3, "degree": 4}, "degree=4 must be odd"),
+        ({"n_wanted": 3, "dimension": 12}, "dimension=12 must be at least .* = 19"),
+    ],
+)
+def test_params_refuse(options, match):
+    with pytest.raises(InputError, match=match):
+        LanczosParams(**options)
+
+
+def test_more_pairs_than_rows_are_refused():
+    with pytest.raises(InputError, match="n_wanted=5 eigenpairs of a matrix with 3 rows"):
+        run(np.eye(3), LanczosParams(5))
