@@ -18,7 +18,7 @@ from bigsmic.memory import peak_memory
 from bigsmic.neighbors import NeighborSettings
 from bigsmic.partition import Cells, PartitionSettings, group_rows
 from bigsmic.settings import Settings
-from bigsmic.store import Run, Source
+from bigsmic.store import Run
 
 SOURCE_BYTES = 8 << 20  # float32 bytes of one block of input rows
 MAX_BLOCKS = 1024  # of input rows: bounds the number of pieces that routing makes
@@ -44,7 +44,7 @@ class Context:
         Cut to what the number of rows allows.
     """
 
-    source: Source | None
+    source: Any
     run: Run
     settings: Settings
 
@@ -199,7 +199,7 @@ class Job:
         """Whether the ledger has all of `blocks`."""
         return all(self.run.done(stage, b) for b in blocks)
 
-    def fill(self, stage: str, blocks: Iterable[int], task: Callable[[Context, int], None]):
+    def fill(self, stage: str, blocks: Iterable[int], task: Callable[[Context, int], Any]):
         """Run `task` on the blocks that the ledger lacks."""
         blocks = list(blocks)
         todo = [b for b in blocks if not self.run.done(stage, b)]

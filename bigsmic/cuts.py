@@ -23,7 +23,7 @@ def _merged(context):
 def _sampled_labels(context, readers, numbers):
     """Labels of sampled rows under every labeling that has enough columns, at every cut: dict of int to (rows, B)."""
     rows = draw_rows(context.n, SAMPLE_ROWS, context.settings.seed, "stability")
-    found = {number: [] for number in numbers}
+    found: dict[int, list] = {number: [] for number in numbers}
     for reader in readers:
         cuts = [number for number in numbers if number <= len(reader.tree.columns)]
         parts = []

@@ -1,5 +1,6 @@
 """What this process uses, as the operating system counts it."""
 
+import os
 import resource
 import sys
 
@@ -15,3 +16,15 @@ def peak_memory():
         pass
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def lies_in_memory(path):
+    """Whether a path is on a file system that is kept in memory."""
+    try:
+        with open("/proc/mounts") as mounts:
+            points = [line.split()[1:3] for line in mounts]
+    except OSError:
+        return False
+    path = os.path.realpath(path)
+    above = [(len(point), kind) for point, kind in points if path == point or path.startswith(point.rstrip("/") + "/")]
+    return max(above, default=(0, ""))[1] in ("tmpfs", "ramfs")

@@ -11,11 +11,11 @@ _PANEL_ENTRIES = 1 << 17  # converted to float64 at a time
 
 
 class Moments(NamedTuple):
-    """Count, mean, sum of squared deviations and range of each column.
+    """Number of rows, mean, sum of squared deviations and range of each column.
 
     Parameters
     ----------
-    count : ndarray of int64, shape ()
+    n : ndarray of int64, shape ()
     mean, m2, low, high : ndarray of float64, shape (d,)
 
     References
@@ -23,7 +23,7 @@ class Moments(NamedTuple):
     .. [1] Chan, Golub, LeVeque, "Algorithms for computing the sample variance", The American Statistician 37, 1983.
     """
 
-    count: np.ndarray
+    n: np.ndarray
     mean: np.ndarray
     m2: np.ndarray
     low: np.ndarray
@@ -31,11 +31,11 @@ class Moments(NamedTuple):
 
     def __add__(self, other):
         """Moments of the rows of both; [1]_."""
-        count = self.count + other.count
+        n = self.n + other.n
         delta = other.mean - self.mean
-        mean = self.mean + delta * (other.count / count)
-        m2 = self.m2 + other.m2 + delta**2 * (self.count * other.count / count)
-        return Moments(count, mean, m2, np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+        mean = self.mean + delta * (other.n / n)
+        m2 = self.m2 + other.m2 + delta**2 * (self.n * other.n / n)
+        return Moments(n, mean, m2, np.minimum(self.low, other.low), np.maximum(self.high, other.high))
 
 
 def moments(X):
@@ -44,7 +44,7 @@ def moments(X):
     for panel in _panels(X):
         mean = panel.mean(axis=0)
         part = Moments(
-            np.int64(len(panel)),
+            np.asarray(len(panel)),
             mean,
             ((panel - mean) ** 2).sum(axis=0),
             panel.min(axis=0),
@@ -109,7 +109,7 @@ def scaler(total, scale):
     InputError
         The scaled rows leave the range in which squared distances are exact in float32.
     """
-    variance = total.m2 / total.count
+    variance = total.m2 / total.n
     varies = (total.high > total.low) & (variance > 0)
     safe = np.where(varies, variance, 1)
     divisor = {"standard": np.sqrt(safe), "variance": safe, None: np.ones_like(safe)}[scale]

@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 
@@ -9,7 +10,8 @@ from bigsmic import planning
 from bigsmic.candidates import readings
 from bigsmic.context import Context, Job, with_repair
 from bigsmic.engine import ThreadEngine
-from bigsmic.errors import InputError
+from bigsmic.errors import BigsmicWarning, InputError
+from bigsmic.memory import lies_in_memory
 from bigsmic.report import diagnose
 from bigsmic.result import Result
 from bigsmic.settings import UNSET, Settings, number_of_clusters, parse_bytes, resolve, warn_of_cuts
@@ -247,7 +249,7 @@ class _Request:
         n_clusters, undecided = number_of_clusters(c)
         settings = replace(resolve(n_clusters, **chosen), undecided=undecided)
         source = _source(data, settings, options)
-        _check_shape(*source.shape, settings.n_clusters, undecided)
+        _check_shape(source.shape[0], source.shape[1], settings.n_clusters, undecided)
         settings, cuts = settings.fitted_to(source.shape[0])
         warn_of_cuts(cuts, {name for name in FIELDS if options[name] is not UNSET})
         return cls(source, settings, cuts, Place(**{field.name: options[field.name] for field in fields(Place)}))
@@ -351,6 +353,13 @@ def _check_shape(n, d, c, undecided):
 def _run_directory(place):
     """A run directory that is open and locked; a temporary one goes if the fit fails."""
     location = temporary_run() if place.out is None else os.fspath(place.out)
+    if place.memory_limit is not None and lies_in_memory(location):
+        warnings.warn(
+            f"run: {location} is on a file system in memory, which the limit of {place.memory_limit} does not count; "
+            "give an out= on disk, or set TMPDIR",
+            BigsmicWarning,
+            stacklevel=3,
+        )
     try:
         run = Run(location, place.storage_options)
         try:

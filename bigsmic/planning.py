@@ -6,7 +6,7 @@ and kernel stay in memory or on disk, and how many LSMI widths share a pass. Non
 
 import math
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from bigsmic import lanczos, neighbors, partition
 from bigsmic.candidates import problems, readings
@@ -16,7 +16,7 @@ from bigsmic.information import GAMMA_MULTIPLES, PAPER_GAMMAS, panel_bytes, sums
 from bigsmic.partition import PartitionSettings, group_rows
 from bigsmic.stages.scan import sample_rows
 
-INTERPRETER_BYTES = 300 << 20  # Python with numpy, scipy, numba, scikit-learn and zarr, and allocator slack
+INTERPRETER_BYTES = 260 << 20  # Python with numpy, scipy, numba, scikit-learn and zarr, and allocator slack
 EDGES_PER_NEIGHBOR = 1.6  # undirected edges of a t-graph per row and neighbour, seen up to 1.55
 GUESTS = 1.8  # copies of a row that routing makes, seen up to 1.7
 
@@ -104,7 +104,6 @@ class Plan:
     basis_in_memory: bool
     kernel_in_memory: bool
     checkpoints: bool = True
-    notes: tuple[str, ...] = field(default=())
 
     def width(self, stage):
         """Tasks of a stage at once."""

@@ -227,7 +227,7 @@ class Result:
             )
         sizes = np.bincount(self.labels, minlength=self.n_clusters)
         lines = [
-            f"Result of {len(self.labels):,} rows x {self.diagnostics['columns']} columns in {self.n_clusters} clusters",
+            f"Result of {len(self.labels):,} rows x {self.diagnostics['columns']} columns, {self.n_clusters} clusters",
             f"  sizes      {_shortened(np.sort(sizes)[::-1])}",
         ]
         lines += self._choice_lines()

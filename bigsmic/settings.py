@@ -189,7 +189,7 @@ def resolve(n_clusters, preset=None, rotation=None, **chosen):
     return Settings(n_clusters=n_clusters, preset=preset, **{**_implied(preset, rotation, chosen), **chosen})
 
 
-def _implied(preset, rotation, chosen):
+def _implied(preset, rotation, chosen) -> dict[str, Any]:
     """Defaults that follow from what was chosen."""
     if preset == "paper" and rotation is None:
         return _PAPER
@@ -202,7 +202,7 @@ def _implied(preset, rotation, chosen):
         )
     if rotation is not None and "assignment" in chosen:
         raise InputError(f"rotation: got {rotation!r} beside assignment={chosen['assignment']!r}; give one of the two")
-    implied = {}
+    implied: dict[str, Any] = {}
     if uneven or rotation is not None:
         implied["assignment"] = "paper" if uneven else {"auto": "auto", True: "rotation", False: "paper"}[rotation]
     if chosen.get("assignment", implied.get("assignment", "merge")) != "merge":
@@ -245,8 +245,8 @@ def parse_bytes(size):
     """
     if size is None:
         return None
-    if isinstance(size, numbers.Real) and size > 0:
-        return int(size)
+    if isinstance(size, numbers.Real) and float(size) > 0:
+        return int(float(size))
     text = str(size).strip().lower()
     digits = text.rstrip("bkmgti ")
     unit = text[len(digits) :].strip()

@@ -631,55 +631,37 @@ class Run:
             self._lock_handle = None
 
 
-class Overlay:
+class Overlay(Run):
     """A run that reads through to another one, and writes on its own.
 
     Parameters
     ----------
-    base : Run or Overlay
+    base : Run
         Finished; only read.
     top : Run
     own : sequence of str
-        Stages and arrays that are never read from the base.
+        Stages that are never read from the base.
     """
 
     def __init__(self, base, top, own):
-        self.base, self.top, self.own = base, top, frozenset(own)
-        for name in ("write", "create", "array", "write_rows", "update", "forget", "drop", "close"):
-            setattr(self, name, getattr(top, name))
-
-    @property
-    def location(self):
-        """Directory of what was written on top."""
-        return self.top.location
+        self.__dict__.update(top.__dict__)
+        self._base, self._top, self._own = base, top, frozenset(own)
 
     @property
     def identity(self):
         """What the base is a run of."""
-        return self.base.identity
-
-    def attribute(self, name, default=None):
-        """Return one attribute of what was written on top."""
-        return self.top.attribute(name, default)
+        return self._base.identity
 
     def _holder(self, stage, block):
-        return self.top if stage in self.own or self.top.done(stage, block) else self.base
+        return self._top if stage in self._own or self._top.done(stage, block) else self._base
 
     def done(self, stage, block):
         """Whether the ledger of either has the block."""
         return self._holder(stage, block).done(stage, block)
 
-    def read(self, stage, block, name, part=None):
-        """Return an array of a block; see :meth:`Run.read`."""
-        return self._holder(stage, block).read(stage, block, name, part)
-
     def reader(self, stage, block):
         """Return a function that reads arrays of a block; see :meth:`Run.reader`."""
         return self._holder(stage, block).reader(stage, block)
-
-    def info(self, stage, block):
-        """Return the small facts kept with a block."""
-        return self._holder(stage, block).info(stage, block)
 
     def entry(self, stage, block):
         """Return the ledger entry of a block."""
@@ -861,7 +843,9 @@ def _metadata_template(dtype, ndim):
     keys = {"name": "default", "separator": "."}  # one file beside the metadata, no folders for its indices
     options: dict[str, Any] = {"compressors": None, "filters": None, "chunk_key_encoding": keys}
     zarr.create_array(store, shape=shape, chunks=shape, dtype=np.dtype(dtype), **options)
-    return sync(store.get("zarr.json", default_buffer_prototype())).to_bytes().decode()
+    buffer = sync(store.get("zarr.json", default_buffer_prototype()))
+    assert buffer is not None
+    return buffer.to_bytes().decode()
 
 
 @contextlib.contextmanager

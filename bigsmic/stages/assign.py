@@ -32,14 +32,14 @@ def run(job: Job):
 def frames(job: Job):
     """Find the frame of every labeling; the same for every number of clusters that it is cut into."""
     for reading in job.context.readings:
-        job.steps(_frame_name(reading), [0], lambda job, block, reading=reading: _frame(job, reading))
+        job.steps(_frame_name(reading), [0], partial(_frame, reading=reading))
 
 
 def _frame_name(reading):
     return f"frame.{reading.name}"
 
 
-def _frame(job: Job, reading):
+def _frame(job: Job, block: int, reading):
     context, name = job.context, _frame_name(reading)
     if reading.assignment == "paper":
         sums = job.sum(name, context.blocks, lambda c, p: smic.column_sums(read_basis(c, reading, p)))
@@ -169,7 +169,7 @@ def _adopt(job: Job, labels, n_groups):
     """Label rows by their nearest labelled neighbour, again and again; what no path reaches by the nearest mean."""
     missing = np.flatnonzero(labels < 0)
     before = len(missing) + 1
-    while 0 < (left := np.count_nonzero(labels[missing] < 0)) < before:
+    while 0 < (left := int(np.count_nonzero(labels[missing] < 0))) < before:
         before = left
         labels = np.concatenate(job.collect("labeling", job.context.blocks, partial(_spread, labels=labels)))
     if left and job.context.settings.precomputed:  # no features: the largest cluster

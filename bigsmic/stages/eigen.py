@@ -10,8 +10,7 @@ from bigsmic.context import Job
 from bigsmic.engine import Narrowed
 from bigsmic.errors import CorruptBlockError
 from bigsmic.krylov import MemoryBasis, RowSpace
-from bigsmic.stages import matrix
-from bigsmic.stages.graph import read_component
+from bigsmic.stages import matrix, repair
 from bigsmic.store import FileBasis
 
 TOLERANCE = {"normalized": 1e-4}
@@ -95,14 +94,10 @@ class _Solve:
         n_components = self.context.run.info("repair", self.context.settings.t.index(t))["after"]
         n_known = min(n_components, self.params.n_wanted)
         degree = matrix.read_degree(self.context, self.problem)
-        if n_components == 1:
-            labels = [np.zeros(height, np.int32) for height in self.context.layout.heights]
-        else:
-            labels = [read_component(self.context, t, p) for p in self.context.blocks]
+        labels = [repair.read_components(self.context, t, p) for p in self.context.blocks]
         blocks = [degree[bounds[p] : bounds[p + 1]] for p in self.context.blocks]
-        mass = sum(
-            np.bincount(of, weights=d, minlength=n_known)[:n_known] for of, d in zip(labels, blocks, strict=True)
-        )
+        masses = [np.bincount(of, d, n_known)[:n_known] for of, d in zip(labels, blocks, strict=True)]
+        mass = np.sum(masses, axis=0)
         for p in self.context.blocks:
             columns = np.zeros((len(blocks[p]), n_known), np.float32, order="F")
             inside = np.flatnonzero(labels[p] < n_known)

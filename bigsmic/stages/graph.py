@@ -62,11 +62,6 @@ def read_graph(context: Context, p: int):
     return kernel.GraphBlock(lo, hi, *arrays)
 
 
-def read_component(context: Context, t: int, p: int):
-    """Component of every row of one block in the t-graph; 0 is the largest."""
-    return context.run.read("components", 0, f"labels.t{t}", p)
-
-
 def _components(context: Context, block: int):
     """Number the components of the t-graph, for each t of the fit."""
     forests = [kernel.new_forest(context.n) for _ in context.settings.t]

@@ -47,8 +47,8 @@ def _consensus(context: Context, p: int):
 
 def mean_posterior(context: Context, p: int, of, classes, c):
     """Mean over labelings of the posteriors grouped by the consensus, and rows where any labeling has mass."""
-    has_mass = False
-    total = 0.0
+    height = context.layout.heights[p]
+    has_mass, total = np.zeros(height, bool), np.zeros((height, c))
     for b, to in enumerate(np.split(classes, merge.label_offsets(of)[1:-1])):
         found = Reader(context, b)(read_basis(context, context.readings[b], p))
         total = total + merge.group_columns(found.posterior, to, c).astype(np.float64)

@@ -6,7 +6,7 @@ from bigsmic import connect
 from bigsmic.context import Context, Job
 from bigsmic.hashing import row_hash
 from bigsmic.information import draw_rows
-from bigsmic.stages.graph import read_component, read_graph
+from bigsmic.stages.graph import read_graph
 
 EXITS = 3  # of each component
 LEAST_WEIGHT = 0.01  # of an added edge
@@ -23,19 +23,21 @@ def _connect(job: Job, i: int):
     t = context.settings.t[i]
     before = left = context.run.info("components", 0)["count"][str(t)]
     found = []
-    if context.settings.repair and before > 1:
-        component = np.concatenate([read_component(context, t, p) for p in context.blocks])
-        while left > 1:
-            exits = _exits(job, component, left)
-            if len(exits.source) == 0:  # a precomputed graph holds no way out
-                break
-            found.append(exits)
-            component, left = connect.renumber(component, exits, left)
+    component = np.concatenate([_component(context, t, p) for p in context.blocks])
+    while context.settings.repair and left > 1:
+        exits = _exits(job, component, left)
+        if len(exits.source) == 0:  # a precomputed graph holds no way out
+            break
+        found.append(exits)
+        component, left = connect.renumber(component, exits, left)
     nothing = connect.Exits(*(np.zeros(0, dtype) for dtype in (np.int64, np.float32, np.int64, np.int64)))
     source, target, squares = connect.both_ways(connect.join_exits([*found, nothing]))
-    parts = dict.fromkeys(("source", "target", "squares"), np.searchsorted(source, context.layout.bounds))
+    arrays = {"source": source, "target": target, "squares": squares}
+    parts = dict.fromkeys(arrays, np.searchsorted(source, context.layout.bounds))
+    if left > 1:
+        arrays["component"], parts["component"] = component, context.layout.bounds
     info = {"before": before, "after": left, "edges": len(source) // 2}
-    context.run.write("repair", i, {"source": source, "target": target, "squares": squares}, parts=parts, info=info)
+    context.run.write("repair", i, arrays, parts=parts, info=info)
 
 
 def _exits(job: Job, component, n_components):
@@ -83,7 +85,19 @@ def _search(context: Context, p: int, queries, component, drawn):
     if drawn is not None:
         chosen = np.isin(read("rows"), drawn)
         X, at = X[chosen], at[chosen]
-    return connect.nearest_outside(*queries, X, component[at], at)
+    return connect.nearest_outside(queries[0], queries[1], X, component[at], at)
+
+
+def _component(context: Context, t: int, p: int):
+    return context.run.read("components", 0, f"labels.t{t}", p)
+
+
+def read_components(context: Context, t: int, p: int):
+    """Component of every row of one block after the repair; 0 is the largest."""
+    i = context.settings.t.index(t)
+    if context.run.info("repair", i)["after"] == 1:
+        return np.zeros(context.layout.heights[p], np.int32)
+    return context.run.read("repair", i, "component", p)
 
 
 def bridges(context: Context, t: int, p: int):

@@ -1,6 +1,7 @@
 """select: the LSMI of every labeling, from one pass over the rows for all of them; their consensus; the choice."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -30,11 +31,14 @@ def _score(job: Job, n_gammas):
     drawn = draw_rows(context.n, context.settings.lsmi_rows or context.n, context.settings.seed, "lsmi")
     parts = []
     for sweep in design.sweeps(n_gammas or len(design.gammas)):
-        sums = job.sum("scores", context.blocks, lambda c, p, sweep=sweep: _sums(c, p, drawn, sweep))
-        score = lambda i, sums=sums, sweep=sweep: score_one(sums, i, center_labels[i], sweep)  # noqa: E731
-        parts.append(job.engine.collect(score, range(len(center_labels))))
+        sums = job.sum("scores", context.blocks, partial(_sums, drawn=drawn, design=sweep))
+        parts.append(job.engine.collect(partial(_score_one, sums, center_labels, sweep), range(len(center_labels))))
     scores = [join_sweeps(list(of_one)) for of_one in zip(*parts, strict=True)]
     job.run.write("scores", 0, _table(scores, design), info={"rows": len(drawn), "centers": design.n_centers})
+
+
+def _score_one(sums, center_labels, design, b):
+    return score_one(sums, b, center_labels[b], design)
 
 
 def _design(job: Job):
