@@ -1,0 +1,117 @@
+"""docs/run-directory.md says of a run what is there."""
+
+import json
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import zarr
+
+import bigsmic
+
+PAGE = (Path(__file__).parents[1] / "docs" / "run-directory.md").read_text()
+CODES = {"any": "any"} | {np.dtype(code).str: code for code in ("f4", "f8", "i4", "i8", "u2")}
+
+
+class Stage(NamedTuple):
+    arrays: dict
+    info: set
+    kept: bool
+
+
+def documented():
+    """Stages of the table, by name; arrays with the dtypes that they may have."""
+    table = PAGE.split("## The stages")[1].splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table if line.startswith("| `")]
+    return {row[0].strip("`"): Stage(arrays_of(row[2]), names_of(row[3]), row[4] == "kept") for row in rows}
+
+
+def arrays_of(cell):
+    found = re.findall(r"((?:`[\w.]+` ?)+)(any|\w\d(?: or \w\d)*)", cell)
+    return {name: types.split(" or ") for names, types in found for name in names_of(names)}
+
+
+def names_of(cell):
+    return set(re.findall(r"`([\w.]+)`", cell))
+
+
+def pattern(stage):
+    """Name in the table of a stage, or of an array that there is for each t."""
+    stage = re.sub(r"^restart\..*\.[01]$", "restart.<problem>.<0 or 1>", stage)
+    stage = re.sub(r"^(weights|degree|matrix|basis)\.\w+\.t\d+$", r"\1.<problem>", stage)
+    stage = re.sub(r"^frame\..*$", "frame.<labeling>", stage)
+    return re.sub(r"^(labels|sizes)\.t\d+$", r"\1.t5", stage)
+
+
+def ledger(block):
+    return json.loads((block / "zarr.json").read_text())["attributes"]["ledger"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A finished run, and the stages that were there at some time, with the arrays that blocks of them had."""
+    out = tmp_path_factory.mktemp("run") / "run.zarr"
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.standard_normal((300, 8)), rng.standard_normal((300, 8)) + 4]).astype("f4")
+    seen: dict = {}
+
+    def look(stage, done, total):
+        for path in out.glob("*/[0-9]*/*/zarr.json"):
+            seen.setdefault(path.parents[2].name, set()).add(path.parent.name)
+
+    options = {"t": (3, 5), "n_centers": 30, "n_threads": 1, "progress": look}
+    for name, others in {"first": {"assignment": "auto", "repair": False}, "second": {}}.items():
+        out = out.with_name(name)
+        bigsmic.fit(X, 2, out=out, **options, **others)
+    return out, seen
+
+
+def test_every_stage_is_in_the_table(run):
+    out, seen = run
+    stages = documented()
+    kept = {path.parents[1].name for path in out.glob("*/[0-9]*/zarr.json")}
+    assert {pattern(name) for name in {*seen, *kept}} == set(stages)
+    assert {pattern(name) for name in kept} == {name for name, stage in stages.items() if stage.kept}
+
+
+def test_every_array_is_in_the_table(run):
+    _, seen = run
+    for name, stage in documented().items():
+        found = {pattern(array) for at, arrays in seen.items() if pattern(at) == name for array in arrays}
+        assert found == set(stage.arrays), name
+
+
+def test_dtypes_and_facts(run):
+    out, _ = run
+    stages = documented()
+    for block in out.glob("*/[0-9]*"):
+        stage, entry = stages[pattern(block.parent.name)], ledger(block)
+        for name, array in entry["arrays"].items():
+            types = stage.arrays[pattern(name)]
+            assert types == ["any"] or CODES[array["dtype"]] in types, f"{block} {name}"
+        assert set(entry["info"]) == stage.info, block
+
+
+def test_zarr_reads_what_the_ledger_says(run):
+    out, _ = run
+    group = zarr.open_group(str(out), mode="r")
+    for block in out.glob("*/[0-9]*"):
+        for name, meta in ledger(block)["arrays"].items():
+            array = group[f"{block.parent.name}/{block.name}/{name}"]
+            assert list(array.shape) == meta["shape"]
+            assert array.dtype.str == meta["dtype"]
+            assert sorted(path.name for path in (block / name).iterdir() if path.name != "zarr.json") == (
+                [".".join(["c"] + ["0"] * array.ndim)] if array.size else []
+            )
+
+
+def test_the_top(run):
+    out, _ = run
+    group = zarr.open_group(str(out), mode="r")
+    assert set(group.array_keys()) == {"labels", "posterior", "agreement"}
+    assert (group["labels"].dtype, group["posterior"].shape) == (np.int32, (600, 2))
+    assert np.allclose(group["posterior"][:].sum(axis=1), 1)
+    assert set(group.attrs) == {"bigsmic_format", "identity", "writer", "summary"}
+    assert set(group.attrs["identity"]) == {"input", "settings"}
