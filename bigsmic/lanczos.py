@@ -9,9 +9,9 @@ to know it. U becomes the next block. At full length the basis is rotated to its
 ([1]_). Those that look converged are checked by a product with K itself, then locked: they stay for
 orthogonalisation and are rotated no more, and what is reported of them is their true residual.
 
-p is the identity in the first cycle, then the Chebyshev polynomial that is small on what that cycle has shown not
-to be wanted ([4]_): orthogonalisation costs more than products, and a step with degree 7 advances as far as seven
-without, over a shorter basis that is read once instead of seven times.
+p is the identity until the Ritz values show what is not wanted, then a Chebyshev polynomial that is small there
+([4]_): a step of degree 5 advances as far as five without, but orthogonalises once, over a shorter basis that is
+read twice instead of ten times.
 
 Blocks are orthonormalised by Gram matrices alone ([2]_, [3]_): one pass over the basis measures V'W and W'W, the
 next one subtracts, scales and measures again, and what it measures decides whether a third one is due. All small
@@ -31,7 +31,6 @@ References
    Hermitian eigenvalue problems", SIAM J. Sci. Comput. 38, 2016. doi 10.1137/15M1054493
 """
 
-import logging
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,12 +41,11 @@ import numpy as np
 from bigsmic.errors import ConvergenceWarning, InputError
 from bigsmic.hashing import generator
 
-_log = logging.getLogger(__name__)
-
 MAX_PASSES = 12
-WELL_CONDITIONED = 0.1
-AMPLIFICATION = 30.0
-HOPELESS = 1e3
+WELL_CONDITIONED = 0.1  # least eigenvalue of a Gram matrix that one scaling makes orthonormal to rounding
+AMPLIFICATION = 20.0  # of the largest eigenvalue by a filter; more spends products on what has converged
+GROWTH = 4  # a new filter costs the basis, so it has to be of a much higher degree
+HOPELESS = 1e3  # slack at which rounding, not the space, keeps the residuals up
 
 
 @dataclass(frozen=True)
@@ -158,7 +156,7 @@ class LanczosParams:
     block_width : int
         Columns per block. An eigenvalue of higher multiplicity costs a fresh start per `block_width` copies.
     dimension : int or None
-        Columns of the basis; None: ``n_wanted + 5 block_width``. At most n.
+        Columns of the basis; None: ``n_wanted + 7 block_width``. At most n.
     degree : int
         Largest degree of the filter, odd; 1 for none.
     """
@@ -190,12 +188,12 @@ class LanczosParams:
 
     def size(self, n_rows):
         """Columns that the basis needs; a function of n and these parameters only."""
-        return min(n_rows, self.dimension or self.n_wanted + 5 * self.block_width)
+        return min(n_rows, self.dimension or self.n_wanted + 7 * self.block_width)
 
     def n_retained(self, n_rows):
         """Columns that survive a restart: a few more than wanted, where two more blocks still fit."""
         spare = self.size(n_rows) - self.n_wanted
-        return self.n_wanted + max(0, min(spare // 4, spare - 2 * self.block_width))
+        return self.n_wanted + max(1, min(spare // 4, spare - 2 * self.block_width))
 
 
 @dataclass(frozen=True)
@@ -217,7 +215,7 @@ class LanczosState:
     n_settled : int
         Locked columns that are older than the last random start.
     n_starts : int
-        Random starts after the first.
+        Random starts after the first; 0 again once the basis has spanned everything.
     slack : float
         Factor by which residuals have turned out larger than expected.
     low, scale : float
@@ -338,7 +336,7 @@ def solve(
         )
     if state is None:
         state = begin(space, params, known_values, warm_filter)
-    while not _is_finished(space, params, state):
+    while state.width > 0:
         state = step(space, params, state)
         if on_restart is not None and state.width > 0:
             on_restart(state)
@@ -346,7 +344,10 @@ def solve(
 
 
 def begin(space, params, known_values=(), warm_filter=None):
-    """State of a basis that holds the known eigenvectors and a first block: random, or mixed from a warm start."""
+    """State of a basis that holds the known eigenvectors and a first block: random, or mixed from a warm start.
+
+    With enough of them known there is no first block: ``width == 0``, as at the end.
+    """
     known_values = np.asarray(known_values, dtype=np.float64)
     n_known, n_warm = len(known_values), space.n_columns - len(known_values)
     state = LanczosState(
@@ -358,6 +359,8 @@ def begin(space, params, known_values=(), warm_filter=None):
         n_settled=n_known,
         scale=float(np.max(np.abs(known_values), initial=0.0)),
     )
+    if n_known >= params.n_wanted:
+        return state
     if n_warm == 0:
         return _start_randomly(space, params, state)
     if warm_filter is not None:
@@ -388,7 +391,7 @@ def step(space, params, state):
 
 def _start_randomly(space, params, state):
     """Go on from the locked columns and a random block."""
-    space.rotate(np.eye(space.n_columns)[:, : state.n_locked], 0) if space.n_columns > state.n_locked else None
+    space.recall(np.zeros((space.n_columns - state.n_locked, 0)), state.n_locked)
     moments = space.draw(0, min(params.block_width, space.n_rows - state.n_locked), state.n_draws)
     state = replace(state, n_settled=state.n_locked, n_draws=state.n_draws + 1)
     return _start_from(space, params, state, moments)
@@ -522,7 +525,8 @@ def _lock(space, params, state, expansion):
         width=0,
         locked_values=np.concatenate([state.locked_values[old], values[new[:n_new]]]),
         locked_norms=np.concatenate([state.locked_norms[old], true_norms[:n_new]]),
-        n_settled=np.count_nonzero(old < state.n_settled),
+        n_settled=len(old) + n_new if exact else int(np.count_nonzero(old < state.n_settled)),
+        n_starts=0 if exact else state.n_starts,
         slack=state.slack * slack,
         n_matvecs=expansion.n_matvecs + len(new),
     )
@@ -623,7 +627,7 @@ def _better_filter(params, state, eps):
     center, half_width = (edge + low) / 2, (edge - low) / 2
     degree = np.arccosh(AMPLIFICATION) / np.arccosh((largest - center) / half_width)
     degree = min(params.degree, 2 * int((degree - 1) / 2) + 1)
-    return Filter(degree, float(center), float(half_width)) if degree >= 2 * state.filter.degree else None
+    return Filter(degree, float(center), float(half_width)) if degree >= GROWTH * state.filter.degree else None
 
 
 def _finish(space, params, state):

@@ -185,6 +185,16 @@ def test_multiplicity_above_the_block_width(n_wanted, dtype):
     assert np.count_nonzero(result.ritz_values > 1 - 1e-5) == min(30, n_wanted)
 
 
+@pytest.mark.parametrize("n", [12, 30, 60])
+def test_copies_in_small_spaces(n):
+    spectrum = np.concatenate([np.full(9, 3.0), np.linspace(2, -2, n - 9)])
+    params = LanczosParams(10, tol=1e-8, dimension=26)
+    result, space = run(symmetric(n, spectrum=spectrum), params)
+    assert result.converged
+    assert space.largest_basis <= 26
+    np.testing.assert_allclose(result.ritz_values, spectrum[:10], atol=1e-7)
+
+
 def test_hundreds_of_equal_eigenvalues_end():
     K = disconnected([4] * 300)[0]
     result, _ = run(K, LanczosParams(33, tol=1e-4), np.float32)
@@ -253,7 +263,7 @@ def test_resume_from_any_restart_is_bit_identical():
 def test_the_basis_stays_within_its_size():
     K, params = symmetric(400), LanczosParams(10, tol=1e-6)
     _, space = run(K, params)
-    assert space.largest_basis <= params.size(400) == 50
+    assert space.largest_basis <= params.size(400) == 66
 
 
 def test_limit_on_products_warns_and_returns_the_best_so_far():
