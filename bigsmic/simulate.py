@@ -179,7 +179,7 @@ class TetrodeSimulator(BlockSimulator):
     def units(self) -> TetrodeUnits:
         """The neurons drawn for this seed: candidates in turn, unless too like one that is taken already."""
         candidates = self._candidates(self._candidates_per_unit * self.n_units)
-        waves = self._windows(candidates)[:, 0, :, self.n_samples] * self._depths(candidates)[:, :, None]
+        waves = self._windows(candidates, n_phases=1)[:, 0, :, self.n_samples] * self._depths(candidates)[:, :, None]
         taken = _spread(waves.reshape(len(waves), -1), self.n_units, self._apart)
         share = np.arange(1, self.n_units + 1) ** -float(self.size_exponent)
         return TetrodeUnits(share / share.sum(), *(field[taken] for field in candidates[1:]))
@@ -216,12 +216,12 @@ class TetrodeSimulator(BlockSimulator):
     def _spike_windows(self):
         return self._windows(self.units)
 
-    def _windows(self, units):
+    def _windows(self, units, n_phases=PHASES):
         """View (unit, phase, channel, lag, sample) of the spike table; lag 0 starts one window early."""
         late, wide = self._distance_effects(units)
         peak = round(self._peak * self.n_samples)
         t = np.arange(-self.n_samples, 2 * self.n_samples) - peak
-        shifted = t - np.arange(PHASES)[:, None, None] / PHASES
+        shifted = t - np.arange(n_phases)[:, None, None] / n_phases
         table = _spike_wave((shifted - late[:, None, :, None]) / wide[:, None, :, None], units.shape)
         return sliding_window_view(table.astype(np.float32), self.n_samples, axis=-1)
 
@@ -268,7 +268,7 @@ class TetrodeSimulator(BlockSimulator):
         return spikes
 
     def _amplitudes(self, rng, units, time):
-        """UV of each spike on each wire: place at that time, burst, and chance."""
+        """Scale of each spike on each wire, in uV: place at that time, burst, and chance."""
         neurons = self.units
         place = neurons.position[units] + neurons.drift[units] * (time - 0.5)[:, None]
         earlier = rng.geometric(0.65, units.size) - 1
@@ -361,7 +361,8 @@ class MixtureSimulator(BlockSimulator):
     rank : int
         Wide directions of each cluster.
     separation : float
-        Standard deviation of the cluster means in each column, where that of the noise is 1.
+        Standard deviation of the cluster means in each column, where that of the noise is 1. With the other
+        defaults .94 of a row's 15 nearest rows are of its cluster at .5 and 50,000 rows, and .84 at .3.
     size_exponent : float
         Cluster k of 1..c has rows in proportion to ``k ** -size_exponent``.
     """
@@ -369,7 +370,7 @@ class MixtureSimulator(BlockSimulator):
     d: int = 64
     c: int = 20
     rank: int = 8
-    separation: float = 1.0
+    separation: float = 0.5
     size_exponent: float = 0.4
 
     def __post_init__(self):

@@ -1,0 +1,188 @@
+"""The data sets that benchmarks run on: rows, true labels, number of clusters.
+
+Real sets are read from the folder that the environment variable BIGSMIC_DATA names; simulated ones are drawn by
+:mod:`bigsmic.simulate`. :func:`as_zarr` keeps a set as a Zarr archive, so that what is measured never holds the rows.
+"""
+
+import functools
+import os
+import shutil
+import tempfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from bigsmic import simulate
+
+CHUNK_BYTES = 8 << 20
+
+SIMULATORS = {
+    "tetrodes80k": simulate.TetrodeSimulator(n_rows=80_000, n_units=33),
+    "tetrodes319k": simulate.TetrodeSimulator(n_rows=319_209, n_units=33),
+    "tetrodes3m": simulate.TetrodeSimulator(n_rows=3_000_000, n_units=33),
+    "mixture50k": simulate.MixtureSimulator(n_rows=50_000, d=64, c=20),
+    "mixture500k": simulate.MixtureSimulator(n_rows=500_000, d=64, c=20),
+    "mixture5m": simulate.MixtureSimulator(n_rows=5_000_000, d=64, c=20),
+}
+
+
+def usps():
+    z = _file("usps")
+    return z["X"] / 1000, z["y"]
+
+
+def satellite():
+    z = _file("mlbench_satellite")
+    return _standardised(z["X"]), z["y"]
+
+
+def olivetti():
+    z = _file("olivetti_faces")
+    return z["X"], z["y"]
+
+
+def mnist(n_rows=70_000):
+    z = _file("mnist")
+    return z["X"][:n_rows], z["y"][:n_rows]
+
+
+def chest(n_rows=20_000):
+    z = _file("chest_features5")
+    rows = np.sort(np.random.default_rng(0).choice(len(z["y"]), n_rows, replace=False))
+    return _standardised(z["X"][rows]), z["y"][rows]
+
+
+def news():
+    from scipy import sparse
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfTransformer
+    from sklearn.preprocessing import normalize
+
+    z = _file("newsgroups20")
+    counts = sparse.csr_matrix((z["data"].astype(np.float64), z["indices"], z["indptr"]), shape=z["shape"])
+    weights = TfidfTransformer(sublinear_tf=True).fit_transform(counts)
+    return normalize(TruncatedSVD(100, random_state=0).fit_transform(weights)), z["y"]
+
+
+def letter():
+    z = _file("mlbench_letterrecognition")
+    return _standardised(z["X"]), z["y"]
+
+
+def mearec(n_rows=548_132):
+    z = _file("tetrode_mearec")
+    return z["X"][:n_rows], z["y"][:n_rows]
+
+
+LOADERS = {
+    "usps": usps,
+    "satellite": satellite,
+    "olivetti": olivetti,
+    "mnist20k": functools.partial(mnist, 20_000),
+    "chest20k": chest,
+    "news": news,
+    "letter": letter,
+    "tetrode30k": functools.partial(mearec, 30_000),
+    "mnist70k": mnist,
+    "mearec": mearec,
+}
+
+NAMES = (*LOADERS, *SIMULATORS)
+
+
+def load(name):
+    """The set in memory.
+
+    Returns
+    -------
+    X : ndarray of float32, shape (n, d)
+    y : ndarray of int32, shape (n,), classes from 0
+    c : int
+        Number of classes.
+    """
+    if name in SIMULATORS:
+        simulator = SIMULATORS[name]
+        X, y = simulator.block(0, simulator.n_rows)
+    else:
+        X, y = LOADERS[name]()
+    classes, y = np.unique(y, return_inverse=True)
+    return np.ascontiguousarray(X, dtype=np.float32), y.astype(np.int32), len(classes)
+
+
+def as_zarr(name):
+    """Path of the Zarr array with the rows of a set, written at the first call; labels are in ``labels_of``.
+
+    Simulated sets are written a chunk at a time. Chunks are whole rows, about 8 MiB, uncompressed.
+    """
+    return _archive(name) / "X"
+
+
+def labels_of(name):
+    """True labels of a set kept by :func:`as_zarr`, int32, shape (n,)."""
+    import zarr
+
+    return zarr.open_array(_archive(name) / "labels", mode="r")[:]
+
+
+def n_clusters(name):
+    """Number of classes of a set kept by :func:`as_zarr`."""
+    return int(labels_of(name).max()) + 1
+
+
+def _archive(name):
+    path = _cache() / f"{name}-{_fingerprint():08x}.zarr"
+    if not path.exists():
+        part = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=_cache()))
+        try:
+            _write_archive(name, part)
+            part.rename(path)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+    return path
+
+
+def _write_archive(name, path):
+    import zarr
+
+    (n, d), block = _blocks(name)
+    chunk = min(n, max(1, CHUNK_BYTES // (4 * d)))
+    X = zarr.create_array(path / "X", shape=(n, d), chunks=(chunk, d), dtype="f4", compressors=None)
+    labels = np.empty(n, np.int32)
+    for lo in range(0, n, chunk):
+        hi = min(n, lo + chunk)
+        X[lo:hi], labels[lo:hi] = block(lo, hi)
+    zarr.create_array(path / "labels", data=labels, compressors=None)
+
+
+def _blocks(name):
+    """Shape of X, and the function that gives the rows and labels of a range."""
+    if name in SIMULATORS:
+        return SIMULATORS[name].shape, SIMULATORS[name].block
+    X, y, _ = load(name)
+    return X.shape, lambda lo, hi: (X[lo:hi], y[lo:hi])
+
+
+def _cache():
+    path = Path(os.environ.get("BIGSMIC_BENCH_CACHE") or Path(tempfile.gettempdir()) / "bigsmic-bench")
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+@functools.cache
+def _fingerprint():
+    """Of the code that makes the sets: what older code has written is not read."""
+    sources = (Path(__file__), Path(simulate.__file__))
+    return zlib.crc32(b"".join(source.read_bytes() for source in sources))
+
+
+def _file(name):
+    folder = os.environ.get("BIGSMIC_DATA")
+    if folder is None:
+        raise SystemExit(f"{name}.npz is read from the folder that BIGSMIC_DATA names; set it")
+    return np.load(Path(folder) / f"{name}.npz")
+
+
+def _standardised(X):
+    X = X.astype(np.float64)
+    return (X - X.mean(axis=0)) / X.std(axis=0)
