@@ -15,7 +15,7 @@ from bigsmic.memory import lies_in_memory
 from bigsmic.report import diagnose
 from bigsmic.result import Result
 from bigsmic.settings import UNSET, Settings, number_of_clusters, parse_bytes, resolve, warn_of_cuts
-from bigsmic.stages import assign, eigen, graph, neighbors, output, precomputed, repair, route, scan, select
+from bigsmic.stages import assign, eigen, graph, neighbors, output, precomputed, reopen, repair, route, scan, select
 from bigsmic.store import Overlay, Run, Source, SparseSource, open_source, remove_tree, temporary_run
 
 FIELDS = (
@@ -199,12 +199,13 @@ def fit(
     """
     options = {name: value for name, value in locals().items() if name not in ("data", "c")}
     request = _Request.of(data, c, options)
+    planned = request.plan()
     with _run_directory(request.place) as run:
         run.bind({"input": request.source.describe(), "settings": request.settings.identity()})
         with ThreadEngine(request.place.threads) as engine:
-            job = Job(Context(request.source, run, request.settings), engine, request.plan(), progress)
-            with_repair(run, lambda: _stages(job))
-            diagnose(job, request.cuts)
+            job = Job(Context(request.source, run, request.settings), engine, planned, progress)
+            reopen.check(job)
+            with_repair(run, lambda: _stages(job, request.cuts))
     weight = request.settings.kernel if callable(request.settings.kernel) else None
     return Result.open(run.location, storage_options=storage_options, kernel=weight, temporary=out is None)
 
@@ -261,7 +262,14 @@ class _Request:
         return planning.plan(size, self.settings, limit, place.threads, checkpoints=place.out is not None)
 
 
-def _stages(job):
+def _stages(job, cuts):
+    """Do what the ledger lacks, tell how it went, and leave nothing behind that nobody reads."""
+    _run_stages(job)
+    diagnose(job, cuts)
+    reopen.tidy(job)
+
+
+def _run_stages(job):
     """The pipeline: each stage does what the ledger lacks."""
     settings, plan = job.context.settings, job.plan
     with job.timed("scan"):

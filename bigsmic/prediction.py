@@ -182,11 +182,11 @@ class Model:
         i = self.context.settings.t.index(t)
         sigma = self._gather(lambda p: self.context.run.read("graph", p, "sigma", i)[0], known)[local]
         own = np.sqrt(squares[:, min(t, squares.shape[1]) - 1])[:, None]
-        near = (np.arange(indices.shape[1]) < t) | (np.sqrt(squares) <= sigma)
-        weights = matrix.weight_of(self.context)(squares, np.broadcast_to(own, squares.shape), sigma)
-        if problem.kernel == "normalized":
-            weights = np.maximum(weights, np.float32(WEIGHT_FLOOR))
-        return np.where(near & (indices >= 0), weights, np.float32(0))
+        near = ((np.arange(indices.shape[1]) < t) | (np.sqrt(squares) <= sigma)) & (indices >= 0)
+        found = matrix.weight_of(self.context)(squares[near], np.broadcast_to(own, squares.shape)[near], sigma[near])
+        weights = np.zeros(squares.shape, np.float32)
+        weights[near] = np.maximum(found, np.float32(WEIGHT_FLOOR)) if problem.kernel == "normalized" else found
+        return weights
 
     def _gather(self, read_block, positions):
         """Entries of a per-row array at some positions, ascending."""

@@ -3,7 +3,7 @@
 import math
 import numbers
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -186,6 +186,8 @@ def resolve(n_clusters, preset=None, rotation=None, **chosen):
         Choices that exclude each other.
     """
     chosen = {key: value for key, value in chosen.items() if value is not UNSET}
+    if chosen.get("kernel") == "callable":  # the name that a stored fit has for a function
+        raise InputError("kernel: got the name 'callable'; give the function itself")
     return Settings(n_clusters=n_clusters, preset=preset, **{**_implied(preset, rotation, chosen), **chosen})
 
 
@@ -273,6 +275,8 @@ def _choice(name, value, allowed):
 
 
 def _neighbor_numbers(t):
+    if not isinstance(t, numbers.Integral | Iterable) or isinstance(t, str):
+        raise InputError(f"t: got {t!r}; use an integer, or several such as (5, 7, 10)")
     values = (t,) if isinstance(t, numbers.Integral) else tuple(t)
     if not values:
         raise InputError("t: got no value; give at least one neighbour number, such as t=(5,)")

@@ -39,6 +39,7 @@ from bigsmic.errors import (
 
 FORMAT_VERSION = 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*\Z")
+_BLOCK = re.compile(r"[0-9]{7,}\Z")
 
 
 def checksum(array):
@@ -287,6 +288,8 @@ def _check_rows(source):
         )
     if source.dtype.kind not in "fiub":
         raise InputError(f"input: dtype {source.dtype} is not real or integer; convert the array to a numeric dtype")
+    if source.dtype.itemsize > 8:
+        raise InputError(f"input: dtype {source.dtype} has no counterpart in Zarr; convert the array to float64")
 
 
 def create_arrays(location, arrays, chunk_rows, storage_options=None):
@@ -475,7 +478,10 @@ class Run:
 
     def _ledger(self, stage, block):
         raw = self._get(_ledger_key(stage, block))
-        return None if raw is None else json.loads(bytes(raw)).get("attributes", {}).get("ledger")
+        try:
+            return None if raw is None else json.loads(bytes(raw)).get("attributes", {}).get("ledger")
+        except ValueError:  # torn: not written last, so not done
+            return None
 
     def entry(self, stage, block):
         """Return the ledger entry of a block, or raise CorruptBlockError if there is none."""
@@ -550,6 +556,25 @@ class Run:
             block,
         )
 
+    def blocks(self):
+        """Return stage and number of every block of which there is anything, done or not, in order."""
+        return [
+            (stage, int(block))
+            for stage in self._bytes.folders("")
+            if _NAME.match(stage)
+            for block in self._bytes.folders(stage)
+            if _BLOCK.match(block)
+        ]
+
+    def check(self, stage, block):
+        """Strike a block off the ledger if an array of it is not what was written."""
+        try:
+            read = self.reader(stage, block)
+            for name in self.entry(stage, block)["arrays"]:
+                read(name)
+        except CorruptBlockError:
+            self.forget(stage, block)
+
     def forget(self, stage, block):
         """Strike a block off the ledger, so that it is done again."""
         self._delete(_ledger_key(stage, block))
@@ -567,15 +592,22 @@ class Run:
     def create(self, name, shape, chunk_rows, dtype):
         """Make, or open, a chunked array at the top of the run, compressed, for readers of Zarr."""
         with _storage_errors(f"{name}: creating in {self.location}"):
-            if name not in self._group:
+            if not self._has_array(name):
                 self._group.create_array(
                     name,
                     shape=shape,
                     chunks=(chunk_rows, *shape[1:]),
                     dtype=dtype,
+                    overwrite=True,
                     config={"write_empty_chunks": True},
                 )
             return self._group[name]
+
+    def _has_array(self, name):
+        try:
+            return name in self._group
+        except ValueError:  # its metadata are torn
+            return False
 
     def array(self, name):
         """Return a top-level array, lazily."""
@@ -589,7 +621,19 @@ class Run:
         with _storage_errors(f"{name}: writing rows {lo}:{lo + len(values)} to {self.location}"):
             self._group[name][lo : lo + len(values)] = values
 
+    def check_rows(self, name, lo, hi, crc32):
+        """Whether rows of a top-level array are those with this checksum."""
+        try:
+            return checksum(self._group[name][lo:hi]) == crc32
+        except (KeyError, ValueError, RuntimeError, OSError):  # absent, or torn
+            return False
+
     # -- bytes
+
+    def sweep(self):
+        """Delete what writers that were killed have left: files half written, and scratch."""
+        self._bytes.delete_partial()
+        remove_tree(self.scratch)
 
     def _set(self, key, data):
         self._bytes.set(key, data)
@@ -781,6 +825,19 @@ class _LocalBytes:
         if (self._root / prefix).exists():
             shutil.rmtree(self._root / prefix)
 
+    def delete_partial(self):
+        """Delete files that were being written when their writer died."""
+        for path in self._root.rglob("*.partial"):
+            path.unlink(missing_ok=True)
+
+    def folders(self, prefix):
+        """Return the names of what is one level below a prefix and has something below itself, in order."""
+        try:
+            with os.scandir(self._root / prefix) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir())
+        except FileNotFoundError:
+            return []
+
 
 class _StoreBytes:
     """Bytes by key in the store of a Zarr group."""
@@ -819,6 +876,18 @@ class _StoreBytes:
         from zarr.core.sync import sync
 
         sync(self._store.delete_dir(self._key(prefix)))
+
+    def delete_partial(self):
+        """Nothing to do: objects are whole or absent."""
+
+    def folders(self, prefix):
+        """Return the names of what is one level below a prefix, in order."""
+        from zarr.core.sync import sync
+
+        async def names():
+            return [name async for name in self._store.list_dir(self._key(prefix))]
+
+        return sorted(sync(names()))
 
 
 _GROUP = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'

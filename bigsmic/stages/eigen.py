@@ -22,8 +22,10 @@ def run(job: Job):
     """Solve what is not solved; the matrix of a problem lasts as long as its solve, its weights until the moves."""
     context = job.context
     for q, problem in enumerate(problems(context.settings)):
-        if not (job.run.done("spectrum", q) and job.complete(f"basis.{problem.name}", context.blocks)):
+        solved = job.run.done("spectrum", q) and job.complete(f"basis.{problem.name}", context.blocks)
+        if not solved or not job.complete(matrix.degree_name(problem), context.blocks):
             matrix.prepare(job, problem)
+        if not solved:
             matrix.normalise(job, problem)
             _Solve(job, q, problem).run()
             if problem.kernel == "normalized":

@@ -1,5 +1,7 @@
 """weights and matrix: the kernel of one eigenproblem in row blocks, before and after normalisation, and its degrees."""
 
+from functools import partial
+
 import numpy as np
 
 from bigsmic import kernel
@@ -8,6 +10,7 @@ from bigsmic.errors import InputError
 from bigsmic.stages import repair
 from bigsmic.stages.graph import read_graph
 
+CHECKED_EDGES = 1000  # of a block, on which a callable is tried with sigma_i and sigma_j exchanged
 FIELDS = ("halo", "indptr", "indices", "data")
 
 
@@ -53,7 +56,6 @@ def degree_name(problem):
 def _write_weights(context: Context, problem, p: int, sigma):
     graph = read_graph(context, p)
     block = kernel.kernel_block(graph, problem.t, weight_of(context), sigma[graph.lo : graph.hi], sigma[graph.halo])
-    _refuse_bad_weights(block.data)
     if problem.kernel == "normalized":
         block = kernel.with_floor(block)
     source, target, squares = repair.bridges(context, problem.t, p)
@@ -68,7 +70,7 @@ def weight_of(context: Context):
     given = context.settings.kernel
     if given == "precomputed":
         return _precomputed
-    return given if callable(given) else kernel.LocalScaling(context.settings.bandwidth)
+    return partial(_given, given) if callable(given) else kernel.LocalScaling(context.settings.bandwidth)
 
 
 def _precomputed(squares, sigma_i, sigma_j):
@@ -76,10 +78,28 @@ def _precomputed(squares, sigma_i, sigma_j):
     return np.exp(-squares)
 
 
-def _refuse_bad_weights(data):
-    good = np.isfinite(data) & (data >= 0)
+def _given(weight, squares, sigma_i, sigma_j):
+    """Weights of a callable, float32, if they can be used.
+
+    Raises
+    ------
+    InputError
+    """
+    found = np.asarray(weight(squares, sigma_i, sigma_j))
+    if found.shape != squares.shape or found.dtype.kind not in "fiub":
+        raise InputError(
+            f"kernel: for {len(squares)} edges the callable returned {found.dtype} of shape {found.shape}; "
+            "return one weight for each"
+        )
+    with np.errstate(over="ignore"):
+        found = found.astype(np.float32)
+    good = np.isfinite(found) & (found >= 0)
     if not good.all():
-        raise InputError(f"kernel: the callable returned {data[~good][0]}; weights must be finite and at least 0")
+        raise InputError(f"kernel: the callable returned {found[~good][0]}; weights must be finite and at least 0")
+    some = slice(0, CHECKED_EDGES)
+    if not np.allclose(found[some], weight(squares[some], sigma_j[some], sigma_i[some]), rtol=1e-4):
+        raise InputError("kernel: the callable is not symmetric: it tells sigma_i from sigma_j; make it f(d2, s_i s_j)")
+    return found
 
 
 def read_sigma(context: Context, t: int):

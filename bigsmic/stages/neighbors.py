@@ -17,7 +17,8 @@ RECALL_NEIGHBORS = 10
 def is_done(context: Context):
     """Whether every row block has its rows, and its lists or what was made of them."""
     run = context.run
-    if not all(run.done("route", s) for s in context.source_blocks):
+    once = run.done("cells", 0) and run.done("recall", 0)
+    if not once or not all(run.done("route", s) for s in context.source_blocks):
         return False
     return all(run.done("rows", p) and (run.done("lists", p) or run.done("graph", p)) for p in context.blocks)
 
@@ -26,7 +27,7 @@ def run(job: Job):
     """Search every group, then merge what each row's home and the groups it visited have found."""
     context = job.context
     job.fill("rows", context.blocks, _keep)
-    if not job.complete("graph", context.blocks):
+    if not job.complete("graph", context.blocks) or not job.run.done("recall", 0):
         job.fill("neighbors", context.blocks, _search)
         job.fill("lists", context.blocks, _merge)
         job.steps("recall", [0], _recall)

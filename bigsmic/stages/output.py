@@ -92,6 +92,15 @@ def _write(context: Context, s: int, found):
     context.run.write("output", s, {}, info={name: checksum(array) for name, array in found.items()})
 
 
+def check(context: Context, s: int):
+    """Strike one block of input off the ledger if a top-level array is not what was written there."""
+    if not context.run.done("output", s):
+        return
+    lo, hi = (int(b) for b in context.source_bounds[s : s + 2])
+    if not all(context.run.check_rows(name, lo, hi, crc32) for name, crc32 in context.run.info("output", s).items()):
+        context.run.forget("output", s)
+
+
 def run_single(job: Job):
     """One cluster: labels 0, posteriors 1, nothing to solve."""
     context = job.context

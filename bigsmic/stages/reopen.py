@@ -1,0 +1,32 @@
+"""reopen: before a run goes on, what it holds is made sure of; after it, what nobody reads any more is deleted."""
+
+from bigsmic.context import Job
+from bigsmic.stages import output
+
+TEMPORARY = ("pieces", "neighbors", "edges", "lists", "weights.", "matrix.", "restart.")
+
+
+def check(job: Job):
+    """Strike off the ledger what is not as it was written.
+
+    Later stages would not read it again, predictions would. Temporary stages are checked by those who read them.
+    """
+    run = job.run
+    run.sweep()
+    for stage, block in run.blocks():
+        if stage == "output":
+            output.check(job.context, block)
+        elif not stage.startswith(TEMPORARY):
+            run.check(stage, block)
+
+
+def tidy(job: Job):
+    """Delete what a run that was killed between its last use and its deletion has left."""
+    run, undecided = job.run, job.context.settings.undecided
+    left: dict[str, list[int]] = {}
+    for stage, block in run.blocks():
+        if stage.startswith(TEMPORARY) and not (undecided and stage.startswith("weights.")):  # cuts move rows by them
+            left.setdefault(stage, []).append(block)
+    for stage, blocks in left.items():
+        run.drop(stage, blocks)
+    run.sweep()
