@@ -537,6 +537,62 @@ def _total_sums(blocks, labels, degrees, n_clusters, collect):
     return reduce(np.add, collect(task, blocks))
 
 
+def modularity_sums(block, labels, n_clusters):
+    """Weight inside each cluster, and its degree sum, over one block of rows.
+
+    Parameters
+    ----------
+    block : KernelBlock
+        Rows of W, the kernel before normalisation.
+    labels : ndarray of int, shape (b + h,)
+        Labels of the block's own rows and then of its halo.
+    n_clusters : int
+
+    Returns
+    -------
+    sums : ndarray of float64, shape (2, c)
+        Add over blocks for `modularity`.
+    """
+    sums = np.zeros((2, n_clusters))
+    _weights_inside(block.indptr, block.indices, block.data, np.asarray(labels, dtype=np.int32), sums)
+    return sums
+
+
+@numba.njit(cache=True, nogil=True)
+def _weights_inside(indptr, indices, data, labels, sums):
+    for i in range(len(indptr) - 1):
+        y = labels[i]
+        for entry in range(indptr[i], indptr[i + 1]):
+            sums[1, y] += data[entry]
+            if labels[indices[entry]] == y:
+                sums[0, y] += data[entry]
+
+
+def modularity(sums):
+    """Share of the weight inside clusters, less what random edges of the same degrees would have there.
+
+    ``sum_y [ w_y / vol - (s_y / vol)^2 ]``, the quantity that `move_block` raises.
+
+    Parameters
+    ----------
+    sums : ndarray of float64, shape (2, c)
+        Total of `modularity_sums`.
+
+    Returns
+    -------
+    float
+        At most 1; 0 for a graph without weight.
+
+    Notes
+    -----
+    At a given number of clusters it tells labelings that split a large cluster and join small ones from those that do
+    not, and so chooses how far to over-segment: more columns help clusters of even size and hurt those of skewed size.
+    """
+    inside, volumes = sums
+    total = volumes.sum()
+    return float(inside.sum() / total - np.square(volumes / total).sum()) if total > 0.0 else 0.0
+
+
 # ---- consensus
 
 

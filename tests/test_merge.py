@@ -298,6 +298,35 @@ def test_the_draw_of_rows_does_not_depend_on_the_block():
     assert (how.drawn(4, rows) != drawn).any()
 
 
+@settings(deadline=None, max_examples=20)
+@given(seeds, st.lists(st.integers(0, 40), max_size=4))
+def test_modularity_of_blocks_agrees_with_the_dense_definition(seed, cuts):
+    W, labels = symmetric(40, seed), np.random.default_rng(seed).integers(0, 5, 40)
+    sums = 0
+    for block in kernel_blocks(W, cuts):
+        known = np.concatenate([labels[block.lo : block.hi], labels[block.halo]])
+        sums = sums + merge.modularity_sums(block, known, 5)
+    degrees = W.sum(axis=1, dtype=np.float64)
+    expected = np.outer(degrees, degrees) / degrees.sum()
+    direct = (W - expected)[labels[:, None] == labels].sum() / degrees.sum()
+    assert merge.modularity(sums) == pytest.approx(direct, abs=1e-6)
+
+
+def test_a_move_alone_raises_modularity():
+    W = symmetric(40)
+    degrees, labels = W.sum(axis=1, dtype=np.float64), (np.arange(40) % 4).astype(np.int32)
+    block, before = kernel_block(W, 0, 40), merge.modularity(merge.modularity_sums(kernel_block(W, 0, 40), labels, 4))
+    for i in range(40):
+        volumes = merge.label_sums(labels, degrees, 4)[1]
+        moved = merge.move_block(block, labels, degrees, volumes, np.arange(40) == i)
+        after = merge.modularity(merge.modularity_sums(block, moved, 4))
+        assert (after > before) if moved[i] != labels[i] else (after == before)
+
+
+def test_modularity_of_no_weight_is_zero():
+    assert merge.modularity(np.zeros((2, 3))) == 0.0
+
+
 # ---- consensus
 
 
