@@ -25,15 +25,14 @@ import numpy as np
 OUT = Path(__file__).parent / "results" / "neighbors.json"
 K, BLOCK, QUERIES, AT = 20, 16_384, 2000, 10
 INDEX = {
-    "pynndescent, default": {"n_neighbors": K + 1},
-    "pynndescent, k = 15": {"n_neighbors": 16},
+    "pynndescent, default": {"n_neighbors": 16},
     "pynndescent, raised": {"n_neighbors": 25, "max_candidates": 24},
     "pynndescent, raised twice": {"n_neighbors": 36, "max_candidates": 36},
 }
 OURS = {
     "cells, cold cache": {},
     "cells": {},
-    "cells, 2500 candidates": {"candidates": 2500},
+    "cells, 4000 candidates": {"candidates": 4000},
     "cells, one group": {"group_rows": 10**9},
 }
 

@@ -46,27 +46,31 @@ class PartitionSettings:
     overlap : int
         Cells that a row belongs to at most, its home included.
     candidates : int
-        Residents that a row is compared with on average; the margin around borders follows from it.
+        Residents that a row is compared with on average; the margin around borders follows from it. 0 stands for
+        ``5.5 sqrt(n_rows)``, at least 1,000, at most three quarters of what `overlap` cells hold.
     group_rows : int
         Rows of a group at most, visitors included, as expected from the sample. See :func:`group_rows`.
 
     Raises
     ------
     InputError
-        A value below 1.
+        A value below 1, candidates below 0.
     """
 
     n_rows: int
     seed: int = 0
     cell_rows: int = 320
     overlap: int = 16
-    candidates: int = 4000
+    candidates: int = 0
     group_rows: int = 100_000
 
     def __post_init__(self):
-        for name in ("n_rows", "cell_rows", "overlap", "candidates", "group_rows"):
-            if getattr(self, name) < 1:
-                raise InputError(f"partition: got {name}={getattr(self, name)}, need at least 1; raise it")
+        for name, least in {"n_rows": 1, "cell_rows": 1, "overlap": 1, "candidates": 0, "group_rows": 1}.items():
+            if getattr(self, name) < least:
+                raise InputError(f"partition: got {name}={getattr(self, name)}, need at least {least}; raise it")
+        if self.candidates == 0:
+            most = max(1000, 3 * self.overlap * self.cell_rows // 4)
+            object.__setattr__(self, "candidates", min(max(1000, round(5.5 * math.sqrt(self.n_rows))), most))
 
 
 @dataclass(frozen=True)

@@ -175,6 +175,13 @@ def test_group_rows_shrink_with_width():
     assert group_rows(10**6) == 4096
 
 
+def test_candidates_grow_with_the_root_of_the_rows_within_limits():
+    assert PartitionSettings(100).candidates == 1000
+    assert PartitionSettings(319_209).candidates == pytest.approx(3107, abs=1)
+    assert PartitionSettings(10**8).candidates == 3 * 16 * 320 // 4
+    assert PartitionSettings(10**8, candidates=7).candidates == 7
+
+
 def test_refusals():
     with pytest.raises(InputError, match="sample of 0 rows"):
         build_cells(X[:0], CONFIG)
