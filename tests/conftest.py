@@ -1,0 +1,31 @@
+"""What tests of the pipeline share: data that a fit takes half a second for, cut into many blocks all the same."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+
+import bigsmic.context
+import bigsmic.planning
+
+FAST = {"t": (3, 5), "n_centers": 40, "n_threads": 1}
+"""Options of a fit that is not about scores."""
+
+
+def cut_small(patch):
+    """Have blocks of input of 256 rows, and a group for each k-means cell."""
+    patch.setattr(bigsmic.context, "SOURCE_BYTES", 1)
+    for module in (bigsmic.context, bigsmic.planning):
+        patch.setattr(module, "group_rows", lambda d: 300)
+
+
+@pytest.fixture
+def many_blocks(monkeypatch):
+    """Cut what is small into many blocks."""
+    cut_small(monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def blobs():
+    """Seven hundred rows around four centres, which touch: X, y."""
+    X, y = make_blobs(700, 5, centers=4, cluster_std=[1.5, 2, 2.5, 1.8], random_state=4, center_box=(-5, 5))
+    return X.astype(np.float32), y
