@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from bigsmic.merge import candidate_widths
+from bigsmic.settings import MAX_COLUMNS
 
 
 class Problem(NamedTuple):
@@ -58,7 +58,7 @@ def readings(settings, n):
     found = []
     for problem in problems(settings):
         for assignment in settings.assignments:
-            widths = _widths(settings, n) if assignment == "merge" else []
+            widths = sorted(set().union(*windows(settings, n))) if assignment == "merge" else []
             if widths:
                 found += [Reading(problem, "merge", m) for m in widths]
             else:
@@ -67,8 +67,23 @@ def readings(settings, n):
     return found
 
 
-def _widths(settings, n):
-    """Columns of the over-segmented labelings."""
+def windows(settings, n):
+    """Numbers of columns whose labelings form a consensus together, one tuple per candidate consensus.
+
+    Returns
+    -------
+    windows : list of tuple of int
+        Distinct; each with a number above that of the clusters. Numbers above :data:`MAX_COLUMNS`, unless the first
+        window has them, and above a third of the rows are left out.
+    """
+    c = settings.n_clusters
     if settings.columns is not None:
-        return [m for m in settings.columns if m >= settings.n_clusters]
-    return candidate_widths(settings.n_clusters, settings.widths, n)
+        return [tuple(m for m in settings.columns if m >= c)]
+    most = max(MAX_COLUMNS, round(max(settings.widths[0]) * c))
+    found: list[tuple[int, ...]] = []
+    for factors in settings.widths:
+        columns = sorted({min(round(f * c), n // 3) for f in factors if round(f * c) <= most})
+        window = tuple(m for m in columns if m >= c)
+        if window and window[-1] > c and window not in found and (len(window) > 1 or not found):
+            found.append(window)
+    return found

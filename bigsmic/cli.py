@@ -102,6 +102,10 @@ def _integers(texts):
     return tuple(int(part) for text in texts for part in text.split(","))
 
 
+def _windows(texts):
+    return tuple(_numbers(text) for text in texts)
+
+
 def _numbers(text):
     return tuple(float(part) for part in text.split(","))
 
@@ -133,6 +137,7 @@ MODEL = (
     Flag("assignment", Literal["merge", "rotation", "paper", "auto"], "How eigenvectors become labels."),
     Flag("selection", Literal["consensus", "lsmi", "medoid"], "What is returned of several labelings."),
     Flag("rotation", Literal["auto", "on", "off"], "Short for --assignment auto, rotation and paper.", SWITCH.get),
+    Flag("widths", list[str], "Columns in multiples of c, such as 1.5,2,2.5; may be repeated.", _windows),
     Flag("repair", Literal["on", "off"], "Connect the components of the neighbour graph.", SWITCH.get),
     Flag("prior", str, "Share of each cluster, such as .5,.3,.2; equal by default.", _numbers),
     Flag("preset", Literal["paper"], "As published."),

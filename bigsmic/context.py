@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bigsmic import moments
-from bigsmic.candidates import readings
+from bigsmic.candidates import readings, windows
 from bigsmic.engine import Engine, tree_sum
 from bigsmic.errors import CorruptBlockError
 from bigsmic.memory import peak_memory
@@ -80,6 +80,13 @@ class Context:
     def readings(self):
         """The labelings of the fit."""
         return readings(self.settings, self.n)
+
+    @cached_property
+    def windows(self):
+        """Labelings that form a consensus together: one list of their numbers per candidate consensus."""
+        found = windows(self.settings, self.n) if self.readings[0].assignment == "merge" else []
+        everything = list(range(len(self.readings)))
+        return [[b for b in everything if self.readings[b].width in w] for w in found] or [everything]
 
     @property
     def n_vectors(self):

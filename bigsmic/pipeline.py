@@ -15,7 +15,20 @@ from bigsmic.memory import lies_in_memory
 from bigsmic.report import diagnose
 from bigsmic.result import Result
 from bigsmic.settings import UNSET, Settings, number_of_clusters, parse_bytes, resolve, warn_of_cuts
-from bigsmic.stages import assign, eigen, graph, neighbors, output, precomputed, reopen, repair, route, scan, select
+from bigsmic.stages import (
+    assign,
+    eigen,
+    graph,
+    matrix,
+    neighbors,
+    output,
+    precomputed,
+    reopen,
+    repair,
+    route,
+    scan,
+    select,
+)
 from bigsmic.store import Overlay, Run, Source, SparseSource, open_source, remove_tree, temporary_run
 
 FIELDS = (
@@ -33,6 +46,7 @@ FIELDS = (
     "n_neighbors",
     "n_centers",
     "lsmi_rows",
+    "widths",
 )
 """Parameters of fit that are fields of Settings by the same name."""
 
@@ -89,6 +103,7 @@ def fit(
     n_neighbors=UNSET,
     n_centers=UNSET,
     lsmi_rows=UNSET,
+    widths=UNSET,
     component=None,
     storage_options=None,
     missing_chunks="error",
@@ -153,6 +168,10 @@ def fit(
         Gaussians of the LSMI estimate; 800 by default.
     lsmi_rows : int or None
         Rows, drawn by hash, on which LSMI is estimated; 200,000 by default, None for all.
+    widths : sequence of float, or of several such
+        Columns of the over-segmented labelings, in multiples of c. Several windows give a consensus each, of which the
+        one of largest modularity is taken; by default (1.5, 2, 2.5), (1, 1.25, 1.5), (2, 3, 4) and (3, 4, 6), none
+        but the first with more than 100 columns.
     component : str, optional
         Array within a Zarr group.
     storage_options : dict, optional
@@ -301,6 +320,7 @@ def _choose(job):
         assign.run(job)
     with job.timed("select"):
         select.run(job, job.plan.n_gammas)
+        matrix.drop_weights(job)
     with job.timed("output"):
         output.run(job)
 
@@ -317,7 +337,8 @@ def cut(run, settings, n_clusters):
     width = {
         reading.width for reading in readings(settings, run.identity["input"]["rows"]) if reading.assignment == "merge"
     }
-    columns = tuple(sorted(m for m in width if m >= n_clusters))
+    columns = tuple(m for m in _chosen_columns(run, settings) if m >= n_clusters)
+    columns = columns or tuple(sorted(m for m in width if m >= n_clusters))
     if not columns or n_clusters < 2:
         raise InputError(
             f"cut: got {n_clusters} clusters; this fit has trees of {sorted(width)} columns, which cut into 2 to "
@@ -336,7 +357,14 @@ def cut(run, settings, n_clusters):
     return overlay, settings
 
 
-OF_ONE_CUT = ("assigned", "labeling", "scores", "consensus", "final", "output")
+def _chosen_columns(run, settings):
+    """Columns of the window that the fit chose; of the first one where it did not."""
+    context = Context(None, run, settings)
+    w = 0 if settings.undecided or settings.selection != "consensus" else select.chosen_window(context)
+    return sorted({context.readings[b].width for b in context.windows[w]})
+
+
+OF_ONE_CUT = ("assigned", "labeling", "scores", "consensus", "windows", "final", "output")
 """Stages that depend on the number of clusters."""
 
 

@@ -16,7 +16,6 @@ from bigsmic.kernel import WEIGHT_FLOOR
 from bigsmic.moments import first_nonfinite
 from bigsmic.stages import matrix, select
 from bigsmic.stages.assign import Reader
-from bigsmic.stages.output import padded
 from bigsmic.stages.precomputed import minus_log, nearest_entries
 from bigsmic.store import create_arrays, open_source
 
@@ -124,11 +123,9 @@ class Model:
 
     def __init__(self, context: Context):
         self.context = context
-        chosen = select.chosen(context)
-        self.numbers = range(len(context.readings)) if chosen is None else [chosen]
-        self.readers = {b: Reader(context, b) for b in self.numbers}
-        self.problems = list(dict.fromkeys(context.readings[b].problem for b in self.numbers))
-        self.classes = _classes(context) if chosen is None else {chosen: np.arange(self.readers[chosen].n_groups)}
+        self.classes = select.members(context)
+        self.readers = {b: Reader(context, b) for b in self.classes}
+        self.problems = list(dict.fromkeys(context.readings[b].problem for b in self.classes))
 
     def __call__(self, X):
         """Posteriors and labels of scaled rows, float32 (b, c) and int32 (b,)."""
@@ -142,7 +139,7 @@ class Model:
         rows, has_mass = np.arange(len(indices)), np.zeros(len(indices), bool)
         for b, reader in self.readers.items():
             found = reader(bases[reader.reading.problem][:, : reader.reading.width])
-            total += merge.group_columns(padded(found.posterior, len(self.classes[b])), self.classes[b], c)
+            total += merge.group_columns(found.posterior, self.classes[b], c)
             to = self.classes[b][found.labels]
             votes[rows[to >= 0], to[to >= 0]] += 1
             has_mass |= found.has_mass
@@ -206,10 +203,3 @@ class Model:
             nearest, inverse = np.unique(indices[orphans, 0], return_inverse=True)
             labels[orphans] = self._gather(lambda p: self.context.run.read("final", p, "labels"), nearest)[inverse]
         return labels
-
-
-def _classes(context):
-    """Class of the consensus of every label of every labeling."""
-    classes = context.run.read("consensus", 0, "classes")
-    parts = np.split(classes, merge.label_offsets(select.sizes(context))[1:-1])
-    return dict(enumerate(parts))

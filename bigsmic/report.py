@@ -28,7 +28,7 @@ def diagnose(job, cuts):
             "eigen": [_spectrum(context, q) for q in range(len(problems(context.settings)))],
         }
     if context.settings.n_clusters > 1 and not context.settings.undecided:
-        summary |= {"candidates": _candidates(context), "output": _output(context)}
+        summary |= {"candidates": _candidates(context), "windows": _windows(context), "output": _output(context)}
     run.update({"summary": summary})
 
 
@@ -68,7 +68,7 @@ def _spectrum(context, q):
 def _candidates(context):
     rows, graph = assign.without_mass(context), context.settings.precomputed
     scores = {} if graph else {name: context.run.read("scores", 0, name) for name in SCORES}
-    ari, best = context.run.read("consensus", 0, "ari"), select.chosen(context)
+    ari, taken = context.run.read("consensus", 0, "ari"), select.members(context)
     return [
         {
             "kernel": reading.problem.kernel,
@@ -77,10 +77,24 @@ def _candidates(context):
             "columns": reading.width,
             "median_ari": float(np.median(np.delete(ari[b], b))) if len(ari) > 1 else 1.0,
             "zero_posterior_share": float(rows[b] / context.n),
-            "chosen": best is None or b == best,
+            "chosen": b in taken,
         }
         | {name: values[b].item() for name, values in scores.items()}
         for b, reading in enumerate(context.readings)
+    ]
+
+
+def _windows(context):
+    if not context.run.done("windows", 0):
+        return []
+    rates, best = context.run.read("windows", 0, "modularity").mean(axis=1), select.chosen_window(context)
+    return [
+        {
+            "columns": sorted({context.readings[b].width for b in window}),
+            "modularity": float(rates[w]),
+            "chosen": w == best,
+        }
+        for w, window in enumerate(context.windows)
     ]
 
 

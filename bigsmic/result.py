@@ -246,8 +246,8 @@ class Result:
             what = f"kernel {row['kernel']}, t = {row['t']}, {row['columns']} eigenvectors, {row['assignment']}"
             score = f"; LSMI {row['lsmi']:.4f}" if "lsmi" in row else ""
             return [f"  chosen     {what}{score}, {len(rows)} labelings"]
-        low, high = min(row["median_ari"] for row in rows), max(row["median_ari"] for row in rows)
-        return [f"  consensus  of {len(rows)} labelings, which agree to a median ARI of {low:.2f} to {high:.2f}"]
+        low, high = min(row["median_ari"] for row in chosen), max(row["median_ari"] for row in chosen)
+        return [f"  consensus  of {len(chosen)} labelings, which agree to a median ARI of {low:.2f} to {high:.2f}"]
 
     def _repr_html_(self):
         from html import escape
@@ -261,7 +261,7 @@ def _stored_settings(stored, kernel):
     stored = dict(stored)
     if str(stored["kernel"]).startswith("callable"):
         stored["kernel"] = kernel if kernel is not None else "callable"
-    for name in ("t", "prior", "widths", "columns"):
+    for name in ("t", "prior", "columns"):
         if stored[name] is not None:
             stored[name] = tuple(stored[name])
     return Settings(**stored)

@@ -13,6 +13,8 @@ from bigsmic.errors import BigsmicWarning, InputError
 
 KERNELS = ("local_scaling", "normalized")
 ASSIGNMENTS = ("merge", "rotation", "paper", "auto")
+WINDOWS = ((1.5, 2.0, 2.5), (1.0, 1.25, 1.5), (2.0, 3.0, 4.0), (3.0, 4.0, 6.0))
+MAX_COLUMNS = 100  # of an over-segmented labeling, where the first window asks for less
 UNDECIDED = 30  # clusters up to which a fit that was given no number keeps it open
 SELECTIONS = ("consensus", "lsmi", "medoid")
 MIN_NEIGHBORS = 20  # one graph then serves every t up to 20
@@ -34,8 +36,9 @@ _UNITS = {
 class Settings:
     """Parameters of a fit; :func:`bigsmic.fit` says what each means.
 
-    ``widths`` are the columns of over-segmented labelings as multiples of the number of clusters, ``columns`` takes
-    their place as absolute numbers. ``undecided`` leaves the number of clusters open up to ``n_clusters``.
+    ``widths`` are windows: columns of over-segmented labelings that form a consensus together, as multiples of the
+    number of clusters; ``columns`` takes their place as one window of absolute numbers. ``undecided`` leaves the number
+    of clusters open up to ``n_clusters``.
 
     Raises
     ------
@@ -57,7 +60,7 @@ class Settings:
     seed: int = 0
     neighbors: str = "auto"
     n_neighbors: int = MIN_NEIGHBORS
-    widths: tuple[float, ...] = (1.5, 2.0, 2.5)
+    widths: tuple[tuple[float, ...], ...] = WINDOWS
     columns: tuple[int, ...] | None = None
     undecided: bool = False
     merge_power: float = 1.2
@@ -90,6 +93,7 @@ class Settings:
             raise InputError("selection: 'lsmi' needs features, which a precomputed graph has not; use 'consensus'")
         t = (1,) if self.kernel == "precomputed" else self.t
         object.__setattr__(self, "t", _neighbor_numbers(t))
+        object.__setattr__(self, "widths", _windows(self.widths))
         object.__setattr__(self, "prior", _check_prior(self.prior, self.n_clusters, self.assignment))
         object.__setattr__(self, "n_neighbors", max(self.n_neighbors, *self.t))
 
@@ -272,6 +276,15 @@ def _integer(name, value, least):
 def _choice(name, value, allowed):
     if not any(value is a or (type(value) is type(a) and value == a) for a in allowed):
         raise InputError(f"{name}: got {value!r}; use one of {allowed}")
+
+
+def _windows(widths):
+    """Windows of factors; one flat sequence is one window."""
+    values = tuple(widths)
+    windows = (values,) if all(isinstance(v, numbers.Real) for v in values) else tuple(tuple(w) for w in values)
+    if not windows or not all(w and all(isinstance(f, numbers.Real) and float(f) >= 1 for f in w) for w in windows):
+        raise InputError(f"widths: got {widths!r}; use factors of at least 1, such as (1.5, 2, 2.5), or several such")
+    return tuple(tuple(float(f) for f in w) for w in windows)
 
 
 def _neighbor_numbers(t):

@@ -5,7 +5,6 @@ from functools import partial
 import numpy as np
 
 from bigsmic import kernel, merge, moments, smic
-from bigsmic.candidates import problems
 from bigsmic.context import Context, Job
 from bigsmic.engine import Narrowed
 from bigsmic.information import draw_rows
@@ -22,8 +21,6 @@ def run(job: Job):
     frames(job)
     job.fill("assigned", context.blocks, _assign)
     job.steps("labeling", range(len(context.readings)), _finish)
-    for problem in problems(context.settings):
-        job.run.drop(matrix.weights_name(problem), context.blocks)
 
 
 # -- frames: what turns a basis into posteriors, signs or a rotation, and the tree that merges its columns

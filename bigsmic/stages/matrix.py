@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 
 from bigsmic import kernel
+from bigsmic.candidates import problems
 from bigsmic.context import Context, Job
 from bigsmic.errors import InputError
 from bigsmic.stages import repair
@@ -36,6 +37,12 @@ def normalise(job: Job, problem):
             _write_block(c, name, p, kernel.normalise(block, degree[block.lo : block.hi], degree[block.halo]))
 
         job.fill(name, context.blocks, task)
+
+
+def drop_weights(job: Job):
+    """Delete the weights of every problem: nothing after the choice reads them."""
+    for problem in problems(job.context.settings):
+        job.run.drop(weights_name(problem), job.context.blocks)
 
 
 def weights_name(problem):

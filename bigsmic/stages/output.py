@@ -5,7 +5,7 @@ import numpy as np
 from bigsmic import merge, smic
 from bigsmic.context import Context, Job
 from bigsmic.stages.assign import Reader, read_basis, read_labels
-from bigsmic.stages.select import all_labels, chosen, sizes
+from bigsmic.stages.select import ballots, chosen, chosen_window, members
 from bigsmic.store import checksum
 
 
@@ -19,7 +19,8 @@ def run(job: Job):
 
 def _final(context: Context, p: int):
     """Labels, posteriors and agreement of one row block, in parts by block of input."""
-    posterior, labels, agreement, has_mass = _consensus(context, p) if chosen(context) is None else _one(context, p)
+    posterior, has_mass = _posterior(context, p)
+    labels, agreement = _one(context, p) if chosen(context) is not None else _consensus(context, p, posterior)
     arrays = {"labels": labels, "posterior": posterior, "agreement": agreement}
     parts = dict.fromkeys(arrays, context.layout.before[:, p])
     arrays["sums"] = smic.assignment_sums(labels, posterior, has_mass)
@@ -27,38 +28,29 @@ def _final(context: Context, p: int):
 
 
 def _one(context: Context, p: int):
-    """One labeling: its posterior before the moves, its labels after them, the share of labelings that agree."""
-    b = chosen(context)
-    found = Reader(context, b)(read_basis(context, context.readings[b], p))
-    labels = read_labels(context, p, b)
-    posterior = padded(found.posterior, context.settings.n_clusters)
-    return posterior, labels, np.ones(len(labels), np.float32), found.has_mass
+    """Labels of one labeling, and an agreement of 1: nothing is there to disagree."""
+    labels = read_labels(context, p, chosen(context))
+    return labels, np.ones(len(labels), np.float32)
 
 
-def _consensus(context: Context, p: int):
-    """All labelings: mean of their grouped posteriors, the label with the most votes."""
-    of, c = sizes(context), context.settings.n_clusters
-    classes = context.run.read("consensus", 0, "classes")
-    votes = merge.vote(all_labels(context, p), of, classes, c)
-    posterior, has_mass = mean_posterior(context, p, of, classes, c)
+def _consensus(context: Context, p: int, posterior):
+    """Labels with the most votes, and the share of labelings that cast them."""
+    labels, of, classes = ballots(context, p, chosen_window(context))
+    votes = merge.vote(labels, of, classes, context.settings.n_clusters)
     labels = merge.consensus_labels(votes, posterior)
-    return posterior, labels, merge.agreement(votes, labels, len(of)), has_mass
+    return labels, merge.agreement(votes, labels, len(of))
 
 
-def mean_posterior(context: Context, p: int, of, classes, c):
-    """Mean over labelings of the posteriors grouped by the consensus, and rows where any labeling has mass."""
-    height = context.layout.heights[p]
+def _posterior(context: Context, p: int):
+    """Mean over labelings of their posteriors, before any move, and rows where any of them has mass."""
+    height, c = context.layout.heights[p], context.settings.n_clusters
     has_mass, total = np.zeros(height, bool), np.zeros((height, c))
-    for b, to in enumerate(np.split(classes, merge.label_offsets(of)[1:-1])):
+    classes = members(context)
+    for b, to in classes.items():
         found = Reader(context, b)(read_basis(context, context.readings[b], p))
-        total = total + merge.group_columns(found.posterior, to, c).astype(np.float64)
-        has_mass = has_mass | found.has_mass
-    return (total / len(of)).astype(np.float32), has_mass
-
-
-def padded(posterior, c):
-    """Posterior with c columns, where a labeling has fewer groups."""
-    return np.pad(posterior, ((0, 0), (0, c - posterior.shape[1])))
+        total += merge.group_columns(found.posterior, to, c)
+        has_mass |= found.has_mass
+    return (total / len(classes)).astype(np.float32), has_mass
 
 
 def create(context: Context):

@@ -6,8 +6,10 @@ from functools import partial
 import numpy as np
 
 from bigsmic import merge
+from bigsmic.candidates import problems
 from bigsmic.context import Context, Job
 from bigsmic.information import LSMISettings, block_sums, draw_rows, join_sweeps, score_one
+from bigsmic.stages import matrix
 from bigsmic.stages.assign import Reader, read_labels
 
 
@@ -23,6 +25,8 @@ def run(job: Job, n_gammas: int | None = None):
     if not job.context.settings.precomputed:
         job.steps("scores", [0], lambda job, block: _score(job, n_gammas))
     job.steps("consensus", [0], _agree)
+    if len(job.context.windows) > 1 and job.context.settings.selection == "consensus":
+        job.steps("windows", [0], _rate)
 
 
 def _score(job: Job, n_gammas):
@@ -89,28 +93,67 @@ def _table(scores, design):
 # -- consensus and choice
 
 
-def sizes(context: Context):
-    """Labels of every labeling."""
-    return [Reader(context, b).n_groups for b in range(len(context.readings))]
-
-
 def _agree(job: Job, block: int):
-    """Contingency of all pairs of labelings, their ARI, and the classes into which the consensus merges labels."""
-    context, of = job.context, sizes(job.context)
-    total = job.sum("consensus", context.blocks, lambda c, p: merge.label_gram(all_labels(c, p), of))
-    tree = merge.consensus_tree(total, of)
-    classes = tree.cut(min(context.settings.n_clusters, len(tree.columns)))
-    arrays = {"classes": classes, "ari": merge.pairwise_ari(total, of)}
-    context.run.write("consensus", 0, arrays)
+    """ARI of all pairs of labelings, and the classes into which the consensus of each window merges their labels."""
+    context = job.context
+    of = [Reader(context, b).n_groups for b in range(len(context.readings))]
+    everything = range(len(of))
+    total = job.sum("consensus", context.blocks, lambda c, p: merge.label_gram(all_labels(c, p, everything), of))
+    arrays = {"ari": merge.pairwise_ari(total, of)}
+    at = merge.label_offsets(of)
+    for w, window in enumerate(context.windows):
+        columns = np.concatenate([np.arange(at[b], at[b + 1]) for b in window])
+        tree = merge.consensus_tree(total[np.ix_(columns, columns)], [of[b] for b in window])
+        arrays[f"classes.{w}"] = tree.cut(min(context.settings.n_clusters, len(tree.columns)))
+    context.run.write("consensus", 0, arrays, info={"sizes": of})
 
 
-def all_labels(context: Context, p: int):
-    """Labels of one block under every labeling, int32, shape (b, B)."""
-    return np.stack([read_labels(context, p, b) for b in range(len(context.readings))], axis=1)
+def _rate(job: Job, block: int):
+    """Modularity of the consensus of each window on the graph of every problem.
+
+    At a given number of clusters it tells how far to over-segment: far for clusters of even size, little for skewed
+    ones, whose largest would be split and smallest joined.
+    """
+    context = job.context
+    found = [
+        np.concatenate(job.collect("windows", context.blocks, partial(_most_voted, w=w)))
+        for w in range(len(context.windows))
+    ]
+    c = context.settings.n_clusters
+    rates = []
+    for problem in problems(context.settings):
+        matrix.prepare(job, problem)
+        load = matrix.loader(job, matrix.weights_name(problem))
+
+        def sums(context, p, load=load):
+            block = load(p)
+            at = np.r_[block.lo : block.hi, block.halo]
+            return np.stack([merge.modularity_sums(block, labels[at], c) for labels in found])
+
+        rates.append([merge.modularity(total) for total in job.sum("windows", context.blocks, sums)])
+    context.run.write("windows", 0, {"modularity": np.transpose(rates)})
+
+
+def _most_voted(context: Context, p: int, w: int):
+    labels, of, classes = ballots(context, p, w)
+    votes = merge.vote(labels, of, classes, context.settings.n_clusters)
+    return votes.argmax(axis=1).astype(np.int32)
+
+
+def ballots(context: Context, p: int, w: int):
+    """Labels of one block under the labelings of a window, the sizes of these, and the classes of the labels."""
+    window, read = context.windows[w], context.run.reader("consensus", 0)
+    of = context.run.info("consensus", 0)["sizes"]
+    return all_labels(context, p, window), [of[b] for b in window], read(f"classes.{w}")
+
+
+def all_labels(context: Context, p: int, numbers):
+    """Labels of one block under some labelings, int32, shape (b, B)."""
+    return np.stack([read_labels(context, p, b) for b in numbers], axis=1)
 
 
 def chosen(context: Context):
-    """Number of the labeling that the fit returns, the first among equals; None for the consensus of all."""
+    """Number of the labeling that the fit returns, the first among equals; None for a consensus."""
     if len(context.readings) == 1:
         return 0
     if context.settings.selection == "lsmi":
@@ -118,3 +161,21 @@ def chosen(context: Context):
     if context.settings.selection == "medoid":
         return merge.medoid(context.run.read("consensus", 0, "ari"))
     return None
+
+
+def chosen_window(context: Context):
+    """Number of the window whose consensus the fit returns: the one of largest mean modularity."""
+    if len(context.windows) == 1:
+        return 0
+    return int(np.argmax(context.run.read("windows", 0, "modularity").mean(axis=1)))
+
+
+def members(context: Context):
+    """Class of every label of the labelings that the result is made of: dict of number to int64 array."""
+    b = chosen(context)
+    if b is not None:
+        return {b: np.arange(Reader(context, b).n_groups)}
+    w = chosen_window(context)
+    of = [context.run.info("consensus", 0)["sizes"][b] for b in context.windows[w]]
+    classes = np.split(context.run.read("consensus", 0, f"classes.{w}"), merge.label_offsets(of)[1:-1])
+    return dict(zip(context.windows[w], classes, strict=True))
