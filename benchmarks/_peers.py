@@ -59,7 +59,7 @@ def leiden_fuzzy(X, c, seed):
     """The same on UMAP's fuzzy weights; a row counts as one of its own neighbours there."""
     from umap.umap_ import fuzzy_simplicial_set
 
-    indices, distances = neighbors(X, seed, N_NEIGHBORS - 1)
+    indices, distances = (lists[:, :-1] for lists in neighbors(X, seed))
     own = np.arange(len(X))[:, None]
     graph, _, _ = fuzzy_simplicial_set(
         X,
