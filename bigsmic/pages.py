@@ -86,7 +86,6 @@ def plan_page(plan):
         f"memory  {bytes_text(plan.peak_bytes)} at most, of {bytes_text(plan.memory_limit)} allowed",
         f"disk    {bytes_text(plan.disk_bytes)} at most",
         f"eigen   basis {places[plan.basis_in_memory]}, kernel {places[plan.kernel_in_memory]}",
-        *plan.notes,
     ]
 
 

@@ -1,5 +1,7 @@
 """What tests of the pipeline share: data that a fit takes half a second for, cut into many blocks all the same."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
@@ -16,6 +18,18 @@ def cut_small(patch):
     patch.setattr(bigsmic.context, "SOURCE_BYTES", 1)
     for module in (bigsmic.context, bigsmic.planning):
         patch.setattr(module, "group_rows", lambda d: 300)
+
+
+def keep_on_disk(patch):
+    """Have plans that allow one task at a time, with basis and kernel on disk, and one LSMI width a pass."""
+    plan = bigsmic.planning.plan
+
+    def changed(*args, **options):
+        found = plan(*args, **options)
+        stages = {name: replace(stage, width=1) for name, stage in found.stages.items()}
+        return replace(found, stages=stages, n_gammas=1, basis_in_memory=False, kernel_in_memory=False)
+
+    patch.setattr(bigsmic.planning, "plan", changed)
 
 
 @pytest.fixture

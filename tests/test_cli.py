@@ -130,7 +130,7 @@ def test_a_wrong_command_line_is_exit_code_2(asked, typed):
 def test_fit_prints_the_result_and_its_candidates(fitted, blobs):
     _, run, result = fitted
     assert result.exit_code == 0, result.output
-    assert "600 rows x 4 columns in 3 clusters" in result.stdout
+    assert "600 rows x 4 columns, 3 clusters" in result.stdout
     assert "lsmi" in result.stdout
     labels = bigsmic.Result.open(run).labels
     assert adjusted_rand_index(contingency(blobs[1], labels, 3, 3)) > 0.99

@@ -8,16 +8,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
-from conftest import FAST, cut_small
+from conftest import FAST, cut_small, keep_on_disk
 
 import bigsmic
-import bigsmic.planning
 from bigsmic import store
 from bigsmic.errors import CorruptBlockError, InputError, RunError, RunLockedError, RunMismatchError, StorageError
 
@@ -188,23 +186,12 @@ def test_a_killed_process_leaves_a_run_that_goes_on(tmp_path, blobs, undisturbed
         assert not list((tmp_path / str(event)).rglob("*.partial"))
 
 
-def test_it_may_go_on_with_other_threads_and_less_memory(tmp_path, blobs, undisturbed, on_disk):
+def test_it_may_go_on_with_other_threads_and_less_memory(tmp_path, blobs, undisturbed, monkeypatch):
     cut_short(tmp_path / "run", blobs[0], undisturbed["merge"].n_events // 2)
-    on_disk()
+    keep_on_disk(monkeypatch)
     result = bigsmic.fit(blobs[0], 4, out=tmp_path / "run", **FAST | {"n_threads": 2})
     assert_same(result, undisturbed["merge"])
     assert not (tmp_path / "run" / ".scratch").exists()
-
-
-@pytest.fixture
-def on_disk(monkeypatch):
-    """Has every later fit keep basis and kernel on disk."""
-    plan = bigsmic.planning.plan
-
-    def changed(*args, **options):
-        return replace(plan(*args, **options), basis_in_memory=False, kernel_in_memory=False)
-
-    return lambda: monkeypatch.setattr(bigsmic.planning, "plan", changed)
 
 
 # -- finished
@@ -235,7 +222,7 @@ def test_other_parameters_are_refused_and_both_are_shown(blobs, undisturbed, opt
 
 
 def test_other_input_is_refused(blobs, undisturbed):
-    with pytest.raises(RunMismatchError, match="input.rows: stored 700, asked 699"):
+    with pytest.raises(RunMismatchError, match=r"input.rows: stored 700, asked 699"):
         fit(blobs[0][:-1], undisturbed["merge"].out)
     changed = blobs[0].copy()
     changed[300, 2] += 1e-3
@@ -352,7 +339,9 @@ def test_what_is_damaged_is_said_to_who_only_reads(tmp_path, blobs, undisturbed)
     shutil.copytree(undisturbed["merge"].out, out)
     damage(out / "cells" / "0000000" / "sites" / "c.0.0", "flip")
     result = bigsmic.Result.open(out)
-    with pytest.raises(CorruptBlockError, match="sites of block 0 .* does not match its checksum; run fit on it again"):
+    with pytest.raises(
+        CorruptBlockError, match=r"sites of block 0 .* does not match its checksum; run fit on it again"
+    ):
         result.predict(blobs[0][:3])
     fit(blobs[0], out)
     result.predict(blobs[0][:3])
@@ -366,7 +355,7 @@ def test_a_full_disk_is_said_and_the_run_goes_on(tmp_path, blobs, undisturbed):
     for share in (0.1, 0.5, 0.9):
         with pytest.MonkeyPatch.context() as patch:
             Tripwire(patch, int(share * undisturbed["merge"].n_events), full)
-            with pytest.raises(StorageError, match="no space left .* run the same command again"):
+            with pytest.raises(StorageError, match=r"no space left .* run the same command again"):
                 fit(blobs[0], tmp_path / str(share))
         assert_goes_on(tmp_path / str(share), blobs[0], undisturbed["merge"])
 
@@ -384,7 +373,7 @@ def small_disk(tmp_path):
 
 
 def test_a_disk_that_is_really_full(small_disk, tmp_path, blobs, undisturbed):
-    with pytest.raises(StorageError, match="no space left .* run the same command again"):
+    with pytest.raises(StorageError, match=r"no space left .* run the same command again"):
         fit(blobs[0], small_disk / "run")
     subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)
     assert_goes_on(small_disk / "run", blobs[0], undisturbed["merge"])
