@@ -86,7 +86,14 @@ class _Solve:
             if self.checkpoints:
                 self.checkpoints.save(self.basis, state)
 
-        return lanczos.solve(space, self.params, known_values=np.ones(n_known), state=stored, on_restart=on_restart)
+        return lanczos.solve(
+            space,
+            self.params,
+            known_values=np.ones(n_known),
+            warm_filter=self._warm_filter(),
+            state=stored,
+            on_restart=on_restart,
+        )
 
     def _write_known(self):
         """Eigenvalue 1 of the normalised kernel has ``D^1/2 1_component`` for its vectors: the largest ones."""
@@ -123,7 +130,8 @@ class _Solve:
         return self.q - 1 if kernels and kernels[-1] == self.problem.kernel else None
 
     def _warm_filter(self):
-        if self._before() is None:
+        """The filter of the problem before: worth a third on N, nothing on K, whose spectrum moves with t."""
+        if self._before() is None or self.problem.kernel != "normalized":
             return None
         return lanczos.Filter(**self.context.run.info("spectrum", self._before())["filter"])
 
