@@ -20,6 +20,8 @@ from bigsmic.stages.precomputed import minus_log, nearest_entries
 from bigsmic.store import create_arrays, open_source
 
 BLOCK_BYTES = 16 << 20  # float32 bytes of new rows at a time
+LEAST_EIGENVALUE = 0.01
+"""Of the largest. An extension divides by the eigenvalue what a solve to 1e-4 has left: below it says nothing."""
 
 
 def predict(run, settings, data, *, component=None, storage_options=None, out=None, n_threads=None):  # noqa: PLR0913
@@ -168,7 +170,7 @@ class Model:
         if problem.kernel == "normalized":
             degrees = self._gather(lambda p: self.context.run.read(matrix.degree_name(problem), p, "degree"), known)
         V = self._gather(lambda p: self.context.run.read(f"basis.{problem.name}", p, "V"), known)
-        usable = values > 1e-9 * np.abs(values).max()
+        usable = values > LEAST_EIGENVALUE * np.abs(values).max()
         extension = np.zeros((len(indices), len(values)), np.float32)
         extension[:, usable] = smic.extend(weights, local, V[:, usable], values[usable], degrees)
         return extension
