@@ -251,7 +251,7 @@ def parse_bytes(size):
     """
     if size is None:
         return None
-    if isinstance(size, numbers.Real) and float(size) > 0:
+    if isinstance(size, numbers.Real) and 0 < float(size) < math.inf:
         return int(float(size))
     text = str(size).strip().lower()
     digits = text.rstrip("bkmgti ")
@@ -261,7 +261,7 @@ def parse_bytes(size):
         value = float(digits) * _UNITS[unit]
     except (ValueError, KeyError):
         value = 0
-    if not value > 0:
+    if not 0 < value < math.inf:
         raise InputError(f"memory_limit: got {size!r}; use a number of bytes, or a size such as '1GiB' or '800MB'")
     return int(value)
 

@@ -1,5 +1,7 @@
 """Graph and kernel against dense float64 references."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,7 +18,7 @@ def _lists(X, k):
 
 
 def _blocks(indices, squares, bounds):
-    spans = list(zip(bounds[:-1], bounds[1:], strict=True))
+    spans = list(itertools.pairwise(bounds))
     outgoing = [kernel.outgoing_edges(lo, indices[lo:hi], squares[lo:hi]) for lo, hi in spans]
     blocks = []
     for lo, hi in spans:

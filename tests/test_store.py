@@ -131,7 +131,9 @@ def run(tmp_path):
 
 def test_blocks_come_back_as_written_whole_and_in_parts(run):
     rows = _rows(10)
-    run.write("stage", 3, {"rows": rows, "scalar": np.array(2.5), "none": np.zeros((0, 4))}, parts={"rows": [0, 4, 4, 10]})
+    run.write(
+        "stage", 3, {"rows": rows, "scalar": np.array(2.5), "none": np.zeros((0, 4))}, parts={"rows": [0, 4, 4, 10]}
+    )
     np.testing.assert_array_equal(run.read("stage", 3, "rows"), rows)
     np.testing.assert_array_equal(run.read("stage", 3, "rows", 0), rows[:4])
     assert run.read("stage", 3, "rows", 1).shape == (0, 5)
@@ -167,7 +169,7 @@ def test_damage_is_found_by_checksum(run, tmp_path, damage):
         chunk.unlink()
     else:
         chunk.write_bytes(data if damage == "flip" else data[:-4])
-    with pytest.raises(CorruptBlockError, match="rows of block 1.*run fit on it again") as caught:
+    with pytest.raises(CorruptBlockError, match=r"rows of block 1.*run fit on it again") as caught:
         run.read("stage", 1, "rows")
     assert (caught.value.stage, caught.value.block) == ("stage", 1)
     if damage != "delete":
@@ -182,7 +184,7 @@ def test_another_input_is_refused_and_both_are_shown(run):
 
 def test_a_newer_format_is_refused(tmp_path):
     zarr.open_group(str(tmp_path / "run.zarr"), mode="w", attributes={"bigsmic_format": 99})
-    with pytest.raises(RunVersionError, match="format 99.*upgrade bigsmic"):
+    with pytest.raises(RunVersionError, match=r"format 99.*upgrade bigsmic"):
         store.Run(tmp_path / "run.zarr")
 
 
@@ -195,8 +197,8 @@ def test_a_group_that_is_no_run_is_left_alone(tmp_path):
 
 
 def test_a_second_writer_is_refused_and_a_dead_one_is_not_waited_for(tmp_path):
-    code = f"from bigsmic.store import Run; import time; r = Run({str(tmp_path / 'r')!r}); print(1, flush=True); time.sleep(60)"
-    other = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    code = "import sys, time; from bigsmic.store import Run; r = Run(sys.argv[1]); print(1, flush=True); time.sleep(60)"
+    other = subprocess.Popen([sys.executable, "-c", code, tmp_path / "r"], stdout=subprocess.PIPE)
     try:
         other.stdout.readline()
         with pytest.raises(RunLockedError, match=f"being written by process {other.pid} on "):

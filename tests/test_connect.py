@@ -1,0 +1,128 @@
+"""Joining components: by the shortest ways out, the same however the graph is cut, until one is left."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from bigsmic import connect, kernel
+
+
+def exits_of(rows):
+    component, squares, source, target = (np.array(column) for column in zip(*rows, strict=True))
+    return connect.Exits(component, squares.astype(np.float32), source, target)
+
+
+def as_tuples(exits):
+    return list(zip(*(array.tolist() for array in exits), strict=True))
+
+
+def test_the_shortest_ways_out_are_kept_and_ties_go_to_small_positions():
+    rows = [(2, 1, 9, 1), (1, 3, 5, 0), (1, 1, 6, 2), (1, 1, 4, 8), (1, 1, 4, 7), (2, 0.5, 8, 3)]
+    found = connect.best_exits(exits_of(rows), 2)
+    assert as_tuples(found) == [(1, 1, 4, 7), (1, 1, 4, 8), (2, 0.5, 8, 3), (2, 1, 9, 1)]
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 5))
+def test_best_of_parts_is_best_of_all(seed, n_best, n_parts):
+    rng = np.random.default_rng(seed)
+    n = 40
+    exits = connect.Exits(
+        rng.integers(1, 5, n), rng.integers(0, 6, n).astype(np.float32), rng.permutation(n), rng.integers(0, 99, n)
+    )
+    of = rng.integers(0, n_parts, n)
+    parts = [connect.Exits(*(array[of == part] for array in exits)) for part in range(n_parts)]
+    joined = connect.join_exits([connect.best_exits(part, n_best) for part in parts])
+    assert as_tuples(connect.best_exits(joined, n_best)) == as_tuples(connect.best_exits(exits, n_best))
+
+
+def graph_blocks(indices, squares, bounds):
+    """The graph of neighbour lists in row blocks."""
+    pieces = [slice(lo, hi) for lo, hi in itertools.pairwise(bounds)]
+    outgoing = [kernel.outgoing_edges(piece.start, indices[piece], squares[piece]) for piece in pieces]
+    blocks = []
+    for piece in pieces:
+        kept = [(edges.target >= piece.start) & (edges.target < piece.stop) for edges in outgoing]
+        fields = zip(*([array[k] for array in edges] for edges, k in zip(outgoing, kept, strict=True)), strict=True)
+        incoming = kernel.Edges(*(np.concatenate(arrays) for arrays in fields))
+        blocks.append(kernel.assemble(piece.start, indices[piece], squares[piece], incoming))
+    return blocks
+
+
+@pytest.mark.parametrize("bounds", [[0, 60], [0, 7, 31, 60]])
+def test_ways_out_along_a_graph_leave_every_component_but_the_largest(bounds):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2)).astype(np.float32)
+    all_squares = np.square(X[:, None] - X).sum(axis=2)
+    np.fill_diagonal(all_squares, np.inf)
+    indices = all_squares.argsort(axis=1)[:, :6]
+    squares = np.take_along_axis(all_squares, indices, axis=1)
+    component = rng.integers(0, 4, 60)
+    blocks = graph_blocks(indices, squares, bounds)
+    parts = [connect.graph_exits(block, component[np.r_[block.lo : block.hi, block.halo]], 3) for block in blocks]
+    linked = np.zeros((60, 60), bool)
+    np.put_along_axis(linked, indices, True, axis=1)
+    source, target = np.nonzero(linked | linked.T)
+    kept = (component[source] > 0) & (component[source] != component[target])
+    source, target = source[kept], target[kept]
+    wanted = connect.Exits(component[source], all_squares[source, target], source, target)
+    found = connect.best_exits(connect.join_exits(parts), 3)
+    assert as_tuples(found) == as_tuples(connect.best_exits(wanted, 3))
+
+
+@pytest.mark.parametrize("panel", [1 << 22, 50])
+def test_the_nearest_row_outside_is_found(panel, monkeypatch):
+    monkeypatch.setattr(connect, "_PANEL_ENTRIES", panel)
+    rng = np.random.default_rng(1)
+    X, component = rng.normal(size=(80, 3)).astype(np.float32), rng.integers(0, 3, 80)
+    found = connect.nearest_outside(X[:20], component[:20], X, component, np.arange(100, 180))
+    squares = np.square(X[:20, None] - X).sum(axis=2)
+    squares[component[:20, None] == component] = np.inf
+    np.testing.assert_allclose(found[0], squares.min(axis=1), rtol=1e-5)
+    np.testing.assert_array_equal(found[1], 100 + squares.argmin(axis=1))
+
+
+def test_a_block_without_a_row_outside_offers_nothing():
+    X = np.ones((4, 2), np.float32)
+    squares, _ = connect.nearest_outside(X, np.ones(4, int), X, np.ones(4, int), np.arange(4))
+    assert np.isinf(squares).all()
+    squares, targets = connect.nearest_outside(X, np.ones(4, int), X[:0], np.ones(0, int), np.arange(0))
+    assert np.isinf(squares).all()
+    assert (targets == -1).all()
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 30))
+def test_components_are_united_and_numbered_by_size(seed, n_components):
+    rng = np.random.default_rng(seed)
+    component = np.concatenate([np.arange(n_components), rng.integers(0, n_components, 40)]).astype(np.int32)
+    source, target = rng.integers(0, len(component), (2, n_components // 2))
+    exits = connect.Exits(component[source].astype(np.int64), np.ones(len(source), np.float32), source, target)
+    found, n_left = connect.renumber(component, exits, n_components)
+    assert found.dtype == component.dtype
+    joined = coo_array(
+        (np.ones(len(source)), (component[source], component[target])), shape=(n_components, n_components)
+    )
+    n_wanted, united = connected_components(joined, directed=False)
+    assert n_left == n_wanted
+    pairs = set(zip(united[component].tolist(), found.tolist(), strict=True))
+    assert len(pairs) == n_left
+    sizes = np.bincount(found)
+    assert (np.diff(sizes) <= 0).all()
+    first = np.array([np.flatnonzero(found == y)[0] for y in range(n_left)])
+    assert (np.diff(first)[np.diff(sizes) == 0] > 0).all()
+
+
+def test_edges_go_both_ways_once():
+    source, target, squares = connect.both_ways(exits_of([(1, 2, 5, 3), (2, 2, 3, 5), (1, 1, 4, 3)]))
+    assert list(zip(source.tolist(), target.tolist(), squares.tolist(), strict=True)) == [
+        (3, 4, 1),
+        (3, 5, 2),
+        (4, 3, 1),
+        (5, 3, 2),
+    ]

@@ -1,0 +1,149 @@
+"""Verbs over blocks: in order, no wider than allowed, sums along one tree, the first error ends it."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from bigsmic.engine import Narrowed, ThreadEngine, tree_sum
+
+
+@pytest.fixture(params=[1, 2, 5])
+def engine(request):
+    with ThreadEngine(request.param) as opened:
+        yield opened
+
+
+def late(block):
+    """The earlier the block, the later it is done."""
+    time.sleep(0.01 / (block + 1))
+    return block
+
+
+class Words(str):
+    """Adds up to what was added, in what order and with what brackets."""
+
+    def __add__(self, other):
+        return Words(f"({self}{other})")
+
+
+def test_collect_keeps_the_order(engine):
+    assert engine.collect(late, range(7)) == list(range(7))
+    assert engine.collect(late, []) == []
+
+
+def test_each_runs_every_block(engine):
+    seen = []
+    engine.each(lambda block: seen.append(late(block)), iter(range(7)))
+    assert sorted(seen) == list(range(7))
+
+
+def test_tree_sum_adds_neighbours():
+    assert tree_sum([Words(c) for c in "abcdefg"]) == "(((ab)(cd))((ef)g))"
+    assert tree_sum([3]) == 3
+
+
+@given(st.integers(1, 40))
+def test_sums_have_the_brackets_of_the_tree(n):
+    words = [Words(f"{i},") for i in range(n)]
+    for n_threads in (1, 3):
+        with ThreadEngine(n_threads) as engine:
+            assert engine.sum(words.__getitem__, range(n)) == tree_sum(words)
+
+
+def test_sums_are_the_same_whoever_is_first():
+    rng = np.random.default_rng(0)
+    terms = rng.normal(size=(33, 50)).astype(np.float32) * 10 ** rng.normal(size=(33, 1))
+    found = []
+    for n_threads in (1, 2, 7):
+        with ThreadEngine(n_threads) as engine:
+            found.append(engine.sum(lambda i: (late(i % 5), terms[i])[1], range(33)))
+    assert all((other == found[0]).all() for other in found)
+
+
+def test_a_sum_holds_few_terms():
+    """Not more than the tree waits with: one per level, and those of tasks that are ahead."""
+    alive, most = [0], [0]
+
+    class Term:
+        def __init__(self):
+            alive[0] += 1
+            most[0] = max(most[0], alive[0])
+
+        def __del__(self):
+            alive[0] -= 1
+
+        def __add__(self, other):
+            return Term()
+
+    with ThreadEngine(1) as engine:
+        engine.sum(lambda i: Term(), range(1000))
+    assert most[0] <= 13
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+@pytest.mark.parametrize("narrow", [False, True])
+def test_no_more_tasks_at_once_than_allowed(width, narrow):
+    running, most, lock = [0], [0], threading.Lock()
+
+    def task(block):
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        time.sleep(0.002)
+        with lock:
+            running[0] -= 1
+
+    with ThreadEngine(3) as engine:
+        if narrow:
+            Narrowed(engine, width).each(task, range(20))
+        else:
+            engine.each(task, range(20), width)
+    assert most[0] <= width
+
+
+def test_narrowed_does_what_it_narrows():
+    with ThreadEngine(3) as engine:
+        narrowed = Narrowed(engine, 2)
+        assert narrowed.collect(late, range(5)) == list(range(5))
+        assert narrowed.sum(float, range(5)) == 10
+
+
+def test_the_first_error_ends_it(engine):
+    started = []
+
+    def task(block):
+        started.append(block)
+        if block == 3:
+            raise ValueError("three")
+        time.sleep(0.001)
+
+    with pytest.raises(ValueError, match="three"):
+        engine.each(task, range(500))
+    n_started = len(started)
+    assert n_started < 50
+    time.sleep(0.02)
+    assert len(started) == n_started
+
+
+def blas_threads(_=None):
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+def test_blas_runs_on_one_thread_while_it_is_open():
+    with threadpool_limits(2):
+        before = blas_threads()
+        with ThreadEngine(2) as engine:
+            assert set(engine.collect(blas_threads, [0])[0]) == {1}
+        assert blas_threads() == before
+
+
+def test_an_error_leaves_blas_as_it_was():
+    before = blas_threads()
+    with pytest.raises(ZeroDivisionError, match="division"), ThreadEngine(2) as engine:
+        engine.each(lambda _: 1 / 0, [0])
+    assert blas_threads() == before

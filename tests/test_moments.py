@@ -1,0 +1,117 @@
+"""Column moments that add up, and the scaling made of them."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bigsmic import moments as m
+from bigsmic.engine import tree_sum
+from bigsmic.errors import InputError
+
+
+def rows(n=500, d=7, seed=0, dtype=np.float32):
+    rng = np.random.default_rng(seed)
+    return (rng.normal(size=(n, d)) * 10.0 ** rng.integers(-3, 4, d) + rng.normal(size=d) * 50).astype(dtype)
+
+
+@given(st.lists(st.integers(1, 499), max_size=6))
+def test_one_block_is_many_blocks(cuts):
+    X = rows()
+    parts = np.split(X, sorted(set(cuts)))
+    found, whole = tree_sum([m.moments(part) for part in parts]), m.moments(X)
+    assert found.n == 500
+    np.testing.assert_allclose(found.mean, X.mean(axis=0, dtype=np.float64), rtol=1e-12)
+    np.testing.assert_allclose(found.m2, np.square(X - X.mean(axis=0, dtype=np.float64)).sum(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(found.m2, whole.m2, rtol=1e-10)
+    np.testing.assert_array_equal(found.low, X.min(axis=0))
+    np.testing.assert_array_equal(found.high, X.max(axis=0))
+
+
+def test_panels_are_blocks_too(monkeypatch):
+    whole = m.moments(rows())
+    monkeypatch.setattr(m, "_PANEL_ENTRIES", 60)
+    for found, wanted in zip(m.moments(rows()), whole, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-11)
+
+
+def test_a_large_offset_takes_no_digits_of_the_variance():
+    X = rows(d=1, dtype=np.float64) / np.ptp(rows(d=1)) + 1e8
+    np.testing.assert_allclose(m.moments(X).m2, np.square(X - X.mean(axis=0)).sum(axis=0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["?", "u1", "i8", "f2", ">f4", "f8"])
+def test_any_real_dtype(dtype):
+    X = np.abs(rows(40, 3)).clip(0, 100).astype(dtype)
+    np.testing.assert_allclose(m.moments(X).mean, X.astype(np.float64).mean(axis=0))
+    scaled = m.scaler(m.moments(X), "standard").apply(X)
+    assert scaled.dtype == np.float32
+    assert scaled.flags.c_contiguous
+
+
+@pytest.mark.parametrize("scale", ["standard", "variance", None])
+def test_scaling_is_what_it_says(scale):
+    X = rows()
+    variance = X.astype(np.float64).var(axis=0)
+    divisor = {"standard": np.sqrt(variance), "variance": variance, None: 1.0}[scale]
+    wanted = (X - X.mean(axis=0, dtype=np.float64)) / divisor
+    np.testing.assert_allclose(
+        m.scaler(m.moments(X), scale).apply(X), wanted, rtol=1e-5, atol=1e-6 * np.abs(wanted).max()
+    )
+
+
+def test_rows_are_scaled_alone(monkeypatch):
+    scaler = m.scaler(m.moments(rows()), "standard")
+    wanted = scaler.apply(rows())
+    monkeypatch.setattr(m, "_PANEL_ENTRIES", 20)
+    np.testing.assert_array_equal(scaler.apply(rows()), wanted)
+    np.testing.assert_array_equal(scaler.apply(rows()[77:78]), wanted[77:78])
+
+
+def test_constant_columns_become_zero():
+    X = rows(50, 3)
+    X[:, 1] = 0.1
+    scaler = m.scaler(m.moments(X), "standard")
+    assert scaler.constant.tolist() == [1]
+    np.testing.assert_array_equal(scaler.apply(X)[:, 1], 0)
+
+
+@pytest.mark.parametrize(("factor", "reach"), [(1e20, "e\\+2"), (1e-20, "e-2")])
+def test_what_float32_cannot_square_is_refused(factor, reach):
+    total = m.moments(np.random.default_rng(0).normal(size=(50, 2)) * factor)
+    m.scaler(total, "standard")
+    with pytest.raises(InputError, match=rf"scale=None the rows reach .*{reach}.* use scale='standard'"):
+        m.scaler(total, None)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f4"])
+def test_the_first_entry_that_is_not_finite_is_found(dtype, monkeypatch):
+    X = np.zeros((60, 4), dtype)
+    assert m.first_nonfinite(X) == (0, -1, -1)
+    X[31, 2], X[31, 3], X[50, 0] = np.nan, np.inf, -np.inf
+    assert m.first_nonfinite(X) == (3, 31, 2)
+    monkeypatch.setattr(m, "_PANEL_ENTRIES", 28)
+    assert m.first_nonfinite(X) == (3, 31, 2)
+
+
+def test_integers_are_finite():
+    assert m.first_nonfinite(np.zeros((3, 2), int)) == (0, -1, -1)
+
+
+@given(st.lists(st.integers(0, 50), max_size=4))
+def test_class_sums_add_up(cuts):
+    X, labels = rows(50, 3), np.random.default_rng(1).integers(-1, 4, 50)
+    bounds = [0, *sorted(cuts), 50]
+    parts = [m.class_sums(X[a:b], labels[a:b], 5) for a, b in itertools.pairwise(bounds)]
+    wanted = [[*X[labels == y].sum(axis=0, dtype=np.float64), (labels == y).sum()] for y in range(5)]
+    np.testing.assert_allclose(tree_sum(parts), wanted, rtol=1e-12, atol=1e-9)
+
+
+def test_the_nearest_mean_is_of_a_class_that_has_rows():
+    X = np.array([[0.0, 0], [10, 0], [0, 10]], np.float32)
+    sums = m.class_sums(X, np.array([0, 2, 3]), 5)
+    found = m.nearest_mean(np.array([[1, 1], [9, 0], [0, 4], [0, 9], [5, 0]], np.float32), sums)
+    assert found.tolist() == [0, 2, 0, 3, 0]
+    assert found.dtype == np.int32
