@@ -14,7 +14,7 @@ from bigsmic import moments
 from bigsmic.candidates import readings, windows
 from bigsmic.engine import Engine, tree_sum
 from bigsmic.errors import CorruptBlockError
-from bigsmic.memory import peak_memory
+from bigsmic.memory import peak_memory, release_memory
 from bigsmic.neighbors import NeighborSettings
 from bigsmic.partition import Cells, PartitionSettings, group_rows
 from bigsmic.settings import Settings
@@ -201,6 +201,7 @@ class Job:
             cost["wall"] += time.perf_counter() - wall
             cost["cpu"] += time.process_time() - cpu
             cost["peak_bytes"] = max(cost["peak_bytes"], peak_memory())
+            release_memory()
 
     def complete(self, stage: str, blocks: Iterable[int]):
         """Whether the ledger has all of `blocks`."""
