@@ -14,6 +14,7 @@ from bigsmic.context import source_bounds
 from bigsmic.errors import PlanError
 from bigsmic.information import GAMMA_MULTIPLES, PAPER_GAMMAS, panel_bytes, sums_bytes
 from bigsmic.partition import PartitionSettings, group_rows
+from bigsmic.stages.assign import PANEL_ROWS
 from bigsmic.stages.scan import sample_rows
 
 INTERPRETER_BYTES = 260 << 20  # Python with numpy, scipy, numba, scikit-learn and zarr, and allocator slack
@@ -151,9 +152,9 @@ def plan(size, settings, memory_limit=None, n_threads=1, checkpoints=True):
     basis = matrix = True
     n_gammas = 1
     if settings.n_clusters > 1:
-        eigen, basis, matrix = _largest_that_fits(limit, figures.eigen_choices())
+        eigen, assign, basis, matrix = _largest_that_fits(limit, figures.eigen_choices())
         select, n_gammas = _largest_that_fits(limit, figures.select_choices())
-        more = (figures.route(wanted), figures.neighbors(), figures.graph(), eigen, figures.assign(), select)
+        more = (figures.route(wanted), figures.neighbors(), figures.graph(), eigen, assign, select)
         stages |= {stage.name: stage for stage in more}
     order = [name for name in ORDER if name in stages]
     stages = {name: _widened(stages[name], limit, n_threads) for name in order}
@@ -220,10 +221,9 @@ class _Figures:
         return StagePlan("graph", 2 * self.n_groups + 1, fixed, int(task), disk_bytes=disk)
 
     def eigen_choices(self):
-        """Basis and matrix in memory, the matrix on disk, both on disk."""
+        """Basis and matrix in memory, the matrix on disk, both on disk; the matrix moves rows, too."""
         n = self.size.n
-        entries = n * EDGES_PER_NEIGHBOR * self.t_max
-        matrix_bytes = int(entries * 8 + 8 * n)
+        entries, matrix_bytes = n * EDGES_PER_NEIGHBOR * self.t_max, self._matrix_bytes()
         building = self.block_rows * EDGES_PER_NEIGHBOR * (self.k * 10 + self.t_max * 40) + 8 * n
         products = self.params.matvec_limit / 8  # seldom more than an eighth of the limit
         m = self.params.size(n)
@@ -238,14 +238,21 @@ class _Figures:
             stage = StagePlan(
                 "eigen", self.n_groups, int(fixed), int(max(task, building)), flops=flops, disk_bytes=on_disk
             )
-            yield stage, basis, matrix
+            yield stage, self._assign(matrix), basis, matrix
 
-    def assign(self):
-        """Bases and posteriors of one block; labels of all rows where some have no mass."""
-        n, c = self.size.n, self.c
-        task = self.block_rows * (4 * c * 6 + 4 * self.n_candidates)
+    def _matrix_bytes(self):
+        return int(self.size.n * (8 * EDGES_PER_NEIGHBOR * self.t_max + 8))
+
+    def _panel_bytes(self):
+        """Posteriors over all columns and over the clusters, with what they are made of."""
+        return min(PANEL_ROWS, self.block_rows) * 24 * (self.params.n_wanted + self.c)
+
+    def _assign(self, kernel_in_memory):
+        """The basis of one block, posteriors of a panel; labels, degrees and weights of all rows that move."""
+        n, in_memory = self.size.n, self._matrix_bytes() if kernel_in_memory else 0
+        task = self.block_rows * (4 * self.params.n_wanted + 12 * self.n_candidates) + self._panel_bytes()
         disk = 4 * n * self.n_candidates
-        return StagePlan("assign", self.n_groups, 8 * n, int(task), disk_bytes=disk)
+        return StagePlan("assign", self.n_groups, 40 * n + in_memory, int(task), disk_bytes=disk)
 
     def select_choices(self):
         """All LSMI widths in one pass, or fewer."""
@@ -266,7 +273,8 @@ class _Figures:
     def output(self):
         """Final posteriors of a block, and the same rows in input order."""
         n, c = self.size.n, self.c
-        task = max(self.block_rows, self.source_rows) * 4 * (c + 1) * 5
+        block = self.block_rows * (4 * self.params.n_wanted + 32 * c + 24) + self._panel_bytes()
+        task = max(block, self.source_rows * (16 * c + 24))
         return StagePlan("output", self.n_groups + self.n_source, 0, int(task), disk_bytes=8 * n * (c + 1))
 
 
@@ -274,9 +282,9 @@ ORDER = ("scan", "route", "neighbors", "graph", "eigen", "assign", "select", "ou
 
 
 def _largest_that_fits(limit, choices):
-    """The first choice whose stage fits with one task at a time; the last one if none does."""
+    """The first choice whose stages fit with one task at a time; the last one if none does."""
     for choice in choices:
-        if choice[0].peak_bytes <= limit:
+        if all(part.peak_bytes <= limit for part in choice if isinstance(part, StagePlan)):
             break
     return choice
 

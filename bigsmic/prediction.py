@@ -20,6 +20,7 @@ from bigsmic.stages.precomputed import minus_log, nearest_entries
 from bigsmic.store import create_arrays, open_source
 
 BLOCK_BYTES = 16 << 20  # float32 bytes of new rows at a time
+MAX_ROWS = 1 << 15  # at a time: with neighbours and eigenvectors, each takes a kilobyte or two
 LEAST_EIGENVALUE = 0.01
 """Of the largest. An extension divides by the eigenvalue what a solve to 1e-4 has left: below it says nothing."""
 
@@ -54,7 +55,7 @@ def predict(run, settings, data, *, component=None, storage_options=None, out=No
             f"predict: X has {d} features, but the fit was made with {context.d} features; "
             f"give rows of {context.d} columns"
         )
-    rows = max(256, BLOCK_BYTES // (4 * d))
+    rows = min(max(256, BLOCK_BYTES // (4 * d)), MAX_ROWS)
     labels, posterior = _targets(m, settings.n_clusters, rows, out, storage_options)
     model = Model(context) if settings.n_clusters > 1 else None
 

@@ -577,7 +577,8 @@ class Run:
 
     def forget(self, stage, block):
         """Strike a block off the ledger, so that it is done again."""
-        self._delete(_ledger_key(stage, block))
+        with _storage_errors(f"{stage}: striking block {block} off the ledger of {self.location}"):
+            self._delete(_ledger_key(stage, block))
 
     def drop(self, stage, blocks):
         """Delete a whole stage, ledger first, so that a half-deleted block never counts as done."""

@@ -12,6 +12,7 @@ from bigsmic.stages import matrix
 from bigsmic.stages.graph import read_graph
 
 ROTATION_ROWS = 1000  # on which a rotation is found; eight a column where columns are many
+PANEL_ROWS = 4096
 TREE_FIELDS = ("columns", "merges", "ratios")
 
 
@@ -60,8 +61,17 @@ def _drawn(context: Context, reading, p: int, rows):
 
 def _gram(context: Context, reading, p: int, R):
     """Gram matrix of the columns' posteriors, and below it the rows of which each column has the largest."""
-    found = smic.posterior_rotated(read_basis(context, reading, p), R)
-    return np.vstack([merge.gram(found.posterior), np.bincount(found.labels, minlength=reading.width)])
+    V, m = read_basis(context, reading, p), reading.width
+    total = np.zeros((m + 1, m))
+    for rows in panels(len(V)):
+        found = smic.posterior_rotated(V[rows], R)
+        total += np.vstack([merge.gram(found.posterior), np.bincount(found.labels, minlength=m)])
+    return total
+
+
+def panels(n_rows):
+    """Ranges of rows whose posteriors over all columns are held at a time."""
+    return [slice(lo, lo + PANEL_ROWS) for lo in range(0, n_rows, PANEL_ROWS)]
 
 
 def read_basis(context: Context, reading, p: int):
@@ -111,11 +121,12 @@ class Reader:
 
 def _assign(context: Context, p: int):
     """Labels of one block under every labeling before any move, -1 where no eigenvector has mass."""
-    found = []
+    labels = np.empty((len(context.readings), context.layout.heights[p]), np.int32)
     for b, reading in enumerate(context.readings):
-        assigned = Reader(context, b)(read_basis(context, reading, p))
-        found.append(np.where(assigned.has_mass, assigned.labels, -1).astype(np.int32))
-    labels = np.stack(found)
+        reader, V = Reader(context, b), read_basis(context, reading, p)
+        for rows in panels(len(V)):
+            found = reader(V[rows])
+            labels[b, rows] = np.where(found.has_mass, found.labels, -1)
     info = {"without_mass": (labels < 0).sum(axis=1).tolist()}
     context.run.write("assigned", p, {"labels": labels}, parts={"labels": np.arange(len(labels) + 1)}, info=info)
 

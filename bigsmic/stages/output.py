@@ -4,7 +4,7 @@ import numpy as np
 
 from bigsmic import merge, smic
 from bigsmic.context import Context, Job
-from bigsmic.stages.assign import Reader, read_basis, read_labels
+from bigsmic.stages.assign import Reader, panels, read_basis, read_labels
 from bigsmic.stages.select import ballots, chosen, chosen_window, members
 from bigsmic.store import checksum
 
@@ -47,9 +47,11 @@ def _posterior(context: Context, p: int):
     has_mass, total = np.zeros(height, bool), np.zeros((height, c))
     classes = members(context)
     for b, to in classes.items():
-        found = Reader(context, b)(read_basis(context, context.readings[b], p))
-        total += merge.group_columns(found.posterior, to, c)
-        has_mass |= found.has_mass
+        reader, V = Reader(context, b), read_basis(context, context.readings[b], p)
+        for rows in panels(len(V)):
+            found = reader(V[rows])
+            total[rows] += merge.group_columns(found.posterior, to, c)
+            has_mass[rows] |= found.has_mass
     return (total / len(classes)).astype(np.float32), has_mass
 
 

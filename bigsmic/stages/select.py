@@ -12,6 +12,8 @@ from bigsmic.information import LSMISettings, block_sums, draw_rows, join_sweeps
 from bigsmic.stages import matrix
 from bigsmic.stages.assign import Reader, read_labels
 
+MEDIAN_ROWS = 2000  # of the sample, whose distances to the centres set the scale of the widths
+
 
 def run(job: Job, n_gammas: int | None = None):
     """Score every labeling, and compare them.
@@ -33,16 +35,16 @@ def _score(job: Job, n_gammas):
     context = job.context
     design, center_labels = _design(job)
     drawn = draw_rows(context.n, context.settings.lsmi_rows or context.n, context.settings.seed, "lsmi")
-    parts = []
+    parts, numbers = [], range(len(center_labels))
     for sweep in design.sweeps(n_gammas or len(design.gammas)):
         sums = job.sum("scores", context.blocks, partial(_sums, drawn=drawn, design=sweep))
-        parts.append(job.engine.collect(partial(_score_one, sums, center_labels, sweep), range(len(center_labels))))
+        parts.append(job.collect("scores", numbers, partial(_score_one, sums=sums, labels=center_labels, design=sweep)))
     scores = [join_sweeps(list(of_one)) for of_one in zip(*parts, strict=True)]
     job.run.write("scores", 0, _table(scores, design), info={"rows": len(drawn), "centers": design.n_centers})
 
 
-def _score_one(sums, center_labels, design, b):
-    return score_one(sums, b, center_labels[b], design)
+def _score_one(context: Context, b: int, sums, labels, design):
+    return score_one(sums, b, labels[b], design)
 
 
 def _design(job: Job):
@@ -60,7 +62,8 @@ def _design(job: Job):
         np.concatenate(arrays, axis=axis) for arrays, axis in zip(zip(*found, strict=True), (0, 0, 1), strict=True)
     )
     order = np.argsort(at)
-    return wanted.design(X[order], at[order], context.sample), labels[:, order]
+    sample = context.sample[draw_rows(len(context.sample), MEDIAN_ROWS, settings.seed, "lsmi-sample")]
+    return wanted.design(X[order], at[order], sample), labels[:, order]
 
 
 def _labels(context: Context, p: int, chosen):
