@@ -1,0 +1,203 @@
+"""What a Result tells: the same from memory and from disk, in this process and in another one."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import reference
+import zarr
+from conftest import FAST, cut_small
+from scipy.cluster.hierarchy import is_valid_linkage
+from sklearn.metrics import adjusted_rand_score
+
+import bigsmic
+from bigsmic.errors import InputError, RunError
+
+pytestmark = pytest.mark.usefixtures("many_blocks")
+
+READINGS = {
+    "consensus": {},
+    "medoid": {"selection": "medoid"},
+    "auto": {"assignment": "auto"},
+    "prior": {"prior": [0.4, 0.3, 0.2, 0.1]},
+    "preset": {"preset": "paper"},
+}
+
+
+@pytest.fixture(scope="module", params=READINGS)
+def result(request, blobs, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        cut_small(patch)
+        return bigsmic.fit(blobs[0], 4, out=tmp_path_factory.mktemp("run") / "run", **FAST | READINGS[request.param])
+
+
+def test_labels_and_posteriors(result):
+    posterior = np.asarray(result.posterior)
+    assert (result.labels.dtype, result.labels.shape) == (np.int32, (700,))
+    assert (posterior.dtype, posterior.shape) == (np.float32, (700, 4))
+    np.testing.assert_allclose(posterior.sum(axis=1), 1, atol=1e-5)
+    assert posterior.min() >= 0
+    off = np.mean(result.labels != posterior.argmax(axis=1))
+    assert result.diagnostics["output"]["label_off_argmax_share"] == pytest.approx(off)
+    assert off < 0.1
+    assert result.diagnostics["output"]["cluster_sizes"] == np.bincount(result.labels, minlength=4).tolist()
+
+
+def test_posteriors_are_lazy(result):
+    assert isinstance(result.posterior, zarr.Array)
+    np.testing.assert_array_equal(result.posterior[100:110], np.asarray(result.posterior)[100:110])
+
+
+def test_agreement_is_a_share_of_the_labelings(result):
+    agreement, chosen = result.agreement, int(result.scores.chosen.sum())
+    assert agreement.shape == (700,)
+    assert agreement.min() > 0
+    assert agreement.max() == 1
+    np.testing.assert_allclose(agreement * chosen, np.round(agreement * chosen), atol=1e-5)
+
+
+def test_every_candidate_has_its_row(result):
+    scores = result.scores
+    assert isinstance(scores, pd.DataFrame)
+    columns = {"kernel", "assignment", "t", "columns", "lsmi", "gamma", "delta", "cv", "median_ari", "chosen"}
+    assert columns <= set(scores.columns)
+    settings = result.settings
+    assert set(scores.t) == set(settings.t)
+    assert set(scores.kernel) == set(settings.kernels)
+    assert set(scores.assignment) == set(settings.assignments)
+    assert scores.median_ari.between(-1, 1).all()
+    assert not scores.duplicated(["kernel", "assignment", "t", "columns"]).any()
+    if settings.selection == "lsmi":
+        assert scores.chosen.tolist() == (scores.index == scores.lsmi.idxmax()).tolist()
+
+
+def test_diagnostics_are_json_and_complete(result):
+    found = json.loads(json.dumps(result.diagnostics))
+    assert found == result.diagnostics
+    assert (found["rows"], found["columns"], found["constant_columns"]) == (700, 5, [])
+    assert set(found["stages"]) == {"scan", "route", "neighbors", "graph", "eigen", "assign", "select", "output"}
+    for stage in found["stages"].values():
+        assert stage["wall"] >= 0
+        assert stage["cpu"] >= 0
+        assert stage["peak_bytes"] > 50 << 20
+    assert found["neighbors"]["recall"] == 1
+    assert 0 <= found["neighbors"]["in_degree_zero"] < 1
+    assert set(found["components"]) == {str(t) for t in result.settings.t}
+    problems = {(solve["kernel"], solve["t"]) for solve in found["eigen"]}
+    assert problems == {(kernel, t) for kernel in result.settings.kernels for t in result.settings.t}
+    for solve in found["eigen"]:
+        assert solve["converged"]
+        assert (np.diff(solve["ritz_values"]) <= 1e-9).all()
+
+
+def test_hubness_is_counted_over_all_blocks(result, blobs):
+    squares = reference.sq_distances(*[reference.standardised(blobs[0])] * 2)
+    np.fill_diagonal(squares, np.inf)
+    degree = np.bincount(squares.argsort(axis=1)[:, :10].ravel(), minlength=700)
+    skewness = np.mean((degree - degree.mean()) ** 3) / degree.std() ** 3
+    found = result.diagnostics["neighbors"]
+    assert found["in_degree_zero"] == pytest.approx(np.mean(degree == 0), abs=2e-3)
+    assert found["in_degree_skewness"] == pytest.approx(skewness, abs=0.02)
+
+
+def test_repr_says_what_was_found(result):
+    text, page = repr(result), result._repr_html_()
+    sizes = ", ".join(f"{size}" for size in sorted(np.bincount(result.labels, minlength=4), reverse=True))
+    assert text.startswith("Result of 700 rows x 5 columns, 4 clusters")
+    assert sizes in text
+    assert result.location in text
+    assert ("consensus  of" in text) == (result.scores.chosen.sum() > 1)
+    for part in (sizes, result.location, "<table>", "Result of 700 rows"):
+        assert part in page
+    assert page.count("<tr>") == page.count("</tr>") == len(text.splitlines()) - 1
+
+
+@pytest.mark.parametrize("result", ["consensus", "auto"], indirect=True)
+def test_a_fresh_process_opens_the_same(result, blobs, tmp_path):
+    np.save(tmp_path / "X.npy", blobs[0][:50])
+    code = (
+        "import sys, numpy as np, pytest, bigsmic; from conftest import cut_small; cut_small(pytest.MonkeyPatch());"
+        "r = bigsmic.Result.open(sys.argv[1]); X = np.load(sys.argv[2] + '/X.npy');"
+        "np.savez(sys.argv[2] + '/found.npz', labels=r.labels, posterior=r.posterior[...], new=r.predict_proba(X));"
+        "print(repr(r))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, result.location, tmp_path], capture_output=True, env=paths())
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.decode().strip() == repr(result)
+    found = np.load(tmp_path / "found.npz")
+    np.testing.assert_array_equal(found["labels"], result.labels)
+    np.testing.assert_array_equal(found["posterior"], np.asarray(result.posterior))
+    np.testing.assert_array_equal(found["new"], result.predict_proba(blobs[0][:50]))
+
+
+def paths():
+    folders = [str(Path(__file__).parent), str(Path(bigsmic.__file__).parents[1])]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(folders)}
+
+
+def test_the_run_is_plain_zarr(result):
+    group = zarr.open_group(result.location, mode="r")
+    np.testing.assert_array_equal(group["labels"][...], result.labels)
+    np.testing.assert_array_equal(group["posterior"][...], np.asarray(result.posterior))
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_what_is_no_run_is_refused(tmp_path, there):
+    if there:
+        zarr.open_group(str(tmp_path / "a.zarr"), mode="w")
+    with pytest.raises(RunError, match=r"is not a (directory|bigsmic run); give the out= of a"):
+        bigsmic.Result.open(tmp_path / "a.zarr")
+
+
+# -- other numbers of clusters
+
+
+@pytest.fixture(scope="module")
+def open_result(blobs):
+    with pytest.MonkeyPatch.context() as patch:
+        cut_small(patch)
+        return bigsmic.fit(blobs[0], range(2, 7), **FAST)
+
+
+def test_an_open_number_of_clusters_is_not_chosen(open_result, blobs):
+    assert "not yet cut" in repr(open_result)
+    assert "<table>" in open_result._repr_html_()
+    for ask in (lambda: open_result.labels, lambda: open_result.posterior, lambda: open_result.agreement):
+        with pytest.raises(InputError, match=r"did not choose one; stability is a hint, cut\(c\) gives"):
+            ask()
+    assert open_result.stability.index[0] == 2
+    assert open_result.stability.between(-0.5, 1).all()
+
+
+def test_cuts_have_labels_of_their_own(open_result, blobs):
+    for c in (2, 4, 6):
+        cut = open_result.cut(c)
+        posterior = np.asarray(cut.posterior)
+        assert set(cut.labels) == set(range(c))
+        assert posterior.shape == (700, c)
+        np.testing.assert_allclose(posterior.sum(axis=1), 1, atol=1e-5)
+        assert np.mean(cut.predict(blobs[0]) == cut.labels) > 0.9
+    assert adjusted_rand_score(blobs[1], open_result.cut(4).labels) > 0.9
+
+
+def test_a_cut_at_the_number_of_the_fit_is_the_fit(blobs):
+    result = bigsmic.fit(blobs[0], 4, **FAST)
+    cut = result.cut(4)
+    np.testing.assert_array_equal(cut.labels, result.labels)
+    np.testing.assert_array_equal(np.asarray(cut.posterior), np.asarray(result.posterior))
+
+
+@pytest.mark.parametrize("c", [0, 1, 1000])
+def test_cuts_out_of_range_are_refused(open_result, c):
+    with pytest.raises(InputError, match=rf"cut: got {c} clusters; this fit has trees of .* columns"):
+        open_result.cut(c)
+
+
+def test_trees_are_scipy_s(open_result):
+    assert is_valid_linkage(open_result.tree)
+    assert open_result.tree_sizes[-1] == 700
