@@ -4,6 +4,7 @@ A task is a function of one block that returns a small value or nothing; bulk go
 In process the verbs are a pool of threads, with BLAS on one thread inside each task.
 """
 
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -40,6 +41,28 @@ def tree_sum(values: Sequence[Any]) -> Any:
     return values[0]
 
 
+class _OneThread:
+    """Holds BLAS and LAPACK to one thread each as long as any engine is open, in whatever order they close."""
+
+    def __init__(self):
+        self._lock, self._holders = threading.Lock(), 0
+
+    def acquire(self):
+        with self._lock:
+            if self._holders == 0:
+                self._limits = threadpool_limits(limits=1)
+            self._holders += 1
+
+    def release(self):
+        with self._lock:
+            self._holders -= 1
+            if self._holders == 0:
+                self._limits.restore_original_limits()
+
+
+_ONE_THREAD = _OneThread()
+
+
 class ThreadEngine:
     """Runs tasks on threads of this process.
 
@@ -52,18 +75,16 @@ class ThreadEngine:
     def __init__(self, n_threads: int = 1):
         self.n_threads = max(1, int(n_threads))
         self._pool: ThreadPoolExecutor | None = None
-        self._blas: threadpool_limits | None = None
 
     def __enter__(self) -> "ThreadEngine":
-        self._blas = threadpool_limits(limits=1)
+        _ONE_THREAD.acquire()
         self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="bigsmic")
         return self
 
     def __exit__(self, *exc) -> None:
         assert self._pool is not None
-        assert self._blas is not None
         self._pool.shutdown(wait=True, cancel_futures=True)
-        self._blas.restore_original_limits()
+        _ONE_THREAD.release()
 
     def each(self, task, blocks, width=None):
         """Run `task` on every block; the first error stops what has not started."""

@@ -5,6 +5,7 @@ import ctypes
 import os
 import resource
 import sys
+from pathlib import Path
 
 
 def peak_memory():
@@ -18,6 +19,27 @@ def peak_memory():
         pass
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def machine_memory():
+    """Memory of the machine, or of the control group that confines the process, in bytes."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([whole, *_group_limits(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))])
+
+
+def _group_limits(membership, root):
+    """Limits of the control groups that the process is in, and of those above them; version 2, then 1."""
+    try:
+        groups = {line.strip().split(":", 2)[2].lstrip("/") for line in membership.read_text().splitlines()}
+    except (OSError, IndexError):
+        return
+    for group in groups:
+        for base, name in ((root, "memory.max"), (root / "memory", "memory.limit_in_bytes")):
+            for folder in [base / group, *(base / group).parents]:
+                if folder == base.parent:
+                    break
+                with contextlib.suppress(OSError, ValueError):  # not there, or "max"
+                    yield int((folder / name).read_text())
 
 
 def lies_in_memory(path):

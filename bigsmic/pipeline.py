@@ -78,7 +78,9 @@ class Place:
     @property
     def threads(self):
         """Tasks at once."""
-        return self.n_threads or len(os.sched_getaffinity(0))
+        if self.n_threads:
+            return self.n_threads
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def fit(

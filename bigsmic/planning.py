@@ -5,7 +5,6 @@ and kernel stay in memory or on disk, and how many LSMI widths share a pass. Non
 """
 
 import math
-import os
 from dataclasses import dataclass, replace
 
 from bigsmic import lanczos, neighbors, partition
@@ -13,6 +12,7 @@ from bigsmic.candidates import problems, readings
 from bigsmic.context import source_bounds
 from bigsmic.errors import PlanError
 from bigsmic.information import GAMMA_MULTIPLES, PAPER_GAMMAS, panel_bytes, sums_bytes
+from bigsmic.memory import machine_memory
 from bigsmic.partition import PartitionSettings, group_rows
 from bigsmic.stages.assign import PANEL_ROWS
 from bigsmic.stages.scan import sample_rows
@@ -130,7 +130,7 @@ def plan(size, settings, memory_limit=None, n_threads=1, checkpoints=True):
     settings : Settings
         Cut to the number of rows.
     memory_limit : int, optional
-        Bytes that the process may use; three quarters of the machine's memory by default.
+        Bytes that the process may use; three quarters of :func:`bigsmic.memory.machine_memory` by default.
     n_threads : int
         Tasks at once where memory allows.
     checkpoints : bool
@@ -145,7 +145,7 @@ def plan(size, settings, memory_limit=None, n_threads=1, checkpoints=True):
     PlanError
         A stage does not fit even with one task at a time; the message says which, and what would do.
     """
-    limit = memory_limit or int(0.75 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    limit = memory_limit or int(0.75 * machine_memory())
     figures = _Figures(size, settings, n_threads)
     wanted = sample_rows(size.n, size.d, PartitionSettings(size.n).cell_rows)
     stages = {stage.name: stage for stage in (figures.scan(wanted), figures.output())}

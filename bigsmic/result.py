@@ -1,13 +1,12 @@
 """What a fit found: read from its run directory, which may have been written by another process, long ago."""
 
-import weakref
 from functools import cached_property
 
 import numpy as np
 
 from bigsmic.errors import InputError, RunError
 from bigsmic.settings import Settings
-from bigsmic.store import Run, remove_tree
+from bigsmic.store import Run
 
 
 class Result:
@@ -27,7 +26,7 @@ class Result:
         self._run, self.settings, self._base = run, settings, base
         self.location = str(run.location)
         if temporary:
-            self._finalizer = weakref.finalize(self, remove_tree, self.location)
+            run.delete_when_unused()
 
     @classmethod
     def open(cls, run, *, storage_options=None, kernel=None, temporary=False):
@@ -42,7 +41,7 @@ class Result:
         kernel : callable, optional
             The kernel of the fit, where it was a callable: functions are not stored, and predict needs it.
         temporary : bool
-            Delete the directory when the Result is no longer referred to.
+            Delete the directory when neither the Result nor an array of it is referred to any more.
 
         Raises
         ------

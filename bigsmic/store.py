@@ -19,6 +19,7 @@ import shutil
 import socket
 import tempfile
 import threading
+import weakref
 import zlib
 from collections import OrderedDict
 from pathlib import Path
@@ -40,6 +41,7 @@ from bigsmic.errors import (
 FORMAT_VERSION = 1
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*\Z")
 _BLOCK = re.compile(r"[0-9]{7,}\Z")
+_PARTIAL = re.compile(r"\.[0-9]+-[0-9]+\.partial\Z")
 
 
 def checksum(array):
@@ -83,6 +85,8 @@ def open_source(data, component=None, storage_options=None, missing_chunks="erro
         source = DaskSource(data)
     else:
         source = Source(np.asanyarray(data), "array")
+        if np.ma.is_masked(source.array):
+            raise InputError("input: the array has masked entries; drop or impute these rows")
     _check_rows(source)
     return source
 
@@ -368,6 +372,8 @@ class Run:
         self._local = "://" not in self.location
         if self._local and not writable and not Path(self.location).is_dir():
             raise RunError(f"run: {self.location} is not a directory; give the out= of a finished fit")
+        if self._local and _is_of_others(Path(self.location)):
+            raise RunError(f"run: {self.location} is a directory with other things in it; give another out=")
         try:
             group = zarr.open_group(
                 self.location,
@@ -669,6 +675,10 @@ class Run:
             Path(self.location) / ".scratch" if self._local else Path(tempfile.gettempdir()) / f"bigsmic-{os.getpid()}"
         )
 
+    def delete_when_unused(self):
+        """Delete the directory once nothing refers to this run, or to an array that was taken from it."""
+        weakref.finalize(self._group.store, remove_tree, self.location)  # arrays refer to the store, not to the run
+
     def close(self):
         """Give up the lock."""
         if self._lock_handle is not None:
@@ -829,7 +839,8 @@ class _LocalBytes:
     def delete_partial(self):
         """Delete files that were being written when their writer died."""
         for path in self._root.rglob("*.partial"):
-            path.unlink(missing_ok=True)
+            if _PARTIAL.search(path.name):
+                path.unlink(missing_ok=True)
 
     def folders(self, prefix):
         """Return the names of what is one level below a prefix and has something below itself, in order."""
@@ -932,6 +943,13 @@ def _storage_errors(what):
                 "finished blocks are kept",
             ) from error
         raise StorageError(error.errno, f"{what}: {error}") from error
+
+
+def _is_of_others(folder):
+    """Whether a directory holds anything, and no Zarr group of this format that it could be part of."""
+    if not folder.is_dir() or (folder / "zarr.json").exists():
+        return False
+    return not all(path.name.startswith("zarr.json") for path in folder.iterdir())  # a writer died while it made one
 
 
 def _leaves(tree):

@@ -142,6 +142,17 @@ def test_blas_runs_on_one_thread_while_it_is_open():
         assert blas_threads() == before
 
 
+def test_engines_may_overlap():
+    with threadpool_limits(2):
+        before, first, second = blas_threads(), ThreadEngine(1), ThreadEngine(1)
+        first.__enter__()
+        second.__enter__()
+        first.__exit__()
+        assert set(blas_threads()) == {1}
+        second.__exit__()
+        assert blas_threads() == before
+
+
 def test_an_error_leaves_blas_as_it_was():
     before = blas_threads()
     with pytest.raises(ZeroDivisionError, match="division"), ThreadEngine(2) as engine:

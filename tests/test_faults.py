@@ -181,7 +181,7 @@ def test_a_killed_process_leaves_a_run_that_goes_on(tmp_path, blobs, undisturbed
     done = subprocess.run(driver, env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)}, capture_output=True)
     assert done.stdout.split() == [b"-9"] * len(at), done.stderr.decode()
     for event in at:
-        (tmp_path / str(event) / "scan" / "half.partial").touch()
+        (tmp_path / str(event) / "scan" / "c.0.77-88.partial").touch()
         assert_goes_on(tmp_path / str(event), blobs[0], undisturbed["merge"])
         assert not list((tmp_path / str(event)).rglob("*.partial"))
 
@@ -402,6 +402,23 @@ def test_a_temporary_run_goes_with_its_result(tmp_path, blobs, monkeypatch):
     del result
     gc.collect()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_array_keeps_its_temporary_run(tmp_path, blobs, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    posterior = fit(blobs[0]).posterior
+    gc.collect()
+    np.testing.assert_allclose(posterior[...].sum(axis=1), 1, atol=1e-5)
+    del posterior
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_of_others_is_left_alone(tmp_path, blobs):
+    (tmp_path / "download.1-2.partial").touch()
+    with pytest.raises(RunError, match="is a directory with other things in it; give another out="):
+        fit(blobs[0], tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["download.1-2.partial"]
 
 
 def test_a_run_that_is_being_written_is_left_alone(tmp_path, blobs):

@@ -268,6 +268,7 @@ ROWS = np.arange(40.0).reshape(20, 2)
         (np.zeros((3, 0)), 2, {}, r"0 feature\(s\) \(shape=\(3, 0\)\)"),
         (np.zeros((1, 3)), 1, {}, "n_samples=1; clustering needs at least 2 rows"),
         (np.array([["a", "b"]] * 3, object), 2, {}, "dtype object is not real or integer"),
+        (np.ma.masked_less(ROWS, 3), 2, {}, "the array has masked entries"),
         (ROWS.astype(complex), 2, {}, "dtype complex128 is not real"),
         (ROWS.astype(np.longdouble), 2, {}, "convert the array to float64"),
         (ROWS, 0, {}, r"c \(n_clusters\): got 0; use at least 1"),

@@ -12,7 +12,7 @@ import zarr
 from sklearn.datasets import make_blobs
 
 import bigsmic
-from bigsmic import planning
+from bigsmic import memory, planning
 from bigsmic.context import source_bounds
 from bigsmic.errors import PlanError
 from bigsmic.settings import resolve
@@ -95,7 +95,22 @@ def test_one_cluster_is_scanned_and_written():
 def test_without_a_limit_three_quarters_of_the_machine_may_be_used():
     settings, _ = resolve(3).fitted_to(1000)
     limit = planning.plan(planning.Size(1000, 4), settings).memory_limit
-    assert limit == int(0.75 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    assert limit == int(0.75 * memory.machine_memory())
+    assert limit <= 0.75 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def test_a_container_s_limit_counts(tmp_path):
+    root, membership = tmp_path / "cgroup", tmp_path / "self"
+    (root / "pod" / "box").mkdir(parents=True)
+    (root / "pod" / "memory.max").write_text("3000\n")
+    (root / "pod" / "box" / "memory.max").write_text("max\n")
+    (root / "memory" / "docker").mkdir(parents=True)
+    (root / "memory" / "docker" / "memory.limit_in_bytes").write_text("2000\n")
+    membership.write_text("0::/pod/box\n")
+    assert list(memory._group_limits(membership, root)) == [3000]
+    membership.write_text("5:memory:/docker\n4:cpu:/\n")
+    assert list(memory._group_limits(membership, root)) == [2000]
+    assert list(memory._group_limits(tmp_path / "none", root)) == []
 
 
 # -- what a fit really takes, in a process of its own
