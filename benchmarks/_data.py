@@ -84,6 +84,7 @@ LOADERS = {
     "news": news,
     "letter": letter,
     "tetrode30k": functools.partial(mearec, 30_000),
+    "tetrode60k": functools.partial(mearec, 60_000),
     "mnist70k": mnist,
     "mearec": mearec,
 }
