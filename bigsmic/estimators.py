@@ -49,6 +49,8 @@ class SMIC(ClusterMixin, BaseEstimator):
     Attributes
     ----------
     labels_ : ndarray of int32, shape (n,)
+    classes_ : ndarray of int, shape (c,)
+        Columns of `predict_proba`.
     result_ : bigsmic.Result
         Scores, posteriors, diagnostics.
     seed_ : int
@@ -122,6 +124,8 @@ class SMIC(ClusterMixin, BaseEstimator):
             **self._chosen(),
         )
         self.labels_ = self.result_.labels
+        self.classes_ = np.arange(self.n_clusters)
+        self.n_features_in_ = self.result_.diagnostics["columns"]
         return self
 
     def _chosen(self):

@@ -101,6 +101,9 @@ class LSMIDesign:
     n_folds : int
     seed : int
         Decides the fold of a row; see :func:`fold_of`.
+    unit : float, optional
+        Width in whose square exponents are counted; the narrowest by default. Sweeps share it, so that scores do not
+        depend on how the widths are cut.
     """
 
     centers: np.ndarray
@@ -109,6 +112,7 @@ class LSMIDesign:
     deltas: np.ndarray
     n_folds: int = 5
     seed: int = 0
+    unit: float | None = None
 
     def __post_init__(self):
         centers, rows = np.asarray(self.centers, np.float64), np.asarray(self.center_rows, np.int64)
@@ -121,6 +125,8 @@ class LSMIDesign:
             object.__setattr__(self, name, value)
         for name in ("gammas", "deltas"):
             object.__setattr__(self, name, _check_grid(name, getattr(self, name)))
+        if self.unit is None:
+            object.__setattr__(self, "unit", float(self.gammas[0]))
 
     @property
     def n_centers(self) -> int:
@@ -430,7 +436,7 @@ def block_sums(X, rows, labels, design: LSMIDesign, *, n_classes=None, dtype=Non
 def _accumulate(sums, X, rows, labels, design, dtype=None):
     dtype = np.dtype(dtype or (X.dtype if X.dtype == np.float32 else np.float64))
     # counted in squares of the narrowest width, no scale of the data can overflow float32
-    unit = design.gammas[0] ** 2
+    unit = design.unit**2
     folds = fold_of(rows, design)
     order = np.argsort(folds, kind="stable")
     ends = np.searchsorted(folds[order], np.arange(design.n_folds + 1))

@@ -218,7 +218,6 @@ def test_nor_does_what_lies_on_disk(blobs, options, monkeypatch):
 
 
 @pytest.mark.usefixtures("many_blocks")
-@pytest.mark.xfail(strict=True, reason="exponents are counted in squares of the narrowest width of the pass")
 def test_nor_do_scores_depend_on_it(blobs, monkeypatch):
     plain = fit(blobs[0], 4, assignment="auto")
     keep_on_disk(monkeypatch)
