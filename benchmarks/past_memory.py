@@ -1,6 +1,6 @@
 """Rows past memory: a mixture of 20 clusters in 64 dimensions at 5e4, 5e5 and 5e6 rows, within 1 GiB.
 
-    python benchmarks/past_memory.py [--threads 2] [--memory-limit 1GiB] [--sets mixture50k mixture500k mixture5m]
+python benchmarks/past_memory.py [--threads 2] [--memory-limit 1GiB] [--sets mixture50k mixture500k mixture5m]
 """
 
 import argparse

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 from scipy.sparse import csr_array
+from threadpoolctl import threadpool_limits
 
 from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.hashing import row_hash
@@ -311,10 +312,11 @@ def lsmi(  # noqa: PLR0913 - the front door spells out its settings
     sample = X[draw_rows(len(X), _SAMPLE_ROWS, seed, "lsmi-sample")]
     design = settings.design(X[rows], rows, sample)
     sums = LSMISums.zeros(design, 1, len(classes))
-    for lo in range(0, len(X), _BLOCK_ROWS):
-        block = np.arange(lo, min(lo + _BLOCK_ROWS, len(X)))
-        _accumulate(sums, X[lo : lo + _BLOCK_ROWS], block, codes[None, lo : lo + _BLOCK_ROWS], design)
-    score = score_one(sums, 0, codes[rows], design)
+    with threadpool_limits(limits=1):  # panels are small: more threads would only wait for each other
+        for lo in range(0, len(X), _BLOCK_ROWS):
+            block = np.arange(lo, min(lo + _BLOCK_ROWS, len(X)))
+            _accumulate(sums, X[lo : lo + _BLOCK_ROWS], block, codes[None, lo : lo + _BLOCK_ROWS], design)
+        score = score_one(sums, 0, codes[rows], design)
     return LSMIResult(
         value=score.lsmi,
         gamma=score.gamma,

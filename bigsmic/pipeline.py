@@ -131,7 +131,7 @@ def fit(
     t : int or sequence of int
         Neighbour numbers of the kernel; by default (5, 7, 10), and (3, 5, 7, 10) without merging.
     assignment : {"merge", "rotation", "paper", "auto"}
-        How eigenvectors become labels. "merge", the default: up to 2.5 c of them, turned, over-segmented, merged by the
+        How eigenvectors become labels. "merge", the default: more than c of them, turned, over-segmented, merged by the
         density ratio and moved along the graph. "rotation": c of them, turned. "paper": c of them with a sign each, as
         published. "auto": both of the last two are candidates.
     selection : {"consensus", "lsmi", "medoid"}

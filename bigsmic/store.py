@@ -452,7 +452,7 @@ class Run:
         with _storage_errors(f"{stage}: writing block {block} to {self.location}"):
             self._open_stage(stage)
             for name, array in arrays.items():
-                array = np.ascontiguousarray(array)
+                array = np.asarray(array, order="C")
                 bounds = [0, len(array)] if array.ndim and not (parts and name in parts) else [0]
                 if parts and name in parts:
                     bounds = [int(b) for b in parts[name]]

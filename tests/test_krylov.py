@@ -214,10 +214,10 @@ def test_memory_is_what_was_said(tmp_path, on_disk):
     bounds = np.linspace(0, 20_000, 9).astype(np.int64)
     run(clusters(), BOUNDS, params)  # compiles
     blocks = kernel_blocks(K, bounds)
-    with ThreadEngine(2) as engine:
+    with ThreadEngine(1) as engine:  # whether two threads peak at once is chance
         tracemalloc.start()
         basis = (FileBasis if on_disk else MemoryBasis)(*([tmp_path] if on_disk else []), bounds, params.size(20_000))
         solve(RowSpace(engine, blocks.__getitem__, basis), params)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    assert 0.3 < peak / solve_bytes(bounds, params, n_threads=2, basis_on_disk=on_disk) < 1.0
+    assert 0.3 < peak / solve_bytes(bounds, params, n_threads=1, basis_on_disk=on_disk) < 1.0

@@ -242,3 +242,8 @@ def test_file_basis_is_memory(tmp_path):
         assert basis.read(p, 0, 6).flags.f_contiguous
     basis.close()
     assert not (tmp_path / "basis").exists()
+
+
+def test_scalars_stay_scalars(run):
+    run.write("stage", 0, {"seed": np.array(3)})
+    assert run.read("stage", 0, "seed").shape == ()
