@@ -27,24 +27,6 @@ _SMALLEST_RATIO = 1e-12
 _GRAM_ROWS = 4096
 
 
-def candidate_widths(n_clusters, factors, n_rows):
-    """Numbers of columns to over-segment into: distinct ``round(f c)`` above c, at most a third of the rows.
-
-    Parameters
-    ----------
-    n_clusters : int
-    factors : sequence of float
-    n_rows : int
-
-    Returns
-    -------
-    widths : list of int, ascending
-        Empty if nothing above c is left: there is then nothing to merge.
-    """
-    capped = {min(round(f * n_clusters), n_rows // 3) for f in factors}
-    return sorted(m for m in capped if m > n_clusters)
-
-
 # ---- merging columns
 
 
@@ -719,46 +701,6 @@ def vote(labels, sizes, classes, n_classes):
     for column, offset in zip(np.transpose(labels), label_offsets(sizes), strict=False):
         votes[rows, classes[offset + column]] += 1
     return votes[:, :n_classes]
-
-
-def column_classes(groups, classes, sizes):
-    """Class of the consensus that each column of each labeling ends in.
-
-    Parameters
-    ----------
-    groups : sequence of ndarray of int, shape (m_j,)
-        Per labeling, the group of each column.
-    classes : ndarray of int, shape (S,)
-        Class of each (labeling, group).
-    sizes : sequence of int, length B
-
-    Returns
-    -------
-    list of ndarray of int64, shape (m_j,)
-        -1 where either map says so.
-    """
-    parts = np.split(np.asarray(classes, dtype=np.int64), label_offsets(sizes)[1:-1])
-    return [np.where(group >= 0, part[group], -1) for group, part in zip(groups, parts, strict=True)]
-
-
-def mean_posterior(posteriors, classes, n_classes):
-    """Mean over labelings of their posteriors, grouped by the consensus; one block.
-
-    Parameters
-    ----------
-    posteriors : iterable of ndarray of float32, shape (b, m_j)
-        Soft posteriors, one array per labeling.
-    classes : sequence of ndarray of int, shape (m_j,)
-        From `column_classes`.
-    n_classes : int
-
-    Returns
-    -------
-    P : ndarray of float32, shape (b, n_classes)
-        Rows sum to 1.
-    """
-    grouped = [group_columns(Q, to, n_classes) for Q, to in zip(posteriors, classes, strict=True)]
-    return np.mean(grouped, axis=0, dtype=np.float64).astype(np.float32)
 
 
 def consensus_labels(votes, posterior):

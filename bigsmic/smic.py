@@ -31,7 +31,7 @@ class Assignment(NamedTuple):
         Rows sum to 1.
     has_mass : ndarray of bool, shape (b,)
         False where no column is positive: the posterior is then flat, and the label a guess that
-        `adopt_labels` replaces.
+        the nearest labelled neighbour replaces.
     labels : ndarray of int32, shape (b,)
         The largest value of the row, the smallest column among equals.
     """
@@ -274,27 +274,6 @@ def check_prior(prior, n_clusters):
             f"prior: got {prior.tolist()}, needs positive numbers of sum 1; divide them by their sum, {prior.sum():.6g}"
         )
     return prior
-
-
-def adopt_labels(assignment, neighbor_labels):
-    """Labels in which rows without mass take the label of their nearest labelled neighbour.
-
-    Parameters
-    ----------
-    assignment : Assignment
-        Of b rows.
-    neighbor_labels : ndarray of int, shape (b, k)
-        Labels of each row's neighbours, nearest first; negative where the neighbour has none itself.
-
-    Returns
-    -------
-    labels : ndarray of int32, shape (b,)
-        Unchanged where the row has mass, or no neighbour has a label.
-    """
-    labelled = neighbor_labels >= 0
-    nearest = np.take_along_axis(neighbor_labels, labelled.argmax(axis=1)[:, None], axis=1)[:, 0]
-    adopt = ~assignment.has_mass & labelled.any(axis=1)
-    return np.where(adopt, nearest, assignment.labels).astype(np.int32)
 
 
 def assignment_sums(labels, posterior, has_mass):

@@ -43,16 +43,6 @@ def kernel_block(W, lo, hi):
 # ---- widths
 
 
-def test_candidate_widths_are_distinct_and_above_c():
-    assert merge.candidate_widths(10, (1.5, 2, 2.5), 1000) == [15, 20, 25]
-    assert merge.candidate_widths(2, (1.5, 1.6, 2), 1000) == [3, 4]
-    assert merge.candidate_widths(10, (1.0, 1.5, 2), 50) == [15, 16]
-
-
-def test_candidate_widths_may_leave_nothing_to_merge():
-    assert merge.candidate_widths(10, (1.5, 2), 30) == []
-
-
 # ---- merging
 
 
@@ -397,23 +387,3 @@ def test_tied_votes_go_by_posterior_then_to_the_smallest():
     labels = merge.consensus_labels(votes, posterior)
     np.testing.assert_array_equal(labels, [1, 0, 1])
     np.testing.assert_allclose(merge.agreement(votes, labels, 5), [0.4, 0.2, 0.6])
-
-
-def test_mean_posterior_is_the_mean_of_the_grouped_posteriors():
-    Q = [soft(20, 4, 1), soft(20, 3, 2)]
-    groups = [np.array([0, 1, 1, 2]), np.array([0, 1, 2])]
-    to = merge.column_classes(groups, np.array([1, 0, 1, 0, 0, 1]), [3, 3])
-    np.testing.assert_array_equal(to[0], [1, 0, 0, 1])
-    direct = (Q[0] @ (to[0][:, None] == np.arange(2)) + Q[1] @ (to[1][:, None] == np.arange(2))) / 2
-    P = merge.mean_posterior(Q, to, 2)
-    np.testing.assert_allclose(P, direct, atol=1e-6)
-    assert P.dtype == np.float32
-
-
-def test_groups_without_rows_have_no_class():
-    labels = np.array([[0, 0], [2, 1], [0, 0], [2, 1]])
-    tree = merge.consensus_tree(merge.label_gram(labels, [3, 2]), [3, 2])
-    classes = tree.cut(2)
-    np.testing.assert_array_equal(classes, [0, -1, 1, 0, 1])
-    (to, _) = merge.column_classes([np.array([0, 1, 2, -1]), np.array([0, 1])], classes, [3, 2])
-    np.testing.assert_array_equal(to, [0, -1, 1, -1])

@@ -147,13 +147,6 @@ def test_rows_without_mass_are_flat_and_said_so():
         np.testing.assert_array_equal(found.posterior, [[0.5, 0.5], [0.5, 0.5], [1.0, 0.0]])
 
 
-def test_rows_without_mass_adopt_the_nearest_label():
-    found = smic.Assignment(np.full((3, 2), 0.5), np.array([False, False, True]), np.array([0, 0, 1], dtype=np.int32))
-    labels = smic.adopt_labels(found, np.array([[-1, 1], [-1, -1], [0, 0]]))
-    np.testing.assert_array_equal(labels, [1, 0, 1])
-    assert labels.dtype == np.int32
-
-
 @pytest.mark.parametrize("prior", [[0.5, 0.6], [1.0, 0.0], [1.5, -0.5], [np.nan, 1.0]])
 def test_prior_that_is_none_is_refused(prior):
     with pytest.raises(InputError, match="positive numbers of sum 1"):

@@ -1,0 +1,40 @@
+"""Which eigenvectors are read, and which labelings form a consensus together."""
+
+import pytest
+
+from bigsmic.candidates import problems, readings, windows
+from bigsmic.settings import resolve
+
+
+@pytest.mark.parametrize(
+    ("c", "n", "widths", "found"),
+    [
+        (10, 1000, (1.5, 2, 2.5), [(15, 20, 25)]),
+        (2, 1000, (1.5, 1.6, 2), [(3, 4)]),  # distinct
+        (10, 50, (1.0, 1.5, 2), [(10, 15, 16)]),  # a third of the rows at most
+        (10, 30, (1.5, 2), []),  # no room above c
+        (10, 1000, ((1.5, 2, 2.5), (1, 1.25, 1.5), (3, 4, 6)), [(15, 20, 25), (10, 12, 15), (30, 40, 60)]),
+        (33, 9999, ((1.5, 2, 2.5), (2, 3, 4), (3, 4, 6)), [(50, 66, 82), (66, 99)]),  # 100 columns at most
+        (60, 9999, ((1.5, 2, 2.5), (2, 3, 4)), [(90, 120, 150)]),  # the first window may have more
+    ],
+)
+def test_windows(c, n, widths, found):
+    assert windows(resolve(c, widths=widths), n)[: len(found)] == found
+    assert len(windows(resolve(c, widths=widths), n)) >= len(found)
+
+
+def test_columns_take_the_place_of_windows():
+    from dataclasses import replace
+
+    settings = replace(resolve(10), n_clusters=16, columns=(15, 20, 25))
+    assert windows(settings, 1000) == [(20, 25)]
+
+
+def test_every_problem_is_read_in_every_width_once():
+    settings = resolve(10, widths=((1.5, 2), (2, 3)))
+    names = [reading.name for reading in readings(settings, 1000)]
+    assert len(names) == len(set(names)) == 3 * len(problems(settings))
+
+
+def test_without_room_columns_are_only_turned():
+    assert {reading.assignment for reading in readings(resolve(10), 25)} == {"rotation"}
