@@ -19,6 +19,8 @@ _HOMES = {
     "SMIC": "estimators",
     "lsmi": "information",
     "LSMIResult": "information",
+    "mlmi": "likelihood",
+    "MLMIResult": "likelihood",
     "BigsmicError": "errors",
     "InputError": "errors",
     "PlanError": "errors",
@@ -31,12 +33,14 @@ __all__ = [
     "BigsmicError",
     "InputError",
     "LSMIResult",
+    "MLMIResult",
     "PlanError",
     "Result",
     "RunError",
     "StorageError",
     "fit",
     "lsmi",
+    "mlmi",
     "plan",
 ]
 
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from bigsmic.errors import BigsmicError, InputError, PlanError, RunError, StorageError
     from bigsmic.estimators import SMIC
     from bigsmic.information import LSMIResult, lsmi
+    from bigsmic.likelihood import MLMIResult, mlmi
     from bigsmic.pipeline import fit, plan
     from bigsmic.result import Result
 

@@ -73,7 +73,7 @@ class LSMISettings:
             raise InputError(f"lsmi: n_folds={self.n_folds}, at least 2 are needed to hold one out")
         for name in ("gammas", "deltas"):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, tuple(_check_grid(name, getattr(self, name)).tolist()))
+                object.__setattr__(self, name, tuple(check_grid(f"lsmi: {name}", getattr(self, name)).tolist()))
 
     @classmethod
     def paper(cls, seed: int = 0) -> "LSMISettings":
@@ -125,7 +125,7 @@ class LSMIDesign:
         for name, value in (("centers", centers), ("center_rows", rows)):
             object.__setattr__(self, name, value)
         for name in ("gammas", "deltas"):
-            object.__setattr__(self, name, _check_grid(name, getattr(self, name)))
+            object.__setattr__(self, name, check_grid(f"lsmi: {name}", getattr(self, name)))
         if self.unit is None:
             object.__setattr__(self, "unit", float(self.gammas[0]))
 
@@ -305,7 +305,7 @@ def lsmi(  # noqa: PLR0913 - the front door spells out its settings
     >>> lsmi(x, x[:, 0] > 0.5, seed=1)  # doctest: +ELLIPSIS
     LSMIResult(0.49..., gamma=0.029..., delta=0.001; 2 classes, 200 centers)
     """
-    X, classes, codes = _check_data(X, labels)
+    X, classes, codes = check_data(X, labels, "lsmi")
     given = {"n_centers": n_centers, "gammas": gammas, "deltas": deltas, "n_folds": min(n_folds, len(X))}
     settings = replace(_preset(preset, seed), **{k: v for k, v in given.items() if v is not None})
     rows = draw_rows(len(X), settings.n_centers, seed, "lsmi-center")
@@ -366,7 +366,7 @@ def fold_of(rows, design: LSMIDesign) -> np.ndarray:
 def median_distance(sample, centers) -> float:
     """Median Euclidean distance between sample rows and centres that do not coincide; 1 if all do."""
     centers = np.asarray(centers, np.float64)
-    squared = 2 * _half_squared_distances(sample, centers)
+    squared = 2 * half_squared_distances(sample, centers)
     # what is left of a zero after the cancellation of the squared norms
     rounding = 1e-12 * np.square(centers - centers.mean(axis=0)).sum(axis=1)
     positive = squared[squared > rounding]
@@ -445,7 +445,7 @@ def _accumulate(sums, X, rows, labels, design, dtype=None):
     for fold in range(design.n_folds):
         for lo in range(ends[fold], ends[fold + 1], _PANEL_ROWS):
             part = order[lo : min(lo + _PANEL_ROWS, ends[fold + 1])]
-            exponents = _half_squared_distances(X[part], design.centers)
+            exponents = half_squared_distances(X[part], design.centers)
             exponents = np.divide(exponents, -unit, out=exponents).astype(dtype, copy=False)
             _add_panel(sums, fold, exponents, labels[:, part], unit / design.gammas**2)
 
@@ -469,7 +469,7 @@ def _gram(L):
     return L.T @ L
 
 
-def _half_squared_distances(X, centers):
+def half_squared_distances(X, centers):
     """``|x - u|^2 / 2``, float64, shape (m, b)."""
     origin = centers.mean(axis=0, dtype=np.float64)
     U = centers - origin
@@ -688,10 +688,11 @@ def _rotate(Q, columns, trans):
 # --- checks ---------------------------------------------------------------------------------------
 
 
-def _check_grid(name, values):
+def check_grid(name, values) -> np.ndarray:
+    """Return a grid as sorted float64; InputError unless it has positive finite numbers."""
     values = np.sort(np.asarray(values, np.float64).ravel())
     if not len(values) or not np.isfinite(values).all() or values[0] <= 0:
-        raise InputError(f"lsmi: {name}={values.tolist()}, positive finite numbers are needed")
+        raise InputError(f"{name}={values.tolist()}, positive finite numbers are needed")
     return values
 
 
@@ -715,18 +716,21 @@ def _preset(name, seed):
     return LSMISettings(seed=seed) if name is None else LSMISettings.paper(seed)
 
 
-def _check_data(X, labels):
+def check_data(X, labels, what):
+    """Return float rows, classes, and labels as numbers into them; `what` is named in the errors."""
     X, labels = np.asarray(X), np.asarray(labels)
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
     if X.ndim != 2 or labels.shape != X.shape[:1]:
-        raise InputError(f"lsmi: X of shape {X.shape} with labels of shape {labels.shape}; (n, d) and (n,) are needed")
+        raise InputError(
+            f"{what}: X of shape {X.shape} with labels of shape {labels.shape}; (n, d) and (n,) are needed"
+        )
     if len(X) < 2 or X.shape[1] < 1:
-        raise InputError(f"lsmi: X of shape {X.shape}, at least two rows and one column are needed")
+        raise InputError(f"{what}: X of shape {X.shape}, at least two rows and one column are needed")
     for lo in range(0, len(X), _BLOCK_ROWS):
         bad = ~np.isfinite(X[lo : lo + _BLOCK_ROWS]).all(axis=1)
         if bad.any():
             row = lo + int(np.argmax(bad))
-            raise NonFiniteError(f"lsmi: NaN or infinity in row {row} of X; drop or fill such rows")
+            raise NonFiniteError(f"{what}: NaN or infinity in row {row} of X; drop or fill such rows")
     classes, codes = np.unique(labels, return_inverse=True)
     return X, classes, codes.astype(np.int32)
