@@ -358,8 +358,8 @@ def draw_rows(n_rows: int, count: int, seed: int, stage: str) -> np.ndarray:
     return np.sort(kept)
 
 
-def fold_of(rows, design: LSMIDesign) -> np.ndarray:
-    """Fold of each row, ``hash(seed, row) mod n_folds``, int64."""
+def fold_of(rows, design) -> np.ndarray:
+    """Fold of each row, ``hash(seed, row) mod n_folds``, int64; `design` has the seed and the number."""
     return (row_hash(design.seed, "fold", rows) % np.uint64(design.n_folds)).astype(np.int64)
 
 

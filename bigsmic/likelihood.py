@@ -91,7 +91,7 @@ class MLMISettings:
     def design(self, centers, center_rows, sample) -> "MLMIDesign":
         """Fix the widths for these centres; `sample` (s, d) is some rows to take the median distance on."""
         multiples = self.gammas is None
-        gammas = GAMMA_MULTIPLES * median_distance(sample, centers) if multiples else self.gammas
+        gammas = GAMMA_MULTIPLES * median_distance(sample, centers) if multiples else np.asarray(self.gammas)
         return MLMIDesign(centers, center_rows, gammas, self.n_folds, self.seed)
 
 
@@ -414,8 +414,8 @@ def score(sums: MLMISums, drawn: Drawn, labels, center_labels, design: MLMIDesig
         own, mine = np.flatnonzero(labels == y), np.flatnonzero(owners == y)
         if not len(mine):
             continue
-        logs = _log_ratios(drawn.half_squares, own, mine, means, design.gammas[g])
-        fit = mixture_weights(*_scaled(logs), TOLERANCE)
+        R, tops = _scaled(_log_ratios(drawn.half_squares, own, mine, means, design.gammas[g]))
+        fit = mixture_weights(R, tops)
         theta[mine] = fit.weights / np.exp(means[mine])
         total += len(own) * fit.value
         gap += len(own) * fit.gap
@@ -436,8 +436,8 @@ def _held_out(sums, g, drawn, labels, owners, design):
             mine = np.flatnonzero((owners == y) & (of_centers != fold))
             if not len(mine):
                 continue  # a ratio of 1
-            logs = _log_ratios(drawn.half_squares, inside, mine, means, design.gammas[g])
-            weights = mixture_weights(*_scaled(logs), FOLD_TOLERANCE).weights
+            R, tops = _scaled(_log_ratios(drawn.half_squares, inside, mine, means, design.gammas[g]))
+            weights = mixture_weights(R, tops, FOLD_TOLERANCE).weights
             R, tops = _scaled(_log_ratios(drawn.half_squares, outside, mine, means, design.gammas[g]), weights > 0)
             total += float(np.log(R @ weights[weights > 0]).sum() + tops.sum())
     return total / len(labels)
