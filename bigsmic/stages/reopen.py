@@ -3,7 +3,7 @@
 from bigsmic.context import Job
 from bigsmic.stages import output
 
-TEMPORARY = ("pieces", "neighbors", "edges", "lists", "weights.", "matrix.", "restart.")
+TEMPORARY = ("input", "pieces", "neighbors", "edges", "lists", "weights.", "matrix.", "restart.")
 
 
 def check(job: Job):

@@ -1,0 +1,40 @@
+"""The only door to Zarr: archives that are read, and the run directory that is written.
+
+``sources`` reads rows in blocks, ``run`` keeps a run directory, ``lease`` sees to it that one process writes to it;
+below them, ``objects`` is bytes by key, local or behind a URL, ``patience`` retries what a store refuses and says what
+it refused, and ``shared`` lets a task on another process open what it needs once.
+"""
+
+from bigsmic.store.basis import FileBasis
+from bigsmic.store.objects import checksum, remove_tree
+from bigsmic.store.run import FORMAT_VERSION, Overlay, Run, temporary_run
+from bigsmic.store.sources import (
+    DaskSource,
+    Source,
+    SparseSource,
+    StagedSource,
+    ZarrSource,
+    create_arrays,
+    open_array,
+    open_source,
+    stage_input,
+)
+
+__all__ = [
+    "FORMAT_VERSION",
+    "DaskSource",
+    "FileBasis",
+    "Overlay",
+    "Run",
+    "Source",
+    "SparseSource",
+    "StagedSource",
+    "ZarrSource",
+    "checksum",
+    "create_arrays",
+    "open_array",
+    "open_source",
+    "remove_tree",
+    "stage_input",
+    "temporary_run",
+]

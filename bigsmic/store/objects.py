@@ -1,0 +1,205 @@
+"""Bytes by key, in a local directory or in the store of a Zarr group."""
+
+import contextlib
+import errno
+import os
+import re
+import shutil
+import threading
+import uuid
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from bigsmic.errors import StorageError
+
+_PARTIAL = re.compile(r"\.[0-9a-f]+-[0-9]+\.partial\Z")
+_WRITER = uuid.uuid4().hex[:12]  # process numbers repeat from host to host
+
+REQUESTS = 16
+"""Requests to an object store that wait for their answers at once."""
+
+
+def checksum(array):
+    """CRC-32 of an array's bytes in C order, as int."""
+    return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
+
+
+def is_local(location):
+    """Whether a location is a path, and not a URL."""
+    return "://" not in location
+
+
+def absolute(location):
+    """Return what names the same place in a process with another working directory."""
+    location = os.fspath(location)
+    return os.path.abspath(location) if is_local(location) else location
+
+
+def options_of(location, storage_options):
+    """Storage options for a URL; Zarr refuses them for a local path, and an archive and a run share theirs."""
+    return None if is_local(location) else storage_options
+
+
+def remove_tree(path):
+    """Delete a local directory, whatever is left of it."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def write_full(file, array):
+    """Write all bytes of an array to an unbuffered file."""
+    view = memoryview(array.reshape(-1).view(np.uint8))
+    while view:
+        view = view[file.write(view) :]
+
+
+class LocalBytes:
+    """Bytes by key in a local directory. A set is atomic; zarr's own store would take a turn of an event loop each.
+
+    Parameters
+    ----------
+    root : str
+        Must exist, and is not made again once it is gone: a late task leaves nothing behind.
+    """
+
+    def __init__(self, root):
+        self._root = Path(root)
+
+    def get(self, key, start=None, stop=None):
+        """Return the bytes, or a range of them; None if there are none."""
+        try:
+            with open(self._root / key, "rb", buffering=0) as file:
+                if start is None:
+                    return file.read()
+                file.seek(start)
+                return file.read(stop - start)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def set(self, key, data):
+        """Write the bytes, all of them or none."""
+        path = self._root / key
+        partial = path.with_name(f"{path.name}.{_WRITER}-{threading.get_ident()}.partial")
+        try:
+            self._make_folder(path.parent)
+            with open(partial, "wb", buffering=0) as file:
+                write_full(file, np.frombuffer(data, np.uint8))
+            os.replace(partial, path)
+        except OSError:
+            partial.unlink(missing_ok=True)
+            raise
+
+    def _make_folder(self, folder):
+        if not folder.is_dir():
+            os.stat(self._root)
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def delete(self, key):
+        """Delete the bytes, if there are any."""
+        (self._root / key).unlink(missing_ok=True)
+
+    def delete_tree(self, prefix):
+        """Delete everything under a prefix."""
+        if (self._root / prefix).exists():
+            shutil.rmtree(self._root / prefix)
+
+    def delete_partial(self):
+        """Delete files that were being written when their writer died."""
+        for path in self._root.rglob("*.partial"):
+            if _PARTIAL.search(path.name):
+                path.unlink(missing_ok=True)
+
+    def folders(self, prefix):
+        """Return the names of what is one level below a prefix and has something below itself, in order."""
+        try:
+            with os.scandir(self._root / prefix) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir())
+        except FileNotFoundError:
+            return []
+
+    def map(self, function, items):
+        """Return ``[function(item) for item in items]``."""
+        return [function(item) for item in items]
+
+
+class StoreBytes:
+    """Bytes by key in the store of a Zarr group."""
+
+    def __init__(self, group):
+        self._store, self._prefix = group.store, group.store_path.path
+
+    def _key(self, key):
+        return f"{self._prefix}/{key}" if self._prefix else key
+
+    def get(self, key, start=None, stop=None):
+        """Return the bytes, or a range of them; None if there are none."""
+        from zarr.abc.store import RangeByteRequest
+        from zarr.core.buffer import default_buffer_prototype
+        from zarr.core.sync import sync
+
+        wanted = None if start is None else RangeByteRequest(start, stop)
+        buffer = sync(self._store.get(self._key(key), default_buffer_prototype(), wanted))
+        return None if buffer is None else buffer.as_numpy_array().data
+
+    def set(self, key, data):
+        """Write the bytes."""
+        from zarr.core.buffer.cpu import Buffer
+        from zarr.core.sync import sync
+
+        sync(self._store.set(self._key(key), Buffer.from_array_like(np.frombuffer(data, np.uint8))))
+
+    def delete(self, key):
+        """Delete the bytes."""
+        from zarr.core.sync import sync
+
+        sync(self._store.delete(self._key(key)))
+
+    def delete_tree(self, prefix):
+        """Delete everything under a prefix."""
+        from zarr.core.sync import sync
+
+        sync(self._store.delete_dir(self._key(prefix)))
+
+    def delete_partial(self):
+        """Nothing to do: objects are whole or absent."""
+
+    def folders(self, prefix):
+        """Return the names of what is one level below a prefix, in order."""
+        from zarr.core.sync import sync
+
+        async def names():
+            return [name async for name in self._store.list_dir(self._key(prefix))]
+
+        return sorted(sync(names()))
+
+    def map(self, function, items):
+        """Return ``[function(item) for item in items]``.
+
+        Several requests wait for their answers at once; `function` must not come back here.
+        """
+        return list(_requests().map(function, items))
+
+
+@cache
+def _requests():
+    return ThreadPoolExecutor(REQUESTS, thread_name_prefix="bigsmic-store")
+
+
+@contextlib.contextmanager
+def storage_errors(what):
+    """Turn errors of the file system into a StorageError that says what was being done."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StorageError(
+                error.errno,
+                f"{what}: no space left on the device; free some and run the same command again: "
+                "finished blocks are kept",
+            ) from error
+        raise StorageError(error.errno, f"{what}: {error}") from error

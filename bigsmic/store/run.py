@@ -1,0 +1,566 @@
+"""The run directory: blocks of named arrays, and a ledger that says which of them are done.
+
+A run directory is one Zarr group. A stage is a group in it, a block of a stage a group in that, an artifact of
+the block one uncompressed array of one chunk, so that any reader of Zarr can open it and a part of it is a range of
+bytes. A block is done when its ledger entry, the attributes of its group, written last, says so; the entry carries
+the checksum of every part.
+Nothing is inferred from chunks: an absent chunk reads as fill value without a word.
+"""
+
+import fcntl
+import functools
+import itertools
+import json
+import os
+import re
+import socket
+import tempfile
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bigsmic.errors import CorruptBlockError, RunError, RunLockedError, RunMismatchError, RunVersionError
+from bigsmic.store.objects import (
+    LocalBytes,
+    StoreBytes,
+    absolute,
+    checksum,
+    is_local,
+    options_of,
+    remove_tree,
+    storage_errors,
+)
+from bigsmic.store.shared import Shared
+
+FORMAT_VERSION = 1
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*\Z")
+_BLOCK = re.compile(r"[0-9]{7,}\Z")
+
+
+class Run(Shared):
+    """A run directory: blocks of named arrays, a ledger per stage, and what the run is a run of.
+
+    It is pickled as its place and its storage options, and is opened without the lock where it arrives: tasks of
+    the process that holds the lock write blocks of their own.
+
+    Parameters
+    ----------
+    location : str
+        Local path or fsspec URL.
+    storage_options : dict, optional
+        For the file system behind a URL; never written anywhere.
+    writable : bool
+        Open for writing: the group is made if it is not there, and locked.
+    lock : bool
+        False on behalf of a process that holds the lock: the group must be there.
+
+    Attributes
+    ----------
+    location : str
+        What messages call the place.
+    address : str
+        What opens it from any working directory.
+
+    Raises
+    ------
+    RunError, RunVersionError, RunLockedError
+    """
+
+    def __init__(self, location, storage_options=None, writable=True, lock=True):
+        self.location, self.address = str(location), absolute(location)
+        self._options, self._writable = storage_options, writable
+        self._lock_handle: int | None = None
+        mode = ("a" if lock else "r+") if writable else "r"
+        self._group = self._open(mode)
+        version = self._group.attrs.get("bigsmic_format", FORMAT_VERSION)
+        if version > FORMAT_VERSION:
+            raise RunVersionError(
+                f"run: {self.location} is of format {version}, this version of bigsmic reads up to {FORMAT_VERSION}; "
+                "upgrade bigsmic, or give another out="
+            )
+        self._bytes = LocalBytes(self.address) if self._local else StoreBytes(self._group)
+        if writable and lock:
+            self._lock()
+            self._group = self._open(mode)  # what was read before the lock may be old
+
+    def _open(self, mode):
+        import zarr
+
+        if self._local and mode != "a" and not Path(self.address).is_dir():
+            raise RunError(f"run: {self.location} is not a directory; give the out= of a finished fit")
+        if self._local and _is_of_others(Path(self.address)):
+            raise RunError(f"run: {self.location} is a directory with other things in it; give another out=")
+        options = options_of(self.address, self._options)
+        try:
+            return zarr.open_group(self.address, mode=mode, zarr_format=3, storage_options=options)
+        except Exception as error:
+            raise RunError(
+                f"run: {self.location} cannot be opened as a run directory ({type(error).__name__}: {error})"
+            ) from error
+
+    @property
+    def _local(self):
+        return is_local(self.address)
+
+    def recipe(self):
+        """Return how a task on another process opens the same run."""
+        return Run, (self.address, self._options, self._writable, False)
+
+    def __repr__(self):
+        return f"Run({self.location!r})"
+
+    # -- attributes
+
+    def bind(self, identity):
+        """Make the run a run of `identity` (a JSON-like dict), or check that it is one already.
+
+        Raises
+        ------
+        RunMismatchError
+            The run was made of other input or with other parameters; both are shown.
+        """
+        identity = json.loads(json.dumps(identity))
+        stored = self._group.attrs.get("identity")
+        if stored is None:
+            if any(True for _ in self._group):
+                raise RunError(f"run: {self.location} holds a Zarr group that is not a run; give another out=")
+            self.update({"bigsmic_format": FORMAT_VERSION, "identity": identity})
+        elif stored != identity:
+            lines = [
+                f"  {key}: stored {_at(stored, key)!r}, asked {_at(identity, key)!r}"
+                for key in sorted({*_leaves(stored), *_leaves(identity)})
+                if _at(stored, key) != _at(identity, key)
+            ]
+            raise RunMismatchError(
+                f"run: {self.location} was made from other input or with other parameters:\n"
+                + "\n".join(lines)
+                + "\ngive another out=, or the stored values"
+            )
+
+    @property
+    def identity(self):
+        """What the run is a run of."""
+        stored = self._group.attrs.get("identity")
+        if stored is None:
+            raise RunError(f"run: {self.location} is not a bigsmic run; give the out= of a fit")
+        return stored
+
+    def update(self, attributes):
+        """Set attributes of the run; JSON-like."""
+        with storage_errors(f"run: attributes of {self.location}"):
+            self._group.update_attributes(attributes)
+
+    def attribute(self, name, default=None):
+        """Return one attribute of the run."""
+        return self._group.attrs.get(name, default)
+
+    # -- blocks
+
+    def write(self, stage, block, arrays, parts=None, info=None):
+        """Write the arrays of one block, then its ledger entry.
+
+        Parameters
+        ----------
+        stage : str
+        block : int
+        arrays : dict of str to ndarray
+        parts : dict of str to ndarray of int, optional
+            Row bounds within an array; the rows between two of them can be read, and are checked, alone.
+        info : dict, optional
+            Small JSON-like facts kept in the entry.
+        """
+        entry: dict[str, Any] = {"arrays": {}, "info": info or {}}
+        where = _block_path(stage, block)
+        # The stage's own group comes with every block: no process knows what another one has deleted.
+        objects = {f"{_safe(stage)}/zarr.json": _GROUP}
+        for name, array in arrays.items():
+            array = np.asarray(array, order="C")
+            bounds = [0, len(array)] if array.ndim else [0]
+            if parts and name in parts:
+                bounds = [int(b) for b in parts[name]]
+            entry["arrays"][name] = _description(array, bounds)
+            objects |= _objects(f"{where}/{_safe(name)}", array)
+        node = {"zarr_format": 3, "node_type": "group", "attributes": {"ledger": entry}}
+        with storage_errors(f"{stage}: writing block {block} to {self.location}"):
+            self._map(lambda key: self._set(key, objects[key]), objects)
+            self._set(_ledger_key(stage, block), json.dumps(node).encode())
+
+    def write_changed(self, stage, block, arrays):
+        """Write a block, unless these very arrays are there."""
+        stored = self._ledger(stage, block)
+        wanted = {name: _description(array, [0, len(array)]) for name, array in arrays.items()}
+        if stored is None or stored["arrays"] != wanted:
+            self.forget(stage, block)
+            self.write(stage, block, arrays)
+
+    def done(self, stage, block):
+        """Whether the ledger says that the block is complete."""
+        return self._ledger(stage, block) is not None
+
+    def missing(self, stage, blocks):
+        """Return those of `blocks` that are not done, in order; an object store is asked for many at once."""
+        blocks = list(blocks)
+        done = self._map(lambda block: self.done(stage, block), blocks)
+        return [block for block, is_done in zip(blocks, done, strict=True) if not is_done]
+
+    def gather(self, stage, blocks, names, part=None):
+        """Return ``[[array of each name] of each block]``; an object store is asked for many at once.
+
+        Parameters
+        ----------
+        stage : str
+        blocks : iterable of int
+        names : sequence of str
+        part : int, optional
+            Number of the part of every array; see `write`.
+
+        Raises
+        ------
+        CorruptBlockError
+        """
+
+        def load(block):
+            read = self.reader(stage, block)
+            return [read(name, part) for name in names]
+
+        return self._map(load, blocks)
+
+    def _ledger(self, stage, block):
+        raw = self._get(_ledger_key(stage, block))
+        try:
+            return None if raw is None else json.loads(bytes(raw)).get("attributes", {}).get("ledger")
+        except ValueError:  # torn: not written last, so not done
+            return None
+
+    def entry(self, stage, block):
+        """Return the ledger entry of a block, or raise CorruptBlockError if there is none."""
+        entry = self._ledger(stage, block)
+        if entry is None:
+            raise CorruptBlockError(
+                f"{stage}: block {block} is not in the ledger of {self.location}; run fit on it again",
+                stage,
+                block,
+            )
+        return entry
+
+    def read(self, stage, block, name, part=None):
+        """Return one array of a block, or one part of it, after checking its checksum.
+
+        Parameters
+        ----------
+        stage : str
+        block : int
+        name : str
+        part : int, optional
+            Number of the part; see `write`.
+
+        Raises
+        ------
+        CorruptBlockError
+            The array is not there, or is not what was written.
+        """
+        return self.reader(stage, block)(name, part)
+
+    def reader(self, stage, block):
+        """Return a function ``(name, part=None) -> ndarray`` that reads the ledger entry once."""
+        entry = self.entry(stage, block)
+
+        def read(name, part=None):
+            meta = entry["arrays"][name]
+            first, last = (0, len(meta["crc32"])) if part is None else (part, part + 1)
+            return self._read_array(stage, block, name, meta, (first, last))
+
+        return read
+
+    def info(self, stage, block):
+        """Return the small facts kept with a block."""
+        return self.entry(stage, block)["info"]
+
+    def _read_array(self, stage, block, name, meta, parts):
+        dtype, shape, bounds = np.dtype(meta["dtype"]), tuple(meta["shape"]), meta["bounds"]
+        path = f"{_block_path(stage, block)}/{_safe(name)}/{_chunk_key(len(shape))}"
+        if shape:
+            lo, hi = bounds[parts[0]], bounds[parts[1]]
+            row = int(np.prod(shape[1:], dtype=np.int64)) * dtype.itemsize
+            shape = (hi - lo, *shape[1:])
+            start, stop = lo * row, hi * row
+        else:
+            lo, start, stop = 0, 0, dtype.itemsize
+        if stop == start:
+            return np.empty(shape, dtype)
+        raw = self._get(path, start, stop)
+        if raw is None or len(raw) != stop - start:
+            self._corrupt(stage, block, name, "is missing or truncated")
+        array = np.frombuffer(raw, dtype).reshape(shape)
+        for i in range(*parts):
+            piece = array[bounds[i] - lo : bounds[i + 1] - lo] if shape else array
+            if checksum(piece) != meta["crc32"][i]:
+                self._corrupt(stage, block, name, "does not match its checksum")
+        return array
+
+    def _corrupt(self, stage, block, name, what):
+        raise CorruptBlockError(
+            f"{stage}: {name} of block {block} in {self.location} {what}; run fit on it again to redo that block",
+            stage,
+            block,
+        )
+
+    def blocks(self):
+        """Return stage and number of every block of which there is anything, done or not, in order."""
+        return [
+            (stage, int(block))
+            for stage in self._bytes.folders("")
+            if _NAME.match(stage)
+            for block in self._bytes.folders(stage)
+            if _BLOCK.match(block)
+        ]
+
+    def check(self, stage, block):
+        """Strike a block off the ledger if an array of it is not what was written."""
+        try:
+            read = self.reader(stage, block)
+            for name in self.entry(stage, block)["arrays"]:
+                read(name)
+        except CorruptBlockError:
+            self.forget(stage, block)
+
+    def forget(self, stage, block):
+        """Strike a block off the ledger, so that it is done again."""
+        with storage_errors(f"{stage}: striking block {block} off the ledger of {self.location}"):
+            self._delete(_ledger_key(stage, block))
+
+    def drop(self, stage, blocks):
+        """Delete a whole stage, ledger first, so that a half-deleted block never counts as done."""
+        for block in blocks:
+            self.forget(stage, block)
+        with storage_errors(f"{stage}: deleting from {self.location}"):
+            self._bytes.delete_tree(_safe(stage))
+
+    # -- arrays for the user, in input order
+
+    def create(self, name, shape, chunk_rows, dtype):
+        """Make, or open, a chunked array at the top of the run, compressed, for readers of Zarr."""
+        with storage_errors(f"{name}: creating in {self.location}"):
+            if not self._has_array(name):
+                self._group.create_array(
+                    name,
+                    shape=shape,
+                    chunks=(chunk_rows, *shape[1:]),
+                    dtype=dtype,
+                    overwrite=True,
+                    config={"write_empty_chunks": True},
+                )
+            return self._group[name]
+
+    def _has_array(self, name):
+        try:
+            return name in self._group
+        except ValueError:  # its metadata are torn
+            return False
+
+    def array(self, name):
+        """Return a top-level array, lazily."""
+        try:
+            return self._group[name]
+        except KeyError:
+            raise RunError(f"run: {self.location} has no {name!r} yet; the fit did not finish, run it again") from None
+
+    def write_rows(self, name, lo, values):
+        """Write whole chunks of a top-level array."""
+        with storage_errors(f"{name}: writing rows {lo}:{lo + len(values)} to {self.location}"):
+            self._group[name][lo : lo + len(values)] = values
+
+    def check_rows(self, name, lo, hi, crc32):
+        """Whether rows of a top-level array are those with this checksum."""
+        try:
+            return checksum(self._group[name][lo:hi]) == crc32
+        except (KeyError, ValueError, RuntimeError, OSError):  # absent, or torn
+            return False
+
+    # -- bytes
+
+    def sweep(self):
+        """Delete what writers that were killed have left: files half written, and scratch."""
+        self._bytes.delete_partial()
+        remove_tree(self.scratch)
+
+    def _map(self, function, items):
+        return self._bytes.map(function, items)
+
+    def _set(self, key, data):
+        self._bytes.set(key, data)
+
+    def _get(self, key, start=None, stop=None):
+        return self._bytes.get(key, start, stop)
+
+    def _delete(self, key):
+        self._bytes.delete(key)
+
+    # -- lock
+
+    def _lock(self):
+        if not self._local:
+            return
+        handle = os.open(self.address, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+            raise RunLockedError(
+                f"run: {self.location} is being written by {self._group.attrs.get('writer', 'another process')}; "
+                "wait for it to end, or give another out="
+            ) from None
+        self._lock_handle = handle
+        self.update({"writer": f"process {os.getpid()} on {socket.gethostname()}"})
+
+    @property
+    def scratch(self):
+        """Local folder for what lasts as long as one stage; hidden in the run directory where that is local."""
+        return (
+            Path(self.address) / ".scratch" if self._local else Path(tempfile.gettempdir()) / f"bigsmic-{os.getpid()}"
+        )
+
+    def delete_when_unused(self):
+        """Delete the directory once nothing refers to this run, or to an array that was taken from it."""
+        weakref.finalize(self._group.store, remove_tree, self.address)  # arrays refer to the store, not to the run
+
+    def close(self):
+        """Give up the lock."""
+        if self._lock_handle is not None:
+            os.close(self._lock_handle)  # the kernel's lock goes with it, as it does when the process dies
+            self._lock_handle = None
+
+
+class Overlay(Run):
+    """A run that reads through to another one, and writes on its own.
+
+    Parameters
+    ----------
+    base : Run
+        Finished; only read.
+    top : Run
+    own : sequence of str
+        Stages that are never read from the base.
+    """
+
+    def __init__(self, base, top, own):
+        self.__dict__.update(top.__dict__)
+        self._name = None
+        self._base, self._top, self._own = base, top, frozenset(own)
+
+    def recipe(self):
+        """Return how a task on another process opens the same two."""
+        return Overlay, (self._base, self._top, sorted(self._own))
+
+    @property
+    def identity(self):
+        """What the base is a run of."""
+        return self._base.identity
+
+    def _map(self, function, items):
+        return self._base._map(function, items)
+
+    def _holder(self, stage, block):
+        return self._top if stage in self._own or self._top.done(stage, block) else self._base
+
+    def done(self, stage, block):
+        """Whether the ledger of either has the block."""
+        return self._holder(stage, block).done(stage, block)
+
+    def reader(self, stage, block):
+        """Return a function that reads arrays of a block; see :meth:`Run.reader`."""
+        return self._holder(stage, block).reader(stage, block)
+
+    def entry(self, stage, block):
+        """Return the ledger entry of a block."""
+        return self._holder(stage, block).entry(stage, block)
+
+
+def temporary_run():
+    """Return the path of a new temporary run directory; the caller deletes it."""
+    return tempfile.mkdtemp(prefix="bigsmic-")
+
+
+_GROUP = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'
+
+
+def _objects(path, array):
+    """Keys and bytes of a Zarr array of one chunk."""
+    found = {f"{path}/zarr.json": _array_metadata(array)}
+    if array.size:
+        found[f"{path}/{_chunk_key(array.ndim)}"] = array.reshape(-1).view(np.uint8).data
+    return found
+
+
+def _description(array, bounds):
+    """What the ledger says of an array."""
+    pieces = [array[a:b] for a, b in itertools.pairwise(bounds)] if array.ndim else [array]
+    return {
+        "dtype": array.dtype.str,
+        "shape": list(array.shape),
+        "bounds": bounds,
+        "crc32": [checksum(piece) for piece in pieces],
+    }
+
+
+def _array_metadata(array):
+    """Metadata of an uncompressed Zarr array of one chunk, as zarr itself writes it."""
+    node = json.loads(_metadata_template(array.dtype.str, array.ndim))
+    node["shape"] = list(array.shape)
+    node["chunk_grid"]["configuration"]["chunk_shape"] = [max(1, size) for size in array.shape]
+    return json.dumps(node).encode()
+
+
+@functools.cache
+def _metadata_template(dtype, ndim):
+    import zarr
+    from zarr.core.buffer import default_buffer_prototype
+    from zarr.core.sync import sync
+
+    store = zarr.storage.MemoryStore()
+    shape = (1,) * ndim
+    keys = {"name": "default", "separator": "."}  # one file beside the metadata, no folders for its indices
+    options: dict[str, Any] = {"compressors": None, "filters": None, "chunk_key_encoding": keys}
+    zarr.create_array(store, shape=shape, chunks=shape, dtype=np.dtype(dtype), **options)
+    buffer = sync(store.get("zarr.json", default_buffer_prototype()))
+    assert buffer is not None
+    return buffer.to_bytes().decode()
+
+
+def _is_of_others(folder):
+    """Whether a directory holds anything, and no Zarr group of this format that it could be part of."""
+    if not folder.is_dir() or (folder / "zarr.json").exists():
+        return False
+    return not all(path.name.startswith("zarr.json") for path in folder.iterdir())  # a writer died while it made one
+
+
+def _leaves(tree):
+    """Dotted names of what stands in nested dicts."""
+    for key, value in tree.items():
+        yield from (f"{key}.{leaf}" for leaf in _leaves(value)) if isinstance(value, dict) else [key]
+
+
+def _at(tree, name):
+    for key in name.split("."):
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree
+
+
+def _safe(name):
+    if not _NAME.match(name):
+        raise RunError(f"run: {name!r} is not a name; use letters, digits, '_', '-', '=' and '.'")
+    return name
+
+
+def _block_path(stage, block):
+    return f"{_safe(stage)}/{int(block):07d}"
+
+
+def _ledger_key(stage, block):
+    return f"{_block_path(stage, block)}/zarr.json"
+
+
+def _chunk_key(ndim):
+    return ".".join(["c"] + ["0"] * ndim)

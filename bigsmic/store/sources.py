@@ -1,0 +1,417 @@
+"""Archives, dask arrays and arrays in memory as rows that are read in blocks."""
+
+import itertools
+import os
+import threading
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+
+from bigsmic.errors import InputError, NonFiniteError, StorageError
+from bigsmic.store.objects import absolute, options_of, storage_errors
+from bigsmic.store.shared import Shared
+
+
+def open_source(data, component=None, storage_options=None, missing_chunks="error"):
+    """Open rows for reading in blocks.
+
+    Parameters
+    ----------
+    data : str, Path, zarr.Array, dask array, ndarray, memmap, or array_like, shape (n, d)
+        A path or URL names a Zarr v2 or v3 array, or a group together with `component`.
+    component : str, optional
+        Path of the array within the group.
+    storage_options : dict, optional
+        For the file system behind a URL; never written anywhere.
+    missing_chunks : {"error", "fill"}
+        An absent chunk is an error, or stands for the array's fill value.
+
+    Returns
+    -------
+    source : Source
+
+    Raises
+    ------
+    InputError
+        Nothing readable there, not two-dimensional, or not of a real dtype.
+    """
+    if missing_chunks not in ("error", "fill"):
+        raise InputError(f"missing_chunks: got {missing_chunks!r}; use 'error' or 'fill'")
+    if isinstance(data, str | os.PathLike):
+        data = open_array(absolute(data), component, storage_options)
+    if hasattr(data, "nchunks_initialized"):
+        source: Source = ZarrSource(data, missing_chunks)
+    elif hasattr(data, "dask") and hasattr(data, "compute"):
+        source = DaskSource(data)
+    else:
+        source = Source(np.asanyarray(data), "array")
+        if np.ma.is_masked(source.array):
+            raise InputError("input: the array has masked entries; drop or impute these rows")
+    _check_rows(source)
+    return source
+
+
+class Source:
+    """Rows of a two-dimensional array, read as half-open ranges; by itself, of one in memory.
+
+    Parameters
+    ----------
+    array : array_like, shape (n, d)
+    name : str
+        What messages call it.
+    """
+
+    def __init__(self, array, name):
+        self.array, self.name = array, name
+
+    @property
+    def shape(self):
+        """(n, d)."""
+        return tuple(self.array.shape)
+
+    @property
+    def dtype(self):
+        """Dtype of the rows as stored."""
+        return np.dtype(self.array.dtype)
+
+    @property
+    def band_bytes(self):
+        """Bytes that one read brings to memory beyond the rows asked for."""
+        return 0
+
+    @property
+    def travels(self):
+        """Whether it is small when pickled, and can be read where it arrives; see :func:`stage_input` if not."""
+        return False
+
+    def __repr__(self):
+        return f"{type(self).__name__}({self.name!r}, {self.shape})"
+
+    def read(self, lo, hi):
+        """Return rows ``lo:hi`` as a C-ordered ndarray of the stored dtype."""
+        return np.ascontiguousarray(self.array[lo:hi])
+
+    def describe(self):
+        """Return what identifies the input besides its content; free of secrets and of memory addresses."""
+        n, d = self.shape
+        return {"rows": n, "columns": d, "dtype": self.dtype.str}
+
+
+class SparseSource(Source):
+    """A square sparse matrix of affinities, or of distances, between n rows.
+
+    Parameters
+    ----------
+    matrix : sparse matrix or array, shape (n, n)
+    what : {"affinity", "distance"}
+        An affinity must be symmetric.
+
+    Raises
+    ------
+    InputError, NonFiniteError
+    """
+
+    def __init__(self, matrix, what):
+        from scipy.sparse import csr_array, issparse
+
+        if not issparse(matrix) or matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+            shape = getattr(matrix, "shape", None)
+            raise InputError(
+                f"input: a precomputed {what} must be a sparse square matrix, got {type(matrix)} of {shape}"
+            )
+        rows = csr_array(matrix)
+        rows.sum_duplicates()
+        super().__init__(rows, f"sparse {what}")
+        if not np.isfinite(rows.data).all():
+            raise NonFiniteError(f"input: the sparse {what} contains NaN or infinity; drop those entries")
+        if rows.nnz == 0 or rows.data.min() < 0:
+            raise InputError(f"input: entries of a precomputed {what} must be at least 0, and some must be there")
+        if what == "affinity" and abs(rows - rows.T).max() > 1e-6 * rows.data.max():
+            raise InputError("input: the precomputed affinity is not symmetric; pass (A + A.T) / 2")
+
+    @property
+    def largest(self):
+        """Largest entry."""
+        return float(self.array.data.max())
+
+    def read(self, lo, hi):
+        """Return rows ``lo:hi``, sparse."""
+        return self.array[lo:hi]
+
+
+class DaskSource(Source):
+    """Rows of a dask array, computed range by range on the calling thread."""
+
+    _SMALL = 1 << 20  # bytes within a graph that may travel
+
+    def __init__(self, array):
+        super().__init__(array, "dask array")
+        if any(np.isnan(array.shape)):
+            raise InputError("input: the dask array has unknown chunk sizes; call .compute_chunk_sizes() on it first")
+
+    @property
+    def band_bytes(self):
+        """Bytes of the largest chunk of rows."""
+        return int(max(self.array.chunks[0], default=0)) * self.shape[1] * self.dtype.itemsize
+
+    @property
+    def travels(self):
+        """Whether the graph reads its rows elsewhere, and does not hold them."""
+        held = (getattr(value, "value", value) for value in dict(self.array.dask).values())
+        return sum(value.nbytes for value in held if isinstance(value, np.ndarray)) <= self._SMALL
+
+    def read(self, lo, hi):
+        """Return rows ``lo:hi``."""
+        return np.ascontiguousarray(self.array[lo:hi].compute(scheduler="synchronous"))
+
+
+class ZarrSource(Shared, Source):
+    """Rows of a Zarr array; absent and torn chunks are errors.
+
+    When the archive's chunks are taller than the ranges asked for, the last decoded bands are kept, so
+    that a chunk is decoded once and not once a range.
+    """
+
+    _KEPT_BANDS = 2
+
+    def __init__(self, array, missing_chunks):
+        array = _from_anywhere(array)
+        super().__init__(array, str(array.store_path).split("?")[0])
+        self._missing = missing_chunks
+        self._bands: OrderedDict = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def travels(self):
+        """Whether the store is not the memory of this process."""
+        import zarr
+
+        return not isinstance(self.array.store_path.store, zarr.storage.MemoryStore)
+
+    def recipe(self):
+        """Return how a task on another process opens the same archive, and keeps its decoded bands."""
+        return ZarrSource, (self.array, self._missing)
+
+    @property
+    def _chunk_shape(self):
+        return tuple(getattr(self.array, "shards", None) or self.array.chunks)
+
+    @property
+    def band_bytes(self):
+        """Bytes of the kept bands of chunks."""
+        return self._KEPT_BANDS * self._chunk_shape[0] * self.shape[1] * self.dtype.itemsize
+
+    def read(self, lo, hi):
+        """Return rows ``lo:hi``."""
+        height = self._chunk_shape[0]
+        if height <= hi - lo:
+            return self._decode(lo, hi)
+        bands = [self._band(b) for b in range(lo // height, (hi - 1) // height + 1)]
+        start = (lo // height) * height
+        parts = [band[max(lo - start - i * height, 0) : hi - start - i * height] for i, band in enumerate(bands)]
+        return np.ascontiguousarray(np.concatenate(parts))
+
+    def _band(self, b):
+        with self._lock:
+            if b not in self._bands:
+                height = self._chunk_shape[0]
+                self._bands[b] = self._decode(b * height, min((b + 1) * height, self.shape[0]))
+                while len(self._bands) > self._KEPT_BANDS:
+                    self._bands.popitem(last=False)
+            self._bands.move_to_end(b)
+            return self._bands[b]
+
+    def _decode(self, lo, hi):
+        if self._missing == "error":
+            self._refuse_absent(lo, hi)
+        try:
+            return np.ascontiguousarray(self.array[lo:hi])
+        except Exception as error:
+            raise StorageError(
+                f"input: rows {lo}:{hi} of {self.name} could not be read ({type(error).__name__}: {error}); "
+                "a chunk of the archive is torn or unreadable: restore it"
+            ) from error
+
+    def _refuse_absent(self, lo, hi):
+        from zarr.core.sync import sync
+
+        array, (height, width) = self.array, self._chunk_shape
+        store, prefix = array.store_path.store, array.store_path.path
+        for i in range(lo // height, (hi - 1) // height + 1):
+            for j in range(-(-self.shape[1] // width)):
+                key = array.metadata.encode_chunk_key((i, j))
+                if not sync(store.exists(f"{prefix}/{key}" if prefix else key)):
+                    raise StorageError(
+                        f"input: chunk {key} (rows {i * height}:{min((i + 1) * height, self.shape[0])}) of {self.name} "
+                        "is missing, and would read as fill values; restore it, or, if the writer leaves out chunks "
+                        "that hold only the fill value, pass missing_chunks='fill'"
+                    )
+
+
+def _from_anywhere(array):
+    """Return the array, opened so that another process finds it from its own working directory."""
+    import zarr
+
+    store = array.store_path.store
+    if not isinstance(store, zarr.storage.LocalStore) or store.root.is_absolute():
+        return array
+    return zarr.open_array(zarr.storage.LocalStore(store.root.absolute(), read_only=True), path=array.path, mode="r")
+
+
+class StagedSource(Source):
+    """Rows that were copied into a run, for tasks on other processes; see :func:`stage_input`.
+
+    Parameters
+    ----------
+    run : Run
+    bounds : array_like of int, shape (blocks + 1,)
+    facts : dict
+        ``shape``, ``dtype``, ``name`` and, of a sparse matrix, ``largest``.
+    """
+
+    STAGE = "input"
+    travels = True
+
+    def __init__(self, run, bounds, facts):
+        self._run, self._bounds, self._facts = run, np.asarray(bounds, np.int64), facts
+        self.name, self.largest = facts["name"], facts.get("largest")
+
+    @property
+    def shape(self):
+        """(n, d)."""
+        return tuple(self._facts["shape"])
+
+    @property
+    def dtype(self):
+        """Dtype of the rows."""
+        return np.dtype(self._facts["dtype"])
+
+    def read(self, lo, hi):
+        """Return rows ``lo:hi``; cheapest where they are a block of `bounds`."""
+        first = int(np.searchsorted(self._bounds, lo, side="right")) - 1
+        last = int(np.searchsorted(self._bounds, hi, side="left"))
+        pieces = []
+        for block in range(first, last):
+            start = self._bounds[block]
+            pieces.append(self._block(block)[max(lo - start, 0) : hi - start])
+        return pieces[0] if len(pieces) == 1 else _joined(pieces)
+
+    def _block(self, block):
+        read = self._run.reader(self.STAGE, block)
+        if self.largest is None:
+            return read("X")
+        from scipy.sparse import csr_array
+
+        indptr = read("indptr")
+        shape = (len(indptr) - 1, self.shape[1])
+        return csr_array((read("data"), read("indices"), indptr), shape=shape)
+
+    def drop(self):
+        """Delete the copy."""
+        self._run.drop(self.STAGE, range(len(self._bounds) - 1))
+
+
+def stage_input(source, run, bounds):
+    """Copy rows that only this process can read into the run directory, where tasks read them.
+
+    Parameters
+    ----------
+    source : Source
+    run : Run
+        Open for writing. The copy is its stage ``input``, which is deleted with the other temporary stages.
+    bounds : array_like of int, shape (blocks + 1,)
+        Row ranges that tasks will ask for; one block is made of each.
+
+    Returns
+    -------
+    staged : StagedSource
+
+    Raises
+    ------
+    StorageError
+    """
+    for block, (lo, hi) in enumerate(itertools.pairwise(int(b) for b in bounds)):
+        rows = source.read(lo, hi)
+        if isinstance(source, SparseSource):
+            arrays = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr}
+        else:
+            arrays = {"X": rows}
+        run.write_changed(StagedSource.STAGE, block, arrays)
+    facts = {"shape": source.shape, "dtype": source.dtype.str, "name": source.name}
+    if isinstance(source, SparseSource):
+        facts["largest"] = source.largest
+    return StagedSource(run, bounds, facts)
+
+
+def _joined(pieces):
+    if isinstance(pieces[0], np.ndarray):
+        return np.concatenate(pieces)
+    from scipy.sparse import vstack
+
+    return vstack(pieces, format="csr")
+
+
+def open_array(location, component=None, storage_options=None):
+    """Open a Zarr array for reading: the one at `location`, or `component` of the group there."""
+    import zarr
+
+    try:
+        node: Any = zarr.open(location, mode="r", storage_options=options_of(location, storage_options))
+        if component is not None:
+            node = node[component]
+    except Exception as error:
+        raise InputError(
+            f"input: {location!r} could not be opened as Zarr ({type(error).__name__}: {error}); "
+            "give the path or URL of a Zarr array, or of a group with component="
+        ) from error
+    if not hasattr(node, "nchunks_initialized"):
+        names = sorted(node.array_keys())[:8]
+        raise InputError(f"input: {location!r} is a Zarr group with arrays {names}; name one with component=")
+    return node
+
+
+def _check_rows(source):
+    if len(source.shape) != 2:
+        raise InputError(
+            f"input: expected a 2-dimensional array (n_samples, n_features), got shape {source.shape}. "
+            "Reshape your data: array.reshape(-1, 1) for a single feature, array.reshape(1, -1) for a single sample"
+        )
+    if source.dtype.kind not in "fiub":
+        raise InputError(f"input: dtype {source.dtype} is not real or integer; convert the array to a numeric dtype")
+    if source.dtype.itemsize > 8:
+        raise InputError(f"input: dtype {source.dtype} has no counterpart in Zarr; convert the array to float64")
+
+
+def create_arrays(location, arrays, chunk_rows, storage_options=None):
+    """Make a Zarr group of arrays that are written row range by row range.
+
+    Parameters
+    ----------
+    location : str or Path
+        Path or URL; arrays of the same names are overwritten.
+    arrays : dict of str to (shape, dtype)
+    chunk_rows : int
+    storage_options : dict, optional
+
+    Returns
+    -------
+    arrays : dict of str to zarr.Array
+    """
+    import zarr
+
+    with storage_errors(f"writing to {location}"):
+        location = os.fspath(location)
+        options = options_of(location, storage_options)
+        group = zarr.open_group(location, mode="a", zarr_format=3, storage_options=options)
+        return {
+            name: group.create_array(
+                name,
+                shape=shape,
+                chunks=(max(1, min(chunk_rows, shape[0])), *shape[1:]),
+                dtype=dtype,
+                overwrite=True,
+                config={"write_empty_chunks": True},
+            )
+            for name, (shape, dtype) in arrays.items()
+        }
