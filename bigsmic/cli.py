@@ -16,16 +16,15 @@ quick.
 """
 
 import inspect
-import json
 import os
 import sys
-from collections.abc import Callable
 from contextlib import contextmanager, nullcontext
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated
 
 import typer
 
 from bigsmic.errors import InputError, PlanError, RunError, StorageError
+from bigsmic.flags import FIT, READING, RESOURCES, Flag
 
 UNEXPECTED, INTERRUPTED = 1, 130
 EXIT_CODES = {InputError: 3, PlanError: 4, RunError: 5, StorageError: 6}
@@ -61,101 +60,6 @@ def main():
 # ------------------------------------------------------------------------------------------------- options
 
 
-class Flag(NamedTuple):
-    """An option that is handed on, if it is given, under its own name.
-
-    Parameters
-    ----------
-    name : str
-        Of the parameter; of the option too, with hyphens.
-    kind : type
-        Of what is typed.
-    help : str
-    convert : callable, optional
-        From what is typed to the parameter; ValueError where it cannot.
-    option : str, optional
-        The option's name where it is another.
-    """
-
-    name: str
-    kind: Any
-    help: str
-    convert: Callable[[Any], Any] = lambda value: value
-    option: str | None = None
-
-    @property
-    def spelling(self):
-        """The option as it is typed."""
-        return self.option or "--" + self.name.replace("_", "-")
-
-    def parameter(self, panel):
-        """The option as a parameter of a function that typer reads."""
-        kind, default = (bool, False) if self.kind is bool else (self.kind | None, None)
-        metavar = "<str>.." if self.kind == list[str] else None
-        option = typer.Option(self.spelling, help=self.help, rich_help_panel=panel, metavar=metavar)
-        return inspect.Parameter(
-            self.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
-        )
-
-
-def _integers(texts):
-    return tuple(int(part) for text in texts for part in text.split(","))
-
-
-def _windows(texts):
-    return tuple(_numbers(text) for text in texts)
-
-
-def _numbers(text):
-    return tuple(float(part) for part in text.split(","))
-
-
-def _named_values(texts):
-    """``key=value`` with a value that may be JSON: file systems want booleans, numbers and dicts too."""
-    named = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise ValueError(f"{text!r} is not of the form key=value")
-        try:
-            named[key] = json.loads(value)
-        except json.JSONDecodeError:
-            named[key] = value
-    return named
-
-
-SWITCH = {"on": True, "off": False, "auto": "auto"}
-READING = (
-    Flag("component", str, "Array within a Zarr group."),
-    Flag("storage_options", list[str], "key=value for the file system of a URL; may be repeated.", _named_values,
-         "--storage-option"),
-)  # fmt: skip
-ROWS = (*READING, Flag("missing_chunks", Literal["error", "fill"], "An absent chunk is an error, or its fill value."))
-MODEL = (
-    Flag("t", list[str], "Neighbour numbers to choose among, such as 3,5,7,10.", _integers),
-    Flag("kernel", Literal["auto", "local_scaling", "normalized"], "As in SMIC, normalised, or both."),
-    Flag("assignment", Literal["merge", "rotation", "paper", "auto"], "How eigenvectors become labels."),
-    Flag("selection", Literal["consensus", "lsmi", "medoid"], "What is returned of several labelings."),
-    Flag("rotation", Literal["auto", "on", "off"], "Short for --assignment auto, rotation and paper.", SWITCH.get),
-    Flag("widths", list[str], "Columns in multiples of c, such as 1.5,2,2.5; may be repeated.", _windows),
-    Flag("repair", Literal["on", "off"], "Connect the components of the neighbour graph.", SWITCH.get),
-    Flag("prior", str, "Share of each cluster, such as .5,.3,.2; equal by default.", _numbers),
-    Flag("preset", Literal["paper"], "As published."),
-    Flag("scale", Literal["standard", "variance", "none"], "What centred columns are divided by; standard by default.",
-         lambda text: None if text == "none" else text),
-    Flag("bandwidth", float, "2, the default, as in SMIC; 1 as in self-tuning spectral clustering."),
-    Flag("seed", int, "0 by default; equal seeds give equal labels."),
-    Flag("neighbors", Literal["auto", "exact", "pynndescent"], "How neighbours are searched."),
-    Flag("n_neighbors", int, "Neighbours to find for each row."),
-    Flag("n_centers", int, "Kernel centres of LSMI."),
-    Flag("lsmi_rows", str, "Rows that LSMI is estimated from: a number or all.",
-         lambda text: None if text == "all" else int(text)),
-)  # fmt: skip
-RESOURCES = (
-    Flag("memory_limit", str, "What the process may use, such as 1GiB; three quarters of the machine by default."),
-    Flag("n_threads", int, "Tasks at once; all processors by default.", option="--threads"),
-)
-FIT = {"Rows": ROWS, "Model": MODEL, "Resources": RESOURCES}
 OUTPUT = (
     Flag("json", bool, "Print one JSON document, nothing else."),
     Flag("quiet", bool, "Neither progress nor tables."),
@@ -241,15 +145,15 @@ def _bigsmic(
 # ------------------------------------------------------------------------------------------------ commands
 
 Archive = Annotated[str, typer.Argument(help="Path or URL of a Zarr array, or of a group with --component.")]
-Clusters = Annotated[int, typer.Option("-c", "--clusters", help="Number of clusters.")]
+Clusters = Annotated[int | None, typer.Option("-c", "--clusters", help="Number of clusters; left open without.")]
 
 
 @command(FIT)
 def fit(
     screen,
     archive: Archive,
-    c: Clusters,
     out: Annotated[str, typer.Option("-o", "--out", help="Run directory: a path or URL.")],
+    c: Clusters = None,
     **given,
 ):
     """Cluster the rows of ARCHIVE; the same command again goes on where it stopped."""
@@ -289,7 +193,7 @@ def predict(
 def plan(
     screen,
     archive: Archive,
-    c: Clusters,
+    c: Clusters = None,
     out: Annotated[str | None, typer.Option("-o", "--out", help="Run directory whose disk is looked at.")] = None,
     **given,
 ):

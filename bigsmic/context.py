@@ -17,7 +17,6 @@ from bigsmic.errors import CorruptBlockError
 from bigsmic.memory import peak_memory, release_memory
 from bigsmic.neighbors import NeighborSettings
 from bigsmic.partition import Cells, PartitionSettings, group_rows
-from bigsmic.settings import Settings
 from bigsmic.store import Run
 
 SOURCE_BYTES = 8 << 20  # float32 bytes of one block of input rows
@@ -40,13 +39,13 @@ class Context:
     source : Source or None
         None once the fit is finished.
     run : Run
-    settings : Settings
+    settings : MethodSettings
         Cut to what the number of rows allows.
     """
 
     source: Any
     run: Run
-    settings: Settings
+    settings: Any
 
     @property
     def n(self):
@@ -176,6 +175,8 @@ class Job:
         How many tasks of each stage may run at once, and what stays in memory.
     progress : callable, optional
         ``progress(stage, done, total)``.
+    beside : dict of str to ndarray
+        What came beside the rows, such as labels of some of them; tasks read it from the run directory.
     """
 
     context: Context
@@ -183,6 +184,7 @@ class Job:
     plan: Any
     progress: Callable[[str, int, int], None] | None = None
     costs: dict[str, dict[str, float]] = field(default_factory=dict)
+    beside: dict[str, Any] = field(default_factory=dict)
 
     @property
     def run(self):

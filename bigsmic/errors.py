@@ -4,7 +4,8 @@
 
     BigsmicError
     ├── InputError (ValueError)      the data or a parameter cannot be used
-    │   └── NonFiniteError           NaN or infinity among the rows
+    │   ├── NonFiniteError           NaN or infinity among the rows
+    │   └── OptionError (TypeError)  an option that the method does not have
     ├── PlanError (MemoryError)      the work does not fit the memory or disk that is allowed
     ├── RunError (RuntimeError)      the run directory cannot be used
     │   ├── RunMismatchError         it belongs to other input or other parameters
@@ -29,6 +30,14 @@ class InputError(BigsmicError, ValueError):
 
 class NonFiniteError(InputError):
     """NaN or infinity among the rows."""
+
+
+class OptionError(InputError, TypeError):
+    """An option that the method does not have."""
+
+
+class SingularCovarianceError(InputError):
+    """Clusters have no extent in some direction, and no regularisation was given."""
 
 
 class PlanError(BigsmicError, MemoryError):

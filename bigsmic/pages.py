@@ -78,6 +78,7 @@ def plan_page(plan):
         for stage in plan.stages.values()
     ]
     places = {True: "in memory", False: "on disk"}
+    eigen = f"eigen   basis {places[plan.basis_in_memory]}, kernel {places[plan.kernel_in_memory]}"
     return [
         f"{plan.size.n:,} rows x {plan.size.d} columns",
         "",
@@ -85,7 +86,7 @@ def plan_page(plan):
         "",
         f"memory  {bytes_text(plan.peak_bytes)} at most, of {bytes_text(plan.memory_limit)} allowed",
         f"disk    {bytes_text(plan.disk_bytes)} at most",
-        f"eigen   basis {places[plan.basis_in_memory]}, kernel {places[plan.kernel_in_memory]}",
+        *([eigen] if "eigen" in plan.stages else []),
     ]
 
 

@@ -1,54 +1,23 @@
-"""A fit, from rows to labels: scan -> route -> neighbors -> graph -> eigen -> assign -> select -> output."""
+"""A fit, from rows to labels: what is asked for is checked and planned, then the method's stages run."""
 
 import inspect
 import os
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields
 
-from bigsmic import planning
-from bigsmic.candidates import readings
+import numpy as np
+
+from bigsmic import methods, planning
 from bigsmic.context import Context, Job, with_repair
 from bigsmic.engine import ThreadEngine
 from bigsmic.errors import BigsmicWarning, InputError
 from bigsmic.memory import lies_in_memory
 from bigsmic.report import diagnose
 from bigsmic.result import Result
-from bigsmic.settings import UNSET, Settings, number_of_clusters, parse_bytes, resolve, warn_of_cuts
-from bigsmic.stages import (
-    assign,
-    eigen,
-    graph,
-    matrix,
-    neighbors,
-    output,
-    precomputed,
-    reopen,
-    repair,
-    route,
-    scan,
-    select,
-)
-from bigsmic.store import Overlay, Run, Source, SparseSource, open_source, remove_tree, temporary_run
-
-FIELDS = (
-    "t",
-    "assignment",
-    "selection",
-    "kernel",
-    "metric",
-    "prior",
-    "scale",
-    "bandwidth",
-    "repair",
-    "seed",
-    "neighbors",
-    "n_neighbors",
-    "n_centers",
-    "lsmi_rows",
-    "widths",
-)
-"""Parameters of fit that are fields of Settings by the same name."""
+from bigsmic.settings import OPTIONS, UNSET, MethodSettings, parse_bytes, warn_of_cuts
+from bigsmic.stages import reopen
+from bigsmic.store import Run, Source, SparseSource, checksum, open_source, remove_tree, temporary_run
 
 
 @dataclass(frozen=True)
@@ -85,8 +54,9 @@ class Place:
 
 def fit(
     data,
-    c,
+    c=None,
     *,
+    method=methods.DEFAULT,
     out=None,
     t=UNSET,
     assignment=UNSET,
@@ -111,6 +81,7 @@ def fit(
     missing_chunks="error",
     n_threads=None,
     progress=None,
+    **more,
 ):
     """Cluster rows, on disk or in memory, into c clusters.
 
@@ -124,7 +95,11 @@ def fit(
         Rows are read in blocks and never held as a whole, unless they came in memory.
     c : int, None, or sequence of int
         Number of clusters, 1 to n. None (2 to 30) or a range leaves it open: the Result then has the trees and the
-        curve of :attr:`Result.stability`, says that it did not choose, and gives labels by :meth:`Result.cut`.
+        curve of :attr:`Result.stability`, says that it did not choose, and gives labels by :meth:`Result.cut`. Other
+        methods say for themselves what None is.
+    method : str
+        "smic", the default, is described here. The options of another one are the fields of its settings, such as
+        :class:`bigsmic.methods.rim.Settings`; those below that it does not have are refused.
     out : str or Path, optional
         Run directory, in which the same call resumes after an interruption. By default a temporary one that lives as
         long as the Result.
@@ -184,6 +159,8 @@ def fit(
         Tasks at once; by default the processors that the process may use.
     progress : callable, optional
         ``progress(stage, done, total)``, called from the threads that work.
+    **more
+        Options of a method other than SMIC.
 
     Returns
     -------
@@ -192,7 +169,8 @@ def fit(
     Raises
     ------
     InputError
-        Data or parameters that cannot be used: wrong rank, NaN (:class:`~bigsmic.errors.NonFiniteError`), c > n, ...
+        Data or parameters that cannot be used: wrong rank, NaN (:class:`~bigsmic.errors.NonFiniteError`), c > n, an
+        option that the method does not have (:class:`~bigsmic.errors.OptionError`), ...
     PlanError
         The memory limit cannot be met; nothing has run.
     RunError
@@ -218,20 +196,20 @@ def fit(
     >>> result.labels.shape, result.posterior.shape
     ((150,), (150, 3))
     """
-    options = {name: value for name, value in locals().items() if name not in ("data", "c")}
-    request = _Request.of(data, c, options)
+    options = {name: value for name, value in locals().items() if name not in ("data", "c", "more")}
+    request = _Request.of(data, c, options, more)
     planned = request.plan()
     with _run_directory(request.place) as run:
-        run.bind({"input": request.source.describe(), "settings": request.settings.identity()})
+        run.bind({"input": request.describe(), "settings": request.settings.identity()})
         with ThreadEngine(request.place.threads) as engine:
-            job = Job(Context(request.source, run, request.settings), engine, planned, progress)
+            job = Job(Context(request.source, run, request.settings), engine, planned, progress, beside=request.beside)
             reopen.check(job)
             with_repair(run, lambda: _stages(job, request.cuts))
     weight = request.settings.kernel if callable(request.settings.kernel) else None
     return Result.open(run.location, storage_options=storage_options, kernel=weight, temporary=out is None)
 
 
-def plan(data, c, **options):
+def plan(data, c=None, **options):
     """Say what a fit will take, before anything runs.
 
     Parameters
@@ -249,11 +227,11 @@ def plan(data, c, **options):
     InputError, PlanError
         As :func:`fit` does before it begins.
     """
-    defaults = {name: p.default for name, p in inspect.signature(fit).parameters.items() if p.kind is p.KEYWORD_ONLY}
-    unknown = sorted(set(options) - set(defaults))
-    if unknown:
-        raise TypeError(f"plan() got unexpected arguments {unknown}; it takes those of fit()")
-    return _Request.of(data, c, defaults | options).plan()
+    more = {name: value for name, value in options.items() if name not in _DEFAULTS}
+    return _Request.of(data, c, _DEFAULTS | options, more).plan()
+
+
+_DEFAULTS = {name: p.default for name, p in inspect.signature(fit).parameters.items() if p.kind is p.KEYWORD_ONLY}
 
 
 @dataclass(frozen=True)
@@ -261,74 +239,45 @@ class _Request:
     """What a call asks for, checked."""
 
     source: Source
-    settings: Settings
+    settings: MethodSettings
     cuts: dict[str, str]
     place: Place
+    beside: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, data, c, options):
-        chosen = {name: options[name] for name in (*FIELDS, "preset", "rotation")}
-        n_clusters, undecided = number_of_clusters(c)
-        settings = replace(resolve(n_clusters, **chosen), undecided=undecided)
+    def of(cls, data, c, options, more):
+        given = {name: options[name] for name in OPTIONS if options[name] is not _DEFAULTS[name]} | more
+        settings = methods.settings(options["method"], c, given)
         source = _source(data, settings, options)
-        _check_shape(source.shape[0], source.shape[1], settings.n_clusters, undecided)
+        _check_shape(source.shape[0], source.shape[1], settings)
         settings, cuts = settings.fitted_to(source.shape[0])
-        warn_of_cuts(cuts, {name for name in FIELDS if options[name] is not UNSET})
-        return cls(source, settings, cuts, Place(**{field.name: options[field.name] for field in fields(Place)}))
+        warn_of_cuts(cuts, set(given))
+        place = Place(**{field.name: options[field.name] for field in fields(Place)})
+        beside = {name: np.asarray(given[name]) for name in methods.of(settings).BESIDE if given.get(name) is not None}
+        return cls(source, settings, cuts, place, beside)
+
+    def describe(self):
+        """What the run is a run of, beside its settings."""
+        beside = {"beside": {name: checksum(array) for name, array in self.beside.items()}} if self.beside else {}
+        return self.source.describe() | beside
 
     def plan(self):
         (n, d), place = self.source.shape, self.place
         size = planning.Size(n, d, self.source.dtype.itemsize, self.source.band_bytes)
-        limit = parse_bytes(place.memory_limit)
-        return planning.plan(size, self.settings, limit, place.threads, checkpoints=place.out is not None)
+        limit, kind = parse_bytes(place.memory_limit), methods.of(self.settings)
+        return kind.plan(size, self.settings, limit, place.threads, checkpoints=place.out is not None)
 
 
 def _stages(job, cuts):
     """Do what the ledger lacks, tell how it went, and leave nothing behind that nobody reads."""
-    _run_stages(job)
-    diagnose(job, cuts)
+    kind = methods.of(job.context.settings)
+    kind.run(job)
+    diagnose(job, cuts, kind.summary(job))
     reopen.tidy(job)
 
 
-def _run_stages(job):
-    """The pipeline: each stage does what the ledger lacks."""
-    settings, plan = job.context.settings, job.plan
-    with job.timed("scan"):
-        precomputed.run(job) if settings.precomputed else scan.run(job, plan.sample_rows)
-    if settings.n_clusters == 1:
-        with job.timed("output"):
-            output.run_single(job)
-        return
-    if not settings.precomputed and not neighbors.is_done(job.context):
-        with job.timed("route"):
-            route.run(job)
-        with job.timed("neighbors"):
-            neighbors.run(job)
-    with job.timed("graph"):
-        graph.run(job)
-        repair.run(job)
-    with job.timed("eigen"):
-        eigen.run(job)
-    if settings.undecided:
-        with job.timed("assign"):
-            assign.frames(job)
-        return
-    _choose(job)
-
-
-def _choose(job):
-    """From eigenvectors to the labels of one number of clusters."""
-    with job.timed("assign"):
-        assign.run(job)
-    with job.timed("select"):
-        select.run(job, job.plan.n_gammas)
-        matrix.drop_weights(job)
-    with job.timed("output"):
-        output.run(job)
-
-
 def cut(run, settings, n_clusters):
-    """Cut the trees of a finished fit into another number of clusters; see :meth:`bigsmic.Result.cut`.
+    """Cut the trees of a finished SMIC fit into another number of clusters; see :meth:`bigsmic.Result.cut`.
 
     Returns
     -------
@@ -336,38 +285,17 @@ def cut(run, settings, n_clusters):
         In a temporary directory over that of the fit.
     settings : Settings
     """
-    width = {
-        reading.width for reading in readings(settings, run.identity["input"]["rows"]) if reading.assignment == "merge"
-    }
-    columns = tuple(m for m in _chosen_columns(run, settings) if m >= n_clusters)
-    columns = columns or tuple(sorted(m for m in width if m >= n_clusters))
-    if not columns or n_clusters < 2:
-        raise InputError(
-            f"cut: got {n_clusters} clusters; this fit has trees of {sorted(width)} columns, which cut into 2 to "
-            f"{max(width, default=0)}: fit with a larger c for more"
-        )
-    settings = replace(settings, n_clusters=int(n_clusters), columns=columns, undecided=False)
-    overlay = Overlay(run, Run(temporary_run()), OF_ONE_CUT)
+    kind = methods.of(settings)
+    overlay, settings = kind.cut_run(run, settings, n_clusters)
     context = Context(None, overlay, settings)
     n, d = context.n, context.d
     place = Place()
     with ThreadEngine(place.threads) as engine:
         job = Job(context, engine, planning.plan(planning.Size(n, d), settings, None, place.threads, checkpoints=False))
-        _choose(job)
-        diagnose(job, {})
+        kind.choose(job)
+        diagnose(job, {}, kind.summary(job))
     overlay.close()
     return overlay, settings
-
-
-def _chosen_columns(run, settings):
-    """Columns of the window that the fit chose; of the first one where it did not."""
-    context = Context(None, run, settings)
-    w = 0 if settings.undecided or settings.selection != "consensus" else select.chosen_window(context)
-    return sorted({context.readings[b].width for b in context.windows[w]})
-
-
-OF_ONE_CUT = ("assigned", "labeling", "scores", "consensus", "windows", "final", "output")
-"""Stages that depend on the number of clusters."""
 
 
 def _source(data, settings, options):
@@ -376,14 +304,15 @@ def _source(data, settings, options):
     return open_source(data, *(options[name] for name in ("component", "storage_options", "missing_chunks")))
 
 
-def _check_shape(n, d, c, undecided):
+def _check_shape(n, d, settings):
     if n == 0:
         raise InputError("input: Found array with 0 sample(s): got shape (0, d), at least 2 rows are needed")
     if d == 0:
         raise InputError(f"input: Found array with 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required.")
     if n == 1:
         raise InputError("input: got n_samples=1; clustering needs at least 2 rows")
-    if c > n and not undecided:
+    c = settings.n_clusters
+    if c is not None and c > n and not settings.undecided:
         raise InputError(f"c: got {c} clusters for {n} rows; use at most {n}")
 
 

@@ -101,9 +101,9 @@ class Plan:
     memory_limit: int
     stages: dict[str, StagePlan]
     sample_rows: int
-    n_gammas: int
-    basis_in_memory: bool
-    kernel_in_memory: bool
+    n_gammas: int = 1
+    basis_in_memory: bool = True
+    kernel_in_memory: bool = True
     checkpoints: bool = True
 
     def width(self, stage):
@@ -148,7 +148,7 @@ def plan(size, settings, memory_limit=None, n_threads=1, checkpoints=True):
     limit = memory_limit or int(0.75 * machine_memory())
     figures = _Figures(size, settings, n_threads)
     wanted = sample_rows(size.n, size.d, PartitionSettings(size.n).cell_rows)
-    stages = {stage.name: stage for stage in (figures.scan(wanted), figures.output())}
+    stages = {stage.name: stage for stage in (scan_stage(size, wanted), figures.output())}
     basis = matrix = True
     n_gammas = 1
     if settings.n_clusters > 1:
@@ -156,10 +156,38 @@ def plan(size, settings, memory_limit=None, n_threads=1, checkpoints=True):
         select, n_gammas = _largest_that_fits(limit, figures.select_choices())
         more = (figures.route(wanted), figures.neighbors(), figures.graph(), eigen, assign, select)
         stages |= {stage.name: stage for stage in more}
-    order = [name for name in ORDER if name in stages]
-    stages = {name: _widened(stages[name], limit, n_threads) for name in order}
-    _refuse_what_does_not_fit(stages.values(), limit)
-    return Plan(size, limit, stages, wanted, n_gammas, basis, matrix, checkpoints)
+    order = [stages[name] for name in ORDER if name in stages]
+    return Plan(size, limit, widened(order, limit, n_threads), wanted, n_gammas, basis, matrix, checkpoints)
+
+
+def widened(stages, limit, n_threads):
+    """Stages by name, each as many tasks at once as memory allows.
+
+    Parameters
+    ----------
+    stages : sequence of StagePlan
+    limit : int
+        Bytes that the process may use.
+    n_threads : int
+
+    Raises
+    ------
+    PlanError
+        A stage does not fit with one task at a time.
+    """
+    found = {stage.name: _widened(stage, limit, n_threads) for stage in stages}
+    _refuse_what_does_not_fit(found.values(), limit)
+    return found
+
+
+def scan_stage(size, wanted):
+    """Figures of the scan: read, check, sum; a sample of `wanted` rows is gathered in the end."""
+    n, d = size.n, size.d
+    bounds = source_bounds(n, d)
+    task = int(bounds[1]) * d * (2 * size.itemsize) + (4 << 20)
+    return StagePlan(
+        "scan", len(bounds) - 1, size.band_bytes, task, flops=6.0 * n * d, disk_bytes=wanted * d * size.itemsize
+    )
 
 
 class _Figures:
@@ -180,13 +208,6 @@ class _Figures:
         self.n_candidates = len(self.readings)
         self.c = settings.n_clusters
         self.params = lanczos.LanczosParams(max(reading.width for reading in self.readings))
-
-    def scan(self, wanted):
-        """Read, check, sum; the sample is gathered in the end."""
-        n, d = self.size.n, self.size.d
-        task = self.source_rows * d * (2 * self.size.itemsize) + (4 << 20)
-        disk = wanted * d * self.size.itemsize
-        return StagePlan("scan", self.n_source, self.size.band_bytes, task, flops=6.0 * n * d, disk_bytes=disk)
 
     def route(self, wanted):
         """A block of input, scaled, and its pieces twice; the cells' sample."""

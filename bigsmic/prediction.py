@@ -7,7 +7,7 @@ does not depend on the rows that came with it.
 import numpy as np
 from scipy.sparse import csr_array
 
-from bigsmic import merge, neighbors, partition, smic
+from bigsmic import merge, methods, neighbors, partition, smic
 from bigsmic.candidates import problems
 from bigsmic.context import Context
 from bigsmic.engine import ThreadEngine
@@ -56,14 +56,13 @@ def predict(run, settings, data, *, component=None, storage_options=None, out=No
             f"give rows of {context.d} columns"
         )
     rows = min(max(256, BLOCK_BYTES // (4 * d)), MAX_ROWS)
-    labels, posterior = _targets(m, settings.n_clusters, rows, out, storage_options)
-    model = Model(context) if settings.n_clusters > 1 else None
+    model = methods.of(settings).model(context)
+    labels, posterior = _targets(m, model.n_clusters, rows, out, storage_options)
 
     def task(lo):
         X = source.read(lo, min(lo + rows, m))
         _refuse_nonfinite(source, X, lo)
-        found = _single(X) if model is None else model(context.scaler.apply(X))
-        posterior[lo : lo + len(X)], labels[lo : lo + len(X)] = found
+        posterior[lo : lo + len(X)], labels[lo : lo + len(X)] = model(context.scaler.apply(X))
 
     with ThreadEngine(n_threads or 1) as engine:
         engine.each(task, range(0, m, rows))
@@ -81,7 +80,7 @@ def _predict_graph(context, data):
     if not np.isfinite(rows.data).all():
         raise NonFiniteError("predict: the sparse matrix contains NaN or infinity; drop those entries")
     if context.settings.n_clusters == 1:
-        return _single(rows.toarray()[:, :1])[::-1]
+        return Single()(rows.toarray()[:, :1])[::-1]
     row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     values, k = rows.data, context.settings.n_neighbors
     if context.settings.kernel == "precomputed":
@@ -112,8 +111,14 @@ def _refuse_nonfinite(source, X, lo):
         )
 
 
-def _single(X):
-    return np.ones((len(X), 1), np.float32), np.zeros(len(X), np.int32)
+class Single:
+    """One cluster takes every row."""
+
+    n_clusters = 1
+
+    def __call__(self, X):
+        """Posteriors 1 and labels 0."""
+        return np.ones((len(X), 1), np.float32), np.zeros(len(X), np.int32)
 
 
 class Model:
@@ -125,7 +130,7 @@ class Model:
     """
 
     def __init__(self, context: Context):
-        self.context = context
+        self.context, self.n_clusters = context, context.settings.n_clusters
         self.classes = select.members(context)
         self.readers = {b: Reader(context, b) for b in self.classes}
         self.problems = list(dict.fromkeys(context.readings[b].problem for b in self.classes))

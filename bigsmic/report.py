@@ -9,8 +9,8 @@ from bigsmic.stages import assign, select
 SCORES = ("lsmi", "gamma", "delta", "cv", "classes_without_center")
 
 
-def diagnose(job, cuts):
-    """Collect what the stages noted, and store it with the run."""
+def diagnose(job, cuts, found):
+    """Store with the run how the fit went, and what its method found."""
     context, run = job.context, job.run
     before = run.attribute("summary", {}).get("stages", {})
     summary = {
@@ -21,15 +21,22 @@ def diagnose(job, cuts):
     }
     if not context.settings.precomputed:
         summary["constant_columns"] = context.scaler.constant.tolist()[:1000]
+    run.update({"summary": summary | found})
+
+
+def smic_summary(job):
+    """What the stages of SMIC noted."""
+    context = job.context
+    summary: dict = {}
     if context.settings.n_clusters > 1:
         summary |= {
-            "neighbors": {} if context.settings.precomputed else run.info("recall", 0) | _hubness(context),
+            "neighbors": {} if context.settings.precomputed else job.run.info("recall", 0) | _hubness(context),
             "components": _components(context),
             "eigen": [_spectrum(context, q) for q in range(len(problems(context.settings)))],
         }
     if context.settings.n_clusters > 1 and not context.settings.undecided:
         summary |= {"candidates": _candidates(context), "windows": _windows(context), "output": _output(context)}
-    run.update({"summary": summary})
+    return summary
 
 
 def _later(before, cost):

@@ -4,8 +4,8 @@ from functools import cached_property
 
 import numpy as np
 
+from bigsmic import methods
 from bigsmic.errors import InputError, RunError
-from bigsmic.settings import Settings
 from bigsmic.store import Run
 
 
@@ -49,15 +49,16 @@ class Result:
             Not a run, of a newer format, or not finished.
         """
         opened = Run(run, storage_options, writable=False)
-        settings = _stored_settings(opened.identity["settings"], kernel)
+        kind = methods.of_stored(opened.identity["settings"])
+        settings = kind.Settings.stored(opened.identity["settings"], kernel)
         if opened.attribute("summary") is None:
             raise RunError(f"run: {run} is not finished; run the same fit again to resume it")
-        return cls(opened, settings, temporary)
+        return kind.Result(opened, settings, temporary)
 
     @property
     def n_clusters(self):
-        """Number of clusters, c."""
-        return self.settings.n_clusters
+        """Number of clusters, c; the number found where the method finds it."""
+        return self.diagnostics.get("n_clusters", self.settings.n_clusters)
 
     @cached_property
     def labels(self):
@@ -78,7 +79,15 @@ class Result:
 
         1 everywhere where a single labeling was chosen.
         """
+        self._refuse_other_methods("agreement")
         return np.asarray(self._array("agreement")[...])
+
+    def _refuse_other_methods(self, what):
+        if self.settings.method != methods.DEFAULT:
+            raise InputError(
+                f"{what}: a fit by method {self.settings.method!r} has none, only one by {methods.DEFAULT!r}; "
+                "fit again for another number of clusters"
+            )
 
     def _array(self, name):
         if self.settings.undecided:
@@ -111,6 +120,7 @@ class Result:
         """
         from bigsmic.pipeline import cut
 
+        self._refuse_other_methods("cut")
         run, settings = cut(self._run, self.settings, n_clusters)
         return Result(run, settings, temporary=True, base=self)
 
@@ -132,6 +142,7 @@ class Result:
     def _medoid_tree(self):
         from bigsmic.cuts import medoid_tree
 
+        self._refuse_other_methods("tree")
         return medoid_tree(self._run, self.settings)
 
     @cached_property
@@ -145,6 +156,7 @@ class Result:
 
         from bigsmic.cuts import stability
 
+        self._refuse_other_methods("stability")
         numbers, mean_ari = stability(self._run, self.settings)
         return pd.Series(mean_ari, index=pd.Index(numbers, name="n_clusters"), name="mean_ari")
 
@@ -211,7 +223,7 @@ class Result:
     def _predict(self, data, **options):
         from bigsmic.prediction import predict
 
-        if self.settings.kernel == "callable":
+        if getattr(self.settings, "kernel", None) == "callable":
             raise InputError(
                 "predict: the fit's kernel was a callable, which is not stored; pass kernel= to Result.open"
             )
@@ -254,16 +266,6 @@ class Result:
         rows = (line.split(None, 1) for line in repr(self).splitlines()[1:])
         cells = "".join(f"<tr><th style='text-align:left'>{k}</th><td>{escape(v)}</td></tr>" for k, v in rows)
         return f"<b>{escape(repr(self).splitlines()[0])}</b><table>{cells}</table>"
-
-
-def _stored_settings(stored, kernel):
-    stored = dict(stored)
-    if str(stored["kernel"]).startswith("callable"):
-        stored["kernel"] = kernel if kernel is not None else "callable"
-    for name in ("t", "prior", "columns"):
-        if stored[name] is not None:
-            stored[name] = tuple(stored[name])
-    return Settings(**stored)
 
 
 def _shortened(sizes, shown=8):

@@ -4,8 +4,8 @@ import math
 import numbers
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,26 @@ MAX_COLUMNS = 100  # of an over-segmented labeling, where the first window asks 
 UNDECIDED = 30  # clusters up to which a fit that was given no number keeps it open
 SELECTIONS = ("consensus", "lsmi", "medoid")
 MIN_NEIGHBORS = 20  # one graph then serves every t up to 20
+OPTIONS = (
+    "t",
+    "assignment",
+    "selection",
+    "kernel",
+    "metric",
+    "rotation",
+    "prior",
+    "preset",
+    "scale",
+    "bandwidth",
+    "repair",
+    "seed",
+    "neighbors",
+    "n_neighbors",
+    "n_centers",
+    "lsmi_rows",
+    "widths",
+)
+"""Parameters of :func:`bigsmic.fit` that are SMIC's to take."""
 _UNITS = {
     "": 1,
     "b": 1,
@@ -32,9 +52,54 @@ _UNITS = {
 }
 
 
+class MethodSettings:
+    """What the settings of every method answer; base of frozen dataclasses, one for each method.
+
+    Fields are options of :func:`bigsmic.fit` by the same names, and ``n_clusters``; they hold what JSON can.
+    """
+
+    method: ClassVar[str]
+
+    @classmethod
+    def of(cls, c, **given):
+        """Settings for `c` clusters, and what the caller gave."""
+        return cls(n_clusters=c, **given)  # type: ignore[call-arg]
+
+    @classmethod
+    def names(cls):
+        """Options that the method takes."""
+        return tuple(field.name for field in fields(cls) if field.name != "n_clusters")  # type: ignore[arg-type]
+
+    @classmethod
+    def stored(cls, stored, kernel=None):
+        """Settings from their identity; `kernel` is the function that a stored name stands for."""
+        stored = {key: tuple(v) if isinstance(v, list) else v for key, v in stored.items() if key != "method"}
+        if str(stored.get("kernel")).startswith("callable"):
+            stored["kernel"] = kernel if kernel is not None else "callable"
+        return cls(**stored)
+
+    @property
+    def precomputed(self):
+        """Whether the input is a graph, and not features."""
+        return False
+
+    @property
+    def undecided(self):
+        """Whether a fit leaves the number of clusters open."""
+        return False
+
+    def fitted_to(self, n):
+        """Cut what `n` rows do not allow: settings, and a dict of what was cut."""
+        return self, {}
+
+    def identity(self):
+        """JSON-like form in which two fits are told apart."""
+        return {"method": self.method} | asdict(self)  # type: ignore[call-overload]
+
+
 @dataclass(frozen=True)
-class Settings:
-    """Parameters of a fit; :func:`bigsmic.fit` says what each means.
+class Settings(MethodSettings):
+    """Parameters of a SMIC fit; :func:`bigsmic.fit` says what each means.
 
     ``widths`` are windows: columns of over-segmented labelings that form a consensus together, as multiples of the
     number of clusters; ``columns`` takes their place as one window of absolute numbers. ``undecided`` leaves the number
@@ -45,6 +110,8 @@ class Settings:
     InputError
         A value that cannot be used; the message says what would do.
     """
+
+    method: ClassVar[str] = "smic"
 
     n_clusters: int
     t: tuple[int, ...] = (5, 7, 10)
@@ -97,6 +164,17 @@ class Settings:
         object.__setattr__(self, "prior", _check_prior(self.prior, self.n_clusters, self.assignment))
         object.__setattr__(self, "n_neighbors", max(self.n_neighbors, *self.t))
 
+    @classmethod
+    def of(cls, c, **given):
+        """Settings for `c`: a number, or several that are left open; see :func:`resolve`."""
+        n_clusters, undecided = number_of_clusters(c)
+        return replace(resolve(n_clusters, **given), undecided=undecided)
+
+    @classmethod
+    def names(cls):
+        """Options that the method takes."""
+        return OPTIONS
+
     @property
     def kernels(self):
         """Kernels of the eigenproblems."""
@@ -140,7 +218,7 @@ class Settings:
         return replace(self, n_clusters=c, t=t, n_neighbors=max(k, 1), n_centers=min(self.n_centers, n)), cuts
 
     def identity(self):
-        """JSON-like form in which two fits are told apart."""
+        """JSON-like form in which two fits are told apart; names no method, as runs did when there was one."""
         stored = asdict(replace(self, kernel="auto" if callable(self.kernel) else self.kernel))
         if callable(self.kernel):
             name = getattr(self.kernel, "__qualname__", type(self.kernel).__qualname__)

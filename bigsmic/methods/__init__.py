@@ -1,0 +1,74 @@
+"""The methods behind ``bigsmic.fit(method=...)``: modules that offer the same few names.
+
+::
+
+    Settings            frozen dataclass, a MethodSettings, checked when it is made; its fields are the method's options
+    BESIDE              names of options that are arrays beside the rows, such as labels of some of them
+    plan(size, settings, limit, n_threads, checkpoints)  -> planning.Plan
+    run(job)            the stages, each doing what the ledger lacks; ends with ``labels`` and ``posterior``
+    summary(job)        JSON-like facts for the diagnostics; ``n_clusters`` where the method has found it
+    model(context)      -> callable with ``n_clusters``: scaled rows (b, d) to posteriors (b, c) and labels (b,)
+    Result              :class:`bigsmic.result.Result`, or a subclass that tells more
+
+To add a method: such a module, a line in `MODULES`, and its options in :mod:`bigsmic.flags`.
+"""
+
+import importlib
+
+from bigsmic.errors import InputError, OptionError
+
+DEFAULT = "smic"
+MODULES = {
+    "smic": "bigsmic.methods.smic",
+}
+"""Where each method lives. A module is loaded when the method is asked for."""
+
+
+def load(name):
+    """Module of a method.
+
+    Raises
+    ------
+    InputError
+        There is no such method.
+    """
+    if not isinstance(name, str) or name not in MODULES:
+        raise InputError(f"method: got {name!r}; use one of {', '.join(MODULES)}")
+    return importlib.import_module(MODULES[name])
+
+
+def of_stored(settings):
+    """Module of the method that made a run, from the settings stored with it; runs that name none are SMIC's."""
+    return load(settings.get("method", DEFAULT))
+
+
+def of(settings):
+    """Module of the method that some settings are of."""
+    return load(settings.method)
+
+
+def settings(name, c, given):
+    """Settings of a method from what the caller gave.
+
+    Parameters
+    ----------
+    name : str
+    c : int, None, or what else the method makes of a number of clusters
+    given : dict
+        Options by name.
+
+    Raises
+    ------
+    OptionError
+        An option of another method, or of none.
+    InputError
+        A value that cannot be used.
+    """
+    kind = load(name)
+    taken = {*kind.Settings.names(), *kind.BESIDE}
+    unknown = sorted(set(given) - taken)
+    if unknown:
+        raise OptionError(
+            f"{name}: got unexpected options {', '.join(unknown)}; method {name!r} takes {', '.join(sorted(taken))}"
+        )
+    return kind.Settings.of(c, **{key: value for key, value in given.items() if key not in kind.BESIDE})

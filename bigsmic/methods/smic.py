@@ -1,0 +1,97 @@
+"""SMIC, the default method: scan -> route -> neighbors -> graph -> eigen -> assign -> select -> output."""
+
+from dataclasses import replace
+
+from bigsmic import planning, prediction
+from bigsmic.candidates import problems, readings
+from bigsmic.context import Context
+from bigsmic.errors import InputError
+from bigsmic.report import smic_summary as summary
+from bigsmic.result import Result
+from bigsmic.settings import Settings
+from bigsmic.stages import assign, eigen, graph, matrix, neighbors, output, precomputed, repair, route, scan, select
+from bigsmic.store import Overlay, Run, temporary_run
+
+__all__ = ["BESIDE", "Result", "Settings", "choose", "cut_run", "model", "plan", "run", "summary"]
+
+BESIDE = ()
+OF_ONE_CUT = ("assigned", "scores", "consensus", "windows", "final", "output")
+"""Stages that depend on the number of clusters."""
+
+
+def plan(size, settings, memory_limit, n_threads, checkpoints):
+    """Plan a fit; see :func:`bigsmic.planning.plan`."""
+    return planning.plan(size, settings, memory_limit, n_threads, checkpoints=checkpoints)
+
+
+def run(job):
+    """The pipeline: each stage does what the ledger lacks."""
+    settings, plan = job.context.settings, job.plan
+    with job.timed("scan"):
+        precomputed.run(job) if settings.precomputed else scan.run(job, plan.sample_rows)
+    if settings.n_clusters == 1:
+        with job.timed("output"):
+            output.run_single(job)
+        return
+    if not settings.precomputed and not neighbors.is_done(job.context):
+        with job.timed("route"):
+            route.run(job)
+        with job.timed("neighbors"):
+            neighbors.run(job)
+    with job.timed("graph"):
+        graph.run(job)
+        repair.run(job)
+    with job.timed("eigen"):
+        eigen.run(job)
+    if settings.undecided:
+        with job.timed("assign"):
+            assign.frames(job)
+        return
+    choose(job)
+
+
+def choose(job):
+    """From eigenvectors to the labels of one number of clusters."""
+    with job.timed("assign"):
+        assign.run(job)
+    with job.timed("select"):
+        select.run(job, job.plan.n_gammas)
+        matrix.drop_weights(job)
+    with job.timed("output"):
+        output.run(job)
+
+
+def model(context):
+    """What predictions need of a finished fit."""
+    return prediction.Single() if context.settings.n_clusters == 1 else prediction.Model(context)
+
+
+def cut_run(base, settings, n_clusters):
+    """A run over that of a finished fit, and settings, for another number of clusters.
+
+    Returns
+    -------
+    run : Overlay
+        In a temporary directory over that of the fit.
+    settings : Settings
+    """
+    width = {
+        reading.width for reading in readings(settings, base.identity["input"]["rows"]) if reading.assignment == "merge"
+    }
+    columns = tuple(m for m in _chosen_columns(base, settings) if m >= n_clusters)
+    columns = columns or tuple(sorted(m for m in width if m >= n_clusters))
+    if not columns or n_clusters < 2:
+        raise InputError(
+            f"cut: got {n_clusters} clusters; this fit has trees of {sorted(width)} columns, which cut into 2 to "
+            f"{max(width, default=0)}: fit with a larger c for more"
+        )
+    settings = replace(settings, n_clusters=int(n_clusters), columns=columns, undecided=False)
+    own = (*OF_ONE_CUT, *(assign.labeling_name(problem) for problem in problems(settings)))
+    return Overlay(base, Run(temporary_run()), own), settings
+
+
+def _chosen_columns(run, settings):
+    """Columns of the window that the fit chose; of the first one where it did not."""
+    context = Context(None, run, settings)
+    w = 0 if settings.undecided or settings.selection != "consensus" else select.chosen_window(context)
+    return sorted({context.readings[b].width for b in context.windows[w]})

@@ -1,0 +1,55 @@
+"""The door to the methods: every one offers the same names, and takes its own options only."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import bigsmic
+from bigsmic import flags, methods
+from bigsmic.errors import InputError, OptionError
+from bigsmic.result import Result
+from bigsmic.settings import MethodSettings
+
+ROWS = np.random.default_rng(0).standard_normal((60, 3))
+
+
+@pytest.mark.parametrize("name", methods.MODULES)
+def test_every_method_offers_the_same_names(name):
+    kind = methods.load(name)
+    assert issubclass(kind.Settings, MethodSettings)
+    assert dataclasses.is_dataclass(kind.Settings)
+    assert issubclass(kind.Result, Result)
+    assert all(callable(getattr(kind, what)) for what in ("plan", "run", "summary", "model"))
+    assert kind.Settings.method == name
+
+
+@pytest.mark.parametrize("name", methods.MODULES)
+def test_every_option_has_its_flag(name):
+    kind = methods.load(name)
+    in_memory = {"metric", *kind.BESIDE}
+    assert {flag.name for flag in flags.METHODS[name]} - {*kind.BESIDE} == {*kind.Settings.names()} - in_memory
+
+
+def test_flags_of_one_name_are_one_flag():
+    shown = [flag.name for panel in flags.FIT.values() for flag in panel]
+    assert len(shown) == len(set(shown))
+    assert set(shown) >= {flag.name for panel in flags.METHODS.values() for flag in panel}
+
+
+@pytest.mark.parametrize("call", [bigsmic.fit, bigsmic.plan])
+def test_what_a_method_does_not_have_is_refused(call):
+    with pytest.raises(InputError, match="method: got 'fancy'; use one of smic"):
+        call(ROWS, 3, method="fancy")
+    with pytest.raises(OptionError, match="smic: got unexpected options reg; method 'smic' takes assignment, "):
+        call(ROWS, 3, reg=0.1)
+    with pytest.raises(TypeError, match="unexpected options nope"):
+        call(ROWS, 3, nope=1)
+
+
+def test_runs_that_name_no_method_are_smic_s(tmp_path):
+    result = bigsmic.fit(ROWS, 2, out=tmp_path / "run.zarr", t=3, n_centers=20)
+    stored = result._run.identity["settings"]
+    assert "method" not in stored
+    assert methods.of_stored(stored) is methods.load("smic")
+    assert Result.open(tmp_path / "run.zarr").settings == result.settings
