@@ -1,0 +1,38 @@
+"""Run a bigsmic command whose workers are SLURM jobs.
+
+    python driver.py fit /shared/spikes.zarr -c 33 --out /shared/run.zarr
+
+Dask's scheduler lives in this process and goes with it. The worker jobs are as jobqueue.yaml says, up to BIGSMIC_JOBS
+of them (4); those that reach the end of their lifetime, or are preempted, are replaced. All traffic is encrypted with
+keys made for this run: without them, every user of the cluster could have the workers run code.
+"""
+
+import os
+import signal
+import sys
+
+from dask.distributed import Client
+from dask_jobqueue import SLURMCluster
+
+from bigsmic.cli import app
+
+
+def interrupt(signum, frame):
+    """Unwind as for Ctrl-C, so that the worker jobs are cancelled; SLURM and the batch script may both ask for it."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def main():
+    """Run the command line; its exit code becomes ours."""
+    signal.signal(signal.SIGTERM, interrupt)
+    jobs = int(os.environ.get("BIGSMIC_JOBS", "4"))
+    with SLURMCluster(security=True) as cluster:
+        cluster.adapt(minimum_jobs=1, maximum_jobs=jobs)
+        with Client(cluster) as client:
+            client.wait_for_workers(1)
+            app(sys.argv[1:], prog_name="bigsmic")
+
+
+if __name__ == "__main__":
+    main()
