@@ -101,8 +101,8 @@ def scaler(total, scale):
     Parameters
     ----------
     total : Moments
-    scale : {"standard", "variance", None}
-        Divide by the standard deviation, by the variance, or only centre.
+    scale : {"standard", "variance", "range", None}
+        Divide by the standard deviation, by the variance, by half the range, or only centre.
 
     Raises
     ------
@@ -112,7 +112,8 @@ def scaler(total, scale):
     variance = total.m2 / total.n
     varies = (total.high > total.low) & (variance > 0)
     safe = np.where(varies, variance, 1)
-    divisor = {"standard": np.sqrt(safe), "variance": safe, None: np.ones_like(safe)}[scale]
+    reach = np.where(varies, (total.high - total.low) / 2, 1)
+    divisor = {"standard": np.sqrt(safe), "variance": safe, "range": reach, None: np.ones_like(safe)}[scale]
     factor = np.where(varies, 1 / divisor, 0.0)
     _check_range(np.maximum(total.high - total.mean, total.mean - total.low) * factor, varies, scale)
     return Scaler(total.mean, factor)

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 from scipy.optimize import brentq
+from scipy.special import expit
 
 from bigsmic.errors import InputError, SingularCovarianceError
 
@@ -103,6 +104,16 @@ class Sides(NamedTuple):
         X = X[inside(self.node, X)]
         is_in = self.halfspace.contains(X)
         return np.stack([second_moments(X[~is_in]), second_moments(X[is_in])])
+
+
+class Together(NamedTuple):
+    """Second moments of the rows of a node, shape (d + 1, d + 1)."""
+
+    node: Node
+
+    def __call__(self, X):
+        """Answer for one block."""
+        return second_moments(X[inside(self.node, X)])
 
 
 class Moved(NamedTuple):
@@ -208,6 +219,10 @@ class Two(NamedTuple):
     def regularised(self, reg):
         """The two covariances, each with `reg` times the total variances added."""
         return self.covariances + reg * np.diag(np.diag(self.total))
+
+    def separation(self, reg):
+        """How surely a hyperplane separates the sides."""
+        return separate(self.difference, *self.regularised(reg))
 
     def halfspace(self, w, threshold):
         """The halfspace of a direction in the columns that vary, of unit length in all columns."""
@@ -336,11 +351,14 @@ class SplitSettings:
         Multiple of the total variances that is added to the diagonals of covariances, lambda.
     max_iter : int
         Labelings after the start at most.
+    judge : float, optional
+        The `reg` at which labelings are compared; that of the fit by default.
     """
 
     solver: str = "mpm"
     reg: float = 1.0
     max_iter: int = MAX_ITER
+    judge: float | None = None
 
     def __post_init__(self):
         if self.solver not in SOLVERS:
@@ -364,8 +382,12 @@ class Split:
         Rows inside are label 1.
     counts : ndarray of float64, shape (2,)
         Rows of either label.
-    kappa : float
-        Of the labeling, at the `reg` of the fit.
+    reg : float
+        Of the fit.
+    msp : float
+        Minimum separation probability of the labeling at `reg`.
+    score : float
+        The same at the `reg` of comparisons.
     slope : float
         Log-odds of label 1 per unit of ``x @ w - threshold``.
     n_iter : int
@@ -376,25 +398,36 @@ class Split:
 
     halfspace: Halfspace
     counts: np.ndarray
-    kappa: float
+    reg: float
+    msp: float
+    score: float
     slope: float
     n_iter: int
     ended: str
 
     @property
-    def msp(self):
-        """Minimum separation probability of the labeling."""
-        return separation_probability(self.kappa)
+    def worth(self):
+        """Rows that end on their own side of the hyperplane in the worst case."""
+        return self.score * self.counts.sum()
 
 
-Steps = Generator[Question, np.ndarray, Any]
+Steps = Generator[Any, Any, Any]
 
 
-def split(node: Node, start: Halfspace, settings: SplitSettings) -> Steps:
+def split(node: Node, start: Halfspace | None, settings: SplitSettings) -> Steps:
     """Split the rows of a node in two; a generator of questions that returns a :class:`Split`, or None.
 
     None stands for a node that cannot be split: all its rows coincide, or one side of the start has none.
+
+    Parameters
+    ----------
+    node : Node
+    start : Halfspace or None
+        The first labeling; None takes the two sides of the mean along the axis of largest variance.
+    settings : SplitSettings
     """
+    if start is None:
+        start = yield from _principal(node)
     sides = yield Sides(node, start)
     if _is_empty(sides) or not Two.of(sides).varies.any():
         return None
@@ -412,7 +445,14 @@ def split(node: Node, start: Halfspace, settings: SplitSettings) -> Steps:
         if n_moved == 0 or settings.solver == "eig":
             ended = "converged"
             break
-    return _finished(sides, halfspace, n_iter, ended, settings.reg)
+    return _finished(sides, halfspace, settings, n_iter=n_iter, ended=ended)
+
+
+def _principal(node):
+    """Halfspace through the mean of a node, across its axis of largest variance."""
+    _, mean, covariance = _covariance((yield Together(node)))
+    w = eigh(covariance, subset_by_index=[len(mean) - 1] * 2)[1][:, 0]
+    return Halfspace(w, float(mean @ w))
 
 
 def _is_empty(sides):
@@ -431,19 +471,21 @@ def _relabel(node, sides, old, new):
     return sides + np.stack([left - came, came - left]), n_moved
 
 
-def _finished(sides, halfspace, n_iter, ended, reg):
+def _finished(sides, halfspace, settings, **how):
     two = Two.of(sides)
     w = halfspace.w[two.varies]
     deviation = np.sqrt(np.maximum(w @ two.covariances @ w, 0)).mean()
     distance = w @ two.difference
     slope = distance / max(deviation, 1e-6 * abs(distance)) ** 2 if distance else 0.0
-    return Split(halfspace, two.counts, separate(two.difference, *two.regularised(reg)).kappa, slope, n_iter, ended)
+    msp = two.separation(settings.reg).msp
+    score = msp if settings.judge is None else two.separation(settings.judge).msp
+    return Split(halfspace, two.counts, settings.reg, msp, score, slope, **how)
 
 
 def _mpm(two, reg):
     """Hyperplane at an equal number of standard deviations from both means."""
     covariances = two.regularised(reg)
-    w = separate(two.difference, *covariances).w
+    w = two.separation(reg).w
     deviations, centers = np.sqrt(w @ covariances @ w), two.means @ w
     return two.halfspace(w, (deviations[1] * centers[0] + deviations[0] * centers[1]) / deviations.sum())
 
@@ -615,3 +657,128 @@ def solve(problems: Sequence[Steps], total: Total):
         for i, answer in zip(asking, total([questions[i] for i in asking]), strict=True):
             advance(i, answer)
     return results
+
+
+# ---------------------------------------------------------------- more than two clusters
+
+
+class Tree(NamedTuple):
+    """Splits one after the other: the s-th takes the rows inside its halfspace from label ``of[s]`` to label s + 1.
+
+    Parameters
+    ----------
+    w : ndarray of float64, shape (c - 1, d)
+    threshold, slope : ndarray of float64, shape (c - 1,)
+    of : ndarray of int64, shape (c - 1,)
+    """
+
+    w: np.ndarray
+    threshold: np.ndarray
+    slope: np.ndarray
+    of: np.ndarray
+
+    @classmethod
+    def of_splits(cls, taken):
+        """Tree of pairs of a label and the split that it was taken apart by, at least one."""
+        splits = [found for _, found in taken]
+        return cls(
+            np.array([found.halfspace.w for found in splits]),
+            np.array([found.halfspace.threshold for found in splits]),
+            np.array([found.slope for found in splits]),
+            np.array([y for y, _ in taken]),
+        )
+
+    @classmethod
+    def single(cls, d):
+        """Tree of one cluster."""
+        return cls(np.empty((0, d)), np.empty(0), np.empty(0), np.empty(0, np.int64))
+
+    @property
+    def n_clusters(self):
+        """Number of clusters, c."""
+        return len(self.of) + 1
+
+    def read(self, X):
+        """Posteriors and labels of rows.
+
+        A split's posterior is logistic in the projection, with the slope that two normal clusters of one variance
+        have: 1/2 at the hyperplane. A cluster's is the product along its path.
+
+        Parameters
+        ----------
+        X : ndarray of float, shape (b, d)
+
+        Returns
+        -------
+        posterior : ndarray of float32, shape (b, c)
+        labels : ndarray of int32, shape (b,)
+        """
+        X = X.astype(np.float64)
+        labels, posterior = np.zeros(len(X), np.int32), np.zeros((len(X), self.n_clusters))
+        posterior[:, 0] = 1
+        for s, (w, threshold, slope, y) in enumerate(zip(*self, strict=True)):
+            margin = X @ w - threshold
+            labels[(labels == y) & (margin > 0)] = s + 1
+            share = expit(slope * margin)
+            posterior[:, s + 1] = posterior[:, y] * share
+            posterior[:, y] *= 1 - share
+        return posterior.astype(np.float32), labels
+
+
+def grow(n_clusters, start: Callable[[Node], Halfspace | None], candidates: Sequence[SplitSettings], total: Total):
+    """Split in two, and again the cluster whose split is worth most, until there are enough clusters.
+
+    Worth is the score times the number of rows. The score alone takes ever smaller groups off.
+
+    Parameters
+    ----------
+    n_clusters : int
+        At least 2.
+    start : callable
+        ``start(node)``: first labeling of a node.
+    candidates : sequence of SplitSettings
+        Of these the one of largest score is taken at each node.
+    total : callable
+        See :func:`solve`.
+
+    Returns
+    -------
+    tree : Tree
+    splits : list of Split
+        That the tree is made of.
+
+    Raises
+    ------
+    InputError
+        No cluster can be split any further.
+    """
+    nodes: list[Node] = [()]
+    possible: dict[int, Split] = {}
+    taken: list[tuple[int, Split]] = []
+    fresh = [0]
+    while len(nodes) < n_clusters:
+        possible |= _best_splits({y: nodes[y] for y in fresh}, start, candidates, total)
+        if not possible:
+            raise InputError(
+                f"mspc: n_clusters={n_clusters}, but the rows of each of the {len(nodes)} clusters found coincide; "
+                f"ask for {len(nodes)}"
+            )
+        y = max(possible, key=lambda y: (possible[y].worth, -y))
+        best = possible.pop(y)
+        taken.append((y, best))
+        nodes.append((*nodes[y], (best.halfspace, True)))
+        nodes[y] = (*nodes[y], (best.halfspace, False))
+        fresh = [y, len(nodes) - 1]
+    return Tree.of_splits(taken), [found for _, found in taken]
+
+
+def _best_splits(nodes, start, candidates, total):
+    """The split of largest score of each node that can be split, all found in the same passes."""
+    owners = [y for y in nodes for _ in candidates]
+    starts = {y: start(node) for y, node in nodes.items()}
+    problems = [split(node, starts[y], settings) for y, node in nodes.items() for settings in candidates]
+    best: dict[int, Split] = {}
+    for y, found in zip(owners, solve(problems, total), strict=True):
+        if found is not None and (y not in best or found.score > best[y].score):
+            best[y] = found
+    return best

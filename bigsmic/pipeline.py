@@ -205,7 +205,8 @@ def fit(
             job = Job(Context(request.source, run, request.settings), engine, planned, progress, beside=request.beside)
             reopen.check(job)
             with_repair(run, lambda: _stages(job, request.cuts))
-    weight = request.settings.kernel if callable(request.settings.kernel) else None
+    kernel = getattr(request.settings, "kernel", None)
+    weight = kernel if callable(kernel) else None
     return Result.open(run.location, storage_options=storage_options, kernel=weight, temporary=out is None)
 
 

@@ -266,7 +266,7 @@ def test_blocks_are_the_whole(solver):
     start = axis(Rows(X).X, y)
     whole, parts = one(start, Rows(X), solver=solver), one(start, Blocks(X, 77), solver=solver)
     assert_allclose(parts.halfspace.w, whole.halfspace.w, rtol=1e-9)
-    assert parts.kappa == pytest.approx(whole.kappa, rel=1e-10)
+    assert parts.msp == pytest.approx(whole.msp, rel=1e-10)
     assert_array_equal(parts.counts, whole.counts)
 
 
@@ -277,7 +277,7 @@ def test_problems_share_their_passes():
     alone = [one(start, Rows(X), reg=reg) for reg in (0, 1, 100)]
     together = solve([problem(SplitSettings(reg=reg)) for reg in (0, 1, 100)], rows)
     assert rows.passes <= 2 * max(s.n_iter for s in alone) + 1
-    assert_allclose([s.kappa for s in together], [s.kappa for s in alone], rtol=1e-10)
+    assert_allclose([s.msp for s in together], [s.msp for s in alone], rtol=1e-10)
 
 
 # ---------------------------------------------------------------- what cannot be split

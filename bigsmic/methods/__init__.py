@@ -20,6 +20,7 @@ from bigsmic.errors import InputError, OptionError
 DEFAULT = "smic"
 MODULES = {
     "smic": "bigsmic.methods.smic",
+    "mspc": "bigsmic.methods.mspc",
 }
 """Where each method lives. A module is loaded when the method is asked for."""
 

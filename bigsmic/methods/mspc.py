@@ -1,0 +1,279 @@
+"""MSPC: scan -> passes -> output. What is kept of the rows between passes is a few sums; see :mod:`bigsmic.mspc`.
+
+Every pass answers the next question of all splits at once, and its sums go to the run directory. A fit that is killed
+asks the same questions again and finds the answers there.
+"""
+
+import math
+import numbers
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+from sklearn.cluster import KMeans
+
+from bigsmic import mspc, planning
+from bigsmic.context import Context, Job, source_bounds
+from bigsmic.errors import ConvergenceWarning, InputError
+from bigsmic.memory import machine_memory
+from bigsmic.mspc import SplitSettings, Tree
+from bigsmic.result import Result as BaseResult
+from bigsmic.settings import MethodSettings
+from bigsmic.stages import direct, scan
+
+__all__ = ["BESIDE", "Result", "Settings", "model", "plan", "run", "summary"]
+
+BESIDE = ()
+SCALES = ("standard", "range", "variance", None)
+GRID = tuple(10.0 ** (k / 2) for k in range(-4, 5))
+JUDGE = 0.1  # reg at which labelings of different reg are compared
+START_ROWS = 20_000  # of the sample that k-means starts from
+N_STARTS = 10
+PASSES = "restart.passes"  # temporary: deleted once the fit has ended
+TREE = Tree._fields
+
+
+@dataclass(frozen=True)
+class Settings(MethodSettings):
+    """What a fit by MSPC is asked to do.
+
+    Parameters
+    ----------
+    n_clusters : int
+        2, or more by recursive splitting.
+    solver : {"mpm", "gep", "eig"}
+        The minimax probability machine in turns with its labels; the total covariance and the best cut in turns; the
+        relaxed indicator at once.
+    reg : float or "auto"
+        Multiple of the variances that is added to covariances. "auto": of .01 to 100 the one whose labeling has the
+        largest separation probability at reg .1; no better than 1 on average, see the documentation.
+    scale : {"standard", "range", "variance", None}
+        What centred columns are divided by; it moves the k-means start only.
+    max_iter : int
+        Labelings after the start at most.
+    seed : int
+    """
+
+    method: ClassVar[str] = "mspc"
+
+    n_clusters: int = 2
+    solver: str = "mpm"
+    reg: float | str = 1.0
+    scale: str | None = "standard"
+    max_iter: int = mspc.MAX_ITER
+    seed: int = 0
+
+    def __post_init__(self):
+        if (
+            not isinstance(self.n_clusters, int | np.integer)
+            or isinstance(self.n_clusters, bool)
+            or self.n_clusters < 1
+        ):
+            raise InputError(f"c: got {self.n_clusters!r}; method 'mspc' needs a number of clusters of at least 1")
+        if self.scale not in SCALES:
+            raise InputError(f"scale: got {self.scale!r}; use one of {SCALES}")
+        if isinstance(self.reg, str) and self.reg != "auto":
+            raise InputError(f"reg: got {self.reg!r}; use a number or 'auto'")
+        _ = self.candidates
+
+    @property
+    def candidates(self) -> Sequence[SplitSettings]:
+        """Settings of the splits to choose from."""
+        if not isinstance(self.reg, str):
+            return (SplitSettings(self.solver, self.reg, self.max_iter),)
+        return tuple(SplitSettings(self.solver, reg, self.max_iter, JUDGE) for reg in GRID)
+
+
+def plan(size, settings, memory_limit, n_threads, checkpoints):
+    """Plan a fit: sums of (d + 1)^2 for both sides of every problem, and blocks of input.
+
+    Raises
+    ------
+    PlanError
+        d x d matrices do not fit; the message says what would.
+    """
+    limit = memory_limit or int(0.75 * machine_memory())
+    n, d = size.n, size.d
+    bounds = source_bounds(n, d)
+    wanted = min(n, START_ROWS)
+    sums = 16 * (d + 1) ** 2 * len(settings.candidates) * (1 if settings.n_clusters == 2 else 2)
+    block = int(bounds[1]) * d * (size.itemsize + 12) + (16 << 20)
+    depth = 2 + math.ceil(math.log2(len(bounds)))  # sums that wait in the tree
+    stages = (
+        planning.scan_stage(size, wanted),
+        planning.StagePlan(
+            "passes",
+            len(bounds) - 1,
+            size.band_bytes + sums * depth + 10 * 8 * d * d + 12 * wanted * d,
+            block + 2 * sums,
+            flops=20.0 * n * d * d,
+            disk_bytes=20 * sums,
+        ),
+        planning.StagePlan(
+            "output",
+            len(bounds) - 1,
+            size.band_bytes,
+            block + int(bounds[1]) * 24 * settings.n_clusters,
+            disk_bytes=4 * n * (settings.n_clusters + 1),
+        ),
+    )
+    return planning.Plan(size, limit, planning.widened(stages, limit, n_threads), wanted, checkpoints=checkpoints)
+
+
+def run(job: Job):
+    """Each stage does what the ledger lacks."""
+    with job.timed("scan"):
+        scan.run(job, job.plan.sample_rows)
+    with job.timed("passes"):
+        job.steps("tree", [0], _grow)
+    with job.timed("output"):
+        direct.run(job)
+
+
+def _grow(job, _):
+    """Find the tree of splits."""
+    context, settings = job.context, job.context.settings
+    if settings.n_clusters == 1:
+        job.run.write("tree", 0, {}, info={"splits": []})
+        return
+    start = partial(two_means, context.sample, settings.seed)
+    tree, splits = mspc.grow(settings.n_clusters, start, settings.candidates, Passes(job))
+    info = {"splits": [_told(split) for split in splits]}
+    job.run.write("tree", 0, tree._asdict(), info=info)
+    unfinished = [s for s, split in enumerate(splits) if split.ended != "converged"]
+    if unfinished:
+        warnings.warn(
+            f"mspc: splits {unfinished} ended as {sorted({splits[s].ended for s in unfinished})}: labels after "
+            f"max_iter={settings.max_iter} changes, or the last ones before a side would have been empty; "
+            "try another reg",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+
+
+def _told(split):
+    return {
+        "counts": split.counts.tolist(),
+        "msp": split.msp,
+        "score": split.score,
+        "reg": split.reg,
+        "n_iter": split.n_iter,
+        "ended": split.ended,
+    }
+
+
+def two_means(sample, seed, node):
+    """Halfspace between the two k-means centres of the sample's rows in a node; None where they do not make two.
+
+    Parameters
+    ----------
+    sample : ndarray of float32, shape (m, d)
+    seed : int
+    node : mspc.Node
+    """
+    X = sample[mspc.inside(node, sample)].astype(np.float64)
+    if len(X) < 2 or not np.ptp(X, axis=0).any():
+        return None
+    a, b = KMeans(2, n_init=N_STARTS, random_state=seed % 2**32).fit(X).cluster_centers_
+    return mspc.Halfspace(2 * (b - a), float(b @ b - a @ a))
+
+
+class Passes:
+    """Answers to questions about all rows: from the run directory, or by a pass whose sums are kept there.
+
+    Parameters
+    ----------
+    job : Job
+    """
+
+    def __init__(self, job):
+        self.job, self.n_passes = job, 0
+
+    def __call__(self, questions):
+        """Answers in the order of the questions."""
+        run, b = self.job.run, self.n_passes
+        self.n_passes += 1
+        if not run.done(PASSES, b):
+            answers = self.job.sum("passes", self.job.context.source_blocks, partial(_answer, questions))
+            run.write(PASSES, b, {str(i): answer for i, answer in enumerate(answers)})
+        read = run.reader(PASSES, b)
+        return [read(str(i)) for i in range(len(questions))]
+
+
+def _answer(questions, context: Context, s: int):
+    """Answers of one block, panel by panel: what a panel's masks and copies take stays in the processor's cache."""
+    X = direct.scaled(context, s)
+    rows = max(256, PANEL_ENTRIES // context.d)
+    total: Answers | None = None
+    for lo in range(0, len(X), rows):
+        panel = X[lo : lo + rows].astype(np.float64)
+        found = Answers(question(panel) for question in questions)
+        total = found if total is None else total + found
+    return total
+
+
+PANEL_ENTRIES = 1 << 18
+
+
+class Answers(tuple):
+    """Arrays that add up one by one."""
+
+    def __add__(self, other):
+        return Answers(a + b for a, b in zip(self, other, strict=True))
+
+
+def summary(job: Job):
+    """Splits of the tree: rows on either side, separation probabilities, and how each ended."""
+    return job.run.info("tree", 0)
+
+
+def model(context: Context):
+    """Labels and posteriors of scaled rows."""
+    if context.settings.n_clusters == 1:
+        return Model(Tree.single(context.d))
+    read = context.run.reader("tree", 0)
+    return Model(Tree(*(read(name) for name in TREE)))
+
+
+@dataclass(frozen=True)
+class Model:
+    """The tree, as predictions ask for it.
+
+    Parameters
+    ----------
+    tree : Tree
+    """
+
+    tree: Tree
+
+    @property
+    def n_clusters(self):
+        """Number of clusters, c."""
+        return self.tree.n_clusters
+
+    def __call__(self, X):
+        """Posteriors and labels of scaled rows."""
+        return self.tree.read(X)
+
+
+class Result(BaseResult):
+    """What MSPC found."""
+
+    @property
+    def msp(self):
+        """Minimum separation probability of every split, in the order in which they were made, shape (c - 1,)."""
+        return np.array([split["msp"] for split in self.diagnostics["splits"]])
+
+    @property
+    def halfspaces(self):
+        """Hyperplanes in the units of the input: w (c - 1, d) and thresholds (c - 1,).
+
+        Split s takes the rows with ``x @ w[s] > threshold[s]`` from label `of[s]` to label s + 1.
+        """
+        context = Context(None, self._run, self.settings)
+        tree = model(context).tree
+        w = tree.w * context.scaler.factor
+        return w, tree.threshold + w @ context.scaler.mean
