@@ -24,12 +24,18 @@ class Exits(NamedTuple):
     sq_distances : ndarray of float32, shape (e,)
     source, target : ndarray of int64, shape (e,)
         Positions.
+    reached : ndarray of int64, shape (e,)
+        Component of the target.
     """
 
     component: np.ndarray
     sq_distances: np.ndarray
     source: np.ndarray
     target: np.ndarray
+    reached: np.ndarray
+
+
+NO_EXITS = Exits(*(np.zeros(0, dtype) for dtype in (np.int64, np.float32, np.int64, np.int64, np.int64)))
 
 
 def best_exits(exits, n_best):
@@ -81,6 +87,7 @@ def graph_exits(graph, component, n_best):
         graph.sq_distances[leaving],
         graph.lo + rows.astype(np.int64),
         positions[columns],
+        component[columns].astype(np.int64),
     )
     return best_exits(exits, n_best)
 
@@ -101,11 +108,13 @@ def nearest_outside(queries, component, X, component_of_X, positions):
     -------
     sq_distances : ndarray of float32, shape (q,)
         Infinite where the block has no such row.
-    target : ndarray of int64, shape (q,)
+    target, reached : ndarray of int64, shape (q,)
+        Its position, and its component.
     """
     sq_distances, target = np.full(len(queries), np.inf, np.float32), np.full(len(queries), -1)
+    reached = target.copy()
     if not len(X):
-        return sq_distances, target
+        return sq_distances, target, reached
     norms = np.einsum("ij,ij->i", X, X)
     step = max(1, _PANEL_ENTRIES // len(X))
     for lo in range(0, len(queries), step):
@@ -115,34 +124,57 @@ def nearest_outside(queries, component, X, component_of_X, positions):
         best = rough.argmin(axis=1)
         exact = np.square(queries[panel] - X[best]).sum(axis=1)
         sq_distances[panel] = np.where(np.isinf(rough[np.arange(len(best)), best]), np.inf, exact)
-        target[panel] = positions[best]
-    return sq_distances, target
+        target[panel], reached[panel] = positions[best], component_of_X[best]
+    return sq_distances, target, reached
 
 
-def renumber(component, exits, n_components):
-    """Unite components along exits and number them again by size.
+def unite(united, exits, sizes, first):
+    """Unite components along exits, and number them again by size.
 
     Parameters
     ----------
-    component : ndarray of int, shape (n,)
+    united : ndarray of int64, shape (n_components,)
+        What each component of the graph has become so far.
     exits : Exits
-    n_components : int
+        Their components are numbered as in `united`.
+    sizes, first : ndarray of int64, shape (n_components,)
+        Rows of each component of the graph, and the smallest position in it.
 
     Returns
     -------
-    component : ndarray of int, shape (n,)
-        Of the dtype given; ties of size go to the component of the smallest position.
-    n_components : int
+    united : ndarray of int64, shape (n_components,)
+        The largest is 0; ties of size go to the component of the smallest position.
+    n_left : int
     """
-    edges = (np.ones(len(exits.source)), (component[exits.source], component[exits.target]))
-    n_left, united = connected_components(coo_array(edges, shape=(n_components, n_components)), directed=False)
-    united = united[component]
-    sizes = np.bincount(united, minlength=n_left)
-    first = np.full(n_left, len(united))
-    np.minimum.at(first, united, np.arange(len(united)))
-    number = np.empty(n_left, component.dtype)
-    number[np.lexsort((first, -sizes))] = np.arange(n_left)
-    return number[united], n_left
+    n_before = int(united.max()) + 1
+    ones = np.ones(len(exits.source))
+    graph = coo_array((ones, (exits.component, exits.reached)), shape=(n_before, n_before))
+    n_left, joined = connected_components(graph, directed=False)
+    joined = joined[united]
+    total, least = np.bincount(joined, sizes, n_left), np.full(n_left, np.iinfo(np.int64).max)
+    np.minimum.at(least, joined, first)
+    number = np.empty(n_left, np.int64)
+    number[np.lexsort((least, -total))] = np.arange(n_left)
+    return number[joined], n_left
+
+
+def first_of_each(component, hashes, positions, n_first):
+    """Keep the `n_first` members of smallest hash of every component.
+
+    Parameters
+    ----------
+    component, hashes, positions : ndarray of int, shape (m,)
+    n_first : int
+
+    Returns
+    -------
+    component, hashes, positions : ndarray
+        By component, then hash.
+    """
+    order = np.lexsort((hashes, component))
+    component = component[order]
+    kept = np.arange(len(order)) - np.searchsorted(component, component) < n_first
+    return component[kept], hashes[order][kept], positions[order][kept]
 
 
 def both_ways(exits):

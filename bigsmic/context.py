@@ -1,26 +1,30 @@
 """What every task of one fit needs to know: where to read, where to write, what was asked."""
 
 import itertools
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from bigsmic import moments
 from bigsmic.candidates import readings, windows
-from bigsmic.engine import Engine, tree_sum
+from bigsmic.engine import Engine, How, ThreadEngine
 from bigsmic.errors import CorruptBlockError
 from bigsmic.memory import peak_memory, release_memory
 from bigsmic.neighbors import NeighborSettings
 from bigsmic.partition import Cells, PartitionSettings, group_rows
+from bigsmic.shares import Group, Share, tree_sum
 from bigsmic.store import Run
 
 SOURCE_BYTES = 8 << 20  # float32 bytes of one block of input rows
 MAX_BLOCKS = 1024  # of input rows: bounds the number of pieces that routing makes
+PIECE_BYTES = 64 << 20  # of per-row arrays kept because neighbouring blocks read them too
 GRAPH_ROWS = 32_768  # of one block of a precomputed graph
 
 
@@ -129,10 +133,66 @@ class Context:
         """Numbers of the row blocks in cell order."""
         return range(len(self.layout.bounds) - 1)
 
+    @cached_property
+    def pieces(self):
+        """Per-row arrays of row blocks that were read lately."""
+        return Pieces()
+
+    def at(self, key, read, positions):
+        """Entries of a per-row array at some positions.
+
+        Parameters
+        ----------
+        key : str
+            Of the array.
+        read : callable
+            ``read(p)`` returns its entries for row block p.
+        positions : ndarray of int64, shape (m,), ascending
+
+        Returns
+        -------
+        entries : ndarray, shape (m, ...)
+        """
+        cuts = np.searchsorted(positions, self.layout.bounds)
+        touched = [p for p in self.blocks if cuts[p + 1] > cuts[p]] or [0]
+        bounds = self.layout.bounds
+        parts = [
+            self.pieces.get((key, p), partial(read, p))[positions[cuts[p] : cuts[p + 1]] - bounds[p]] for p in touched
+        ]
+        return np.concatenate(parts)
+
+    def __getstate__(self):
+        """What another process needs; what can be read again stays here."""
+        return {"source": self.source, "run": self.run, "settings": self.settings}
+
     @property
     def position_dtype(self):
         """Integer type that holds a position."""
         return np.dtype(np.int32 if self.n < 2**31 else np.int64)
+
+
+class Pieces:
+    """Small arrays that are read again and again: the latest ones, up to `limit` bytes; safe among threads."""
+
+    def __init__(self, limit=PIECE_BYTES):
+        self.limit, self.size = limit, 0
+        self._kept: OrderedDict[tuple, np.ndarray] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key, read):
+        """Return what was kept under a key, or ``read()``."""
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        array = read()
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = array
+                self.size += array.nbytes
+            while self.size > self.limit and len(self._kept) > 1:
+                self.size -= self._kept.popitem(last=False)[1].nbytes
+        return array
 
 
 class Layout:
@@ -214,8 +274,8 @@ class Job:
         blocks = list(blocks)
         todo = [b for b in blocks if not self.run.done(stage, b)]
         if todo:
-            tick = self._ticker(stage, len(blocks), len(blocks) - len(todo))
-            self.engine.each(lambda b: tick(task(self.context, b)), todo, self._width)
+            how = self._how(stage, len(blocks), len(blocks) - len(todo))
+            self.engine.each(partial(_fill, task, stage, self.context), todo, how)
 
     def steps(self, stage: str, blocks: Iterable[int], step: Callable[["Job", int], None]):
         """Run steps that the ledger lacks one after the other, here; each may spread tasks of its own."""
@@ -226,31 +286,43 @@ class Job:
     def collect(self, stage: str, blocks: Iterable[int], task: Callable[[Context, int], Any]):
         """Return what `task` makes of each block."""
         blocks = list(blocks)
-        tick = self._ticker(stage, len(blocks), 0)
-        return self.engine.collect(lambda b: tick(task(self.context, b)), blocks, self._width)
+        return self.engine.collect(partial(task, self.context), blocks, self._how(stage, len(blocks)))
 
     def sum(self, stage: str, blocks: Iterable[int], task: Callable[[Context, int], Any]):
         """Return the sum over blocks, along the fixed tree."""
         blocks = list(blocks)
-        tick = self._ticker(stage, len(blocks), 0)
-        return self.engine.sum(lambda b: tick(task(self.context, b)), blocks, self._width)
+        return self.engine.sum(partial(task, self.context), blocks, self._how(stage, len(blocks)))
+
+    def here(self, task: Callable[[Any], Any], items: Iterable[Any]):
+        """Return what `task` makes of each item, on threads of this process: small algebra on what has been summed."""
+        with ThreadEngine(self._width) as engine:
+            return engine.collect(task, items)
+
+    def reside(self, stage: str, make: Callable[[Context, Share], Any], work: Callable[[Group], Any]):
+        """Return ``work(group)``, the group being residents ``make(context, share)`` that share out the row blocks.
+
+        When a place is lost, `work` begins again with new residents; what it has written to the run directory it
+        finds there.
+        """
+        how = How(stage, self._width)
+        return self.engine.reside(partial(make, self.context), self.context.layout.bounds, work, how)
 
     @property
     def _width(self):
         return self.plan.width(self._stage)
 
-    def _ticker(self, stage, total, done):
-        progress = self.progress
-        if progress is None:
-            return lambda value: value
+    def _how(self, stage, total, done=0):
+        if self.progress is None:
+            return How(stage, self._width)
         count = itertools.count(done + 1)
-        progress(stage, done, total)
+        self.progress(stage, done, total)
+        return How(stage, self._width, lambda: self.progress(stage, next(count), total))
 
-        def tick(value):
-            progress(stage, next(count), total)
-            return value
 
-        return tick
+def _fill(task, stage, context, block):
+    """Run a task, unless the place that had it before was lost only after it had finished."""
+    if not context.run.done(stage, block):
+        task(context, block)
 
 
 def with_repair(run: Run, work: Callable[[], Any], attempts: int = 3):

@@ -1,44 +1,65 @@
-"""The only door to what runs tasks: verbs over blocks.
+"""Where tasks run: verbs over blocks, and residents that keep state between calls.
 
-A task is a function of one block that returns a small value or nothing; bulk goes through the store.
-In process the verbs are a pool of threads, with BLAS on one thread inside each task.
+A task is a function of one block that returns a small value or nothing; bulk goes through the store. In process the
+verbs are a pool of threads, with BLAS on one thread inside each task; :mod:`bigsmic.cluster` has the same verbs on
+a Dask cluster.
 """
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from threadpoolctl import threadpool_limits
+
+from bigsmic.shares import LocalGroup, Share, TreeSum, close
+
+
+@dataclass(frozen=True)
+class How:
+    """How the tasks of one verb run; nothing here changes what comes out.
+
+    Parameters
+    ----------
+    name : str
+        What dashboards and messages call them.
+    width : int, optional
+        Tasks at once in one process; by default its threads.
+    tick : callable, optional
+        Called without arguments when a task is done.
+    """
+
+    name: str = "task"
+    width: int | None = None
+    tick: Callable[[], None] | None = None
+
+
+DEFAULT = How()
 
 
 class Engine(Protocol):
     """What a stage may ask of the place where it runs."""
 
-    def each(self, task: Callable[[Any], Any], blocks: Iterable[Any], width: int | None = None) -> None:
-        """Run `task` on every block, at most `width` at once."""
+    def each(self, task: Callable[[Any], Any], blocks: Iterable[Any], how: How = DEFAULT) -> None:
+        """Run `task` on every block."""
         ...
 
-    def collect(self, task: Callable[[Any], Any], blocks: Sequence[Any], width: int | None = None) -> list:
+    def collect(self, task: Callable[[Any], Any], blocks: Iterable[Any], how: How = DEFAULT) -> list:
         """Return ``[task(b) for b in blocks]``."""
         ...
 
-    def sum(self, task: Callable[[Any], Any], blocks: Sequence[Any], width: int | None = None) -> Any:
-        """Return the sum of ``task(b)`` over the blocks, added along :func:`tree_sum`'s tree."""
+    def sum(self, task: Callable[[Any], Any], blocks: Iterable[Any], how: How = DEFAULT) -> Any:
+        """Return the sum of ``task(b)`` over the blocks, added along the tree of :class:`~bigsmic.shares.TreeSum`."""
         ...
 
+    def reside(self, make: Callable[[Share], Any], bounds: Any, work: Callable[[Any], Any], how: How = DEFAULT) -> Any:
+        """Return ``work(group)`` for residents ``make(share)`` that share out row blocks and keep state between calls.
 
-def tree_sum(values: Sequence[Any]) -> Any:
-    """Sum along the binary tree over positions, whose shape depends on ``len(values)`` alone.
-
-    Floating-point sums are then the same bit for bit, whoever computed the terms and in whatever order.
-    """
-    values = list(values)
-    while len(values) > 1:
-        pairs = [values[i] + values[i + 1] for i in range(0, len(values) - 1, 2)]
-        values = pairs + values[len(values) - len(values) % 2 :]
-    return values[0]
+        `work` begins anew, with new residents, when a place is lost.
+        """
+        ...
 
 
 class _OneThread:
@@ -86,27 +107,42 @@ class ThreadEngine:
         self._pool.shutdown(wait=True, cancel_futures=True)
         _ONE_THREAD.release()
 
-    def each(self, task, blocks, width=None):
+    def each(self, task, blocks, how=DEFAULT):
         """Run `task` on every block; the first error stops what has not started."""
-        deque(self._run(task, blocks, width), maxlen=0)
+        deque(self._run(task, blocks, how), maxlen=0)
 
-    def collect(self, task, blocks, width=None):
+    def collect(self, task, blocks, how=DEFAULT):
         """Return ``[task(b) for b in blocks]``."""
         blocks = list(blocks)
         values = [None] * len(blocks)
-        for i, value in self._run(task, blocks, width):
+        for i, value in self._run(task, blocks, how):
             values[i] = value
         return values
 
-    def sum(self, task, blocks, width=None):
+    def sum(self, task, blocks, how=DEFAULT):
         """Return the sum over blocks along the fixed tree, adding as soon as both terms are there."""
         blocks = list(blocks)
-        tree = _TreeAccumulator(len(blocks))
-        for i, value in self._run(task, blocks, width):
+        tree = TreeSum(len(blocks))
+        for i, value in self._run(task, blocks, how):
             tree.add(i, value)
         return tree.total()
 
-    def _run(self, task, blocks, width):
+    def reside(self, make, bounds, work, how=DEFAULT):
+        """Return ``work(group)`` for one resident that has all blocks."""
+        engine = self if how.width is None else Narrowed(self, how.width)
+        resident = make(Share(engine, bounds, range(len(bounds) - 1)))
+        try:
+            return work(LocalGroup(resident))
+        finally:
+            close(resident)
+
+    def _run(self, task, blocks, how):
+        for i, value in self._unordered(task, blocks, how.width):
+            if how.tick is not None:
+                how.tick()
+            yield i, value
+
+    def _unordered(self, task, blocks, width):
         width = self.n_threads if width is None else max(1, min(width, self.n_threads))
         if width == 1 or self._pool is None:
             yield from ((i, task(block)) for i, block in enumerate(blocks))
@@ -135,50 +171,22 @@ class Narrowed:
     """
 
     def __init__(self, engine: Engine, width: int):
-        self.engine, self.width = engine, width
+        self.engine, self.how = engine, How(width=width)
 
-    def each(self, task, blocks, width=None):
+    def each(self, task, blocks):
         """Run `task` on every block."""
-        self.engine.each(task, blocks, width or self.width)
+        self.engine.each(task, blocks, self.how)
 
-    def collect(self, task, blocks, width=None):
+    def collect(self, task, blocks):
         """Return ``[task(b) for b in blocks]``."""
-        return self.engine.collect(task, blocks, width or self.width)
+        return self.engine.collect(task, blocks, self.how)
 
-    def sum(self, task, blocks, width=None):
+    def sum(self, task, blocks):
         """Return the sum over the blocks along the fixed tree."""
-        return self.engine.sum(task, blocks, width or self.width)
+        return self.engine.sum(task, blocks, self.how)
 
 
 def _finished(pending):
     done, _ = wait(pending, return_when=FIRST_COMPLETED)
     for future in done:
         yield pending.pop(future), future.result()
-
-
-class _TreeAccumulator:
-    """:func:`tree_sum` for terms that arrive in any order, holding as few of them as the tree allows."""
-
-    def __init__(self, n: int):
-        self.sizes = [n]
-        while self.sizes[-1] > 1:
-            self.sizes.append((self.sizes[-1] + 1) // 2)
-        self.nodes: dict[tuple[int, int], Any] = {}
-
-    def add(self, i: int, value: Any) -> None:
-        level = 0
-        while level < len(self.sizes) - 1:
-            sibling = i ^ 1
-            if sibling >= self.sizes[level]:  # the odd one out moves up alone
-                level, i = level + 1, i // 2
-                continue
-            if (level, sibling) not in self.nodes:
-                break
-            other = self.nodes.pop((level, sibling))
-            value = value + other if i < sibling else other + value
-            level, i = level + 1, i // 2
-        self.nodes[level, i] = value
-
-    def total(self) -> Any:
-        (value,) = self.nodes.values()
-        return value

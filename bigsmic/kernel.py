@@ -392,6 +392,8 @@ def component_labels(forest):
     -------
     labels : ndarray of int64, shape (n,)
     sizes : ndarray of int64, shape (n_components,), descending
+    first : ndarray of int64, shape (n_components,)
+        Smallest row of each.
     """
     # a root is the smallest of its tree, so parents are final when their children are reached
     _flatten(forest)
@@ -399,7 +401,7 @@ def component_labels(forest):
     order = np.argsort(-sizes, kind="stable")
     number = np.empty(len(roots), np.int64)
     number[order] = np.arange(len(roots))
-    return number[inverse], sizes[order]
+    return number[inverse], sizes[order], roots[order].astype(np.int64)
 
 
 # -------------------------------------------------------------------------------------------------- labels

@@ -1,6 +1,7 @@
-"""The rows of the eigensolver, in process: kernel blocks, basis and working block over fixed row blocks.
+"""The rows of the eigensolver: kernel blocks, basis and working block over fixed row blocks.
 
-:class:`RowSpace` implements :class:`bigsmic.lanczos.Space`. In memory at any time: the last block and the working
+:class:`RowSpace` implements :class:`bigsmic.lanczos.Space` for the rows of one share, :class:`GroupSpace` for those of
+all shares of a group, wherever these are. In the memory of a place at any time: the last block and the working
 block (n x b each), and per thread one kernel block and one block of the basis, unless the basis itself is in
 memory. Dense work runs over panels of `PANEL` rows that stay in cache, as float32 (or float64) GEMM whose results
 are added up in float64; all bounds are fixed, so results do not depend on threads or on where the basis lies.
@@ -11,9 +12,9 @@ from typing import Protocol
 import numba
 import numpy as np
 
-from bigsmic.engine import Engine
 from bigsmic.errors import InputError
 from bigsmic.hashing import row_uniform
+from bigsmic.shares import Group, Share
 
 PANEL = 4096
 COMPILED_WIDTHS = (4, 8, 16)
@@ -21,12 +22,12 @@ CHECKED = 8
 
 
 class Basis(Protocol):
-    """Where the columns of V are kept, one Fortran-ordered array per row block.
+    """Where the columns of V are kept, one Fortran-ordered array per row block of a share.
 
     Attributes
     ----------
     bounds : ndarray of int64, shape (p + 1,)
-        Row block i is ``bounds[i]:bounds[i + 1]``.
+        Block i of the share is ``bounds[i]:bounds[i + 1]``.
     capacity : int
         Columns that there is room for.
     dtype : dtype
@@ -74,15 +75,17 @@ class MemoryBasis:
 
 
 class RowSpace:
-    """Kernel, basis and working block as the eigensolver sees them.
+    """Kernel, basis and working block of one share, as the eigensolver sees them.
+
+    Sums are over all rows where the share has them all, and this share's part of them otherwise.
 
     Parameters
     ----------
-    engine : Engine
+    share : Share
     load_block : callable
         ``load_block(p)`` returns :class:`bigsmic.kernel.KernelBlock` p; it may read it anew each time.
     basis : Basis
-        Storage for the columns of V; its row blocks are those of the kernel.
+        Storage for the columns of V; its row blocks are those of the share.
     seed : int
         Seed of the hashed random columns.
     n_columns : int
@@ -93,19 +96,19 @@ class RowSpace:
     To resume, pass the stored basis and the number of its columns, and call :meth:`reopen`.
     """
 
-    def __init__(self, engine: Engine, load_block, basis: Basis, seed: int = 0, n_columns: int = 0):
-        self.engine, self.load_block, self.basis, self.seed = engine, load_block, basis, seed
+    def __init__(self, share: Share, load_block, basis: Basis, seed: int = 0, n_columns: int = 0):
+        self.share, self.load_block, self.basis, self.seed = share, load_block, basis, seed
         self.n_columns = n_columns
-        self.n_rows = int(basis.bounds[-1])
+        self.n_rows = int(share.bounds[-1])
         self.eps = float(np.finfo(basis.dtype).eps)
-        self._blocks = range(len(basis.bounds) - 1)
-        self._last = np.empty((self.n_rows, 0), basis.dtype)
+        self._halo = share.halo(lambda p: load_block(p).halo)
+        self._last = self._empty(0)
         self._work = self._last
 
     def reopen(self, width):
         """Take the last `width` columns of the basis as its last block, as after a restart."""
         self._last = self._empty(width)
-        self._each(lambda p, rows: self._copy_last(p, rows, self.n_columns - width))
+        self.share.each(lambda p: self._copy_last(p, self.n_columns - width))
 
     def apply(self, filter):
         """``W <- p(K) V_last`` by the Chebyshev recurrence, one map per degree; return the moments."""
@@ -114,38 +117,38 @@ class RowSpace:
         for _ in range(filter.degree):
             older, newer = newer, self._recur(filter, older, newer)
         self._work = newer
-        return self._sum(self._moments)
+        return self.share.sum(self._moments)
 
     def project(self, S, Q):
         """``W <- (W - V S) Q``; return the moments."""
         S, Q, old = self._cast(S), self._cast(Q), self._work
         self._work = old if Q.shape[0] == Q.shape[1] else self._empty(Q.shape[1])
-        return self._sum(lambda p, rows: self._project_block(p, rows, old, S, Q))
+        return self.share.sum(lambda p: self._project_block(p, old, S, Q))
 
     def draw(self, n_kept, n_new, key):
         """``W <- [first n_kept columns of W, n_new hashed random ones]``; return the moments."""
         old = self._work
         self._work = self._empty(n_kept + n_new)
 
-        def task(p, rows):
+        def task(p):
+            rows, positions = self.share.rows(p), self.share.positions(p)
             self._work[rows, :n_kept] = old[rows, :n_kept]
-            positions = np.arange(rows.start, rows.stop)
             for j in range(n_new):
                 self._work[rows, n_kept + j] = row_uniform(self.seed, f"lanczos {key} {j}", positions) - 0.5
-            return self._moments(p, rows)
+            return self._moments(p)
 
-        return self._sum(task)
+        return self.share.sum(task)
 
     def recall(self, Q, start):
         """``W <- V[:, start:] Q``, drop those columns; return the moments."""
         stop, self.n_columns = self.n_columns, start
         self._work, Q = self._empty(Q.shape[1]), self._cast(Q)
 
-        def task(p, rows):
-            self._work[rows] = self.basis.read(p, start, stop) @ Q
-            return self._moments(p, rows)
+        def task(p):
+            self._work[self.share.rows(p)] = self._read(p, start, stop) @ Q
+            return self._moments(p)
 
-        return self._sum(task)
+        return self.share.sum(task)
 
     def append(self, Q):
         """``V_last <- W Q``, ``V <- [V, V_last]``."""
@@ -156,38 +159,39 @@ class RowSpace:
             )
         Q, self._last = self._cast(Q), self._empty(Q.shape[1])
 
-        def task(p, rows):
+        def task(p):
+            rows = self.share.rows(p)
             np.matmul(self._work[rows], Q, out=self._last[rows])
-            self.basis.write(p, self.n_columns, np.asfortranarray(self._last[rows]))
+            self._write(p, self.n_columns, np.asfortranarray(self._last[rows]))
 
-        self._each(task)
+        self.share.each(task)
         self.n_columns += Q.shape[1]
 
     def rotate(self, Q, start):
         """``V <- [V[:, :start], V[:, start:] Q]``, in place."""
         Qt, stop, width = self._cast(Q.T), self.n_columns, Q.shape[1]
 
-        def task(p, rows):
-            columns = self.basis.read(p, start, stop)
+        def task(p):
+            columns = self._read(p, start, stop)
             for panel in _panels(len(columns)):
                 columns[panel, :width] = (Qt @ columns[panel].T).T
-            self.basis.write(p, start, columns[:, :width])
+            self._write(p, start, columns[:, :width])
 
-        self._each(task)
+        self.share.each(task)
         self.n_columns = start + width
 
     def column_sums(self):
         """Return the sums of each column of V, plain and with hashed weights; float64, shape (2, k)."""
 
-        def task(p, rows):
-            V = self.basis.read(p, 0, self.n_columns)
-            weights = row_uniform(self.seed, "lanczos signs", np.arange(rows.start, rows.stop))
+        def task(p):
+            V = self._read(p, 0, self.n_columns)
+            weights = row_uniform(self.seed, "lanczos signs", self.share.positions(p))
             return np.stack([V.sum(axis=0, dtype=np.float64), _weighted_sums(V, weights)])
 
-        return self._sum(task)
+        return self.share.sum(task)
 
-    def residual_norms(self, values, start):
-        """True residual norms ``|K v - theta v|`` of the columns from `start` on, one for each value.
+    def squared_residuals(self, values, start):
+        """Squared norms ``|K v - theta v|^2`` of the columns from `start` on, one for each value.
 
         Parameters
         ----------
@@ -197,45 +201,59 @@ class RowSpace:
 
         Returns
         -------
-        norms : ndarray of float64, shape (c,)
+        squares : ndarray of float64, shape (c,)
         """
-        parts = [slice(j, min(j + CHECKED, len(values))) for j in range(0, len(values), CHECKED)]
-        return np.concatenate([np.zeros(0), *(self._residuals(values[part], start + part.start) for part in parts)])
-
-    def _residuals(self, values, start):
         self._last = self._empty(len(values))
-        self._each(lambda p, rows: self._copy_last(p, rows, start))
-        values = values.astype(self.basis.dtype)
+        self.share.each(lambda p: self._copy_last(p, start))
+        values, operand = values.astype(self.basis.dtype), self._operand(self._last)
 
-        def task(p, rows):
-            difference = np.empty_like(self._last[rows])
-            self._multiply(p, (1, 0, 0), self._last, self._last[rows], difference)
-            difference -= self._last[rows] * values
+        def task(p):
+            own = self._last[self.share.rows(p)]
+            difference = np.empty_like(own)
+            self._multiply(p, (1, 0, 0), operand, own, difference)
+            difference -= own * values
             return np.sum(difference**2, axis=0, dtype=np.float64)
 
-        return np.sqrt(self._sum(task))
+        return self.share.sum(task)
+
+    def residual_norms(self, values, start):
+        """True residual norms of the columns from `start` on; see `squared_residuals`. All rows must be here."""
+        return residual_norms(self.squared_residuals, values, start)
 
     def _recur(self, filter, older, newer):
         """``(2/h) (K - c) newer - older``, written over `older`; half of the product alone in the first step."""
         factor = (1.0 if older is None else 2.0) / filter.half_width
         factors = (factor, factor * filter.center, 0.0 if older is None else 1.0)
         result, older = (self._empty(newer.shape[1]), newer) if older is None else (older, older)
-        self._each(lambda p, rows: self._multiply(p, factors, newer, older[rows], result[rows]))
+        operand = self._operand(newer)
+
+        def task(p):
+            rows = self.share.rows(p)
+            self._multiply(p, factors, operand, older[rows], result[rows])
+
+        self.share.each(task)
         return result
 
-    def _copy_last(self, p, rows, start):
-        self._last[rows] = self.basis.read(p, start, start + self._last.shape[1])
+    def _copy_last(self, p, start):
+        self._last[self.share.rows(p)] = self._read(p, start, start + self._last.shape[1])
 
-    def _multiply(self, p, factors, X, Y, out):
+    def _operand(self, X):
+        """What a product with X needs of it: X, and the rows of others that blocks of this share touch."""
+        return self._halo.extend(X)
+
+    def _multiply(self, p, factors, operand, Y, out):
+        """One row block of ``a K X - b X - g Y``."""
         block = self.load_block(p)
-        multiply(block, factors, np.concatenate([X[block.lo : block.hi], X[block.halo]]), Y, out)
+        X = np.concatenate([operand[self.share.rows(p)], operand[self._halo.local(p, block.halo)]])
+        multiply(block, factors, X, Y, out)
 
-    def _moments(self, p, rows):
-        V, W = self.basis.read(p, 0, self.n_columns), self._work[rows]
+    def _moments(self, p):
+        V, W = self._read(p, 0, self.n_columns), self._work[self.share.rows(p)]
         return _sum_panels(len(W), lambda panel: _moments(V[panel], W[panel]))
 
-    def _project_block(self, p, rows, old, S, Q):
-        V, W, new = self.basis.read(p, 0, self.n_columns), old[rows], self._work[rows]
+    def _project_block(self, p, old, S, Q):
+        rows = self.share.rows(p)
+        V, W, new = self._read(p, 0, self.n_columns), old[rows], self._work[rows]
 
         def step(panel):
             new[panel] = (W[panel] - V[panel] @ S) @ Q
@@ -244,19 +262,100 @@ class RowSpace:
         return _sum_panels(len(W), step)
 
     def _empty(self, width):
-        return np.empty((self.n_rows, width), self.basis.dtype)
+        return np.empty((self.share.n_rows, width), self.basis.dtype)
 
     def _cast(self, A):
         return np.ascontiguousarray(A, dtype=self.basis.dtype)
 
-    def _rows(self, p):
-        return slice(int(self.basis.bounds[p]), int(self.basis.bounds[p + 1]))
+    def _read(self, p, start, stop):
+        return self.basis.read(p - self.share.blocks.start, start, stop)
 
-    def _each(self, task):
-        self.engine.each(lambda p: task(p, self._rows(p)), self._blocks)
+    def _write(self, p, start, columns):
+        self.basis.write(p - self.share.blocks.start, start, columns)
 
-    def _sum(self, task):
-        return self.engine.sum(lambda p: task(p, self._rows(p)), self._blocks)
+
+class GroupSpace:
+    """The rows of all shares of a group, whose residents are :class:`RowSpace` or pass its verbs on.
+
+    What returns nothing waits for the next verb that does: a step of the eigensolver is two rounds, and one more for
+    every pass that orthogonality takes beyond the first.
+
+    Parameters
+    ----------
+    group : Group
+    n_rows, n_columns : int
+        Of all shares, and columns that the basis already holds.
+    dtype : dtype
+        Of the basis.
+    """
+
+    def __init__(self, group: Group, n_rows: int, n_columns: int = 0, dtype=np.float32):
+        self.group, self.n_rows, self.n_columns = group, n_rows, n_columns
+        self.eps = float(np.finfo(dtype).eps)
+        self._waiting: list[tuple] = []
+
+    def apply(self, filter):
+        """``W <- p(K) V_last``; return the moments."""
+        return self._sum("apply", filter)
+
+    def project(self, S, Q):
+        """``W <- (W - V S) Q``; return the moments."""
+        return self._sum("project", S, Q)
+
+    def draw(self, n_kept, n_new, key):
+        """``W <- [first n_kept columns of W, n_new hashed random ones]``; return the moments."""
+        return self._sum("draw", n_kept, n_new, key)
+
+    def recall(self, Q, start):
+        """``W <- V[:, start:] Q``, drop those columns; return the moments."""
+        self.n_columns = start
+        return self._sum("recall", Q, start)
+
+    def append(self, Q):
+        """``V_last <- W Q``, ``V <- [V, V_last]``."""
+        self._waiting.append(("append", Q))
+        self.n_columns += Q.shape[1]
+
+    def rotate(self, Q, start):
+        """``V <- [V[:, :start], V[:, start:] Q]``."""
+        self._waiting.append(("rotate", Q, start))
+        self.n_columns = start + Q.shape[1]
+
+    def column_sums(self):
+        """Return the sums of each column of V, plain and with hashed weights; float64, shape (2, k)."""
+        return self._sum("column_sums")
+
+    def residual_norms(self, values, start):
+        """True residual norms ``|K v - theta v|`` of the columns from `start` on, one for each value."""
+        return residual_norms(lambda *part: self._sum("squared_residuals", *part), values, start)
+
+    def finish(self, *calls):
+        """Make what waits, and `calls` after it, on every resident."""
+        calls, self._waiting = (*self._waiting, *calls), []
+        self.group.gather(*calls)
+
+    def _sum(self, *call):
+        calls, self._waiting = (*self._waiting, call), []
+        return self.group.sum(*calls)
+
+
+def residual_norms(squared_residuals, values, start):
+    """Residual norms of many columns, a few at a time, which bounds the memory that they take.
+
+    Parameters
+    ----------
+    squared_residuals : callable
+        ``squared_residuals(values, start)``; see :meth:`RowSpace.squared_residuals`.
+    values : ndarray of float64, shape (c,)
+    start : int
+
+    Returns
+    -------
+    norms : ndarray of float64, shape (c,)
+    """
+    parts = [slice(j, min(j + CHECKED, len(values))) for j in range(0, len(values), CHECKED)]
+    squares = [squared_residuals(values[part], start + part.start) for part in parts]
+    return np.sqrt(np.concatenate([np.zeros(0), *squares]))
 
 
 def multiply(block, factors, X, Y, out):

@@ -20,7 +20,7 @@ STAGES = {
     "graph": ("edges", "graph", "components", "repair"),
     "eigen": ("weights", "degree", "matrix", "eigen"),
     "assign": ("frames", "assigned", "labeling"),
-    "select": ("scores", "consensus"),
+    "select": ("scores", "consensus", "windows"),
     "output": ("final", "output"),
 }
 """Stages in order, each with the steps that report progress; a step may return in a later stage."""

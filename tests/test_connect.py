@@ -14,11 +14,11 @@ from bigsmic import connect, kernel
 
 def exits_of(rows):
     component, squares, source, target = (np.array(column) for column in zip(*rows, strict=True))
-    return connect.Exits(component, squares.astype(np.float32), source, target)
+    return connect.Exits(component, squares.astype(np.float32), source, target, np.zeros(len(rows), int))
 
 
 def as_tuples(exits):
-    return list(zip(*(array.tolist() for array in exits), strict=True))
+    return list(zip(*(array.tolist() for array in exits[:4]), strict=True))
 
 
 def test_the_shortest_ways_out_are_kept_and_ties_go_to_small_positions():
@@ -33,7 +33,11 @@ def test_best_of_parts_is_best_of_all(seed, n_best, n_parts):
     rng = np.random.default_rng(seed)
     n = 40
     exits = connect.Exits(
-        rng.integers(1, 5, n), rng.integers(0, 6, n).astype(np.float32), rng.permutation(n), rng.integers(0, 99, n)
+        rng.integers(1, 5, n),
+        rng.integers(0, 6, n).astype(np.float32),
+        rng.permutation(n),
+        rng.integers(0, 99, n),
+        np.zeros(n, int),
     )
     of = rng.integers(0, n_parts, n)
     parts = [connect.Exits(*(array[of == part] for array in exits)) for part in range(n_parts)]
@@ -70,9 +74,10 @@ def test_ways_out_along_a_graph_leave_every_component_but_the_largest(bounds):
     source, target = np.nonzero(linked | linked.T)
     kept = (component[source] > 0) & (component[source] != component[target])
     source, target = source[kept], target[kept]
-    wanted = connect.Exits(component[source], all_squares[source, target], source, target)
+    wanted = connect.Exits(component[source], all_squares[source, target], source, target, component[target])
     found = connect.best_exits(connect.join_exits(parts), 3)
     assert as_tuples(found) == as_tuples(connect.best_exits(wanted, 3))
+    np.testing.assert_array_equal(found.reached, component[found.target])
 
 
 @pytest.mark.parametrize("panel", [1 << 22, 50])
@@ -85,13 +90,14 @@ def test_the_nearest_row_outside_is_found(panel, monkeypatch):
     squares[component[:20, None] == component] = np.inf
     np.testing.assert_allclose(found[0], squares.min(axis=1), rtol=1e-5)
     np.testing.assert_array_equal(found[1], 100 + squares.argmin(axis=1))
+    np.testing.assert_array_equal(found[2], component[squares.argmin(axis=1)])
 
 
 def test_a_block_without_a_row_outside_offers_nothing():
     X = np.ones((4, 2), np.float32)
-    squares, _ = connect.nearest_outside(X, np.ones(4, int), X, np.ones(4, int), np.arange(4))
+    squares, *_ = connect.nearest_outside(X, np.ones(4, int), X, np.ones(4, int), np.arange(4))
     assert np.isinf(squares).all()
-    squares, targets = connect.nearest_outside(X, np.ones(4, int), X[:0], np.ones(0, int), np.arange(0))
+    squares, targets, _ = connect.nearest_outside(X, np.ones(4, int), X[:0], np.ones(0, int), np.arange(0))
     assert np.isinf(squares).all()
     assert (targets == -1).all()
 
@@ -100,22 +106,40 @@ def test_a_block_without_a_row_outside_offers_nothing():
 @given(st.integers(0, 10**6), st.integers(2, 30))
 def test_components_are_united_and_numbered_by_size(seed, n_components):
     rng = np.random.default_rng(seed)
-    component = np.concatenate([np.arange(n_components), rng.integers(0, n_components, 40)]).astype(np.int32)
-    source, target = rng.integers(0, len(component), (2, n_components // 2))
-    exits = connect.Exits(component[source].astype(np.int64), np.ones(len(source), np.float32), source, target)
-    found, n_left = connect.renumber(component, exits, n_components)
-    assert found.dtype == component.dtype
-    joined = coo_array(
-        (np.ones(len(source)), (component[source], component[target])), shape=(n_components, n_components)
-    )
-    n_wanted, united = connected_components(joined, directed=False)
-    assert n_left == n_wanted
-    pairs = set(zip(united[component].tolist(), found.tolist(), strict=True))
-    assert len(pairs) == n_left
-    sizes = np.bincount(found)
-    assert (np.diff(sizes) <= 0).all()
-    first = np.array([np.flatnonzero(found == y)[0] for y in range(n_left)])
-    assert (np.diff(first)[np.diff(sizes) == 0] > 0).all()
+    rows = rng.permutation(np.concatenate([np.arange(n_components), rng.integers(0, n_components, 40)]))
+    sizes, first = np.bincount(rows), np.array([np.flatnonzero(rows == y)[0] for y in range(n_components)])
+    united, wanted = np.arange(n_components), np.arange(n_components)
+    for _ in range(2):  # what was united is united further
+        left, right = rng.integers(0, united.max() + 1, (2, n_components // 3))
+        nothing = np.zeros(len(left), int)
+        exits = connect.Exits(left, nothing.astype(np.float32), nothing, nothing, right)
+        joined = coo_array((np.ones(len(left)), (left, right)), shape=(united.max() + 1, united.max() + 1))
+        wanted = connected_components(joined, directed=False)[1][united]
+        united, n_left = connect.unite(united, exits, sizes, first)
+        assert n_left == wanted.max() + 1
+        assert len(set(zip(wanted.tolist(), united.tolist(), strict=True))) == n_left
+        found = united[rows]
+        counts = np.bincount(found)
+        assert (np.diff(counts) <= 0).all()
+        places = np.array([np.flatnonzero(found == y)[0] for y in range(n_left)])
+        assert (np.diff(places)[np.diff(counts) == 0] > 0).all()
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 5))
+def test_first_of_parts_is_first_of_all(seed, n_first, n_parts):
+    rng = np.random.default_rng(seed)
+    component, hashes, positions = rng.integers(0, 6, 50), rng.permutation(50), rng.permutation(99)[:50]
+    of = rng.integers(0, n_parts, 50)
+    parts = [
+        connect.first_of_each(component[of == j], hashes[of == j], positions[of == j], n_first) for j in range(n_parts)
+    ]
+    joined = connect.first_of_each(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)), n_first)
+    whole = connect.first_of_each(component, hashes, positions, n_first)
+    for found, wanted in zip(joined, whole, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    for y in np.unique(component):
+        np.testing.assert_array_equal(whole[1][whole[0] == y], np.sort(hashes[component == y])[:n_first])
 
 
 def test_edges_go_both_ways_once():

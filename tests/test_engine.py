@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from bigsmic.engine import Narrowed, ThreadEngine, tree_sum
+from bigsmic.engine import How, Narrowed, ThreadEngine
+from bigsmic.shares import tree_sum
 
 
 @pytest.fixture(params=[1, 2, 5])
@@ -102,7 +103,7 @@ def test_no_more_tasks_at_once_than_allowed(width, narrow):
         if narrow:
             Narrowed(engine, width).each(task, range(20))
         else:
-            engine.each(task, range(20), width)
+            engine.each(task, range(20), How(width=width))
     assert most[0] <= width
 
 

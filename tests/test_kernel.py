@@ -109,9 +109,10 @@ def test_components_are_those_of_the_t_graph():
         forest = kernel.new_forest(90)
         for block in blocks:
             kernel.join_block(forest, block, t)
-        labels, sizes = kernel.component_labels(forest)
+        labels, sizes, first = kernel.component_labels(forest)
         count, expected = connected_components(_dense_kernel(X, t, 2.0)[0])
         assert len(sizes) == count
         assert len(set(zip(labels, expected, strict=True))) == count
         np.testing.assert_array_equal(sizes, np.sort(sizes)[::-1])
         np.testing.assert_array_equal(np.bincount(labels), sizes)
+        np.testing.assert_array_equal(first, [np.flatnonzero(labels == y)[0] for y in range(count)])

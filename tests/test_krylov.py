@@ -6,13 +6,15 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import group_of
 
 from bigsmic import krylov
 from bigsmic.engine import ThreadEngine
 from bigsmic.errors import InputError
 from bigsmic.kernel import KernelBlock
-from bigsmic.krylov import MemoryBasis, RowSpace, solve_bytes
+from bigsmic.krylov import GroupSpace, MemoryBasis, RowSpace, solve_bytes
 from bigsmic.lanczos import Filter, LanczosParams, solve
+from bigsmic.shares import Share
 
 
 class FileBasis:
@@ -68,11 +70,17 @@ def vectors(basis, c):
     return np.concatenate([basis.read(p, 0, c) for p in range(len(basis.bounds) - 1)])
 
 
+def row_space(engine, blocks, basis, **options):
+    """All rows in one place."""
+    share = Share(engine, basis.bounds, range(len(basis.bounds) - 1))
+    return RowSpace(share, blocks.__getitem__, basis, **options)
+
+
 def run(K, bounds, params, *, basis=None, threads=1, dtype=np.float32, **options):
     basis = basis or MemoryBasis(bounds, params.size(K.shape[0]), dtype)
     blocks = kernel_blocks(K, bounds, dtype)
     with ThreadEngine(threads) as engine:
-        space = RowSpace(engine, blocks.__getitem__, basis, seed=3)
+        space = row_space(engine, blocks, basis, seed=3)
         result = solve(space, params, **options)
     return result, vectors(basis, params.n_wanted)
 
@@ -111,6 +119,25 @@ def test_threads_do_not_change_a_bit():
     np.testing.assert_array_equal(one.residual_norms, two.residual_norms)
 
 
+@pytest.mark.parametrize("places", [[], [1], [2], [1, 2, 3]])
+def test_places_do_not_change_a_bit(places):
+    K, params = clusters(), LanczosParams(12)
+    blocks = kernel_blocks(K, BOUNDS)
+
+    def make(share):
+        bounds = BOUNDS[share.blocks.start : share.blocks.stop + 1] - share.lo
+        return RowSpace(share, blocks.__getitem__, MemoryBasis(bounds, params.size(1500)), seed=3)
+
+    with group_of(make, BOUNDS, places) as group:
+        space = GroupSpace(group, 1500)
+        found = solve(space, params)
+        space.finish()
+        V = np.concatenate([vectors(resident.basis, 12) for resident in group.residents])
+    whole, U = run(K, BOUNDS, params)
+    np.testing.assert_array_equal(V, U)
+    np.testing.assert_array_equal(found.residual_norms, whole.residual_norms)
+
+
 def test_basis_on_disk_is_bit_identical(tmp_path):
     K, params = clusters(), LanczosParams(12, tol=1e-5)
     memory, V = run(K, BOUNDS, params)
@@ -124,14 +151,14 @@ def test_resume_from_any_restart_is_bit_identical():
     blocks, capacity = kernel_blocks(K, BOUNDS), params.size(1500)
     with ThreadEngine(2) as engine:
         basis = MemoryBasis(BOUNDS, capacity)
-        space = RowSpace(engine, blocks.__getitem__, basis)
+        space = row_space(engine, blocks, basis)
         solve(space, params, on_restart=lambda state: saved.append((state, vectors(basis, space.n_columns).copy())))
         assert len(saved) > 3
         for state, V in saved:
             again = MemoryBasis(BOUNDS, capacity)
             for p in range(len(BOUNDS) - 1):
                 again.write(p, 0, V[BOUNDS[p] : BOUNDS[p + 1]])
-            space = RowSpace(engine, blocks.__getitem__, again, n_columns=V.shape[1])
+            space = row_space(engine, blocks, again, n_columns=V.shape[1])
             space.reopen(state.width)
             solve(space, params, state=state)
             np.testing.assert_array_equal(vectors(again, 12), vectors(basis, 12))
@@ -145,7 +172,7 @@ def test_warm_start_gives_the_same_space():
     for p in range(len(BOUNDS) - 1):
         basis.write(p, 0, (V + noise)[BOUNDS[p] : BOUNDS[p + 1]])
     with ThreadEngine() as engine:
-        space = RowSpace(engine, kernel_blocks(K, BOUNDS, np.float64).__getitem__, basis, n_columns=6)
+        space = row_space(engine, kernel_blocks(K, BOUNDS, np.float64), basis, n_columns=6)
         solve(space, params)
     U = vectors(basis, 6)
     np.testing.assert_allclose(U @ U.T, V @ V.T, atol=1e-7)
@@ -174,7 +201,7 @@ def test_verbs_agree_with_dense(filter):
     for p in range(3):
         basis.write(p, 0, V[bounds[p] : bounds[p + 1]])
     with ThreadEngine() as engine:
-        space = RowSpace(engine, kernel_blocks(K, bounds, np.float64).__getitem__, basis, n_columns=12)
+        space = row_space(engine, kernel_blocks(K, bounds, np.float64), basis, n_columns=12)
         space.reopen(5)
         values, U = np.linalg.eigh(dense)
         W = (U * filter(values)) @ (U.T @ V[:, 7:])
@@ -202,7 +229,7 @@ def test_verbs_agree_with_dense(filter):
 def test_a_full_basis_is_refused():
     basis = MemoryBasis([0, 10], 3)
     with ThreadEngine() as engine:
-        space = RowSpace(engine, kernel_blocks(scipy.sparse.identity(10), [0, 10]).__getitem__, basis)
+        space = row_space(engine, kernel_blocks(scipy.sparse.identity(10), [0, 10]), basis)
         space.draw(0, 4, 0)
         with pytest.raises(InputError, match="4 columns do not fit its capacity of 3"):
             space.append(np.eye(4))
@@ -217,7 +244,7 @@ def test_memory_is_what_was_said(tmp_path, on_disk):
     with ThreadEngine(1) as engine:  # whether two threads peak at once is chance
         tracemalloc.start()
         basis = (FileBasis if on_disk else MemoryBasis)(*([tmp_path] if on_disk else []), bounds, params.size(20_000))
-        solve(RowSpace(engine, blocks.__getitem__, basis), params)
+        solve(row_space(engine, blocks, basis), params)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert 0.3 < peak / solve_bytes(bounds, params, n_threads=1, basis_on_disk=on_disk) < 1.0

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bigsmic.engine import tree_sum
 from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.information import (
     PAPER_DELTAS,
@@ -26,6 +25,7 @@ from bigsmic.information import (
     score_one,
     sums_bytes,
 )
+from bigsmic.shares import tree_sum
 
 # the package offers a function of the same name
 module = importlib.import_module("bigsmic.information")

@@ -1,5 +1,3 @@
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +7,6 @@ from sklearn.metrics import adjusted_rand_score
 
 from bigsmic import merge
 from bigsmic.errors import InputError
-from bigsmic.kernel import KernelBlock
 from bigsmic.smic import Assignment
 
 seeds = st.integers(0, 2**31)
@@ -17,30 +14,6 @@ seeds = st.integers(0, 2**31)
 
 def soft(n, m, seed=0):
     return np.random.default_rng(seed).dirichlet(np.full(m, 0.3), n).astype(np.float32)
-
-
-def symmetric(n, seed=0, density=0.3):
-    draw = np.random.default_rng(seed)
-    W = np.triu(draw.uniform(size=(n, n)) * (draw.uniform(size=(n, n)) < density), 1).astype(np.float32)
-    return W + W.T
-
-
-def kernel_blocks(W, cuts):
-    edges = [0, *sorted(cuts), len(W)]
-    return [kernel_block(W, lo, hi) for lo, hi in pairwise(edges) if hi > lo]
-
-
-def kernel_block(W, lo, hi):
-    rows, columns = np.nonzero(W[lo:hi])
-    halo = np.setdiff1d(columns, np.arange(lo, hi))
-    outside = (columns < lo) | (columns >= hi)
-    local = np.where(outside, hi - lo + np.searchsorted(halo, columns), columns - lo)
-    order = np.lexsort((local, rows))
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=hi - lo))])
-    return KernelBlock(lo, hi, halo, indptr, local[order].astype(np.int32), W[lo:hi][rows, columns][order])
-
-
-# ---- widths
 
 
 # ---- merging
@@ -174,147 +147,6 @@ def test_labels_at_every_cut_are_those_of_the_grouped_posterior(seed, m):
     labels = merge.cut_labels(Q, tree, cuts)
     for j, c in enumerate(cuts):
         np.testing.assert_array_equal(labels[:, j], merge.group_columns(Q, tree.cut(c), c).argmax(axis=1))
-
-
-# ---- moves
-
-
-def dense_moves(W, labels, degrees, c, movable):
-    """One sweep by the definition, row after row, all reading the old labels."""
-    volumes = np.bincount(labels, weights=degrees, minlength=c)
-    moved = labels.copy()
-    for i in np.flatnonzero(movable):
-        gains = np.array([W[i, labels == y].sum(dtype=np.float64) for y in range(c)])
-        others = volumes - degrees[i] * (np.arange(c) == labels[i])
-        gains -= degrees[i] * others / volumes.sum()
-        if gains.max() > gains[labels[i]] + 1e-9:
-            moved[i] = gains.argmax()
-    return moved
-
-
-@settings(deadline=None, max_examples=30)
-@given(seeds, st.integers(1, 6), st.lists(st.integers(0, 40), max_size=4))
-def test_moves_in_blocks_agree_with_the_dense_definition(seed, c, cuts):
-    W = symmetric(40, seed)
-    draw = np.random.default_rng(seed)
-    labels, movable = draw.integers(0, c, 40).astype(np.int32), draw.uniform(size=40) < 0.5
-    degrees = W.sum(axis=1, dtype=np.float64)
-    volumes = merge.label_sums(labels, degrees, c)[1]
-    moved = []
-    for block in kernel_blocks(W, cuts):
-        own = slice(block.lo, block.hi)
-        known = np.concatenate([labels[own], labels[block.halo]])
-        moved.append(merge.move_block(block, known, degrees[own], volumes, movable[own]))
-    np.testing.assert_array_equal(np.concatenate(moved), dense_moves(W, labels, degrees, c, movable))
-
-
-def test_moves_do_not_count_the_row_itself():
-    W = symmetric(20)
-    degrees, labels = W.sum(axis=1), (np.arange(20) % 3).astype(np.int32)
-    volumes = merge.label_sums(labels, degrees, 3)[1]
-    moved = [
-        merge.move_block(kernel_block(K, 0, 20), labels, degrees, volumes, np.ones(20, dtype=bool))
-        for K in (W, W + 5 * np.eye(20, dtype=np.float32))
-    ]
-    np.testing.assert_array_equal(*moved)
-
-
-def test_a_row_without_weights_stays():
-    block = kernel_block(np.zeros((3, 3), dtype=np.float32), 0, 3)
-    labels = np.array([2, 1, 0], dtype=np.int32)
-    moved = merge.move_block(block, labels, np.zeros(3), np.zeros(3), np.ones(3, dtype=bool))
-    np.testing.assert_array_equal(moved, labels)
-
-
-@settings(deadline=None, max_examples=20)
-@given(seeds, st.lists(st.integers(0, 60), max_size=4))
-def test_all_sweeps_do_not_depend_on_the_blocks(seed, cuts):
-    W = symmetric(60, seed, 0.1)
-    draw = np.random.default_rng(seed)
-    labels, rows = draw.integers(0, 8, 60).astype(np.int32), draw.permutation(1000)[:60]
-    how = merge.MoveSettings(8, seed=3)
-    degrees = W.sum(axis=1)
-    whole = merge.local_moves(kernel_blocks(W, []), labels, degrees, rows, how)
-    np.testing.assert_array_equal(merge.local_moves(kernel_blocks(W, cuts), labels, degrees, rows, how), whole)
-
-
-def test_sweeps_recover_planted_groups():
-    truth = np.repeat(np.arange(3), 40)
-    draw = np.random.default_rng(0)
-    near = (truth[:, None] == truth) * 0.3 + 0.01
-    upper = np.triu(draw.uniform(size=near.shape) < near, 1).astype(np.float32)
-    W = upper + upper.T
-    start = np.where(draw.uniform(size=120) < 0.3, draw.integers(0, 3, 120), truth).astype(np.int32)
-    found = merge.local_moves(kernel_blocks(W, [50]), start, W.sum(axis=1), np.arange(120), merge.MoveSettings(3))
-    np.testing.assert_array_equal(found, truth)
-
-
-@settings(deadline=None, max_examples=20)
-@given(seeds)
-def test_no_sweep_empties_a_cluster(seed):
-    W = symmetric(30, seed, 1.0)
-    labels = np.zeros(30, dtype=np.int32)
-    labels[[4, 17, 18]] = 1, 2, 2
-    found = merge.local_moves(kernel_blocks(W, [11]), labels, W.sum(axis=1), np.arange(30), merge.MoveSettings(3))
-    assert (np.bincount(found, minlength=3) > 0).all()
-
-
-def test_the_smallest_row_of_an_emptied_cluster_goes_back():
-    rows = np.array([30, 10, 20, 40, 50])
-    before, after = np.array([1, 1, 0, 0, 2]), np.array([0, 0, 0, 2, 2])
-    degrees = np.arange(1.0, 6.0)
-    firsts = merge.first_members(rows, before, after, degrees, 3)
-    halves = [merge.first_members(rows[b], before[b], after[b], degrees[b], 3) for b in (slice(0, 1), slice(1, 5))]
-    np.testing.assert_array_equal(merge.earlier(*halves), firsts)
-    *undone, sums = merge.undo_emptied(np.array([2, 2, 1]), merge.label_sums(after, degrees, 3), firsts)
-    labels = merge.send_back(after, rows, undone)
-    np.testing.assert_array_equal(labels, [0, 1, 0, 2, 2])
-    np.testing.assert_array_equal(sums, merge.label_sums(labels, degrees, 3))
-
-
-def test_sending_a_row_back_can_empty_another_cluster():
-    rows, before, after = np.arange(3), np.array([0, 1, 2]), np.array([1, 2, 2])
-    firsts = merge.first_members(rows, before, after, np.ones(3), 3)
-    *undone, sums = merge.undo_emptied(np.ones(3), merge.label_sums(after, np.ones(3), 3), firsts)
-    np.testing.assert_array_equal(merge.send_back(after, rows, undone), before)
-    np.testing.assert_array_equal(sums, np.ones((2, 3)))
-
-
-def test_the_draw_of_rows_does_not_depend_on_the_block():
-    how, rows = merge.MoveSettings(2, seed=1), np.arange(5000)
-    drawn = how.drawn(3, rows)
-    np.testing.assert_array_equal(how.drawn(3, rows[700:]), drawn[700:])
-    assert 0.45 < drawn.mean() < 0.55
-    assert (how.drawn(4, rows) != drawn).any()
-
-
-@settings(deadline=None, max_examples=20)
-@given(seeds, st.lists(st.integers(0, 40), max_size=4))
-def test_modularity_of_blocks_agrees_with_the_dense_definition(seed, cuts):
-    W, labels = symmetric(40, seed), np.random.default_rng(seed).integers(0, 5, 40)
-    sums = 0
-    for block in kernel_blocks(W, cuts):
-        known = np.concatenate([labels[block.lo : block.hi], labels[block.halo]])
-        sums = sums + merge.modularity_sums(block, known, 5)
-    degrees = W.sum(axis=1, dtype=np.float64)
-    expected = np.outer(degrees, degrees) / degrees.sum()
-    direct = (W - expected)[labels[:, None] == labels].sum() / degrees.sum()
-    assert merge.modularity(sums) == pytest.approx(direct, abs=1e-6)
-
-
-def test_a_move_alone_raises_modularity():
-    W = symmetric(40)
-    degrees, labels = W.sum(axis=1, dtype=np.float64), (np.arange(40) % 4).astype(np.int32)
-    block, before = kernel_block(W, 0, 40), merge.modularity(merge.modularity_sums(kernel_block(W, 0, 40), labels, 4))
-    for i in range(40):
-        volumes = merge.label_sums(labels, degrees, 4)[1]
-        moved = merge.move_block(block, labels, degrees, volumes, np.arange(40) == i)
-        after = merge.modularity(merge.modularity_sums(block, moved, 4))
-        assert (after > before) if moved[i] != labels[i] else (after == before)
-
-
-def test_modularity_of_no_weight_is_zero():
-    assert merge.modularity(np.zeros((2, 3))) == 0.0
 
 
 # ---- consensus

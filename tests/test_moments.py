@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bigsmic import moments as m
-from bigsmic.engine import tree_sum
 from bigsmic.errors import InputError
+from bigsmic.shares import tree_sum
 
 
 def rows(n=500, d=7, seed=0, dtype=np.float32):

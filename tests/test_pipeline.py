@@ -12,9 +12,11 @@ from sklearn.datasets import load_digits, make_blobs, make_moons
 from sklearn.metrics import adjusted_rand_score
 
 import bigsmic
+from bigsmic.context import Context
 from bigsmic.errors import ConvergenceWarning, InputError, NonFiniteError, PlanError, StorageError
 from bigsmic.information import draw_rows, fold_of
 from bigsmic.stages import eigen
+from bigsmic.stages.assign import read_labels
 
 
 def fit(X, c, **options):
@@ -81,7 +83,8 @@ def test_a_prior_is_the_dense_one(blobs):
 def test_the_scores_and_the_choice_are_those_of_the_direct_formulas(blobs):
     """The labelings are the pipeline's: reread from the run, put in input order, and scored with dense sums."""
     result = fit(blobs[0], 4, assignment="auto", n_centers=60)
-    run, blocks = result._run, range(len(list(zarr.open_group(result.location, mode="r")["rows"])))
+    run, result_context = result._run, Context(None, result._run, result.settings)
+    blocks = result_context.blocks
     rows = np.concatenate([run.read("rows", p, "rows") for p in blocks])
     X, gammas, deltas = (
         reference.standardised(blobs[0]),
@@ -93,7 +96,7 @@ def test_the_scores_and_the_choice_are_those_of_the_direct_formulas(blobs):
     wanted = []
     for b in range(len(result.scores)):
         labels = np.empty(700, np.int32)
-        labels[rows] = run.read("labeling", b, "labels")
+        labels[rows] = np.concatenate([read_labels(result_context, p, b) for p in blocks])
         wanted.append(reference.lsmi(X, labels, centers, folds, gammas, deltas))
     np.testing.assert_allclose(result.scores.lsmi, [score for score, _, _ in wanted], atol=1e-4)
     np.testing.assert_allclose(result.scores.gamma, [gamma for _, gamma, _ in wanted])

@@ -4,9 +4,9 @@ from functools import partial
 
 import numpy as np
 
-from bigsmic import kernel, merge, moments, smic
+from bigsmic import kernel, merge, moments, moves, smic
+from bigsmic.candidates import problems
 from bigsmic.context import Context, Job
-from bigsmic.engine import Narrowed
 from bigsmic.information import draw_rows
 from bigsmic.stages import matrix
 from bigsmic.stages.graph import read_graph
@@ -21,7 +21,9 @@ def run(job: Job):
     context = job.context
     frames(job)
     job.fill("assigned", context.blocks, _assign)
-    job.steps("labeling", range(len(context.readings)), _finish)
+    for problem in problems(context.settings):
+        if not job.complete(labeling_name(problem), context.blocks):
+            _finish(job, problem)
 
 
 # -- frames: what turns a basis into posteriors, signs or a rotation, and the tree that merges its columns
@@ -136,76 +138,146 @@ def without_mass(context: Context):
     return np.sum([context.run.info("assigned", p)["without_mass"] for p in context.blocks], axis=0)
 
 
-# -- labels of all rows in one array: rows without mass adopt a label, over-segmented labelings are moved
+# -- labels of all rows: those without mass adopt one, over-segmented labelings are moved
 
 
-def _finish(job: Job, b: int):
-    context = job.context
-    labels = np.concatenate([context.run.read("assigned", p, "labels", b)[0] for p in context.blocks])
-    reader = Reader(context, b)
-    if (labels < 0).any():
-        labels = _adopt(job, labels, reader.n_groups)
-    if reader.reading.assignment == "merge":
-        labels = moved(job, reader.reading.problem, labels, reader.n_groups)
-    context.run.write("labeling", b, {"labels": labels}, parts={"labels": context.layout.bounds})
+def labeling_name(problem):
+    """Stage of the labels that the labelings of a problem end with."""
+    return f"labeling.{problem.name}"
 
 
 def read_labels(context: Context, p: int, b: int):
     """Labels of one block under labeling `b`, int32, shape (b,)."""
-    return context.run.read("labeling", b, "labels", p)
+    problem = context.readings[b].problem
+    return context.run.read(labeling_name(problem), p, "labels", _labelings(context, problem).index(b))[0]
 
 
-def moved(job: Job, problem, labels, n_clusters):
-    """Labels after local moves on the weights of `problem`."""
-    context = job.context
+def _labelings(context: Context, problem):
+    """Numbers of the labelings of a problem."""
+    return [b for b, reading in enumerate(context.readings) if reading.problem == problem]
+
+
+def _finish(job: Job, problem):
     matrix.prepare(job, problem)
-    load = matrix.loader(job, matrix.weights_name(problem))
-    engine = Narrowed(job.engine, job.plan.width("assign"))
-    rows = np.concatenate([context.run.read("rows", p, "rows") for p in context.blocks])
-    settings = merge.MoveSettings(n_clusters, context.settings.seed)
-    return merge.local_moves(
-        context.blocks,
-        labels,
-        matrix.read_degree(context, problem),
-        rows,
-        settings,
-        collect=lambda task, blocks: engine.collect(lambda p: task(load(p)), list(blocks)),
-    )
+    make = partial(StoredLabels, problem=problem, in_memory=job.plan.kernel_in_memory)
+    numbers = _labelings(job.context, problem)
+    job.reside(labeling_name(problem), make, lambda group: _label(job.context, numbers, group))
 
 
-def _adopt(job: Job, labels, n_groups):
+def _label(context: Context, numbers, group):
+    """Let the residents of a group finish the labelings of a problem, and write them."""
+    for b in numbers:
+        reader = Reader(context, b)
+        missing = group.sum(("begin", b, reader.n_groups))
+        if missing:
+            _adopt(context, group, missing)
+        if reader.reading.assignment == "merge":
+            moves.local_moves(group)
+        group.gather(("keep",))
+    group.gather(("write_labels",))
+
+
+def _adopt(context: Context, group, missing):
     """Label rows by their nearest labelled neighbour, again and again; what no path reaches by the nearest mean."""
-    missing = np.flatnonzero(labels < 0)
-    before = len(missing) + 1
-    while 0 < (left := int(np.count_nonzero(labels[missing] < 0))) < before:
-        before = left
-        labels = np.concatenate(job.collect("labeling", job.context.blocks, partial(_spread, labels=labels)))
-    if left and job.context.settings.precomputed:  # no features: the largest cluster
-        return np.where(labels < 0, np.bincount(labels[labels >= 0], minlength=1).argmax(), labels).astype(np.int32)
-    return labels if left == 0 else _nearest_means(job, labels, n_groups)
+    before, left = missing + 1, missing
+    while 0 < left < before:
+        before, left = left, group.sum(("adopt",))
+    if left and context.settings.precomputed:  # no features: the largest cluster
+        group.gather(("fill", int(group.sum(("counts",)).argmax())))
+    elif left:
+        group.gather(("adopt_nearest_mean", group.sum(("class_sums",))))
 
 
-def _spread(context: Context, p: int, labels):
-    own = labels[context.layout.bounds[p] : context.layout.bounds[p + 1]]
-    if (own >= 0).all():
-        return own
-    graph = read_graph(context, p)
-    return kernel.nearest_labelled(graph, np.concatenate([own, labels[graph.halo]]))
+class StoredLabels(moves.RowMoves):
+    """Labels of the rows of one share, whose graph, kernel and features are in the run directory.
 
+    Parameters
+    ----------
+    context : Context
+    share : Share
+    problem : Problem
+    in_memory : bool
+        Whether the kernel is held in memory.
+    """
 
-def _nearest_means(job: Job, labels, n_groups):
-    bounds = job.context.layout.bounds
+    def __init__(self, context: Context, share, problem, in_memory):
+        self.context, self.problem = context, problem
+        degrees = [matrix.read_degree(context, problem, p) for p in share.blocks]
+        rows = [context.run.read("rows", p, "rows") for p in share.blocks]
+        load = matrix.loader(context, share, matrix.weights_name(problem), in_memory)
+        super().__init__(share, load, np.concatenate(degrees), np.concatenate(rows), context.settings.seed)
+        self.kept = []
+        self.graph_halo = None
 
-    def sums(context, p):
-        return moments.class_sums(context.run.read("rows", p, "X"), labels[bounds[p] : bounds[p + 1]], n_groups)
+    def begin(self, b, n_groups):
+        """Begin with the labels of labeling `b`; return the number of rows that have none."""
+        labels = [self.context.run.read("assigned", p, "labels", b)[0] for p in self.share.blocks]
+        self.start(np.concatenate(labels), n_groups)
+        return self._missing()
 
-    total = job.sum("labeling", job.context.blocks, sums)
+    def _missing(self):
+        return self.share.sum(lambda p: int(np.count_nonzero(self.labels[self.share.rows(p)] < 0)))
 
-    def nearest(context, p):
-        own = labels[bounds[p] : bounds[p + 1]].copy()
-        missing = own < 0
-        if missing.any():
-            own[missing] = moments.nearest_mean(context.run.read("rows", p, "X")[missing], total)
-        return own
+    def adopt(self):
+        """Label rows by their nearest labelled neighbour; return the number of rows that are left without."""
+        if self.graph_halo is None:
+            self.graph_halo = self.share.halo(lambda p: read_graph(self.context, p).halo)
+        extended, found = self.graph_halo.extend(self.labels), self.labels.copy()
 
-    return np.concatenate(job.collect("labeling", job.context.blocks, nearest))
+        def task(p):
+            own = self.share.rows(p)
+            if (self.labels[own] < 0).any():
+                graph = read_graph(self.context, p)
+                known = np.concatenate([extended[own], extended[self.graph_halo.local(p, graph.halo)]])
+                found[own] = kernel.nearest_labelled(graph, known)
+
+        self.share.each(task)
+        self.labels = found
+        return self._missing()
+
+    def counts(self):
+        """Rows of each label."""
+
+        def task(p):
+            own = self.labels[self.share.rows(p)]
+            return np.bincount(own[own >= 0], minlength=self.n_clusters)
+
+        return self.share.sum(task)
+
+    def fill(self, label):
+        """Give `label` to the rows without one."""
+        self.labels = np.where(self.labels < 0, label, self.labels).astype(np.int32)
+
+    def class_sums(self):
+        """Sums of the features of each label."""
+        return self.share.sum(
+            lambda p: moments.class_sums(self._features(p), self.labels[self.share.rows(p)], self.n_clusters)
+        )
+
+    def adopt_nearest_mean(self, sums):
+        """Give the label of the nearest mean to the rows without one."""
+
+        def task(p):
+            own = self.labels[self.share.rows(p)]
+            missing = own < 0
+            if missing.any():
+                own[missing] = moments.nearest_mean(self._features(p)[missing], sums)
+
+        self.share.each(task)
+
+    def _features(self, p):
+        return self.context.run.read("rows", p, "X")
+
+    def keep(self):
+        """Put these labels aside, and be ready for the next labeling."""
+        self.kept.append(self.labels)
+
+    def write_labels(self):
+        """Write what was put aside, a part per labeling."""
+
+        def task(p):
+            labels = np.stack([labels[self.share.rows(p)] for labels in self.kept])
+            parts = {"labels": np.arange(len(labels) + 1)}
+            self.context.run.write(labeling_name(self.problem), p, {"labels": labels}, parts=parts)
+
+        self.share.each(task)

@@ -1,15 +1,15 @@
 """eigen: the top eigenvectors of every problem, by block Lanczos on row blocks; resumed at the last restart."""
 
 from dataclasses import asdict
+from functools import partial
 
 import numpy as np
 
 from bigsmic import lanczos
 from bigsmic.candidates import problems
-from bigsmic.context import Job
-from bigsmic.engine import Narrowed
+from bigsmic.context import Context, Job
 from bigsmic.errors import CorruptBlockError
-from bigsmic.krylov import MemoryBasis, RowSpace
+from bigsmic.krylov import GroupSpace, MemoryBasis, RowSpace
 from bigsmic.stages import matrix, repair
 from bigsmic.store import FileBasis
 
@@ -22,141 +22,234 @@ def run(job: Job):
     """Solve what is not solved; the matrix of a problem lasts as long as its solve, its weights until the moves."""
     context = job.context
     for q, problem in enumerate(problems(context.settings)):
-        solved = job.run.done("spectrum", q) and job.complete(f"basis.{problem.name}", context.blocks)
+        solved = job.run.done("spectrum", q) and job.complete(basis_name(problem), context.blocks)
         if not solved or not job.complete(matrix.degree_name(problem), context.blocks):
             matrix.prepare(job, problem)
         if not solved:
             matrix.normalise(job, problem)
-            _Solve(job, q, problem).run()
+            _solve(job, q, problem)
             if problem.kernel == "normalized":
                 job.run.drop(matrix.matrix_name(problem), context.blocks)
 
 
-class _Solve:
-    """One eigenproblem: known vectors and warm start in, eigenvectors out, a checkpoint at every restart."""
+def _solve(job: Job, q: int, problem):
+    """Solve one eigenproblem: known vectors and warm start in, eigenvectors out, a checkpoint at every restart."""
+    settings = job.context.settings
+    params = lanczos.LanczosParams(
+        n_wanted=job.context.n_vectors,
+        tol=TOLERANCE.get(problem.kernel, DEFAULT_TOLERANCE),
+        max_matvecs=settings.max_matvecs,
+    )
+    in_memory = job.plan.basis_in_memory, job.plan.kernel_in_memory
+    make = partial(StoredRows, problem=problem, params=params, in_memory=in_memory)
+    mass = _component_mass(job, problem, params)
+    result = job.reside(f"eigen {problem.name}", make, lambda group: _iterate(job, problem, params, mass, group))
+    info = {
+        "converged": bool(result.converged),
+        "n_converged": int(result.n_converged),
+        "n_matvecs": int(result.n_matvecs),
+        "n_restarts": int(result.n_restarts),
+        "n_known": len(mass),
+        "filter": _plain(asdict(result.filter)),
+    }
+    job.run.write(
+        "spectrum", q, {"ritz_values": result.ritz_values, "residual_norms": result.residual_norms}, info=info
+    )
+    if job.plan.checkpoints:
+        _drop_checkpoints(job, problem)
 
-    def __init__(self, job: Job, q: int, problem):
-        self.job, self.context, self.q, self.problem = job, job.context, q, problem
-        settings = self.context.settings
-        self.params = lanczos.LanczosParams(
-            n_wanted=self.context.n_vectors,
-            tol=TOLERANCE.get(problem.kernel, DEFAULT_TOLERANCE),
-            max_matvecs=settings.max_matvecs,
-        )
-        self.checkpoints = _Checkpoints(job, problem) if job.plan.checkpoints else None
-        self.basis = self._new_basis()
 
-    def run(self):
-        """Solve and write; the basis on disk goes whatever happens."""
-        try:
-            n_known = self._write_known()
-            if n_known == self.params.n_wanted:
-                result = lanczos.LanczosResult(
-                    np.ones(n_known), np.zeros(n_known), True, n_known, 0, 0, lanczos.Filter()
-                )
-            else:
-                result = self._iterate(n_known)
-            self._write(result, n_known)
-        finally:
-            if isinstance(self.basis, FileBasis):
-                self.basis.close()
+def _iterate(job: Job, problem, params, mass, group):
+    """Let the residents of a group find the eigenvectors, and write them."""
+    context, space = job.context, GroupSpace(group, job.context.n)
+    before = _solved_before(context, problem)
+    state = _restore(context, problem, group) if job.plan.checkpoints else None
+    space.n_columns = _columns(state) if state else _begin(group, mass, before)
 
-    def _new_basis(self):
-        bounds, capacity = self.context.layout.bounds, self._capacity()
-        if self.job.plan.basis_in_memory:
-            return MemoryBasis(bounds, capacity)
-        return FileBasis(self.context.run.scratch / f"basis.{self.problem.name}", bounds, capacity)
+    def on_restart(state):
+        if job.progress is not None:
+            job.progress(f"eigen {problem.name}", state.n_locked, params.n_wanted)
+        if job.plan.checkpoints:
+            _save(context, problem, space, state)
 
-    def _capacity(self):
-        """Columns of the basis, or of the known vectors and the warm start that it begins with."""
-        return max(self.params.size(self.context.n), 2 * self.params.n_wanted)
-
-    def _iterate(self, n_known):
-        stored = self.checkpoints.load(self.basis) if self.checkpoints else None
-        n_columns = _columns(stored) if stored else n_known + self._write_warm_start(n_known)
-        engine = Narrowed(self.job.engine, self.job.plan.width("eigen"))
-        load = matrix.loader(self.job, matrix.matrix_name(self.problem))
-        space = RowSpace(engine, load, self.basis, self.context.settings.seed, n_columns)
-        if stored is not None:
-            space.reopen(stored.width)
-
-        def on_restart(state):
-            if self.job.progress is not None:
-                self.job.progress(f"eigen {self.problem.name}", state.n_locked, self.params.n_wanted)
-            if self.checkpoints:
-                self.checkpoints.save(self.basis, state)
-
-        return lanczos.solve(
+    if len(mass) == params.n_wanted:
+        result = lanczos.LanczosResult(np.ones(len(mass)), np.zeros(len(mass)), True, len(mass), 0, 0, lanczos.Filter())
+    else:
+        result = lanczos.solve(
             space,
-            self.params,
-            known_values=np.ones(n_known),
-            warm_filter=self._warm_filter(),
-            state=stored,
+            params,
+            known_values=np.ones(len(mass)),
+            warm_filter=_warm_filter(context, before),
+            state=state,
             on_restart=on_restart,
         )
+    space.finish(("write_basis", params.n_wanted))
+    return result
 
-    def _write_known(self):
+
+class StoredRows(RowSpace):
+    """Rows of an eigenproblem whose kernel, start and result are in the run directory.
+
+    Parameters
+    ----------
+    context : Context
+    share : Share
+    problem : Problem
+    params : LanczosParams
+    in_memory : tuple of bool
+        Whether the basis, and the kernel, are held in memory.
+    """
+
+    def __init__(self, context: Context, share, problem, params, in_memory):
+        self.context, self.problem = context, problem
+        bounds = share.bounds[share.blocks.start : share.blocks.stop + 1] - share.lo
+        # room for the known vectors and the warm start that it begins with, too
+        capacity = max(params.size(context.n), 2 * params.n_wanted)
+        load = matrix.loader(context, share, matrix.matrix_name(problem), in_memory[1])
+        basis = MemoryBasis(bounds, capacity) if in_memory[0] else FileBasis(self._folder(share), bounds, capacity)
+        super().__init__(share, load, basis, context.settings.seed)
+
+    def _folder(self, share):
+        return (share.scratch or self.context.run.scratch) / f"basis.{self.problem.name}"
+
+    def close(self):
+        """Delete a basis on disk."""
+        if isinstance(self.basis, FileBasis):
+            self.basis.close()
+
+    def write_known(self, mass):
         """Eigenvalue 1 of the normalised kernel has ``D^1/2 1_component`` for its vectors: the largest ones."""
-        if self.problem.kernel != "normalized":
-            return 0
-        t, bounds = self.problem.t, self.context.layout.bounds
-        n_components = self.context.run.info("repair", self.context.settings.t.index(t))["after"]
-        n_known = min(n_components, self.params.n_wanted)
-        degree = matrix.read_degree(self.context, self.problem)
-        labels = [repair.read_components(self.context, t, p) for p in self.context.blocks]
-        blocks = [degree[bounds[p] : bounds[p + 1]] for p in self.context.blocks]
-        masses = [np.bincount(of, d, n_known)[:n_known] for of, d in zip(labels, blocks, strict=True)]
-        mass = np.sum(masses, axis=0)
-        for p in self.context.blocks:
-            columns = np.zeros((len(blocks[p]), n_known), np.float32, order="F")
-            inside = np.flatnonzero(labels[p] < n_known)
-            columns[inside, labels[p][inside]] = np.sqrt(blocks[p][inside] / mass[labels[p][inside]])
-            self.basis.write(p, 0, columns)
-        return n_known
+        n_known = len(mass)
 
-    def _write_warm_start(self, start):
-        """Eigenvectors for the t before, where there is one; return their number."""
-        if self._before() is None:
-            return 0
-        name = problems(self.context.settings)[self._before()].name
-        for p in self.context.blocks:
-            V = self.context.run.read(f"basis.{name}", p, "V")
-            self.basis.write(p, start, V)
-        return V.shape[1]
+        def task(p):
+            component = repair.read_components(self.context, self.problem.t, p)
+            degree = matrix.read_degree(self.context, self.problem, p)
+            columns = np.zeros((len(degree), n_known), np.float32, order="F")
+            inside = np.flatnonzero(component < n_known)
+            columns[inside, component[inside]] = np.sqrt(degree[inside] / mass[component[inside]])
+            self._write(p, 0, columns)
 
-    def _before(self):
-        """Number of the problem of the same kernel that was solved last; None if this is the first."""
-        kernels = [problem.kernel for problem in problems(self.context.settings)[: self.q]]
-        return self.q - 1 if kernels and kernels[-1] == self.problem.kernel else None
+        self.share.each(task)
+        self.n_columns = n_known
 
-    def _warm_filter(self):
-        """The filter of the problem before: worth a third on N, nothing on K, whose spectrum moves with t."""
-        if self._before() is None or self.problem.kernel != "normalized":
-            return None
-        return lanczos.Filter(**self.context.run.info("spectrum", self._before())["filter"])
+    def write_warm_start(self, name):
+        """Append the eigenvectors of another problem."""
 
-    def _write(self, result, n_known):
-        for p in self.context.blocks:
-            V = np.ascontiguousarray(self.basis.read(p, 0, self.params.n_wanted))
-            self.context.run.write(f"basis.{self.problem.name}", p, {"V": V})
-        info = {
-            "converged": bool(result.converged),
-            "n_converged": int(result.n_converged),
-            "n_matvecs": int(result.n_matvecs),
-            "n_restarts": int(result.n_restarts),
-            "n_known": int(n_known),
-            "filter": _plain(asdict(result.filter)),
-        }
-        arrays = {"ritz_values": result.ritz_values, "residual_norms": result.residual_norms}
-        self.context.run.write("spectrum", self.q, arrays, info=info)
-        if self.checkpoints:
-            self.checkpoints.drop()
+        def task(p):
+            V = self.context.run.read(name, p, "V")
+            self._write(p, self.n_columns, V)
+            return V.shape[1]
+
+        self.n_columns += self.share.engine.collect(task, self.share.blocks)[0]
+
+    def width(self):
+        """Columns that the basis holds."""
+        return self.n_columns
+
+    def save(self, name, width):
+        """Write the basis to a generation of checkpoints."""
+        self.share.each(lambda p: self.context.run.write(name, p, {"V": self._read(p, 0, width).T}))
+
+    def restore(self, name, n_columns, width):
+        """Read the basis from a generation of checkpoints; False if it is damaged."""
+        try:
+            self.share.each(lambda p: self._write(p, 0, self.context.run.read(name, p, "V").T))
+        except CorruptBlockError:
+            return False
+        self.n_columns = n_columns
+        self.reopen(width)
+        return True
+
+    def write_basis(self, n_wanted):
+        """Write the eigenvectors."""
+
+        def task(p):
+            V = np.ascontiguousarray(self._read(p, 0, n_wanted))
+            self.context.run.write(basis_name(self.problem), p, {"V": V})
+
+        self.share.each(task)
 
 
-def _plain(fields):
-    """Numbers as JSON takes them."""
-    plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in fields.items()}
-    return {key: _plain(value) if isinstance(value, dict) else value for key, value in plain.items()}
+def basis_name(problem):
+    """Stage of the eigenvectors."""
+    return f"basis.{problem.name}"
+
+
+def _component_mass(job: Job, problem, params):
+    """Degree sums of the largest components, at most as many as vectors are wanted; none for a plain kernel."""
+    if problem.kernel != "normalized":
+        return np.zeros(0)
+    i = job.context.settings.t.index(problem.t)
+    n_known = min(job.run.info("repair", i)["after"], params.n_wanted)
+    return job.sum("known vectors", job.context.blocks, partial(_degree_sums, problem=problem, n_known=n_known))
+
+
+def _degree_sums(context: Context, p: int, problem, n_known):
+    component = repair.read_components(context, problem.t, p)
+    return np.bincount(component, matrix.read_degree(context, problem, p), n_known)[:n_known]
+
+
+def _solved_before(context: Context, problem):
+    """The problem of the same kernel that was solved last, for the t before; None if this is the first."""
+    solved = problems(context.settings)
+    q = solved.index(problem)
+    return solved[q - 1] if q and solved[q - 1].kernel == problem.kernel else None
+
+
+def _warm_filter(context: Context, before):
+    """The filter of the problem before: worth a third on N, nothing on K, whose spectrum moves with t."""
+    if before is None or before.kernel != "normalized":
+        return None
+    return lanczos.Filter(**context.run.info("spectrum", problems(context.settings).index(before))["filter"])
+
+
+def _begin(group, mass, before):
+    """Write known eigenvectors and those for the t before; return how many columns there are."""
+    warm = [] if before is None else [("write_warm_start", basis_name(before))]
+    return group.gather(("write_known", mass), *warm, ("width",))[0]
+
+
+# -- checkpoints: basis and state at the last restart, in two generations: one is whole while the other is written
+
+
+def _generations(problem):
+    return [f"restart.{problem.name}.{generation}" for generation in (0, 1)]
+
+
+def _save(context: Context, problem, space, state):
+    """Write one generation, its state last, as one block more."""
+    name, last = _generations(problem)[state.n_restarts % 2], len(context.blocks)
+    context.run.forget(name, last)
+    space.finish(("save", name, _columns(state)))
+    fields = asdict(state)
+    arrays = {key: fields.pop(key) for key in STATE_ARRAYS}
+    context.run.write(name, last, arrays, info=_plain(fields))
+
+
+def _restore(context: Context, problem, group):
+    """Restore the newest whole generation; None if there is none."""
+    run, last = context.run, len(context.blocks)
+    found = [name for name in _generations(problem) if run.done(name, last)]
+    for name in sorted(found, key=lambda name: -run.info(name, last)["n_restarts"]):
+        try:
+            state = _read_state(run, name, last)
+        except CorruptBlockError:
+            continue
+        if all(group.gather(("restore", name, _columns(state), state.width))):
+            return state
+    return None
+
+
+def _read_state(run, name, last):
+    read = run.reader(name, last)
+    fields = run.info(name, last) | {key: read(key) for key in STATE_ARRAYS}
+    fields["filter"] = lanczos.Filter(**fields["filter"])
+    return lanczos.LanczosState(**fields)
+
+
+def _drop_checkpoints(job: Job, problem):
+    for name in _generations(problem):
+        job.run.drop(name, [len(job.context.blocks), *job.context.blocks])
 
 
 def _columns(state):
@@ -164,44 +257,7 @@ def _columns(state):
     return state.n_locked + len(state.images) + state.width
 
 
-class _Checkpoints:
-    """Basis and state at the last restart, in two generations: one is whole while the other is written."""
-
-    def __init__(self, job: Job, problem):
-        self.job, self.run = job, job.run
-        self.blocks = job.context.blocks
-        self.state_block = len(self.blocks)
-        self.names = [f"restart.{problem.name}.{generation}" for generation in (0, 1)]
-
-    def save(self, basis, state):
-        """Write one generation, its state last."""
-        name = self.names[state.n_restarts % 2]
-        self.run.forget(name, self.state_block)
-        width = _columns(state)
-        self.job.engine.each(lambda p: self.run.write(name, p, {"V": basis.read(p, 0, width).T}), self.blocks)
-        fields = asdict(state)
-        arrays = {key: fields.pop(key) for key in STATE_ARRAYS}
-        self.run.write(name, self.state_block, arrays, info=_plain(fields))
-
-    def load(self, basis):
-        """Restore the newest whole generation; None if there is none."""
-        found = [name for name in self.names if self.run.done(name, self.state_block)]
-        for name in sorted(found, key=lambda name: -self.run.info(name, self.state_block)["n_restarts"]):
-            try:
-                return self._load(name, basis)
-            except CorruptBlockError:
-                continue
-        return None
-
-    def _load(self, name, basis):
-        read = self.run.reader(name, self.state_block)
-        fields = self.run.info(name, self.state_block) | {key: read(key) for key in STATE_ARRAYS}
-        fields["filter"] = lanczos.Filter(**fields["filter"])
-        for p in self.blocks:
-            basis.write(p, 0, self.run.read(name, p, "V").T)
-        return lanczos.LanczosState(**fields)
-
-    def drop(self):
-        """Delete both generations."""
-        for name in self.names:
-            self.run.drop(name, [self.state_block, *self.blocks])
+def _plain(fields):
+    """Numbers as JSON takes them."""
+    plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in fields.items()}
+    return {key: _plain(value) if isinstance(value, dict) else value for key, value in plain.items()}

@@ -71,9 +71,9 @@ def _components(context: Context, block: int):
             kernel.join_block(forest, graph, t)
     arrays, counts = {}, {}
     for t in context.settings.t:
-        labels, sizes = kernel.component_labels(forests.pop(0))
+        labels, sizes, first = kernel.component_labels(forests.pop(0))
         counts[str(t)] = len(sizes)
         arrays[f"labels.t{t}"] = labels.astype(context.position_dtype)
-        arrays[f"sizes.t{t}"] = sizes
+        arrays |= {f"sizes.t{t}": sizes, f"first.t{t}": first}
     parts = {name: context.layout.bounds for name in arrays if name.startswith("labels")}
     context.run.write("components", block, arrays, parts=parts, info={"count": counts})

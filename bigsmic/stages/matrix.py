@@ -22,21 +22,13 @@ def prepare(job: Job, problem):
         for p in context.blocks:
             if not job.run.done(degree_name(problem), p):
                 job.run.forget(name, p)
-        sigma = read_sigma(context, problem.t)
-        job.fill(name, context.blocks, lambda c, p: _write_weights(c, problem, p, sigma))
+        job.fill(name, context.blocks, partial(_write_weights, problem=problem))
 
 
 def normalise(job: Job, problem):
     """Write the matrix of a normalised problem, unless it is there."""
-    context, name = job.context, matrix_name(problem)
-    if problem.kernel == "normalized" and not job.complete(name, context.blocks):
-        degree = read_degree(context, problem)
-
-        def task(c, p):
-            block = read_block(c, weights_name(problem), p)
-            _write_block(c, name, p, kernel.normalise(block, degree[block.lo : block.hi], degree[block.halo]))
-
-        job.fill(name, context.blocks, task)
+    if problem.kernel == "normalized":
+        job.fill(matrix_name(problem), job.context.blocks, partial(_write_normalised, problem=problem))
 
 
 def drop_weights(job: Job):
@@ -60,16 +52,25 @@ def degree_name(problem):
     return f"degree.{problem.name}"
 
 
-def _write_weights(context: Context, problem, p: int, sigma):
+def _write_weights(context: Context, p: int, problem):
     graph = read_graph(context, p)
-    block = kernel.kernel_block(graph, problem.t, weight_of(context), sigma[graph.lo : graph.hi], sigma[graph.halo])
+    own, outside = (sigma_at(context, problem.t, at) for at in (np.arange(graph.lo, graph.hi), graph.halo))
+    block = kernel.kernel_block(graph, problem.t, weight_of(context), own, outside)
     if problem.kernel == "normalized":
         block = kernel.with_floor(block)
     source, target, squares = repair.bridges(context, problem.t, p)
-    added = np.maximum(weight_of(context)(squares, sigma[source], sigma[target]), np.float32(repair.LEAST_WEIGHT))
+    distinct, where = np.unique(target, return_inverse=True)
+    sigmas = own[source - graph.lo], sigma_at(context, problem.t, distinct)[where]
+    added = np.maximum(weight_of(context)(squares, *sigmas), np.float32(repair.LEAST_WEIGHT))
     block = kernel.with_edges(block, source, target, added)
     context.run.write(degree_name(problem), p, {"degree": kernel.degree(block)})
     _write_block(context, weights_name(problem), p, block)
+
+
+def _write_normalised(context: Context, p: int, problem):
+    block = read_block(context, weights_name(problem), p)
+    own, outside = read_degree(context, problem, p), degree_at(context, problem, block.halo)
+    _write_block(context, matrix_name(problem), p, kernel.normalise(block, own, outside))
 
 
 def weight_of(context: Context):
@@ -109,15 +110,20 @@ def _given(weight, squares, sigma_i, sigma_j):
     return found
 
 
-def read_sigma(context: Context, t: int):
-    """Distance of every row to its t-th neighbour, in cell order, float32, shape (n,)."""
+def sigma_at(context: Context, t: int, positions):
+    """Distance to the t-th neighbour, at ascending positions, float32."""
     i = context.settings.t.index(t)
-    return np.concatenate([context.run.read("graph", p, "sigma", i)[0] for p in context.blocks])
+    return context.at(f"sigma {i}", lambda p: context.run.read("graph", p, "sigma", i)[0], positions)
 
 
-def read_degree(context: Context, problem):
-    """Row sums of the weights, in cell order, float64, shape (n,)."""
-    return np.concatenate([context.run.read(degree_name(problem), p, "degree") for p in context.blocks])
+def read_degree(context: Context, problem, p: int):
+    """Row sums of the weights of one block, float64, shape (b,)."""
+    return context.run.read(degree_name(problem), p, "degree")
+
+
+def degree_at(context: Context, problem, positions):
+    """Row sums of the weights, at ascending positions, float64."""
+    return context.at(degree_name(problem), partial(read_degree, context, problem), positions)
 
 
 def _write_block(context: Context, name: str, p: int, block):
@@ -131,9 +137,9 @@ def read_block(context: Context, name: str, p: int):
     return kernel.KernelBlock(lo, hi, *(read(field) for field in FIELDS))
 
 
-def loader(job: Job, name: str):
-    """Return a function that gives row block p of a stage: from memory where the plan says so, else from disk."""
-    context = job.context
-    if job.plan.kernel_in_memory:
-        return job.collect(name, context.blocks, lambda c, p: read_block(c, name, p)).__getitem__
-    return lambda p: read_block(context, name, p)
+def loader(context: Context, share, name: str, in_memory: bool):
+    """Return a function that gives row block p of a stage: from memory, or each time from disk."""
+    read = partial(read_block, context, name)
+    if not in_memory:
+        return read
+    return dict(zip(share.blocks, share.engine.collect(read, share.blocks), strict=True)).__getitem__

@@ -1,5 +1,7 @@
 """repair: for every t, the edges that make its graph connected."""
 
+from functools import partial
+
 import numpy as np
 
 from bigsmic import connect
@@ -19,58 +21,65 @@ def run(job: Job):
 
 
 def _connect(job: Job, i: int):
+    """Add exits until one component is left; `united` says what has become of each component of the graph."""
     context = job.context
     t = context.settings.t[i]
     before = left = context.run.info("components", 0)["count"][str(t)]
-    found = []
-    component = np.concatenate([_component(context, t, p) for p in context.blocks])
+    found, united = [], np.arange(before)
     while context.settings.repair and left > 1:
-        exits = _exits(job, component, left)
+        exits = _exits(job, t, united, left)
         if len(exits.source) == 0:  # a precomputed graph holds no way out
             break
         found.append(exits)
-        component, left = connect.renumber(component, exits, left)
-    nothing = connect.Exits(*(np.zeros(0, dtype) for dtype in (np.int64, np.float32, np.int64, np.int64)))
-    source, target, squares = connect.both_ways(connect.join_exits([*found, nothing]))
-    arrays = {"source": source, "target": target, "squares": squares}
-    parts = dict.fromkeys(arrays, np.searchsorted(source, context.layout.bounds))
-    if left > 1:
-        arrays["component"], parts["component"] = component, context.layout.bounds
+        united, left = connect.unite(united, exits, *_sizes(context, t))
+    source, target, squares = connect.both_ways(connect.join_exits([*found, connect.NO_EXITS]))
+    arrays = {"source": source, "target": target, "squares": squares, "united": united}
+    parts = dict.fromkeys(("source", "target", "squares"), np.searchsorted(source, context.layout.bounds))
     info = {"before": before, "after": left, "edges": len(source) // 2}
     context.run.write("repair", i, arrays, parts=parts, info=info)
 
 
-def _exits(job: Job, component, n_components):
+def _exits(job: Job, t: int, united, n_components):
     """Best way out of every component but the largest: along the graph, or else by search."""
-
-    def along(c, p):
-        graph = read_graph(c, p)
-        return connect.graph_exits(graph, component[np.r_[graph.lo : graph.hi, graph.halo]], EXITS)
-
-    exits = connect.best_exits(connect.join_exits(job.collect("repair", job.context.blocks, along)), EXITS)
+    blocks = job.context.blocks
+    along = job.collect("repair", blocks, partial(_along, t=t, united=united))
+    exits = connect.best_exits(connect.join_exits(along), EXITS)
     lonely = np.setdiff1d(np.arange(1, n_components), exits.component)
-    return (
-        exits
-        if len(lonely) == 0 or job.context.settings.precomputed
-        else connect.join_exits([exits, _searched(job, component, lonely)])
-    )
+    if len(lonely) == 0 or job.context.settings.precomputed:
+        return exits
+    return connect.join_exits([exits, _searched(job, t, united, lonely)])
 
 
-def _searched(job: Job, component, lonely):
+def _along(context: Context, p: int, t: int, united):
+    graph = read_graph(context, p)
+    own, outside = (united[_components_at(context, t, at)] for at in (np.arange(graph.lo, graph.hi), graph.halo))
+    return connect.graph_exits(graph, np.concatenate([own, outside]), EXITS)
+
+
+def _searched(job: Job, t: int, united, lonely):
     """Ways out of components that no edge leaves: from three rows of each, drawn by hash, to the nearest outside."""
-    context = job.context
-    members = np.flatnonzero(np.isin(component, lonely))
-    order = members[np.lexsort((row_hash(context.settings.seed, "repair", members), component[members]))]
-    rank = np.arange(len(order)) - np.searchsorted(component[order], component[order])
-    queries = np.sort(order[rank < EXITS])
-    X = np.concatenate(job.collect("repair", context.blocks, lambda c, p: _rows_at(c, p, queries)))
+    context, blocks = job.context, job.context.blocks
+    members = job.collect("repair", blocks, partial(_members, t=t, united=united, lonely=lonely))
+    component, _, queries = connect.first_of_each(*(np.concatenate(part) for part in zip(*members, strict=True)), EXITS)
+    order = np.argsort(queries)
+    component, queries = component[order], queries[order]
+    X = np.concatenate(job.collect("repair", blocks, partial(_rows_at, positions=queries)))
     share = max(10_000, int(SEARCH_PAIRS / len(queries)))
-    drawn = None if share >= context.n else draw_rows(context.n, share, context.settings.seed, "repair")
-    found = job.collect("repair", context.blocks, lambda c, p: _search(c, p, (X, component[queries]), component, drawn))
-    squares, targets = (np.stack(arrays) for arrays in zip(*found, strict=True))
-    best = squares.argmin(axis=0)
-    at = np.arange(len(queries))
-    return connect.Exits(component[queries].astype(np.int64), squares[best, at], queries, targets[best, at])
+    rows = None if share >= context.n else draw_rows(context.n, share, context.settings.seed, "repair")
+    search = partial(_search, t=t, queries=(X, component), united=united, drawn=rows)
+    found = [np.stack(part) for part in zip(*job.collect("repair", blocks, search), strict=True)]
+    best, at = found[0].argmin(axis=0), np.arange(len(queries))
+    squares, targets, reached = (array[best, at] for array in found)
+    return connect.Exits(component, squares, queries, targets, reached)
+
+
+def _members(context: Context, p: int, t: int, united, lonely):
+    """Rows of one block in some components, the first by hash of each: components, hashes and positions."""
+    component = united[_read_components(context, t, p)]
+    at = np.flatnonzero(np.isin(component, lonely))
+    positions = context.layout.bounds[p] + at
+    hashes = row_hash(context.settings.seed, "repair", positions)
+    return connect.first_of_each(component[at], hashes, positions, EXITS)
 
 
 def _rows_at(context: Context, p: int, positions):
@@ -78,18 +87,30 @@ def _rows_at(context: Context, p: int, positions):
     return context.run.read("rows", p, "X")[positions[(positions >= lo) & (positions < hi)] - lo]
 
 
-def _search(context: Context, p: int, queries, component, drawn):
+def _search(context: Context, p: int, t: int, queries, united, drawn):
     lo, hi = context.layout.bounds[p : p + 2]
     read = context.run.reader("rows", p)
     X, at = read("X"), np.arange(lo, hi)
     if drawn is not None:
         chosen = np.isin(read("rows"), drawn)
         X, at = X[chosen], at[chosen]
-    return connect.nearest_outside(queries[0], queries[1], X, component[at], at)
+    component = united[_read_components(context, t, p)]
+    return connect.nearest_outside(queries[0], queries[1], X, component[at - lo], at)
 
 
-def _component(context: Context, t: int, p: int):
+def _sizes(context: Context, t: int):
+    """Rows of every component of the t-graph, and the smallest position in it."""
+    read = context.run.reader("components", 0)
+    return read(f"sizes.t{t}"), read(f"first.t{t}")
+
+
+def _read_components(context: Context, t: int, p: int):
     return context.run.read("components", 0, f"labels.t{t}", p)
+
+
+def _components_at(context: Context, t: int, positions):
+    """Component of the rows at ascending positions, before the repair."""
+    return context.at(f"components {t}", lambda p: _read_components(context, t, p), positions)
 
 
 def read_components(context: Context, t: int, p: int):
@@ -97,7 +118,7 @@ def read_components(context: Context, t: int, p: int):
     i = context.settings.t.index(t)
     if context.run.info("repair", i)["after"] == 1:
         return np.zeros(context.layout.heights[p], np.int32)
-    return context.run.read("repair", i, "component", p)
+    return context.run.read("repair", i, "united")[_read_components(context, t, p)]
 
 
 def bridges(context: Context, t: int, p: int):

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from bigsmic import merge
+from bigsmic import merge, moves
 from bigsmic.candidates import problems
 from bigsmic.context import Context, Job
 from bigsmic.information import LSMISettings, block_sums, draw_rows, join_sweeps, score_one
@@ -34,17 +34,14 @@ def run(job: Job, n_gammas: int | None = None):
 def _score(job: Job, n_gammas):
     context = job.context
     design, center_labels = _design(job)
-    drawn = draw_rows(context.n, context.settings.lsmi_rows or context.n, context.settings.seed, "lsmi")
+    count = min(context.settings.lsmi_rows or context.n, context.n)
+    drawn = None if count == context.n else draw_rows(context.n, count, context.settings.seed, "lsmi")
     parts, numbers = [], range(len(center_labels))
     for sweep in design.sweeps(n_gammas or len(design.gammas)):
         sums = job.sum("scores", context.blocks, partial(_sums, drawn=drawn, design=sweep))
-        parts.append(job.collect("scores", numbers, partial(_score_one, sums=sums, labels=center_labels, design=sweep)))
+        parts.append(job.here(lambda b, sums=sums, sweep=sweep: score_one(sums, b, center_labels[b], sweep), numbers))
     scores = [join_sweeps(list(of_one)) for of_one in zip(*parts, strict=True)]
-    job.run.write("scores", 0, _table(scores, design), info={"rows": len(drawn), "centers": design.n_centers})
-
-
-def _score_one(context: Context, b: int, sums, labels, design):
-    return score_one(sums, b, labels[b], design)
+    job.run.write("scores", 0, _table(scores, design), info={"rows": count, "centers": design.n_centers})
 
 
 def _design(job: Job):
@@ -79,8 +76,8 @@ def _centers(context: Context, p: int, wanted):
 
 def _sums(context: Context, p: int, drawn, design):
     read = context.run.reader("rows", p)
-    rows, labels = read("rows"), None
-    chosen = slice(None) if len(drawn) == context.n else np.isin(rows, drawn)
+    rows = read("rows")
+    chosen = slice(None) if drawn is None else np.isin(rows, drawn)
     labels = _labels(context, p, chosen)
     return block_sums(read("X")[chosen], rows[chosen], labels, design, n_classes=context.settings.n_clusters)
 
@@ -118,23 +115,46 @@ def _rate(job: Job, block: int):
     ones, whose largest would be split and smallest joined.
     """
     context = job.context
-    found = [
-        np.concatenate(job.collect("windows", context.blocks, partial(_most_voted, w=w)))
-        for w in range(len(context.windows))
-    ]
-    c = context.settings.n_clusters
-    rates = []
-    for problem in problems(context.settings):
-        matrix.prepare(job, problem)
-        load = matrix.loader(job, matrix.weights_name(problem))
-
-        def sums(context, p, load=load):
-            block = load(p)
-            at = np.r_[block.lo : block.hi, block.halo]
-            return np.stack([merge.modularity_sums(block, labels[at], c) for labels in found])
-
-        rates.append([merge.modularity(total) for total in job.sum("windows", context.blocks, sums)])
+    rates = job.reside("windows", WindowLabels, lambda group: _modularities(job, group))
     context.run.write("windows", 0, {"modularity": np.transpose(rates)})
+
+
+def _modularities(job: Job, group):
+    """Modularity of every window's consensus, for every problem."""
+    rates = []
+    for problem in problems(job.context.settings):
+        matrix.prepare(job, problem)
+        total = group.sum(("modularity_sums", problem, job.plan.kernel_in_memory))
+        rates.append([moves.modularity(sums) for sums in total])
+    return rates
+
+
+class WindowLabels:
+    """Labels of the rows of one share under the consensus of every window.
+
+    Parameters
+    ----------
+    context : Context
+    share : Share
+    """
+
+    def __init__(self, context: Context, share):
+        self.context, self.share = context, share
+        found = [[_most_voted(context, p, w) for w in range(len(context.windows))] for p in share.blocks]
+        self.labels = np.concatenate([np.stack(of_block, axis=1) for of_block in found])
+
+    def modularity_sums(self, problem, in_memory):
+        """Sums of `bigsmic.moves.modularity` for every window: float64, shape (windows, 2, c)."""
+        load = matrix.loader(self.context, self.share, matrix.weights_name(problem), in_memory)
+        halo = self.share.halo(lambda p: load(p).halo)
+        extended, c = halo.extend(self.labels), self.context.settings.n_clusters
+
+        def task(p):
+            block = load(p)
+            known = np.concatenate([extended[self.share.rows(p)], extended[halo.local(p, block.halo)]])
+            return np.stack([moves.modularity_sums(block, labels, c) for labels in known.T])
+
+        return self.share.sum(task)
 
 
 def _most_voted(context: Context, p: int, w: int):

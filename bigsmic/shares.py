@@ -1,0 +1,280 @@
+"""Row blocks shared out among places that keep state between calls, and the rows that cross from one to another.
+
+A *resident* is an object that lives in one place, as long as its *group*, and owns the rows of one :class:`Share`:
+consecutive row blocks. What its methods return is added over all blocks along a fixed tree, so that it does not
+matter how many places there are. In process there is one place, which has all blocks.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+
+class TreeSum:
+    """Sum along the binary tree over positions, whose shape depends on their number alone.
+
+    Floating-point sums are then the same bit for bit, whoever computed the terms and in whatever order. It holds as
+    few terms as the tree allows; a part of the terms can be added in one place and handed on as a `TreeSum`.
+
+    Parameters
+    ----------
+    n : int
+        Terms in all.
+    """
+
+    def __init__(self, n: int):
+        self.sizes = [n]
+        while self.sizes[-1] > 1:
+            self.sizes.append((self.sizes[-1] + 1) // 2)
+        self.nodes: dict[tuple[int, int], Any] = {}
+
+    def add(self, i: int, value: Any, level: int = 0) -> None:
+        """Add term `i`, or the node `i` of a level above the terms."""
+        while level < len(self.sizes) - 1:
+            sibling = i ^ 1
+            if sibling >= self.sizes[level]:  # the odd one out moves up alone
+                level, i = level + 1, i // 2
+                continue
+            if (level, sibling) not in self.nodes:
+                break
+            other = self.nodes.pop((level, sibling))
+            value = value + other if i < sibling else other + value
+            level, i = level + 1, i // 2
+        self.nodes[level, i] = value
+
+    def join(self, part: "TreeSum") -> None:
+        """Add what another place has added up of the same sum."""
+        for (level, i), value in part.nodes.items():
+            self.add(i, value, level)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all terms are there."""
+        return (len(self.sizes) - 1, 0) in self.nodes
+
+    def total(self) -> Any:
+        """Return the sum; all terms must be there."""
+        (value,) = self.nodes.values()
+        return value
+
+
+def tree_sum(values: Sequence[Any]) -> Any:
+    """Sum along the tree of :class:`TreeSum`."""
+    tree = TreeSum(len(values))
+    for i, value in enumerate(values):
+        tree.add(i, value)
+    return tree.total()
+
+
+class Peers(Protocol):
+    """The places of a group, as one of them sees the others.
+
+    Attributes
+    ----------
+    number : int
+        Of this place.
+    cuts : list of int
+        Place j has the row blocks ``cuts[j]:cuts[j + 1]``.
+    """
+
+    number: int
+    cuts: list[int]
+
+    def exchange(self, outgoing: dict[int, np.ndarray], senders: Sequence[int]) -> dict[int, np.ndarray]:
+        """Hand arrays to other places, and return what the `senders` hand to this one.
+
+        All places call it the same number of times, in the same order.
+        """
+        ...
+
+
+class Share:
+    """The consecutive row blocks that one place has.
+
+    Parameters
+    ----------
+    engine : Engine
+        Of this place.
+    bounds : ndarray of int64, shape (n_blocks + 1,)
+        Of all row blocks.
+    blocks : range
+        Those of this share.
+    peers : Peers, optional
+        Where the others are; without it, this share has all blocks.
+
+    Attributes
+    ----------
+    scratch : Path or None
+        Folder of this place for what lasts as long as the group; None: that of the run directory.
+    """
+
+    scratch: Path | None = None
+
+    def __init__(self, engine, bounds, blocks: range, peers: Peers | None = None):
+        self.engine, self.bounds, self.blocks, self.peers = engine, np.asarray(bounds, np.int64), blocks, peers
+        self.lo, self.hi = int(bounds[blocks.start]), int(bounds[blocks.stop])
+
+    @property
+    def whole(self):
+        """Whether there are no others."""
+        return self.peers is None
+
+    @property
+    def n_rows(self):
+        """Rows of this share."""
+        return self.hi - self.lo
+
+    def rows(self, p):
+        """Rows of block p, counted from the first one of the share."""
+        return slice(int(self.bounds[p]) - self.lo, int(self.bounds[p + 1]) - self.lo)
+
+    def positions(self, p):
+        """Positions of the rows of block p."""
+        return np.arange(self.bounds[p], self.bounds[p + 1])
+
+    def each(self, task: Callable[[int], Any]) -> None:
+        """Run `task` on every block of the share."""
+        self.engine.each(task, self.blocks)
+
+    def sum(self, task: Callable[[int], Any]) -> Any:
+        """Return the sum of ``task(p)`` over all blocks, or this share's part of it: a `TreeSum`."""
+        if self.whole:
+            return self.engine.sum(task, self.blocks)
+        tree = TreeSum(len(self.bounds) - 1)
+        for p, value in zip(self.blocks, self.engine.collect(task, self.blocks), strict=True):
+            tree.add(p, value)
+        return tree
+
+    def halo(self, read: Callable[[int], np.ndarray]) -> "Halo":
+        """Rows of others that blocks of this share touch.
+
+        Parameters
+        ----------
+        read : callable
+            ``read(p)`` returns the positions outside block p that it touches, ascending.
+        """
+        return Halo() if self.whole else _PeerHalo(self, read)
+
+
+class Halo:
+    """Rows outside a block, where one place has all rows."""
+
+    def extend(self, x):
+        """Return the rows of this place, then those of others that it touches, shape (n + h, ...)."""
+        return x
+
+    def local(self, p, halo):
+        """Where the halo of block p lies in what `extend` returns."""
+        return halo
+
+
+class _PeerHalo(Halo):
+    """Rows outside a block, where some are in other places: asked for once, sent at every `extend`."""
+
+    def __init__(self, share, read):
+        self.share, peers = share, share.peers
+        halos = {p: np.asarray(read(p), np.int64) for p in share.blocks}
+        touched = np.unique(np.concatenate([np.empty(0, np.int64), *halos.values()]))
+        foreign = touched[(touched < share.lo) | (touched >= share.hi)]
+        self._local = {p: self._find(halo, foreign) for p, halo in halos.items()}
+        owners = np.searchsorted(share.bounds[peers.cuts[1:-1]], foreign, side="right")
+        wanted = {j: foreign[owners == j] for j in range(len(peers.cuts) - 1) if j != peers.number}
+        asked = peers.exchange(wanted, sorted(wanted))
+        self._lent = {j: positions - share.lo for j, positions in asked.items() if len(positions)}
+        self._lenders = [j for j in sorted(wanted) if len(wanted[j])]
+
+    def _find(self, halo, foreign):
+        inside = (halo >= self.share.lo) & (halo < self.share.hi)
+        found = np.where(inside, halo - self.share.lo, self.share.n_rows + np.searchsorted(foreign, halo))
+        return found.astype(np.int32 if self.share.n_rows + len(foreign) < 2**31 else np.int64)
+
+    def extend(self, x):
+        received = self.share.peers.exchange({j: x[rows] for j, rows in self._lent.items()}, self._lenders)
+        return np.concatenate([x, *(received[j] for j in self._lenders)])
+
+    def local(self, p, halo):
+        return self._local[p]
+
+
+class Group(Protocol):
+    """The residents of all places."""
+
+    def sum(self, *calls: tuple) -> Any:
+        """Make calls ``(method, *arguments)`` one after the other on every resident, in one round.
+
+        Returns
+        -------
+        total : Any
+            Sum over all blocks of what the last call returns.
+        """
+        ...
+
+    def gather(self, *calls: tuple) -> list:
+        """Make calls; return what the last one returns, one value per place."""
+        ...
+
+
+class LocalGroup:
+    """A single resident, in this process.
+
+    Parameters
+    ----------
+    resident : object
+    """
+
+    def __init__(self, resident):
+        self.resident = resident
+
+    def sum(self, *calls):
+        """Return what the last call returns."""
+        return run_calls(self.resident, calls)
+
+    def gather(self, *calls):
+        """Return what the last call returns, in a list."""
+        return [run_calls(self.resident, calls)]
+
+
+def close(resident):
+    """Let a resident give up what outlives its memory, if it has a method for that."""
+    getattr(resident, "close", lambda: None)()
+
+
+def run_calls(resident, calls):
+    """Make calls ``(method, *arguments)`` on a resident; return what the last one returns."""
+    value = None
+    for method, *arguments in calls:
+        value = getattr(resident, method)(*arguments)
+    return value
+
+
+def join_sums(parts):
+    """Total of what the places have added up; None where they return nothing."""
+    first = parts[0]
+    if not isinstance(first, TreeSum):
+        return first
+    for part in parts[1:]:
+        first.join(part)
+    return first.total()
+
+
+def share_out(weights, n_places):
+    """Cut consecutive blocks into shares of about equal weight, none of them empty.
+
+    Parameters
+    ----------
+    weights : array_like of int, shape (n_blocks,)
+    n_places : int
+
+    Returns
+    -------
+    cuts : list of int, length min(n_places, n_blocks) + 1
+    """
+    n_blocks = len(weights)
+    n_places = min(n_places, n_blocks)
+    ends = np.cumsum(weights)
+    cuts = np.searchsorted(ends, ends[-1] * np.arange(1, n_places) / n_places) + 1
+    for j in range(len(cuts)):  # at least one block each
+        cuts[j] = min(max(cuts[j], (cuts[j - 1] if j else 0) + 1), n_blocks - (n_places - 1 - j))
+    return [0, *(int(cut) for cut in cuts), n_blocks]
