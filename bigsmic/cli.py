@@ -9,6 +9,7 @@ Exit codes::
     4    the work does not fit the memory or the disk (PlanError)
     5    the run directory cannot be used (RunError)
     6    the store refused to read or write (StorageError)
+    75   another process writes to the run directory (RunLockedError); try again later
     130  interrupted; with --out, the same command goes on where it stopped
 
 Results go to stdout, everything else to stderr. A command imports what it needs when it runs, so that ``--help`` is
@@ -23,14 +24,15 @@ from typing import Annotated
 
 import typer
 
-from bigsmic.errors import InputError, PlanError, RunError, StorageError
+from bigsmic.errors import InputError, PlanError, RunError, RunLockedError, StorageError
 from bigsmic.flags import FIT, READING, RESOURCES, Flag
 
 UNEXPECTED, INTERRUPTED = 1, 130
-EXIT_CODES = {InputError: 3, PlanError: 4, RunError: 5, StorageError: 6}
+EXIT_CODES = {InputError: 3, PlanError: 4, RunLockedError: 75, RunError: 5, StorageError: 6}
+"""The first that fits counts. 75 is what sysexits.h has for failures that pass: schedulers may try again."""
 EPILOG = (
     "[bold]Exit codes[/bold]  0 done, 1 unexpected, 2 wrong command line, 3 bad input, 4 does not fit memory or disk, "
-    "5 run directory, 6 storage, 130 interrupted: with --out, the same command goes on where it stopped."
+    "5 run directory, 6 storage, 75 run in use, 130 interrupted: with --out, the same command goes on where it stopped."
 )
 
 app = typer.Typer(

@@ -230,7 +230,7 @@ def test_locked_run(fitted):
     archive, run, _ = fitted
     other = Run(run)
     try:
-        assert failure("fit", archive, "-c", 3, "--out", run, *FAST) == (5, "RunLockedError")
+        assert failure("fit", archive, "-c", 3, "--out", run, *FAST) == (75, "RunLockedError")
     finally:
         other.close()
 
