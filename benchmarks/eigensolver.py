@@ -24,8 +24,9 @@ from sklearn.metrics import adjusted_rand_score
 
 from bigsmic.engine import ThreadEngine
 from bigsmic.kernel import KernelBlock
-from bigsmic.krylov import MemoryBasis, RowSpace
+from bigsmic.krylov import KernelProduct, MemoryBasis, RowSpace
 from bigsmic.lanczos import LanczosParams, solve
+from bigsmic.shares import Share
 
 N_BLOCKS = 8
 N_CLUSTERS = 33
@@ -111,7 +112,8 @@ def run_lanczos(K, c, tol, dtype, n_threads=1):
     blocks, basis = kernel_blocks(K, bounds, dtype), MemoryBasis(bounds, params.size(n), dtype)
     with ThreadEngine(n_threads) as engine:
         start = time.process_time()
-        result = solve(RowSpace(engine, blocks.__getitem__, basis), params)
+        share = Share(engine, bounds, range(N_BLOCKS))
+        result = solve(RowSpace(share, KernelProduct(share, blocks.__getitem__), basis), params)
         seconds = time.process_time() - start
     V = np.concatenate([basis.read(p, 0, c) for p in range(N_BLOCKS)])
     return result.ritz_values, V, seconds, result.n_matvecs

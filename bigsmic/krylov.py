@@ -7,7 +7,7 @@ memory. Dense work runs over panels of `PANEL` rows that stay in cache, as float
 are added up in float64; all bounds are fixed, so results do not depend on threads or on where the basis lies.
 """
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numba
 import numpy as np
@@ -74,6 +74,43 @@ class MemoryBasis:
             target[...] = columns
 
 
+class Product(Protocol):
+    """The matrix of the eigenproblem, as it multiplies the rows of one share."""
+
+    def operand(self, X: np.ndarray) -> Any:
+        """What products with X need of it, and of the rows of others; X is of shape (rows of the share, w)."""
+        ...
+
+    def multiply(self, p: int, factors: tuple, operand: Any, Y: np.ndarray, out: np.ndarray) -> None:
+        """One row block of ``out = a K X - b X - g Y``; `factors` are a, b, g, and `out` may be Y."""
+        ...
+
+
+class KernelProduct:
+    """A sparse matrix in row blocks.
+
+    Parameters
+    ----------
+    share : Share
+    load_block : callable
+        ``load_block(p)`` returns :class:`bigsmic.kernel.KernelBlock` p; it may read it anew each time.
+    """
+
+    def __init__(self, share: Share, load_block):
+        self.share, self.load_block = share, load_block
+        self._halo = share.halo(lambda p: load_block(p).halo)
+
+    def operand(self, X):
+        """X, and the rows of others that blocks of this share touch."""
+        return self._halo.extend(X)
+
+    def multiply(self, p, factors, operand, Y, out):
+        """One row block of ``out = a K X - b X - g Y``."""
+        block = self.load_block(p)
+        X = np.concatenate([operand[self.share.rows(p)], operand[self._halo.local(p, block.halo)]])
+        multiply(block, factors, X, Y, out)
+
+
 class RowSpace:
     """Kernel, basis and working block of one share, as the eigensolver sees them.
 
@@ -82,8 +119,8 @@ class RowSpace:
     Parameters
     ----------
     share : Share
-    load_block : callable
-        ``load_block(p)`` returns :class:`bigsmic.kernel.KernelBlock` p; it may read it anew each time.
+    product : Product
+        What multiplies.
     basis : Basis
         Storage for the columns of V; its row blocks are those of the share.
     seed : int
@@ -96,12 +133,11 @@ class RowSpace:
     To resume, pass the stored basis and the number of its columns, and call :meth:`reopen`.
     """
 
-    def __init__(self, share: Share, load_block, basis: Basis, seed: int = 0, n_columns: int = 0):
-        self.share, self.load_block, self.basis, self.seed = share, load_block, basis, seed
+    def __init__(self, share: Share, product: Product, basis: Basis, seed: int = 0, n_columns: int = 0):
+        self.share, self.product, self.basis, self.seed = share, product, basis, seed
         self.n_columns = n_columns
         self.n_rows = int(share.bounds[-1])
         self.eps = float(np.finfo(basis.dtype).eps)
-        self._halo = share.halo(lambda p: load_block(p).halo)
         self._last = self._empty(0)
         self._work = self._last
 
@@ -205,12 +241,12 @@ class RowSpace:
         """
         self._last = self._empty(len(values))
         self.share.each(lambda p: self._copy_last(p, start))
-        values, operand = values.astype(self.basis.dtype), self._operand(self._last)
+        values, operand = values.astype(self.basis.dtype), self.product.operand(self._last)
 
         def task(p):
             own = self._last[self.share.rows(p)]
             difference = np.empty_like(own)
-            self._multiply(p, (1, 0, 0), operand, own, difference)
+            self.product.multiply(p, (1, 0, 0), operand, own, difference)
             difference -= own * values
             return np.sum(difference**2, axis=0, dtype=np.float64)
 
@@ -225,27 +261,17 @@ class RowSpace:
         factor = (1.0 if older is None else 2.0) / filter.half_width
         factors = (factor, factor * filter.center, 0.0 if older is None else 1.0)
         result, older = (self._empty(newer.shape[1]), newer) if older is None else (older, older)
-        operand = self._operand(newer)
+        operand = self.product.operand(newer)
 
         def task(p):
             rows = self.share.rows(p)
-            self._multiply(p, factors, operand, older[rows], result[rows])
+            self.product.multiply(p, factors, operand, older[rows], result[rows])
 
         self.share.each(task)
         return result
 
     def _copy_last(self, p, start):
         self._last[self.share.rows(p)] = self._read(p, start, start + self._last.shape[1])
-
-    def _operand(self, X):
-        """What a product with X needs of it: X, and the rows of others that blocks of this share touch."""
-        return self._halo.extend(X)
-
-    def _multiply(self, p, factors, operand, Y, out):
-        """One row block of ``a K X - b X - g Y``."""
-        block = self.load_block(p)
-        X = np.concatenate([operand[self.share.rows(p)], operand[self._halo.local(p, block.halo)]])
-        multiply(block, factors, X, Y, out)
 
     def _moments(self, p):
         V, W = self._read(p, 0, self.n_columns), self._work[self.share.rows(p)]

@@ -12,7 +12,7 @@ from bigsmic import krylov
 from bigsmic.engine import ThreadEngine
 from bigsmic.errors import InputError
 from bigsmic.kernel import KernelBlock
-from bigsmic.krylov import GroupSpace, MemoryBasis, RowSpace, solve_bytes
+from bigsmic.krylov import GroupSpace, KernelProduct, MemoryBasis, RowSpace, solve_bytes
 from bigsmic.lanczos import Filter, LanczosParams, solve
 from bigsmic.shares import Share
 
@@ -73,7 +73,7 @@ def vectors(basis, c):
 def row_space(engine, blocks, basis, **options):
     """All rows in one place."""
     share = Share(engine, basis.bounds, range(len(basis.bounds) - 1))
-    return RowSpace(share, blocks.__getitem__, basis, **options)
+    return RowSpace(share, KernelProduct(share, blocks.__getitem__), basis, **options)
 
 
 def run(K, bounds, params, *, basis=None, threads=1, dtype=np.float32, **options):
@@ -126,7 +126,7 @@ def test_places_do_not_change_a_bit(places):
 
     def make(share):
         bounds = BOUNDS[share.blocks.start : share.blocks.stop + 1] - share.lo
-        return RowSpace(share, blocks.__getitem__, MemoryBasis(bounds, params.size(1500)), seed=3)
+        return RowSpace(share, KernelProduct(share, blocks.__getitem__), MemoryBasis(bounds, params.size(1500)), seed=3)
 
     with group_of(make, BOUNDS, places) as group:
         space = GroupSpace(group, 1500)

@@ -1,14 +1,19 @@
 """Links: what is checked, what follows, and their products against the matrices written out."""
 
+import functools
 import itertools
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from places import group_of
 
 from bigsmic import kernel
+from bigsmic.engine import ThreadEngine
 from bigsmic.errors import InputError
+from bigsmic.krylov import GroupSpace, MemoryBasis, RowSpace
+from bigsmic.lanczos import Filter, LanczosParams, solve
 from bigsmic.links import (
     LinkAlgebra,
     Strength,
@@ -18,6 +23,8 @@ from bigsmic.links import (
     make_links,
     violations,
 )
+from bigsmic.links_product import Coupling, LinkedProduct
+from bigsmic.shares import Share
 
 
 def drawn_links(seed, n, c, m, *, labelled=0, close=False):
@@ -191,9 +198,9 @@ def test_products_are_those_of_the_matrices_written_out(c, labelled, close):
     )
 
 
-def kernel_blocks(K, bounds):
+def kernel_blocks(K, bounds, dtype=np.float32):
     """A dense matrix as row blocks."""
-    return [_kernel_block(K, lo, hi) for lo, hi in itertools.pairwise(bounds)]
+    return [_kernel_block(K.astype(dtype), lo, hi) for lo, hi in itertools.pairwise(bounds)]
 
 
 def _kernel_block(K, lo, hi):
@@ -202,7 +209,7 @@ def _kernel_block(K, lo, hi):
     inside = (columns >= lo) & (columns < hi)
     local = np.where(inside, columns - lo, hi - lo + np.searchsorted(halo, columns))
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=hi - lo))])
-    return kernel.KernelBlock(lo, hi, halo, indptr, local.astype(np.int32), K[lo:hi][rows, columns].astype(np.float32))
+    return kernel.KernelBlock(lo, hi, halo, indptr, local.astype(np.int32), K[lo:hi][rows, columns])
 
 
 @pytest.mark.parametrize("close", [False, True])
@@ -265,3 +272,85 @@ def test_no_links_at_all():
     assert links.n_links == 0
     assert violations(links, np.zeros(0, int), 2).n_violated == 0
     assert LinkAlgebra(links).middle(np.zeros((0, 2)), Strength(1, 1)).shape == (0, 2)
+
+
+# -- the operator on row blocks
+
+
+BOUNDS = np.array([0, 11, 12, 30, 50])
+
+
+def dense_operator(K, links, strength, normalized):
+    """U written out: K' and its middle, over what the middle is on rows without links."""
+    M, C = written_out(links)
+    W = np.where(C == 1, 0, np.where(M == 1, 1, K)) * (1 - np.eye(len(K)))
+    eye = np.eye(len(K))
+    degree = W.sum(axis=1)
+    root = 1 / np.sqrt(np.where(degree > 0, degree, 1))
+    linked = (W * np.multiply.outer(root, root) + eye) / 2 if normalized else W + eye
+    A, B = eye + strength.gamma * M, eye - strength.eta * C
+    return linked @ (A @ A + B @ B) @ linked / strength.elsewhere, degree
+
+
+def linked_space(share, blocks, links, strength, degree=None):
+    """Rows of U in float64, for the plain kernel, or with the degrees of the normalised one."""
+    bounds = share.bounds[share.blocks.start : share.blocks.stop + 1] - share.lo
+    root = np.ones(len(links.rows)) if degree is None else 1 / np.sqrt(degree[links.rows])
+    factor = 1.0 if degree is None else 0.5
+    coupling = Coupling(LinkAlgebra(links), strength, factor, factor, root)
+    product = LinkedProduct(share, blocks.__getitem__, coupling)
+    return RowSpace(share, product, MemoryBasis(bounds, 50, np.float64), seed=1)
+
+
+def random_kernel(seed, n=50):
+    rng = np.random.default_rng(seed)
+    K = np.where(rng.random((n, n)) < 0.2, rng.random((n, n)), 0)
+    return np.triu(K, 1) + np.triu(K, 1).T + np.diag(np.full(n - 1, 0.01), 1) + np.diag(np.full(n - 1, 0.01), -1)
+
+
+@pytest.mark.parametrize("places", [[], [2], [1, 2, 3]])
+@pytest.mark.parametrize("normalized", [False, True])
+@pytest.mark.parametrize(("labelled", "close"), [(0, False), (20, False), (0, True)])
+def test_operator_is_the_matrix_written_out(labelled, close, normalized, places):
+    K, strength = random_kernel(3), Strength(0.4, 0.9)
+    links, _ = drawn_links(7, 50, 2, 25, labelled=labelled, close=close)
+    U, degree = dense_operator(K, links, strength, normalized)
+    blocks = [linked_block(block, links) for block in kernel_blocks(K, BOUNDS, np.float64)]
+    if normalized:
+        blocks = [kernel.normalise(block, degree[block.lo : block.hi], degree[block.halo]) for block in blocks]
+    make = functools.partial(linked_space, blocks=blocks, links=links, strength=strength)
+    make = functools.partial(make, degree=degree if normalized else None)
+    with group_of(make, BOUNDS, places) as group:
+        space = GroupSpace(group, 50, dtype=np.float64)
+        found = solve(space, LanczosParams(4, tol=1e-9, block_width=3))
+        space.finish()
+        V = np.concatenate([_vectors(resident.basis, 4) for resident in group.residents])
+    values, vectors = np.linalg.eigh(U)
+    np.testing.assert_allclose(found.ritz_values, values[::-1][:4], rtol=1e-7)
+    np.testing.assert_allclose(np.abs(V.T @ vectors[:, ::-1][:, :4]).max(axis=1), 1, atol=1e-6)
+
+
+def _vectors(basis, c):
+    return np.concatenate([basis.read(p, 0, c) for p in range(len(basis.bounds) - 1)])
+
+
+@pytest.mark.parametrize("filter", [Filter(), Filter(5, 0.3, 0.7)])
+def test_residuals_and_polynomials_are_of_the_same_operator(filter):
+    K, strength = random_kernel(4), Strength(1.0, 0.2)
+    links, _ = drawn_links(8, 50, 2, 30, labelled=15)
+    U, _ = dense_operator(K, links, strength, normalized=False)
+    blocks = [linked_block(block, links) for block in kernel_blocks(K, BOUNDS, np.float64)]
+    with ThreadEngine() as engine:
+        space = linked_space(Share(engine, BOUNDS, range(4)), blocks, links, strength)
+        V = np.linalg.qr(np.random.default_rng(0).normal(size=(50, 5)))[0]
+        for p, (lo, hi) in enumerate(itertools.pairwise(BOUNDS)):
+            space.basis.write(p, 0, V[lo:hi])
+        space.n_columns = 5
+        space.reopen(3)
+        values, vectors = np.linalg.eigh(U)
+        W = (vectors * filter(values)) @ (vectors.T @ V[:, 2:])
+        np.testing.assert_allclose(space.apply(filter), np.vstack([V.T @ W, W.T @ W]), rtol=1e-6, atol=1e-6)
+        theta = np.array([0.5, 1.0])
+        np.testing.assert_allclose(
+            space.residual_norms(theta, 1), np.linalg.norm(U @ V[:, 1:3] - V[:, 1:3] * theta, axis=0), rtol=1e-6
+        )

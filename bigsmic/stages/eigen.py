@@ -9,7 +9,7 @@ from bigsmic import lanczos
 from bigsmic.candidates import problems
 from bigsmic.context import Context, Job
 from bigsmic.errors import CorruptBlockError
-from bigsmic.krylov import GroupSpace, MemoryBasis, RowSpace
+from bigsmic.krylov import GroupSpace, KernelProduct, MemoryBasis, RowSpace
 from bigsmic.stages import matrix, repair
 from bigsmic.store import FileBasis
 
@@ -107,7 +107,7 @@ class StoredRows(RowSpace):
         capacity = max(params.size(context.n), 2 * params.n_wanted)
         load = matrix.loader(context, share, matrix.matrix_name(problem), in_memory[1])
         basis = MemoryBasis(bounds, capacity) if in_memory[0] else FileBasis(self._folder(share), bounds, capacity)
-        super().__init__(share, load, basis, context.settings.seed)
+        super().__init__(share, KernelProduct(share, load), basis, context.settings.seed)
 
     def _folder(self, share):
         return (share.scratch or self.context.run.scratch) / f"basis.{self.problem.name}"

@@ -1,0 +1,62 @@
+"""Links and known labels as they come: arrays in memory, or files of them."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from bigsmic.errors import InputError
+from bigsmic.store import open_array
+
+TEXT = (".csv", ".txt")
+
+
+def read_integers(name, given, storage_options=None):
+    """Read an array that is given as such, or as the place where it lies.
+
+    Parameters
+    ----------
+    name : str
+        Of the option, for messages.
+    given : array_like, Zarr array, dask array, str or Path, or None
+        A name that ends in ``.npy`` is a NumPy file, in ``.csv`` or ``.txt`` a table with commas, whose first line may
+        be a header; any other one, or a URL, a Zarr array.
+    storage_options : dict, optional
+        For the file system behind a URL.
+
+    Returns
+    -------
+    array : ndarray or None
+        As it is there; of what dtype and shape it must be is for the caller to say.
+
+    Raises
+    ------
+    InputError
+        Nothing readable there.
+    """
+    if given is None:
+        return None
+    if not isinstance(given, str | os.PathLike):
+        return np.asarray(given[...] if hasattr(given, "nchunks_initialized") else given)
+    place = os.fspath(given)
+    suffix = Path(place).suffix.lower()
+    if "://" in place or suffix not in (".npy", *TEXT):
+        return np.asarray(open_array(place, None, storage_options)[...])
+    try:
+        return np.load(place, allow_pickle=False) if suffix == ".npy" else _table(Path(place))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{name}: {place!r} could not be read ({type(error).__name__}: {error}); "
+            "give an .npy file, a .csv file of integers, or a Zarr array"
+        ) from error
+
+
+def _table(path):
+    """Integers of a text file: a matrix, or a vector if there is one on each line."""
+    lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    if lines and lines[0].strip(" -,;\t0123456789"):
+        lines = lines[1:]
+    if not lines:
+        return np.zeros((0, 2), np.int64)
+    table = np.loadtxt(lines, dtype=np.int64, delimiter=",", ndmin=2)
+    return table[:, 0] if table.shape[1] == 1 else table
