@@ -5,7 +5,8 @@
     BigsmicError
     ├── InputError (ValueError)      the data or a parameter cannot be used
     │   ├── NonFiniteError           NaN or infinity among the rows
-    │   └── OptionError (TypeError)  an option that the method does not have
+    │   ├── OptionError (TypeError)  an option that the method does not have
+    │   └── CollapseError            parameters under which an iteration leads nowhere
     ├── PlanError (MemoryError)      the work does not fit the memory or disk that is allowed
     ├── RunError (RuntimeError)      the run directory cannot be used
     │   ├── RunMismatchError         it belongs to other input or other parameters
@@ -38,6 +39,10 @@ class OptionError(InputError, TypeError):
 
 class SingularCovarianceError(InputError):
     """Clusters have no extent in some direction, and no regularisation was given."""
+
+
+class CollapseError(InputError):
+    """Parameters under which an iteration leads nowhere: all rows in one cluster, or an objective that falls."""
 
 
 class PlanError(BigsmicError, MemoryError):
