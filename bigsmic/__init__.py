@@ -17,6 +17,8 @@ _HOMES = {
     "plan": "pipeline",
     "Result": "result",
     "SMIC": "estimators",
+    "MSPC": "estimators_family",
+    "msp_score": "separation",
     "lsmi": "information",
     "LSMIResult": "information",
     "mlmi": "likelihood",
@@ -29,6 +31,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "MSPC",
     "SMIC",
     "BigsmicError",
     "InputError",
@@ -41,16 +44,19 @@ __all__ = [
     "fit",
     "lsmi",
     "mlmi",
+    "msp_score",
     "plan",
 ]
 
 if TYPE_CHECKING:
     from bigsmic.errors import BigsmicError, InputError, PlanError, RunError, StorageError
     from bigsmic.estimators import SMIC
+    from bigsmic.estimators_family import MSPC
     from bigsmic.information import LSMIResult, lsmi
     from bigsmic.likelihood import MLMIResult, mlmi
     from bigsmic.pipeline import fit, plan
     from bigsmic.result import Result
+    from bigsmic.separation import msp_score
 
 
 def __getattr__(name):

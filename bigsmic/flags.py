@@ -91,7 +91,8 @@ MODEL = (
     Flag("repair", Literal["on", "off"], "Connect the components of the neighbour graph.", SWITCH.get),
     Flag("prior", str, "Share of each cluster, such as .5,.3,.2; equal by default.", _numbers),
     Flag("preset", Literal["paper"], "As published."),
-    Flag("scale", Literal["standard", "variance", "none"], "What centred columns are divided by; standard by default.",
+    Flag("scale", Literal["standard", "variance", "range", "none"],
+         "What centred columns are divided by; standard by default; range in mspc alone.",
          lambda text: None if text == "none" else text),
     Flag("bandwidth", float, "2, the default, as in SMIC; 1 as in self-tuning spectral clustering."),
     Flag("seed", int, "0 by default; equal seeds give equal labels."),
@@ -105,7 +106,14 @@ RESOURCES = (
     Flag("memory_limit", str, "What the process may use, such as 1GiB; three quarters of the machine by default."),
     Flag("n_threads", int, "Tasks at once; all processors by default.", option="--threads"),
 )
-METHODS = {"smic": MODEL}
+MSPC = (
+    Flag("solver", Literal["mpm", "gep", "eig"], "Of MSPC; mpm by default."),
+    Flag("reg", str, "Share of the variances that is added to covariances: a number, 1 by default, or auto.",
+         lambda text: text if text == "auto" else float(text)),
+    Flag("max_iter", int, "Iterations at most."),
+    *(flag for flag in MODEL if flag.name in ("scale", "seed")),
+)  # fmt: skip
+METHODS = {"smic": MODEL, "mspc": MSPC}
 """Options of every method; one name means one thing in all that have it."""
 
 

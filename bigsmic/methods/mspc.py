@@ -67,12 +67,11 @@ class Settings(MethodSettings):
     seed: int = 0
 
     def __post_init__(self):
-        if (
-            not isinstance(self.n_clusters, int | np.integer)
-            or isinstance(self.n_clusters, bool)
-            or self.n_clusters < 1
-        ):
-            raise InputError(f"c: got {self.n_clusters!r}; method 'mspc' needs a number of clusters of at least 1")
+        for name in ("n_clusters", "max_iter"):
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
+                raise InputError(f"{name}: got {value!r}; method 'mspc' needs a whole number of at least 1")
+            object.__setattr__(self, name, int(value))
         if self.scale not in SCALES:
             raise InputError(f"scale: got {self.scale!r}; use one of {SCALES}")
         if isinstance(self.reg, str) and self.reg != "auto":
