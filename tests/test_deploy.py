@@ -1,6 +1,7 @@
 """The files of deploy/: checked against the schemas of those who read them, and run where that can be done here."""
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -9,9 +10,14 @@ import subprocess
 import sys
 import time
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
+import jsonschema
 import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
@@ -33,7 +39,11 @@ def run(*command, **options):
 # -- shell
 
 
-@pytest.mark.parametrize("script", [*DEPLOY.glob("**/*.sh"), *DEPLOY.glob("**/*.sbatch")], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "script",
+    [*DEPLOY.glob("**/*.sh"), *DEPLOY.glob("**/*.sbatch"), *DEPLOY.glob("**/scheduled-fit")],
+    ids=lambda path: path.name,
+)
 def test_scripts_pass_shellcheck(script):
     done = run(program("shellcheck"), "--severity=style", str(script))
     assert done.returncode == 0, done.stdout
@@ -167,3 +177,269 @@ def test_others_are_refused(hosts, tls, cluster, tmp_path):
     stranger = ask(hosts[1], tmp_path / "tls", cluster, timeout=3)
     assert stranger.returncode == 1
     assert re.search("refused: .*certificate verify failed", stranger.stderr)
+
+
+# -- the image
+
+
+def pinned():
+    lines = (DEPLOY / "constraints.txt").read_text().splitlines()
+    return dict(line.split("==") for line in lines if not line.startswith("#"))
+
+
+def requirements(project):
+    declared = project["dependencies"] + project["optional-dependencies"]["deploy"]
+    return [Requirement(text) for text in declared]
+
+
+def test_every_dependency_of_the_image_is_pinned():
+    """Else: the command at the top of constraints.txt."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    versions = pinned()
+    wrong = [
+        str(need)
+        for need in requirements(project)
+        if versions.get(canonicalize_name(need.name), "") not in need.specifier
+    ]
+    assert wrong == []
+
+
+def test_dockerfile_passes_hadolint():
+    done = run(program("hadolint"), str(DEPLOY / "Dockerfile"))
+    assert done.returncode == 0, done.stdout
+
+
+def test_image_is_pinned_and_not_of_root():
+    lines = (DEPLOY / "Dockerfile").read_text().splitlines()
+    bases = [line for line in lines if line.startswith("FROM ")]
+    assert all(re.search(r":[\d.]+-slim-bookworm@sha256:[0-9a-f]{64}( AS \w+)?$", line) for line in bases)
+    users = [line.split()[1] for line in lines if line.startswith("USER ")]
+    assert users, "the image runs as root"
+    assert all(re.fullmatch(r"[1-9]\d*:[1-9]\d*", user) for user in users)
+
+
+def test_nothing_but_the_program_goes_into_the_image():
+    kept = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    copied = re.findall(r"^COPY (?!--from)(.*) \S+$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+    assert sorted(kept) == sorted(" ".join(copied).split())
+    assert all((ROOT / path).exists() for path in kept)
+
+
+# -- compose
+
+
+@pytest.fixture(scope="module")
+def compose():
+    return yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
+
+
+def folder_of(package, *names):
+    """A folder within an installed package, which is not imported; the test is skipped without it."""
+    found = find_spec(package) or pytest.skip(f"{package} is not installed")
+    return Path(found.origin).parent.joinpath(*names)
+
+
+def test_compose_file_is_of_its_schema(compose):
+    schema = json.loads((folder_of("check_jsonschema", "builtin_schemas", "vendor") / "compose-spec.json").read_text())
+    validator = jsonschema.validators.validator_for(schema)
+    validator.check_schema(schema)
+    assert [error.message for error in validator(schema).iter_errors(compose)] == []
+
+
+def test_containers_may_do_little(compose):
+    for name, service in compose["services"].items():
+        assert service["read_only"], name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert not service.get("privileged"), name
+        assert re.search(r":[\w.]+(@sha256:[0-9a-f]{64})?$", service["image"]), name
+        assert all(port.startswith("127.0.0.1:") for port in service.get("ports", [])), name
+    assert compose["networks"]["cluster"] == {"internal": True}
+
+
+def test_keys_are_not_in_the_compose_file(compose):
+    for service in compose["services"].values():
+        secret = (
+            [value for name, value in service["environment"].items() if "KEY" in name]
+            if "environment" in service
+            else []
+        )
+        assert all(value.startswith("${S3_") for value in secret)
+
+
+# -- Kubernetes
+
+
+def by_name(manifests):
+    return {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in manifests}
+
+
+@pytest.fixture(scope="module")
+def objects():
+    """Every object of the folder, with the resources that kustomize patches in."""
+    folder = DEPLOY / "kubernetes"
+    files = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
+    found = by_name(manifest for file in files for manifest in yaml.safe_load_all((folder / file).read_text()))
+    (patch,) = yaml.safe_load((folder / "resources.yaml").read_text())
+    assert (patch["op"], patch["path"]) == ("replace", "/spec/worker/spec/containers/0/resources")
+    found["DaskCluster", "bigsmic"]["spec"]["worker"]["spec"]["containers"][0]["resources"] = patch["value"]
+    return found
+
+
+def test_kustomize_makes_the_same_of_it(objects):
+    done = run(program("kubectl"), "kustomize", str(DEPLOY / "kubernetes"))
+    assert done.returncode == 0, done.stderr
+    built = by_name(yaml.safe_load_all(done.stdout))
+    for manifest in built.values():
+        assert manifest["metadata"].pop("namespace") == "bigsmic"
+    assert built == objects
+
+
+def pods(objects):
+    """Every pod's specification, by what makes it."""
+    cluster = objects["DaskCluster", "bigsmic"]["spec"]
+    found = {role: cluster[role]["spec"] for role in ("scheduler", "worker")}
+    for (kind, name), manifest in objects.items():
+        if kind == "CronJob":
+            found[name] = manifest["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    return found
+
+
+def test_objects_are_what_there_should_be(objects):
+    cron_jobs = {("CronJob", "bigsmic-fit"), ("CronJob", "bigsmic-predict")}
+    others = {(kind, "bigsmic") for kind in ("DaskCluster", "DaskAutoscaler", "NetworkPolicy")}
+    assert set(objects) == cron_jobs | others
+
+
+def test_core_objects_are_of_their_schemas(objects):
+    kubernetes_validate = pytest.importorskip("kubernetes_validate")
+    for (kind, _), manifest in objects.items():
+        if not kind.startswith("Dask"):
+            kubernetes_validate.validate(manifest, "1.31", strict=True)
+    for name, specification in pods(objects).items():
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": specification}
+        kubernetes_validate.validate(pod, "1.31", strict=True)
+
+
+@pytest.mark.parametrize("kind", ["DaskCluster", "DaskAutoscaler"])
+def test_dask_objects_are_of_the_schemas_of_the_operator(objects, kind):
+    charts = folder_of("dask_kubernetes", "operator", "deployment", "helm", "dask-kubernetes-operator", "crds")
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # 280 kB of it
+    definition = yaml.load((charts / f"{kind.lower()}.yaml").read_text(), loader)
+    (version,) = [version for version in definition["spec"]["versions"] if version["name"] == "v1"]
+    schema = closed(version["schema"]["openAPIV3Schema"])
+    schema["properties"] |= {"apiVersion": {}, "kind": {}, "metadata": {}}
+    errors = jsonschema.Draft4Validator(schema).iter_errors(objects[kind, "bigsmic"])
+    assert [f"{list(error.path)}: {error.message}" for error in errors] == []
+
+
+def closed(schema):
+    """A structural schema without room for fields that it does not name; integers or strings are left alone."""
+    if isinstance(schema, list):
+        return [closed(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    schema = {key: closed(value) for key, value in schema.items()}
+    if schema.pop("x-kubernetes-int-or-string", False):
+        return {}
+    open_ended = schema.get("x-kubernetes-preserve-unknown-fields") or "additionalProperties" in schema
+    if isinstance(schema.get("properties"), dict) and "type" in schema and not open_ended:
+        schema["additionalProperties"] = False
+    return schema
+
+
+def test_pods_may_do_little(objects):
+    for name, pod in pods(objects).items():
+        assert pod["automountServiceAccountToken"] is False, name
+        assert pod["securityContext"]["runAsNonRoot"], name
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        (container,) = pod["containers"]
+        security = container["securityContext"]
+        assert security["readOnlyRootFilesystem"], name
+        assert not security["allowPrivilegeEscalation"], name
+        assert security["capabilities"] == {"drop": ["ALL"]}, name
+        assert container["resources"]["limits"]["memory"] == container["resources"]["requests"]["memory"], name
+
+
+def test_pods_speak_tls_alone(objects):
+    for name, pod in pods(objects).items():
+        (container,) = pod["containers"]
+        environment = {one["name"]: one.get("value") for one in container["env"]}
+        assert environment["DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION"] == "True", name
+        assert not re.search(r"\btcp://", " ".join(container["args"])), name
+
+
+def test_a_job_that_cannot_succeed_is_not_tried_again(objects):
+    from bigsmic import cli, errors
+
+    for name in ("bigsmic-fit", "bigsmic-predict"):
+        job = objects["CronJob", name]["spec"]["jobTemplate"]["spec"]
+        (never,) = [rule for rule in job["podFailurePolicy"]["rules"] if rule["action"] == "FailJob"]
+        passing = {cli.EXIT_CODES[kind] for kind in (errors.RunLockedError, errors.StorageError)}
+        hopeless = {2, *cli.EXIT_CODES.values()} - passing
+        assert set(never["onExitCodes"]["values"]) == hopeless
+        assert never["onExitCodes"]["containerName"] == job["template"]["spec"]["containers"][0]["name"]
+
+
+# -- systemd
+
+
+def test_units_are_verified(tmp_path):
+    program("systemd-analyze")
+    for unit in (DEPLOY / "systemd").glob("bigsmic@.*"):
+        text = unit.read_text().replace("/opt/bigsmic/lib/scheduled-fit", str(DEPLOY / "systemd" / "scheduled-fit"))
+        (tmp_path / unit.name).write_text(text)
+    units = [str(tmp_path / f"bigsmic@spikes.{kind}") for kind in ("service", "timer")]
+    done = run("systemd-analyze", "verify", *units)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+SPY = """#!/bin/sh
+echo "$@" >> {folder}/calls
+exit "$(cat {folder}/status)"
+"""
+
+
+def test_a_scheduled_fit_is_finished_before_another_begins(tmp_path):
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    (tmp_path / "bigsmic").write_text(SPY.format(folder=tmp_path))
+    (tmp_path / "bigsmic").chmod(0o755)
+
+    def start(status):
+        (tmp_path / "status").write_text(str(status))
+        environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        script = DEPLOY / "systemd" / "scheduled-fit"
+        done = subprocess.run([script, runs, "X.zarr", "-c", "3"], env=environment, check=False)
+        assert done.returncode == status
+        out = (tmp_path / "calls").read_text().splitlines()[-1].split()
+        assert out[:5] == ["fit", "X.zarr", "-c", "3", "--out"]
+        time.sleep(1)  # runs are named after the second
+        return Path(out[5]).name
+
+    first = start(130)
+    assert start(75) == first
+    assert start(0) == first
+    assert os.readlink(runs / "latest") == first
+    second = start(5)
+    assert second != first
+    assert start(0) not in (first, second)
+
+
+# -- SLURM
+
+
+def seconds(text):
+    """Of a time as Dask and as SLURM write it."""
+    if text.endswith("m"):
+        return 60 * int(text[:-1])
+    hours, minutes, rest = map(int, text.split(":"))
+    return 3600 * hours + 60 * minutes + rest
+
+
+def test_workers_retire_before_their_jobs_end():
+    slurm = yaml.safe_load((DEPLOY / "slurm" / "jobqueue.yaml").read_text())["jobqueue"]["slurm"]
+    options = dict(zip(slurm["worker-extra-args"], slurm["worker-extra-args"][1:], strict=False))
+    latest = seconds(options["--lifetime"]) + seconds(options["--lifetime-stagger"])
+    assert latest + 240 <= seconds(slurm["walltime"])
+    assert "--no-requeue" in slurm["job-extra-directives"]
