@@ -15,7 +15,7 @@ import numpy as np
 from bigsmic import moments
 from bigsmic.candidates import readings, windows
 from bigsmic.engine import Engine, How, ThreadEngine
-from bigsmic.errors import CorruptBlockError
+from bigsmic.errors import CorruptBlockError, LostBlocksError
 from bigsmic.memory import peak_memory, release_memory
 from bigsmic.neighbors import NeighborSettings
 from bigsmic.partition import Cells, PartitionSettings, group_rows
@@ -24,6 +24,7 @@ from bigsmic.store import Run
 
 SOURCE_BYTES = 8 << 20  # float32 bytes of one block of input rows
 MAX_BLOCKS = 1024  # of input rows: bounds the number of pieces that routing makes
+OF_INPUT = ("verify", "scan", "pieces", "route", "output")  # stages whose blocks are blocks of input
 PIECE_BYTES = 64 << 20  # of per-row arrays kept because neighbouring blocks read them too
 GRAPH_ROWS = 32_768  # of one block of a precomputed graph
 
@@ -90,6 +91,16 @@ class Context:
         found = windows(self.settings, self.n) if self.readings[0].assignment == "merge" else []
         everything = list(range(len(self.readings)))
         return [[b for b in everything if self.readings[b].width in w] for w in found] or [everything]
+
+    def rows_of(self, stage, block):
+        """Name the rows of a block, for messages."""
+        if stage in OF_INPUT:
+            lo, hi = self.source_bounds[block : block + 2]
+            return f"rows {lo} to {hi - 1}"
+        if "layout" in self.__dict__ and block < len(self.blocks):
+            lo, hi = self.layout.bounds[block : block + 2]
+            return f"positions {lo} to {hi - 1} in cell order"
+        return "all rows"
 
     @property
     def n_vectors(self):
@@ -275,7 +286,20 @@ class Job:
         todo = [b for b in blocks if not self.run.done(stage, b)]
         if todo:
             how = self._how(stage, len(blocks), len(blocks) - len(todo))
-            self.engine.each(partial(_fill, task, stage, self.context), todo, how)
+            with self._naming_lost(stage, todo):
+                self.engine.each(partial(_fill, task, stage, self.context), todo, how)
+
+    @contextmanager
+    def _naming_lost(self, stage, blocks):
+        """Say which block kills its workers: tasks go through theirs in order, and finished ones are in the ledger."""
+        try:
+            yield
+        except LostBlocksError as error:
+            block = next((b for b in error.blocks if not self.run.done(stage, b)), blocks[0])
+            rows = self.context.rows_of(stage, block)
+            raise LostBlocksError(
+                f"{stage}: block {block}, {rows}, killed every worker that ran it; {error}", stage, [block]
+            ) from error
 
     def steps(self, stage: str, blocks: Iterable[int], step: Callable[["Job", int], None]):
         """Run steps that the ledger lacks one after the other, here; each may spread tasks of its own."""
@@ -316,7 +340,11 @@ class Job:
             return How(stage, self._width)
         count = itertools.count(done + 1)
         self.progress(stage, done, total)
-        return How(stage, self._width, lambda: self.progress(stage, next(count), total))
+        return How(stage, self._width, partial(_tick, self.progress, stage, count, total))
+
+
+def _tick(progress, stage, count, total):
+    progress(stage, next(count), total)
 
 
 def _fill(task, stage, context, block):

@@ -5,10 +5,12 @@ verbs are a pool of threads, with BLAS on one thread inside each task; :mod:`big
 a Dask cluster.
 """
 
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -39,8 +41,53 @@ class How:
 DEFAULT = How()
 
 
+@dataclass(frozen=True)
+class Resources:
+    """What there is to run on.
+
+    Parameters
+    ----------
+    n_places : int
+        Processes that share nothing but the store.
+    n_threads : int
+        Tasks at once in each.
+    memory_limit : int, optional
+        Bytes that each may use; None: what the machine has.
+    """
+
+    n_places: int = 1
+    n_threads: int = 1
+    memory_limit: int | None = None
+
+
+def open_engine(client=None, scheduler=None, n_threads=1):
+    """Engine for a fit: on the cluster that is named, or whose client is active, else on threads of this process.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+    scheduler : str, optional
+        Address of a scheduler.
+    n_threads : int
+        Of this process.
+
+    Returns
+    -------
+    engine : ThreadEngine or ClusterEngine
+        To be used in a ``with`` block.
+    """
+    if client is None and scheduler is None and "distributed" not in sys.modules:
+        return ThreadEngine(n_threads)  # no client can be active, and the import takes a second
+    from bigsmic import cluster
+
+    found, owned = cluster.connect(client, scheduler)
+    return ThreadEngine(n_threads) if found is None else cluster.ClusterEngine(found, owned)
+
+
 class Engine(Protocol):
     """What a stage may ask of the place where it runs."""
+
+    resources: Resources
 
     def each(self, task: Callable[[Any], Any], blocks: Iterable[Any], how: How = DEFAULT) -> None:
         """Run `task` on every block."""
@@ -84,6 +131,16 @@ class _OneThread:
 _ONE_THREAD = _OneThread()
 
 
+@contextmanager
+def one_thread():
+    """BLAS and LAPACK on one thread each, in the whole process."""
+    _ONE_THREAD.acquire()
+    try:
+        yield
+    finally:
+        _ONE_THREAD.release()
+
+
 class ThreadEngine:
     """Runs tasks on threads of this process.
 
@@ -95,6 +152,7 @@ class ThreadEngine:
 
     def __init__(self, n_threads: int = 1):
         self.n_threads = max(1, int(n_threads))
+        self.resources = Resources(n_threads=self.n_threads)
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> "ThreadEngine":
@@ -106,6 +164,10 @@ class ThreadEngine:
         assert self._pool is not None
         self._pool.shutdown(wait=True, cancel_futures=True)
         _ONE_THREAD.release()
+
+    def reach(self, source, run, bounds):
+        """Return a source that tasks can read, here the same; see :meth:`bigsmic.cluster.ClusterEngine.reach`."""
+        return source
 
     def each(self, task, blocks, how=DEFAULT):
         """Run `task` on every block; the first error stops what has not started."""

@@ -13,6 +13,8 @@
     │   ├── RunVersionError          it was written in a newer format
     │   ├── RunLockedError           another process is writing to it
     │   └── CorruptBlockError        a stored block is missing or is not what was written
+    ├── ClusterError (RuntimeError)  the cluster does not answer, or cannot be used
+    │   └── LostBlocksError          blocks that kill the workers that run them
     └── StorageError (OSError)       the store refused to read or write (no space, no permission, torn chunk)
 
 Every message says what was being done, what was got, what the limit is, and what to do about it.
@@ -83,6 +85,29 @@ class CorruptBlockError(RunError):
 
     def __reduce__(self):
         return type(self), (str(self), self.stage, self.block)
+
+
+class ClusterError(BigsmicError, RuntimeError):
+    """The cluster does not answer, or its workers cannot be used."""
+
+
+class LostBlocksError(ClusterError):
+    """Workers died, again and again, while they ran the same blocks.
+
+    Parameters
+    ----------
+    message : str
+    stage : str
+    blocks : list of int
+        One of them is to blame.
+    """
+
+    def __init__(self, message: str, stage: str = "", blocks: list[int] | None = None):
+        super().__init__(message)
+        self.stage, self.blocks = stage, blocks or []
+
+    def __reduce__(self):
+        return type(self), (str(self), self.stage, self.blocks)
 
 
 class StorageError(BigsmicError, OSError):

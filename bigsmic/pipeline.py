@@ -10,7 +10,7 @@ import numpy as np
 
 from bigsmic import methods, planning
 from bigsmic.context import Context, Job, with_repair
-from bigsmic.engine import ThreadEngine
+from bigsmic.engine import ThreadEngine, open_engine
 from bigsmic.errors import BigsmicWarning, InputError
 from bigsmic.memory import lies_in_memory
 from bigsmic.report import diagnose
@@ -36,6 +36,10 @@ class Place:
         Tasks at once; by default the processors that the process may use.
     progress : callable, optional
         ``progress(stage, done, total)``.
+    client : distributed.Client, optional
+        A Dask cluster.
+    scheduler : str, optional
+        Address of the scheduler of one.
     """
 
     out: str | os.PathLike | None = None
@@ -43,6 +47,8 @@ class Place:
     memory_limit: int | str | None = None
     n_threads: int | None = None
     progress: object = None
+    client: object = None
+    scheduler: str | None = None
 
     @property
     def threads(self):
@@ -81,6 +87,8 @@ def fit(
     missing_chunks="error",
     n_threads=None,
     progress=None,
+    client=None,
+    scheduler=None,
     **more,
 ):
     """Cluster rows, on disk or in memory, into c clusters.
@@ -159,6 +167,12 @@ def fit(
         Tasks at once; by default the processors that the process may use.
     progress : callable, optional
         ``progress(stage, done, total)``, called from the threads that work.
+    client : distributed.Client, optional
+        Run on this Dask cluster. Its workers share nothing but the store: `data` and `out` must be where all of them
+        can read and write. By default the active client, and without one, threads of this process. The labels are the
+        same.
+    scheduler : str, optional
+        Address of the scheduler of a cluster, such as ``"tcp://host:8786"``.
     **more
         Options of a method other than SMIC.
 
@@ -177,6 +191,8 @@ def fit(
         `out` belongs to other input or parameters, is of a newer format, or is being written by another process.
     StorageError
         A chunk is missing or torn, or the disk is full; what is finished is kept, the same call resumes.
+    ClusterError
+        The scheduler does not answer, or workers cannot be used or are lost again and again; the same call resumes.
 
     Warns
     -----
@@ -198,11 +214,13 @@ def fit(
     """
     options = {name: value for name, value in locals().items() if name not in ("data", "c", "more")}
     request = _Request.of(data, c, options, more)
-    planned = request.plan()
-    with _run_directory(request.place) as run:
-        run.bind({"input": request.describe(), "settings": request.settings.identity()})
-        with ThreadEngine(request.place.threads) as engine:
-            job = Job(Context(request.source, run, request.settings), engine, planned, progress, beside=request.beside)
+    with open_engine(client, scheduler, request.place.threads) as engine:
+        planned = request.plan(engine.resources)
+        with _run_directory(request.place) as run:
+            run.bind({"input": request.describe(), "settings": request.settings.identity()})
+            context = Context(request.source, run, request.settings)
+            context.source = engine.reach(request.source, run, context.source_bounds)
+            job = Job(context, engine, planned, progress, beside=request.beside)
             reopen.check(job)
             with_repair(run, lambda: _stages(job, request.cuts))
     kernel = getattr(request.settings, "kernel", None)
@@ -229,7 +247,9 @@ def plan(data, c=None, **options):
         As :func:`fit` does before it begins.
     """
     more = {name: value for name, value in options.items() if name not in _DEFAULTS}
-    return _Request.of(data, c, _DEFAULTS | options, more).plan()
+    request = _Request.of(data, c, _DEFAULTS | options, more)
+    with open_engine(request.place.client, request.place.scheduler, request.place.threads) as engine:
+        return request.plan(engine.resources)
 
 
 _DEFAULTS = {name: p.default for name, p in inspect.signature(fit).parameters.items() if p.kind is p.KEYWORD_ONLY}
@@ -262,11 +282,14 @@ class _Request:
         beside = {"beside": {name: checksum(array) for name, array in self.beside.items()}} if self.beside else {}
         return self.source.describe() | beside
 
-    def plan(self):
+    def plan(self, resources):
+        """Plan the fit for what there is to run on."""
         (n, d), place = self.source.shape, self.place
-        size = planning.Size(n, d, self.source.dtype.itemsize, self.source.band_bytes)
-        limit, kind = parse_bytes(place.memory_limit), methods.of(self.settings)
-        return kind.plan(size, self.settings, limit, place.threads, checkpoints=place.out is not None)
+        size = planning.Size(n, d, self.source.dtype.itemsize, self.source.band_bytes, resources.n_places)
+        limits = [limit for limit in (parse_bytes(place.memory_limit), resources.memory_limit) if limit]
+        checkpoints = place.out is not None or resources.n_places > 1
+        limit, kind = min(limits, default=None), methods.of(self.settings)
+        return kind.plan(size, self.settings, limit, resources.n_threads, checkpoints=checkpoints)
 
 
 def _stages(job, cuts):

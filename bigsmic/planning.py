@@ -19,6 +19,7 @@ from bigsmic.stages.scan import sample_rows
 
 INTERPRETER_BYTES = 260 << 20  # Python with numpy, scipy, numba, scikit-learn and zarr, and allocator slack
 EDGES_PER_NEIGHBOR = 1.6  # undirected edges of a t-graph per row and neighbour, seen up to 1.55
+HELD = 1.5  # rows of a share and of its halo, over an even share
 GUESTS = 2.0  # copies of a row that routing makes, seen up to 1.93
 
 
@@ -34,12 +35,15 @@ class Size:
         Bytes of an entry as stored.
     band_bytes : int
         Memory that reading the input takes beyond the rows asked for.
+    n_places : int
+        Processes among which row blocks are shared out where they stay in memory.
     """
 
     n: int
     d: int
     itemsize: int = 4
     band_bytes: int = 0
+    n_places: int = 1
 
 
 @dataclass(frozen=True)
@@ -243,7 +247,7 @@ class _Figures:
 
     def eigen_choices(self):
         """Basis and matrix in memory, the matrix on disk, both on disk; the matrix moves rows, too."""
-        n = self.size.n
+        n, held = self.size.n, self._held_rows()
         entries, matrix_bytes = n * EDGES_PER_NEIGHBOR * self.t_max, self._matrix_bytes()
         building = self.block_rows * EDGES_PER_NEIGHBOR * (self.k * 10 + self.t_max * 40) + 8 * n
         products = self.params.matvec_limit / 8  # seldom more than an eighth of the limit
@@ -251,7 +255,7 @@ class _Figures:
         flops = self.n_problems * products * (2 * entries + 6.0 * n * m)
         disk = int(self.n_problems * 4 * n * self.params.n_wanted + matrix_bytes)
         for basis, matrix in ((True, True), (True, False), (False, False)):
-            fixed = 3 * 4 * n * self.params.block_width + basis * 4 * n * m + matrix * matrix_bytes + 12 * n
+            fixed = held * (3 * 4 * self.params.block_width + basis * 4 * m + 12) + matrix * matrix_bytes * held // n
             task = 0 if matrix else matrix_bytes * self.block_rows // n
             task += 0 if basis else 4 * m * self.block_rows
             task += 4 * self.params.block_width * self.block_rows * 2
@@ -260,6 +264,11 @@ class _Figures:
                 "eigen", self.n_groups, int(fixed), int(max(task, building)), flops=flops, disk_bytes=on_disk
             )
             yield stage, self._assign(matrix), basis, matrix
+
+    def _held_rows(self):
+        """Rows of the largest share, and those of others that it touches."""
+        n, n_places = self.size.n, self.size.n_places
+        return n if n_places == 1 else min(n, math.ceil(HELD * n / n_places))
 
     def _matrix_bytes(self):
         return int(self.size.n * (8 * EDGES_PER_NEIGHBOR * self.t_max + 8))
@@ -270,10 +279,11 @@ class _Figures:
 
     def _assign(self, kernel_in_memory):
         """The basis of one block, posteriors of a panel; labels, degrees and weights of all rows that move."""
-        n, in_memory = self.size.n, self._matrix_bytes() if kernel_in_memory else 0
+        n, held = self.size.n, self._held_rows()
+        in_memory = self._matrix_bytes() * held // n if kernel_in_memory else 0
         task = self.block_rows * (4 * self.params.n_wanted + 12 * self.n_candidates) + self._panel_bytes()
         disk = 4 * n * self.n_candidates
-        return StagePlan("assign", self.n_groups, 40 * n + in_memory, int(task), disk_bytes=disk)
+        return StagePlan("assign", self.n_groups, 40 * held + in_memory, int(task), disk_bytes=disk)
 
     def select_choices(self):
         """All LSMI widths in one pass, or fewer."""

@@ -1,0 +1,405 @@
+"""The verbs of an engine on a Dask cluster; with :mod:`bigsmic.residents`, the only door to ``distributed``.
+
+A verb becomes at most :data:`MAX_TASKS` tasks, however many blocks there are: a task is a run of consecutive blocks,
+cut so that sums fall on nodes of the fixed tree. What a task needs travels once per verb, as the result of another
+task, which the scheduler makes again if its worker is lost. Workers share nothing but the store.
+"""
+
+import sys
+import threading
+import time
+import uuid
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from distributed import Client, as_completed, get_client, get_worker
+from distributed.protocol import pickle
+from distributed.scheduler import KilledWorker
+
+from bigsmic import __version__
+from bigsmic.engine import DEFAULT, How, Resources, one_thread
+from bigsmic.errors import ClusterError, LostBlocksError, RunError
+from bigsmic.memory import machine_memory
+from bigsmic.shares import TreeSum, share_out
+from bigsmic.store import stage_input
+
+CONNECT_SECONDS = 20
+"""How long a scheduler may take to answer."""
+WORKER_SECONDS = 300
+"""How long a cluster may take to have its first worker."""
+MAX_TASKS = 256
+"""Tasks of one verb, less the few that add up."""
+SUMS_PER_THREAD = 2  # partial sums that wait in the memory of a worker
+JOINED = 8  # partial sums that one task adds
+DEATHS = 3
+"""Workers that a block may kill before the fit ends."""
+PACKAGES = ("dask", "distributed", "numba", "numpy", "pynndescent", "scikit-learn", "scipy", "zarr")
+"""Packages whose versions can change a label, or what travels."""
+
+
+def connect(client, scheduler):
+    """Return the client to use and whether it was made here; None where there is no cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+    scheduler : str, optional
+        Address such as ``"tcp://host:8786"``. TLS is configured as everywhere in Dask.
+
+    Raises
+    ------
+    ClusterError
+        Nothing answers there in time.
+    """
+    if client is not None:
+        return client, False
+    if scheduler is not None:
+        try:
+            return Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False), True
+        except (OSError, ValueError, TypeError, RuntimeError) as error:
+            raise ClusterError(
+                f"scheduler: {scheduler!r} did not answer within {CONNECT_SECONDS} s ({error}); "
+                "give the address that the scheduler prints, such as tcp://host:8786, tls:// where it asks for TLS"
+            ) from error
+    try:
+        return get_client(), False
+    except ValueError:
+        return None, False
+
+
+class ClusterEngine:
+    """Runs tasks on the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    owned : bool
+        Close the client in the end.
+
+    Raises
+    ------
+    ClusterError
+        No worker, or workers with other versions of packages that matter.
+    """
+
+    def __init__(self, client, owned=False):
+        self.client, self._owned = client, owned
+        self._allowed: int | None = None
+
+    def __enter__(self):
+        try:
+            self.resources = self._look()
+            self._allowed = self.client.run_on_scheduler(_allow_deaths, DEATHS - 1)
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    def __exit__(self, *exc):
+        with suppress(Exception):  # the scheduler may be gone, and what it allowed with it
+            if self.client.status == "running":
+                self.client.run_on_scheduler(_allow_deaths, self._allowed)
+        self._close()
+
+    def _close(self):
+        if self._owned:
+            self.client.close(timeout=CONNECT_SECONDS)
+
+    def _look(self):
+        """What the workers have; they must be there, and run the same versions."""
+        try:
+            self.client.submit(_facts, pure=False, key=_key("look")).result(timeout=WORKER_SECONDS)
+            facts = self.client.run(_facts)
+        except (ImportError, AttributeError) as error:
+            raise ClusterError(f"cluster: workers have another version of bigsmic, or none ({error})") from error
+        except TimeoutError:
+            raise ClusterError(
+                f"cluster: {self.address} has had no free worker for {WORKER_SECONDS} s; start workers, or wait for "
+                "those that are busy"
+            ) from None
+        except OSError as error:
+            raise ClusterError(f"cluster: {self.address} does not answer ({error})") from error
+        here = _versions()
+        for worker, fact in facts.items():
+            _refuse_other_versions(here, fact["versions"], worker)
+        per_host: dict[str, int] = {}
+        for fact in facts.values():
+            per_host[fact["host"]] = per_host.get(fact["host"], 0) + 1
+        limits = [fact["limit"] or int(0.75 * fact["machine"] / per_host[fact["host"]]) for fact in facts.values()]
+        return Resources(len(facts), max(fact["threads"] for fact in facts.values()), min(limits))
+
+    @property
+    def address(self):
+        """Address of the scheduler."""
+        return self.client.scheduler.address if self.client.scheduler else "the scheduler"
+
+    def reach(self, source, run, bounds):
+        """Return a source that workers can read: rows in the memory of this process are copied into the run.
+
+        Parameters
+        ----------
+        source : Source
+        run : Run
+        bounds : ndarray of int64
+            Row ranges that tasks will ask for.
+
+        Raises
+        ------
+        RunError
+            Some worker does not see the run directory.
+        """
+        payload = Payload.of(run)
+        futures = [
+            self.client.submit(_sees, payload, workers=[worker], key=_key("look"), pure=False)
+            for worker in self._workers()
+        ]
+        blind = [future for future in futures if not future.result()]
+        if blind:
+            raise RunError(
+                f"run: {run.location} is not there for {len(blind)} of {len(futures)} workers; give an out= on storage "
+                "that all of them share, such as a shared file system or s3://"
+            )
+        return source if source is None or source.travels else stage_input(source, run, bounds)
+
+    def await_workers(self):
+        """Wait until there is a worker."""
+        deadline = time.monotonic() + WORKER_SECONDS
+        while not self._workers():
+            if time.monotonic() > deadline:
+                raise ClusterError(f"cluster: {self.address} has had no worker for {WORKER_SECONDS} s; start some")
+            time.sleep(0.2)
+
+    def _workers(self):
+        return self.client.run_on_scheduler(_addresses)
+
+    # -- verbs
+
+    def each(self, task, blocks, how=DEFAULT):
+        """Run `task` on every block; the first error stops what has not started."""
+        self._in_runs(_run_each, task, list(blocks), how)
+
+    def collect(self, task, blocks, how=DEFAULT):
+        """Return ``[task(b) for b in blocks]``."""
+        found = self._in_runs(_run_collect, task, list(blocks), how)
+        return [value for values in found for value in values]
+
+    def sum(self, task, blocks, how=DEFAULT):
+        """Return the sum over blocks along the fixed tree; workers add up, one sum reaches this process."""
+        blocks = list(blocks)
+        runs = _runs(len(blocks), SUMS_PER_THREAD * self.resources.n_places * self.resources.n_threads)
+        shared = self._share(task, how)
+        futures = [
+            self._submit(_run_sum, shared, [blocks[i] for i in run], run.start, len(blocks), how=how) for run in runs
+        ]
+        level = list(futures)
+        while len(level) > 1:
+            parts = [level[i : i + JOINED] for i in range(0, len(level), JOINED)]
+            level = [self.client.submit(_join, *part, key=_key(f"{how.name} sum"), pure=False) for part in parts]
+        self._gather(futures, [[blocks[i] for i in run] for run in runs], how, keep=False)
+        return self._result(level[0], how, blocks).total()
+
+    def reside(self, make, bounds, work, how=DEFAULT):
+        """Return ``work(group)`` for residents on all workers; again on those that are left when some are lost."""
+        from bigsmic.residents import WorkerGroup
+
+        return WorkerGroup.reside(self, make, np.asarray(bounds, np.int64), work, how)
+
+    def share_out(self, bounds):
+        """Workers by address, and the cuts between the shares of row blocks that they get."""
+        workers = self._workers()
+        cuts = share_out(np.diff(bounds), len(workers))
+        return workers[: len(cuts) - 1], cuts
+
+    # -- tasks
+
+    def _in_runs(self, run_task, task, blocks, how):
+        if not blocks:
+            return []
+        runs = _runs(len(blocks), MAX_TASKS)
+        shared = self._share(task, how)
+        numbers = [[blocks[i] for i in run] for run in runs]
+        return self._gather([self._submit(run_task, shared, of_run, how=how) for of_run in numbers], numbers, how)
+
+    def _share(self, task, how):
+        """A task's function, on its way to the workers once."""
+        return self.client.submit(_load, Payload.of(task), _versions(), key=_key(f"{how.name} begin"), pure=False)
+
+    def _submit(self, function, shared, *arguments, how):
+        return self.client.submit(function, shared, *arguments, how.width, key=_key(how.name), pure=False)
+
+    def _gather(self, futures, numbers, how, keep=True):
+        """Results in order; ticks as they come in."""
+        found: list[Any] = [None] * len(futures)
+        places = {future.key: i for i, future in enumerate(futures)}
+        try:
+            for future in as_completed(futures):
+                i = places[future.key]
+                if keep or future.status != "finished":
+                    found[i] = self._result(future, how, numbers[i])
+                if how.tick is not None:
+                    for _ in numbers[i]:
+                        how.tick()
+        except BaseException:
+            self.client.cancel(futures, force=True) if self.client.status == "running" else None
+            raise
+        return found
+
+    def _result(self, future, how, blocks):
+        try:
+            return future.result(timeout=CONNECT_SECONDS if future.status in ("cancelled", "lost") else None)
+        except KilledWorker as error:
+            raise LostBlocksError(
+                f"{how.name}: {DEATHS} workers died while they ran {_spelled(blocks)}; see the log of "
+                f"{error.last_worker.address}",
+                how.name,
+                list(blocks),
+            ) from error
+        except Exception as error:
+            if future.status in ("cancelled", "lost"):
+                raise ClusterError(
+                    f"{how.name}: the connection to {self.address} was lost; what is finished is kept, the same call "
+                    f"goes on from there ({error})"
+                ) from error
+            raise
+
+
+# -- on the workers
+
+
+@dataclass(frozen=True)
+class Payload:
+    """A pickled object that does not show in logs what it holds.
+
+    Parameters
+    ----------
+    pickled : bytes
+    """
+
+    pickled: bytes
+
+    @classmethod
+    def of(cls, value):
+        """Pickle a value."""
+        return cls(pickle.dumps(value))
+
+    def load(self):
+        """Return the value."""
+        return pickle.loads(self.pickled)
+
+    def __repr__(self):
+        return f"Payload({len(self.pickled)} bytes)"
+
+
+def _load(payload, versions):
+    """Return what a verb's tasks call; a worker that joined later must run the same versions, too."""
+    _refuse_other_versions(versions, _versions(), get_worker().address)
+    return payload.load()
+
+
+def _run_each(task, blocks, width):
+    with slots(width):
+        for block in blocks:
+            task(block)
+
+
+def _run_collect(task, blocks, width):
+    with slots(width):
+        return [task(block) for block in blocks]
+
+
+def _run_sum(task, blocks, start, n, width):
+    tree = TreeSum(n)
+    with slots(width):
+        for i, block in enumerate(blocks, start):
+            tree.add(i, task(block))
+    return tree
+
+
+def _join(*parts):
+    tree = TreeSum(parts[0].sizes[0])
+    for part in parts:
+        tree.join(part)
+    return tree
+
+
+_gates: dict[int, threading.Semaphore] = {}
+_gates_lock = threading.Lock()
+
+
+@contextmanager
+def slots(width):
+    """At most `width` tasks at once in this process, BLAS on one thread in each."""
+    with _gates_lock:
+        gate: Any = nullcontext() if width is None else _gates.setdefault(width, threading.Semaphore(width))
+    with gate, one_thread():
+        yield
+
+
+def _sees(payload):
+    """Whether a run is where this worker looks for it."""
+    try:
+        return payload.load().attribute("bigsmic_format") is not None
+    except RunError:
+        return False
+
+
+def _facts(dask_worker=None):
+    worker = dask_worker or get_worker()
+    host = worker.address.rsplit(":", 1)[0]
+    limit = worker.memory_manager.memory_limit
+    return {
+        "versions": _versions(),
+        "host": host,
+        "threads": worker.state.nthreads,
+        "limit": limit,
+        "machine": machine_memory(),
+    }
+
+
+def _versions():
+    python = ".".join(str(part) for part in sys.version_info[:2])
+    return {"python": python, "bigsmic": __version__} | {name: version(name) for name in PACKAGES}
+
+
+def _refuse_other_versions(here, there, worker):
+    differing = [name for name in here if here[name] != there.get(name)]
+    if differing:
+        lines = ", ".join(f"{name} {there.get(name)} there and {here[name]} here" for name in differing)
+        raise ClusterError(f"cluster: {worker} has {lines}; labels could differ: install the same versions everywhere")
+
+
+# -- on the scheduler
+
+
+def _allow_deaths(number, dask_scheduler=None):
+    """Set how many workers a task may kill before it fails; return what it was."""
+    before, dask_scheduler.allowed_failures = dask_scheduler.allowed_failures, number
+    return before
+
+
+def _addresses(dask_scheduler=None):
+    """Workers that take tasks."""
+    return sorted(address for address, worker in dask_scheduler.workers.items() if worker.status.name == "running")
+
+
+# -- shapes
+
+
+def _runs(n, most):
+    """Runs of consecutive blocks, of equal length, a power of two: nodes of the tree."""
+    length = 1
+    while -(-n // length) > most:
+        length *= 2
+    return [range(lo, min(lo + length, n)) for lo in range(0, n, length)]
+
+
+def _key(name):
+    """Key of a task: dashboards show the name."""
+    return f"{name.replace(' ', '_')}-{uuid.uuid4().hex}"
+
+
+def _spelled(blocks):
+    return f"block {blocks[0]}" if len(blocks) == 1 else f"one of the blocks {blocks[0]} to {blocks[-1]}"

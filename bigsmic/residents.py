@@ -1,0 +1,295 @@
+"""Residents on Dask workers: long-lived state, and rows that go from worker to worker.
+
+On every worker a task *holds* a resident for as long as its group lives, so that the scheduler sees that the worker is
+busy. Calls reach all residents at once, out of band of the scheduler's tasks; what residents exchange goes straight
+from worker to worker, over the connections that Dask has between them, with its TLS. A resident dies with its worker:
+then the group ends, and `work` begins again with a new one, at what it finds in the run directory.
+"""
+
+import asyncio
+import threading
+import time
+import uuid
+from pathlib import Path
+
+import numpy as np
+from distributed import get_worker, secede
+from distributed.protocol import to_serialize
+
+from bigsmic.cluster import CONNECT_SECONDS, DEATHS, Payload, _key
+from bigsmic.engine import ThreadEngine
+from bigsmic.errors import BigsmicError, ClusterError
+from bigsmic.shares import Share, close, join_sums, run_calls
+
+PING_SECONDS = 5
+"""After this long without what a place waits for, it asks whether the sender is alive."""
+OPEN_SECONDS = 120
+"""How long a worker may take to begin to hold a resident."""
+
+
+class LostPlaceError(ClusterError):
+    """A worker that held a resident is gone."""
+
+
+class WorkerGroup:
+    """The residents of one group, seen from the client.
+
+    Parameters
+    ----------
+    engine : ClusterEngine
+    make : callable
+        ``make(share)`` returns a resident.
+    bounds : ndarray of int64, shape (n_blocks + 1,)
+    how : How
+    """
+
+    def __init__(self, engine, make, bounds, how):
+        self.client, self.how, self.token = engine.client, how, uuid.uuid4().hex
+        self.workers, self.cuts = engine.share_out(bounds)
+        self.bounds, self.saved = bounds, False
+        payload = Payload.of((make, bounds))
+        group = (self.token, self.workers, self.cuts, how.width)
+        self.holders = [
+            self.client.submit(
+                _hold, payload, group, j, workers=[worker], key=_key(f"{how.name} resident"), pure=False, retries=0
+            )
+            for j, worker in enumerate(self.workers)
+        ]
+
+    @classmethod
+    def reside(cls, engine, make, bounds, work, how):
+        """Return ``work(group)``; see :meth:`bigsmic.engine.Engine.reside`."""
+        losses = 0
+        while True:
+            group = cls(engine, make, bounds, how)
+            try:
+                group.begin()
+                return work(group)
+            except LostPlaceError as error:
+                losses = 1 if group.saved else losses + 1
+                if losses >= DEATHS:
+                    raise ClusterError(
+                        f"{how.name}: workers were lost {losses} times without progress; {error}. Give workers more "
+                        "memory, or see their logs; the same call goes on at the last checkpoint"
+                    ) from error
+            finally:
+                group.close()
+            engine.await_workers()
+
+    def sum(self, *calls):
+        """Make calls on every resident, in one round; return the sum of what the last one returns."""
+        return join_sums(self.gather(*calls))
+
+    def begin(self):
+        """Make the residents."""
+        self._on_all(None)
+
+    def gather(self, *calls):
+        """Make calls on every resident, in one round; return what the last one returns, one value per place."""
+        found = self._on_all(Payload.of(calls))
+        self.saved = self.saved or any(call[0] == "save" for call in calls)
+        return found
+
+    def _on_all(self, payload):
+        try:
+            found = self.client.run(_call, self.token, payload, workers=self.workers, on_error="return")
+        except Exception as error:
+            raise ClusterError(
+                f"{self.how.name}: the connection to the scheduler was lost ({error}); the same call goes on at the "
+                "last checkpoint"
+            ) from error
+        errors = [value for value in found.values() if isinstance(value, Exception)]
+        if errors:
+            self._raise(errors, {worker for worker, value in found.items() if isinstance(value, OSError)})
+        return [found[worker] for worker in self.workers]
+
+    def _raise(self, errors, unreachable):
+        """The error of a resident, before those of others that only waited for it."""
+        for error in errors:
+            if not isinstance(error, LostPlaceError) and (
+                isinstance(error, BigsmicError) or not isinstance(error, OSError)
+            ):
+                raise error
+        lost = [j for j, worker in enumerate(self.workers) if worker in unreachable] or range(len(self.workers))
+        first, last = self.cuts[min(lost)], self.cuts[max(lost) + 1]
+        rows = f"blocks {first} to {last - 1}, positions {self.bounds[first]} to {self.bounds[last] - 1}"
+        raise LostPlaceError(f"a worker that held some of {rows} is gone") from errors[0]
+
+    def close(self):
+        """Let the residents go."""
+        if self.client.status != "running":
+            return
+        try:
+            self.client.run(_end, self.token, workers=self.workers, on_error="ignore")
+            self.client.cancel(self.holders, force=True)
+        except Exception:  # the scheduler is gone, and with it what kept the residents
+            return
+
+
+# -- on the workers
+
+
+class _Place:
+    """One resident, where it lives; its peers push arrays to it.
+
+    Parameters
+    ----------
+    worker : distributed.Worker
+    group : tuple
+        Token, addresses of all workers, cuts between their shares, width.
+    number : int
+        Of this place.
+    """
+
+    def __init__(self, worker, group, number):
+        self.worker, self.number = worker, number
+        self.token, self.workers, self.cuts, self.width = group
+        self.engine = ThreadEngine(self.width or worker.state.nthreads)
+        self.resident = None
+        self.over = threading.Event()
+        self._inbox: dict[tuple[int, int], np.ndarray] = {}
+        self._arrival = threading.Condition()
+        self._failed: str | None = None
+        self._step = 0
+
+    def make(self, payload):
+        """Make the resident."""
+        make, bounds = payload.load()
+        blocks = range(self.cuts[self.number], self.cuts[self.number + 1])
+        share = Share(self.engine.__enter__(), bounds, blocks, self if len(self.workers) > 1 else None)
+        share.scratch = Path(self.worker.local_directory) / f"bigsmic-{self.token}"
+        self.resident = make(share)
+
+    def exchange(self, outgoing, senders):
+        """Push arrays to other places, and wait for theirs."""
+        step, self._step = self._step, self._step + 1
+        pushes = [self._push(j, step, array) for j, array in outgoing.items()]
+        asyncio.run_coroutine_threadsafe(_all(pushes), self.worker.loop.asyncio_loop).result()
+        return {j: self._await(step, j) for j in senders}
+
+    async def _push(self, j, step, array):
+        try:
+            await self.worker.rpc(self.workers[j]).bigsmic_push(
+                token=self.token, sender=self.number, step=step, array=to_serialize(np.ascontiguousarray(array))
+            )
+        except OSError as error:
+            raise LostPlaceError(f"{self.workers[j]} cannot be reached ({error})") from None
+
+    def _await(self, step, sender):
+        with self._arrival:
+            while (step, sender) not in self._inbox:
+                if self._failed is not None:
+                    raise LostPlaceError(self._failed)
+                if not self._arrival.wait(PING_SECONDS):
+                    self._ping(sender)
+            return self._inbox.pop((step, sender))
+
+    def _ping(self, sender):
+        self._arrival.release()
+        try:
+            ping = asyncio.wait_for(self.worker.rpc(self.workers[sender]).identity(), CONNECT_SECONDS)
+            asyncio.run_coroutine_threadsafe(_all([ping]), self.worker.loop.asyncio_loop).result()
+        except OSError as error:
+            raise LostPlaceError(f"{self.workers[sender]} does not answer ({error})") from None
+        finally:
+            self._arrival.acquire()
+
+    def receive(self, step, sender, array):
+        """Take what a peer pushes."""
+        with self._arrival:
+            self._inbox[step, sender] = array
+            self._arrival.notify_all()
+
+    def fail(self, why):
+        """End what waits here: a peer will not go on."""
+        with self._arrival:
+            self._failed = self._failed or why
+            self._arrival.notify_all()
+
+    def tell_peers(self):
+        """Let peers know that this place will not go on."""
+        others = [worker for worker in self.workers if worker != self.worker.address]
+        calls = [
+            self.worker.rpc(worker).bigsmic_fail(token=self.token, why="another place failed") for worker in others
+        ]
+        asyncio.run_coroutine_threadsafe(_all(calls, quietly=True), self.worker.loop.asyncio_loop).result()
+
+    def end(self):
+        """Let the resident go."""
+        if not self.over.is_set():
+            self.over.set()
+            self.fail("the group has ended")
+            if self.resident is not None:
+                close(self.resident)
+                self.engine.__exit__()
+                self.resident = None
+
+
+async def _all(awaitables, quietly=False):
+    found = await asyncio.gather(*awaitables, return_exceptions=True)
+    errors = [value for value in found if isinstance(value, BaseException)]
+    if errors and not quietly:
+        raise errors[0]
+
+
+_places: dict[str, tuple[_Place, Payload]] = {}
+
+
+def _hold(payload, group, number):
+    """Hold a resident until its group ends, or nobody wants this task any more."""
+    worker, token = get_worker(), group[0]
+    worker.handlers.setdefault("bigsmic_push", _take)
+    worker.handlers.setdefault("bigsmic_fail", _stop)
+    key = worker.get_current_task()
+    place = _Place(worker, group, number)
+    _places[token] = place, payload
+    secede()
+    try:
+        while not place.over.wait(1.0):
+            task = worker.state.tasks.get(key)
+            if task is None or task.state in ("cancelled", "resumed", "released", "forgotten"):
+                break
+    finally:
+        _places.pop(token, None)
+        place.end()
+
+
+async def _call(token, payload, dask_worker=None):
+    """Make calls on this worker's resident, on a thread."""
+    deadline = time.monotonic() + OPEN_SECONDS
+    while token not in _places:
+        if time.monotonic() > deadline:
+            raise LostPlaceError(f"{dask_worker.address} does not hold its resident")
+        await asyncio.sleep(0.005)
+    place, make = _places[token]
+
+    def run():
+        try:
+            return place.make(make) if payload is None else run_calls(place.resident, payload.load())
+        except BaseException:
+            place.tell_peers()
+            raise
+
+    return await asyncio.get_running_loop().run_in_executor(None, run)
+
+
+async def _end(token, dask_worker=None):
+    if token in _places:
+        place, _ = _places[token]
+        await asyncio.get_running_loop().run_in_executor(None, place.end)
+
+
+async def _take(token, sender, step, array):
+    """Handler of a worker: rows from a peer, which may be there before this place has begun."""
+    deadline = time.monotonic() + OPEN_SECONDS
+    while token not in _places:
+        if time.monotonic() > deadline:
+            raise LostPlaceError("no resident takes these rows")
+        await asyncio.sleep(0.005)
+    _places[token][0].receive(step, sender, array)
+
+
+async def _stop(token, why):
+    """Handler of a worker: a peer has failed."""
+    if token in _places:
+        _places[token][0].fail(why)
