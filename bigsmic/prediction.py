@@ -121,7 +121,59 @@ class Single:
         return np.ones((len(X), 1), np.float32), np.zeros(len(X), np.int32)
 
 
-class Model:
+class Neighborhood:
+    """Neighbours of new rows among the fitted ones, and the kernel with them.
+
+    Parameters
+    ----------
+    context : Context
+        With the settings of the neighbour graph.
+    """
+
+    def __init__(self, context: Context):
+        self.context = context
+
+    def _search(self, X):
+        """Positions and squared distances of the nearest training rows."""
+        context = self.context
+        best = neighbors.start_knn(len(X), context.settings.n_neighbors)
+        probes = partition.probe(X, context.cells)
+        for p in context.blocks:
+            read = context.run.reader("rows", p)
+            lo, hi = context.layout.bounds[p : p + 2]
+            best = neighbors.update_knn(best, X, probes, read("X"), np.arange(lo, hi), read("cell"))
+        return best
+
+    def _touched(self, indices):
+        """The fitted rows that some neighbours are, ascending, and where each neighbour lies among them."""
+        known = np.unique(indices[indices >= 0])
+        return known, np.searchsorted(known, np.maximum(indices, 0)).clip(max=len(known) - 1)
+
+    def _weights(self, problem, indices, squares, known, local):
+        """Kernel with the t nearest training rows, and with those found to which x is as near as their own t-th."""
+        t = problem.t
+        i = self.context.settings.t.index(t)
+        sigma = self._gather(lambda p: self.context.run.read("graph", p, "sigma", i)[0], known)[local]
+        own = np.sqrt(squares[:, min(t, squares.shape[1]) - 1])[:, None]
+        near = ((np.arange(indices.shape[1]) < t) | (np.sqrt(squares) <= sigma)) & (indices >= 0)
+        found = matrix.weight_of(self.context)(squares[near], np.broadcast_to(own, squares.shape)[near], sigma[near])
+        weights = np.zeros(squares.shape, np.float32)
+        weights[near] = np.maximum(found, np.float32(WEIGHT_FLOOR)) if problem.kernel == "normalized" else found
+        return weights
+
+    def _gather(self, read_block, positions):
+        """Entries of a per-row array at some positions, ascending."""
+        bounds = self.context.layout.bounds
+        cuts = np.searchsorted(positions, bounds)
+        parts = [
+            read_block(p)[positions[cuts[p] : cuts[p + 1]] - bounds[p]]
+            for p in self.context.blocks
+            if cuts[p + 1] > cuts[p]
+        ]
+        return np.concatenate(parts)
+
+
+class Model(Neighborhood):
     """What predictions need of a finished fit; rows of training blocks are read as they are needed.
 
     Parameters
@@ -130,7 +182,8 @@ class Model:
     """
 
     def __init__(self, context: Context):
-        self.context, self.n_clusters = context, context.settings.n_clusters
+        super().__init__(context)
+        self.n_clusters = context.settings.n_clusters
         self.classes = select.members(context)
         self.readers = {b: Reader(context, b) for b in self.classes}
         self.problems = list(dict.fromkeys(context.readings[b].problem for b in self.classes))
@@ -155,54 +208,23 @@ class Model:
         labels = merge.consensus_labels(votes, posterior)
         return posterior, self._adopt(labels, has_mass, indices)
 
-    def _search(self, X):
-        """Positions and squared distances of the nearest training rows."""
-        context = self.context
-        best = neighbors.start_knn(len(X), context.settings.n_neighbors)
-        probes = partition.probe(X, context.cells)
-        for p in context.blocks:
-            read = context.run.reader("rows", p)
-            lo, hi = context.layout.bounds[p : p + 2]
-            best = neighbors.update_knn(best, X, probes, read("X"), np.arange(lo, hi), read("cell"))
-        return best
-
     def _extend(self, problem, indices, squares):
         """``v(x) = K(x, X) V Lambda^-1`` on the neighbours of each new row."""
-        known = np.unique(indices[indices >= 0])
-        local = np.searchsorted(known, np.maximum(indices, 0)).clip(max=len(known) - 1)
+        known, local = self._touched(indices)
         weights = self._weights(problem, indices, squares, known, local)
-        values = self.context.run.read("spectrum", problems(self.context.settings).index(problem), "ritz_values")
         degrees = None
         if problem.kernel == "normalized":
             degrees = self._gather(lambda p: self.context.run.read(matrix.degree_name(problem), p, "degree"), known)
-        V = self._gather(lambda p: self.context.run.read(f"basis.{problem.name}", p, "V"), known)
+        V, values = self._basis(problem, known)
         usable = values > LEAST_EIGENVALUE * np.abs(values).max()
         extension = np.zeros((len(indices), len(values)), np.float32)
         extension[:, usable] = smic.extend(weights, local, V[:, usable], values[usable], degrees)
         return extension
 
-    def _weights(self, problem, indices, squares, known, local):
-        """Kernel with the t nearest training rows, and with those found to which x is as near as their own t-th."""
-        t = problem.t
-        i = self.context.settings.t.index(t)
-        sigma = self._gather(lambda p: self.context.run.read("graph", p, "sigma", i)[0], known)[local]
-        own = np.sqrt(squares[:, min(t, squares.shape[1]) - 1])[:, None]
-        near = ((np.arange(indices.shape[1]) < t) | (np.sqrt(squares) <= sigma)) & (indices >= 0)
-        found = matrix.weight_of(self.context)(squares[near], np.broadcast_to(own, squares.shape)[near], sigma[near])
-        weights = np.zeros(squares.shape, np.float32)
-        weights[near] = np.maximum(found, np.float32(WEIGHT_FLOOR)) if problem.kernel == "normalized" else found
-        return weights
-
-    def _gather(self, read_block, positions):
-        """Entries of a per-row array at some positions, ascending."""
-        bounds = self.context.layout.bounds
-        cuts = np.searchsorted(positions, bounds)
-        parts = [
-            read_block(p)[positions[cuts[p] : cuts[p + 1]] - bounds[p]]
-            for p in self.context.blocks
-            if cuts[p + 1] > cuts[p]
-        ]
-        return np.concatenate(parts)
+    def _basis(self, problem, known):
+        """Eigenvectors at some training rows, and eigenvalues."""
+        values = self.context.run.read("spectrum", problems(self.context.settings).index(problem), "ritz_values")
+        return self._gather(lambda p: self.context.run.read(f"basis.{problem.name}", p, "V"), known), values
 
     def _adopt(self, labels, has_mass, indices):
         """A new row in which no column is positive takes the label of its nearest training row."""
