@@ -1,0 +1,427 @@
+"""MIC: scan -> route -> neighbors -> graph -> eigen -> assign -> ascent -> choice -> output.
+
+Kernel RIM on the sparse local-scaling kernel [1]_, from a self-tuning spectral start [2]_; of several neighbour numbers
+the one whose labels have the largest maximum-likelihood mutual information with the rows [3]_.
+
+References
+----------
+.. [1] Gomes, Krause, Perona, "Discriminative clustering by regularized information maximization", NIPS 2010.
+.. [2] Zelnik-Manor, Perona, "Self-tuning spectral clustering", NIPS 2004.
+.. [3] Sugiyama, Niu, Yamada, Kimura, Hachiya, "Information-maximization clustering based on squared-loss mutual
+   information", Neural Computation 26(1), 2014, section 3.8.
+"""
+
+import warnings
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bigsmic import likelihood, planning, smic
+from bigsmic import settings as base
+from bigsmic.candidates import Problem
+from bigsmic.context import Context
+from bigsmic.errors import BigsmicWarning, ConvergenceWarning, InputError
+from bigsmic.information import PAPER_GAMMAS, draw_rows
+from bigsmic.kernel_rim import PRODUCT_COLUMNS, SLOTS, AscentSettings, posterior
+from bigsmic.likelihood import MLMISettings
+from bigsmic.prediction import Neighborhood, Single
+from bigsmic.result import Result as BaseResult
+from bigsmic.settings import UNSET, MethodSettings
+from bigsmic.stages import ascent, assign, eigen, graph, matrix, neighbors, output, repair, route, scan
+
+__all__ = ["BESIDE", "Result", "Settings", "model", "plan", "run", "summary"]
+
+BESIDE = ()
+GRID = (3, 5, 7, 10)
+PAPER_GRID = tuple(range(1, 11))
+MEDIAN_ROWS = 2000  # of the sample, whose distances to the centres set the scale of the widths
+
+
+@dataclass(frozen=True)
+class Settings(MethodSettings):
+    """What a fit by MIC is asked to do.
+
+    Parameters
+    ----------
+    n_clusters : int
+        Categories of the start; some may be left without rows where `reg` is large.
+    t : int or sequence of int
+        Neighbour numbers of the kernel, of which MLMI chooses; (3, 5, 7, 10), with the preset 1..10.
+    start_t : int
+        Neighbour number of the spectral start.
+    reg : float
+        Weight k of the penalty ``k/n sum |a|^2``. Categories close where it is large: from about 1 at t = 2, from 4 at
+        t = 10.
+    preset : {None, "paper"}
+        "paper": t = 1..10, and widths of MLMI from .01 to 100, for standardised rows.
+    scale : {"standard", "variance", None}
+        Divide the centred columns by their standard deviation, by their variance, or by nothing.
+    bandwidth : float
+        ``exp(-d^2 / (bandwidth s_i s_j))`` in the kernel; that of the start is 1.
+    repair : bool
+        Connect the components of the neighbour graph; without it the start is arbitrary where they are many.
+    neighbors : {"auto", "exact", "pynndescent"}
+    n_neighbors : int
+    n_centers : int
+        Gaussians of the MLMI estimate.
+    mlmi_rows : int or None
+        Rows, drawn by hash, whose likelihood is maximised; None for all.
+    max_iter : int
+        Iterations of an ascent at most.
+    tol : float
+        Nats per row that two iterations in a row must gain to go on.
+    seed : int
+    """
+
+    method: ClassVar[str] = "mic"
+
+    n_clusters: int
+    t: Any = UNSET
+    start_t: int = 7
+    reg: float = 0.5
+    preset: str | None = None
+    scale: str | None = "standard"
+    bandwidth: float = 2.0
+    repair: bool = True
+    neighbors: str = "auto"
+    n_neighbors: int = base.MIN_NEIGHBORS
+    n_centers: int = 200
+    mlmi_rows: int | None = 20_000
+    max_iter: int = 200
+    tol: float = 1e-6
+    seed: int = 0
+
+    def __post_init__(self):
+        if self.t is UNSET:
+            object.__setattr__(self, "t", PAPER_GRID if self.preset == "paper" else GRID)
+        if isinstance(self.start_t, bool) or not isinstance(self.start_t, int | np.integer) or self.start_t < 1:
+            raise InputError(f"start_t: got {self.start_t!r}; use an integer of at least 1, such as 7")
+        if self.mlmi_rows is not None and self.mlmi_rows < 2:
+            raise InputError(f"mlmi_rows: got {self.mlmi_rows!r}; use at least 2, or None for all rows")
+        object.__setattr__(self, "t", self.of_graph(t=self.t).t)
+        _ = self.ascent, self.graph
+
+    def of_graph(self, **changes):
+        """Settings of the stages that SMIC has too."""
+        names = (
+            "n_clusters",
+            "preset",
+            "scale",
+            "bandwidth",
+            "repair",
+            "neighbors",
+            "n_neighbors",
+            "n_centers",
+            "seed",
+        )
+        given = {name: getattr(self, name) for name in names} | changes
+        return base.Settings(kernel="local_scaling", assignment="rotation", selection="consensus", **given)
+
+    @property
+    def graph(self):
+        """Settings of the neighbour graph: the start's t first, then those of the ascents."""
+        return self.of_graph(t=tuple(dict.fromkeys((int(self.start_t), *self.t))))
+
+    @property
+    def start(self):
+        """Settings of the spectral start."""
+        return replace(self.graph, t=(int(self.start_t),), kernel="normalized", bandwidth=1.0)
+
+    @property
+    def ascent(self):
+        """Settings of the ascents."""
+        return AscentSettings(self.reg, self.max_iter, self.tol)
+
+    def fitted_to(self, n):
+        """Cut the neighbours that n rows do not allow."""
+        fitted, cuts = self.of_graph(t=self.t).fitted_to(n)
+        names = ("t", "n_neighbors", "n_centers")
+        start_t = min(self.start_t, max(n - 1, 1))
+        return replace(self, start_t=start_t, **{name: getattr(fitted, name) for name in names}), cuts
+
+
+@dataclass(frozen=True)
+class Plan(planning.Plan):
+    """How a fit will run; `ascent_in_memory` says where the coefficients, and the kernel, lie during the ascents."""
+
+    ascent_in_memory: tuple[bool, bool] = (True, True)
+
+
+def plan(size, settings, memory_limit, n_threads, checkpoints):
+    """Plan a fit: the stages of SMIC, and the ascents.
+
+    Raises
+    ------
+    PlanError
+        A stage does not fit; the message says which, and what would do.
+    """
+    common = planning.plan(size, settings.graph, memory_limit, n_threads, checkpoints=checkpoints)
+    stages, in_memory = dict(common.stages), (True, True)
+    if settings.n_clusters > 1:
+        eigen = stages["eigen"]
+        for in_memory in ((True, True), (True, False), (False, False)):
+            stage = _ascent_stage(size, settings, eigen.tasks, in_memory)
+            if stage.peak_bytes <= common.memory_limit:
+                break
+        ascents = planning.widened([stage], common.memory_limit, n_threads)
+        last = stages.pop("output")
+        stages |= ascents | {"output": last}
+    return Plan(**{**vars(common), "stages": stages}, ascent_in_memory=in_memory)
+
+
+def _ascent_stage(size, settings, n_blocks, in_memory):
+    """Seven matrices of c columns and the kernel; what products hold of all rows; three blocks of c columns a task."""
+    n, c, t = size.n, settings.n_clusters, max(settings.t)
+    rows = -(-n // max(1, n_blocks))
+    entries = planning.EDGES_PER_NEIGHBOR * t
+    matrices, kernel = 4 * n * c * SLOTS, int(n * (8 * entries + 8))
+    products = 3 * 4 * n * min(c, PRODUCT_COLUMNS) + 8 * n
+    building = rows * planning.EDGES_PER_NEIGHBOR * (settings.n_neighbors * 10 + t * 40)
+    task = rows * (8 * entries + 8) * (not in_memory[1]) + 6 * 4 * rows * c + 8 * rows * min(c, PRODUCT_COLUMNS)
+    fixed = products + in_memory[0] * matrices + in_memory[1] * kernel
+    disk = len(settings.t) * 4 * n * (2 * c + 1) + kernel + (not in_memory[0]) * matrices
+    flops = 50.0 * len(settings.t) * n * c * (4 * entries + 60)  # fifty iterations are seldom exceeded
+    return planning.StagePlan(
+        "ascent", n_blocks, int(fixed), int(max(task, building)), flops=flops, disk_bytes=int(disk)
+    )
+
+
+# -- the fit
+
+
+def run(job):
+    """The pipeline: each stage does what the ledger lacks."""
+    settings = job.context.settings
+    on_graph, of_start = _with(job, settings.graph), _with(job, settings.start)
+    with on_graph.timed("scan"):
+        scan.run(on_graph, job.plan.sample_rows)
+    if settings.n_clusters == 1:
+        with job.timed("output"):
+            output.run_single(job)
+        return
+    if not neighbors.is_done(on_graph.context):
+        with on_graph.timed("route"):
+            route.run(on_graph)
+        with on_graph.timed("neighbors"):
+            neighbors.run(on_graph)
+    with on_graph.timed("graph"):
+        graph.run(on_graph)
+        repair.run(on_graph)
+    _begin(of_start)
+    with on_graph.timed("ascent"):
+        _ascend(on_graph, settings, job.plan.ascent_in_memory)
+    with job.timed("select"):
+        job.steps("choice", [0], _choose)
+    with job.timed("output"):
+        _output(job)
+
+
+def _with(job, settings):
+    """The job with other settings, on the same run."""
+    return replace(job, context=Context(job.context.source, job.run, settings))
+
+
+def _begin(job):
+    """Self-tuning spectral clustering: eigenvectors of the normalised kernel, turned."""
+    with job.timed("eigen"):
+        eigen.run(job)
+    with job.timed("assign"):
+        assign.run(job)
+        matrix.drop_weights(job)
+
+
+def _read_start(context, p, settings):
+    return assign.read_labels(Context(None, context.run, settings), p, 0)
+
+
+def _ascend(job, settings, in_memory):
+    """Climb for every t, until one is chosen."""
+    if job.run.done("choice", 0):
+        return
+    for t in settings.t:
+        ascent.run(job, t, settings.ascent, partial(_read_start, settings=settings.start), in_memory)
+        summit = job.run.info(ascent.summit_name(t), 0)
+        if not summit["converged"]:
+            warnings.warn(
+                f"mic: t={t} still gained more than tol={settings.tol:g} nats per row after {summit['n_iter']} "
+                "iterations; raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+
+
+# -- the choice of t
+
+
+def _choose(job, block):
+    """Score the labels of every t by MLMI; of equal ones the first t is chosen."""
+    context, settings = job.context, job.context.settings
+    found = _scores(job)
+    best = int(np.argmax([score.mlmi for score in found]))
+    columns = {name: np.array([getattr(s, name) for s in found]) for name in ("mlmi", "gamma", "gap")}
+    tables = {"cv_table": np.stack([score.cv_table for score in found])}
+    without = [len(score.without_center) for score in found]
+    info = {"t": int(settings.t[best]), "classes_without_center": without}
+    context.run.write("choice", 0, columns | tables, info=info)
+    sizes = context.run.info(ascent.summit_name(settings.t[best]), 0)["sizes"]
+    _warn_of_empty(sizes, settings)
+
+
+def _warn_of_empty(sizes, settings):
+    alive = np.count_nonzero(sizes)
+    if alive < settings.n_clusters:
+        warnings.warn(
+            f"{settings.method}: {settings.n_clusters - alive} of {settings.n_clusters} clusters are left without rows "
+            f"at reg={settings.reg:g}; lower reg"
+            + ("" if alive > 1 else ": all rows are in one cluster, which says nothing about them"),
+            BigsmicWarning,
+            stacklevel=2,
+        )
+
+
+def _scores(job):
+    """MLMI of the labels of every t."""
+    context, settings = job.context, job.context.settings
+    gammas = tuple(PAPER_GAMMAS) if settings.preset == "paper" else None
+    wanted = MLMISettings(settings.n_centers, gammas, min(5, context.n), settings.seed)
+    rows = draw_rows(context.n, wanted.n_centers, settings.seed, "lsmi-center")
+    at, centers, of_centers = _gathered(job.collect("choice", _blocks(job), partial(_centers, wanted=rows)))
+    sample = context.sample[draw_rows(len(context.sample), MEDIAN_ROWS, settings.seed, "lsmi-sample")]
+    design = wanted.design(centers, at, sample)
+    drawn = likelihood.drawn_rows(context.n, settings.mlmi_rows, design)
+    sums = job.sum("choice", _blocks(job), partial(_sums, design=design))
+    found = job.collect("choice", _blocks(job), partial(_distances, wanted=drawn, design=design))
+    at, distances, labels = _gathered(found)
+    taken = likelihood.Drawn(at, distances)
+    return job.here(
+        lambda i: likelihood.score(sums, taken, labels[:, i], of_centers[:, i], design), range(len(settings.t))
+    )
+
+
+def _blocks(job):
+    return job.context.blocks
+
+
+def _gathered(found):
+    """Row numbers, and arrays of these rows, in the order of the rows."""
+    at, *arrays = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    order = np.argsort(at)
+    return at[order], *(array[order] for array in arrays)
+
+
+def _labels(context, p, chosen):
+    """Labels of some rows of a block for every t, shape (m, T)."""
+    return np.stack([context.run.read(ascent.stage_name(t), p, "labels")[chosen] for t in context.settings.t], axis=1)
+
+
+def _centers(context, p, wanted):
+    read = context.run.reader("rows", p)
+    rows = read("rows")
+    chosen = np.isin(rows, wanted)
+    return rows[chosen], read("X")[chosen], _labels(context, p, chosen)
+
+
+def _sums(context, p, design):
+    read = context.run.reader("rows", p)
+    return likelihood.block_sums(read("X"), read("rows"), design)
+
+
+def _distances(context, p, wanted, design):
+    read = context.run.reader("rows", p)
+    rows = read("rows")
+    chosen = np.isin(rows, wanted)
+    return rows[chosen], likelihood.distances(read("X")[chosen], design), _labels(context, p, chosen)
+
+
+# -- labels and posteriors
+
+
+def _chosen(context):
+    return context.run.info("choice", 0)["t"]
+
+
+def _output(job):
+    """Write ``labels``, ``posterior`` and ``agreement`` in input order; drop the ascents of other t."""
+    context = job.context
+    job.fill("final", context.blocks, _final)
+    output.create(context)
+    job.fill("output", context.source_blocks, output.write_block)
+    for t in set(context.settings.t) - {_chosen(context)}:
+        job.run.drop(ascent.stage_name(t), context.blocks)
+
+
+def _final(context, p):
+    """Labels and posteriors of one row block, in parts by block of input."""
+    t = _chosen(context)
+    bias = context.run.read(ascent.summit_name(t), 0, "bias")
+    P, labels = posterior(context.run.read(ascent.stage_name(t), p, "logits"), bias)
+    arrays = {"labels": labels, "posterior": P, "agreement": np.ones(len(labels), np.float32)}
+    context.run.write("final", p, arrays, parts=dict.fromkeys(arrays, context.layout.before[:, p]))
+
+
+# -- what is left of it
+
+
+def summary(job):
+    """How the start, the ascents and the choice went."""
+    context, settings = job.context, job.context.settings
+    if settings.n_clusters == 1:
+        return {}
+    read, run = context.run.reader("choice", 0), context.run
+    info = run.info("choice", 0)
+    scores = {name: read(name) for name in ("mlmi", "gamma", "gap")}
+    candidates = [
+        {"t": t, "chosen": t == info["t"], "classes_without_center": info["classes_without_center"][i]}
+        | run.info(ascent.summit_name(t), 0)
+        | {name: values[i].item() for name, values in scores.items()}
+        for i, t in enumerate(settings.t)
+    ]
+    spectrum = {"t": settings.start_t} | run.info("spectrum", 0)
+    sizes = run.info(ascent.summit_name(info["t"]), 0)["sizes"]
+    return {
+        "neighbors": run.info("recall", 0),
+        "start": spectrum,
+        "ascents": candidates,
+        "output": {"cluster_sizes": sizes, "empty_clusters": np.flatnonzero(np.equal(sizes, 0)).tolist()},
+    }
+
+
+def model(context):
+    """What predictions need of a finished fit."""
+    return Single() if context.settings.n_clusters == 1 else Model(context)
+
+
+class Model(Neighborhood):
+    """Logits of new rows, ``z(x) = K(x, X) A + b``, from their neighbours among the fitted rows.
+
+    Parameters
+    ----------
+    context : Context
+    """
+
+    def __init__(self, context: Context):
+        super().__init__(Context(None, context.run, context.settings.graph))
+        self.n_clusters, t = context.settings.n_clusters, _chosen(context)
+        self.problem, self.stage = Problem("local_scaling", t), ascent.stage_name(t)
+        self.bias = context.run.read(ascent.summit_name(t), 0, "bias")
+
+    def __call__(self, X):
+        """Posteriors and labels of scaled rows, float32 (b, c) and int32 (b,)."""
+        indices, squares = self._search(X)
+        known, local = self._touched(indices)
+        weights = self._weights(self.problem, indices, squares, known, local)
+        A = self._gather(lambda p: self.context.run.read(self.stage, p, "coefficients"), known)
+        return posterior(smic.extend(weights, local, A, np.ones(self.n_clusters)), self.bias)
+
+
+class Result(BaseResult):
+    """Labels, posteriors and predictions of a fit by MIC, and how its neighbour number was chosen."""
+
+    @property
+    def scores(self):
+        """Every neighbour number with the MLMI of its labels: a pandas DataFrame, the chosen one marked."""
+        import pandas as pd
+
+        return pd.DataFrame(self.diagnostics.get("ascents", []))
