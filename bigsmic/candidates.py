@@ -1,6 +1,6 @@
 """What is solved, and how the solutions are read: eigenproblems, and the labelings made of their eigenvectors."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bigsmic.settings import MAX_COLUMNS
 
@@ -12,15 +12,24 @@ class Problem(NamedTuple):
     ----------
     kernel : {"local_scaling", "normalized", "callable", "precomputed"}
     t : int
+    strength : bigsmic.links.Strength, optional
+        Of the links that the matrix is made of beside the kernel.
     """
 
     kernel: str
     t: int
+    strength: Any = None
+
+    @property
+    def graph(self):
+        """The problem without strength: those of one kernel share its artifacts."""
+        return self._replace(strength=None)
 
     @property
     def name(self):
         """Name of its artifacts."""
-        return f"{self.kernel}.t{self.t}"
+        links = "" if self.strength is None else ".gamma{:g}.eta{:g}".format(*self.strength)
+        return f"{self.kernel}.t{self.t}{links}"
 
 
 class Reading(NamedTuple):
@@ -46,8 +55,13 @@ class Reading(NamedTuple):
 
 
 def problems(settings):
-    """All eigenproblems of a fit, neighbouring t next to each other."""
-    return [Problem(kernel, t) for kernel in settings.kernels for t in settings.t]
+    """All eigenproblems of a fit, neighbouring t next to each other, and those of one kernel."""
+    return [
+        Problem(kernel, t, strength)
+        for kernel in settings.kernels
+        for t in settings.t
+        for strength in settings.strengths
+    ]
 
 
 def readings(settings, n):
@@ -63,7 +77,7 @@ def readings(settings, n):
                 found += [Reading(problem, "merge", m) for m in widths]
             else:
                 kind = "rotation" if assignment == "merge" else assignment
-                found.append(Reading(problem, kind, min(settings.n_clusters, n)))
+                found += [Reading(problem, kind, min(m, n)) for m in settings.numbers]
     return found
 
 

@@ -26,10 +26,15 @@ class _Clusterer(ClusterMixin, BaseEstimator):
         -------
         self
         """
+        return self._fit(X)
+
+    def _fit(self, X, **beside):
+        """Cluster the rows of X, with what came beside them."""
         X = self._rows(X, reset=True)
         self.seed_ = _seed(self.random_state)
         options = self.get_params(deep=False)
         c, limit, threads = (options.pop(name) for name in ("n_clusters", "memory_limit", "n_jobs"))
+        options |= beside
         del options["random_state"]
         self.result_ = fit(X, c, method=self._method, seed=self.seed_, memory_limit=limit, n_threads=threads, **options)
         self.labels_ = self.result_.labels

@@ -113,7 +113,18 @@ MSPC = (
     Flag("max_iter", int, "Iterations at most."),
     *(flag for flag in MODEL if flag.name in ("scale", "seed")),
 )  # fmt: skip
-METHODS = {"smic": MODEL, "mspc": MSPC}
+SEMISUPERVISED = (
+    Flag("must_links", str, "Pairs of rows that belong together: .npy, .csv or Zarr of row numbers, shape (m, 2)."),
+    Flag("cannot_links", str, "Pairs of rows that do not."),
+    Flag("labels", str, "Known labels, -1 where there is none: .npy, .csv or Zarr."),
+    Flag("gamma", str, "Strengths of must-links to choose from, such as 0,1.", _numbers),
+    Flag("eta", str, "Strengths of cannot-links, of two clusters, such as 0,1,10.", _numbers),
+    Flag("link_weight", float, "Of violated links against information in the choice; 3 by default, 1 as published."),
+    Flag("close_links", Literal["on", "off"], "Add the links that follow from those given.", SWITCH.get),
+    Flag("max_matvecs", int, "Products of a matrix with a vector at most, for each eigenproblem."),
+    *(flag for flag in MODEL if flag.name not in ("assignment", "selection", "widths", "prior", "preset")),
+)  # fmt: skip
+METHODS = {"smic": MODEL, "3smic": SEMISUPERVISED, "mspc": MSPC}
 """Options of every method; one name means one thing in all that have it."""
 
 

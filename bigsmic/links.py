@@ -164,7 +164,7 @@ def make_links(n_rows, n_clusters, *, must=None, cannot=None, labels=None, close
 def _refuse_too_many_labels(n_labels, n_clusters):
     if n_labels > n_clusters:
         raise InputError(
-            f"partial_labels: got {n_labels} different labels for {n_clusters} clusters; ask for at least {n_labels}"
+            f"labels: got {n_labels} different labels for {n_clusters} clusters; ask for at least {n_labels}"
         )
 
 
@@ -198,13 +198,11 @@ def _checked_labels(labels, n_rows):
     labels = np.asarray(labels)
     if labels.shape != (n_rows,) or labels.dtype.kind not in "iu":
         raise InputError(
-            f"partial_labels: got {labels.dtype} of shape {labels.shape}, needs integers of shape ({n_rows},); "
+            f"labels: got {labels.dtype} of shape {labels.shape}, needs integers of shape ({n_rows},); "
             "give -1 to rows whose label is not known"
         )
     if labels.min(initial=0) < UNLABELLED:
-        raise InputError(
-            f"partial_labels: got {labels.min()}; a label is at least 0, and -1 marks a row without a known one"
-        )
+        raise InputError(f"labels: got {labels.min()}; a label is at least 0, and -1 marks a row without a known one")
     labelled = np.flatnonzero(labels != UNLABELLED)
     return labelled, np.unique(labels[labelled], return_inverse=True)[1].astype(np.int64)
 

@@ -56,7 +56,7 @@ class Quotient:
             what = f"cannot_links: rows {links.rows[i]} and {links.rows[j]}"
         else:
             i, j = (np.argmax(links.group == g) for g in links.apart[at - len(links.cannot)])
-            what = f"partial_labels: rows {links.rows[i]} and {links.rows[j]}, of different labels,"
+            what = f"labels: rows {links.rows[i]} and {links.rows[j]}, of different labels,"
         path = _path(self.ties, len(links.rows) + links.n_groups, int(i), int(j))
         chain = " - ".join(str(links.rows[v]) for v in path if v < len(links.rows))
         raise InputError(

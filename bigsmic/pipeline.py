@@ -274,7 +274,7 @@ class _Request:
         settings, cuts = settings.fitted_to(source.shape[0])
         warn_of_cuts(cuts, set(given))
         place = Place(**{field.name: options[field.name] for field in fields(Place)})
-        beside = {name: np.asarray(given[name]) for name in methods.of(settings).BESIDE if given.get(name) is not None}
+        settings, beside = methods.admit(settings, given, source.shape[0], options["storage_options"])
         return cls(source, settings, cuts, place, beside)
 
     def describe(self):

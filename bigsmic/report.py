@@ -75,20 +75,28 @@ def _spectrum(context, q):
 def _candidates(context):
     rows, graph = assign.without_mass(context), context.settings.precomputed
     scores = {} if graph else {name: context.run.read("scores", 0, name) for name in SCORES}
-    ari, taken = context.run.read("consensus", 0, "ari"), select.members(context)
+    ari, taken = _median_ari(context), select.members(context)
     return [
         {
             "kernel": reading.problem.kernel,
             "assignment": reading.assignment,
             "t": reading.problem.t,
             "columns": reading.width,
-            "median_ari": float(np.median(np.delete(ari[b], b))) if len(ari) > 1 else 1.0,
             "zero_posterior_share": float(rows[b] / context.n),
             "chosen": b in taken,
         }
+        | ari.get(b, {})
         | {name: values[b].item() for name, values in scores.items()}
         for b, reading in enumerate(context.readings)
     ]
+
+
+def _median_ari(context):
+    """Median ARI of every labeling to the others, where they were compared."""
+    if not context.run.done("consensus", 0):
+        return {}
+    ari = context.run.read("consensus", 0, "ari")
+    return {b: {"median_ari": float(np.median(np.delete(ari[b], b))) if len(ari) > 1 else 1.0} for b in range(len(ari))}
 
 
 def _windows(context):

@@ -112,6 +112,7 @@ class Settings(MethodSettings):
     """
 
     method: ClassVar[str] = "smic"
+    selections: ClassVar[tuple[str, ...]] = SELECTIONS
 
     n_clusters: int
     t: tuple[int, ...] = (5, 7, 10)
@@ -148,7 +149,7 @@ class Settings(MethodSettings):
         _choice("scale", self.scale, ("standard", "variance", None))
         _choice("neighbors", self.neighbors, ("auto", "exact", "pynndescent"))
         _choice("assignment", self.assignment, ASSIGNMENTS)
-        _choice("selection", self.selection, SELECTIONS)
+        _choice("selection", self.selection, self.selections)
         _choice("repair", self.repair, (True, False))
         if not callable(self.kernel):
             _choice("kernel", self.kernel, ("auto", *KERNELS, "precomputed", "callable"))
@@ -188,6 +189,16 @@ class Settings(MethodSettings):
     def precomputed(self):
         """Whether the input is a graph, and not features."""
         return "precomputed" in (self.kernel, self.metric)
+
+    @property
+    def strengths(self) -> tuple:
+        """Strengths of links to choose from; None without links."""
+        return (None,)
+
+    @property
+    def numbers(self):
+        """Numbers of clusters for which bases are read as they are."""
+        return (self.n_clusters,)
 
     @property
     def assignments(self):
@@ -242,7 +253,7 @@ def number_of_clusters(c):
     if c is None:
         return UNDECIDED, True
     if isinstance(c, numbers.Integral | float | str):
-        return c, False
+        return int(c) if isinstance(c, np.integer) else c, False
     try:
         return max(int(v) for v in c), True
     except (TypeError, ValueError):

@@ -76,13 +76,13 @@ def scattered(links, W):
         ({"cannot": [[4, 4]]}, r"cannot_links: pair \(4, 4\) tie a row to itself"),
         ({"must": [[1, 2]], "cannot": [[2, 1]]}, "cannot_links: rows 1 and 2 are joined by must-links .*: 1 - 2;"),
         ({"must": [[1, 2], [2, 3], [3, 7]], "cannot": [[7, 1]]}, "rows 1 and 7 are joined .*: 1 - 2 - 3 - 7;"),
-        ({"labels": [0, 0, 1, -1]}, r"partial_labels: got int64 of shape \(4,\), needs integers of shape \(10,\)"),
-        ({"labels": [-2] * 10}, "partial_labels: got -2; a label is at least 0"),
-        ({"labels": [0, 1, 2, 3] + [-1] * 6}, "partial_labels: got 4 different labels for 3 clusters"),
+        ({"labels": [0, 0, 1, -1]}, r"labels: got int64 of shape \(4,\), needs integers of shape \(10,\)"),
+        ({"labels": [-2] * 10}, "labels: got -2; a label is at least 0"),
+        ({"labels": [0, 1, 2, 3] + [-1] * 6}, "labels: got 4 different labels for 3 clusters"),
         ({"labels": [0, 0] + [-1] * 8, "cannot": [[0, 1]]}, "rows 0 and 1 are joined by .* equal labels: 0 - 1;"),
         (
             {"labels": [0, 1] + [-1] * 8, "must": [[0, 5], [5, 1]]},
-            "partial_labels: rows 0 and 1, of different labels, are joined .*: 0 - 5 - 1;",
+            "labels: rows 0 and 1, of different labels, are joined .*: 0 - 5 - 1;",
         ),
         (
             {"cannot": list(itertools.combinations(range(4), 2))},

@@ -4,6 +4,7 @@
 
     Settings            frozen dataclass, a MethodSettings, checked when it is made; its fields are the method's options
     BESIDE              names of options that are arrays beside the rows, such as labels of some of them
+    admit(settings, given, n_rows, storage_options)      -> settings, arrays beside the rows by name; optional
     plan(size, settings, limit, n_threads, checkpoints)  -> planning.Plan
     run(job)            the stages, each doing what the ledger lacks; ends with ``labels`` and ``posterior``
     summary(job)        JSON-like facts for the diagnostics; ``n_clusters`` where the method has found it
@@ -15,11 +16,14 @@ To add a method: such a module, a line in `MODULES`, and its options in :mod:`bi
 
 import importlib
 
+import numpy as np
+
 from bigsmic.errors import InputError, OptionError
 
 DEFAULT = "smic"
 MODULES = {
     "smic": "bigsmic.methods.smic",
+    "3smic": "bigsmic.methods.semisupervised",
     "mspc": "bigsmic.methods.mspc",
 }
 """Where each method lives. A module is loaded when the method is asked for."""
@@ -73,3 +77,26 @@ def settings(name, c, given):
             f"{name}: got unexpected options {', '.join(unknown)}; method {name!r} takes {', '.join(sorted(taken))}"
         )
     return kind.Settings.of(c, **{key: value for key, value in given.items() if key not in kind.BESIDE})
+
+
+def admit(settings, given, n_rows, storage_options=None):
+    """Settings and the arrays that came beside the rows, read and checked where the method says how.
+
+    Parameters
+    ----------
+    settings : MethodSettings
+    given : dict
+        Options by name.
+    n_rows : int
+    storage_options : dict, optional
+        For file systems behind URLs.
+
+    Returns
+    -------
+    settings : MethodSettings
+    beside : dict of str to ndarray
+    """
+    kind = of(settings)
+    if hasattr(kind, "admit"):
+        return kind.admit(settings, given, n_rows, storage_options)
+    return settings, {name: np.asarray(given[name]) for name in kind.BESIDE if given.get(name) is not None}

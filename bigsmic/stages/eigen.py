@@ -10,7 +10,8 @@ from bigsmic.candidates import problems
 from bigsmic.context import Context, Job
 from bigsmic.errors import CorruptBlockError
 from bigsmic.krylov import GroupSpace, KernelProduct, MemoryBasis, RowSpace
-from bigsmic.stages import matrix, repair
+from bigsmic.links_product import LinkedProduct
+from bigsmic.stages import links, matrix, repair
 from bigsmic.store import FileBasis
 
 TOLERANCE = {"normalized": 1e-4}
@@ -20,16 +21,16 @@ DEFAULT_TOLERANCE = 1e-6  # top vectors of the plain kernel are localised: many 
 
 def run(job: Job):
     """Solve what is not solved; the matrix of a problem lasts as long as its solve, its weights until the moves."""
-    context = job.context
-    for q, problem in enumerate(problems(context.settings)):
+    context, wanted = job.context, problems(job.context.settings)
+    for q, problem in enumerate(wanted):
         solved = job.run.done("spectrum", q) and job.complete(basis_name(problem), context.blocks)
         if not solved or not job.complete(matrix.degree_name(problem), context.blocks):
             matrix.prepare(job, problem)
         if not solved:
             matrix.normalise(job, problem)
             _solve(job, q, problem)
-            if problem.kernel == "normalized":
-                job.run.drop(matrix.matrix_name(problem), context.blocks)
+        if problem.kernel == "normalized" and problem.graph not in [later.graph for later in wanted[q + 1 :]]:
+            job.run.drop(matrix.matrix_name(problem), context.blocks)
 
 
 def _solve(job: Job, q: int, problem):
@@ -107,7 +108,7 @@ class StoredRows(RowSpace):
         capacity = max(params.size(context.n), 2 * params.n_wanted)
         load = matrix.loader(context, share, matrix.matrix_name(problem), in_memory[1])
         basis = MemoryBasis(bounds, capacity) if in_memory[0] else FileBasis(self._folder(share), bounds, capacity)
-        super().__init__(share, KernelProduct(share, load), basis, context.settings.seed)
+        super().__init__(share, product_of(context, share, problem, load), basis, context.settings.seed)
 
     def _folder(self, share):
         return (share.scratch or self.context.run.scratch) / f"basis.{self.problem.name}"
@@ -170,14 +171,21 @@ class StoredRows(RowSpace):
         self.share.each(task)
 
 
+def product_of(context: Context, share, problem, load):
+    """What multiplies: the kernel, or what links make of it."""
+    if problem.strength is None:
+        return KernelProduct(share, load)
+    return LinkedProduct(share, load, links.coupling(context, problem, partial(matrix.degree_at, context, problem)))
+
+
 def basis_name(problem):
     """Stage of the eigenvectors."""
     return f"basis.{problem.name}"
 
 
 def _component_mass(job: Job, problem, params):
-    """Degree sums of the largest components, at most as many as vectors are wanted; none for a plain kernel."""
-    if problem.kernel != "normalized":
+    """Degree sums of the largest components, at most as many as vectors are wanted; none for other matrices."""
+    if problem.kernel != "normalized" or problem.strength is not None:
         return np.zeros(0)
     i = job.context.settings.t.index(problem.t)
     n_known = min(job.run.info("repair", i)["after"], params.n_wanted)
@@ -198,7 +206,7 @@ def _solved_before(context: Context, problem):
 
 def _warm_filter(context: Context, before):
     """The filter of the problem before: worth a third on N, nothing on K, whose spectrum moves with t."""
-    if before is None or before.kernel != "normalized":
+    if before is None or before.kernel != "normalized" or before.strength is not None:
         return None
     return lanczos.Filter(**context.run.info("spectrum", problems(context.settings).index(before))["filter"])
 

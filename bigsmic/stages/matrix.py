@@ -8,7 +8,7 @@ from bigsmic import kernel
 from bigsmic.candidates import problems
 from bigsmic.context import Context, Job
 from bigsmic.errors import InputError
-from bigsmic.stages import repair
+from bigsmic.stages import links, repair
 from bigsmic.stages.graph import read_graph
 
 CHECKED_EDGES = 1000  # of a block, on which a callable is tried with sigma_i and sigma_j exchanged
@@ -39,17 +39,17 @@ def drop_weights(job: Job):
 
 def weights_name(problem):
     """Stage of the kernel before normalisation."""
-    return f"weights.{problem.name}"
+    return f"weights.{problem.graph.name}"
 
 
 def matrix_name(problem):
     """Stage of the matrix whose eigenvectors are wanted."""
-    return f"matrix.{problem.name}" if problem.kernel == "normalized" else weights_name(problem)
+    return f"matrix.{problem.graph.name}" if problem.kernel == "normalized" else weights_name(problem)
 
 
 def degree_name(problem):
     """Stage of the row sums of the weights."""
-    return f"degree.{problem.name}"
+    return f"degree.{problem.graph.name}"
 
 
 def _write_weights(context: Context, p: int, problem):
@@ -62,8 +62,8 @@ def _write_weights(context: Context, p: int, problem):
     distinct, where = np.unique(target, return_inverse=True)
     sigmas = own[source - graph.lo], sigma_at(context, problem.t, distinct)[where]
     added = np.maximum(weight_of(context)(squares, *sigmas), np.float32(repair.LEAST_WEIGHT))
-    block = kernel.with_edges(block, source, target, added)
-    context.run.write(degree_name(problem), p, {"degree": kernel.degree(block)})
+    block, of_groups = links.linked(context, problem, kernel.with_edges(block, source, target, added))
+    context.run.write(degree_name(problem), p, {"degree": kernel.degree(block) + of_groups})
     _write_block(context, weights_name(problem), p, block)
 
 

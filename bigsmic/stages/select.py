@@ -9,7 +9,7 @@ from bigsmic import merge, moves
 from bigsmic.candidates import problems
 from bigsmic.context import Context, Job
 from bigsmic.information import LSMISettings, block_sums, draw_rows, join_sweeps, score_one
-from bigsmic.stages import matrix
+from bigsmic.stages import kept, matrix
 from bigsmic.stages.assign import Reader, read_labels
 
 MEDIAN_ROWS = 2000  # of the sample, whose distances to the centres set the scale of the widths
@@ -25,10 +25,15 @@ def run(job: Job, n_gammas: int | None = None):
         Widths per pass, as planned for the memory limit; all at once by default. The scores do not depend on it.
     """
     if not job.context.settings.precomputed:
-        job.steps("scores", [0], lambda job, block: _score(job, n_gammas))
+        score(job, n_gammas)
     job.steps("consensus", [0], _agree)
     if len(job.context.windows) > 1 and job.context.settings.selection == "consensus":
         job.steps("windows", [0], _rate)
+
+
+def score(job: Job, n_gammas: int | None = None):
+    """Estimate the LSMI of every labeling; see :func:`run`."""
+    job.steps("scores", [0], lambda job, block: _score(job, n_gammas))
 
 
 def _score(job: Job, n_gammas):
@@ -181,6 +186,8 @@ def chosen(context: Context):
         return 0
     if context.settings.selection == "lsmi":
         return int(np.argmax(context.run.read("scores", 0, "lsmi")))
+    if context.settings.selection == "links":
+        return kept.chosen(context)
     if context.settings.selection == "medoid":
         return merge.medoid(context.run.read("consensus", 0, "ari"))
     return None

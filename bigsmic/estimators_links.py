@@ -1,0 +1,117 @@
+"""scikit-learn clusterer on SMIC with links."""
+
+from bigsmic.estimators_family import _Clusterer
+
+
+class SemiSupervisedSMIC(_Clusterer):
+    """Squared-loss mutual information clustering of rows, on disk or in memory, with must-links and cannot-links [1]_.
+
+    Parameters
+    ----------
+    n_clusters : int
+        Number of clusters, c.
+    t : tuple of int
+        Candidate neighbour numbers of the local-scaling kernel.
+    kernel : {"auto", "local_scaling", "normalized"}
+        "auto": both are candidates.
+    rotation : {"auto", True, False}
+        Whether eigenvectors are turned before they are read; "auto": both are candidates.
+    gamma, eta : sequence of float
+        Candidate strengths of must-links and, of two clusters, of cannot-links.
+    link_weight : float
+        Of violated links against information in the choice among candidates; 1 as published.
+    close_links : bool
+        Add the links that follow from those given.
+    scale : {"standard", "variance", None}
+        Divide the centred columns by their standard deviation, by their variance, or by nothing.
+    bandwidth : float
+        2 as in SMIC's local scaling, 1 as in self-tuning spectral clustering.
+    memory_limit : int or str, optional
+        What the process may use, such as ``"1GiB"``.
+    n_jobs : int, optional
+        Threads; by default all processors that the process may use.
+    random_state : int, RandomState or None
+        Seed; None draws one, kept as ``seed_``.
+
+    Attributes
+    ----------
+    labels_ : ndarray of int32, shape (n,)
+    classes_ : ndarray of int, shape (c,)
+        Columns of `predict_proba`.
+    result_ : bigsmic.methods.semisupervised.Result
+        Scores, posteriors, diagnostics, and the links that are violated.
+    seed_ : int
+    n_iter_ : int
+        Restarts of the eigensolver, of the problem that took most, and 1.
+    n_features_in_ : int
+
+    References
+    ----------
+    .. [1] Calandriello, Niu, Sugiyama, "Semi-supervised information-maximization clustering", Neural Networks 57, 2014.
+       doi:10.1016/j.neunet.2014.05.016
+
+    Examples
+    --------
+    >>> from bigsmic import SemiSupervisedSMIC
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> links = {"must_links": [[52, 60], [101, 110]], "cannot_links": [[52, 101]]}
+    >>> model = SemiSupervisedSMIC(3, random_state=0).fit(X, **links)
+    >>> model.result_.n_violated
+    0
+    """
+
+    _method = "3smic"
+
+    def __init__(  # noqa: PLR0913
+        self,
+        n_clusters=8,
+        *,
+        t=(3, 5, 7, 10),
+        kernel="auto",
+        rotation="auto",
+        gamma=(0.0, 1.0),
+        eta=None,
+        link_weight=3.0,
+        close_links=False,
+        scale="standard",
+        bandwidth=2.0,
+        memory_limit=None,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.n_clusters = n_clusters
+        self.t = t
+        self.kernel = kernel
+        self.rotation = rotation
+        self.gamma = gamma
+        self.eta = eta
+        self.link_weight = link_weight
+        self.close_links = close_links
+        self.scale = scale
+        self.bandwidth = bandwidth
+        self.memory_limit = memory_limit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X, y=None, *, must_links=None, cannot_links=None, labels=None):
+        """Cluster the rows of X.
+
+        Parameters
+        ----------
+        X : array_like, Zarr array, dask array or path, shape (n, d)
+            Arrays out of core are read in blocks and never held.
+        y : ignored
+        must_links, cannot_links : array_like of int, shape (m, 2), Zarr array or path, optional
+            Pairs of row numbers.
+        labels : array_like of int, shape (n,), Zarr array or path, optional
+            Known labels, -1 where there is none; they link all rows that have one, and do not number the clusters.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, must_links=must_links, cannot_links=cannot_links, labels=labels)
+
+    def _iterations(self, diagnostics):
+        return 1 + max((problem["n_restarts"] for problem in diagnostics.get("eigen", [])), default=0)

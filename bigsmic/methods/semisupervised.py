@@ -1,0 +1,346 @@
+"""3SMIC: SMIC with must-links and cannot-links; the stages of SMIC, with other matrices and another choice.
+
+The matrix of every eigenproblem is U of :mod:`bigsmic.links`; the labeling is chosen by ``LSMI / max LSMI - weight
+n_violated / max n_violated``.
+"""
+
+import numbers
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+from bigsmic import planning, prediction, report
+from bigsmic.errors import InputError
+from bigsmic.links import Strength, make_links
+from bigsmic.links_input import read_integers
+from bigsmic.methods import smic
+from bigsmic.result import Result as BaseResult
+from bigsmic.settings import Settings as SmicSettings
+from bigsmic.settings import number_of_clusters
+from bigsmic.stages import (
+    assign,
+    eigen,
+    extension,
+    graph,
+    kept,
+    links,
+    matrix,
+    neighbors,
+    output,
+    repair,
+    route,
+    scan,
+    select,
+)
+from bigsmic.store import Overlay, Run, temporary_run
+
+__all__ = ["BESIDE", "Result", "Settings", "admit", "choose", "cut_run", "model", "plan", "run", "summary"]
+
+BESIDE = ("must_links", "cannot_links", "labels")
+OPTIONS = (
+    "t",
+    "kernel",
+    "rotation",
+    "gamma",
+    "eta",
+    "link_weight",
+    "close_links",
+    "scale",
+    "bandwidth",
+    "repair",
+    "seed",
+    "neighbors",
+    "n_neighbors",
+    "n_centers",
+    "lsmi_rows",
+    "max_matvecs",
+)
+ETA = (0.0, 1.0, 10.0)
+READINGS = {"auto": "auto", True: "rotation", False: "paper"}
+KERNELS = ("auto", "local_scaling", "normalized")
+LINK_BYTES = 400  # of one linked row: its links, and products with them in float64
+OF_ONE_NUMBER = ("assigned", "scores", "kept", "final", "output")
+"""Stages that depend on the number of clusters."""
+
+
+@dataclass(frozen=True)
+class Settings(SmicSettings):
+    """What a fit by 3SMIC is asked to do; fields that are not named here are those of SMIC.
+
+    Parameters
+    ----------
+    n_clusters : int
+        A range, or None for 2 to 30, leaves it open: the Result has a curve over it, and gives labels by ``cut``.
+    kernel : {"auto", "local_scaling", "normalized"}
+        "auto": both are candidates.
+    rotation : {"auto", True, False}
+        Whether eigenvectors are turned before they are read; "auto": both are candidates.
+    gamma, eta : sequence of float
+        Strengths of must-links and of cannot-links to choose from, at least 0. eta is (0, 1, 10) with two clusters by
+        default, and 0 with more: that two rows cannot be with a third then says nothing of each other.
+    link_weight : float
+        Of the share of violated links against the share of the LSMI in the choice; 1 as published.
+    close_links : bool
+        Add the links that follow from those given; see :func:`bigsmic.links.make_links`.
+    """
+
+    method: ClassVar[str] = "3smic"
+    selections: ClassVar[tuple[str, ...]] = ("links",)
+
+    t: tuple[int, ...] = (3, 5, 7, 10)
+    assignment: str = "auto"
+    selection: str = "links"
+    gamma: tuple[float, ...] = (0.0, 1.0)
+    eta: tuple[float, ...] | None = None
+    link_weight: float = 3.0
+    close_links: bool = False
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.kernel not in KERNELS:
+            raise InputError(f"kernel: got {self.kernel!r}; method '3smic' takes one of {KERNELS}")
+        object.__setattr__(self, "gamma", _strengths("gamma", self.gamma))
+        object.__setattr__(self, "eta", self._checked_eta())
+        if not (isinstance(self.link_weight, numbers.Real) and 0 <= float(self.link_weight) < np.inf):
+            raise InputError(f"link_weight: got {self.link_weight!r}; use a number of at least 0, 1 as published")
+        if self.close_links not in (True, False):
+            raise InputError(f"close_links: got {self.close_links!r}; use True or False")
+
+    @classmethod
+    def of(cls, c, rotation="auto", **given):
+        """Settings for `c`: a number, or several that are left open."""
+        if rotation not in READINGS:
+            raise InputError(f"rotation: got {rotation!r}; use one of 'auto', True, False")
+        n_clusters, undecided = number_of_clusters(c)
+        return cls(n_clusters, assignment=READINGS[rotation], undecided=undecided, **given)
+
+    @classmethod
+    def names(cls):
+        """Options that the method takes."""
+        return OPTIONS
+
+    def identity(self):
+        """JSON-like form in which two fits are told apart."""
+        return {"method": self.method} | super().identity()
+
+    def _checked_eta(self):
+        two = self.n_clusters == 2 and not self.undecided
+        eta = (ETA if two else (0.0,)) if self.eta is None else _strengths("eta", self.eta)
+        if any(eta) and not two:
+            raise InputError(
+                f"eta: got {eta} for more than two clusters, of which the strength of cannot-links is 0; leave eta "
+                "out: cannot-links are zeros of the kernel all the same"
+            )
+        return eta
+
+    @property
+    def strengths(self):
+        """Strengths of links to choose from."""
+        return tuple(Strength(gamma, eta) for gamma in self.gamma for eta in self.eta or ())
+
+    @property
+    def numbers(self):
+        """Numbers of clusters for which bases are read."""
+        return tuple(range(2, self.n_clusters + 1)) if self.undecided else (self.n_clusters,)
+
+
+def _strengths(name, given):
+    values = (given,) if isinstance(given, numbers.Real) else tuple(given)
+    if not values or not all(isinstance(v, numbers.Real) and 0 <= float(v) < np.inf for v in values):
+        raise InputError(f"{name}: got {given!r}; use numbers of at least 0, such as (0, 1)")
+    return tuple(dict.fromkeys(float(v) for v in values))
+
+
+def admit(settings, given, n_rows, storage_options=None):
+    """Read and check the links that came beside the rows.
+
+    Parameters
+    ----------
+    settings : Settings
+    given : dict
+        Options by name; links and labels as arrays or files, see :func:`bigsmic.links_input.read_integers`.
+    n_rows : int
+    storage_options : dict, optional
+
+    Returns
+    -------
+    settings : Settings
+        Without strengths of which the links have no use.
+    beside : dict of str to ndarray
+        Fields of :class:`bigsmic.links.Links`.
+
+    Raises
+    ------
+    InputError
+        See :func:`bigsmic.links.make_links`.
+    """
+    must, cannot, labels = (read_integers(name, given.get(name), storage_options) for name in BESIDE)
+    found = make_links(n_rows, settings.n_clusters, must=must, cannot=cannot, labels=labels, close=settings.close_links)
+    sizes = found.sizes
+    if not (len(found.must) or (sizes > 1).any()):
+        settings = replace(settings, gamma=settings.gamma[:1])
+    if not (len(found.cannot) or len(found.apart)):
+        settings = replace(settings, eta=settings.eta[:1])
+    return settings, {name: getattr(found, name) for name in links.FIELDS}
+
+
+def plan(size, settings, memory_limit, n_threads, checkpoints):
+    """Plan a fit; see :func:`bigsmic.planning.plan`."""
+    return planning.plan(size, settings, memory_limit, n_threads, checkpoints=checkpoints)
+
+
+def run(job):
+    """The stages of SMIC up to the eigenvectors, with links in every kernel; then the choice."""
+    settings = job.context.settings
+    with job.timed("scan"):
+        scan.run(job, job.plan.sample_rows)
+    if settings.n_clusters == 1:
+        with job.timed("output"):
+            output.run_single(job)
+        return
+    if not neighbors.is_done(job.context):
+        with job.timed("route"):
+            route.run(job)
+        with job.timed("neighbors"):
+            neighbors.run(job)
+    with job.timed("graph"):
+        graph.run(job)
+        repair.run(job)
+        links.run(job)
+    with job.timed("eigen"):
+        eigen.run(job)
+    choose(job)
+
+
+def choose(job):
+    """From eigenvectors to labels, or to the curve over numbers of clusters."""
+    with job.timed("assign"):
+        assign.run(job)
+    with job.timed("select"):
+        select.score(job, job.plan.n_gammas)
+        kept.run(job)
+    if not job.context.settings.undecided:
+        with job.timed("output"):
+            extension.run(job)
+            matrix.drop_weights(job)
+            output.run(job)
+
+
+def summary(job):
+    """What the stages noted, with strengths and violated links for every candidate."""
+    context = job.context
+    found = report.smic_summary(job)
+    if context.settings.n_clusters == 1:
+        return found
+    read = context.run.reader("kept", 0)
+    links_of = {"n_links": job.run.info("kept", 0)["n_links"]}
+    rows = [
+        {"link_gamma": reading.problem.strength.gamma, "link_eta": reading.problem.strength.eta}
+        | {"n_violated": int(read("n_violated")[b]), "criterion": float(read("criterion")[b])}
+        for b, reading in enumerate(context.readings)
+    ]
+    if context.settings.undecided:
+        return found | {"links": links_of, "curve": _curve(context, read, rows)}
+    candidates = [one | row for one, row in zip(found["candidates"], rows, strict=True)]
+    chosen = next(row for row in candidates if row["chosen"])
+    return found | {"candidates": candidates, "links": links_of | {"n_violated": chosen["n_violated"]}}
+
+
+def _curve(context, read, rows):
+    """The best candidate of every number of clusters."""
+    widths = np.array([reading.width for reading in context.readings])
+    lsmi, score = context.run.read("scores", 0, "lsmi"), read("criterion")
+    curve = []
+    for number in np.unique(widths):
+        same = np.flatnonzero(widths == number)
+        b = int(same[np.argmax(score[same])])
+        reading = context.readings[b]
+        curve.append(
+            {"n_clusters": int(number), "lsmi": float(lsmi[b]), "lsmi_of_limit": float(2 * lsmi[b] / (number - 1))}
+            | {"kernel": reading.problem.kernel, "t": reading.problem.t, "assignment": reading.assignment}
+            | rows[b]
+        )
+    return curve
+
+
+def model(context):
+    """What predictions need of a finished fit."""
+    return prediction.Single() if context.settings.n_clusters == 1 else Model(context)
+
+
+class Model(prediction.Model):
+    """Predictions that carry the eigenvectors of U over by :mod:`bigsmic.stages.extension`."""
+
+    def _basis(self, problem, known):
+        E = self._gather(lambda p: self.context.run.read(extension.name(problem), p, "E"), known)
+        return E, np.ones(E.shape[1])
+
+
+def cut_run(base, settings, n_clusters):
+    """A run over that of a finished fit, and settings, for another number of clusters.
+
+    Returns
+    -------
+    run : Overlay
+        In a temporary directory over that of the fit.
+    settings : Settings
+    """
+    if (
+        isinstance(n_clusters, bool)
+        or not isinstance(n_clusters, numbers.Integral)
+        or n_clusters not in settings.numbers
+    ):
+        raise InputError(
+            f"cut: got {n_clusters} clusters; this fit was asked for {settings.numbers[0]} to {settings.numbers[-1]}"
+        )
+    settings = replace(settings, n_clusters=int(n_clusters), undecided=False, eta=(0.0,))
+    own = [assign.labeling_name(problem) for problem in smic.problems(settings)]
+    return Overlay(base, Run(temporary_run()), (*OF_ONE_NUMBER, *own)), settings
+
+
+class Result(BaseResult):
+    """A Result that tells of links.
+
+    Attributes
+    ----------
+    n_links, n_violated : int
+        Linked pairs, those that groups stand for included, and those that the labels do not keep.
+    violated : dict of str to ndarray
+        ``must_links`` and ``cannot_links`` (m, 2): the given pairs that are violated, as row numbers; ``strays``: rows
+        of known label, or of a closed group, that are not where most of their group is.
+    curve : pandas.DataFrame
+        Of a fit whose number of clusters is open: for every number the best candidate, with its LSMI, this as a share
+        of what it can be at most, ``(c - 1) / 2``, and the links that it violates. An aid, not a verdict: the LSMI
+        rises with the number of clusters, and links are violated for want of clusters or of strength.
+    """
+
+    @property
+    def n_links(self):
+        """Linked pairs."""
+        return self._links("n_links")
+
+    @property
+    def n_violated(self):
+        """Linked pairs that the labels do not keep."""
+        return self._links("n_violated")
+
+    def _links(self, name) -> Any:
+        return self.diagnostics.get("links", {}).get(name, 0)
+
+    @property
+    def violated(self):
+        """The links that the labels do not keep."""
+        if self.settings.undecided:
+            raise InputError("violated: the number of clusters is open; see curve, then cut(c).violated")
+        if self.settings.n_clusters == 1:
+            nothing = np.zeros((0, 2), np.int64)
+            return {"must_links": nothing, "cannot_links": nothing, "strays": nothing[:, 0]}
+        read = self._run.reader("kept", 0)
+        return {"must_links": read("must"), "cannot_links": read("cannot"), "strays": read("strays")}
+
+    @property
+    def curve(self):
+        """Score and violations over numbers of clusters."""
+        return pd.DataFrame(self.diagnostics.get("curve", [])).set_index("n_clusters")
