@@ -60,6 +60,17 @@ def _numbers(text):
     return tuple(float(part) for part in text.split(","))
 
 
+def _numbers_or_word(text):
+    return text if text.isalpha() else _numbers(text)
+
+
+def _number_or_text(text):
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 def _named_values(texts):
     """``key=value`` with a value that may be JSON: file systems want booleans, numbers and dicts too."""
     named = {}
@@ -89,7 +100,7 @@ MODEL = (
     Flag("rotation", Literal["auto", "on", "off"], "Short for --assignment auto, rotation and paper.", SWITCH.get),
     Flag("widths", list[str], "Columns in multiples of c, such as 1.5,2,2.5; may be repeated.", _windows),
     Flag("repair", Literal["on", "off"], "Connect the components of the neighbour graph.", SWITCH.get),
-    Flag("prior", str, "Share of each cluster, such as .5,.3,.2; equal by default.", _numbers),
+    Flag("prior", str, "Share of each cluster, such as .5,.3,.2; equal by default; power in rim.", _numbers_or_word),
     Flag("preset", Literal["paper"], "As published."),
     Flag("scale", Literal["standard", "variance", "range", "none"],
          "What centred columns are divided by; standard by default; range in mspc alone.",
@@ -107,11 +118,21 @@ RESOURCES = (
     Flag("n_threads", int, "Tasks at once; all processors by default.", option="--threads"),
 )
 MSPC = (
-    Flag("solver", Literal["mpm", "gep", "eig"], "Of MSPC; mpm by default."),
-    Flag("reg", str, "Share of the variances that is added to covariances: a number, 1 by default, or auto.",
-         lambda text: text if text == "auto" else float(text)),
+    Flag("solver", str, "mpm, gep or eig in mspc; minibatch or lbfgs in rim."),
+    Flag("reg", str, "Strength of the penalty: a number, or auto in mspc, a share such as 4/N or lsmi in rim.",
+         _number_or_text),
     Flag("max_iter", int, "Iterations at most."),
     *(flag for flag in MODEL if flag.name in ("scale", "seed")),
+)  # fmt: skip
+RIM = (
+    Flag("n_init_categories", int, "Categories to begin with; those that live are the clusters."),
+    Flag("tau", float, "Weight of the information against labels that are given."),
+    Flag("batch_size", int, "Rows of a batch."),
+    Flag("learning_rate", float, "Of the first step by a batch."),
+    Flag("n_epochs", int, "Passes over the rows at each strength of the penalty."),
+    Flag("polish", int, "Exact iterations after the last batch."),
+    *(flag for flag in MSPC if flag.name in ("reg", "solver", "max_iter", "scale", "seed")),
+    *(flag for flag in MODEL if flag.name == "prior"),
 )  # fmt: skip
 SEMISUPERVISED = (
     Flag("must_links", str, "Pairs of rows that belong together: .npy, .csv or Zarr of row numbers, shape (m, 2)."),
@@ -124,7 +145,7 @@ SEMISUPERVISED = (
     Flag("max_matvecs", int, "Products of a matrix with a vector at most, for each eigenproblem."),
     *(flag for flag in MODEL if flag.name not in ("assignment", "selection", "widths", "prior", "preset")),
 )  # fmt: skip
-METHODS = {"smic": MODEL, "3smic": SEMISUPERVISED, "mspc": MSPC}
+METHODS = {"smic": MODEL, "3smic": SEMISUPERVISED, "mspc": MSPC, "rim": RIM}
 """Options of every method; one name means one thing in all that have it."""
 
 

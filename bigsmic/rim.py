@@ -428,20 +428,22 @@ class Adam(NamedTuple):
     @classmethod
     def start(cls, model):
         """No step done."""
-        return cls(model, *(Linear(np.zeros_like(model.W), np.zeros_like(model.b)) for _ in range(2)))
+        nothing = Linear(np.zeros_like(model.W), np.zeros_like(model.b))
+        return cls(model, nothing, nothing)
 
     def step(self, gradient, rate):
         """A step up of about `rate` in every parameter."""
         steps = self.steps + 1
         unbias = [1 / (1 - beta**steps) for beta in _BETAS]
         found = []
-        for parameter, first, second, slope in zip(self.model, self.first, self.second, gradient, strict=True):
+        for parameter, mean, square, slope in zip(self.model, self.first, self.second, gradient, strict=True):
             dtype = parameter.dtype.type
-            first = first + dtype(1 - _BETAS[0]) * (slope - first)
-            second = second + dtype(1 - _BETAS[1]) * (slope * slope - second)
-            move = first * dtype(rate * unbias[0]) / (np.sqrt(second * dtype(unbias[1])) + dtype(1e-8))
-            found.append((parameter + move, first, second))
-        return Adam(*(Linear(*pair) for pair in zip(*found, strict=True)), steps)
+            mean = mean + dtype(1 - _BETAS[0]) * (slope - mean)
+            square = square + dtype(1 - _BETAS[1]) * (slope * slope - square)
+            move = mean * dtype(rate * unbias[0]) / (np.sqrt(square * dtype(unbias[1])) + dtype(1e-8))
+            found.append((parameter + move, mean, square))
+        model, first, second = (Linear(*pair) for pair in zip(*found, strict=True))
+        return Adam(model, first, second, steps)
 
 
 def batch_gradient(X, model, aim, weighting=EVERY_ROW, share=1.0):

@@ -15,6 +15,7 @@ from bigsmic.errors import BigsmicWarning
 STAGES = {
     "simulate": ("simulate",),
     "scan": ("verify", "scan"),
+    "climb": ("start", "restart.climb", "objective", "gradient"),
     "route": ("cells", "pieces"),
     "neighbors": ("rows", "neighbors", "lists", "recall"),
     "graph": ("edges", "graph", "components", "repair"),

@@ -24,7 +24,9 @@ DEFAULT = "smic"
 MODULES = {
     "smic": "bigsmic.methods.smic",
     "3smic": "bigsmic.methods.semisupervised",
+    "mic": "bigsmic.methods.mic",
     "mspc": "bigsmic.methods.mspc",
+    "rim": "bigsmic.methods.rim",
 }
 """Where each method lives. A module is loaded when the method is asked for."""
 

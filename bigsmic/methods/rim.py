@@ -1,0 +1,461 @@
+"""RIM: scan -> start -> climb -> output. A linear classifier that nobody has taught; see :mod:`bigsmic.rim`.
+
+No graph: what a fit holds is some blocks of rows and the classifier, so that its memory does not grow with the rows.
+"""
+
+import math
+import numbers
+import re
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from bigsmic import planning, rim
+from bigsmic.context import PIECE_BYTES, Context, Job, source_bounds
+from bigsmic.errors import BigsmicWarning, InputError
+from bigsmic.information import LSMISettings, block_sums, draw_rows, finish
+from bigsmic.memory import machine_memory
+from bigsmic.result import Result as BaseResult
+from bigsmic.settings import MethodSettings
+from bigsmic.stages import rim as stages
+from bigsmic.stages import scan
+
+__all__ = ["BESIDE", "Result", "Settings", "model", "plan", "run", "summary"]
+
+BESIDE = ("labels", "sample_weight")
+SOLVERS = ("minibatch", "lbfgs")
+SCALES = ("standard", "variance", None)
+START_ROWS = 20_000  # of the sample that categories are found on
+FIRST_REG = 0.003  # times the mean variance of a column: few categories die at it
+CATEGORIES = 100  # to begin with where the number of clusters is open
+ATTEMPTS = 4  # at finding enough categories to begin with
+LSMI_ROWS, LSMI_CENTERS = 5000, 200
+MAX_DYING = 20
+_PER_ROW = re.compile(r"\s*([0-9.eE+-]+)\s*/\s*[nN]\s*\Z")
+
+
+@dataclass(frozen=True)
+class Settings(MethodSettings):
+    """What a fit by RIM is asked to do.
+
+    Parameters
+    ----------
+    n_clusters : int, optional
+        The strength of the penalty is found at which so many categories stay alive. None: as many as do at `reg`.
+    reg : float or str, optional
+        Strength of the penalty ``reg |W|^2``. ``"2/N"``: over the number of rows. ``"lsmi"``: the strength, along a
+        path, whose labels have the largest squared-loss mutual information. None: found for `n_clusters`, or 4/N.
+    solver : {"minibatch", "lbfgs"}
+        Adam on batches, or exact gradients.
+    n_init_categories : int, optional
+        Categories to begin with; by default 100, or three for each cluster that is asked for and at least 30.
+    prior : array_like of float, shape (n_clusters,), or "power", optional
+        Shares of the clusters; "power": shares fall as a power of the rank, with the exponent that fits best.
+    tau : float
+        Weight of the information against labels that are given.
+    scale : {"standard", "variance", None}
+        What centred columns are divided by.
+    seed : int
+    batch_size : int
+        Rows of a batch.
+    learning_rate : float
+        Of Adam at its first step; it falls to 0 along a cosine.
+    n_epochs : int, optional
+        Passes over the rows of a climb, twice as many of the first; by default as many as make 200 steps.
+    max_iter : int
+        Iterations of L-BFGS at most.
+    polish : int
+        Iterations of L-BFGS after the last climb by minibatches.
+    """
+
+    method: ClassVar[str] = "rim"
+
+    n_clusters: int | None = None
+    reg: float | str | None = None
+    solver: str = "minibatch"
+    n_init_categories: int | None = None
+    prior: tuple[float, ...] | str | None = None
+    tau: float = 1.0
+    scale: str | None = "standard"
+    seed: int = 0
+    batch_size: int = 8192
+    learning_rate: float = 0.03
+    n_epochs: int | None = None
+    max_iter: int = 200
+    polish: int = 0
+
+    def __post_init__(self):
+        least = {"n_clusters": 1, "n_init_categories": 2, "batch_size": 2, "n_epochs": 1, "max_iter": 1, "polish": 0}
+        for name, low in least.items():
+            _whole(name, getattr(self, name), low, optional=name in ("n_clusters", "n_init_categories", "n_epochs"))
+        _whole("seed", self.seed, None)
+        for name in ("tau", "learning_rate"):
+            _positive(name, getattr(self, name))
+        if self.solver not in SOLVERS:
+            raise InputError(f"solver: got {self.solver!r}; method 'rim' has {SOLVERS}")
+        if self.scale not in SCALES:
+            raise InputError(f"scale: got {self.scale!r}; method 'rim' has {SCALES}")
+        self._check_reg()
+        object.__setattr__(self, "prior", _checked_prior(self.prior, self.n_clusters))
+        if self.n_init_categories is not None and self.n_init_categories < (self.n_clusters or 0):
+            raise InputError(
+                f"n_init_categories: got {self.n_init_categories} for {self.n_clusters} clusters; use at least as "
+                "many, or leave it out"
+            )
+
+    def _check_reg(self):
+        if self.reg is None or _share(self.reg) is not None:
+            return
+        if self.reg == "lsmi":
+            if self.n_clusters is not None:
+                raise InputError("reg: got 'lsmi' beside n_clusters, which asks for a strength of its own; give one")
+            return
+        if isinstance(self.reg, str):
+            raise InputError(f"reg: got {self.reg!r}; use a positive number, a share such as '4/N', or 'lsmi'")
+        _positive("reg", self.reg)
+
+    def strength(self, n):
+        """Strength that the caller gave, or the default where nothing is to be found; None where it is."""
+        if self.reg is None:
+            return None if self.n_clusters is not None else 4 / n
+        if self.reg == "lsmi":
+            return None
+        share = _share(self.reg)
+        return float(self.reg) if share is None else share / n
+
+    def first_categories(self, n):
+        """Categories to begin with."""
+        if self.n_init_categories is not None:
+            return self.n_init_categories
+        if isinstance(self.prior, tuple):
+            return len(self.prior)
+        if self.n_clusters is None:
+            return max(2, min(CATEGORIES, n // 3))
+        return max(self.n_clusters, min(max(3 * self.n_clusters, 30), n // 2))
+
+
+def _whole(name, value, least, optional=False):
+    if value is None and optional:
+        return
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        raise InputError(f"{name}: got {value!r}; use an integer")
+    if least is not None and value < least:
+        raise InputError(f"{name}: got {value!r}; use an integer of at least {least}")
+
+
+def _positive(name, value):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < math.inf:
+        raise InputError(f"{name}: got {value!r}; use a positive number")
+
+
+def _share(reg):
+    """The k of "k/N"; None for anything else."""
+    found = _PER_ROW.match(reg) if isinstance(reg, str) else None
+    try:
+        value = float(found.group(1)) if found else None
+    except ValueError:
+        return None
+    return value if value is not None and 0 < value < math.inf else None
+
+
+def _checked_prior(prior, n_clusters):
+    if prior is None or (isinstance(prior, str) and prior == "power"):
+        return prior
+    if isinstance(prior, str):
+        raise InputError(f"prior: got {prior!r}; use one positive value for each cluster, or 'power'")
+    values = np.ravel(np.asarray(prior, np.float64))
+    if not (values > 0).all() or not np.isfinite(values).all():
+        raise InputError(f"prior: got {values.tolist()}; use positive values")
+    if n_clusters != len(values):
+        raise InputError(f"prior: got {len(values)} values for n_clusters={n_clusters}; give one per cluster")
+    return tuple((values / values.sum()).tolist())
+
+
+# ------------------------------------------------------------------------------------------------------ the fit
+
+
+def plan(size, settings, memory_limit, n_threads, checkpoints):
+    """Plan a fit: blocks of rows with their posteriors, and the classifier; nothing that grows with the rows.
+
+    Raises
+    ------
+    PlanError
+        The message says what would do.
+    """
+    limit = memory_limit or int(0.75 * machine_memory())
+    n, d = size.n, size.d
+    bounds = source_bounds(n, d)
+    rows, n_blocks = int(bounds[1]), len(bounds) - 1
+    k = max(settings.first_categories(n), settings.n_clusters or 1)
+    wanted = min(n, START_ROWS)
+    block = rows * d * (size.itemsize + 4) + rim.PANEL_ROWS * 16 * k + 32 * (d + 1) * k
+    kept = min(4 * n * d, PIECE_BYTES)
+    group = 2 * min(4 * n * d, stages.GROUP_BYTES + 4 * rows * d)
+    batch = min(n, settings.batch_size) * (4 * d + 16 * k)
+    passes = 10 * max(1.0, stages.LEAST_STEPS * settings.batch_size / n)
+    described = (
+        planning.scan_stage(size, wanted),
+        planning.StagePlan(
+            "start", 1, size.band_bytes + 12 * wanted * d, wanted * 8 * d, flops=2.0 * wanted * d * k * 30
+        ),
+        planning.StagePlan(
+            "climb",
+            n_blocks,
+            int(size.band_bytes + kept + group + batch),
+            block,
+            flops=4.0 * n * d * k * passes,
+            disk_bytes=400 * (d + 1) * k,
+        ),
+        planning.StagePlan(
+            "output",
+            n_blocks,
+            size.band_bytes + kept,
+            block + rows * (8 * d + 16 * k),
+            flops=4.0 * n * d * k,
+            disk_bytes=4 * n * (k + 1),
+        ),
+    )
+    return planning.Plan(size, limit, planning.widened(described, limit, n_threads), wanted, checkpoints=checkpoints)
+
+
+def run(job: Job):
+    """Each stage does what the ledger lacks."""
+    with job.timed("scan"):
+        scan.run(job, job.plan.sample_rows)
+        stages.keep_beside(job)
+    with job.timed("climb"):
+        job.steps("model", [0], _find)
+    with job.timed("output"):
+        stages.write_output(job)
+
+
+def _find(job, _):
+    """Find the classifier, and write it."""
+    n, settings = job.context.n, job.context.settings
+    search, reg = stages.Search(job), settings.strength(n)
+    if settings.n_clusters == 1:
+        found, reg = rim.Linear.zeros(job.context.d, 1), 0.0
+    elif settings.n_clusters is not None:
+        found, reg = _with_clusters(search, settings.n_clusters, reg)
+    else:
+        found, reg = _at_strength(search, reg) if reg is not None else _by_information(search)
+    job.run.write("model", 0, found._asdict(), info={"reg": reg, "attempt": search.attempt})
+
+
+def _at_strength(search, reg):
+    """As many categories as stay alive."""
+    stages.start(search.job, 0, reg)
+    point = search.solve(reg, None)
+    rim.refuse_collapse(point.alive, reg)
+    return _polished(search, search.living(point), reg), reg
+
+
+def _with_clusters(search, n_clusters, reg):
+    """A number of categories: at a strength that is found, or at the given one by closing the smallest."""
+    guess = _guess(search.context) if reg is None else reg
+    for search.attempt in range(ATTEMPTS):
+        enough = stages.start(search.job, search.attempt, guess) >= n_clusters
+        point = None
+        if enough and reg is None:
+            point = rim.find_strength(search.solve, n_clusters, guess)
+        elif enough:
+            point = search.solve(reg, None)
+        if point is not None and point.alive >= n_clusters:
+            return _polished(search, search.close(point, n_clusters), point.reg), point.reg
+        if search.settings.n_init_categories is not None or isinstance(search.settings.prior, tuple):
+            break
+    start = search.job.run.info("start", search.attempt)["categories"]
+    remedy = "ask for fewer clusters" if reg is None else f"use a reg below {reg:.3g}, or ask for fewer clusters"
+    raise InputError(
+        f"rim: no {n_clusters} categories stay alive of the {start} to begin with; {remedy}, or give more "
+        "n_init_categories if rows are not mostly the same"
+    )
+
+
+def _guess(context):
+    """Strength at which few categories die: it goes with the variance of the scaled columns."""
+    return FIRST_REG * max(float(np.square(context.sample).mean()), 1e-12)
+
+
+def _by_information(search):
+    """The strength, along a path, whose labels have the largest LSMI on rows of the sample."""
+    guess = _guess(search.context)
+    stages.start(search.job, 0, guess)
+    points: list[rim.Point] = []
+    point = search.solve(guess, None)
+    while point.alive > 1 and len(points) < MAX_DYING:
+        points.append(point)
+        point = search.solve(2 * point.reg, point)
+    if not points:
+        rim.refuse_collapse(point.alive, point.reg)
+    scores = scores_of(search.context, [point.number for point in points])
+    best = points[int(np.argmax(scores))]
+    return _polished(search, search.living(best), best.reg), best.reg
+
+
+def scores_of(context, numbers):
+    """LSMI of the labels of some points, on the same rows of the sample."""
+    seed = context.settings.seed
+    X = context.sample[draw_rows(len(context.sample), LSMI_ROWS, seed, "rim-lsmi")]
+    labels = np.array([stages.read_model(context, "point", p).logits(X).argmax(axis=1) for p in numbers])
+    centers = draw_rows(len(X), LSMI_CENTERS, seed, "rim-centers")
+    design = LSMISettings(len(centers), seed=seed).design(X[centers], centers, X)
+    with threadpool_limits(limits=1):
+        sums = block_sums(X, np.arange(len(X)), labels, design)
+        return [score.lsmi for score in finish(sums, labels[:, centers], design)]
+
+
+def _polished(search, found, reg):
+    """The classifier after some exact iterations, if they were asked for and lose no category."""
+    steps = search.settings.polish
+    if not steps:
+        return found
+    point = search.climb(reg, found, polish=steps)
+    if point.alive < found.n_categories:
+        warnings.warn("rim: polish would have lost a category, and was left out", BigsmicWarning, stacklevel=2)
+        return found
+    return search.living(point)
+
+
+def summary(job: Job):
+    """What was found, and the way to it."""
+    context, run = job.context, job.run
+    sums, info = stages.found_information(context), run.info("model", 0)
+    found = stages.read_model(context, "model", 0)
+    points = [b for stage, b in run.blocks() if stage == "point"]
+    facts = {
+        "n_clusters": found.n_categories,
+        "reg": info["reg"],
+        "objective": stages.objective(context, sums, found, info["reg"]),
+        "cluster_sizes": sums.counts.tolist(),
+        "empty_clusters": np.flatnonzero(sums.counts == 0).tolist(),
+        "path": [run.info("point", b) for b in sorted(points)],
+        "n_init_categories": run.info("start", info["attempt"])["categories"] if points else 1,
+    }
+    if context.settings.prior == "power":
+        facts["prior_exponent"] = rim.power_exponent(sums.marginal)
+    return facts
+
+
+# -------------------------------------------------------------------------------------------------- what came out
+
+
+class model:
+    """Posteriors and labels of scaled rows.
+
+    Parameters
+    ----------
+    context : Context
+    """
+
+    def __init__(self, context: Context):
+        self.linear = stages.read_model(context, "model", 0)
+        self.n_clusters = self.linear.n_categories
+
+    def __call__(self, X):
+        """Posteriors, float32 (b, c), and labels, int32 (b,)."""
+        logits = self.linear.logits(X)
+        labels = logits.argmax(axis=1).astype(np.int32)
+        return rim.log_softmax(logits)[1], labels
+
+
+class Result(BaseResult):
+    """Labels, posteriors and the classifier of a fit by RIM."""
+
+    @cached_property
+    def _context(self):
+        return Context(None, self._run, self.settings)
+
+    @cached_property
+    def _linear(self):
+        return stages.read_model(self._context, "model", 0)
+
+    @property
+    def coef(self):
+        """Weights of every cluster on the columns as they came, not scaled: ndarray of float64, shape (c, d)."""
+        return (self._linear.W * self._context.scaler.factor[:, None]).T
+
+    @property
+    def intercept(self):
+        """Bias of every cluster: ndarray of float64, shape (c,). ``X @ coef.T + intercept`` are the logits."""
+        return self._linear.b - self.coef @ self._context.scaler.mean
+
+    def weights(self, shape):
+        """The weights in the shape of the input, (4, 38) for waveforms on four wires: shape (c, 4, 38)."""
+        try:
+            return self.coef.reshape(self.n_clusters, *shape)
+        except ValueError:
+            raise InputError(f"weights: {self.coef.shape[1]} columns do not make {tuple(shape)}") from None
+
+    @cached_property
+    def marginal(self):
+        """Mean posterior: ndarray of float64, shape (c,)."""
+        return self._sums.marginal
+
+    @cached_property
+    def _sums(self):
+        return stages.found_information(self._context)
+
+    @cached_property
+    def means(self):
+        """Mean row of every cluster, as it came, not scaled: ndarray of float64, shape (c, d); 0 rows give the mean."""
+        return self._context.scaler.mean + self._scaled_moments[0] * self._divisor
+
+    @cached_property
+    def spreads(self):
+        """Standard deviation of the columns in every cluster, not scaled: ndarray of float64, shape (c, d)."""
+        mean, square = self._scaled_moments
+        return np.sqrt(np.maximum(square - mean**2, 0)) * self._divisor
+
+    @property
+    def _divisor(self):
+        factor = self._context.scaler.factor
+        return np.divide(1, factor, out=np.zeros_like(factor), where=factor != 0)
+
+    @cached_property
+    def _scaled_moments(self):
+        blocks = self._context.source_blocks
+        counts = np.maximum(self._sums.counts, 1)[:, None]
+        return [sum(self._run.read("clusters", s, name) for s in blocks) / counts for name in ("sums", "squares")]
+
+    @cached_property
+    def uncertain(self):
+        """The rows of least certain cluster, the least certain first: a pandas DataFrame.
+
+        ``row``, ``entropy`` of its posterior in nats, its ``label``, and ``other``, the next most probable cluster.
+        """
+        import pandas as pd
+
+        reads = [self._run.reader("clusters", s) for s in self._context.source_blocks]
+        rows, entropy, posterior = (
+            np.concatenate([r(name) for r in reads]) for name in ("rows", "entropy", "posterior")
+        )
+        order = np.lexsort((rows, -entropy))[: stages.UNCERTAIN_ROWS]
+        ranked = np.argsort(-posterior[order], axis=1, kind="stable")
+        other = ranked[:, min(1, ranked.shape[1] - 1)]
+        return pd.DataFrame({"row": rows[order], "entropy": entropy[order], "label": ranked[:, 0], "other": other})
+
+    @cached_property
+    def path(self):
+        """Strengths that were tried, ascending: a pandas DataFrame with ``reg``, ``alive``, ``objective``, ``lsmi``.
+
+        LSMI is of the labels of up to 5,000 rows, and takes some seconds when it is first asked for.
+        """
+        import pandas as pd
+
+        points = self.diagnostics["path"]
+        found = pd.DataFrame(points, columns=["reg", "alive", "objective"])
+        found["lsmi"] = scores_of(self._context, range(len(points)))
+        return found.sort_values("reg", kind="stable", ignore_index=True)
+
+    def _choice_lines(self):
+        facts = self.diagnostics
+        return [
+            f"  categories {facts['n_init_categories']} to begin with, {facts['n_clusters']} alive at "
+            f"reg = {facts['reg']:.3g}, {len(facts['path'])} strengths tried",
+            f"  objective  {facts['objective']:.4f}",
+        ]
