@@ -9,6 +9,7 @@ import threading
 import uuid
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from functools import cache
 from pathlib import Path
 
@@ -39,9 +40,13 @@ def absolute(location):
     return os.path.abspath(location) if is_local(location) else location
 
 
-def options_of(location, storage_options):
-    """Storage options for a URL; Zarr refuses them for a local path, and an archive and a run share theirs."""
-    return None if is_local(location) else storage_options
+def store_of(location, storage_options=None, read_only=False):
+    """Return what Zarr opens for a location; storage options are for URLs alone, an archive and a run share theirs."""
+    if is_local(location):
+        return location
+    from bigsmic.store.stores import open_store
+
+    return open_store(location, storage_options, read_only)
 
 
 def remove_tree(path):
@@ -68,6 +73,10 @@ class LocalBytes:
     def __init__(self, root):
         self._root = Path(root)
 
+    def with_patience(self, seconds):
+        """Return the same bytes: the file system waits as it pleases."""
+        return self
+
     def get(self, key, start=None, stop=None):
         """Return the bytes, or a range of them; None if there are none."""
         try:
@@ -82,7 +91,7 @@ class LocalBytes:
     def set(self, key, data):
         """Write the bytes, all of them or none."""
         path = self._root / key
-        partial = path.with_name(f"{path.name}.{_WRITER}-{threading.get_ident()}.partial")
+        partial = self._partial(path)
         try:
             self._make_folder(path.parent)
             with open(partial, "wb", buffering=0) as file:
@@ -91,6 +100,23 @@ class LocalBytes:
         except OSError:
             partial.unlink(missing_ok=True)
             raise
+
+    def create(self, key, data):
+        """Write the bytes, and return True, unless there are some already."""
+        path = self._root / key
+        partial = self._partial(path)
+        self._make_folder(path.parent)
+        try:
+            partial.write_bytes(data)
+            os.link(partial, path)  # fails where the path is there, on shared file systems too
+        except FileExistsError:
+            return False
+        finally:
+            partial.unlink(missing_ok=True)
+        return True
+
+    def _partial(self, path):
+        return path.with_name(f"{path.name}.{_WRITER}-{threading.get_ident()}.partial")
 
     def _make_folder(self, folder):
         if not folder.is_dir():
@@ -105,6 +131,11 @@ class LocalBytes:
         """Delete everything under a prefix."""
         if (self._root / prefix).exists():
             shutil.rmtree(self._root / prefix)
+
+    def prune(self, prefix):
+        """Delete the folder of a prefix, if nothing is left in it."""
+        with contextlib.suppress(OSError):
+            (self._root / prefix).rmdir()
 
     def delete_partial(self):
         """Delete files that were being written when their writer died."""
@@ -131,6 +162,12 @@ class StoreBytes:
     def __init__(self, group):
         self._store, self._prefix = group.store, group.store_path.path
 
+    def with_patience(self, seconds):
+        """Return the same bytes, for requests that are not repeated for longer."""
+        found = copy(self)
+        found._store = self._store.with_patience(seconds)
+        return found
+
     def _key(self, key):
         return f"{self._prefix}/{key}" if self._prefix else key
 
@@ -151,6 +188,12 @@ class StoreBytes:
 
         sync(self._store.set(self._key(key), Buffer.from_array_like(np.frombuffer(data, np.uint8))))
 
+    def create(self, key, data):
+        """Write the bytes, and return True, unless there are some already."""
+        from zarr.core.sync import sync
+
+        return sync(self._store.create(self._key(key), data))
+
     def delete(self, key):
         """Delete the bytes."""
         from zarr.core.sync import sync
@@ -162,6 +205,9 @@ class StoreBytes:
         from zarr.core.sync import sync
 
         sync(self._store.delete_dir(self._key(prefix)))
+
+    def prune(self, prefix):
+        """Nothing to do: there are no folders."""
 
     def delete_partial(self):
         """Nothing to do: objects are whole or absent."""

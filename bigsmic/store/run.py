@@ -7,7 +7,6 @@ the checksum of every part.
 Nothing is inferred from chunks: an absent chunk reads as fill value without a word.
 """
 
-import fcntl
 import functools
 import itertools
 import json
@@ -15,23 +14,28 @@ import os
 import re
 import socket
 import tempfile
+import threading
 import weakref
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bigsmic.errors import CorruptBlockError, RunError, RunLockedError, RunMismatchError, RunVersionError
+from bigsmic.errors import CorruptBlockError, RunError, RunMismatchError, RunVersionError, StorageError
+from bigsmic.store.lease import GROUP as LEASE
+from bigsmic.store.lease import Lease
 from bigsmic.store.objects import (
     LocalBytes,
     StoreBytes,
     absolute,
     checksum,
     is_local,
-    options_of,
     remove_tree,
     storage_errors,
+    store_of,
 )
+from bigsmic.store.secrets import scrubbed, shown
 from bigsmic.store.shared import Shared
 
 FORMAT_VERSION = 1
@@ -69,9 +73,10 @@ class Run(Shared):
     """
 
     def __init__(self, location, storage_options=None, writable=True, lock=True):
-        self.location, self.address = str(location), absolute(location)
+        self.location, self.address = shown(location), absolute(location)
         self._options, self._writable = storage_options, writable
-        self._lock_handle: int | None = None
+        self._lease: Lease | None = None
+        self._entries = _Entries()
         mode = ("a" if lock else "r+") if writable else "r"
         self._group = self._open(mode)
         version = self._group.attrs.get("bigsmic_format", FORMAT_VERSION)
@@ -82,8 +87,11 @@ class Run(Shared):
             )
         self._bytes = LocalBytes(self.address) if self._local else StoreBytes(self._group)
         if writable and lock:
-            self._lock()
+            with storage_errors(f"run: the lease of {self.location}"):
+                self._lease = Lease(self._bytes, self.location, self.address if self._local else None)
+            weakref.finalize(self, self._lease.release).atexit = False
             self._group = self._open(mode)  # what was read before the lock may be old
+            self.update({"writer": f"process {os.getpid()} on {socket.gethostname()}"})
 
     def _open(self, mode):
         import zarr
@@ -92,13 +100,16 @@ class Run(Shared):
             raise RunError(f"run: {self.location} is not a directory; give the out= of a finished fit")
         if self._local and _is_of_others(Path(self.address)):
             raise RunError(f"run: {self.location} is a directory with other things in it; give another out=")
-        options = options_of(self.address, self._options)
         try:
-            return zarr.open_group(self.address, mode=mode, zarr_format=3, storage_options=options)
+            store = store_of(self.address, self._options, read_only=mode == "r")
+            return zarr.open_group(store, mode=mode, zarr_format=3)
+        except StorageError as error:
+            raise StorageError(f"run: {self.location} cannot be opened; {error}") from None
         except Exception as error:
-            raise RunError(
-                f"run: {self.location} cannot be opened as a run directory ({type(error).__name__}: {error})"
-            ) from error
+            text = scrubbed(f"{type(error).__name__}: {error}", self.address, self._options)
+            raise RunError(f"run: {self.location} cannot be opened as a run directory ({text})") from (
+                error if self._local else None
+            )
 
     @property
     def _local(self):
@@ -124,7 +135,7 @@ class Run(Shared):
         identity = json.loads(json.dumps(identity))
         stored = self._group.attrs.get("identity")
         if stored is None:
-            if any(True for _ in self._group):
+            if any(name != LEASE for name in self._group):
                 raise RunError(f"run: {self.location} holds a Zarr group that is not a run; give another out=")
             self.update({"bigsmic_format": FORMAT_VERSION, "identity": identity})
         elif stored != identity:
@@ -149,6 +160,7 @@ class Run(Shared):
 
     def update(self, attributes):
         """Set attributes of the run; JSON-like."""
+        self._check_lease()
         with storage_errors(f"run: attributes of {self.location}"):
             self._group.update_attributes(attributes)
 
@@ -171,6 +183,8 @@ class Run(Shared):
         info : dict, optional
             Small JSON-like facts kept in the entry.
         """
+        self._check_lease()
+        self._entries.drop(stage, block)
         entry: dict[str, Any] = {"arrays": {}, "info": info or {}}
         where = _block_path(stage, block)
         # The stage's own group comes with every block: no process knows what another one has deleted.
@@ -264,13 +278,24 @@ class Run(Shared):
         return self.reader(stage, block)(name, part)
 
     def reader(self, stage, block):
-        """Return a function ``(name, part=None) -> ndarray`` that reads the ledger entry once."""
-        entry = self.entry(stage, block)
+        """Return a function ``(name, part=None) -> ndarray`` that reads arrays of a block; see `read`.
+
+        The ledger entry is read once, and may be one that this process knows already: what another process has done
+        to the block since is found by its checksum, and the entry then read again.
+        """
+        entry, is_new = self._entries.get(stage, block), False
+        if entry is None:
+            entry, is_new = self._entries.put(stage, block, self.entry(stage, block)), True
 
         def read(name, part=None):
-            meta = entry["arrays"][name]
-            first, last = (0, len(meta["crc32"])) if part is None else (part, part + 1)
-            return self._read_array(stage, block, name, meta, (first, last))
+            nonlocal entry, is_new
+            try:
+                return self._read_array(stage, block, name, entry["arrays"][name], part)
+            except (CorruptBlockError, KeyError):
+                if is_new:
+                    raise
+            entry, is_new = self._entries.put(stage, block, self.entry(stage, block)), True
+            return self._read_array(stage, block, name, entry["arrays"][name], part)
 
         return read
 
@@ -278,7 +303,8 @@ class Run(Shared):
         """Return the small facts kept with a block."""
         return self.entry(stage, block)["info"]
 
-    def _read_array(self, stage, block, name, meta, parts):
+    def _read_array(self, stage, block, name, meta, part):
+        parts = (0, len(meta["crc32"])) if part is None else (part, part + 1)
         dtype, shape, bounds = np.dtype(meta["dtype"]), tuple(meta["shape"]), meta["bounds"]
         path = f"{_block_path(stage, block)}/{_safe(name)}/{_chunk_key(len(shape))}"
         if shape:
@@ -312,7 +338,7 @@ class Run(Shared):
         return [
             (stage, int(block))
             for stage in self._bytes.folders("")
-            if _NAME.match(stage)
+            if _NAME.match(stage) and stage != LEASE
             for block in self._bytes.folders(stage)
             if _BLOCK.match(block)
         ]
@@ -320,14 +346,14 @@ class Run(Shared):
     def check(self, stage, block):
         """Strike a block off the ledger if an array of it is not what was written."""
         try:
-            read = self.reader(stage, block)
-            for name in self.entry(stage, block)["arrays"]:
-                read(name)
+            for name, meta in self.entry(stage, block)["arrays"].items():
+                self._read_array(stage, block, name, meta, None)
         except CorruptBlockError:
             self.forget(stage, block)
 
     def forget(self, stage, block):
         """Strike a block off the ledger, so that it is done again."""
+        self._entries.drop(stage, block)
         with storage_errors(f"{stage}: striking block {block} off the ledger of {self.location}"):
             self._delete(_ledger_key(stage, block))
 
@@ -369,6 +395,7 @@ class Run(Shared):
 
     def write_rows(self, name, lo, values):
         """Write whole chunks of a top-level array."""
+        self._check_lease()
         with storage_errors(f"{name}: writing rows {lo}:{lo + len(values)} to {self.location}"):
             self._group[name][lo : lo + len(values)] = values
 
@@ -398,23 +425,6 @@ class Run(Shared):
     def _delete(self, key):
         self._bytes.delete(key)
 
-    # -- lock
-
-    def _lock(self):
-        if not self._local:
-            return
-        handle = os.open(self.address, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(handle)
-            raise RunLockedError(
-                f"run: {self.location} is being written by {self._group.attrs.get('writer', 'another process')}; "
-                "wait for it to end, or give another out="
-            ) from None
-        self._lock_handle = handle
-        self.update({"writer": f"process {os.getpid()} on {socket.gethostname()}"})
-
     @property
     def scratch(self):
         """Local folder for what lasts as long as one stage; hidden in the run directory where that is local."""
@@ -428,9 +438,44 @@ class Run(Shared):
 
     def close(self):
         """Give up the lock."""
-        if self._lock_handle is not None:
-            os.close(self._lock_handle)  # the kernel's lock goes with it, as it does when the process dies
-            self._lock_handle = None
+        if self._lease is not None:
+            self._lease.release()
+
+    def _check_lease(self):
+        if self._lease is not None:
+            self._lease.check()
+
+
+class _Entries:
+    """The ledger entries that were read last, as many as are small in all."""
+
+    _ROOM = 200_000  # parts
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, int], Any] = OrderedDict()
+        self._parts = 0
+
+    def get(self, stage, block):
+        with self._lock:
+            return self._kept.get((stage, block))
+
+    def put(self, stage, block, entry):
+        self.drop(stage, block)
+        with self._lock:
+            self._kept[stage, block] = entry
+            self._parts += _parts(entry)
+            while self._parts > self._ROOM:
+                self._parts -= _parts(self._kept.popitem(last=False)[1])
+        return entry
+
+    def drop(self, stage, block):
+        with self._lock:
+            self._parts -= _parts(self._kept.pop((stage, block), {"arrays": {}}))
+
+
+def _parts(entry):
+    return sum(len(meta["crc32"]) for meta in entry["arrays"].values())
 
 
 class Overlay(Run):

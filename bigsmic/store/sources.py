@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from bigsmic.errors import InputError, NonFiniteError, StorageError
-from bigsmic.store.objects import absolute, options_of, storage_errors
+from bigsmic.store.objects import absolute, is_local, storage_errors, store_of
+from bigsmic.store.secrets import scrubbed, shown
 from bigsmic.store.shared import Shared
 
 
@@ -40,7 +41,7 @@ def open_source(data, component=None, storage_options=None, missing_chunks="erro
         raise InputError(f"missing_chunks: got {missing_chunks!r}; use 'error' or 'fill'")
     if isinstance(data, str | os.PathLike):
         data = open_array(absolute(data), component, storage_options)
-    if hasattr(data, "nchunks_initialized"):
+    if _is_zarr(data):
         source: Source = ZarrSource(data, missing_chunks)
     elif hasattr(data, "dask") and hasattr(data, "compute"):
         source = DaskSource(data)
@@ -176,8 +177,8 @@ class ZarrSource(Shared, Source):
     _KEPT_BANDS = 2
 
     def __init__(self, array, missing_chunks):
-        array = _from_anywhere(array)
-        super().__init__(array, str(array.store_path).split("?")[0])
+        array = _insisting(array, missing_chunks)
+        super().__init__(array, shown(array.store_path))
         self._missing = missing_chunks
         self._bands: OrderedDict = OrderedDict()
         self._lock = threading.Lock()
@@ -187,7 +188,7 @@ class ZarrSource(Shared, Source):
         """Whether the store is not the memory of this process."""
         import zarr
 
-        return not isinstance(self.array.store_path.store, zarr.storage.MemoryStore)
+        return not isinstance(_innermost(self.array.store_path.store), zarr.storage.MemoryStore)
 
     def recipe(self):
         """Return how a task on another process opens the same archive, and keeps its decoded bands."""
@@ -223,40 +224,61 @@ class ZarrSource(Shared, Source):
             return self._bands[b]
 
     def _decode(self, lo, hi):
-        if self._missing == "error":
-            self._refuse_absent(lo, hi)
+        from bigsmic.store.stores import AbsentChunkError
+
         try:
             return np.ascontiguousarray(self.array[lo:hi])
+        except AbsentChunkError as error:
+            raise StorageError(
+                f"input: chunk {self._chunk(str(error), lo, hi)} of {self.name} is missing, and would read as fill "
+                "values; restore it, or, if the writer leaves out chunks that hold only the fill value, pass "
+                "missing_chunks='fill'"
+            ) from None
+        except StorageError as error:
+            raise StorageError(f"input: rows {lo}:{hi} could not be read; {error}") from None
         except Exception as error:
             raise StorageError(
                 f"input: rows {lo}:{hi} of {self.name} could not be read ({type(error).__name__}: {error}); "
                 "a chunk of the archive is torn or unreadable: restore it"
             ) from error
 
-    def _refuse_absent(self, lo, hi):
-        from zarr.core.sync import sync
-
-        array, (height, width) = self.array, self._chunk_shape
-        store, prefix = array.store_path.store, array.store_path.path
+    def _chunk(self, path, lo, hi):
+        """Key and rows of the chunk of rows ``lo:hi`` that is stored at `path`."""
+        height, width = self._chunk_shape
         for i in range(lo // height, (hi - 1) // height + 1):
             for j in range(-(-self.shape[1] // width)):
-                key = array.metadata.encode_chunk_key((i, j))
-                if not sync(store.exists(f"{prefix}/{key}" if prefix else key)):
-                    raise StorageError(
-                        f"input: chunk {key} (rows {i * height}:{min((i + 1) * height, self.shape[0])}) of {self.name} "
-                        "is missing, and would read as fill values; restore it, or, if the writer leaves out chunks "
-                        "that hold only the fill value, pass missing_chunks='fill'"
-                    )
+                key = self.array.metadata.encode_chunk_key((i, j))
+                if path == key or path.endswith(f"/{key}"):
+                    return f"{key} (rows {i * height}:{min((i + 1) * height, self.shape[0])})"
+        return path
 
 
-def _from_anywhere(array):
-    """Return the array, opened so that another process finds it from its own working directory."""
+def _is_zarr(data):
+    return hasattr(type(data), "nchunks_initialized")  # of the type: of an array, it would list every chunk
+
+
+def _insisting(array, missing_chunks):
+    """Return the array on a store that insists, and that another process finds from its own working directory."""
     import zarr
 
-    store = array.store_path.store
-    if not isinstance(store, zarr.storage.LocalStore) or store.root.is_absolute():
-        return array
-    return zarr.open_array(zarr.storage.LocalStore(store.root.absolute(), read_only=True), path=array.path, mode="r")
+    from bigsmic.store.stores import PatientStore, WholeStore
+
+    store: Any = _innermost(array.store_path.store)
+    if isinstance(store, zarr.storage.LocalStore):
+        store = zarr.storage.LocalStore(store.root.absolute(), read_only=True)
+    elif isinstance(array.store_path.store, PatientStore):
+        store = array.store_path.store
+    elif isinstance(store, zarr.storage.FsspecStore):
+        store = PatientStore(store, store.fs.unstrip_protocol(store.path), store.fs.storage_options)
+    if missing_chunks == "error":
+        store = WholeStore(store)
+    return zarr.open_array(store, path=array.path, mode="r", zarr_format=array.metadata.zarr_format)
+
+
+def _innermost(store):
+    while hasattr(store, "_store"):
+        store = store._store
+    return store
 
 
 class StagedSource(Source):
@@ -356,18 +378,22 @@ def open_array(location, component=None, storage_options=None):
     """Open a Zarr array for reading: the one at `location`, or `component` of the group there."""
     import zarr
 
+    name = shown(location)
     try:
-        node: Any = zarr.open(location, mode="r", storage_options=options_of(location, storage_options))
+        node: Any = zarr.open(store_of(location, storage_options, read_only=True), mode="r")
         if component is not None:
             node = node[component]
+    except StorageError as error:
+        raise StorageError(f"input: {name!r} could not be opened; {error}") from None
     except Exception as error:
+        text = scrubbed(f"{type(error).__name__}: {error}", location, storage_options)
         raise InputError(
-            f"input: {location!r} could not be opened as Zarr ({type(error).__name__}: {error}); "
+            f"input: {name!r} could not be opened as Zarr ({text}); "
             "give the path or URL of a Zarr array, or of a group with component="
-        ) from error
-    if not hasattr(node, "nchunks_initialized"):
+        ) from (error if is_local(location) else None)
+    if not _is_zarr(node):
         names = sorted(node.array_keys())[:8]
-        raise InputError(f"input: {location!r} is a Zarr group with arrays {names}; name one with component=")
+        raise InputError(f"input: {name!r} is a Zarr group with arrays {names}; name one with component=")
     return node
 
 
@@ -400,10 +426,8 @@ def create_arrays(location, arrays, chunk_rows, storage_options=None):
     """
     import zarr
 
-    with storage_errors(f"writing to {location}"):
-        location = os.fspath(location)
-        options = options_of(location, storage_options)
-        group = zarr.open_group(location, mode="a", zarr_format=3, storage_options=options)
+    with storage_errors(f"writing to {shown(location)}"):
+        group = zarr.open_group(store_of(absolute(location), storage_options), mode="a", zarr_format=3)
         return {
             name: group.create_array(
                 name,

@@ -1,0 +1,228 @@
+"""One writer for a run, on whatever host: a lease that is renewed, and ends by itself when its holder dies.
+
+The lease is the attribute ``lease`` of an empty Zarr group of that name in the run. Who finds one asks whether its
+holder lives: on the same machine by the process's number and start, at once; on another one by the time until which
+the lease holds, and, where that is over by this host's clock, by watching whether it is renewed all the same, so that
+clocks may differ. Local file systems have a kernel's lock besides, which settles races there; elsewhere a lease that
+was taken over is read again after a moment, and belongs to whom the store then says.
+"""
+
+import contextlib
+import errno
+import fcntl
+import json
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from functools import cache
+from pathlib import Path
+
+from bigsmic.errors import RunLockedError, StorageError
+
+log = logging.getLogger("bigsmic")
+
+GROUP = "lease"
+KEY = f"{GROUP}/zarr.json"
+
+SECONDS = 60.0
+"""How long a lease holds after it was renewed."""
+
+BEAT = 15.0
+"""Seconds from one renewal to the next."""
+
+HASTE = 10.0
+"""Seconds for which a request of a lease is repeated: the work itself meets what is behind a failure."""
+
+SETTLE = 1.0
+"""Seconds after which whoever wrote last has the lease, where two have taken over the same one."""
+
+
+_held: set[str] = set()
+"""Leases of this process; one that it has let go of may still be stored, where the store was not there at the end."""
+
+
+class Lease:
+    """The right to write to a run.
+
+    Parameters
+    ----------
+    objects : LocalBytes or StoreBytes
+        Of the run.
+    location : str
+        What messages call the run.
+    folder : str, optional
+        The run, where it is a local directory: locked by the kernel too.
+
+    Raises
+    ------
+    RunLockedError
+        Another process holds it.
+    """
+
+    def __init__(self, objects, location, folder=None):
+        self._objects, self._location = objects.with_patience(HASTE), location
+        self._holder = {"id": uuid.uuid4().hex, "pid": os.getpid(), "started": _started(os.getpid())} | _machine()
+        self._lost: dict | None = None
+        self._ended = threading.Event()
+        self._kernel_lock = None if folder is None else _lock(folder, self._refuse)
+        try:
+            self._acquire()
+        except BaseException:
+            self._unlock()
+            raise
+        _held.add(self._holder["id"])
+        self._thread = threading.Thread(target=self._renew, name="bigsmic-lease", daemon=True)
+        self._thread.start()
+
+    def check(self):
+        """Raise RunLockedError if another process has the lease now, as it may where this one was stopped for long."""
+        if self._lost is not None:
+            raise RunLockedError(
+                f"run: {self._location} was taken over by {_name(self._lost)} after this process had not renewed its "
+                f"lease for {SECONDS:.0f} s; leave it to that one, or give another out="
+            )
+
+    def release(self):
+        """Give up the lease; a forked child leaves its parent's alone."""
+        if self._ended.is_set() or self._holder["pid"] != os.getpid():
+            return
+        self._ended.set()
+        _held.discard(self._holder["id"])
+        with contextlib.suppress(StorageError, OSError):  # it ends by itself
+            if self._is_mine(self._read()):
+                self._objects.delete(KEY)
+                self._objects.prune(GROUP)
+        self._unlock()
+
+    # -- to have it
+
+    def _acquire(self):
+        for _ in range(10):
+            there = self._read()
+            if self._is_mine(there) or (there is None and self._objects.create(KEY, self._node())):
+                return
+            if there is not None:
+                self._refuse_the_living(there)
+                self._take_over(there)
+                return
+        self._refuse(self._read())
+
+    def _refuse_the_living(self, there):
+        """Return if the holder of a lease is dead."""
+        mine = _machine()
+        if self._kernel_lock is not None and there.get("boot") == mine.get("boot", "unknown"):
+            return  # the same kernel has let go of it: one of another container, too
+        if all(there.get(name) == value for name, value in mine.items()):
+            if _lives(there):
+                self._refuse(there)
+            return
+        remaining = min(there.get("until", 0.0) - time.time(), SECONDS)
+        if remaining > 0:
+            self._refuse(there, f"its lease ends in {remaining:.0f} s unless it is renewed; ")
+        log.info("run: %s was written by %s; watching whether it still is", self._location, _name(there))
+        deadline = time.monotonic() + 1.5 * BEAT
+        while time.monotonic() < deadline:
+            time.sleep(min(1.0, BEAT / 5))
+            if self._read() != there:
+                self._refuse(self._read())
+
+    def _take_over(self, there):
+        self._write()
+        if self._kernel_lock is None or there.get("boot") != self._holder.get("boot", "unknown"):
+            time.sleep(SETTLE)
+            if not self._is_mine(self._read()):
+                self._refuse(self._read())
+        log.info("run: %s is taken over from %s", self._location, _name(there))
+
+    def _refuse(self, there=None, when=""):
+        there = there or self._read() or {}
+        raise RunLockedError(
+            f"run: {self._location} is being written by {_name(there)}; {when}wait for it to end, or give another out="
+        )
+
+    # -- to keep it
+
+    def _renew(self):
+        while not self._ended.wait(BEAT):
+            try:
+                there = self._read()
+                if there is not None and not self._is_mine(there):
+                    self._lost = there
+                    return
+                self._write()
+            except (StorageError, OSError) as error:
+                log.warning("run: the lease of %s could not be renewed (%s)", self._location, error)
+
+    # -- as it is stored
+
+    def _is_mine(self, there):
+        return there is not None and there.get("id") == self._holder["id"]
+
+    def _node(self):
+        lease = self._holder | {"until": round(time.time() + SECONDS, 1)}
+        return json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {"lease": lease}}).encode()
+
+    def _write(self):
+        self._objects.set(KEY, self._node())
+
+    def _read(self):
+        """Return what is stored, None if nothing is; a torn one is a lease of nobody."""
+        raw = self._objects.get(KEY)
+        try:
+            return None if raw is None else dict(json.loads(bytes(raw))["attributes"]["lease"])
+        except (ValueError, KeyError, TypeError):
+            return {}
+
+    def _unlock(self):
+        if self._kernel_lock is not None:
+            os.close(self._kernel_lock)
+            self._kernel_lock = None
+
+
+def _name(holder):
+    return f"process {holder['pid']} on {holder['host']}" if {"pid", "host"} <= set(holder) else "another process"
+
+
+@cache
+def _machine():
+    """What a process number has a meaning in: host, start of its kernel, and name space of processes."""
+    found = {"host": socket.gethostname()}
+    with contextlib.suppress(OSError):
+        found["boot"] = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        found["pids"] = os.readlink("/proc/self/ns/pid")
+    return found
+
+
+def _lives(holder):
+    """Whether a process of this machine is still there; another one may have come to its number."""
+    if holder.get("pid") == os.getpid():
+        return holder.get("id") in _held
+    started = _started(holder.get("pid", -1))
+    return started is not None and abs(started - holder.get("started", 0.0)) < 5  # clocks are set right now and then
+
+
+def _started(pid):
+    """When a process was started, in seconds; None if it is gone, or dead and not yet waited for."""
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
+    except (psutil.Error, ValueError, TypeError):
+        return None
+
+
+def _lock(folder, refuse):
+    """Lock a directory as long as the process lives, and return the handle; None where the file system cannot."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            refuse()
+        return None
+    return handle

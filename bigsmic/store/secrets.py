@@ -1,0 +1,54 @@
+"""What may be shown of places behind URLs: neither user nor password, no query, no storage option."""
+
+import re
+from collections.abc import Mapping
+
+_USER = re.compile(r"(?<=://)[^/\s'\"]*@")
+_QUERY = re.compile(r"(?<=[^\s'\"?])\?[^\s'\"?]*=[^\s'\"]*")
+_HIDDEN = "***"
+_OPEN = ("endpoint_url", "region_name", "region", "protocol", "mode")
+"""Options whose values help to understand a message, and are no secrets; what a URL among them hides is hidden."""
+
+
+def shown(location):
+    """Return a location as messages may have it.
+
+    >>> shown("ftp://me:word@host/run.zarr?sig=abc")
+    'ftp://***@host/run.zarr?***'
+    """
+    location = _USER.sub(f"{_HIDDEN}@", str(location))
+    return _QUERY.sub(f"?{_HIDDEN}", location) if "://" in location else location
+
+
+def scrubbed(text, location="", storage_options=None):
+    """Return the text of an error without what `location` and `storage_options` keep secret.
+
+    Parameters
+    ----------
+    text : str
+    location : str
+        Whose user and password are secrets by themselves too.
+    storage_options : dict, optional
+
+    Returns
+    -------
+    text : str
+    """
+    secrets = {*_values(storage_options or {}), *_user_of(str(location))}
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, _HIDDEN)
+    return _QUERY.sub(f"?{_HIDDEN}", _USER.sub(f"{_HIDDEN}@", text))
+
+
+def _values(options):
+    for key, value in options.items():
+        if isinstance(value, Mapping):
+            yield from _values(value)
+        elif isinstance(value, str | bytes) and key not in _OPEN:
+            text = value if isinstance(value, str) else value.decode(errors="replace")
+            yield from [text] if len(text) > 3 else []  # what is shorter is no secret, and stands in any word
+
+
+def _user_of(location):
+    found = re.search(r"://([^/\s]*)@", location)
+    return [part for part in found[1].split(":") if len(part) > 3] if found else []
