@@ -151,6 +151,7 @@ def test_a_torn_lease_is_nobodys(objects):
 @pytest.mark.parametrize("stale", [False, True])
 def test_of_many_at_once_one_gets_it(stale, monkeypatch):
     monkeypatch.setattr(lease, "SETTLE", 0.5)
+
     def attempt(objects):
         try:
             return lease.Lease(objects, "run")
