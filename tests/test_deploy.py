@@ -14,10 +14,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import pytest
 import yaml
+import zarr
+from conftest import FAST
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+import bigsmic
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
@@ -60,10 +65,14 @@ try:
     client = Client(sys.argv[1], timeout=sys.argv[2])
 except OSError as error:
     sys.exit(f"refused: {error} {error.__cause__}")
-with client:
-    client.wait_for_workers(2, timeout=30)
-    workers = client.scheduler_info(n_workers=-1)["workers"]
-    print(*sorted(workers), client.submit(sum, (1, 2)).result())
+client.wait_for_workers(2, timeout=30)
+print(*sorted(client.scheduler_info(n_workers=-1)["workers"]))
+"""
+FIT = """
+import json, sys, bigsmic
+
+address, archive, out, options = sys.argv[1:]
+bigsmic.fit(archive, c=4, scheduler=address, out=out, **json.loads(options))
 """
 
 
@@ -151,8 +160,8 @@ def free_port():
         return one.getsockname()[1]
 
 
-def ask(host, tls, address, timeout=30):
-    return host.run(DEPLOY / "two-hosts" / "client.sh", tls, sys.executable, "-c", CLIENT, address, str(timeout))
+def as_client(host, tls, *command):
+    return host.run(DEPLOY / "two-hosts" / "client.sh", tls, sys.executable, "-c", *command)
 
 
 def test_keys_are_for_their_owner_alone(tls):
@@ -161,12 +170,19 @@ def test_keys_are_for_their_owner_alone(tls):
     assert run("openssl", "verify", "-x509_strict", "-CAfile", str(tls / "ca.pem"), *signed).returncode == 0
 
 
-def test_a_client_with_a_certificate_reaches_both_hosts(hosts, tls, cluster):
-    done = ask(hosts[1], tls, cluster)
+def test_a_client_with_a_certificate_meets_both_hosts(hosts, tls, cluster):
+    done = as_client(hosts[1], tls, CLIENT, cluster, "30")
     assert done.returncode == 0, done.stderr
-    *workers, total = done.stdout.split()
-    assert [worker.rsplit(":", 1)[0] for worker in workers] == [f"tls://{host.address}" for host in hosts]
-    assert total == "3"
+    assert [worker.rsplit(":", 1)[0] for worker in done.stdout.split()] == [f"tls://{host.address}" for host in hosts]
+
+
+@pytest.mark.slow
+def test_both_hosts_fit_what_one_process_fits(hosts, tls, cluster, blobs, tmp_path):
+    zarr.create_array(str(tmp_path / "X.zarr"), shape=blobs[0].shape, chunks=(100, 5), dtype="f4")[:] = blobs[0]
+    done = as_client(hosts[1], tls, FIT, cluster, tmp_path / "X.zarr", tmp_path / "run.zarr", json.dumps(FAST))
+    assert done.returncode == 0, done.stderr
+    labels = bigsmic.Result.open(tmp_path / "run.zarr").labels
+    np.testing.assert_array_equal(labels, bigsmic.fit(tmp_path / "X.zarr", c=4, **FAST).labels)
 
 
 def test_others_are_refused(hosts, tls, cluster, tmp_path):
@@ -174,7 +190,7 @@ def test_others_are_refused(hosts, tls, cluster, tmp_path):
     assert plain.returncode == 1
     assert "refused: " in plain.stderr
     run(str(DEPLOY / "two-hosts" / "certificates.sh"), str(tmp_path))
-    stranger = ask(hosts[1], tmp_path / "tls", cluster, timeout=3)
+    stranger = as_client(hosts[1], tmp_path / "tls", CLIENT, cluster, "3")
     assert stranger.returncode == 1
     assert re.search("refused: .*certificate verify failed", stranger.stderr)
 
