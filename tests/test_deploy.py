@@ -10,6 +10,8 @@ import subprocess
 import sys
 import time
 import tomllib
+import urllib.error
+import urllib.request
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -385,6 +387,34 @@ def test_pods_speak_tls_alone(objects):
         assert not re.search(r"\btcp://", " ".join(container["args"])), name
 
 
+def test_the_operator_may_ask_the_scheduler_which_workers_can_go(objects, tls):
+    """Over HTTP: it has no certificate. The scheduler is started as its pod says, with other paths and ports."""
+    (container,) = pods(objects)["scheduler"]["containers"]
+    variables = {one["name"]: one["value"].replace("/tls/", f"{tls}/") for one in container["env"]}
+    dashboard = free_port()
+    replaced = {":8787": f"127.0.0.1:{dashboard}"}
+    command = [replaced.get(word, word) for word in container["args"]] + ["--port", "0", "--host", "127.0.0.1"]
+    process = subprocess.Popen(command, env=ENVIRONMENT | variables, stderr=subprocess.DEVNULL)
+    try:
+        answer = wait_for_json(f"http://127.0.0.1:{dashboard}/api/v1/adaptive_target")
+    finally:
+        process.terminate()
+        process.wait(30)
+    assert answer == {"workers": 0}
+
+
+def wait_for_json(url, seconds=30):
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                return json.load(answer)
+        except urllib.error.URLError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.2)
+
+
 def test_a_job_that_cannot_succeed_is_not_tried_again(objects):
     from bigsmic import cli, errors
 
@@ -395,6 +425,22 @@ def test_a_job_that_cannot_succeed_is_not_tried_again(objects):
         hopeless = {2, *cli.EXIT_CODES.values()} - passing
         assert set(never["onExitCodes"]["values"]) == hopeless
         assert never["onExitCodes"]["containerName"] == job["template"]["spec"]["containers"][0]["name"]
+
+
+def test_resources_are_those_of_the_plan(blobs, tmp_path):
+    zarr.create_array(str(tmp_path / "X.zarr"), shape=blobs[0].shape, chunks=(100, 5), dtype="f4")[:] = blobs[0]
+    planned = run(
+        sys.executable, "-m", "bigsmic", "plan", str(tmp_path / "X.zarr"), "-c", "4", "--threads", "3", "--json"
+    )
+    assert planned.returncode == 0, planned.stderr
+    made = run(sys.executable, str(DEPLOY / "kubernetes" / "resources.py"), input=planned.stdout)
+    assert made.returncode == 0, made.stderr
+    (patch,) = yaml.safe_load(made.stdout)
+    (shipped,) = yaml.safe_load((DEPLOY / "kubernetes" / "resources.yaml").read_text())
+    assert {**shipped, "value": None} == {**patch, "value": None}
+    gib = int(patch["value"]["limits"]["memory"].removesuffix("Gi"))
+    assert 2**30 * (gib - 1) < 1.4 * json.loads(planned.stdout)["peak_bytes"] <= 2**30 * gib
+    assert patch["value"]["requests"] == {"cpu": "3", **patch["value"]["limits"]}
 
 
 # -- systemd
