@@ -225,7 +225,7 @@ def fit(
             with_repair(run, lambda: _stages(job, request.cuts))
     kernel = getattr(request.settings, "kernel", None)
     weight = kernel if callable(kernel) else None
-    return Result.open(run.location, storage_options=storage_options, kernel=weight, temporary=out is None)
+    return Result.open(run.address, storage_options=storage_options, kernel=weight, temporary=out is None)
 
 
 def plan(data, c=None, **options):

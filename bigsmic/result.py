@@ -52,7 +52,7 @@ class Result:
         kind = methods.of_stored(opened.identity["settings"])
         settings = kind.Settings.stored(opened.identity["settings"], kernel)
         if opened.attribute("summary") is None:
-            raise RunError(f"run: {run} is not finished; run the same fit again to resume it")
+            raise RunError(f"run: {opened.location} is not finished; run the same fit again to resume it")
         return kind.Result(opened, settings, temporary)
 
     @property

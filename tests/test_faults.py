@@ -283,7 +283,7 @@ def hash_of(name):
     return sum(map(ord, name))
 
 
-@pytest.mark.parametrize("how", ["truncate", "delete"])
+@pytest.mark.parametrize("how", ["truncate", "flip", "delete"])
 def test_damaged_ledgers_are_repaired(tmp_path, blobs, undisturbed, how):
     for nth in range(3):
         out = tmp_path / f"{how}{nth}"

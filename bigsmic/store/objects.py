@@ -15,9 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bigsmic.errors import StorageError
+from bigsmic.errors import RunError, StorageError
 
 _PARTIAL = re.compile(r"\.[0-9a-f]+-[0-9]+\.partial\Z")
+_LINK = "run: {} is a symbolic link, which could lead anywhere; a run has none: remove it"
 _WRITER = uuid.uuid4().hex[:12]  # process numbers repeat from host to host
 
 REQUESTS = 16
@@ -80,7 +81,7 @@ class LocalBytes:
     def get(self, key, start=None, stop=None):
         """Return the bytes, or a range of them; None if there are none."""
         try:
-            with open(self._root / key, "rb", buffering=0) as file:
+            with open(self._path(key), "rb", buffering=0, opener=_open_no_link) as file:
                 if start is None:
                     return file.read()
                 file.seek(start)
@@ -90,11 +91,11 @@ class LocalBytes:
 
     def set(self, key, data):
         """Write the bytes, all of them or none."""
-        path = self._root / key
+        path = self._path(key)
         partial = self._partial(path)
         try:
             self._make_folder(path.parent)
-            with open(partial, "wb", buffering=0) as file:
+            with open(partial, "wb", buffering=0, opener=_open_no_link) as file:
                 write_full(file, np.frombuffer(data, np.uint8))
             os.replace(partial, path)
         except OSError:
@@ -103,7 +104,7 @@ class LocalBytes:
 
     def create(self, key, data):
         """Write the bytes, and return True, unless there are some already."""
-        path = self._root / key
+        path = self._path(key)
         partial = self._partial(path)
         self._make_folder(path.parent)
         try:
@@ -115,8 +116,29 @@ class LocalBytes:
             partial.unlink(missing_ok=True)
         return True
 
+    def _path(self, key):
+        """Return where a key is; a symbolic link on the way could lead out of the directory."""
+        path = str(self._root)
+        *folders, name = key.split("/")
+        for folder in folders:
+            path = f"{path}/{folder}"
+            if os.path.islink(path):
+                self._refuse_link(path)
+        return Path(path, name)
+
+    def _refuse_link(self, path):
+        raise RunError(_LINK.format(path))
+
+    def refuse_links(self, prefix):
+        """Raise RunError if there is a symbolic link at a prefix or below it: before zarr, or who else, goes there."""
+        top = self._path(f"{prefix}/any").parent
+        for folder, folders, names in os.walk(top):
+            for name in (*folders, *names):
+                if os.path.islink(os.path.join(folder, name)):
+                    self._refuse_link(os.path.join(folder, name))
+
     def _partial(self, path):
-        return path.with_name(f"{path.name}.{_WRITER}-{threading.get_ident()}.partial")
+        return path.with_name(f"{path.name}.{_WRITER}{os.getpid():x}-{threading.get_ident()}.partial")
 
     def _make_folder(self, folder):
         if not folder.is_dir():
@@ -125,12 +147,15 @@ class LocalBytes:
 
     def delete(self, key):
         """Delete the bytes, if there are any."""
-        (self._root / key).unlink(missing_ok=True)
+        self._path(key).unlink(missing_ok=True)
 
     def delete_tree(self, prefix):
         """Delete everything under a prefix."""
-        if (self._root / prefix).exists():
-            shutil.rmtree(self._root / prefix)
+        top = self._path(prefix)
+        if top.is_symlink():
+            self._refuse_link(top)
+        if top.exists():
+            shutil.rmtree(top)
 
     def prune(self, prefix):
         """Delete the folder of a prefix, if nothing is left in it."""
@@ -147,13 +172,22 @@ class LocalBytes:
         """Return the names of what is one level below a prefix and has something below itself, in order."""
         try:
             with os.scandir(self._root / prefix) as entries:
-                return sorted(entry.name for entry in entries if entry.is_dir())
+                return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
         except FileNotFoundError:
             return []
 
     def map(self, function, items):
         """Return ``[function(item) for item in items]``."""
         return [function(item) for item in items]
+
+
+def _open_no_link(path, flags):
+    try:
+        return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise RunError(_LINK.format(path)) from None
 
 
 class StoreBytes:
@@ -205,6 +239,9 @@ class StoreBytes:
         from zarr.core.sync import sync
 
         sync(self._store.delete_dir(self._key(prefix)))
+
+    def refuse_links(self, prefix):
+        """Nothing to do: an object is where its key says."""
 
     def prune(self, prefix):
         """Nothing to do: there are no folders."""

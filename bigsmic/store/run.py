@@ -15,7 +15,9 @@ import re
 import socket
 import tempfile
 import threading
+import uuid
 import weakref
+import zlib
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -76,6 +78,7 @@ class Run(Shared):
         self.location, self.address = shown(location), absolute(location)
         self._options, self._writable = storage_options, writable
         self._lease: Lease | None = None
+        self._token = uuid.uuid4().hex[:8]
         self._entries = _Entries()
         mode = ("a" if lock else "r+") if writable else "r"
         self._group = self._open(mode)
@@ -196,7 +199,8 @@ class Run(Shared):
                 bounds = [int(b) for b in parts[name]]
             entry["arrays"][name] = _description(array, bounds)
             objects |= _objects(f"{where}/{_safe(name)}", array)
-        node = {"zarr_format": 3, "node_type": "group", "attributes": {"ledger": entry}}
+        attributes = {"ledger": entry, "crc32": _seal(entry)}
+        node = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
         with storage_errors(f"{stage}: writing block {block} to {self.location}"):
             self._map(lambda key: self._set(key, objects[key]), objects)
             self._set(_ledger_key(stage, block), json.dumps(node).encode())
@@ -244,8 +248,10 @@ class Run(Shared):
     def _ledger(self, stage, block):
         raw = self._get(_ledger_key(stage, block))
         try:
-            return None if raw is None else json.loads(bytes(raw)).get("attributes", {}).get("ledger")
-        except ValueError:  # torn: not written last, so not done
+            attributes = {} if raw is None else json.loads(bytes(raw))["attributes"]
+            entry = attributes.get("ledger")
+            return entry if attributes.get("crc32") in (None, _seal(entry)) else None
+        except (ValueError, KeyError, TypeError, AttributeError):  # torn: not written last, so not done
             return None
 
     def entry(self, stage, block):
@@ -369,6 +375,7 @@ class Run(Shared):
     def create(self, name, shape, chunk_rows, dtype):
         """Make, or open, a chunked array at the top of the run, compressed, for readers of Zarr."""
         with storage_errors(f"{name}: creating in {self.location}"):
+            self._bytes.refuse_links(_safe(name))
             if not self._has_array(name):
                 self._group.create_array(
                     name,
@@ -388,6 +395,7 @@ class Run(Shared):
 
     def array(self, name):
         """Return a top-level array, lazily."""
+        self._bytes.refuse_links(_safe(name))
         try:
             return self._group[name]
         except KeyError:
@@ -397,12 +405,15 @@ class Run(Shared):
         """Write whole chunks of a top-level array."""
         self._check_lease()
         with storage_errors(f"{name}: writing rows {lo}:{lo + len(values)} to {self.location}"):
-            self._group[name][lo : lo + len(values)] = values
+            self._group[_safe(name)][lo : lo + len(values)] = values
 
     def check_rows(self, name, lo, hi, crc32):
         """Whether rows of a top-level array are those with this checksum."""
+        name = _safe(name)
         try:
             return checksum(self._group[name][lo:hi]) == crc32
+        except StorageError:
+            raise
         except (KeyError, ValueError, RuntimeError, OSError):  # absent, or torn
             return False
 
@@ -428,9 +439,10 @@ class Run(Shared):
     @property
     def scratch(self):
         """Local folder for what lasts as long as one stage; hidden in the run directory where that is local."""
-        return (
-            Path(self.address) / ".scratch" if self._local else Path(tempfile.gettempdir()) / f"bigsmic-{os.getpid()}"
-        )
+        if not self._local:
+            return Path(tempfile.gettempdir()) / f"bigsmic-scratch-{os.getpid()}-{self._token}"
+        self._bytes.refuse_links(".scratch")
+        return Path(self.address) / ".scratch"
 
     def delete_when_unused(self):
         """Delete the directory once nothing refers to this run, or to an array that was taken from it."""
@@ -529,6 +541,11 @@ def temporary_run():
 
 
 _GROUP = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'
+
+
+def _seal(entry):
+    """Checksum of a ledger entry, whatever the spaces and the order in which it is stored."""
+    return zlib.crc32(json.dumps(entry, sort_keys=True, separators=(",", ":")).encode())
 
 
 def _objects(path, array):

@@ -177,6 +177,7 @@ class ZarrSource(Shared, Source):
     _KEPT_BANDS = 2
 
     def __init__(self, array, missing_chunks):
+        _refuse_pickles(array)
         array = _insisting(array, missing_chunks)
         super().__init__(array, shown(array.store_path))
         self._missing = missing_chunks
@@ -251,6 +252,15 @@ class ZarrSource(Shared, Source):
                 if path == key or path.endswith(f"/{key}"):
                     return f"{key} (rows {i * height}:{min((i + 1) * height, self.shape[0])})"
         return path
+
+
+def _refuse_pickles(array):
+    """Raise InputError if reading would unpickle chunks: that runs whatever their writer wished."""
+    codecs = (*(getattr(array.metadata, "filters", None) or ()), getattr(array.metadata, "compressor", None))
+    if any(getattr(codec, "codec_id", None) == "pickle" for codec in codecs):
+        raise InputError(
+            "input: the chunks of the archive are pickles, which are not read; write it without that codec"
+        )
 
 
 def _is_zarr(data):
@@ -391,10 +401,11 @@ def open_array(location, component=None, storage_options=None):
             f"input: {name!r} could not be opened as Zarr ({text}); "
             "give the path or URL of a Zarr array, or of a group with component="
         ) from (error if is_local(location) else None)
-    if not _is_zarr(node):
-        names = sorted(node.array_keys())[:8]
-        raise InputError(f"input: {name!r} is a Zarr group with arrays {names}; name one with component=")
-    return node
+    if _is_zarr(node):
+        _refuse_pickles(node)
+        return node
+    names = sorted(node.array_keys())[:8]
+    raise InputError(f"input: {name!r} is a Zarr group with arrays {names}; name one with component=")
 
 
 def _check_rows(source):
