@@ -365,12 +365,12 @@ def ascend(group: Group, n: int, objective: str, settings: AscentSettings, bias,
     while iteration < settings.max_iter and max(gains[-2:]) > settings.tol * n:
         before, iteration = climb.value, iteration + 1
         moved = climb.step()
-        if not moved and climb.steepest:
-            break
-        if not moved:
-            climb.turn(0.0)
-            continue
         gains.append(climb.value - before)
+        if not moved:
+            if climb.steepest:
+                gains.append(climb.promise)
+                break
+            climb.turn(0.0)
         if on_step is not None:
             on_step(iteration)
     converged = max(gains[-2:]) <= settings.tol * n
@@ -387,13 +387,18 @@ class _Climb:
         self.group, self.n, self.objective, self.settings = group, n, objective, settings
         mean = group.sum(("mean_row_sum",)) / n
         self.weight = mean**2 / n
-        self.length = 4 / mean**2  # a softmax's Hessian is at most 1/2
+        self.length = self.cautious = 1 / (2 * settings.reg + mean**2 / 4)  # a softmax's Hessian is at most 1/2
         self.bias = np.array(bias, np.float64)
         self.bias_direction = np.zeros_like(self.bias)
         self.bias_gradient = np.zeros_like(self.bias)
         self.value, self.slope, self.common = self._measure(0.0)
         self._gradient(0.0)
         self.turn(0.0)
+
+    @property
+    def promise(self):
+        """Gain that the gradient promises of a cautious step."""
+        return self.squared * self.cautious / 2
 
     def step(self):
         """Search the direction, go, and turn; False if no step is a gain."""

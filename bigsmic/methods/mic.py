@@ -28,7 +28,7 @@ from bigsmic.kernel_rim import PRODUCT_COLUMNS, SLOTS, AscentSettings, posterior
 from bigsmic.likelihood import MLMISettings
 from bigsmic.prediction import Neighborhood, Single
 from bigsmic.result import Result as BaseResult
-from bigsmic.settings import UNSET, MethodSettings
+from bigsmic.settings import MethodSettings
 from bigsmic.stages import ascent, assign, eigen, graph, matrix, neighbors, output, repair, route, scan
 
 __all__ = ["BESIDE", "Result", "Settings", "model", "plan", "run", "summary"]
@@ -36,6 +36,7 @@ __all__ = ["BESIDE", "Result", "Settings", "model", "plan", "run", "summary"]
 BESIDE = ()
 GRID = (3, 5, 7, 10)
 PAPER_GRID = tuple(range(1, 11))
+LEAST_INFORMATION = 1e-3  # nats per row, below which labels are the argmax of noise
 MEDIAN_ROWS = 2000  # of the sample, whose distances to the centres set the scale of the widths
 
 
@@ -47,8 +48,8 @@ class Settings(MethodSettings):
     ----------
     n_clusters : int
         Categories of the start; some may be left without rows where `reg` is large.
-    t : int or sequence of int
-        Neighbour numbers of the kernel, of which MLMI chooses; (3, 5, 7, 10), with the preset 1..10.
+    t : int or sequence of int, optional
+        Neighbour numbers of the kernel, of which MLMI chooses; by default (3, 5, 7, 10), with the preset 1..10.
     start_t : int
         Neighbour number of the spectral start.
     reg : float
@@ -78,7 +79,7 @@ class Settings(MethodSettings):
     method: ClassVar[str] = "mic"
 
     n_clusters: int
-    t: Any = UNSET
+    t: Any = None
     start_t: int = 7
     reg: float = 0.5
     preset: str | None = None
@@ -94,7 +95,7 @@ class Settings(MethodSettings):
     seed: int = 0
 
     def __post_init__(self):
-        if self.t is UNSET:
+        if self.t is None:
             object.__setattr__(self, "t", PAPER_GRID if self.preset == "paper" else GRID)
         if isinstance(self.start_t, bool) or not isinstance(self.start_t, int | np.integer) or self.start_t < 1:
             raise InputError(f"start_t: got {self.start_t!r}; use an integer of at least 1, such as 7")
@@ -265,20 +266,19 @@ def _choose(job, block):
     without = [len(score.without_center) for score in found]
     info = {"t": int(settings.t[best]), "classes_without_center": without}
     context.run.write("choice", 0, columns | tables, info=info)
-    sizes = context.run.info(ascent.summit_name(settings.t[best]), 0)["sizes"]
-    _warn_of_empty(sizes, settings)
+    _warn_of_collapse(context.run.info(ascent.summit_name(settings.t[best]), 0), settings)
 
 
-def _warn_of_empty(sizes, settings):
-    alive = np.count_nonzero(sizes)
-    if alive < settings.n_clusters:
-        warnings.warn(
-            f"{settings.method}: {settings.n_clusters - alive} of {settings.n_clusters} clusters are left without rows "
-            f"at reg={settings.reg:g}; lower reg"
-            + ("" if alive > 1 else ": all rows are in one cluster, which says nothing about them"),
-            BigsmicWarning,
-            stacklevel=2,
-        )
+def _warn_of_collapse(summit, settings):
+    alive, c = np.count_nonzero(summit["sizes"]), settings.n_clusters
+    if alive == c and summit["value"] > LEAST_INFORMATION:
+        return
+    found = f"{c - alive} of {c} clusters are left without rows"
+    if alive == 1:
+        found = "all rows are in one cluster, which says nothing about them"
+    elif summit["value"] <= LEAST_INFORMATION:
+        found = f"all rows have nearly the same posterior, {summit['value']:.2g} nats of information"
+    warnings.warn(f"{settings.method}: {found}; lower reg, which is {settings.reg:g}", BigsmicWarning, stacklevel=2)
 
 
 def _scores(job):
