@@ -124,16 +124,6 @@ MSPC = (
     Flag("max_iter", int, "Iterations at most."),
     *(flag for flag in MODEL if flag.name in ("scale", "seed")),
 )  # fmt: skip
-RIM = (
-    Flag("n_init_categories", int, "Categories to begin with; those that live are the clusters."),
-    Flag("tau", float, "Weight of the information against labels that are given."),
-    Flag("batch_size", int, "Rows of a batch."),
-    Flag("learning_rate", float, "Of the first step by a batch."),
-    Flag("n_epochs", int, "Passes over the rows at each strength of the penalty."),
-    Flag("polish", int, "Exact iterations after the last batch."),
-    *(flag for flag in MSPC if flag.name in ("reg", "solver", "max_iter", "scale", "seed")),
-    *(flag for flag in MODEL if flag.name == "prior"),
-)  # fmt: skip
 SEMISUPERVISED = (
     Flag("must_links", str, "Pairs of rows that belong together: .npy, .csv or Zarr of row numbers, shape (m, 2)."),
     Flag("cannot_links", str, "Pairs of rows that do not."),
@@ -145,7 +135,27 @@ SEMISUPERVISED = (
     Flag("max_matvecs", int, "Products of a matrix with a vector at most, for each eigenproblem."),
     *(flag for flag in MODEL if flag.name not in ("assignment", "selection", "widths", "prior", "preset")),
 )  # fmt: skip
-METHODS = {"smic": MODEL, "3smic": SEMISUPERVISED, "mspc": MSPC, "rim": RIM}
+RIM = (
+    Flag("n_init_categories", int, "Categories to begin with; those that live are the clusters."),
+    Flag("tau", float, "Weight of the information against labels that are given."),
+    Flag("batch_size", int, "Rows of a batch."),
+    Flag("learning_rate", float, "Of the first step by a batch."),
+    Flag("n_epochs", int, "Passes over the rows at each strength of the penalty."),
+    Flag("polish", int, "Exact iterations after the last batch."),
+    *(flag for flag in MSPC if flag.name in ("reg", "solver", "max_iter", "scale", "seed")),
+    Flag("sample_weight", str, "Weights of the rows: .npy or Zarr."),
+    *(flag for flag in (*MODEL, *SEMISUPERVISED) if flag.name in ("prior", "labels")),
+)  # fmt: skip
+MIC = (
+    Flag("start_t", int, "Neighbour number of the spectral start."),
+    Flag("mlmi_rows", str, "Rows whose likelihood MLMI maximises: a number or all.",
+         lambda text: None if text == "all" else int(text)),
+    Flag("tol", float, "Nats per row that two iterations in a row must gain to go on."),
+    *(flag for flag in MSPC if flag.name in ("reg", "max_iter")),
+    *(flag for flag in MODEL if flag.name in ("t", "preset", "scale", "bandwidth", "repair", "seed", "neighbors",
+                                              "n_neighbors", "n_centers")),
+)  # fmt: skip
+METHODS = {"smic": MODEL, "3smic": SEMISUPERVISED, "mspc": MSPC, "rim": RIM, "mic": MIC}
 """Options of every method; one name means one thing in all that have it."""
 
 
