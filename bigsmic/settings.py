@@ -84,6 +84,11 @@ class MethodSettings:
         return False
 
     @property
+    def block_columns(self):
+        """Columns that blocks of input rows are cut for, where they are more than the input has."""
+        return 1
+
+    @property
     def undecided(self):
         """Whether a fit leaves the number of clusters open."""
         return False
