@@ -17,7 +17,9 @@ _HOMES = {
     "plan": "pipeline",
     "Result": "result",
     "SMIC": "estimators",
+    "MIC": "estimators_kernel",
     "MSPC": "estimators_family",
+    "RIM": "estimators_rim",
     "SemiSupervisedSMIC": "estimators_links",
     "msp_score": "separation",
     "lsmi": "information",
@@ -32,7 +34,9 @@ _HOMES = {
 }
 
 __all__ = [
+    "MIC",
     "MSPC",
+    "RIM",
     "SMIC",
     "BigsmicError",
     "InputError",
@@ -54,6 +58,8 @@ if TYPE_CHECKING:
     from bigsmic.errors import BigsmicError, InputError, PlanError, RunError, StorageError
     from bigsmic.estimators import SMIC
     from bigsmic.estimators_family import MSPC
+    from bigsmic.estimators_kernel import MIC
+    from bigsmic.estimators_rim import RIM
     from bigsmic.information import LSMIResult, lsmi
     from bigsmic.likelihood import MLMIResult, mlmi
     from bigsmic.pipeline import fit, plan

@@ -94,7 +94,8 @@ READING = (
 ROWS = (*READING, Flag("missing_chunks", Literal["error", "fill"], "An absent chunk is an error, or its fill value."))
 MODEL = (
     Flag("t", list[str], "Neighbour numbers to choose among, such as 3,5,7,10.", _integers),
-    Flag("kernel", Literal["auto", "local_scaling", "normalized"], "As in SMIC, normalised, or both."),
+    Flag("kernel", Literal["auto", "local_scaling", "normalized", "dense", "graph"],
+         "As in SMIC, normalised, or both; dense, graph or local_scaling in mwca."),
     Flag("assignment", Literal["merge", "rotation", "paper", "auto"], "How eigenvectors become labels."),
     Flag("selection", Literal["consensus", "lsmi", "medoid"], "What is returned of several labelings."),
     Flag("rotation", Literal["auto", "on", "off"], "Short for --assignment auto, rotation and paper.", SWITCH.get),
@@ -118,7 +119,7 @@ RESOURCES = (
     Flag("n_threads", int, "Tasks at once; all processors by default.", option="--threads"),
 )
 MSPC = (
-    Flag("solver", str, "mpm, gep or eig in mspc; minibatch or lbfgs in rim."),
+    Flag("solver", str, "mpm, gep or eig in mspc; minibatch or lbfgs in rim; gradient or spectral in mwca."),
     Flag("reg", str, "Strength of the penalty: a number, or auto in mspc, a share such as 4/N or lsmi in rim.",
          _number_or_text),
     Flag("max_iter", int, "Iterations at most."),
@@ -150,12 +151,19 @@ MIC = (
     Flag("start_t", int, "Neighbour number of the spectral start."),
     Flag("mlmi_rows", str, "Rows whose likelihood MLMI maximises: a number or all.",
          lambda text: None if text == "all" else int(text)),
-    Flag("tol", float, "Nats per row that two iterations in a row must gain to go on."),
+    Flag("tol", float, "What must be gained to go on: nats per row in mic, a share in mwca."),
     *(flag for flag in MSPC if flag.name in ("reg", "max_iter")),
     *(flag for flag in MODEL if flag.name in ("t", "preset", "scale", "bandwidth", "repair", "seed", "neighbors",
                                               "n_neighbors", "n_centers")),
 )  # fmt: skip
-METHODS = {"smic": MODEL, "3smic": SEMISUPERVISED, "mspc": MSPC, "rim": RIM, "mic": MIC}
+MWCA = (
+    Flag("sigma", str, "Width of the Parzen windows: a number, deviation, quartile or likelihood.", _number_or_text),
+    Flag("direction", Literal["natural", "gradient"], "Of the ascent of mwca."),
+    Flag("n_starts", int, "Starts of the ascent of mwca."),
+    *(flag for flag in (*MSPC, *MIC) if flag.name in ("solver", "max_iter", "tol")),
+    *(flag for flag in MODEL if flag.name in ("t", "kernel", "scale", "bandwidth", "seed", "neighbors", "n_neighbors")),
+)  # fmt: skip
+METHODS = {"smic": MODEL, "3smic": SEMISUPERVISED, "mspc": MSPC, "rim": RIM, "mic": MIC, "mwca": MWCA}
 """Options of every method; one name means one thing in all that have it."""
 
 

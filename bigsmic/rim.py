@@ -598,7 +598,9 @@ class Point(NamedTuple):
 
 
 UP, DOWN = 4.0, 8.0  # from one strength to the next, before there are two that enclose what is wanted
-WALK, HALVINGS = 12, 7
+WALK = 12  # such steps at most
+CLOSE = 1.1  # ratio of two strengths between which none is looked for
+_MARGIN = 0.15  # of the way between two strengths, in logarithms, that a guess keeps from either
 
 
 def find_strength(solve, n_clusters, reg):
@@ -616,26 +618,36 @@ def find_strength(solve, n_clusters, reg):
     -------
     point : Point or None
         With `n_clusters` alive; else the one with the fewest above; None if not even the start has so many.
+
+    Notes
+    -----
+    Numbers alive fall about as a power of the strength, which is how the next strength is guessed. As every climb
+    begins with more categories than are wanted, and they do not come back, the path goes up only.
     """
-    low = solve(reg, None)
-    high = np.inf
+    low, high = solve(reg, None), None
     for _ in range(WALK):
         if low.alive >= n_clusters:
             break
-        high = low.reg
-        low = solve(low.reg / DOWN, None)
+        low, high = solve(low.reg / DOWN, None), low
     if low.alive < n_clusters:
         return None
-    best, tries = low, 0
-    while best.alive > n_clusters and tries < (HALVINGS if np.isfinite(high) else WALK):
-        tries = tries + 1 if np.isfinite(high) else tries
-        found = solve(np.sqrt(low.reg * high) if np.isfinite(high) else UP * low.reg, low)
+    best = low
+    for _ in range(WALK):
+        if best.alive == n_clusters or (high is not None and high.reg < CLOSE * low.reg):
+            break
+        found = solve(UP * low.reg if high is None else _between(low, high, n_clusters), low)
         if found.alive < n_clusters:
-            high = found.reg
-            continue
-        low = found
-        best = min(best, found, key=lambda point: point.alive)
+            high = found
+        else:
+            low, best = found, min(best, found, key=lambda point: point.alive)
     return best
+
+
+def _between(low, high, n_clusters):
+    """Strength at which a power law through two points has the number, not too near to either."""
+    fallen = np.log(low.alive / high.alive) if high.alive else np.inf
+    share = np.log(low.alive / n_clusters) / fallen
+    return float(low.reg * (high.reg / low.reg) ** np.clip(share, _MARGIN, 1 - _MARGIN))
 
 
 def refuse_collapse(n_alive, reg):

@@ -18,16 +18,17 @@ from bigsmic import planning, rim
 from bigsmic.context import PIECE_BYTES, Context, Job, source_bounds
 from bigsmic.errors import BigsmicWarning, InputError
 from bigsmic.information import LSMISettings, block_sums, draw_rows, finish
+from bigsmic.links_input import read_integers
 from bigsmic.memory import machine_memory
 from bigsmic.result import Result as BaseResult
 from bigsmic.settings import MethodSettings
 from bigsmic.stages import rim as stages
 from bigsmic.stages import scan
 
-__all__ = ["BESIDE", "Result", "Settings", "model", "plan", "run", "summary"]
+__all__ = ["BESIDE", "Result", "Settings", "admit", "model", "plan", "run", "summary"]
 
 BESIDE = ("labels", "sample_weight")
-SOLVERS = ("minibatch", "lbfgs")
+SOLVERS = ("auto", "minibatch", "lbfgs")
 SCALES = ("standard", "variance", None)
 START_ROWS = 20_000  # of the sample that categories are found on
 FIRST_REG = 0.003  # times the mean variance of a column: few categories die at it
@@ -49,8 +50,8 @@ class Settings(MethodSettings):
     reg : float or str, optional
         Strength of the penalty ``reg |W|^2``. ``"2/N"``: over the number of rows. ``"lsmi"``: the strength, along a
         path, whose labels have the largest squared-loss mutual information. None: found for `n_clusters`, or 4/N.
-    solver : {"minibatch", "lbfgs"}
-        Adam on batches, or exact gradients.
+    solver : {"auto", "minibatch", "lbfgs"}
+        Adam on batches, or exact gradients; "auto": the latter where all rows are no more than a batch.
     n_init_categories : int, optional
         Categories to begin with; by default 100, or three for each cluster that is asked for and at least 30.
     prior : array_like of float, shape (n_clusters,), or "power", optional
@@ -76,7 +77,7 @@ class Settings(MethodSettings):
 
     n_clusters: int | None = None
     reg: float | str | None = None
-    solver: str = "minibatch"
+    solver: str = "auto"
     n_init_categories: int | None = None
     prior: tuple[float, ...] | str | None = None
     tau: float = 1.0
@@ -127,6 +128,10 @@ class Settings(MethodSettings):
         share = _share(self.reg)
         return float(self.reg) if share is None else share / n
 
+    def by_batches(self, n):
+        """Whether climbs go by minibatches."""
+        return self.solver == "minibatch" or (self.solver == "auto" and n > self.batch_size)
+
     def first_categories(self, n):
         """Categories to begin with."""
         if self.n_init_categories is not None:
@@ -173,6 +178,39 @@ def _checked_prior(prior, n_clusters):
     if n_clusters != len(values):
         raise InputError(f"prior: got {len(values)} values for n_clusters={n_clusters}; give one per cluster")
     return tuple((values / values.sum()).tolist())
+
+
+def admit(settings, given, n_rows, storage_options=None):
+    """Settings, and the labels and weights that came beside the rows, in memory or as places where they lie."""
+    read = {name: read_integers(name, given.get(name), storage_options) for name in BESIDE}
+    return settings, checked_beside({name: array for name, array in read.items() if array is not None}, n_rows)
+
+
+def checked_beside(beside, n_rows):
+    """What came beside the rows, in the dtypes that are computed with; weights are made to sum to the number of rows.
+
+    Raises
+    ------
+    InputError
+        Not one value per row, negative weights, labels that are not 0, 1, .. or -1.
+    """
+    arrays = {name: np.asarray(array) for name, array in beside.items()}
+    for name, array in arrays.items():
+        if array.shape != (n_rows,):
+            raise InputError(f"{name}: got shape {array.shape}; give one value for each of the {n_rows} rows")
+    if "sample_weight" in arrays:
+        weights = arrays["sample_weight"] = arrays["sample_weight"].astype(np.float64)
+        if not np.isfinite(weights).all() or (weights < 0).any():
+            raise InputError("sample_weight: got negative or infinite weights; use finite ones, 0 or more")
+        if not weights.any():
+            raise InputError("sample_weight: every weight is zero; give some rows a positive one")
+        weights *= n_rows / weights.sum()
+    if "labels" in arrays:
+        labels = arrays["labels"]
+        if labels.dtype.kind not in "iu" or labels.min() < -1:
+            raise InputError(f"labels: got {labels.dtype}, least {labels.min()}; use integers 0, 1, .. and -1 for none")
+        arrays["labels"] = labels.astype(np.int32)
+    return arrays
 
 
 # ------------------------------------------------------------------------------------------------------ the fit
@@ -227,6 +265,11 @@ def run(job: Job):
     with job.timed("scan"):
         scan.run(job, job.plan.sample_rows)
         stages.keep_beside(job)
+    climb(job)
+
+
+def climb(job: Job):
+    """From rows that have been scanned to labels and posteriors."""
     with job.timed("climb"):
         job.steps("model", [0], _find)
     with job.timed("output"):

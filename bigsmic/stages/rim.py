@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 
 from bigsmic import rim
 from bigsmic.context import PIECE_BYTES, Context, Job
-from bigsmic.errors import CollapseError, InputError
+from bigsmic.errors import CollapseError
 from bigsmic.hashing import row_uniform
 from bigsmic.moments import class_sums
 from bigsmic.rim import Adam, Aim, Linear, Point, Reference, Weighting
@@ -59,36 +59,12 @@ def weighting(context: Context, s: int):
 
 
 def keep_beside(job: Job):
-    """Write what came beside the rows to the run directory, block by block.
-
-    Raises
-    ------
-    InputError
-        Not one value per row, negative weights, labels that are not 0, 1, .. or -1.
-    """
-    context, arrays = job.context, _checked(job.beside, job.context.n)
-    for s in context.source_blocks if arrays else ():
+    """Write what came beside the rows to the run directory, block by block."""
+    context = job.context
+    for s in context.source_blocks if job.beside else ():
         lo, hi = context.source_bounds[s : s + 2]
         if not job.run.done("beside", s):
-            job.run.write("beside", s, {name: array[lo:hi] for name, array in arrays.items()})
-
-
-def _checked(beside, n):
-    arrays = {name: np.asarray(array) for name, array in beside.items()}
-    for name, array in arrays.items():
-        if array.shape != (n,):
-            raise InputError(f"{name}: got shape {array.shape}; give one value for each of the {n} rows")
-    if "sample_weight" in arrays:
-        weights = arrays["sample_weight"] = arrays["sample_weight"].astype(np.float64)
-        if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-            raise InputError("sample_weight: got negative, infinite or no positive weights; use finite ones, 0 or more")
-        weights *= n / weights.sum()
-    if "labels" in arrays:
-        labels = arrays["labels"]
-        if labels.dtype.kind not in "iu" or labels.min() < -1:
-            raise InputError(f"labels: got {labels.dtype}, least {labels.min()}; use integers 0, 1, .. and -1 for none")
-        arrays["labels"] = labels.astype(np.int32)
-    return arrays
+            job.run.write("beside", s, {name: array[lo:hi] for name, array in job.beside.items()})
 
 
 # -------------------------------------------------------------------------------------------------- start
@@ -372,7 +348,7 @@ class Search:
 
     def _climb(self, climb, model, polish):
         job, settings = self.job, self.settings
-        if polish or settings.solver == "lbfgs":
+        if polish or not settings.by_batches(self.context.n):
             model = climb_by_gradients(job, climb, model, polish or settings.max_iter)
         else:
             model = climb_by_batches(job, climb, model)

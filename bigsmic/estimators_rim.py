@@ -1,0 +1,235 @@
+"""scikit-learn clusterer by regularized information maximization."""
+
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bigsmic.errors import InputError
+from bigsmic.estimators import _seed
+from bigsmic.estimators_family import _Clusterer
+from bigsmic.methods.rim import Settings, checked_beside
+from bigsmic.pipeline import fit
+from bigsmic.rim_stream import Stream
+
+
+class RIM(_Clusterer):
+    """Regularized information maximization with a linear classifier: clusters of rows, on disk, in memory or streamed.
+
+    Parameters
+    ----------
+    n_clusters : int, optional
+        The strength of the penalty is found at which so many categories stay alive. None: as many as do at `reg`.
+    reg : float or str, optional
+        Strength of the penalty on the weights. ``"2/N"``: over the number of rows. ``"lsmi"``: the one, along a path,
+        whose labels have the largest squared-loss mutual information. None: found for `n_clusters`, or 4/N.
+    solver : {"auto", "minibatch", "lbfgs"}
+        Adam on batches, or exact gradients; "auto": the latter where all rows are no more than a batch.
+    n_init_categories : int, optional
+        Categories to begin with; by default 100, or three for each cluster that is asked for and at least 30.
+    prior : array_like of float, shape (n_clusters,), or "power", optional
+        Shares of the clusters; "power": they fall as a power of the rank, with the exponent that fits best.
+    tau : float
+        Weight of the information against labels that are given.
+    scale : {"standard", "variance", None}
+        What centred columns are divided by.
+    batch_size : int
+        Rows of a batch.
+    learning_rate : float
+        Of Adam at its first step.
+    n_epochs : int, optional
+        Passes over the rows at each strength; over a chunk in `partial_fit`.
+    max_iter : int
+        Iterations of L-BFGS at most.
+    polish : int
+        Iterations of L-BFGS after the last batch.
+    memory_limit : int or str, optional
+        What the process may use, such as ``"1GiB"``.
+    n_jobs : int, optional
+        Threads; by default all processors that the process may use.
+    random_state : int, RandomState or None
+        Seed; None draws one, kept as ``seed_``.
+
+    Attributes
+    ----------
+    labels_ : ndarray of int32, shape (n,)
+        Of the fitted rows; of the last chunk after `partial_fit`.
+    classes_ : ndarray of int, shape (c,)
+        Columns of `predict_proba`.
+    coef_ : ndarray of float64, shape (c, d)
+        Weights on the columns as they came, not scaled.
+    intercept_ : ndarray of float64, shape (c,)
+    marginal_ : ndarray of float64, shape (c,)
+        Mean posterior.
+    path_ : pandas.DataFrame
+        Strengths that were tried: ``reg``, categories ``alive``, ``objective``, ``lsmi``. After `fit` only.
+    result_ : bigsmic.Result
+        What else there is: the least certain rows, means and spreads, diagnostics. After `fit` only.
+    n_iter_ : int
+        Strengths that were tried; chunks seen after `partial_fit`.
+    seed_ : int
+    n_features_in_ : int
+
+    References
+    ----------
+    .. [1] Gomes, Krause, Perona, "Discriminative clustering by regularized information maximization", NIPS 2010.
+
+    Examples
+    --------
+    >>> from bigsmic import RIM
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> RIM(3, random_state=0).fit(X).coef_.shape
+    (3, 13)
+    """
+
+    _method = "rim"
+
+    def __init__(
+        self,
+        n_clusters=None,
+        *,
+        reg=None,
+        solver="auto",
+        n_init_categories=None,
+        prior=None,
+        tau=1.0,
+        scale="standard",
+        batch_size=8192,
+        learning_rate=0.03,
+        n_epochs=None,
+        max_iter=200,
+        polish=0,
+        memory_limit=None,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.n_clusters = n_clusters
+        self.reg = reg
+        self.solver = solver
+        self.n_init_categories = n_init_categories
+        self.prior = prior
+        self.tau = tau
+        self.scale = scale
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.n_epochs = n_epochs
+        self.max_iter = max_iter
+        self.polish = polish
+        self.memory_limit = memory_limit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X, y=None, *, labels=None, sample_weight=None):
+        """Cluster the rows of X.
+
+        Parameters
+        ----------
+        X : array_like, Zarr array, dask array or path, shape (n, d)
+            Arrays out of core are read in blocks and never held.
+        y : ignored
+        labels : array_like of int, shape (n,), optional
+            Known categories 0, 1, ..; -1 where there is none. They are clusters of the same numbers.
+        sample_weight : array_like of float, shape (n,), optional
+            At least 0.
+
+        Returns
+        -------
+        self
+        """
+        X = self._rows(X, reset=True)
+        self.seed_ = _seed(self.random_state)
+        beside = {"labels": labels, "sample_weight": sample_weight}
+        self.result_ = fit(
+            X,
+            self.n_clusters,
+            method=self._method,
+            memory_limit=self.memory_limit,
+            n_threads=self.n_jobs,
+            **self._options(),
+            **{name: given for name, given in beside.items() if given is not None},
+        )
+        result = self.result_
+        self.labels_, self.n_features_in_ = result.labels, result.diagnostics["columns"]
+        self.n_iter_ = max(1, len(result.diagnostics["path"]))
+        self._take(result.coef, result.intercept, result.marginal)
+        self._stream = None
+        return self
+
+    def partial_fit(self, X, y=None, *, labels=None, sample_weight=None):
+        """Go on learning from a chunk of rows.
+
+        The scaling and the categories are those of the first chunk, which should be thousands of rows of every kind.
+        `n_clusters` categories are there from the start and no strength is looked for: `reg`, or 4 over the number of
+        rows seen.
+
+        Parameters
+        ----------
+        X : array_like, shape (m, d)
+        y : ignored
+        labels, sample_weight
+            As in `fit`, for these rows.
+
+        Returns
+        -------
+        self
+        """
+        stream: Any = getattr(self, "_stream", None)
+        first = stream is None
+        X = validate_data(self, X, reset=first, dtype="numeric", ensure_min_samples=2 if first else 1)
+        beside = {"labels": labels, "sample_weight": sample_weight}
+        beside = checked_beside({name: given for name, given in beside.items() if given is not None}, len(X))
+        if first:
+            self.seed_ = _seed(self.random_state)
+            self._stream = stream = Stream(self._settings())
+            self.n_iter_ = 0
+        stream.learn(X, beside.get("labels"), beside.get("sample_weight"))
+        coef, intercept = stream.classifier
+        self._take(coef, intercept, stream.memory.marginal)
+        self.labels_ = self.predict(X)
+        self.n_iter_ += 1
+        return self
+
+    def _settings(self):
+        settings = Settings.of(self.n_clusters, **self._options())
+        if settings.reg == "lsmi":
+            raise InputError("partial_fit: reg='lsmi' needs all rows; give a number, or a share such as '4/N'")
+        return settings
+
+    def _options(self):
+        """Options of the method."""
+        options = self.get_params(deep=False)
+        for name in ("n_clusters", "memory_limit", "n_jobs", "random_state"):
+            del options[name]
+        return options | {"seed": self.seed_}
+
+    def _take(self, coef, intercept, marginal):
+        self.coef_, self.intercept_, self.marginal_ = coef, intercept, marginal
+        self.classes_ = np.arange(len(intercept))
+
+    @property
+    def path_(self):
+        """Strengths that were tried."""
+        check_is_fitted(self, "result_")
+        return self.result_.path
+
+    def decision_function(self, X):
+        """Logits ``X @ coef_.T + intercept_`` of rows in memory, float64, shape (m, c)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype="numeric")
+        return X.astype(np.float64) @ self.coef_.T + self.intercept_
+
+    def predict(self, X):
+        """Labels of new rows, int32, shape (m,)."""
+        check_is_fitted(self)
+        if getattr(self, "_stream", None) is None:
+            return super().predict(X)
+        return self.decision_function(X).argmax(axis=1).astype(np.int32)
+
+    def predict_proba(self, X):
+        """Posteriors of new rows, float32, shape (m, c)."""
+        check_is_fitted(self)
+        if getattr(self, "_stream", None) is None:
+            return super().predict_proba(X)
+        return softmax(self.decision_function(X), axis=1).astype(np.float32)

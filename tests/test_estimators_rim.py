@@ -1,0 +1,123 @@
+"""RIM's scikit-learn face: every check of theirs, streams, weights, known labels."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_wine, make_blobs
+from sklearn.metrics import adjusted_rand_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import bigsmic
+from bigsmic import RIM
+from bigsmic.errors import InputError
+
+FAST = {"random_state": 0, "n_jobs": 1}
+
+
+def failing(estimator):
+    why = "repeating a row shifts the random sample that categories are found on; a weight does not"
+    return {
+        "check_sample_weight_equivalence_on_dense_data": why,
+        "check_sample_weight_equivalence_on_sparse_data": why,
+    }
+
+
+@parametrize_with_checks([RIM(3, **FAST), RIM(2, solver="minibatch", reg=0.01, **FAST)], expected_failed_checks=failing)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    X, y = make_blobs(900, 4, centers=3, random_state=1)
+    return X, y
+
+
+def test_the_estimator_is_the_function(blobs):
+    X, _ = blobs
+    estimator = RIM(3, **FAST).fit(X)
+    result = bigsmic.fit(X, 3, method="rim", n_threads=1)
+    np.testing.assert_array_equal(estimator.labels_, result.labels)
+    np.testing.assert_array_equal(estimator.predict_proba(X), result.posterior[:])
+    np.testing.assert_array_equal(estimator.predict(X), estimator.labels_)
+    assert list(estimator.path_.columns) == ["reg", "alive", "objective", "lsmi"]
+
+
+def test_logits_are_those_of_the_columns_as_they_came(blobs):
+    X, _ = blobs
+    far = 1000 + 7 * X
+    estimator = RIM(3, **FAST).fit(far)
+    logits = estimator.decision_function(far)
+    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(p, estimator.predict_proba(far), atol=1e-4)
+    np.testing.assert_allclose(estimator.marginal_, p.mean(axis=0), atol=1e-4)
+    assert estimator.coef_.shape == (3, 4)
+
+
+def test_y_is_ignored(blobs):
+    X, y = blobs
+    np.testing.assert_array_equal(RIM(3, **FAST).fit(X, y).labels_, RIM(3, **FAST).fit(X).labels_)
+
+
+def test_a_stream_ends_where_a_fit_does(blobs):
+    X, y = blobs
+    estimator = RIM(3, **FAST)
+    for chunk in np.array_split(np.arange(900), 6):
+        assert estimator.partial_fit(X[chunk]).labels_.shape == chunk.shape
+    assert adjusted_rand_score(y, estimator.predict(X)) > 0.95
+    assert estimator.n_iter_ == 6
+    np.testing.assert_allclose(estimator.predict_proba(X).sum(axis=1), 1, atol=1e-5)
+
+
+def test_tiny_chunks_borrow_from_those_before(blobs):
+    X, y = blobs
+    estimator = RIM(3, **FAST).partial_fit(X[:300])
+    for chunk in np.array_split(np.arange(300, 900), 60):
+        estimator.partial_fit(X[chunk])
+    assert adjusted_rand_score(y, estimator.predict(X)) > 0.95
+
+
+def test_a_fit_ends_a_stream_and_a_stream_a_fit(blobs):
+    X, _ = blobs
+    estimator = RIM(3, **FAST).partial_fit(X)
+    np.testing.assert_array_equal(estimator.fit(X).predict(X), RIM(3, **FAST).fit(X).labels_)
+    with pytest.raises(InputError, match="reg='lsmi' needs all rows"):
+        RIM(reg="lsmi", **FAST).partial_fit(X)
+
+
+def test_known_labels_are_kept(blobs):
+    X, y = blobs
+    labels = np.full(900, -1)
+    labels[::60] = 2 - y[::60]
+    fitted = RIM(3, **FAST).fit(X, labels=labels)
+    assert np.mean(fitted.labels_ == 2 - y) > 0.99
+    streamed = clone(fitted).partial_fit(X, labels=labels)
+    assert np.mean(streamed.labels_ == 2 - y) > 0.99
+
+
+def test_rows_without_weight_do_not_count(blobs):
+    X, y = blobs
+    weights = (y != 2).astype(float)
+    fitted = RIM(2, reg=0.01, **FAST).fit(X, sample_weight=weights)
+    counts = np.bincount(fitted.labels_[y != 2])
+    assert counts.min() > 250
+    assert adjusted_rand_score(y[y != 2], fitted.labels_[y != 2]) > 0.95
+
+
+@pytest.mark.parametrize(
+    ("beside", "match"),
+    [
+        ({"labels": np.zeros(5, int)}, r"labels: got shape \(5,\); give one value for each of the 178 rows"),
+        ({"labels": np.full(178, -2)}, "labels: got int64, least -2"),
+        ({"labels": np.zeros(178)}, "labels: got float64"),
+        ({"sample_weight": np.full(178, -1.0)}, "sample_weight: got negative"),
+        ({"sample_weight": np.zeros(178)}, "every weight is zero"),
+    ],
+)
+def test_what_comes_beside_the_rows_is_checked(beside, match):
+    X = load_wine().data
+    with pytest.raises(InputError, match=match):
+        RIM(3, **FAST).fit(X, **beside)
+    with pytest.raises(InputError, match=match):
+        RIM(3, **FAST).partial_fit(X, **beside)
