@@ -9,10 +9,12 @@ import sys
 import threading
 import time
 import uuid
+from collections import Counter
+from collections.abc import Callable
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from distributed import Client, as_completed, get_client, get_worker
@@ -20,7 +22,7 @@ from distributed.protocol import pickle
 from distributed.scheduler import KilledWorker
 
 from bigsmic import __version__
-from bigsmic.engine import DEFAULT, How, Resources, one_thread
+from bigsmic.engine import DEFAULT, Resources, one_thread
 from bigsmic.errors import ClusterError, LostBlocksError, RunError
 from bigsmic.memory import machine_memory
 from bigsmic.shares import TreeSum, share_out
@@ -191,14 +193,17 @@ class ClusterEngine:
         blocks = list(blocks)
         runs = _runs(len(blocks), SUMS_PER_THREAD * self.resources.n_places * self.resources.n_threads)
         shared = self._share(task, how)
+        numbers = [[blocks[i] for i in run] for run in runs]
+        starts = [run.start for run in runs]
         futures = [
-            self._submit(_run_sum, shared, [blocks[i] for i in run], run.start, len(blocks), how=how) for run in runs
+            self._submit(how, _run_sum, shared, of_run, start, len(blocks))
+            for of_run, start in zip(numbers, starts, strict=True)
         ]
         level = list(futures)
         while len(level) > 1:
             parts = [level[i : i + JOINED] for i in range(0, len(level), JOINED)]
             level = [self.client.submit(_join, *part, key=_key(f"{how.name} sum"), pure=False) for part in parts]
-        self._gather(futures, [[blocks[i] for i in run] for run in runs], how, keep=False)
+        self._gather(futures, numbers, how, keep=False)
         return self._result(level[0], how, blocks).total()
 
     def reside(self, make, bounds, work, how=DEFAULT):
@@ -221,21 +226,22 @@ class ClusterEngine:
         runs = _runs(len(blocks), MAX_TASKS)
         shared = self._share(task, how)
         numbers = [[blocks[i] for i in run] for run in runs]
-        return self._gather([self._submit(run_task, shared, of_run, how=how) for of_run in numbers], numbers, how)
+        return self._gather([self._submit(how, run_task, shared, of_run) for of_run in numbers], numbers, how)
 
     def _share(self, task, how):
         """A task's function, on its way to the workers once."""
-        return self.client.submit(_load, Payload.of(task), _versions(), key=_key(f"{how.name} begin"), pure=False)
+        payload = Payload.of((task, how.name, how.width))
+        return self.client.submit(_load, payload, _versions(), key=_key(f"{how.name} begin"), pure=False)
 
-    def _submit(self, function, shared, *arguments, how):
-        return self.client.submit(function, shared, *arguments, how.width, key=_key(how.name), pure=False)
+    def _submit(self, how, function, *arguments):
+        return self.client.submit(function, *arguments, key=_key(how.name), pure=False)
 
     def _gather(self, futures, numbers, how, keep=True):
         """Results in order; ticks as they come in."""
         found: list[Any] = [None] * len(futures)
         places = {future.key: i for i, future in enumerate(futures)}
         try:
-            for future in as_completed(futures):
+            for future in as_completed(futures, loop=self.client.loop):  # this client may be no default
                 i = places[future.key]
                 if keep or future.status != "finished":
                     found[i] = self._result(future, how, numbers[i])
@@ -251,11 +257,12 @@ class ClusterEngine:
         try:
             return future.result(timeout=CONNECT_SECONDS if future.status in ("cancelled", "lost") else None)
         except KilledWorker as error:
+            blamed = self._most_begun(how.name, blocks)
             raise LostBlocksError(
-                f"{how.name}: {DEATHS} workers died while they ran {_spelled(blocks)}; see the log of "
+                f"{how.name}: {DEATHS} workers died while they ran block {blamed}; see the log of "
                 f"{error.last_worker.address}",
                 how.name,
-                list(blocks),
+                [blamed],
             ) from error
         except Exception as error:
             if future.status in ("cancelled", "lost"):
@@ -265,8 +272,35 @@ class ClusterEngine:
                 ) from error
             raise
 
+    def _most_begun(self, name, blocks):
+        """The block that was begun most often: tasks that only waited behind it died with it, and are innocent."""
+        with suppress(Exception):
+            begun = Counter(block for _, block in self.client.get_events(_topic(name)))
+            return max(begun, key=lambda block: (begun[block], block in blocks))
+        return blocks[0]
+
 
 # -- on the workers
+
+
+class Verb(NamedTuple):
+    """What the tasks of a verb share.
+
+    Parameters
+    ----------
+    task : callable
+    name : str
+    width : int or None
+    """
+
+    task: Callable
+    name: str
+    width: int | None
+
+    def __call__(self, block):
+        """Run the task on one block, and let the scheduler know that it has begun."""
+        get_worker().log_event(_topic(self.name), block)
+        return self.task(block)
 
 
 @dataclass(frozen=True)
@@ -296,25 +330,25 @@ class Payload:
 def _load(payload, versions):
     """Return what a verb's tasks call; a worker that joined later must run the same versions, too."""
     _refuse_other_versions(versions, _versions(), get_worker().address)
-    return payload.load()
+    return Verb(*payload.load())
 
 
-def _run_each(task, blocks, width):
-    with slots(width):
+def _run_each(verb, blocks):
+    with slots(verb.width):
         for block in blocks:
-            task(block)
+            verb(block)
 
 
-def _run_collect(task, blocks, width):
-    with slots(width):
-        return [task(block) for block in blocks]
+def _run_collect(verb, blocks):
+    with slots(verb.width):
+        return [verb(block) for block in blocks]
 
 
-def _run_sum(task, blocks, start, n, width):
+def _run_sum(verb, blocks, start, n):
     tree = TreeSum(n)
-    with slots(width):
+    with slots(verb.width):
         for i, block in enumerate(blocks, start):
-            tree.add(i, task(block))
+            tree.add(i, verb(block))
     return tree
 
 
@@ -401,5 +435,6 @@ def _key(name):
     return f"{name.replace(' ', '_')}-{uuid.uuid4().hex}"
 
 
-def _spelled(blocks):
-    return f"block {blocks[0]}" if len(blocks) == 1 else f"one of the blocks {blocks[0]} to {blocks[-1]}"
+def _topic(name):
+    """Where the scheduler keeps what was begun."""
+    return f"bigsmic {name}"

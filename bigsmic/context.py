@@ -67,7 +67,7 @@ class Context:
         """Bounds of the blocks of input rows, shape (n_source_blocks + 1,)."""
         if self.settings.precomputed:
             return np.append(np.arange(0, self.n, max(GRAPH_ROWS, -(-self.n // MAX_BLOCKS))), self.n)
-        return source_bounds(self.n, self.d)
+        return source_bounds(self.n, max(self.d, self.settings.block_columns))
 
     @property
     def source_blocks(self):
@@ -291,11 +291,11 @@ class Job:
 
     @contextmanager
     def _naming_lost(self, stage, blocks):
-        """Say which block kills its workers: tasks go through theirs in order, and finished ones are in the ledger."""
+        """Say which rows kill their workers."""
         try:
             yield
         except LostBlocksError as error:
-            block = next((b for b in error.blocks if not self.run.done(stage, b)), blocks[0])
+            block = (error.blocks or blocks)[0]
             rows = self.context.rows_of(stage, block)
             raise LostBlocksError(
                 f"{stage}: block {block}, {rows}, killed every worker that ran it; {error}", stage, [block]
@@ -322,14 +322,15 @@ class Job:
         with ThreadEngine(self._width) as engine:
             return engine.collect(task, items)
 
-    def reside(self, stage: str, make: Callable[[Context, Share], Any], work: Callable[[Group], Any]):
+    def reside(self, stage: str, make: Callable[[Context, Share], Any], work: Callable[[Group], Any], bounds=None):
         """Return ``work(group)``, the group being residents ``make(context, share)`` that share out the row blocks.
 
-        When a place is lost, `work` begins again with new residents; what it has written to the run directory it
-        finds there.
+        The row blocks are those of the layout, or have other `bounds`. When a place is lost, `work` begins again with
+        new residents; what it has written to the run directory it finds there.
         """
         how = How(stage, self._width)
-        return self.engine.reside(partial(make, self.context), self.context.layout.bounds, work, how)
+        bounds = self.context.layout.bounds if bounds is None else bounds
+        return self.engine.reside(partial(make, self.context), bounds, work, how)
 
     @property
     def _width(self):
