@@ -9,6 +9,7 @@ Exit codes::
     4    the work does not fit the memory or the disk (PlanError)
     5    the run directory cannot be used (RunError)
     6    the store refused to read or write (StorageError)
+    7    the cluster does not answer, or loses workers again and again (ClusterError)
     75   another process writes to the run directory (RunLockedError); try again later
     130  interrupted; with --out, the same command goes on where it stopped
 
@@ -24,15 +25,16 @@ from typing import Annotated
 
 import typer
 
-from bigsmic.errors import InputError, PlanError, RunError, RunLockedError, StorageError
+from bigsmic.errors import ClusterError, InputError, PlanError, RunError, RunLockedError, StorageError
 from bigsmic.flags import FIT, READING, RESOURCES, Flag
 
 UNEXPECTED, INTERRUPTED = 1, 130
-EXIT_CODES = {InputError: 3, PlanError: 4, RunLockedError: 75, RunError: 5, StorageError: 6}
+EXIT_CODES = {InputError: 3, PlanError: 4, RunLockedError: 75, RunError: 5, StorageError: 6, ClusterError: 7}
 """The first that fits counts. 75 is what sysexits.h has for failures that pass: schedulers may try again."""
 EPILOG = (
     "[bold]Exit codes[/bold]  0 done, 1 unexpected, 2 wrong command line, 3 bad input, 4 does not fit memory or disk, "
-    "5 run directory, 6 storage, 75 run in use, 130 interrupted: with --out, the same command goes on where it stopped."
+    "5 run directory, 6 storage, 7 cluster, 75 run in use, 130 interrupted: with --out, the same command goes on where "
+    "it stopped."
 )
 
 app = typer.Typer(

@@ -117,6 +117,7 @@ MODEL = (
 RESOURCES = (
     Flag("memory_limit", str, "What the process may use, such as 1GiB; three quarters of the machine by default."),
     Flag("n_threads", int, "Tasks at once; all processors by default.", option="--threads"),
+    Flag("scheduler", str, "Address of a Dask scheduler, such as tcp://host:8786; without it, threads here."),
 )
 MSPC = (
     Flag("solver", str, "mpm, gep or eig in mspc; minibatch or lbfgs in rim; gradient or spectral in mwca."),
@@ -134,7 +135,7 @@ SEMISUPERVISED = (
     Flag("link_weight", float, "Of violated links against information in the choice; 3 by default, 1 as published."),
     Flag("close_links", Literal["on", "off"], "Add the links that follow from those given.", SWITCH.get),
     Flag("max_matvecs", int, "Products of a matrix with a vector at most, for each eigenproblem."),
-    *(flag for flag in MODEL if flag.name not in ("assignment", "selection", "widths", "prior", "preset")),
+    *(flag for flag in MODEL if flag.name not in ("rotation", "selection", "widths", "prior", "preset")),
 )  # fmt: skip
 RIM = (
     Flag("n_init_categories", int, "Categories to begin with; those that live are the clusters."),

@@ -4,20 +4,23 @@ Everything is done row by row or in products whose shape does not depend on the 
 does not depend on the rows that came with it.
 """
 
+from dataclasses import dataclass
+from functools import cached_property, partial
+
 import numpy as np
 from scipy.sparse import csr_array
 
 from bigsmic import merge, methods, neighbors, partition, smic
 from bigsmic.candidates import problems
 from bigsmic.context import Context
-from bigsmic.engine import ThreadEngine
+from bigsmic.engine import How, ThreadEngine, open_engine
 from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.kernel import WEIGHT_FLOOR
 from bigsmic.moments import first_nonfinite
 from bigsmic.stages import matrix, select
 from bigsmic.stages.assign import Reader
 from bigsmic.stages.precomputed import minus_log, nearest_entries
-from bigsmic.store import create_arrays, open_source
+from bigsmic.store import Source, create_arrays, open_source
 
 BLOCK_BYTES = 16 << 20  # float32 bytes of new rows at a time
 MAX_ROWS = 1 << 15  # at a time: with neighbours and eigenvectors, each takes a kilobyte or two
@@ -25,7 +28,7 @@ LEAST_EIGENVALUE = 0.01
 """Of the largest. An extension divides by the eigenvalue what a solve to 1e-4 has left: below it says nothing."""
 
 
-def predict(run, settings, data, *, component=None, storage_options=None, out=None, n_threads=None):  # noqa: PLR0913
+def predict(run, settings, data, *, out=None, n_threads=None, client=None, scheduler=None, **reading):  # noqa: PLR0913
     """Predict new rows block by block.
 
     Parameters
@@ -34,11 +37,15 @@ def predict(run, settings, data, *, component=None, storage_options=None, out=No
         Of a finished fit.
     settings : Settings
         Of that fit.
-    data, component, storage_options
-        The new rows; see :func:`bigsmic.store.open_source`.
+    data, **reading
+        The new rows, `component` and `storage_options`; see :func:`bigsmic.store.open_source`.
     out : str or Path, optional
         Zarr group to write ``labels`` and ``posterior`` to.
     n_threads : int, optional
+        Of this process, 1 by default.
+    client : distributed.Client, optional
+    scheduler : str, optional
+        As of :func:`bigsmic.fit`; rows in the memory of this process are predicted here all the same.
 
     Returns
     -------
@@ -48,7 +55,7 @@ def predict(run, settings, data, *, component=None, storage_options=None, out=No
     context = Context(None, run, settings)
     if settings.precomputed:
         return _predict_graph(context, data)
-    source = open_source(data, component, storage_options)
+    source = open_source(data, **reading)
     m, d = source.shape
     if d != context.d:
         raise InputError(
@@ -56,17 +63,62 @@ def predict(run, settings, data, *, component=None, storage_options=None, out=No
             f"give rows of {context.d} columns"
         )
     rows = min(max(256, BLOCK_BYTES // (4 * d)), MAX_ROWS)
-    model = methods.of(settings).model(context)
-    labels, posterior = _targets(m, model.n_clusters, rows, out, storage_options)
+    predictor = Predictor(context, source, rows)
+    starts, how = range(0, m, rows), How("predict")
+    n_threads = n_threads or 1
+    with open_engine(client, scheduler, n_threads) if source.travels else ThreadEngine(n_threads) as engine:
+        if out is None:
+            found = engine.collect(predictor, starts, how) or [predictor.nothing()]
+            posterior, labels = (np.concatenate(parts) for parts in zip(*found, strict=True))
+            return labels, posterior
+        c = predictor.model.n_clusters
+        shapes = {"labels": ((m,), np.int32), "posterior": ((m, c), np.float32)}
+        arrays = create_arrays(out, shapes, rows, reading.get("storage_options"))
+        engine.each(partial(_predict_into, predictor, arrays), starts, how)
+        return arrays["labels"], arrays["posterior"]
 
-    def task(lo):
-        X = source.read(lo, min(lo + rows, m))
-        _refuse_nonfinite(source, X, lo)
-        posterior[lo : lo + len(X)], labels[lo : lo + len(X)] = model(context.scaler.apply(X))
 
-    with ThreadEngine(n_threads or 1) as engine:
-        engine.each(task, range(0, m, rows))
-    return labels, posterior
+@dataclass(frozen=True)
+class Predictor:
+    """Predicts blocks of new rows; a process reads the model once.
+
+    Parameters
+    ----------
+    context : Context
+        Of the finished fit.
+    source : Source
+        The new rows.
+    rows : int
+        Of a block.
+    """
+
+    context: Context
+    source: Source
+    rows: int
+
+    @cached_property
+    def model(self):
+        """What the method makes predictions with."""
+        return methods.of(self.context.settings).model(self.context)
+
+    def __call__(self, lo):
+        """Posteriors and labels of the block that begins with row `lo`: float32 (b, c) and int32 (b,)."""
+        X = self.source.read(lo, min(lo + self.rows, self.source.shape[0]))
+        _refuse_nonfinite(self.source, X, lo)
+        return self.model(self.context.scaler.apply(X))
+
+    def nothing(self):
+        """What no rows give."""
+        return np.empty((0, self.model.n_clusters), np.float32), np.empty(0, np.int32)
+
+    def __getstate__(self):
+        """What another process needs."""
+        return {"context": self.context, "source": self.source, "rows": self.rows}
+
+
+def _predict_into(predictor, arrays, lo):
+    posterior, labels = predictor(lo)
+    arrays["posterior"][lo : lo + len(labels)], arrays["labels"][lo : lo + len(labels)] = posterior, labels
 
 
 def _predict_graph(context, data):
@@ -92,14 +144,6 @@ def _predict_graph(context, data):
         column = rows.indices
     found = Model(context).read(*nearest_entries(row, column.astype(np.int64), values, rows.shape[0], k))
     return found[::-1]
-
-
-def _targets(m, c, rows, out, storage_options):
-    if out is None:
-        return np.empty(m, np.int32), np.empty((m, c), np.float32)
-    shapes = {"labels": ((m,), np.int32), "posterior": ((m, c), np.float32)}
-    arrays = create_arrays(out, shapes, rows, storage_options)
-    return arrays["labels"], arrays["posterior"]
 
 
 def _refuse_nonfinite(source, X, lo):

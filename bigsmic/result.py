@@ -193,7 +193,7 @@ class Result:
         """
         return self._predict(data, **options)[0]
 
-    def predict_proba(self, data, *, component=None, storage_options=None, out=None, n_threads=None):
+    def predict_proba(self, data, *, component=None, storage_options=None, out=None, **place):
         """Posteriors of new rows; a row's do not depend on the other rows.
 
         Parameters
@@ -205,7 +205,9 @@ class Result:
             For the file system behind a URL.
         out : str or Path, optional
             Write Zarr arrays ``labels`` and ``posterior`` there as well, block by block, and return the arrays lazily.
-        n_threads : int, optional
+        **place
+            `n_threads`, `client` and `scheduler`, as of :func:`bigsmic.fit`. Rows in memory are predicted in this
+            process.
 
         Returns
         -------
@@ -216,9 +218,7 @@ class Result:
         InputError
             Another number of columns than the fitted rows have, or NaN.
         """
-        return self._predict(data, component=component, storage_options=storage_options, out=out, n_threads=n_threads)[
-            1
-        ]
+        return self._predict(data, component=component, storage_options=storage_options, out=out, **place)[1]
 
     def _predict(self, data, **options):
         from bigsmic.prediction import predict

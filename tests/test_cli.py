@@ -88,7 +88,15 @@ def test_version():
 
 
 def test_every_parameter_of_fit_has_its_option():
-    spelled_out = {"data", "c", "out", "progress", "metric", "more"}  # metric is for sparse matrices in memory
+    spelled_out = {
+        "data",
+        "c",
+        "out",
+        "progress",
+        "metric",
+        "client",
+        "more",
+    }  # a metric is of sparse matrices in memory
     flags = {flag.name for name in ("Rows", "Model", "Resources") for flag in cli.FIT[name]}
     assert flags == set(inspect.signature(bigsmic.fit).parameters) - spelled_out
 

@@ -20,8 +20,21 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-STAGES = ("scan", "pieces", "neighbors", "graph", "weights.normalized.t3", "basis.normalized.t5", "labeling.normalized.t3",
-          "final", "output")  # fmt: skip
+STAGES = (
+    "scan",
+    "pieces",
+    "rows",
+    "neighbors",
+    "lists",
+    "graph",
+    "weights.normalized.t3",
+    "matrix.normalized.t5",
+    "basis.normalized.t5",
+    "labeling.normalized.t3",
+    "final",
+    "output",
+)
+"""Stages in which a worker is lost: those of tasks, and of residents."""
 
 
 class SmallBlocks(WorkerPlugin):
@@ -126,11 +139,17 @@ def test_labels_are_those_of_threads(client, blobs, alone, tmp_path):
     assert_same(fit(blobs[0], client=client, out=tmp_path / "run"), alone)
 
 
-@pytest.mark.parametrize("how", ["kill"])
-@pytest.mark.parametrize("stage", ["neighbors", "basis.normalized.t5"])
+ALL_DEATHS = [(stage, how) for stage in STAGES for how in ("kill", "segfault", "exit")]
+DEATHS = [("neighbors", "kill"), ("basis.normalized.t5", "segfault"), ("labeling.normalized.t3", "exit")]
+
+
+@pytest.mark.parametrize(
+    ("stage", "how"), [pytest.param(*c, marks=[] if c in DEATHS else pytest.mark.slow) for c in ALL_DEATHS]
+)
 def test_a_worker_that_dies_costs_its_unfinished_blocks(client, blobs, alone, tmp_path, stage, how):
     with trap(client, stage, how, tmp_path):
         assert_same(fit(blobs[0], client=client, out=tmp_path / "run"), alone)
+    assert len(list((tmp_path / "marks").iterdir())) == 1
 
 
 @contextmanager
@@ -153,3 +172,76 @@ def test_a_block_that_kills_its_workers_is_named(client, blobs, tmp_path):
     ):
         fit(blobs[0], client=client, out=tmp_path / "run")
     assert len(list(marks.iterdir())) == dask_cluster.DEATHS
+
+
+# -- what a cluster is refused for
+
+
+def test_an_address_where_nothing_answers_is_an_error_in_time(blobs, monkeypatch):
+    monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 2)
+    begin = time.monotonic()
+    with pytest.raises(ClusterError, match="scheduler: 'tcp://127.0.0.1:9' did not answer within 2 s"):
+        fit(blobs[0], scheduler="tcp://127.0.0.1:9")
+    with pytest.raises(ClusterError, match="give the address that the scheduler prints"):
+        fit(blobs[0], scheduler="no address")
+    assert time.monotonic() - begin < 20
+
+
+def test_workers_with_other_versions_are_refused(client, blobs, monkeypatch):
+    monkeypatch.setattr(dask_cluster, "__version__", "99.0")
+    with pytest.raises(ClusterError, match=r"tcp://.* has bigsmic .* there and 99\.0 here"):
+        fit(blobs[0], client=client)
+
+
+def test_too_little_memory_is_refused_before_the_start(client, blobs, tmp_path):
+    with pytest.raises(PlanError, match="set memory_limit to at least"):
+        fit(blobs[0], client=client, memory_limit="10MiB", out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_directory_that_workers_do_not_see_is_refused(client, blobs, tmp_path, monkeypatch):
+    monkeypatch.setattr(dask_cluster, "_sees", _blind)
+    with pytest.raises(RunError, match="is not there for 2 of 2 workers; give an out= on storage"):
+        fit(blobs[0], client=client, out=tmp_path / "run")
+
+
+def _blind(payload):
+    return False
+
+
+# -- what else runs there
+
+
+def test_bad_rows_are_named(client, blobs, tmp_path):
+    X = blobs[0].copy()
+    X[300, 2] = np.nan
+    with pytest.raises(BigsmicError, match="first at row 300, column 2"):
+        fit(X, client=client, out=tmp_path / "run")
+
+
+def test_a_damaged_block_is_made_again(client, blobs, alone, tmp_path):
+    fit(blobs[0], client=client, out=tmp_path / "run")
+    chunk = next((tmp_path / "run" / "basis.normalized.t3" / "0000001" / "V").glob("c*"))
+    chunk.write_bytes(chunk.read_bytes()[:-7])
+    assert_same(fit(blobs[0], client=client, out=tmp_path / "run"), alone)
+
+
+def test_predictions_are_those_of_threads(client, blobs, tmp_path):
+    import zarr
+
+    archive = zarr.create_array(str(tmp_path / "new.zarr"), shape=blobs[0].shape, chunks=(100, 5), dtype="f4")
+    archive[:] = blobs[0] + 0.1
+    result = fit(blobs[0], out=tmp_path / "run")
+    here = result.predict_proba(tmp_path / "new.zarr")
+    there = result.predict_proba(tmp_path / "new.zarr", client=client)
+    np.testing.assert_array_equal(there, here)
+    result.predict(tmp_path / "new.zarr", client=client, out=tmp_path / "out.zarr")
+    np.testing.assert_array_equal(zarr.open_group(tmp_path / "out.zarr")["posterior"][:], here)
+
+
+def test_an_active_client_is_used(client, blobs, alone):
+    seen = []
+    with client.as_current():
+        assert_same(fit(blobs[0], progress=lambda stage, done, total: seen.append(stage)), alone)
+    assert "neighbors" in seen
+    assert client.get_events("bigsmic neighbors")
