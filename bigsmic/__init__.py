@@ -19,6 +19,7 @@ _HOMES = {
     "SMIC": "estimators",
     "MIC": "estimators_kernel",
     "MSPC": "estimators_family",
+    "MWCA": "estimators_family",
     "RIM": "estimators_rim",
     "SemiSupervisedSMIC": "estimators_links",
     "msp_score": "separation",
@@ -36,6 +37,7 @@ _HOMES = {
 __all__ = [
     "MIC",
     "MSPC",
+    "MWCA",
     "RIM",
     "SMIC",
     "BigsmicError",
@@ -57,7 +59,7 @@ __all__ = [
 if TYPE_CHECKING:
     from bigsmic.errors import BigsmicError, InputError, PlanError, RunError, StorageError
     from bigsmic.estimators import SMIC
-    from bigsmic.estimators_family import MSPC
+    from bigsmic.estimators_family import MSPC, MWCA
     from bigsmic.estimators_kernel import MIC
     from bigsmic.estimators_rim import RIM
     from bigsmic.information import LSMIResult, lsmi

@@ -26,6 +26,7 @@ MODULES = {
     "3smic": "bigsmic.methods.semisupervised",
     "mic": "bigsmic.methods.mic",
     "mspc": "bigsmic.methods.mspc",
+    "mwca": "bigsmic.methods.mwca",
     "rim": "bigsmic.methods.rim",
 }
 """Where each method lives. A module is loaded when the method is asked for."""

@@ -1,0 +1,387 @@
+"""MWCA: scan -> width -> [route -> neighbors -> graph ->] memberships -> output; see :mod:`bigsmic.mwca`.
+
+Dense, a product with the kernel takes time in proportion to the square of the rows, and memory to their number; on the
+neighbour graph both go with the rows.
+"""
+
+import numbers
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.cluster import KMeans
+
+from bigsmic import moments, mwca, planning, smic
+from bigsmic import settings as base
+from bigsmic.context import PIECE_BYTES, Context, source_bounds
+from bigsmic.errors import BigsmicWarning, ConvergenceWarning, InputError
+from bigsmic.memory import machine_memory
+from bigsmic.mwca import AscentSettings, Gaussian
+from bigsmic.prediction import Neighborhood, Single
+from bigsmic.result import Result as BaseResult
+from bigsmic.settings import MethodSettings
+from bigsmic.shares import tree_sum
+from bigsmic.stages import association, output, scan
+from bigsmic.stages.association import Ascent, Dense, Sparse
+
+__all__ = ["BESIDE", "Result", "Settings", "model", "plan", "run", "summary"]
+
+BESIDE = ()
+SOLVERS = ("gradient", "spectral")
+KERNELS = ("dense", "graph", "local_scaling")
+SCALES = ("standard", "variance", None)
+START_ROWS = 20_000  # of the sample that k-means and the width are taken from
+ROUNDS = 30  # products; more are seldom taken
+PANEL = 2048  # of new rows that are compared with the fitted ones at a time
+
+
+@dataclass(frozen=True)
+class Settings(MethodSettings):
+    """What a fit by MWCA is asked to do.
+
+    Parameters
+    ----------
+    n_clusters : int
+    solver : {"gradient", "spectral"}
+        Ascent from several starts, or for two clusters the leading eigenvector of the kernel, cut at its mean.
+    kernel : {"dense", "graph", "local_scaling"}
+        Gaussians between all rows, those on the edges of the neighbour graph, or its local-scaling kernel.
+    sigma : {"deviation", "quartile", "likelihood"} or float
+        Width of the Parzen windows; see :func:`bigsmic.mwca.width`. Not used with local scaling.
+    direction : {"natural", "gradient"}
+        Of the ascent: the gradient in the metric of the memberships, or in the logits, as published.
+    n_starts : int
+        Starts, the first from k-means and the others random; the best association is kept.
+    t, n_neighbors : int
+        Neighbours whose edges the graph has, and that are searched.
+    bandwidth : float
+        ``exp(-d^2 / (bandwidth s_i s_j))`` in the local-scaling kernel.
+    neighbors : {"auto", "exact", "pynndescent"}
+    scale : {"standard", "variance", None}
+        What centred columns are divided by.
+    max_iter : int
+        Products of a start at most.
+    tol : float
+        Relative gain of a step below which a start has converged.
+    seed : int
+    """
+
+    method: ClassVar[str] = "mwca"
+
+    n_clusters: int = 2
+    solver: str = "gradient"
+    kernel: str = "dense"
+    sigma: float | str = "deviation"
+    direction: str = "natural"
+    n_starts: int = 5
+    t: int = 10
+    n_neighbors: int = base.MIN_NEIGHBORS
+    bandwidth: float = 2.0
+    neighbors: str = "auto"
+    scale: str | None = "standard"
+    max_iter: int = 100
+    tol: float = 1e-6
+    seed: int = 0
+
+    def __post_init__(self):
+        if isinstance(self.t, tuple | list) and len(self.t) == 1:  # as the command line has it
+            object.__setattr__(self, "t", self.t[0])
+        for name in ("n_clusters", "n_starts", "t", "n_neighbors", "max_iter"):
+            value = getattr(self, name)
+            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
+                raise InputError(f"{name}: got {value!r}; method 'mwca' needs a whole number of at least 1")
+            object.__setattr__(self, name, int(value))
+        for name, allowed in (("solver", SOLVERS), ("kernel", KERNELS), ("scale", SCALES)):
+            if getattr(self, name) not in allowed:
+                raise InputError(f"{name}: got {getattr(self, name)!r}; use one of {allowed}")
+        if self.solver == "spectral" and self.n_clusters > 2:
+            raise InputError(
+                f"solver: 'spectral' cuts one eigenvector in two, got {self.n_clusters} clusters; use 'gradient' or c=2"
+            )
+        self._check_sigma()
+        _ = self.ascent, self.graph(Gaussian(1.0))
+
+    def _check_sigma(self):
+        if isinstance(self.sigma, str):
+            if self.sigma not in mwca.WIDTHS:
+                raise InputError(f"sigma: got {self.sigma!r}; use a positive number or one of {mwca.WIDTHS}")
+        elif not (isinstance(self.sigma, numbers.Real) and 0 < self.sigma < np.inf):
+            raise InputError(f"sigma: got {self.sigma!r}; use a positive number or one of {mwca.WIDTHS}")
+
+    @property
+    def ascent(self):
+        """Settings of the ascent."""
+        return AscentSettings(self.direction, self.max_iter, self.tol)
+
+    def graph(self, weight):
+        """Settings of the stages that SMIC has too."""
+        names = ("n_clusters", "scale", "bandwidth", "neighbors", "n_neighbors", "seed")
+        given = {name: getattr(self, name) for name in names}
+        kernel: Any = "local_scaling" if self.kernel == "local_scaling" else weight
+        return base.Settings(
+            kernel=kernel, t=(self.t,), assignment="rotation", selection="consensus", repair=False, **given
+        )
+
+    def fitted_to(self, n):
+        """Cut the neighbours that n rows do not allow."""
+        if self.kernel == "dense":
+            return self, {}
+        fitted, cuts = self.graph(Gaussian(1.0)).fitted_to(n)
+        return replace(self, t=fitted.t[0], n_neighbors=fitted.n_neighbors), cuts
+
+
+def plan(size, settings, memory_limit, n_threads, checkpoints):
+    """Plan a fit.
+
+    Raises
+    ------
+    PlanError
+        A stage does not fit; the message says which, and what would do.
+    """
+    limit = memory_limit or int(0.75 * machine_memory())
+    wanted, in_memory = min(size.n, START_ROWS), True
+    if settings.kernel == "dense":
+        tail = [_dense_stage(size, settings), _output_stage(size, settings)]
+        stages = planning.widened([planning.scan_stage(size, wanted), *tail], limit, n_threads)
+        return planning.Plan(size, limit, stages, wanted, checkpoints=checkpoints)
+    common = planning.plan(size, settings.graph(Gaussian(1.0)), memory_limit, n_threads, checkpoints=checkpoints)
+    stages = {name: stage for name, stage in common.stages.items() if name not in ("eigen", "assign", "select")}
+    if settings.n_clusters > 1:
+        for in_memory in (True, False):
+            stage = _sparse_stage(size, settings, stages["graph"].tasks, in_memory)
+            if stage.peak_bytes <= limit:
+                break
+        last = stages.pop("output")
+        stages |= planning.widened([stage], limit, n_threads) | {"output": last}
+    return replace(common, stages=stages, kernel_in_memory=in_memory)
+
+
+def _columns_bytes(settings):
+    """Bytes per row of logits, products, tries and their products, or of the eigensolver's basis."""
+    if settings.solver == "spectral":
+        return 4 * (association.EIGEN.size(1 << 30) + 4 * association.EIGEN.block_width)
+    every = settings.n_starts * settings.n_clusters
+    return 4 * (2 * every + 3 * len(mwca.FACTORS) * every + 2 * min(mwca.COLUMNS, 2 * every))
+
+
+def _dense_stage(size, settings):
+    """Columns of all rows; two blocks of rows and a tile of the kernel a task."""
+    n, d = size.n, size.d
+    height = int(association.tile_bounds(n, d)[1])
+    task = height * (4 * 8 * (d + 2) + 8 * mwca.COLUMNS) + (16 << 20)
+    fixed = n * _columns_bytes(settings) + PIECE_BYTES + 12 * START_ROWS * d
+    columns = min(mwca.COLUMNS, 2 * settings.n_starts * settings.n_clusters)
+    flops = ROUNDS * float(n) ** 2 * (2 * d + 2 * columns + 20)
+    disk = 4 * n * (d + 2 * settings.n_clusters)
+    return planning.StagePlan("memberships", -(-n // height), int(fixed), int(task), flops=flops, disk_bytes=disk)
+
+
+def _sparse_stage(size, settings, n_blocks, in_memory):
+    """Columns of all rows, and the kernel, where it is held."""
+    n, entries = size.n, planning.EDGES_PER_NEIGHBOR * settings.t
+    rows = -(-n // max(1, n_blocks))
+    kernel = int(n * (8 * entries + 8))
+    building = rows * planning.EDGES_PER_NEIGHBOR * (settings.n_neighbors * 10 + settings.t * 40)
+    task = rows * (8 * entries + 8) * (not in_memory) + 12 * rows * mwca.COLUMNS
+    fixed = n * _columns_bytes(settings) + in_memory * kernel
+    flops = ROUNDS * n * 4.0 * entries * settings.n_starts * settings.n_clusters
+    return planning.StagePlan(
+        "memberships", n_blocks, int(fixed), int(max(task, building)), flops=flops, disk_bytes=kernel
+    )
+
+
+def _output_stage(size, settings):
+    bounds = source_bounds(size.n, size.d)
+    task = int(bounds[1]) * 12 * (settings.n_clusters + 1)
+    disk = 4 * size.n * (settings.n_clusters + 1)
+    return planning.StagePlan("output", len(bounds) - 1, 0, task, disk_bytes=disk)
+
+
+# -- the fit
+
+
+def run(job):
+    """Each stage does what the ledger lacks."""
+    settings = job.context.settings
+    with job.timed("scan"):
+        scan.run(job, job.plan.sample_rows)
+    if settings.n_clusters == 1:
+        with job.timed("output"):
+            output.run_single(job)
+        return
+    job.steps("width", [0], _width)
+    layout = _layout(job.context, job.plan.kernel_in_memory)
+    layout.prepare(_of_graph(job, layout))
+    with job.timed("memberships"):
+        _find(job, layout)
+    with job.timed("output"):
+        layout.finish(job)
+
+
+def _of_graph(job, layout):
+    return job if isinstance(layout, Dense) else replace(job, context=layout.context(job.context))
+
+
+def _width(job, _):
+    """Find the width, in the units of the scaled rows."""
+    context, settings = job.context, job.context.settings
+    sigma = 1.0
+    if settings.kernel != "local_scaling":
+        total = tree_sum([moments.Moments(*context.scan(s, *moments.Moments._fields)) for s in context.source_blocks])
+        variances = total.m2 / total.n * context.scaler.factor**2
+        sigma = mwca.width(settings.sigma, context.n, variances, context.sample, settings.seed)
+    job.run.write("width", 0, {}, info={"sigma": sigma})
+
+
+def _layout(context, in_memory=True):
+    """Where the kernel comes from."""
+    settings, sigma = context.settings, context.run.info("width", 0)["sigma"]
+    return Dense(sigma) if settings.kernel == "dense" else Sparse(settings.graph(Gaussian(sigma)), in_memory)
+
+
+def _find(job, layout):
+    """Find memberships, and say what went wrong."""
+    settings = job.context.settings
+    if settings.solver == "spectral":
+        association.spectral(job, layout, settings.seed)
+        return
+    centers = KMeans(settings.n_clusters, n_init=10, random_state=settings.seed % 2**32)
+    sample = job.context.sample.astype(np.float64)
+    if len(np.unique(sample, axis=0)) < settings.n_clusters:
+        raise InputError(
+            f"c: got {settings.n_clusters} clusters for rows of which {len(np.unique(sample, axis=0))} differ; ask for "
+            "at most as many"
+        )
+    start = centers.fit(sample).cluster_centers_
+    association.climb(
+        job, Ascent(layout, settings.n_clusters, settings.n_starts, settings.seed, settings.ascent, start)
+    )
+    _warn(job, settings)
+
+
+def _warn(job, settings):
+    info, totals = job.run.info(association.SUMMIT, 0), job.run.read(association.SUMMIT, 0, "totals")
+    if not info["converged"][info["best"]]:
+        warnings.warn(
+            f"mwca: the best start still gained more than tol={settings.tol:g} a step after max_iter="
+            f"{settings.max_iter} products; raise max_iter or tol",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    empty = np.flatnonzero(totals[0] < 1)
+    if len(empty):
+        warnings.warn(
+            f"mwca: clusters {empty.tolist()} are left without a whole row; ask for fewer, or a smaller sigma",
+            BigsmicWarning,
+            stacklevel=2,
+        )
+
+
+# -- what is left of it
+
+
+def summary(job):
+    """The width, and how every start ended."""
+    if job.context.settings.n_clusters == 1:
+        return {}
+    run = job.run
+    values = run.read(association.SUMMIT, 0, "values").tolist()
+    return run.info("width", 0) | {"ascent": run.info(association.SUMMIT, 0) | {"association": values}}
+
+
+def model(context):
+    """What predictions need of a finished fit."""
+    if context.settings.n_clusters == 1:
+        return Single()
+    return DenseModel(context) if context.settings.kernel == "dense" else SparseModel(context)
+
+
+class Reading:
+    """What the products of new rows with the memberships, or the eigenvector, say.
+
+    Parameters
+    ----------
+    context : Context
+    """
+
+    def __init__(self, context):
+        self.spectral, self.n = context.settings.solver == "spectral", context.n
+        self.totals = context.run.read(association.SUMMIT, 0, "totals")
+
+    def __call__(self, images):
+        """Posteriors and labels."""
+        if self.spectral:
+            mean, value = self.totals
+            return mwca.read_vector(images[:, 0] / value, mean)
+        return mwca.read_association(images, self.totals, self.n)
+
+
+class DenseModel:
+    """New rows beside every fitted row, a panel at a time.
+
+    Parameters
+    ----------
+    context : Context
+    """
+
+    def __init__(self, context: Context):
+        self.context, self.n_clusters = context, context.settings.n_clusters
+        self.layout, self.reading = _layout(context), Reading(context)
+
+    def __call__(self, X):
+        """Posteriors and labels of scaled rows."""
+        parts = [self._panel(X[lo : lo + PANEL]) for lo in range(0, len(X), PANEL)]
+        posterior, labels = zip(*parts, strict=True)
+        return np.concatenate(posterior), np.concatenate(labels)
+
+    def _panel(self, X):
+        """Panels are filled up, so that the products' shape, and the last bit, do not depend on the call."""
+        padded = np.zeros((PANEL, X.shape[1]), np.float32)
+        padded[: len(X)] = X
+        images: np.ndarray | None = None
+        for p in range(len(self.layout.bounds(self.context)) - 1):
+            columns = self.context.run.read(association.MEMBERSHIPS, p, "columns")
+            if images is None:
+                images = np.zeros((PANEL, columns.shape[1]))
+            mwca.add_gaussian_product(
+                padded, association.read_tile(self.context, p), columns, self.layout.sigma, images
+            )
+        assert images is not None
+        return self.reading(images[: len(X)])
+
+
+class SparseModel(Neighborhood):
+    """New rows beside their neighbours among the fitted rows.
+
+    Parameters
+    ----------
+    context : Context
+    """
+
+    def __init__(self, context: Context):
+        self.layout, self.reading = _layout(context), Reading(context)
+        super().__init__(self.layout.context(context))
+        self.n_clusters = context.settings.n_clusters
+
+    def __call__(self, X):
+        """Posteriors and labels of scaled rows."""
+        indices, squares = self._search(X)
+        known, local = self._touched(indices)
+        weights = self._weights(self.layout.problem, indices, squares, known, local)
+        columns = self._gather(lambda p: self.context.run.read(association.MEMBERSHIPS, p, "columns"), known)
+        return self.reading(smic.extend(weights, local, columns, np.ones(columns.shape[1])).astype(np.float64))
+
+
+class Result(BaseResult):
+    """Labels, posteriors and predictions of a fit by MWCA, and what its starts came to."""
+
+    @property
+    def sigma(self):
+        """Width of the Parzen windows, in the units of the scaled rows; 1 with local scaling, where it has no part."""
+        return self.diagnostics["sigma"]
+
+    @property
+    def association(self):
+        """Within-cluster association per row of every start, shape (n_starts,); of "spectral" the eigenvalue."""
+        return np.array(self.diagnostics["ascent"]["association"])
