@@ -309,7 +309,7 @@ def _with_clusters(search, n_clusters, reg):
             point = search.solve(reg, None)
         if point is not None and point.alive >= n_clusters:
             return _polished(search, search.close(point, n_clusters), point.reg), point.reg
-        if search.settings.n_init_categories is not None or isinstance(search.settings.prior, tuple):
+        if reg is not None or search.settings.n_init_categories is not None or isinstance(search.settings.prior, tuple):
             break
     start = search.job.run.info("start", search.attempt)["categories"]
     remedy = "ask for fewer clusters" if reg is None else f"use a reg below {reg:.3g}, or ask for fewer clusters"
@@ -353,12 +353,14 @@ def scores_of(context, numbers):
 
 
 def _polished(search, found, reg):
-    """The classifier after some exact iterations, if they were asked for and lose no category."""
-    steps = search.settings.polish
-    if not steps:
+    """The classifier after some exact iterations, if they were asked for and lose no category that is asked for."""
+    settings = search.settings
+    if not settings.polish:
         return found
-    point = search.climb(reg, found, polish=steps)
-    if point.alive < found.n_categories:
+    point = search.climb(reg, found, polish=settings.polish)
+    if settings.n_clusters is None:
+        rim.refuse_collapse(point.alive, reg)
+    elif point.alive < found.n_categories:
         warnings.warn("rim: polish would have lost a category, and was left out", BigsmicWarning, stacklevel=2)
         return found
     return search.living(point)

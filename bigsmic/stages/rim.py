@@ -193,9 +193,12 @@ def climb_by_batches(job: Job, climb: Climb, model: Linear):
         if r > 1:
             job.run.forget(climb.stage, r - 2)
     read = job.run.reader(climb.stage, climb.rounds(n))
-    history, tenth = read("history"), max(1, len(read("history")) // 10)
+    history = read("history")
+    tenth = max(1, len(history) // 10)
     rate = job.context.settings.learning_rate
-    rim.refuse_divergence(float(history[-tenth:].mean()), float(history[:tenth].mean()), rate)
+    rim.refuse_divergence(history[-tenth:].mean(), history[0], rate)
+    if history.min() < history[0] - max(1.0, abs(history[0])):  # thrown far off; a falling rate may yet have hidden it
+        rim.refuse_divergence(history.min(), history[0], rate)
     return Linear(read("W"), read("b"))
 
 

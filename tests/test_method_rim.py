@@ -1,0 +1,329 @@
+"""method="rim": any chunking, any interruption, both solvers, what is refused, and what a Result tells."""
+
+import json
+
+import dask.array
+import numpy as np
+import pytest
+import zarr
+from sklearn.datasets import load_digits, load_iris, load_wine, make_blobs
+from sklearn.metrics import adjusted_rand_score
+from typer.testing import CliRunner
+
+import bigsmic
+from bigsmic import cli, planning
+from bigsmic.errors import BigsmicWarning, CollapseError, InputError, OptionError, PlanError
+from bigsmic.stages import rim as stages
+
+FAST = {"method": "rim", "n_threads": 1}
+LOADERS = {"iris": load_iris, "wine": load_wine, "digits": load_digits}
+
+
+def fit(X, c=None, **options):
+    return bigsmic.fit(X, c, **FAST, **options)
+
+
+@pytest.fixture(scope="module")
+def toy():
+    """Three clusters in the plane, as in the paper's figure."""
+    return make_blobs(450, 2, centers=[[-4, 0], [4, 0], [0, 5]], cluster_std=1.0, random_state=0)
+
+
+# -- what it finds
+
+
+def test_of_fifty_categories_three_stay_alive(toy):
+    X, y = toy
+    result = fit(X, n_init_categories=50, reg="4/N")
+    assert result.n_clusters == 3
+    assert adjusted_rand_score(y, result.labels) > 0.97
+    assert result.posterior.shape == (450, 3)
+    assert result.diagnostics["n_init_categories"] == 50
+
+
+@pytest.mark.parametrize("c", [1, 2, 3, 7])
+def test_a_number_of_clusters_is_met(toy, c):
+    result = fit(toy[0], c)
+    assert result.n_clusters == c
+    np.testing.assert_array_equal(np.unique(result.labels), np.arange(c))
+    np.testing.assert_allclose(np.asarray(result.posterior).sum(axis=1), 1, atol=1e-5)
+
+
+def test_no_strength_has_the_number_then_the_smallest_are_closed(toy):
+    result = fit(toy[0], 3, reg=1e-4, n_init_categories=12)
+    assert result.diagnostics["path"][0]["alive"] > 3
+    assert result.diagnostics["reg"] == 1e-4
+    assert result.n_clusters == len(np.unique(result.labels)) == 3
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_both_solvers_reach_the_same_objective(name):
+    X, _ = LOADERS[name](return_X_y=True)
+    options = {"reg": 0.02, "n_init_categories": 20}
+    batches, gradients = (fit(X, solver=solver, **options) for solver in ("minibatch", "lbfgs"))
+    assert batches.diagnostics["objective"] == pytest.approx(gradients.diagnostics["objective"], rel=0.01)
+
+
+def test_polish_does_not_go_down(toy):
+    plain = fit(toy[0], reg=0.01, solver="minibatch", n_epochs=15)
+    polished = fit(toy[0], reg=0.01, solver="minibatch", n_epochs=15, polish=30)
+    assert polished.diagnostics["objective"] >= plain.diagnostics["objective"] - 1e-6
+
+
+def test_a_prior_is_followed(toy):
+    X, y = toy
+    uneven = np.concatenate([X[y == 0], X[y == 1][:30], X[y == 2][:60]])
+    sizes = np.array([len(X[y == 0]), 30, 60]) / (len(X[y == 0]) + 90)
+    prior = sizes[[1, 0, 2]]
+    result = fit(uneven, 3, prior=prior, reg=1e-3)
+    np.testing.assert_allclose(result.marginal, prior, atol=0.03)
+    power = fit(uneven, 3, prior="power", reg=1e-3, n_init_categories=3)
+    assert power.diagnostics["prior_exponent"] > 0.5
+    assert result.settings.prior == pytest.approx(tuple(prior))
+
+
+def test_the_strength_may_be_chosen_by_lsmi(toy):
+    X, y = toy
+    result = fit(X, reg="lsmi", n_init_categories=12)
+    path = result.path
+    assert path["reg"].is_monotonic_increasing
+    assert path.loc[path["lsmi"].idxmax(), "reg"] == result.diagnostics["reg"]
+    assert result.n_clusters >= 3
+    assert adjusted_rand_score(y, result.labels) > 0.5
+
+
+# -- where the rows lie, and what comes between
+
+
+def same(first, second):
+    np.testing.assert_array_equal(first.labels, second.labels)
+    np.testing.assert_array_equal(np.asarray(first.posterior), np.asarray(second.posterior))
+    assert first.diagnostics["path"] == second.diagnostics["path"]
+
+
+@pytest.mark.parametrize("solver", ["minibatch", "lbfgs"])
+def test_chunks_and_threads_change_nothing(blobs, tmp_path, monkeypatch, many_blocks, solver):
+    X, _ = blobs
+    monkeypatch.setattr(stages, "GROUP_BYTES", 4 * 5 * 400)
+    options = {"reg": 0.02, "n_init_categories": 8, "solver": solver, "batch_size": 100, "n_epochs": 3, "max_iter": 10}
+    wanted = fit(X, **options)
+    array = zarr.create_array(str(tmp_path / "a.zarr"), data=X, chunks=(97, 3))
+    for data in (array, dask.array.from_array(X, chunks=(50, 5)), np.asfortranarray(X)):
+        same(fit(data, **options), wanted)
+    same(bigsmic.fit(str(tmp_path / "a.zarr"), method="rim", n_threads=2, **options), wanted)
+    monkeypatch.setattr(stages, "PIECE_BYTES", 0)
+    same(fit(X, **options), wanted)
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("solver", ["minibatch", "lbfgs"])
+def test_a_fit_that_was_killed_goes_on(blobs, tmp_path, monkeypatch, many_blocks, solver):
+    X, _ = blobs
+    monkeypatch.setattr(stages, "ROUND_ROWS", 2 * len(X))
+    options = {"solver": solver, "batch_size": 200, "n_epochs": 5, "max_iter": 8, "n_init_categories": 9}
+    wanted, calls = fit(X, 3, **options), []
+
+    def die(limit):
+        def progress(stage, done, total):
+            calls.append(stage)
+            if len(calls) == limit:
+                raise Killed
+
+        return progress
+
+    out = tmp_path / "run.zarr"
+    for limit in (7, 40, 41, 90, 200):
+        calls.clear()
+        try:
+            fit(X, 3, out=out, progress=die(limit), **options)
+            break
+        except Killed:
+            continue
+    same(fit(X, 3, out=out, **options), wanted)
+    left = {path.name for path in out.iterdir() if path.is_dir()}
+    assert left == {"scan", "start", "point", "model", "clusters", "output", "labels", "posterior"}
+
+
+def test_what_has_been_evaluated_is_not_evaluated_again(toy, tmp_path):
+    options = {"solver": "lbfgs", "reg": 0.01, "n_init_categories": 5, "out": tmp_path / "run.zarr"}
+    steps = []
+
+    def progress(stage, done, total):
+        steps.append(stage)
+        if steps.count("gradient") == 12:
+            raise Killed
+
+    with pytest.raises(Killed):
+        fit(toy[0], progress=progress, **options)
+    first = steps.count("gradient")
+    again: list = []
+    fit(toy[0], progress=lambda stage, done, total: again.append(stage), **options)
+    steps.clear()
+    fit(toy[0], reg=0.01, n_init_categories=5, progress=lambda stage, done, total: steps.append(stage))
+    assert first + again.count("gradient") <= steps.count("gradient") + 2
+
+
+def test_other_labels_beside_the_rows_are_another_run(toy, tmp_path):
+    X, y = toy
+    labels = np.where(np.arange(450) % 9 == 0, y, -1)
+    fit(X, 3, labels=labels, out=tmp_path / "run.zarr")
+    with pytest.raises(bigsmic.RunError, match=r"beside\.labels: stored"):
+        fit(X, 3, labels=-np.ones(450, int), out=tmp_path / "run.zarr")
+
+
+# -- new rows, and what a Result tells
+
+
+def test_predictions_of_the_fitted_rows_are_their_labels(toy):
+    result = fit(toy[0], 3)
+    np.testing.assert_array_equal(result.predict(toy[0]), result.labels)
+    np.testing.assert_array_equal(result.predict_proba(toy[0][5:6]), result.posterior[5:6])
+
+
+def test_a_run_is_opened_again(toy, tmp_path):
+    result = fit(toy[0], 3, out=tmp_path / "run.zarr")
+    opened = bigsmic.Result.open(tmp_path / "run.zarr")
+    assert type(opened) is type(result)
+    assert opened.settings == result.settings
+    np.testing.assert_array_equal(opened.coef, result.coef)
+    assert "3 alive at reg" in repr(opened)
+
+
+def test_means_and_spreads_are_those_of_the_rows(toy):
+    X = toy[0] * [3, 0.1] + 50
+    result = fit(X, 3)
+    for k in range(3):
+        rows = X[result.labels == k]
+        np.testing.assert_allclose(result.means[k], rows.mean(axis=0), rtol=1e-5)
+        np.testing.assert_allclose(result.spreads[k], rows.std(axis=0), rtol=1e-4)
+
+
+def test_the_least_certain_rows_are_between_clusters(toy):
+    result = fit(toy[0], 3)
+    posterior = np.asarray(result.posterior)
+    entropy = -(posterior * np.log(np.maximum(posterior, 1e-30))).sum(axis=1)
+    uncertain = result.uncertain
+    np.testing.assert_allclose(uncertain["entropy"], np.sort(entropy)[::-1][:100], atol=1e-5)
+    np.testing.assert_array_equal(uncertain["label"], result.labels[uncertain["row"]])
+    assert (uncertain["other"] != uncertain["label"]).all()
+
+
+def test_weights_have_the_shape_of_the_input():
+    X = np.random.default_rng(0).standard_normal((80, 6)) + 4 * (np.arange(80) % 2)[:, None]
+    result = fit(X, 2)
+    assert result.weights((2, 3)).shape == (2, 2, 3)
+    with pytest.raises(InputError, match=r"weights: 6 columns do not make \(4, 2\)"):
+        result.weights((4, 2))
+
+
+@pytest.mark.parametrize("what", ["tree", "stability", "agreement"])
+def test_what_only_smic_has_is_said(toy, what):
+    result = fit(toy[0], 2)
+    with pytest.raises(InputError, match=f"{what}: a fit by method 'rim' has none"):
+        getattr(result, what)
+    with pytest.raises(InputError, match="cut: a fit by method 'rim' has none"):
+        result.cut(2)
+
+
+# -- what cannot be
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"c": 0}, "n_clusters: got 0"),
+        ({"c": 2.5}, r"n_clusters: got 2\.5"),
+        ({"reg": -1}, "reg: got -1"),
+        ({"reg": "four"}, "reg: got 'four'"),
+        ({"reg": "lsmi", "c": 3}, "reg: got 'lsmi' beside n_clusters"),
+        ({"solver": "sgd"}, "solver: got 'sgd'"),
+        ({"scale": "range"}, "scale: got 'range'"),
+        ({"prior": "even"}, "prior: got 'even'"),
+        ({"prior": (0.5, 0.5)}, "prior: got 2 values for n_clusters=None"),
+        ({"prior": (0.5, -0.5), "c": 2}, "use positive values"),
+        ({"n_init_categories": 2, "c": 3}, "n_init_categories: got 2 for 3 clusters"),
+        ({"learning_rate": float("nan")}, "learning_rate: got nan"),
+        ({"tau": 0}, "tau: got 0"),
+        ({"c": 500}, "got 500 clusters for 450 rows"),
+    ],
+)
+def test_bad_settings_are_refused(toy, options, match):
+    with pytest.raises(InputError, match=match):
+        fit(toy[0], **options)
+
+
+def test_options_of_smic_are_refused(toy):
+    with pytest.raises(OptionError, match="rim: got unexpected options t; method 'rim' takes batch_size, "):
+        fit(toy[0], 3, t=5)
+
+
+def test_a_strength_that_leaves_one_category_is_refused(toy):
+    with pytest.raises(CollapseError, match="a single category has taken every row; use a smaller reg, such as 5"):
+        fit(toy[0], reg=50.0)
+    with pytest.raises(InputError, match=r"no 3 categories stay alive of the 30 to begin with; use a reg below 50"):
+        fit(toy[0], 3, reg=50.0)
+
+
+def test_a_learning_rate_that_is_too_high_is_refused(toy):
+    with pytest.raises(CollapseError, match="learning_rate=1e\\+06; use a smaller one"):
+        fit(toy[0], reg=0.01, solver="minibatch", learning_rate=1e6)
+
+
+def test_rows_that_are_mostly_the_same_are_refused():
+    X = np.repeat(np.eye(2), 20, axis=0)
+    assert fit(X, 2).n_clusters == 2
+    with pytest.raises(InputError, match="no 3 categories stay alive of the 2 to begin with; ask for fewer clusters"):
+        fit(X, 3)
+
+
+def test_extreme_rows_neither_break_it_nor_pass_in_silence(toy):
+    X = toy[0].copy()
+    X[0] = 1e9
+    result = fit(X, 2)
+    assert np.isfinite(result.diagnostics["objective"])
+    assert np.isfinite(np.asarray(result.posterior)).all()
+
+
+def test_the_plan_does_not_grow_with_the_rows(toy):
+    from bigsmic.methods.rim import Settings, plan
+
+    plans = [plan(planning.Size(n, 152), Settings(33), None, 1, True) for n in (10**6, 10**7)]
+    assert plans[1].peak_bytes < 1.1 * plans[0].peak_bytes
+    assert plans[1].peak_bytes < 500 << 20
+    with pytest.raises(PlanError, match="the memory limit is 10MiB"):
+        fit(toy[0], 3, memory_limit="10MiB")
+    assert list(bigsmic.plan(toy[0], 3, method="rim").stages) == ["scan", "start", "climb", "output"]
+
+
+def test_polish_that_would_lose_a_category_is_left_out(toy, monkeypatch):
+    climb = stages.Search.climb
+
+    def losing(self, reg, model, fresh=False, polish=0):
+        point = climb(self, reg, model, fresh, polish)
+        return point._replace(alive=point.alive - 1) if polish else point
+
+    monkeypatch.setattr(stages.Search, "climb", losing)
+    with pytest.warns(BigsmicWarning, match="polish would have lost a category"):
+        assert fit(toy[0], 3, polish=5).n_clusters == 3
+
+
+# -- the command
+
+
+def test_the_command_takes_the_method_s_options(toy, tmp_path):
+    archive = tmp_path / "X.zarr"
+    zarr.create_array(str(archive), data=toy[0], chunks=(100, 2))
+    labels = np.where(np.arange(450) % 9 == 0, toy[1], -1)
+    np.save(tmp_path / "labels.npy", labels)
+    words = ["fit", archive, "-c", 3, "--method", "rim", "--reg", "4/N", "--labels", tmp_path / "labels.npy"]
+    words += ["--out", tmp_path / "run.zarr", "--threads", 1, "--json"]
+    result = CliRunner().invoke(cli.app, [str(word) for word in words])
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert document["settings"]["reg"] == "4/N"
+    assert document["settings"]["method"] == "rim"
+    found = bigsmic.Result.open(tmp_path / "run.zarr")
+    assert np.mean(found.labels == toy[1]) > 0.97
