@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh
+from scipy.linalg import cho_factor, cho_solve, eigh, lapack
 from scipy.optimize import brentq
 from scipy.special import expit
 
@@ -324,17 +324,24 @@ def check_definite(S):
     SingularCovarianceError
     """
     deviation = np.sqrt(np.diag(S))
-    if (deviation > 0).all():
-        values = eigh(S / np.outer(deviation, deviation), eigvals_only=True)
-        rank = int((values > 1e-13 * len(S)).sum())
-        if rank == len(S):
-            return
-    else:
-        rank = int((deviation > 0).sum())
+    varies = deviation > 0
+    deviation = deviation[varies]
+    correlation = S[np.ix_(varies, varies)] / np.outer(deviation, deviation)
+    if varies.all() and _is_clearly_definite(correlation):
+        return
+    rank = int((np.linalg.eigvalsh(correlation) > 1e-13 * len(S)).sum())
+    if rank == len(S):
+        return
     raise SingularCovarianceError(
         f"mspc: the covariance within the clusters has rank {rank} of {len(S)}, so they separate perfectly along what "
         "does not vary in them; give reg > 0, or drop columns that others determine"
     )
+
+
+def _is_clearly_definite(S):
+    """Whether the condition number is far from what rounding makes of a singular matrix's."""
+    factor, failed = lapack.dpotrf(S)
+    return not failed and lapack.dpocon(factor, np.abs(S).sum(axis=0).max())[0] > 1e-11
 
 
 # ---------------------------------------------------------------- splits

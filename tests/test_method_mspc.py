@@ -168,6 +168,8 @@ def test_rows_that_coincide_cannot_be_split():
     with pytest.raises(InputError, match=r"coincide.*ask for 2"):
         bigsmic.fit(two_places, 3, method="mspc")
     assert bigsmic.fit(two_places, 2, method="mspc").msp[0] > 0
+    with pytest.raises(SingularCovarianceError, match="rank 0 of 2"):
+        bigsmic.fit(two_places, 2, method="mspc", reg=0)
 
 
 def test_one_cluster(blobs):
