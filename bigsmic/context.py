@@ -278,12 +278,12 @@ class Job:
 
     def complete(self, stage: str, blocks: Iterable[int]):
         """Whether the ledger has all of `blocks`."""
-        return all(self.run.done(stage, b) for b in blocks)
+        return not self.run.missing(stage, blocks)
 
     def fill(self, stage: str, blocks: Iterable[int], task: Callable[[Context, int], Any]):
         """Run `task` on the blocks that the ledger lacks."""
         blocks = list(blocks)
-        todo = [b for b in blocks if not self.run.done(stage, b)]
+        todo = self.run.missing(stage, blocks)
         if todo:
             how = self._how(stage, len(blocks), len(blocks) - len(todo))
             with self._naming_lost(stage, todo):
