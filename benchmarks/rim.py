@@ -1,0 +1,137 @@
+"""RIM: how many categories live, how fast, beside gemclus, MiniBatchKMeans, L-BFGS; streams of labels, collapse.
+
+::
+
+    python benchmarks/rim.py toy collapse tetrodes speed table taught disk
+
+Every part is written to ``results/rim_<part>.json`` as it ends. CPU seconds are of a process of its own each, with one
+thread, imports included unless they are named ``call``.
+"""
+
+import sys
+
+import _data
+from _harness import measure, save, table
+
+REG = 0.01  # at which speeds are compared: some forty of a hundred categories live
+GRID = [(rate, size) for size in (2048, 8192) for rate in (0.01, 0.03)]
+
+
+def toy():
+    """Fifty categories, three clusters, twenty draws."""
+    found = {"fifty categories, reg 4/N": measure("_rim:collapse", {"name": "toy", "seeds": 20})}
+    save("rim_toy", found)
+
+
+def collapse():
+    """Twenty seeds each."""
+    names = ("iris", "wine", "digits", "satellite", "usps")
+    found = {name: measure("_rim:collapse", {"name": name, "seeds": 20}) for name in names}
+    save("rim_collapse", found)
+
+
+def tetrodes():
+    """The paper's experiment on simulated spikes: a hundred categories along the strength, and a number asked for."""
+    found = {}
+    for name in ("tetrodes319k", "mearec"):
+        _data.as_zarr(name)
+        for scale in ("standard",):
+            found[f"{name}, {scale}: path"] = measure("_rim:path", {"name": name, "scale": scale})
+            save("rim_tetrodes", found)
+        c = _data.n_clusters(name)
+        found[f"{name}: {c} clusters"] = measure(
+            "_rim:fit", {"name": name, "c": c, "n_init_categories": 100, "scale": "standard"}
+        )
+        save("rim_tetrodes", found)
+    options = {"name": "tetrodes319k", "reg": "4/N", "n_init_categories": 100}
+    for scale in ("standard", "variance"):
+        found[f"tetrodes319k, {scale}: reg 4/N"] = measure("_rim:fit", options | {"scale": scale})
+    save("rim_tetrodes", found)
+
+
+def speed(name="tetrodes80k", epochs=12):
+    """Seconds to the same objective on the same rows: gemclus over a grid, L-BFGS, minibatches."""
+    found, same = {}, {"name": name, "n_categories": 100, "reg": REG}
+    _data.as_zarr(name)
+    for n_epochs in (1, 2, 4, 8, 16, 32):
+        found[f"ours, {n_epochs} epochs"] = measure(
+            "_rim:ours_at", same | {"solver": "minibatch", "n_epochs": n_epochs}
+        )
+    for max_iter in (10, 30, 100):
+        found[f"ours, L-BFGS {max_iter}"] = measure("_rim:ours_at", same | {"solver": "lbfgs", "max_iter": max_iter})
+    save(f"rim_speed_{name}", found, reg=REG)
+    for rate, size in GRID:
+        arguments = same | {
+            "learning_rate": rate,
+            "batch_size": size,
+            "max_iter": epochs,
+        }
+        found[f"gemclus, rate {rate}, batch {size}"] = measure("_rim:gemclus", arguments, timeout=1500)
+        save(f"rim_speed_{name}", found, reg=REG)
+
+
+def comparison():
+    """ARI at the true number of clusters."""
+    found = {}
+    for name in ("usps", "satellite", "letter", "mnist70k", "mearec"):
+        _data.as_zarr(name)
+        c = _data.n_clusters(name)
+        found[f"{name}: rim"] = measure("_rim:fit", {"name": name, "c": c})
+        found[f"{name}: k-means"] = measure("_rim:k_means", {"name": name})
+        save("rim_table", found)
+    for name in ("usps", "satellite", "letter", "mnist20k"):
+        c, reg = len(set(_data.load(name)[1])), 0.05
+        for rate, size in ((0.01, 1024),):
+            arguments = {
+                "name": name,
+                "n_categories": c,
+                "reg": reg,
+                "learning_rate": rate,
+                "batch_size": size,
+                "max_iter": 100,
+            }
+            found[f"{name}: gemclus, rate {rate}"] = measure("_rim:gemclus", arguments, timeout=1500)
+        save("rim_table", found)
+    table(
+        {
+            key: {"ari": m["result"].get("ari"), "cpu": m["cpu_s"]}
+            if isinstance(m, dict)
+            else {"ari": m.result.get("ari"), "cpu": m.cpu_s}
+            for key, m in found.items()
+        },
+        ["ari", "cpu"],
+    )
+
+
+def taught():
+    """MNIST with a few labels of each class."""
+    found = {}
+    for per_class in (10, 50, 100):
+        found[f"{per_class} per class"] = measure(
+            "_rim:taught", {"per_class": per_class, "taus": [0.3, 3.0], "regs": [0.003, 0.02]}
+        )
+        save("rim_taught", found)
+
+
+def disk():
+    """Input that is not in the page cache."""
+    found = {}
+    for name in ("tetrodes319k", "mearec"):
+        _data.as_zarr(name)
+        found[name] = measure("_rim:reading", {"name": name})
+    save("rim_disk", found)
+
+
+if __name__ == "__main__":
+    parts = {
+        "toy": toy,
+        "collapse": collapse,
+        "tetrodes": tetrodes,
+        "speed": speed,
+        "table": comparison,
+        "taught": taught,
+        "disk": disk,
+    }
+    for part in sys.argv[1:] or parts:
+        print(part, flush=True)
+        parts[part]()
