@@ -340,7 +340,7 @@ class Search:
     def solve(self, reg, parent):
         """The point reached at one strength from another point's living categories, or from the start."""
         model = read_model(self.context, "start", self.attempt) if parent is None else self.living(parent)
-        return self.climb(reg, model, fresh=parent is None)
+        return self.climb(reg, model, fresh=parent is None and self.settings.n_clusters is None)
 
     def climb(self, reg, model, fresh=False, polish=0):
         """The point reached at one strength from a classifier."""
@@ -366,7 +366,7 @@ class Search:
         job.run.drop(climb.stage, [block for stage, block in job.run.blocks() if stage == climb.stage])
 
     def _epochs(self, fresh):
-        """Epochs of a climb; twice as many from the start as from another point."""
+        """Epochs of a climb; twice as many from the start as on a path, which goes on."""
         n_epochs, settings = self.settings.n_epochs, self.settings
         if n_epochs is None:
             steps = max(1, round(self.context.n / settings.batch_size))
