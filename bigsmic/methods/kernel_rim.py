@@ -1,0 +1,337 @@
+"""Kernel RIM: scan -> map -> climb -> output, linear RIM on features of a kernel; on the neighbour graph, MIC at one t.
+
+A feature kernel is given by name, as a function, or by its values; the rows are mapped as they are read, so that a fit
+holds as little of them as linear RIM does, and has all of its options. See :mod:`bigsmic.kernel_features`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bigsmic import kernel_features, planning
+from bigsmic.context import Context
+from bigsmic.errors import InputError
+from bigsmic.information import draw_rows
+from bigsmic.kernel_features import KERNELS, Columns, Fourier, Kernel, Nystrom
+from bigsmic.methods import mic, rim
+from bigsmic.moments import Scaler
+from bigsmic.result import Result as BaseResult
+from bigsmic.stages import rim as stages
+from bigsmic.stages import scan
+
+__all__ = ["BESIDE", "Result", "Settings", "admit", "model", "plan", "run", "summary"]
+
+BESIDE = rim.BESIDE
+GRAPH = "local_scaling"
+GRAPH_REG = 0.5  # over the number of rows: what MIC takes
+MEDIAN_ROWS = 2000
+
+
+@dataclass(frozen=True)
+class Settings(rim.Settings):
+    """What a fit by kernel RIM is asked to do.
+
+    Parameters beside those of :class:`bigsmic.methods.rim.Settings`:
+
+    Parameters
+    ----------
+    kernel : str or callable
+        "rbf", or another name that scikit-learn's pairwise kernels have; a function ``k(X, Y)`` of scaled rows;
+        "precomputed": the rows are a kernel's values, (n, n), and (m, n) with the fitted rows in predictions;
+        "local_scaling": on SMIC's neighbour graph, from a spectral start, at one t.
+    length_scale : float, optional
+        Of "rbf", ``exp(-|x - y|^2 / (2 l^2))``, and "laplacian", ``exp(-|x - y|_1 / l)``, for scaled rows; by default
+        the median distance.
+    approximation : {"nystrom", "fourier"}
+        Features from landmarks, or random ones, of "rbf" alone.
+    n_components : int
+        Landmarks or random features. From n on Nystrom's are exact.
+    t : int or sequence of int
+        Neighbour number of "local_scaling"; MLMI chooses among several.
+    bandwidth : float
+        Of "local_scaling".
+    """
+
+    method: ClassVar[str] = "kernel_rim"
+
+    kernel: str | Callable = "rbf"
+    length_scale: float | None = None
+    approximation: str = "nystrom"
+    n_components: int = 256
+    t: Any = 7
+    bandwidth: float = 2.0
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not callable(self.kernel) and self.kernel not in (*KERNELS, "precomputed", GRAPH, "callable"):
+            raise InputError(
+                f"kernel: got {self.kernel!r}; use a function, 'precomputed', 'local_scaling', or one of {KERNELS}"
+            )
+        if self.length_scale is not None and not 0 < self.length_scale < np.inf:
+            raise InputError(
+                f"length_scale: got {self.length_scale!r}; use a positive number, or None for the median distance"
+            )
+        if self.approximation not in ("nystrom", "fourier"):
+            raise InputError(f"approximation: got {self.approximation!r}; use 'nystrom' or 'fourier'")
+        if self.approximation == "fourier" and self.kernel != "rbf":
+            raise InputError(f"approximation: 'fourier' is of the kernel 'rbf', got {self.kernel!r}; use 'nystrom'")
+        if isinstance(self.n_components, bool) or not isinstance(self.n_components, int | np.integer):
+            raise InputError(f"n_components: got {self.n_components!r}; use an integer")
+        if self.n_components < 1:
+            raise InputError(f"n_components: got {self.n_components}; use at least 1")
+        if self.kernel == "precomputed" and self.scale is not None:
+            object.__setattr__(self, "scale", None)  # values of a kernel are what they are
+        if self.kernel == GRAPH:
+            self._check_graph()
+
+    def _check_graph(self):
+        """Refuse what the climb on a graph does not have."""
+        plain = Settings()
+        beside = [name for name in ("prior", "n_init_categories") if getattr(self, name) is not None]
+        beside += [
+            name for name in ("solver", "tau", "polish", "n_epochs") if getattr(self, name) != getattr(plain, name)
+        ]
+        if beside:
+            raise InputError(f"kernel: 'local_scaling' has no {beside[0]}; leave it out, or use another kernel")
+        if self.n_clusters is None or self.reg == "lsmi":
+            raise InputError(
+                "kernel: 'local_scaling' needs n_clusters, and a number or a share such as '0.5/N' for reg"
+            )
+        _ = self.on_graph(1000)
+
+    @property
+    def linear(self):
+        """Settings of RIM on the features."""
+        return rim.Settings(**{field.name: getattr(self, field.name) for field in fields(rim.Settings)})
+
+    def on_graph(self, n):
+        """Settings of MIC for n rows."""
+        reg = GRAPH_REG if self.reg is None else self.strength(n) * n
+        return mic.Settings(
+            self.n_clusters or 1,
+            t=self.t,
+            reg=reg,
+            scale=self.scale,
+            bandwidth=self.bandwidth,
+            max_iter=self.max_iter,
+            seed=self.seed,
+        ).fitted_to(n)[0]
+
+    @property
+    def block_columns(self):
+        """Columns that blocks of rows are cut for."""
+        return 1 if self.kernel == GRAPH else self.n_components
+
+    def identity(self):
+        """JSON-like form in which two fits are told apart."""
+        named = replace(self, kernel="rbf") if callable(self.kernel) else self
+        stored = super(Settings, named).identity() | {"method": self.method}
+        if callable(self.kernel):
+            name = getattr(self.kernel, "__qualname__", type(self.kernel).__qualname__)
+            stored["kernel"] = f"callable {getattr(self.kernel, '__module__', '')}.{name}"
+        return stored
+
+
+def admit(settings, given, n_rows, storage_options=None):
+    """Settings, and known labels and weights of rows, read and checked."""
+    settings, beside = rim.admit(settings, given, n_rows, storage_options)
+    if beside and settings.kernel == GRAPH:
+        raise InputError(f"kernel: 'local_scaling' has no {', '.join(sorted(beside))}; use another kernel")
+    return settings, beside
+
+
+# -- features in the place of rows
+
+
+class Mapped:
+    """A source of features: rows are read, scaled and mapped.
+
+    Parameters
+    ----------
+    context : Context
+        Of the rows.
+    """
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, context):
+        self.context = context
+
+    @cached_property
+    def map(self):
+        """The features of the fit."""
+        return read_map(self.context)
+
+    def read(self, lo, hi):
+        """Features of a range of rows, float32."""
+        return self.map(self.context.scaler.apply(self.context.source.read(lo, hi)))
+
+    def __getstate__(self):
+        return {"context": self.context}
+
+
+class OnFeatures(Context):
+    """A fit as the stages of linear RIM see it: the same blocks, with features for rows.
+
+    Parameters
+    ----------
+    rows : Context
+        The fit.
+    """
+
+    def __init__(self, rows):
+        super().__init__(Mapped(rows), rows.run, rows.settings.linear)
+        self.rows = rows
+
+    @property
+    def d(self):
+        """Number of features."""
+        return self.source.map.width
+
+    @cached_property
+    def source_bounds(self):
+        """Bounds of the blocks of input rows."""
+        return self.rows.source_bounds
+
+    @cached_property
+    def scaler(self):
+        """Features are taken as they are."""
+        return Scaler(np.zeros(self.d), np.ones(self.d))
+
+    @cached_property
+    def sample(self):
+        """Features of the rows drawn by hash."""
+        return self.source.map(self.rows.sample)
+
+    def __getstate__(self):
+        return {"source": self.source, "run": self.run, "settings": self.settings, "rows": self.rows}
+
+
+def read_map(context):
+    """The features of a fit."""
+    read, settings = context.run.reader("map", 0), context.settings
+    if settings.approximation == "fourier":
+        return Fourier(read("W"), read("b"))
+    if settings.kernel == "precomputed":
+        return Columns(read("columns"), read("M"))
+    return Nystrom(Kernel(settings.kernel, context.run.info("map", 0)["length_scale"]), read("landmarks"), read("M"))
+
+
+def _find_map(job, _):
+    """Draw landmarks or frequencies."""
+    context, settings = job.context, job.context.settings
+    if settings.kernel == "precomputed":
+        _write_columns(job)
+        return
+    sample = context.sample
+    landmarks = sample[draw_rows(len(sample), settings.n_components, settings.seed, "landmarks")]
+    length_scale = settings.length_scale
+    if length_scale is None:
+        few = sample[draw_rows(len(sample), MEDIAN_ROWS, settings.seed, "lsmi-sample")]
+        length_scale = kernel_features.default_length_scale(settings.kernel, few, landmarks[:MEDIAN_ROWS])
+    if settings.approximation == "fourier":
+        drawn = Fourier.draw(context.d, settings.n_components, length_scale, settings.seed)
+        arrays = {"W": drawn.W, "b": drawn.b}
+    else:
+        M = kernel_features.whitener(Kernel(settings.kernel, length_scale)(landmarks, landmarks))
+        arrays = {"landmarks": landmarks, "M": M}
+    context.run.write("map", 0, arrays, info={"length_scale": length_scale})
+
+
+def _write_columns(job):
+    """Landmarks among the columns of a kernel that is given by its values."""
+    context = job.context
+    if context.n != context.d:
+        raise InputError(
+            f"kernel: 'precomputed' needs the kernel's values between all rows, (n, n), got ({context.n}, {context.d})"
+        )
+    columns = draw_rows(context.n, context.settings.n_components, context.settings.seed, "landmarks")
+    K = np.concatenate(job.collect("map", context.source_blocks, partial(_values, columns=columns)))
+    context.run.write("map", 0, {"columns": columns, "M": kernel_features.whitener(K)}, info={"length_scale": None})
+
+
+def _values(context, s, columns):
+    lo, hi = (int(b) for b in context.source_bounds[s : s + 2])
+    own = columns[(columns >= lo) & (columns < hi)]
+    return np.asarray(context.source.read(lo, hi)[own - lo][:, columns], np.float64)
+
+
+# -- the fit
+
+
+def plan(size, settings, memory_limit, n_threads, checkpoints):
+    """Plan a fit: that of RIM on as many columns as there are features, or of MIC.
+
+    Raises
+    ------
+    PlanError
+        The message says what would do.
+    """
+    if settings.kernel == GRAPH:
+        return mic.plan(size, settings.on_graph(size.n), memory_limit, n_threads, checkpoints)
+    wide = replace(size, d=max(size.d, min(settings.n_components, size.n)))
+    found = rim.plan(wide, settings.linear, memory_limit, n_threads, checkpoints)
+    m, first = wide.d, found.stages["scan"]
+    algebra = planning.StagePlan("map", 1, 40 * m * m, 4 * found.sample_rows * m, flops=20.0 * m**3)
+    more = planning.widened((algebra,), found.memory_limit, n_threads)
+    return replace(found, stages={"scan": first} | more | found.stages)
+
+
+def run(job):
+    """Each stage does what the ledger lacks."""
+    if job.context.settings.kernel == GRAPH:
+        mic.run(replace(job, context=on_graph(job.context)))
+        return
+    with job.timed("scan"):
+        scan.run(job, job.plan.sample_rows)
+        stages.keep_beside(job)
+    with job.timed("map"):
+        job.steps("map", [0], _find_map)
+    rim.climb(replace(job, context=OnFeatures(job.context)))
+
+
+def on_graph(context):
+    """The fit as the stages of MIC see it."""
+    return Context(context.source, context.run, context.settings.on_graph(context.n))
+
+
+def summary(job):
+    """What was found, and the way to it."""
+    context = job.context
+    if context.settings.kernel == GRAPH:
+        return mic.summary(replace(job, context=on_graph(context)))
+    features = OnFeatures(context)
+    facts: dict[str, Any] = {"features": features.d, "length_scale": context.run.info("map", 0)["length_scale"]}
+    return rim.summary(replace(job, context=features)) | facts
+
+
+def model(context):
+    """What predictions need of a finished fit."""
+    if context.settings.kernel == GRAPH:
+        return mic.model(on_graph(context))
+    return Model(context)
+
+
+class Model:
+    """Posteriors and labels of scaled rows, by their features.
+
+    Parameters
+    ----------
+    context : Context
+    """
+
+    def __init__(self, context: Context):
+        features = OnFeatures(context)
+        self.map, self.classifier = features.source.map, rim.model(features)
+        self.n_clusters = self.classifier.n_clusters
+
+    def __call__(self, X):
+        """Posteriors, float32 (b, c), and labels, int32 (b,)."""
+        return self.classifier(self.map(X))
+
+
+class Result(BaseResult):
+    """Labels, posteriors and predictions of a fit by kernel RIM."""
