@@ -17,6 +17,7 @@ _HOMES = {
     "plan": "pipeline",
     "Result": "result",
     "SMIC": "estimators",
+    "KernelRIM": "estimators_kernel",
     "MIC": "estimators_kernel",
     "MSPC": "estimators_family",
     "MWCA": "estimators_family",
@@ -42,6 +43,7 @@ __all__ = [
     "SMIC",
     "BigsmicError",
     "InputError",
+    "KernelRIM",
     "LSMIResult",
     "MLMIResult",
     "PlanError",
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
     from bigsmic.errors import BigsmicError, InputError, PlanError, RunError, StorageError
     from bigsmic.estimators import SMIC
     from bigsmic.estimators_family import MSPC, MWCA
-    from bigsmic.estimators_kernel import MIC
+    from bigsmic.estimators_kernel import MIC, KernelRIM
     from bigsmic.estimators_rim import RIM
     from bigsmic.information import LSMIResult, lsmi
     from bigsmic.likelihood import MLMIResult, mlmi

@@ -164,7 +164,22 @@ MWCA = (
     *(flag for flag in (*MSPC, *MIC) if flag.name in ("solver", "max_iter", "tol")),
     *(flag for flag in MODEL if flag.name in ("t", "kernel", "scale", "bandwidth", "seed", "neighbors", "n_neighbors")),
 )  # fmt: skip
-METHODS = {"smic": MODEL, "3smic": SEMISUPERVISED, "mspc": MSPC, "rim": RIM, "mic": MIC, "mwca": MWCA}
+KERNEL_RIM = (
+    Flag("length_scale", float, "Of a Gaussian or Laplacian kernel, for scaled rows; the median distance by default."),
+    Flag("approximation", Literal["nystrom", "fourier"], "Features of a kernel: from landmarks, or random."),
+    Flag("n_components", int, "Landmarks or random features."),
+    *(flag for flag in MODEL if flag.name in ("kernel", "t", "bandwidth")),
+    *RIM,
+)  # fmt: skip
+METHODS = {
+    "smic": MODEL,
+    "3smic": SEMISUPERVISED,
+    "mspc": MSPC,
+    "rim": RIM,
+    "kernel_rim": KERNEL_RIM,
+    "mic": MIC,
+    "mwca": MWCA,
+}
 """Options of every method; one name means one thing in all that have it."""
 
 

@@ -24,6 +24,7 @@ DEFAULT = "smic"
 MODULES = {
     "smic": "bigsmic.methods.smic",
     "3smic": "bigsmic.methods.semisupervised",
+    "kernel_rim": "bigsmic.methods.kernel_rim",
     "mic": "bigsmic.methods.mic",
     "mspc": "bigsmic.methods.mspc",
     "mwca": "bigsmic.methods.mwca",
