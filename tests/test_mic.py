@@ -1,5 +1,7 @@
 """MIC on the pipeline: its stages against dense formulas, and what does not change its labels."""
 
+import shutil
+
 import numpy as np
 import pytest
 from conftest import cut_small
@@ -113,6 +115,17 @@ def test_a_fit_that_was_killed_goes_on(blobs, tmp_path, monkeypatch):
     resumed = bigsmic.fit(blobs[0], 4, out=tmp_path / "run", progress=lambda stage, *_: done.append(stage), **FIT)
     assert not {"scan", "neighbors", "ascent t=3"} & set(done)
     np.testing.assert_array_equal(resumed.labels, bigsmic.fit(blobs[0], 4, **FIT).labels)
+
+
+def test_what_is_damaged_is_made_again(fitted, blobs, tmp_path, monkeypatch):
+    cut_small(monkeypatch)
+    run = tmp_path / "run"
+    shutil.copytree(fitted.location, run)
+    t = fitted._run.info("choice", 0)["t"]
+    (damaged,) = (run / f"ascent.t{t}" / "0000001" / "logits").glob("c.*")
+    damaged.write_bytes(damaged.read_bytes()[:-4] + b"\0\0\0\0")
+    again = bigsmic.fit(blobs[0], 4, out=run, **FIT)
+    np.testing.assert_array_equal(again.labels, fitted.labels)
 
 
 def test_new_rows_are_labelled(fitted, blobs, many_blocks):

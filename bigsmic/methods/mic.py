@@ -238,10 +238,9 @@ def _read_start(context, p, settings):
 
 
 def _ascend(job, settings, in_memory):
-    """Climb for every t, until one is chosen."""
-    if job.run.done("choice", 0):
-        return
-    for t in settings.t:
+    """Climb for every t; once one is chosen, for that one, should it have been damaged."""
+    chosen = [job.run.info("choice", 0)["t"]] if job.run.done("choice", 0) else settings.t
+    for t in chosen:
         ascent.run(job, t, settings.ascent, partial(_read_start, settings=settings.start), in_memory)
         summit = job.run.info(ascent.summit_name(t), 0)
         if not summit["converged"]:
