@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import time
 from contextlib import contextmanager
 
 import numpy as np
@@ -12,7 +13,7 @@ from distributed import Client, LocalCluster, WorkerPlugin
 
 import bigsmic
 from bigsmic import cluster as dask_cluster
-from bigsmic.errors import LostBlocksError
+from bigsmic.errors import BigsmicError, ClusterError, LostBlocksError, PlanError, RunError
 
 pytestmark = [
     pytest.mark.usefixtures("many_blocks"),
@@ -28,8 +29,8 @@ STAGES = (
     "lists",
     "graph",
     "weights.normalized.t3",
-    "matrix.normalized.t5",
-    "basis.normalized.t5",
+    "matrix.normalized.t3",
+    "basis.normalized.t3",
     "labeling.normalized.t3",
     "final",
     "output",
@@ -103,7 +104,7 @@ class Trap(WorkerPlugin):
 def cluster_of(n_workers, n_threads=1, **options):
     with (
         LocalCluster(
-            n_workers=n_workers, threads_per_worker=n_threads, processes=True, dashboard_address=None, **options
+            n_workers=n_workers, threads_per_worker=n_threads, processes=True, dashboard_address=":0", **options
         ) as made,
         Client(made) as client,
     ):
@@ -118,7 +119,7 @@ def client():
 
 
 def fit(X, **options):
-    return bigsmic.fit(X, 4, **FAST | options)
+    return bigsmic.fit(X, 4, **FAST | {"t": (3,), "widths": (1.5, 2)} | options)
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +141,7 @@ def test_labels_are_those_of_threads(client, blobs, alone, tmp_path):
 
 
 ALL_DEATHS = [(stage, how) for stage in STAGES for how in ("kill", "segfault", "exit")]
-DEATHS = [("neighbors", "kill"), ("basis.normalized.t5", "segfault"), ("labeling.normalized.t3", "exit")]
+DEATHS = [("neighbors", "kill"), ("basis.normalized.t3", "segfault"), ("labeling.normalized.t3", "exit")]
 
 
 @pytest.mark.parametrize(
@@ -162,6 +163,8 @@ def trap(client, stage, how, tmp_path, **options):
         assert list(marks.iterdir())
     finally:
         client.unregister_worker_plugin("trap")
+        client.cluster.scale(0 if len(client.cluster.workers) < 2 else 2)  # who leaves by sys.exit is not replaced
+        client.cluster.scale(2)
         client.wait_for_workers(2, timeout=60)
 
 
@@ -180,7 +183,7 @@ def test_a_block_that_kills_its_workers_is_named(client, blobs, tmp_path):
 def test_an_address_where_nothing_answers_is_an_error_in_time(blobs, monkeypatch):
     monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 2)
     begin = time.monotonic()
-    with pytest.raises(ClusterError, match="scheduler: 'tcp://127.0.0.1:9' did not answer within 2 s"):
+    with pytest.raises(ClusterError, match="did not answer within 2 s"):
         fit(blobs[0], scheduler="tcp://127.0.0.1:9")
     with pytest.raises(ClusterError, match="give the address that the scheduler prints"):
         fit(blobs[0], scheduler="no address")
