@@ -294,7 +294,7 @@ def separate(difference, first, second):
     ------
     SingularCovarianceError
     """
-    check_definite(first + second)
+    check_definite(first + second, _CONSTANT * difference**2)
     g, basis = eigh(first, first + second)
     g, a = g.clip(0, 1), basis.T @ difference
 
@@ -316,16 +316,21 @@ def separate(difference, first, second):
     return Separation(float(w @ a / spread) if spread else 0.0, basis @ w)
 
 
-def check_definite(S):
+def check_definite(S, rounding=0.0):
     """Refuse a covariance that is singular in double precision, whatever the units of its columns.
+
+    Parameters
+    ----------
+    S : ndarray of float64, shape (k, k)
+    rounding : ndarray of float64, shape (k,), optional
+        Variances up to this are taken for 0.
 
     Raises
     ------
     SingularCovarianceError
     """
-    deviation = np.sqrt(np.diag(S))
-    varies = deviation > 0
-    deviation = deviation[varies]
+    varies = np.diag(S) > rounding
+    deviation = np.sqrt(np.diag(S)[varies])
     correlation = S[np.ix_(varies, varies)] / np.outer(deviation, deviation)
     if varies.all() and _is_clearly_definite(correlation):
         return

@@ -97,6 +97,13 @@ def test_a_column_that_copies_another_is_singular_too():
     assert one(axis(np.c_[X, X[:, 0]], y), Rows(np.c_[X, X[:, 0]]), reg=0.1).ended == "converged"
 
 
+def test_a_column_that_the_labels_determine_is_singular_too():
+    X, y = blobs(distance=8)
+    X = np.c_[X, np.where(y, 0.1, 0.7) + 5]
+    with pytest.raises(SingularCovarianceError, match="rank 5 of 6"):
+        one(axis(Rows(X).X, y), Rows(X), reg=0)
+
+
 # ---------------------------------------------------------------- the best cut
 
 
