@@ -103,10 +103,11 @@ def width(rule, n, variances, sample, seed=0):
 
 def _most_likely(widths, sample, n, seed):
     """The width of largest held-out likelihood on some rows, brought to n rows as the optimal width goes."""
-    m, d = min(len(sample), _LIKELIHOOD_ROWS), sample.shape[1]
-    X = sample[:m].astype(np.float64)
+    drawn = np.argsort(row_uniform(seed, "mwca likelihood", np.arange(len(sample))))[:_LIKELIHOOD_ROWS]
+    X = sample[drawn].astype(np.float64)
+    m, d = X.shape
     squares = np.maximum((X**2).sum(axis=1)[:, None] + (X**2).sum(axis=1) - 2 * X @ X.T, 0)
-    fold = np.argsort(row_uniform(seed, "mwca folds", np.arange(m))) * _FOLDS // m
+    fold = np.arange(m) % _FOLDS  # of rows in random order
     squares[fold[:, None] == fold] = np.inf
     known = np.isfinite(squares).sum(axis=1)
     if (known == 0).any():
