@@ -156,7 +156,7 @@ class ClusterEngine:
         payload = Payload.of(run)
         futures = [
             self.client.submit(_sees, payload, workers=[worker], key=_key("look"), pure=False)
-            for worker in self._workers()
+            for worker in self.workers()
         ]
         blind = [future for future in futures if not future.result()]
         if blind:
@@ -169,12 +169,13 @@ class ClusterEngine:
     def await_workers(self):
         """Wait until there is a worker."""
         deadline = time.monotonic() + WORKER_SECONDS
-        while not self._workers():
+        while not self.workers():
             if time.monotonic() > deadline:
                 raise ClusterError(f"cluster: {self.address} has had no worker for {WORKER_SECONDS} s; start some")
             time.sleep(0.2)
 
-    def _workers(self):
+    def workers(self):
+        """Addresses of the workers that take tasks."""
         return self.client.run_on_scheduler(_addresses)
 
     # -- verbs
@@ -214,7 +215,7 @@ class ClusterEngine:
 
     def share_out(self, bounds):
         """Workers by address, and the cuts between the shares of row blocks that they get."""
-        workers = self._workers()
+        workers = self.workers()
         cuts = share_out(np.diff(bounds), len(workers))
         return workers[: len(cuts) - 1], cuts
 

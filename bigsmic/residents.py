@@ -10,10 +10,12 @@ import asyncio
 import threading
 import time
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 from distributed import get_worker, secede
+from distributed.core import send_recv
 from distributed.protocol import to_serialize
 
 from bigsmic.cluster import CONNECT_SECONDS, DEATHS, Payload, _key
@@ -23,6 +25,8 @@ from bigsmic.shares import Share, close, join_sums, run_calls
 
 PING_SECONDS = 5
 """After this long without what a place waits for, it asks whether the sender is alive."""
+PEER_SECONDS = 10
+"""How long a peer may take to accept a connection."""
 OPEN_SECONDS = 120
 """How long a worker may take to begin to hold a resident."""
 
@@ -44,7 +48,7 @@ class WorkerGroup:
     """
 
     def __init__(self, engine, make, bounds, how):
-        self.client, self.how, self.token = engine.client, how, uuid.uuid4().hex
+        self.engine, self.client, self.how, self.token = engine, engine.client, how, uuid.uuid4().hex
         self.workers, self.cuts = engine.share_out(bounds)
         self.bounds, self.saved = bounds, False
         payload = Payload.of((make, bounds))
@@ -120,7 +124,8 @@ class WorkerGroup:
         if self.client.status != "running":
             return
         try:
-            self.client.run(_end, self.token, workers=self.workers, on_error="ignore")
+            alive = sorted({*self.workers} & {*self.engine.workers()})  # connecting to a dead one takes half a minute
+            self.client.run(_end, self.token, workers=alive, on_error="ignore")
             self.client.cancel(self.holders, force=True)
         except Exception:  # the scheduler is gone, and with it what kept the residents
             return
@@ -163,17 +168,24 @@ class _Place:
     def exchange(self, outgoing, senders):
         """Push arrays to other places, and wait for theirs."""
         step, self._step = self._step, self._step + 1
-        pushes = [self._push(j, step, array) for j, array in outgoing.items()]
-        asyncio.run_coroutine_threadsafe(_all(pushes), self.worker.loop.asyncio_loop).result()
+        self._wait_for([self._push(j, step, array) for j, array in outgoing.items()])
         return {j: self._await(step, j) for j in senders}
 
     async def _push(self, j, step, array):
+        rows = to_serialize(np.ascontiguousarray(array))
+        await self._ask(j, op="bigsmic_push", token=self.token, sender=self.number, step=step, array=rows)
+
+    async def _ask(self, j, **message):
+        """Send a message to another place, and wait for its answer; not for a dead one as long as Dask would."""
+        address, pool = self.workers[j], self.worker.rpc
         try:
-            await self.worker.rpc(self.workers[j]).bigsmic_push(
-                token=self.token, sender=self.number, step=step, array=to_serialize(np.ascontiguousarray(array))
-            )
+            comm = await pool.connect(address, timeout=PEER_SECONDS)
+            try:
+                return await send_recv(comm, **message)
+            finally:
+                pool.reuse(address, comm)
         except OSError as error:
-            raise LostPlaceError(f"{self.workers[j]} cannot be reached ({error})") from None
+            raise LostPlaceError(f"{address} cannot be reached ({error})") from None
 
     def _await(self, step, sender):
         with self._arrival:
@@ -187,12 +199,15 @@ class _Place:
     def _ping(self, sender):
         self._arrival.release()
         try:
-            ping = asyncio.wait_for(self.worker.rpc(self.workers[sender]).identity(), CONNECT_SECONDS)
-            asyncio.run_coroutine_threadsafe(_all([ping]), self.worker.loop.asyncio_loop).result()
-        except OSError as error:
-            raise LostPlaceError(f"{self.workers[sender]} does not answer ({error})") from None
+            self._wait_for([asyncio.wait_for(self._ask(sender, op="identity"), CONNECT_SECONDS)])
+        except TimeoutError:
+            raise LostPlaceError(f"{self.workers[sender]} does not answer") from None
         finally:
             self._arrival.acquire()
+
+    def _wait_for(self, coroutines):
+        """Have the worker's event loop run some coroutines, from a thread."""
+        asyncio.run_coroutine_threadsafe(_all(coroutines), self.worker.loop.asyncio_loop).result()
 
     def receive(self, step, sender, array):
         """Take what a peer pushes."""
@@ -208,11 +223,9 @@ class _Place:
 
     def tell_peers(self):
         """Let peers know that this place will not go on."""
-        others = [worker for worker in self.workers if worker != self.worker.address]
-        calls = [
-            self.worker.rpc(worker).bigsmic_fail(token=self.token, why="another place failed") for worker in others
-        ]
-        asyncio.run_coroutine_threadsafe(_all(calls, quietly=True), self.worker.loop.asyncio_loop).result()
+        others = [j for j in range(len(self.workers)) if j != self.number]
+        with suppress(LostPlaceError):
+            self._wait_for([self._ask(j, op="bigsmic_fail", token=self.token, why="a peer failed") for j in others])
 
     def end(self):
         """Let the resident go."""
@@ -225,11 +238,11 @@ class _Place:
                 self.resident = None
 
 
-async def _all(awaitables, quietly=False):
-    found = await asyncio.gather(*awaitables, return_exceptions=True)
-    errors = [value for value in found if isinstance(value, BaseException)]
-    if errors and not quietly:
-        raise errors[0]
+async def _all(coroutines):
+    """Wait for all, also after the first error."""
+    for value in await asyncio.gather(*coroutines, return_exceptions=True):
+        if isinstance(value, BaseException):
+            raise value
 
 
 _places: dict[str, tuple[_Place, Payload]] = {}

@@ -1,6 +1,6 @@
 """assign: every labeling of the fit: bases turned, read, over-segmented ones merged and moved."""
 
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -135,7 +135,7 @@ def _assign(context: Context, p: int):
 
 def without_mass(context: Context):
     """Rows in which no eigenvector has mass, per labeling."""
-    return np.sum([context.run.info("assigned", p)["without_mass"] for p in context.blocks], axis=0)
+    return np.sum([info["without_mass"] for info in context.run.infos("assigned", context.blocks)], axis=0)
 
 
 # -- labels of all rows: those without mass adopt one, over-segmented labelings are moved
@@ -206,8 +206,7 @@ class StoredLabels(moves.RowMoves):
         rows = [context.run.read("rows", p, "rows") for p in share.blocks]
         load = matrix.loader(context, share, matrix.weights_name(problem), in_memory)
         super().__init__(share, load, np.concatenate(degrees), np.concatenate(rows), context.settings.seed)
-        self.kept = []
-        self.graph_halo = None
+        self.kept: list[np.ndarray] = []
 
     def begin(self, b, n_groups):
         """Begin with the labels of labeling `b`; return the number of rows that have none."""
@@ -215,13 +214,16 @@ class StoredLabels(moves.RowMoves):
         self.start(np.concatenate(labels), n_groups)
         return self._missing()
 
+    @cached_property
+    def graph_halo(self):
+        """Rows that the graph touches: more than the kernel does."""
+        return self.share.halo(lambda p: read_graph(self.context, p).halo)
+
     def _missing(self):
         return self.share.sum(lambda p: int(np.count_nonzero(self.labels[self.share.rows(p)] < 0)))
 
     def adopt(self):
         """Label rows by their nearest labelled neighbour; return the number of rows that are left without."""
-        if self.graph_halo is None:
-            self.graph_halo = self.share.halo(lambda p: read_graph(self.context, p).halo)
         extended, found = self.graph_halo.extend(self.labels), self.labels.copy()
 
         def task(p):

@@ -60,7 +60,8 @@ def _searched(job: Job, t: int, united, lonely):
     """Ways out of components that no edge leaves: from three rows of each, drawn by hash, to the nearest outside."""
     context, blocks = job.context, job.context.blocks
     members = job.collect("repair", blocks, partial(_members, t=t, united=united, lonely=lonely))
-    component, _, queries = connect.first_of_each(*(np.concatenate(part) for part in zip(*members, strict=True)), EXITS)
+    component, hashes, positions = (np.concatenate(part) for part in zip(*members, strict=True))
+    component, _, queries = connect.first_of_each(component, hashes, positions, EXITS)
     order = np.argsort(queries)
     component, queries = component[order], queries[order]
     X = np.concatenate(job.collect("repair", blocks, partial(_rows_at, positions=queries)))

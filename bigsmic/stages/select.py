@@ -44,9 +44,13 @@ def _score(job: Job, n_gammas):
     parts, numbers = [], range(len(center_labels))
     for sweep in design.sweeps(n_gammas or len(design.gammas)):
         sums = job.sum("scores", context.blocks, partial(_sums, drawn=drawn, design=sweep))
-        parts.append(job.here(lambda b, sums=sums, sweep=sweep: score_one(sums, b, center_labels[b], sweep), numbers))
+        parts.append(job.here(partial(_score_one, sums=sums, labels=center_labels, design=sweep), numbers))
     scores = [join_sweeps(list(of_one)) for of_one in zip(*parts, strict=True)]
     job.run.write("scores", 0, _table(scores, design), info={"rows": count, "centers": design.n_centers})
+
+
+def _score_one(b: int, sums, labels, design):
+    return score_one(sums, b, labels[b], design)
 
 
 def _design(job: Job):
