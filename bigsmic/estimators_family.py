@@ -32,7 +32,7 @@ class _Clusterer(ClusterMixin, BaseEstimator):
         """Cluster the rows of X, with what came beside them."""
         X = self._rows(X, reset=True)
         self.seed_ = _seed(self.random_state)
-        options = self._chosen()
+        options = self._chosen() | beside
         limit, threads = options.pop("memory_limit", None), options.pop("n_jobs", None)
         self.result_ = fit(
             X,
@@ -92,6 +92,8 @@ class MSPC(_Clusterer):
         What centred columns are divided by, for the k-means start.
     max_iter : int
         Labelings after the start at most.
+    tol : float
+        Share of the rows that may still change sides when a split has converged.
     memory_limit : int or str, optional
         What the process may use, such as ``"1GiB"``.
     n_jobs : int, optional
@@ -135,6 +137,7 @@ class MSPC(_Clusterer):
         reg=1.0,
         scale="standard",
         max_iter=100,
+        tol=1e-5,
         memory_limit=None,
         n_jobs=None,
         random_state=None,
@@ -144,6 +147,7 @@ class MSPC(_Clusterer):
         self.reg = reg
         self.scale = scale
         self.max_iter = max_iter
+        self.tol = tol
         self.memory_limit = memory_limit
         self.n_jobs = n_jobs
         self.random_state = random_state

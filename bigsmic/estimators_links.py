@@ -10,12 +10,13 @@ class SemiSupervisedSMIC(_Clusterer):
     ----------
     n_clusters : int
         Number of clusters, c.
-    t : tuple of int
+    t : tuple of int, optional
         Candidate neighbour numbers of the local-scaling kernel.
     kernel : {"auto", "local_scaling", "normalized"}
         "auto": both are candidates.
-    rotation : {"auto", True, False}
-        Whether eigenvectors are turned before they are read; "auto": both are candidates.
+    assignment : {"auto", "rotation", "paper", "merge"}, optional
+        How eigenvectors become labels; by default "auto", which has the next two for candidates, with two clusters,
+        and "merge" with more.
     gamma, eta : sequence of float
         Candidate strengths of must-links and, of two clusters, of cannot-links.
     link_weight : float
@@ -63,13 +64,13 @@ class SemiSupervisedSMIC(_Clusterer):
 
     _method = "3smic"
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         n_clusters=8,
         *,
-        t=(3, 5, 7, 10),
+        t=None,
         kernel="auto",
-        rotation="auto",
+        assignment=None,
         gamma=(0.0, 1.0),
         eta=None,
         link_weight=3.0,
@@ -83,7 +84,7 @@ class SemiSupervisedSMIC(_Clusterer):
         self.n_clusters = n_clusters
         self.t = t
         self.kernel = kernel
-        self.rotation = rotation
+        self.assignment = assignment
         self.gamma = gamma
         self.eta = eta
         self.link_weight = link_weight

@@ -16,6 +16,7 @@ from bigsmic.errors import InputError
 from bigsmic.links import Strength, make_links
 from bigsmic.links_input import read_integers
 from bigsmic.methods import smic
+from bigsmic.pipeline import cut
 from bigsmic.result import Result as BaseResult
 from bigsmic.settings import Settings as SmicSettings
 from bigsmic.settings import number_of_clusters
@@ -42,7 +43,7 @@ BESIDE = ("must_links", "cannot_links", "labels")
 OPTIONS = (
     "t",
     "kernel",
-    "rotation",
+    "assignment",
     "gamma",
     "eta",
     "link_weight",
@@ -58,7 +59,6 @@ OPTIONS = (
     "max_matvecs",
 )
 ETA = (0.0, 1.0, 10.0)
-READINGS = {"auto": "auto", True: "rotation", False: "paper"}
 KERNELS = ("auto", "local_scaling", "normalized")
 LINK_BYTES = 400  # of one linked row: its links, and products with them in float64
 OF_ONE_NUMBER = ("assigned", "scores", "kept", "final", "output")
@@ -75,8 +75,12 @@ class Settings(SmicSettings):
         A range, or None for 2 to 30, leaves it open: the Result has a curve over it, and gives labels by ``cut``.
     kernel : {"auto", "local_scaling", "normalized"}
         "auto": both are candidates.
-    rotation : {"auto", True, False}
-        Whether eigenvectors are turned before they are read; "auto": both are candidates.
+    assignment : {"auto", "rotation", "paper", "merge"}, optional
+        How eigenvectors become labels. "paper", "rotation": c of them, with a sign each as published, or turned;
+        "auto": both are candidates. "merge": more than c of them, turned, over-segmented, merged and moved, as SMIC
+        does by default. By default "auto" with two clusters, and "merge" with more.
+    t : sequence of int, optional
+        By default (5, 7, 10) with "merge", and (3, 5, 7, 10) otherwise.
     gamma, eta : sequence of float
         Strengths of must-links and of cannot-links to choose from, at least 0. eta is (0, 1, 10) with two clusters by
         default, and 0 with more: that two rows cannot be with a third then says nothing of each other.
@@ -89,8 +93,8 @@ class Settings(SmicSettings):
     method: ClassVar[str] = "3smic"
     selections: ClassVar[tuple[str, ...]] = ("links",)
 
-    t: tuple[int, ...] = (3, 5, 7, 10)
-    assignment: str = "auto"
+    t: tuple[int, ...] | None = None  # type: ignore[assignment]
+    assignment: str | None = None  # type: ignore[assignment]
     selection: str = "links"
     gamma: tuple[float, ...] = (0.0, 1.0)
     eta: tuple[float, ...] | None = None
@@ -98,23 +102,28 @@ class Settings(SmicSettings):
     close_links: bool = False
 
     def __post_init__(self):
+        if self.assignment is None:
+            plain = self.undecided or self.n_clusters == 2
+            object.__setattr__(self, "assignment", "auto" if plain else "merge")
+        if self.t is None:
+            object.__setattr__(self, "t", (5, 7, 10) if self.assignment == "merge" else (3, 5, 7, 10))
         super().__post_init__()
         if self.kernel not in KERNELS:
             raise InputError(f"kernel: got {self.kernel!r}; method '3smic' takes one of {KERNELS}")
         object.__setattr__(self, "gamma", _strengths("gamma", self.gamma))
         object.__setattr__(self, "eta", self._checked_eta())
+        if self.undecided and self.assignment == "merge":
+            raise InputError("assignment: got 'merge' with an open number of clusters; use 'auto', or give a number")
         if not (isinstance(self.link_weight, numbers.Real) and 0 <= float(self.link_weight) < np.inf):
             raise InputError(f"link_weight: got {self.link_weight!r}; use a number of at least 0, 1 as published")
         if self.close_links not in (True, False):
             raise InputError(f"close_links: got {self.close_links!r}; use True or False")
 
     @classmethod
-    def of(cls, c, rotation="auto", **given):
+    def of(cls, c, **given):
         """Settings for `c`: a number, or several that are left open."""
-        if rotation not in READINGS:
-            raise InputError(f"rotation: got {rotation!r}; use one of 'auto', True, False")
         n_clusters, undecided = number_of_clusters(c)
-        return cls(n_clusters, assignment=READINGS[rotation], undecided=undecided, **given)
+        return cls(n_clusters, undecided=undecided, **given)
 
     @classmethod
     def names(cls):
@@ -340,7 +349,14 @@ class Result(BaseResult):
         read = self._run.reader("kept", 0)
         return {"must_links": read("must"), "cannot_links": read("cannot"), "strays": read("strays")}
 
+    def cut(self, n_clusters):
+        """Result for one number of clusters, of a fit that was given several: from the same eigenvectors, no refit."""
+        run, settings = cut(self._run, self.settings, n_clusters)
+        return Result(run, settings, temporary=True, base=self)
+
     @property
     def curve(self):
         """Score and violations over numbers of clusters."""
+        if not self.settings.undecided:
+            raise InputError("curve: the fit was given one number of clusters; give a range, such as c=range(2, 12)")
         return pd.DataFrame(self.diagnostics.get("curve", [])).set_index("n_clusters")
