@@ -124,6 +124,7 @@ MSPC = (
     Flag("reg", str, "Strength of the penalty: a number, or auto in mspc, a share such as 4/N or lsmi in rim.",
          _number_or_text),
     Flag("max_iter", int, "Iterations at most."),
+    Flag("tol", float, "Share of rows that must move (mspc), gain (mwca) or nats per row (mic) to go on."),
     *(flag for flag in MODEL if flag.name in ("scale", "seed")),
 )  # fmt: skip
 SEMISUPERVISED = (
@@ -152,8 +153,7 @@ MIC = (
     Flag("start_t", int, "Neighbour number of the spectral start."),
     Flag("mlmi_rows", str, "Rows whose likelihood MLMI maximises: a number or all.",
          lambda text: None if text == "all" else int(text)),
-    Flag("tol", float, "What must be gained to go on: nats per row in mic, a share in mwca."),
-    *(flag for flag in MSPC if flag.name in ("reg", "max_iter")),
+    *(flag for flag in MSPC if flag.name in ("reg", "max_iter", "tol")),
     *(flag for flag in MODEL if flag.name in ("t", "preset", "scale", "bandwidth", "repair", "seed", "neighbors",
                                               "n_neighbors", "n_centers")),
 )  # fmt: skip
@@ -161,7 +161,7 @@ MWCA = (
     Flag("sigma", str, "Width of the Parzen windows: a number, deviation, quartile or likelihood.", _number_or_text),
     Flag("direction", Literal["natural", "gradient"], "Of the ascent of mwca."),
     Flag("n_starts", int, "Starts of the ascent of mwca."),
-    *(flag for flag in (*MSPC, *MIC) if flag.name in ("solver", "max_iter", "tol")),
+    *(flag for flag in MSPC if flag.name in ("solver", "max_iter", "tol")),
     *(flag for flag in MODEL if flag.name in ("t", "kernel", "scale", "bandwidth", "seed", "neighbors", "n_neighbors")),
 )  # fmt: skip
 KERNEL_RIM = (

@@ -32,6 +32,7 @@ from bigsmic.errors import InputError, SingularCovarianceError
 
 SOLVERS = ("mpm", "gep", "eig")
 MAX_ITER = 100
+TOL = 1e-5
 _BINS = 4096  # of projections, in one pass
 _CUT_PASSES = 12
 _CUT_TOLERANCE = 1e-9  # what a cut between two edges may gain, relatively, and be left alone
@@ -363,6 +364,8 @@ class SplitSettings:
         Multiple of the total variances that is added to the diagonals of covariances, lambda.
     max_iter : int
         Labelings after the start at most.
+    tol : float
+        Share of a node's rows that may still change sides when it has converged.
     judge : float, optional
         The `reg` at which labelings are compared; that of the fit by default.
     """
@@ -370,6 +373,7 @@ class SplitSettings:
     solver: str = "mpm"
     reg: float = 1.0
     max_iter: int = MAX_ITER
+    tol: float = TOL
     judge: float | None = None
 
     def __post_init__(self):
@@ -377,6 +381,8 @@ class SplitSettings:
             raise InputError(f"solver: got {self.solver!r}; use one of {SOLVERS}")
         if not 0 <= self.reg < np.inf:
             raise InputError(f"reg: got {self.reg}; use a finite number of at least 0")
+        if not 0 <= self.tol < 1:
+            raise InputError(f"tol: got {self.tol}; use a share of the rows, such as 1e-5")
         if self.solver == "eig" and self.reg == 0:
             raise InputError(
                 "reg: got 0 with solver='eig', whose matrix is then a projection with every direction an eigenvector; "
@@ -454,7 +460,7 @@ def split(node: Node, start: Halfspace | None, settings: SplitSettings) -> Steps
             ended = "empty"
             break
         sides, halfspace = found, new
-        if n_moved == 0 or settings.solver == "eig":
+        if n_moved <= settings.tol * sides[:, -1, -1].sum() or settings.solver == "eig":
             ended = "converged"
             break
     return _finished(sides, halfspace, settings, n_iter=n_iter, ended=ended)

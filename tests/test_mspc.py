@@ -287,6 +287,15 @@ def test_problems_share_their_passes():
     assert_allclose([s.msp for s in together], [s.msp for s in alone], rtol=1e-10)
 
 
+def test_a_split_ends_when_few_rows_move():
+    X, _ = blobs(n=3000, distance=1.5)
+    start = Halfspace(np.ones(5), 0.0)
+    exact, loose = (one(start, Rows(X), tol=tol) for tol in (0, 0.01))
+    assert loose.n_iter < exact.n_iter
+    assert loose.ended == "converged"
+    assert loose.msp == pytest.approx(exact.msp, abs=0.02)
+
+
 # ---------------------------------------------------------------- what cannot be split
 
 
@@ -317,7 +326,12 @@ def test_columns_that_do_not_vary_in_a_node_are_left_out():
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"solver": "svm"}, "solver: got 'svm'"), ({"reg": -1}, "reg: got -1"), ({"reg": np.nan}, "reg: got nan")],
+    [
+        ({"solver": "svm"}, "solver: got 'svm'"),
+        ({"reg": -1}, "reg: got -1"),
+        ({"reg": np.nan}, "reg: got nan"),
+        ({"tol": 1}, "tol: got 1"),
+    ],
 )
 def test_settings_are_checked(settings, message):
     with pytest.raises(InputError, match=message):

@@ -54,6 +54,8 @@ class Settings(MethodSettings):
         What centred columns are divided by; it moves the k-means start only.
     max_iter : int
         Labelings after the start at most.
+    tol : float
+        Share of the rows that may still change sides when a split has converged.
     seed : int
     """
 
@@ -64,6 +66,7 @@ class Settings(MethodSettings):
     reg: float | str = 1.0
     scale: str | None = "standard"
     max_iter: int = mspc.MAX_ITER
+    tol: float = mspc.TOL
     seed: int = 0
 
     def __post_init__(self):
@@ -82,8 +85,8 @@ class Settings(MethodSettings):
     def candidates(self) -> Sequence[SplitSettings]:
         """Settings of the splits to choose from."""
         if not isinstance(self.reg, str):
-            return (SplitSettings(self.solver, self.reg, self.max_iter),)
-        return tuple(SplitSettings(self.solver, reg, self.max_iter, JUDGE) for reg in GRID)
+            return (SplitSettings(self.solver, self.reg, self.max_iter, self.tol),)
+        return tuple(SplitSettings(self.solver, reg, self.max_iter, self.tol, JUDGE) for reg in GRID)
 
 
 def plan(size, settings, memory_limit, n_threads, checkpoints):
