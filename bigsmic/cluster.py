@@ -1,8 +1,8 @@
 """The verbs of an engine on a Dask cluster; with :mod:`bigsmic.residents`, the only door to ``distributed``.
 
-A verb becomes at most :data:`MAX_TASKS` tasks, however many blocks there are: a task is a run of consecutive blocks,
-cut so that sums fall on nodes of the fixed tree. What a task needs travels once per verb, as the result of another
-task, which the scheduler makes again if its worker is lost. Workers share nothing but the store.
+A verb becomes at most :data:`~bigsmic.shares.MAX_TASKS` tasks, however many blocks there are: a task is a run of
+consecutive blocks, cut so that sums fall on nodes of the fixed tree. What a task needs travels once per verb, as the
+result of another task, which the scheduler makes again if its worker is lost. Workers share nothing but the store.
 """
 
 import sys
@@ -25,15 +25,13 @@ from bigsmic import __version__
 from bigsmic.engine import DEFAULT, Resources, one_thread
 from bigsmic.errors import ClusterError, LostBlocksError, RunError
 from bigsmic.memory import machine_memory
-from bigsmic.shares import TreeSum, share_out
+from bigsmic.shares import MAX_TASKS, TreeSum, runs, share_out
 from bigsmic.store import stage_input
 
 CONNECT_SECONDS = 20
 """How long a scheduler may take to answer."""
 WORKER_SECONDS = 300
 """How long a cluster may take to have its first worker."""
-MAX_TASKS = 256
-"""Tasks of one verb, less the few that add up."""
 SUMS_PER_THREAD = 2  # partial sums that wait in the memory of a worker
 JOINED = 8  # partial sums that one task adds
 DEATHS = 3
@@ -182,20 +180,20 @@ class ClusterEngine:
 
     def each(self, task, blocks, how=DEFAULT):
         """Run `task` on every block; the first error stops what has not started."""
-        self._in_runs(_run_each, task, list(blocks), how)
+        self._inruns(_run_each, task, list(blocks), how)
 
     def collect(self, task, blocks, how=DEFAULT):
         """Return ``[task(b) for b in blocks]``."""
-        found = self._in_runs(_run_collect, task, list(blocks), how)
+        found = self._inruns(_run_collect, task, list(blocks), how)
         return [value for values in found for value in values]
 
     def sum(self, task, blocks, how=DEFAULT):
         """Return the sum over blocks along the fixed tree; workers add up, one sum reaches this process."""
         blocks = list(blocks)
-        runs = _runs(len(blocks), SUMS_PER_THREAD * self.resources.n_places * self.resources.n_threads)
+        pieces = runs(len(blocks), SUMS_PER_THREAD * self.resources.n_places * self.resources.n_threads)
         shared = self._share(task, how)
-        numbers = [[blocks[i] for i in run] for run in runs]
-        starts = [run.start for run in runs]
+        numbers = [[blocks[i] for i in piece] for piece in pieces]
+        starts = [piece.start for piece in pieces]
         futures = [
             self._submit(how, _run_sum, shared, of_run, start, len(blocks))
             for of_run, start in zip(numbers, starts, strict=True)
@@ -221,12 +219,12 @@ class ClusterEngine:
 
     # -- tasks
 
-    def _in_runs(self, run_task, task, blocks, how):
+    def _inruns(self, run_task, task, blocks, how):
         if not blocks:
             return []
-        runs = _runs(len(blocks), MAX_TASKS)
+        pieces = runs(len(blocks), MAX_TASKS)
         shared = self._share(task, how)
-        numbers = [[blocks[i] for i in run] for run in runs]
+        numbers = [[blocks[i] for i in piece] for piece in pieces]
         return self._gather([self._submit(how, run_task, shared, of_run) for of_run in numbers], numbers, how)
 
     def _share(self, task, how):
@@ -418,17 +416,6 @@ def _allow_deaths(number, dask_scheduler=None):
 def _addresses(dask_scheduler=None):
     """Workers that take tasks."""
     return sorted(address for address, worker in dask_scheduler.workers.items() if worker.status.name == "running")
-
-
-# -- shapes
-
-
-def _runs(n, most):
-    """Runs of consecutive blocks, of equal length, a power of two: nodes of the tree."""
-    length = 1
-    while -(-n // length) > most:
-        length *= 2
-    return [range(lo, min(lo + length, n)) for lo in range(0, n, length)]
 
 
 def _key(name):

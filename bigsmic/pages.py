@@ -60,8 +60,12 @@ def predict_page(document):
 
 def plan_document(plan):
     """Every figure of a plan."""
-    stages = {name: asdict(stage) | {"peak_bytes": stage.peak_bytes} for name, stage in plan.stages.items()}
-    return asdict(plan) | {"stages": stages, "peak_bytes": plan.peak_bytes, "disk_bytes": plan.disk_bytes}
+    stages = {
+        name: asdict(stage) | {"peak_bytes": stage.peak_bytes, "scheduler_tasks": stage.scheduler_tasks}
+        for name, stage in plan.stages.items()
+    }
+    totals = {name: getattr(plan, name) for name in ("peak_bytes", "disk_bytes", "scheduler_tasks")}
+    return asdict(plan) | {"stages": stages} | totals
 
 
 def plan_page(plan):
@@ -86,6 +90,7 @@ def plan_page(plan):
         "",
         f"memory  {bytes_text(plan.peak_bytes)} at most, of {bytes_text(plan.memory_limit)} allowed",
         f"disk    {bytes_text(plan.disk_bytes)} at most",
+        f"cluster {plan.scheduler_tasks:,} tasks for its scheduler at most",
         *([eigen] if "eigen" in plan.stages else []),
     ]
 

@@ -14,6 +14,7 @@ from bigsmic.errors import PlanError
 from bigsmic.information import GAMMA_MULTIPLES, PAPER_GAMMAS, panel_bytes, sums_bytes
 from bigsmic.memory import machine_memory
 from bigsmic.partition import PartitionSettings, group_rows
+from bigsmic.shares import MAX_TASKS
 from bigsmic.stages.assign import PANEL_ROWS
 from bigsmic.stages.scan import sample_rows
 
@@ -65,6 +66,8 @@ class StagePlan:
         Floating-point operations, roughly.
     disk_bytes : int
         What it writes.
+    verbs : int
+        Maps and sums over its blocks.
     """
 
     name: str
@@ -74,6 +77,12 @@ class StagePlan:
     width: int = 1
     flops: float = 0.0
     disk_bytes: int = 0
+    verbs: int = 1
+
+    @property
+    def scheduler_tasks(self):
+        """Tasks that a cluster's scheduler gets at most: ``verbs (1 + min(blocks, 256))``, whatever the rows."""
+        return self.verbs * (1 + min(self.tasks, MAX_TASKS))
 
     @property
     def peak_bytes(self):
@@ -109,6 +118,11 @@ class Plan:
     basis_in_memory: bool = True
     kernel_in_memory: bool = True
     checkpoints: bool = True
+
+    @property
+    def scheduler_tasks(self):
+        """Tasks that a cluster's scheduler gets at most."""
+        return sum(stage.scheduler_tasks for stage in self.stages.values())
 
     def width(self, stage):
         """Tasks of a stage at once."""
@@ -225,7 +239,7 @@ class _Figures:
         fixed = self.size.band_bytes + 3 * wanted * self.row_bytes
         disk = int(n * GUESTS * (self.row_bytes + 4 * (r + 3)))
         flops = 2.0 * n * d * 24 * math.sqrt(n_cells)
-        return StagePlan("route", self.n_source, fixed, int(task), flops=flops, disk_bytes=disk)
+        return StagePlan("route", self.n_source, fixed, int(task), flops=flops, disk_bytes=disk, verbs=2)
 
     def neighbors(self):
         """All members of one group with their lists."""
@@ -234,7 +248,7 @@ class _Figures:
         task = self.members * (self.row_bytes + 4 * (r + 3) + 24) + neighbors.group_bytes(self.members, d, k)
         flops = 2.0 * n * d * PartitionSettings(n).candidates
         disk = n * (self.row_bytes + 12) + int(GUESTS * n * k * 8) + n * k * 8
-        return StagePlan("neighbors", 4 * self.n_groups, 0, int(task), flops=flops, disk_bytes=disk)
+        return StagePlan("neighbors", 4 * self.n_groups, 0, int(task), flops=flops, disk_bytes=disk, verbs=5)
 
     def graph(self):
         """Lists of a block, its edges in three states of assembly; one forest for every t."""
@@ -243,7 +257,9 @@ class _Figures:
         task = self.block_rows * (k * 12 + 2 * entries * 26)
         disk = int(n * (entries * 10 + 4 * len(self.settings.t)) + 0.6 * n * k * 22)
         fixed = n * 4 * len(self.settings.t)
-        return StagePlan("graph", 2 * self.n_groups + 1, fixed, int(task), disk_bytes=disk)
+        return StagePlan(
+            "graph", 2 * self.n_groups + 1, fixed, int(task), disk_bytes=disk, verbs=3 + 4 * len(self.settings.t)
+        )
 
     def eigen_choices(self):
         """Basis and matrix in memory, the matrix on disk, both on disk; the matrix moves rows, too."""
@@ -252,17 +268,18 @@ class _Figures:
         building = self.block_rows * EDGES_PER_NEIGHBOR * (self.k * 10 + self.t_max * 40) + 8 * n
         products = self.params.matvec_limit / 8  # seldom more than an eighth of the limit
         m = self.params.size(n)
+        wide = 4 * (3 if self.settings.strengths == (None,) else 5)  # with links, what is between two products
         flops = self.n_problems * products * (2 * entries + 6.0 * n * m)
         disk = int(self.n_problems * 4 * n * self.params.n_wanted + matrix_bytes)
         for basis, matrix in ((True, True), (True, False), (False, False)):
-            fixed = held * (3 * 4 * self.params.block_width + basis * 4 * m + 12) + matrix * matrix_bytes * held // n
+            fixed = held * (wide * self.params.block_width + basis * 4 * m + 12) + matrix * matrix_bytes * held // n
             task = 0 if matrix else matrix_bytes * self.block_rows // n
             task += 0 if basis else 4 * m * self.block_rows
             task += 4 * self.params.block_width * self.block_rows * 2
             on_disk = disk + (0 if basis else 4 * n * m)
-            stage = StagePlan(
-                "eigen", self.n_groups, int(fixed), int(max(task, building)), flops=flops, disk_bytes=on_disk
-            )
+            task = int(max(task, building))
+            stage = StagePlan("eigen", self.n_groups, int(fixed), task, flops=flops, disk_bytes=on_disk)
+            stage = replace(stage, verbs=4 * self.n_problems)
             yield stage, self._assign(matrix), basis, matrix
 
     def _held_rows(self):
@@ -283,7 +300,8 @@ class _Figures:
         in_memory = self._matrix_bytes() * held // n if kernel_in_memory else 0
         task = self.block_rows * (4 * self.params.n_wanted + 12 * self.n_candidates) + self._panel_bytes()
         disk = 4 * n * self.n_candidates
-        return StagePlan("assign", self.n_groups, 40 * held + in_memory, int(task), disk_bytes=disk)
+        verbs = 1 + 2 * self.n_candidates + self.n_problems
+        return StagePlan("assign", self.n_groups, 40 * held + in_memory, int(task), disk_bytes=disk, verbs=verbs)
 
     def select_choices(self):
         """All LSMI widths in one pass, or fewer."""
@@ -299,14 +317,14 @@ class _Figures:
             flops = 2.0 * drawn * b * (b / 2 + self.n_candidates) * n_gammas
             # a term being made by each task, the partial sums that the tree still waits with, and one being added
             stage = StagePlan("select", self.n_groups, int((depth + 1) * sums), int(work + sums), flops=flops)
-            yield stage, gammas
+            yield replace(stage, verbs=3 + -(-n_gammas // gammas)), gammas
 
     def output(self):
         """Final posteriors of a block, and the same rows in input order."""
         n, c = self.size.n, self.c
         block = self.block_rows * (4 * self.params.n_wanted + 32 * c + 24) + self._panel_bytes()
         task = max(block, self.source_rows * (16 * c + 24))
-        return StagePlan("output", self.n_groups + self.n_source, 0, int(task), disk_bytes=8 * n * (c + 1))
+        return StagePlan("output", self.n_groups + self.n_source, 0, int(task), disk_bytes=8 * n * (c + 1), verbs=2)
 
 
 ORDER = ("scan", "route", "neighbors", "graph", "eigen", "assign", "select", "output")

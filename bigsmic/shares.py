@@ -11,6 +11,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
+MAX_TASKS = 256
+"""Tasks that one verb hands to a scheduler at most, however many blocks there are."""
+
+
+def runs(n, most):
+    """Cut n terms into at most `most` runs of equal length, a power of two, so that runs are nodes of the tree."""
+    length = 1
+    while -(-n // length) > most:
+        length *= 2
+    return [range(lo, min(lo + length, n)) for lo in range(0, n, length)]
+
 
 class TreeSum:
     """Sum along the binary tree over positions, whose shape depends on their number alone.

@@ -177,3 +177,12 @@ def test_a_small_fit_stays_within_its_plan(tmp_path):
 )
 def test_fits_stay_within_their_plans(tmp_path, shape, c, options):
     assert_within_the_plan(tmp_path, shape, c, **options)
+
+
+@pytest.mark.parametrize("n", [10**3, 10**6, 10**9])
+def test_a_scheduler_gets_few_tasks_at_any_size(n):
+    planned = planning.plan(planning.Size(n, 16, n_places=64), resolve(33), 1 << 40, 4)
+    assert planned.scheduler_tasks == sum(
+        stage.verbs * (1 + min(stage.tasks, 256)) for stage in planned.stages.values()
+    )
+    assert planned.scheduler_tasks < 100_000
