@@ -77,7 +77,8 @@ class Context:
     @cached_property
     def scaler(self):
         """Centring and scaling of the rows, from the scan."""
-        total = tree_sum([moments.Moments(*self.scan(s, *moments.Moments._fields)) for s in self.source_blocks])
+        found = self.run.gather("scan", self.source_blocks, moments.Moments._fields)
+        total = tree_sum([moments.Moments(*arrays) for arrays in found])
         return moments.scaler(total, self.settings.scale)
 
     @cached_property
@@ -125,7 +126,7 @@ class Context:
     @cached_property
     def sample(self):
         """Scaled rows drawn by hash, float32, shape (m, d)."""
-        drawn = [self.run.read("scan", s, "sample") for s in self.source_blocks]
+        drawn = [sample for (sample,) in self.run.gather("scan", self.source_blocks, ["sample"])]
         return self.scaler.apply(np.concatenate(drawn))
 
     @cached_property
@@ -137,7 +138,7 @@ class Context:
     @cached_property
     def layout(self):
         """Where every row goes in cell order."""
-        return Layout(np.stack([self.run.read("route", s, "counts") for s in self.source_blocks]))
+        return Layout(np.stack([counts for (counts,) in self.run.gather("route", self.source_blocks, ["counts"])]))
 
     @property
     def blocks(self):

@@ -52,9 +52,8 @@ def _later(before, cost):
 
 def _hubness(context):
     """Share of rows in nobody's list, and skewness of the in-degree."""
-    n, unlisted, first, second, third = np.sum(
-        [context.run.info("graph", p)["in_degree"] for p in context.blocks], axis=0
-    )
+    sums = [info["in_degree"] for info in context.run.infos("graph", context.blocks)]
+    n, unlisted, first, second, third = np.sum(sums, axis=0)
     mean = first / n
     variance = second / n - mean**2
     skewness = (third / n - 3 * mean * variance - mean**3) / variance**1.5 if variance > 0 else 0.0
@@ -114,7 +113,7 @@ def _windows(context):
 
 
 def _output(context):
-    found = summarise(np.sum([context.run.read("final", p, "sums") for p in context.blocks], axis=0))
+    found = summarise(np.sum([sums for (sums,) in context.run.gather("final", context.blocks, ["sums"])], axis=0))
     return {
         "cluster_sizes": found.counts.tolist(),
         "empty_clusters": found.empty.tolist(),

@@ -135,7 +135,7 @@ def test_many_blocks_are_asked_for_in_one_call(run):
             "stage", block, {"rows": rows(5) + block, "tags": rows(5)}, parts={"rows": [0, 2, 5], "tags": [0, 2, 5]}
         )
     assert run.missing("stage", range(4)) == [1, 3]
-    found = run.gather("stage", [2, 0], ["rows", "tags"], part=1)
+    found = list(run.gather("stage", [2, 0], ["rows", "tags"], part=1))
     np.testing.assert_array_equal(found[0][0], rows(5)[2:] + 2)
     np.testing.assert_array_equal(found[1][1], rows(5)[2:])
 

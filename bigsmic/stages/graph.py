@@ -30,8 +30,8 @@ def _export(context: Context, p: int):
 def _assemble(context: Context, p: int):
     read, lo = context.run.reader("lists", p), int(context.layout.bounds[p])
     indices, squares = read("indices").astype(np.int64), read("squares")
-    senders = [context.run.reader("edges", q) for q in context.blocks]
-    incoming = kernel.Edges(*(np.concatenate([send(name, p) for send in senders]) for name in kernel.Edges._fields))
+    sent = context.run.gather("edges", context.blocks, kernel.Edges._fields, p)
+    incoming = kernel.Edges(*map(np.concatenate, zip(*sent, strict=True)))
     graph = kernel.assemble(lo, indices, squares, incoming)
     sigma = np.sqrt(np.stack([_tth(squares, t) for t in context.settings.t]))
     arrays = {name: getattr(graph, name) for name in ("halo", "indptr", "indices", "sq_distances", "ranks")}

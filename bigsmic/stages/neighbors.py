@@ -18,7 +18,7 @@ def is_done(context: Context):
     """Whether every row block has its rows, and its lists or what was made of them."""
     run = context.run
     once = run.done("cells", 0) and run.done("recall", 0)
-    if not once or not all(run.done("route", s) for s in context.source_blocks):
+    if not once or run.missing("route", context.source_blocks):
         return False
     return all(run.done("rows", p) and (run.done("lists", p) or run.done("graph", p)) for p in context.blocks)
 
@@ -65,16 +65,15 @@ def _search(context: Context, p: int):
 def _gather(context: Context, p: int):
     """Members of one group, in input order: features, row numbers, positions, tags."""
     layout, group = context.layout, context.layout.group_ids[p]
-    readers = [context.run.reader("pieces", s) for s in context.source_blocks]
-    tags = [read("tags", group) for read in readers]
+    tags = [found for (found,) in context.run.gather("pieces", context.source_blocks, ["tags"], group)]
     counts = [len(t) for t in tags]
     X = np.empty((sum(counts), context.d), np.float32)
     rows, positions = np.empty(len(X), np.int64), np.empty(len(X), np.int64)
     at = 0
-    for s, read in enumerate(readers):
+    for s, (found,) in enumerate(context.run.gather("pieces", context.source_blocks, ["X"], group)):
         piece = slice(at, at + counts[s])
         at = piece.stop
-        X[piece] = read("X", group)
+        X[piece] = found
         rows[piece] = context.source_bounds[s] + tags[s][:, ROW]
         home = layout.block_of_group[tags[s][:, HOME]]
         positions[piece] = layout.bounds[home] + layout.before[s, home] + tags[s][:, RANK]
@@ -85,13 +84,12 @@ def _merge(context: Context, p: int):
     """Lists of the rows at home: the best of what was found here and elsewhere."""
     read = context.run.reader("neighbors", p)
     indices, squares = np.array(read("indices")), np.array(read("squares"))
-    for q in context.blocks:
-        if q == p:
-            continue
-        guest = context.run.reader("neighbors", q)
-        at = guest("guest_positions", p) - context.layout.bounds[p]
+    others = [q for q in context.blocks if q != p]
+    guests = context.run.gather("neighbors", others, ["guest_positions", "guest_indices", "guest_squares"], p)
+    for positions, *found in guests:
+        at = positions - context.layout.bounds[p]
         if len(at):
-            lists = [(indices[at], squares[at]), (guest("guest_indices", p), guest("guest_squares", p))]
+            lists = [(indices[at], squares[at]), tuple(found)]
             indices[at], squares[at] = neighbors.merge_neighbors(lists)
     context.run.write("lists", p, {"indices": indices, "squares": squares})
 

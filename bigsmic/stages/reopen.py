@@ -1,6 +1,9 @@
 """reopen: before a run goes on, what it holds is made sure of; after it, what nobody reads any more is deleted."""
 
-from bigsmic.context import Job
+from functools import partial
+
+from bigsmic.context import Context, Job
+from bigsmic.engine import How
 from bigsmic.stages import output
 
 TEMPORARY = ("input", "pieces", "neighbors", "edges", "lists", "weights.", "matrix.", "restart.")
@@ -11,13 +14,17 @@ def check(job: Job):
 
     Later stages would not read it again, predictions would. Temporary stages are checked by those who read them.
     """
-    run = job.run
-    run.sweep()
-    for stage, block in run.blocks():
-        if stage == "output":
-            output.check(job.context, block)
-        elif not stage.startswith(TEMPORARY):
-            run.check(stage, block)
+    job.run.sweep()
+    kept = [(stage, block) for stage, block in job.run.blocks() if not stage.startswith(TEMPORARY)]
+    job.engine.each(partial(_check, job.context, kept), range(len(kept)), How("check"))
+
+
+def _check(context: Context, kept, i: int):
+    stage, block = kept[i]
+    if stage == "output":
+        output.check(context, block)
+    else:
+        context.run.check(stage, block)
 
 
 def tidy(job: Job):

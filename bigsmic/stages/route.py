@@ -19,9 +19,8 @@ def run(job: Job):
     """Make the cells, and route every row."""
     context = job.context
     job.fill("cells", [0], _build_cells)
-    for s in context.source_blocks:
-        if not job.run.done("route", s):
-            job.run.forget("pieces", s)  # they are written together
+    for s in job.run.missing("route", context.source_blocks):
+        job.run.forget("pieces", s)  # they are written together
     job.fill("pieces", context.source_blocks, _route)
     context.__dict__.pop("layout", None)
 

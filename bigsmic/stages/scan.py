@@ -70,7 +70,7 @@ def read_checked(context: Context, s: int):
 
 
 def _refuse_nonfinite(context: Context):
-    infos = [context.run.info("scan", s) for s in context.source_blocks]
+    infos = context.run.infos("scan", context.source_blocks)
     bad = sum(info["nonfinite"] for info in infos)
     if bad:
         first = next(info for info in infos if info["nonfinite"])
@@ -79,5 +79,5 @@ def _refuse_nonfinite(context: Context):
             f"input: {context.source.name} contains NaN or infinity: first at row {first['row']}, column "
             f"{first['column']}; {bad} entries, {share:.2g} of all; drop or impute these rows"
         )
-    if not all(np.isfinite(context.run.read("scan", s, "m2")).all() for s in context.source_blocks):
+    if not all(np.isfinite(m2).all() for (m2,) in context.run.gather("scan", context.source_blocks, ["m2"])):
         raise InputError("input: the sum of squares of a column overflows float64; change the unit of the rows")

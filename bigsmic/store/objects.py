@@ -2,12 +2,14 @@
 
 import contextlib
 import errno
+import itertools
 import os
 import re
 import shutil
 import threading
 import uuid
 import zlib
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from functools import cache
@@ -177,8 +179,8 @@ class LocalBytes:
             return []
 
     def map(self, function, items):
-        """Return ``[function(item) for item in items]``."""
-        return [function(item) for item in items]
+        """Yield ``function(item) for item in items``."""
+        return map(function, items)
 
 
 def _open_no_link(path, flags):
@@ -259,11 +261,21 @@ class StoreBytes:
         return sorted(sync(names()))
 
     def map(self, function, items):
-        """Return ``[function(item) for item in items]``.
+        """Yield ``function(item) for item in items``, in order, several of them under way or waiting to be taken.
 
-        Several requests wait for their answers at once; `function` must not come back here.
+        `function` must not come back here: its threads are those that it would wait for.
         """
-        return list(_requests().map(function, items))
+        pool, items, pending = _requests(), iter(items), deque()
+        try:
+            for item in itertools.islice(items, REQUESTS):
+                pending.append(pool.submit(function, item))
+            while pending:
+                found = pending.popleft().result()
+                pending.extend(pool.submit(function, item) for item in itertools.islice(items, 1))
+                yield found
+        finally:
+            for future in pending:
+                future.cancel()
 
 
 @cache

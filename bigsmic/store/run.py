@@ -18,7 +18,7 @@ import threading
 import uuid
 import weakref
 import zlib
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,8 @@ from bigsmic.store.secrets import scrubbed, shown
 from bigsmic.store.shared import Shared
 
 FORMAT_VERSION = 1
+_exhaust = deque(maxlen=0).extend  # takes an iterator for its effects
+CHECKED_BYTES = 16 << 20  # read at once by a check
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*\Z")
 _BLOCK = re.compile(r"[0-9]{7,}\Z")
 
@@ -202,7 +204,7 @@ class Run(Shared):
         attributes = {"ledger": entry, "crc32": _seal(entry)}
         node = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
         with storage_errors(f"{stage}: writing block {block} to {self.location}"):
-            self._map(lambda key: self._set(key, objects[key]), objects)
+            _exhaust(self._map(lambda key: self._set(key, objects[key]), objects))
             self._set(_ledger_key(stage, block), json.dumps(node).encode())
 
     def write_changed(self, stage, block, arrays):
@@ -224,7 +226,7 @@ class Run(Shared):
         return [block for block, is_done in zip(blocks, done, strict=True) if not is_done]
 
     def gather(self, stage, blocks, names, part=None):
-        """Return ``[[array of each name] of each block]``; an object store is asked for many at once.
+        """Yield ``[array of each name] of each block``; an object store is asked for some blocks at once.
 
         Parameters
         ----------
@@ -233,6 +235,10 @@ class Run(Shared):
         names : sequence of str
         part : int, optional
             Number of the part of every array; see `write`.
+
+        Yields
+        ------
+        arrays : list of ndarray
 
         Raises
         ------
@@ -296,21 +302,28 @@ class Run(Shared):
         def read(name, part=None):
             nonlocal entry, is_new
             try:
-                return self._read_array(stage, block, name, entry["arrays"][name], part)
+                return self._read_part(stage, block, name, entry, part)
             except (CorruptBlockError, KeyError):
                 if is_new:
                     raise
             entry, is_new = self._entries.put(stage, block, self.entry(stage, block)), True
-            return self._read_array(stage, block, name, entry["arrays"][name], part)
+            return self._read_part(stage, block, name, entry, part)
 
         return read
+
+    def infos(self, stage, blocks):
+        """Return the small facts kept with each block."""
+        return list(self._map(lambda block: self.info(stage, block), blocks))
+
+    def _read_part(self, stage, block, name, entry, part):
+        meta = entry["arrays"][name]
+        return self._read_array(stage, block, name, meta, (0, len(meta["crc32"])) if part is None else (part, part + 1))
 
     def info(self, stage, block):
         """Return the small facts kept with a block."""
         return self.entry(stage, block)["info"]
 
-    def _read_array(self, stage, block, name, meta, part):
-        parts = (0, len(meta["crc32"])) if part is None else (part, part + 1)
+    def _read_array(self, stage, block, name, meta, parts):
         dtype, shape, bounds = np.dtype(meta["dtype"]), tuple(meta["shape"]), meta["bounds"]
         path = f"{_block_path(stage, block)}/{_safe(name)}/{_chunk_key(len(shape))}"
         if shape:
@@ -353,7 +366,8 @@ class Run(Shared):
         """Strike a block off the ledger if an array of it is not what was written."""
         try:
             for name, meta in self.entry(stage, block)["arrays"].items():
-                self._read_array(stage, block, name, meta, None)
+                for parts in _spans(meta):
+                    self._read_array(stage, block, name, meta, parts)
         except CorruptBlockError:
             self.forget(stage, block)
 
@@ -365,8 +379,7 @@ class Run(Shared):
 
     def drop(self, stage, blocks):
         """Delete a whole stage, ledger first, so that a half-deleted block never counts as done."""
-        for block in blocks:
-            self.forget(stage, block)
+        _exhaust(self._map(lambda block: self.forget(stage, block), blocks))
         with storage_errors(f"{stage}: deleting from {self.location}"):
             self._bytes.delete_tree(_safe(stage))
 
@@ -541,6 +554,16 @@ def temporary_run():
 
 
 _GROUP = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'
+
+
+def _spans(meta):
+    """Ranges of parts that hold some megabytes each: what is checked is held in memory."""
+    row = int(np.prod(meta["shape"][1:], dtype=np.int64)) * np.dtype(meta["dtype"]).itemsize
+    size, first = len(meta["crc32"]), 0
+    for last in range(1, size + 1):
+        if last == size or (meta["bounds"][last] - meta["bounds"][first]) * row >= CHECKED_BYTES:
+            yield first, last
+            first = last
 
 
 def _seal(entry):
