@@ -24,7 +24,7 @@ from distributed.scheduler import KilledWorker
 from bigsmic import __version__
 from bigsmic.engine import DEFAULT, Resources, one_thread
 from bigsmic.errors import ClusterError, LostBlocksError, RunError
-from bigsmic.memory import machine_memory
+from bigsmic.memory import machine_memory, peak_memory, release_memory
 from bigsmic.shares import MAX_TASKS, TreeSum, runs, share_out
 from bigsmic.store import stage_input
 
@@ -163,6 +163,12 @@ class ClusterEngine:
                 "that all of them share, such as a shared file system or s3://"
             )
         return source if source is None or source.travels else stage_input(source, run, bounds)
+
+    def usage(self):
+        """CPU seconds of this process and of the workers that are there, and the largest resident set of a worker."""
+        found = self.client.run(_usage, on_error="ignore").values()
+        cpu, peaks = zip(*found, strict=True) if found else ((), ())
+        return time.process_time() + sum(cpu), max(peaks, default=0)
 
     def await_workers(self):
         """Wait until there is a worker."""
@@ -390,6 +396,11 @@ def _facts(dask_worker=None):
         "limit": limit,
         "machine": machine_memory(),
     }
+
+
+def _usage():
+    release_memory()
+    return time.process_time(), peak_memory()
 
 
 def _versions():

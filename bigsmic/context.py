@@ -16,7 +16,7 @@ from bigsmic import moments
 from bigsmic.candidates import readings, windows
 from bigsmic.engine import Engine, How, ThreadEngine
 from bigsmic.errors import CorruptBlockError, LostBlocksError
-from bigsmic.memory import peak_memory, release_memory
+from bigsmic.memory import release_memory
 from bigsmic.neighbors import NeighborSettings
 from bigsmic.partition import Cells, PartitionSettings, group_rows
 from bigsmic.shares import Group, Share, tree_sum
@@ -267,14 +267,15 @@ class Job:
     def timed(self, stage: str):
         """Note what a stage costs, and give it the width that the plan allows."""
         self._stage = stage
-        wall, cpu = time.perf_counter(), time.process_time()
+        wall, (cpu, _) = time.perf_counter(), self.engine.usage()
         try:
             yield
-        finally:
+            ended, peak = self.engine.usage()
             cost = self.costs.setdefault(stage, {"wall": 0.0, "cpu": 0.0, "peak_bytes": 0})
             cost["wall"] += time.perf_counter() - wall
-            cost["cpu"] += time.process_time() - cpu
-            cost["peak_bytes"] = max(cost["peak_bytes"], peak_memory())
+            cost["cpu"] += ended - cpu
+            cost["peak_bytes"] = max(cost["peak_bytes"], peak)
+        finally:
             release_memory()
 
     def complete(self, stage: str, blocks: Iterable[int]):

@@ -7,6 +7,7 @@ a Dask cluster.
 
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 
 from threadpoolctl import threadpool_limits
 
+from bigsmic.memory import peak_memory
 from bigsmic.shares import LocalGroup, Share, TreeSum, close
 
 
@@ -88,6 +90,10 @@ class Engine(Protocol):
     """What a stage may ask of the place where it runs."""
 
     resources: Resources
+
+    def usage(self) -> tuple[float, int]:
+        """CPU seconds of all places so far, and the largest resident set of one of them in bytes."""
+        ...
 
     def each(self, task: Callable[[Any], Any], blocks: Iterable[Any], how: How = DEFAULT) -> None:
         """Run `task` on every block."""
@@ -164,6 +170,10 @@ class ThreadEngine:
         assert self._pool is not None
         self._pool.shutdown(wait=True, cancel_futures=True)
         _ONE_THREAD.release()
+
+    def usage(self):
+        """CPU seconds so far, and the largest resident set in bytes."""
+        return time.process_time(), peak_memory()
 
     def reach(self, source, run, bounds):
         """Return a source that tasks can read, here the same; see :meth:`bigsmic.cluster.ClusterEngine.reach`."""
