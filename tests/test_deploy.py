@@ -40,7 +40,14 @@ def program(name):
 
 
 def run(*command, **options):
-    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, check=False, **options)
+    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=500, check=False, **options)
+
+
+def test_documented_files_are_there():
+    text = (ROOT / "docs" / "deploy.md").read_text()
+    named = set(re.findall(r"\bdeploy/[\w@./-]*[\w]", text))
+    assert len(named) > 8
+    assert [path for path in named if not (ROOT / path).exists()] == []
 
 
 # -- shell
@@ -69,12 +76,6 @@ except OSError as error:
     sys.exit(f"refused: {error} {error.__cause__}")
 client.wait_for_workers(2, timeout=30)
 print(*sorted(client.scheduler_info(n_workers=-1)["workers"]))
-"""
-FIT = """
-import json, sys, bigsmic
-
-address, archive, out, options = sys.argv[1:]
-bigsmic.fit(archive, c=4, scheduler=address, out=out, **json.loads(options))
 """
 
 
@@ -162,8 +163,8 @@ def free_port():
         return one.getsockname()[1]
 
 
-def as_client(host, tls, *command):
-    return host.run(DEPLOY / "two-hosts" / "client.sh", tls, sys.executable, "-c", *command)
+def as_client(host, tls, *arguments):
+    return host.run(DEPLOY / "two-hosts" / "client.sh", tls, sys.executable, *arguments)
 
 
 def test_keys_are_for_their_owner_alone(tls):
@@ -173,18 +174,23 @@ def test_keys_are_for_their_owner_alone(tls):
 
 
 def test_a_client_with_a_certificate_meets_both_hosts(hosts, tls, cluster):
-    done = as_client(hosts[1], tls, CLIENT, cluster, "30")
+    done = as_client(hosts[1], tls, "-c", CLIENT, cluster, "30")
     assert done.returncode == 0, done.stderr
     assert [worker.rsplit(":", 1)[0] for worker in done.stdout.split()] == [f"tls://{host.address}" for host in hosts]
 
 
 @pytest.mark.slow
-def test_both_hosts_fit_what_one_process_fits(hosts, tls, cluster, blobs, tmp_path):
-    zarr.create_array(str(tmp_path / "X.zarr"), shape=blobs[0].shape, chunks=(100, 5), dtype="f4")[:] = blobs[0]
-    done = as_client(hosts[1], tls, FIT, cluster, tmp_path / "X.zarr", tmp_path / "run.zarr", json.dumps(FAST))
+def test_both_hosts_fit_and_predict_as_one_process_does(hosts, tls, cluster, blobs, tmp_path):
+    archive, out, predicted = (str(tmp_path / name) for name in ("X.zarr", "run.zarr", "predicted.zarr"))
+    zarr.create_array(archive, shape=blobs[0].shape, chunks=(100, 5), dtype="f4")[:] = blobs[0]
+    options = ["--t", "3,5", "--n-centers", "40", "--scheduler", cluster]
+    done = as_client(hosts[1], tls, "-m", "bigsmic", "fit", archive, "-c", "4", "--out", out, *options)
     assert done.returncode == 0, done.stderr
-    labels = bigsmic.Result.open(tmp_path / "run.zarr").labels
-    np.testing.assert_array_equal(labels, bigsmic.fit(tmp_path / "X.zarr", c=4, **FAST).labels)
+    done = as_client(hosts[1], tls, "-m", "bigsmic", "predict", out, archive, "--out", predicted, *options[-2:])
+    assert done.returncode == 0, done.stderr
+    expected = bigsmic.fit(archive, c=4, **FAST)
+    np.testing.assert_array_equal(bigsmic.Result.open(out).labels, expected.labels)
+    np.testing.assert_array_equal(zarr.open_array(f"{predicted}/labels", mode="r")[:], expected.predict(blobs[0]))
 
 
 def test_others_are_refused(hosts, tls, cluster, tmp_path):
@@ -192,7 +198,7 @@ def test_others_are_refused(hosts, tls, cluster, tmp_path):
     assert plain.returncode == 1
     assert "refused: " in plain.stderr
     run(str(DEPLOY / "two-hosts" / "certificates.sh"), str(tmp_path))
-    stranger = as_client(hosts[1], tmp_path / "tls", CLIENT, cluster, "3")
+    stranger = as_client(hosts[1], tmp_path / "tls", "-c", CLIENT, cluster, "3")
     assert stranger.returncode == 1
     assert re.search("refused: .*certificate verify failed", stranger.stderr)
 
