@@ -35,18 +35,15 @@ def tetrodes():
     found = {}
     for name in ("tetrodes319k", "mearec"):
         _data.as_zarr(name)
-        for scale in ("standard",):
-            found[f"{name}, {scale}: path"] = measure("_rim:path", {"name": name, "scale": scale})
-            save("rim_tetrodes", found)
-        c = _data.n_clusters(name)
-        found[f"{name}: {c} clusters"] = measure(
-            "_rim:fit", {"name": name, "c": c, "n_init_categories": 100, "scale": "standard"}
+        options = {"name": name, "n_init_categories": 100, "scale": "standard"}
+        found[f"{name}: {_data.n_clusters(name)} clusters"] = measure(
+            "_rim:fit", options | {"c": _data.n_clusters(name)}
         )
+        for scale in ("variance", "standard"):
+            found[f"{name}, {scale}: reg 4/N"] = measure("_rim:fit", options | {"reg": "4/N", "scale": scale})
+            save("rim_tetrodes", found)
+        found[f"{name}: path"] = measure("_rim:path", options)
         save("rim_tetrodes", found)
-    options = {"name": "tetrodes319k", "reg": "4/N", "n_init_categories": 100}
-    for scale in ("standard", "variance"):
-        found[f"tetrodes319k, {scale}: reg 4/N"] = measure("_rim:fit", options | {"scale": scale})
-    save("rim_tetrodes", found)
 
 
 def speed(name="tetrodes80k", epochs=12):

@@ -25,6 +25,7 @@ from bigsmic.store import checksum
 GROUP_BYTES = 32 << 20  # float32 bytes of the rows that batches are drawn from at a time
 ROUND_ROWS = 1 << 21  # rows that go by between two checkpoints, roughly
 LEAST_STEPS = 200  # of a climb by minibatches, where the number of epochs is not given
+THROWN = 10.0  # how far down, in units of the objective, a step throws only a classifier that it leaves nothing of
 UNCERTAIN_ROWS = 100  # that the run remembers
 
 
@@ -197,7 +198,7 @@ def climb_by_batches(job: Job, climb: Climb, model: Linear):
     tenth = max(1, len(history) // 10)
     rate = job.context.settings.learning_rate
     rim.refuse_divergence(history[-tenth:].mean(), history[0], rate)
-    if history.min() < history[0] - max(1.0, abs(history[0])):  # thrown far off; a falling rate may yet have hidden it
+    if history.min() < history[0] - THROWN * max(1.0, abs(history[0])):  # a falling rate may yet have hidden it
         rim.refuse_divergence(history.min(), history[0], rate)
     return Linear(read("W"), read("b"))
 
