@@ -8,7 +8,7 @@ import numpy as np
 from bigsmic import merge, moves
 from bigsmic.candidates import problems
 from bigsmic.context import Context, Job
-from bigsmic.information import LSMISettings, block_sums, draw_rows, join_sweeps, score_one
+from bigsmic.information import LSMISettings, block_sums, draw_rows, first_equal, join_sweeps, score_one
 from bigsmic.stages import kept, matrix
 from bigsmic.stages.assign import Reader, read_labels
 
@@ -41,10 +41,14 @@ def _score(job: Job, n_gammas):
     design, center_labels = _design(job)
     count = min(context.settings.lsmi_rows or context.n, context.n)
     drawn = None if count == context.n else draw_rows(context.n, count, context.settings.seed, "lsmi")
-    parts, numbers = [], range(len(center_labels))
+    parts = []
     for sweep in design.sweeps(n_gammas or len(design.gammas)):
         sums = job.sum("scores", context.blocks, partial(_sums, drawn=drawn, design=sweep))
-        parts.append(job.here(partial(_score_one, sums=sums, labels=center_labels, design=sweep), numbers))
+        first = first_equal(sums, center_labels)
+        distinct = np.unique(first).tolist()
+        found = job.here(partial(_score_one, sums=sums, labels=center_labels, design=sweep), distinct)
+        of = dict(zip(distinct, found, strict=True))
+        parts.append([of[b] for b in first.tolist()])
     scores = [join_sweeps(list(of_one)) for of_one in zip(*parts, strict=True)]
     job.run.write("scores", 0, _table(scores, design), info={"rows": count, "centers": design.n_centers})
 
