@@ -118,6 +118,15 @@ def test_a_result_opens_again(blobs, tmp_path):
         assert_array_equal(opened.predict(X[:9]), fitted.predict(X[:9]))
 
 
+@pytest.mark.parametrize("kernel", ["dense", "graph"])
+def test_a_finished_fit_is_not_done_again(blobs, kernel, tmp_path, monkeypatch):
+    X, _ = blobs
+    first = bigsmic.fit(X, 2, method="mwca", kernel=kernel, out=tmp_path / "run.zarr")
+    monkeypatch.setattr(stage.matrix, "prepare", None)
+    monkeypatch.setattr(stage, "StoredRows", None)
+    assert_array_equal(bigsmic.fit(X, 2, method="mwca", kernel=kernel, out=tmp_path / "run.zarr").labels, first.labels)
+
+
 class Killed(Exception):
     pass
 

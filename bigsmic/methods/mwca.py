@@ -212,15 +212,11 @@ def run(job):
         return
     job.steps("width", [0], _width)
     layout = _layout(job.context, job.plan.kernel_in_memory)
-    layout.prepare(_of_graph(job, layout))
+    layout.prepare(job)
     with job.timed("memberships"):
         _find(job, layout)
     with job.timed("output"):
         layout.finish(job)
-
-
-def _of_graph(job, layout):
-    return job if isinstance(layout, Dense) else replace(job, context=layout.context(job.context))
 
 
 def _width(job, _):

@@ -4,7 +4,7 @@ Two layouts. Dense: row blocks are ranges of the input, and a product compares e
 blocks are those of the neighbour graph, in cell order.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -48,6 +48,9 @@ class Dense:
     def prepare(self, job: Job):
         """Keep the scaled rows where every task finds them."""
         job.fill(TILES, range(len(self.bounds(job.context)) - 1), _write_tile)
+
+    def begin(self, job: Job):
+        """Nothing is made before products are."""
 
     def product(self, context, share):
         """What multiplies."""
@@ -94,7 +97,8 @@ class Sparse:
         return self.context(context).layout.bounds
 
     def prepare(self, job: Job):
-        """Find neighbours, and write the kernel; `job` has the settings of the graph."""
+        """Find neighbours."""
+        job = self._job(job)
         if not neighbors.is_done(job.context):
             with job.timed("route"):
                 route.run(job)
@@ -103,7 +107,15 @@ class Sparse:
         with job.timed("graph"):
             graph.run(job)
             repair.run(job)
+
+    def begin(self, job: Job):
+        """Write the kernel."""
+        job = self._job(job)
+        with job.timed("graph"):
             matrix.prepare(job, self.problem)
+
+    def _job(self, job):
+        return replace(job, context=self.context(job.context))
 
     def product(self, context, share):
         """What multiplies."""
@@ -119,10 +131,10 @@ class Sparse:
     def finish(self, job: Job):
         """Write ``labels`` and ``posterior`` in the order of the input; drop the kernel."""
         of_graph = self.context(job.context)
-        job.fill("final", range(len(of_graph.layout.bounds) - 1), partial(_final, layout=self))
+        job.fill("final", of_graph.blocks, partial(_final, layout=self))
         output.create(of_graph)
         job.fill("output", job.context.source_blocks, partial(_gather, layout=self))
-        matrix.drop_weights(Job(of_graph, job.engine, job.plan))
+        matrix.drop_weights(self._job(job))
 
 
 class WithDiagonal(KernelProduct):
@@ -178,6 +190,7 @@ def climb(job: Job, wanted: Ascent):
     bounds = wanted.layout.bounds(job.context)
     if job.run.done(SUMMIT, 0) and job.complete(MEMBERSHIPS, range(len(bounds) - 1)):
         return
+    wanted.layout.begin(job)
     make = partial(StoredRows, wanted=wanted)
     job.reside(MEMBERSHIPS, make, lambda group: _climb(job, wanted, bounds, group), bounds)
 
@@ -296,6 +309,7 @@ def spectral(job: Job, layout, seed):
     bounds = layout.bounds(job.context)
     if job.run.done(SUMMIT, 0) and job.complete(MEMBERSHIPS, range(len(bounds) - 1)):
         return
+    layout.begin(job)
     make = partial(StoredVector, layout=layout, seed=seed)
     job.reside(MEMBERSHIPS, make, lambda group: _solve(job, group), bounds)
 
