@@ -535,13 +535,19 @@ def first_centers(X, k, seed, known=None):
 def _spread(X, k, rng, known):
     """Known centres, and rows drawn with a probability that grows with the squared distance from those before."""
     centers = [X[rng.integers(len(X))]] if known is None or not len(known) else list(known)
-    distance = np.min([np.square(X - center).sum(axis=1, dtype=np.float64) for center in centers], axis=0)
+    distance = np.min([_squares(X, center) for center in centers], axis=0)
     while len(centers) < k and distance.sum() > 0:
-        total = np.cumsum(distance)
+        total = np.cumsum(distance, dtype=np.float64)
         row = X[min(np.searchsorted(total, rng.random() * total[-1], side="right"), len(X) - 1)]
         centers.append(row)
-        np.minimum(distance, np.square(X - row).sum(axis=1, dtype=np.float64), out=distance)
+        np.minimum(distance, _squares(X, row), out=distance)
     return np.array(centers, np.float32)
+
+
+def _squares(X, row):
+    """Squared distances from one row, exactly 0 where they coincide."""
+    apart = X - row
+    return np.einsum("ij,ij->i", apart, apart)
 
 
 def _nearest(X, centers):
