@@ -26,6 +26,7 @@ from scipy.optimize import line_search
 
 from bigsmic.errors import InputError
 from bigsmic.krylov import Basis, multiply
+from bigsmic.rim import log_softmax
 from bigsmic.shares import Group, Share
 
 COEFFICIENTS, LOGITS, DIRECTION, RISE, GRADIENT, PREVIOUS, IMAGE = range(7)
@@ -158,11 +159,7 @@ OBJECTIVES: dict[str, Any] = {"information": Information, "likelihood": Likeliho
 
 def _softmax(Z):
     """Posteriors and their logarithms."""
-    logs = Z - Z.max(axis=1, keepdims=True)
-    P = np.exp(logs)
-    total = P.sum(axis=1, keepdims=True)
-    logs -= np.log(total)
-    P /= total
+    logs, P = log_softmax(np.array(Z))
     return P, logs
 
 

@@ -63,6 +63,7 @@ def test_the_chosen_t_has_the_largest_mlmi(fitted):
     assert (scores["gap"] <= 1e-6).all()
     assert scores["converged"].all()
     assert list(scores["t"]) == [3, 7]
+    assert "of 2; MLMI 1." in repr(fitted)
 
 
 def test_mlmi_is_that_of_the_function(fitted, blobs):

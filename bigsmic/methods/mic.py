@@ -424,3 +424,11 @@ class Result(BaseResult):
         import pandas as pd
 
         return pd.DataFrame(self.diagnostics.get("ascents", []))
+
+    def _choice_lines(self):
+        found = self.diagnostics.get("ascents", [])
+        return [
+            f"  chosen     t = {row['t']} of {len(found)}; MLMI {row['mlmi']:.4f}, {row['n_iter']} iterations"
+            for row in found
+            if row["chosen"]
+        ]
