@@ -279,6 +279,18 @@ def test_rows_that_are_mostly_the_same_are_refused():
         fit(X, 3)
 
 
+def test_labels_of_more_categories_than_clusters_are_refused(toy):
+    with pytest.raises(InputError, match="labels: got 3 categories for 2 clusters"):
+        fit(toy[0], 2, labels=toy[1])
+
+
+def test_where_every_row_is_labelled_it_is_a_supervised_classifier(toy):
+    X, y = toy
+    result = fit(X, 3, labels=y, reg=0.1)
+    assert np.mean(result.labels == y) > 0.97
+    np.testing.assert_allclose(result.marginal, 1 / 3)
+
+
 def test_extreme_rows_neither_break_it_nor_pass_in_silence(toy):
     X = toy[0].copy()
     X[0] = 1e9

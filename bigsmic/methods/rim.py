@@ -280,6 +280,10 @@ def _find(job, _):
     """Find the classifier, and write it."""
     n, settings = job.context.n, job.context.settings
     search, reg = stages.Search(job), settings.strength(n)
+    if search.known > (settings.n_clusters or n):
+        raise InputError(
+            f"labels: got {search.known} categories for {settings.n_clusters} clusters; ask for at least as many"
+        )
     if settings.n_clusters == 1:
         found, reg = rim.Linear.zeros(job.context.d, 1), 0.0
     elif settings.n_clusters is not None:

@@ -53,10 +53,16 @@ def _scaled(context, s):
 
 def weighting(context: Context, s: int):
     """Weights and labels of one block of input."""
-    if not context.run.done("beside", s):
+    names = beside(context)
+    if not names:
         return rim.EVERY_ROW
-    read, names = context.run.reader("beside", s), context.run.entry("beside", s)["arrays"]
+    read = context.run.reader("beside", s)
     return Weighting(*(read(name) if name in names else None for name in ("sample_weight", "labels")))
+
+
+def beside(context: Context):
+    """Names of what came beside the rows."""
+    return context.run.identity["input"].get("beside", {})
 
 
 def keep_beside(job: Job):
@@ -73,7 +79,7 @@ def keep_beside(job: Job):
 
 def n_known(context: Context):
     """Categories that labels name: they stay first, alive or not."""
-    if not context.run.done("beside", 0) or "labels" not in context.run.entry("beside", 0)["arrays"]:
+    if "labels" not in beside(context):
         return 0
     return 1 + max(int(context.run.read("beside", s, "labels").max()) for s in context.source_blocks)
 
