@@ -2,9 +2,10 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
@@ -147,10 +148,12 @@ DEATHS = [("neighbors", "kill"), ("basis.normalized.t3", "segfault"), ("labeling
 @pytest.mark.parametrize(
     ("stage", "how"), [pytest.param(*c, marks=[] if c in DEATHS else pytest.mark.slow) for c in ALL_DEATHS]
 )
-def test_a_worker_that_dies_costs_its_unfinished_blocks(client, blobs, alone, tmp_path, stage, how):
-    with trap(client, stage, how, tmp_path):
-        assert_same(fit(blobs[0], client=client, out=tmp_path / "run"), alone)
-    assert len(list((tmp_path / "marks").iterdir())) == 1
+def test_a_worker_that_dies_costs_its_unfinished_blocks(request, blobs, alone, tmp_path, stage, how):
+    # nannies do not replace a worker that has left by sys.exit: it takes a cluster of its own
+    with cluster_of(2) if how == "exit" else nullcontext(request.getfixturevalue("client")) as client:
+        with trap(client, stage, how, tmp_path) as marks:
+            assert_same(fit(blobs[0], client=client, out=tmp_path / "run"), alone)
+        assert len(list(marks.iterdir())) == 1
 
 
 @contextmanager
@@ -163,17 +166,7 @@ def trap(client, stage, how, tmp_path, **options):
         assert list(marks.iterdir())
     finally:
         client.unregister_worker_plugin("trap")
-        two_again(client)
-
-
-def two_again(client):
-    """Have two workers; one that left by sys.exit is not replaced by its nanny."""
-    try:
-        client.wait_for_workers(2, timeout=4)
-    except TimeoutError:
-        client.cluster.scale(0)
-        client.cluster.scale(2)
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(1, timeout=60)
 
 
 def test_a_block_that_kills_its_workers_is_named(client, blobs, tmp_path):
@@ -183,6 +176,88 @@ def test_a_block_that_kills_its_workers_is_named(client, blobs, tmp_path):
     ):
         fit(blobs[0], client=client, out=tmp_path / "run")
     assert len(list(marks.iterdir())) == dask_cluster.DEATHS
+
+
+# -- the client, or the scheduler, is gone
+
+CLIENT = """
+import sys
+import numpy as np
+import pytest
+from conftest import FAST, cut_small
+import bigsmic
+
+if __name__ == "__main__":
+    cut_small(pytest.MonkeyPatch())
+    options = FAST | {"t": (3,), "widths": (1.5, 2)}
+    bigsmic.fit(np.load(sys.argv[1]), 4, out=sys.argv[2], scheduler=sys.argv[3], **options)
+"""
+
+
+def ledgers(out):
+    """When each block of a run was finished."""
+    return {path.parts[-3:-1]: path.stat().st_mtime_ns for path in out.glob("*/[0-9]*/zarr.json")}
+
+
+def await_stage(out, stage, process):
+    """Wait until a run has begun a stage."""
+    deadline = time.monotonic() + 60
+    while not list(out.glob(f"{stage}/[0-9]*/zarr.json")):
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def start(script, *arguments):
+    here = os.path.dirname(__file__)
+    path = os.pathsep.join([here, os.path.dirname(here), os.environ.get("PYTHONPATH", "")])
+    command = [sys.executable, "-W", "ignore", "-c", script, *map(str, arguments)]
+    return subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, stderr=subprocess.PIPE, text=True)
+
+
+def test_a_killed_client_is_followed_by_one_that_goes_on(client, blobs, alone, tmp_path):
+    np.save(tmp_path / "X.npy", blobs[0])
+    killed = start(CLIENT, tmp_path / "X.npy", tmp_path / "run", client.scheduler.address)
+    await_stage(tmp_path / "run", "weights.normalized.t3", killed)
+    killed.kill()
+    killed.communicate()
+    before = ledgers(tmp_path / "run")
+    assert_same(fit(blobs[0], client=client, out=tmp_path / "run"), alone)
+    after = ledgers(tmp_path / "run")
+    redone = [block for block, at in before.items() if block in after and after[block] != at]
+    assert len(redone) <= 0.1 * len(before)
+
+
+CLUSTER = """
+import sys, time
+from distributed import LocalCluster
+
+if __name__ == "__main__":
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster:
+        print(cluster.scheduler_address, file=sys.stderr, flush=True)
+        time.sleep(600)
+"""
+
+
+def test_a_killed_scheduler_is_an_error_and_the_next_fit_goes_on(client, blobs, alone, tmp_path):
+    lost = start(CLUSTER)
+    try:
+        with Client(lost.stderr.readline().strip(), set_as_default=False, timeout=10) as doomed:
+            doomed.register_plugin(SmallBlocks())
+
+            def kill_in_eigen(stage, done, total):
+                if stage.startswith("eigen"):
+                    lost.kill()
+
+            with pytest.raises(ClusterError, match="goes on"):
+                fit(blobs[0], client=doomed, out=tmp_path / "run", progress=kill_in_eigen)
+    finally:
+        lost.kill()
+        lost.communicate()
+    before = ledgers(tmp_path / "run")
+    assert_same(fit(blobs[0], client=client, out=tmp_path / "run"), alone)
+    after = ledgers(tmp_path / "run")
+    assert not [block for block, at in before.items() if block in after and after[block] != at]
 
 
 # -- what a cluster is refused for
