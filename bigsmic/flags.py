@@ -94,8 +94,8 @@ READING = (
 ROWS = (*READING, Flag("missing_chunks", Literal["error", "fill"], "An absent chunk is an error, or its fill value."))
 MODEL = (
     Flag("t", list[str], "Neighbour numbers to choose among, such as 3,5,7,10.", _integers),
-    Flag("kernel", Literal["auto", "local_scaling", "normalized", "dense", "graph"],
-         "As in SMIC, normalised, or both; dense, graph or local_scaling in mwca."),
+    Flag("kernel", str,
+         "local_scaling as in SMIC, normalized or auto; dense or graph in mwca; rbf, laplacian, .. in kernel_rim."),
     Flag("assignment", Literal["merge", "rotation", "paper", "auto"], "How eigenvectors become labels."),
     Flag("selection", Literal["consensus", "lsmi", "medoid"], "What is returned of several labelings."),
     Flag("rotation", Literal["auto", "on", "off"], "Short for --assignment auto, rotation and paper.", SWITCH.get),
