@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import zarr
 from conftest import FAST, cut_small, keep_on_disk
 
 import bigsmic
@@ -246,6 +247,24 @@ def test_input_that_changes_during_a_run_is_refused(tmp_path, blobs):
         fit(X, tmp_path / "run", progress=change)
 
 
+@pytest.mark.parametrize("when", ["during", "between"])
+def test_an_archive_that_changes_is_refused(tmp_path, blobs, when):
+    archive = zarr.create_array(str(tmp_path / "a.zarr"), data=blobs[0], chunks=(100, 5))
+
+    def change(stage, done, total):
+        if stage == "cells":
+            archive[650, 2] += 1
+            if when == "between":
+                raise Killed
+
+    with pytest.raises(RunMismatchError if when == "during" else Killed):
+        fit(tmp_path / "a.zarr", tmp_path / "run", progress=change)
+    with pytest.raises(RunMismatchError, match=r"rows 512:700 are not those that .* was started with; restore the in"):
+        fit(tmp_path / "a.zarr", tmp_path / "run")
+    archive[650, 2] = blobs[0][650, 2]
+    fit(tmp_path / "a.zarr", tmp_path / "run")
+
+
 # -- damaged
 
 
@@ -311,25 +330,67 @@ def test_damaged_output_is_repaired(tmp_path, blobs, undisturbed, what, how):
     assert chunks(tmp_path / "run") == chunks(undisturbed["merge"].out)
 
 
+def arrays_of(out):
+    """One chunk of every array of every kept stage that has any bytes, as (stage and array, path)."""
+    found = {}
+    for path in sorted(Path(out).glob("*/[0-9]*/*/c*")):
+        if path.stat().st_size:
+            found[path.parts[-4], path.parts[-2]] = path
+    return sorted(found.items())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["truncate", "flip", "delete"])
+@pytest.mark.parametrize("assignment", ["merge", "auto"])
+def test_one_chunk_of_each_artifact_is_made_again_and_no_other_block(tmp_path, blobs, undisturbed, assignment, how):
+    wanted, others = undisturbed[assignment], {}
+    for _, path in arrays_of(wanted.out):
+        shutil.copytree(wanted.out, tmp_path / "run")
+        damage(tmp_path / "run" / path.relative_to(wanted.out), how)
+        with pytest.MonkeyPatch.context() as patch:
+            rerun = Tripwire(patch)
+            assert_same(fit(blobs[0], tmp_path / "run", assignment=assignment), wanted)
+        assert chunks(tmp_path / "run") == chunks(wanted.out)
+        block = (path.parts[-4], int(path.parts[-3]))
+        again = {(stage, b) for stage, b in rerun.ledgers if not is_temporary(stage) and not stage.startswith(AGAIN)}
+        others[block[0]] = {stage.split(".")[0] for stage, b in again - {block}}
+        shutil.rmtree(tmp_path / "run")
+    assert {stage: found for stage, found in others.items() if found - TOGETHER.get(stage.split(".")[0], set())} == {}
+
+
+TOGETHER = {"basis": {"spectrum"}, "labeling": {"labeling"}, "graph": {"route"}, "rows": {"route"}}
+"""What is written again with a block of a stage: what one solve or one pass of moves makes, and routes with the pieces
+that rows and graph are made of, which are gone."""
+
+
+TEMPORARY = [
+    ("pieces", "neighbors/"),
+    ("neighbors", "lists/"),
+    ("lists", "edges/"),
+    ("edges", "graph/"),
+    ("weights", "matrix."),
+    ("matrix", "restart."),
+    ("restart", "basis."),
+]
+"""Stages that are deleted, and the first stage to be written while each is there."""
+
+
+def is_temporary(stage):
+    return stage.startswith(tuple(stage for stage, _ in TEMPORARY))
+
+
 @pytest.mark.parametrize(
-    ("stage", "reader"),
-    [
-        ("pieces", "neighbors/"),
-        ("neighbors", "lists/"),
-        ("lists", "edges/"),
-        ("edges", "graph/"),
-        ("weights", "matrix."),
-        ("matrix", "restart."),
-        ("restart", "basis."),
-    ],
+    ("how", "stage", "reader"),
+    [("flip", *stages) for stages in TEMPORARY]
+    + [pytest.param(how, *stages, marks=pytest.mark.slow) for how in ("truncate", "delete") for stages in TEMPORARY],
 )
-def test_damage_in_a_temporary_stage_is_repaired(tmp_path, blobs, undisturbed, stage, reader):
+def test_damage_in_a_temporary_stage_is_repaired(tmp_path, blobs, undisturbed, how, stage, reader):
     out = tmp_path / "run"
     cut_short(out, blobs[0], lambda name, key: name == "_set" and key.startswith(reader))
     found = sorted(path for path in out.glob(f"{stage}*/*/*/c*") if path.stat().st_size)
     assert found
     for path in found if stage == "restart" else found[-1:]:
-        damage(path, "flip")
+        damage(path, how)
     assert_same(fit(blobs[0], out), undisturbed["merge"])
     assert chunks(out) == chunks(undisturbed["merge"].out)
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -337,3 +338,26 @@ def test_a_fit_on_a_store_that_is_gone_ends_in_time_and_goes_on_later(url, proxy
     assert time.monotonic() - begun < 60
     proxy.trouble = None
     np.testing.assert_array_equal(fit().labels, local_labels)
+
+
+@pytest.mark.slow
+def test_workers_share_nothing_but_the_store_and_their_logs_have_no_secrets(
+    url, proxy, blobs, many_blocks, local_labels
+):
+    from test_cluster import cluster_of
+
+    where = {"out": f"{url}/run.zarr", "storage_options": s3.options(proxy.port)}
+
+    def refuse(stage, done, total):
+        if stage == "graph":
+            proxy.trouble = lambda number, method, path: 403 if method == "PUT" else None
+
+    with cluster_of(2) as client:
+        with pytest.raises(StorageError, match="PermissionError") as caught:
+            bigsmic.fit(blobs[0], 4, client=client, progress=refuse, **where, **SMALL)
+        proxy.trouble = None
+        result = bigsmic.fit(blobs[0], 4, client=client, **where, **SMALL)
+        logs = f"{client.get_scheduler_logs()} {client.get_worker_logs()}"
+    np.testing.assert_array_equal(result.labels, local_labels)
+    assert "Compute Failed" in logs
+    assert s3.SECRET not in logs + "".join(traceback.format_exception(caught.value))

@@ -17,11 +17,18 @@ within the block, and then the cells of the group that it belongs to (-1: a cell
 
 def run(job: Job):
     """Make the cells, and route every row."""
-    context = job.context
+    from bigsmic.stages import neighbors  # which knows this module
+
+    context, blocks = job.context, list(job.context.source_blocks)
     job.fill("cells", [0], _build_cells)
-    for s in job.run.missing("route", context.source_blocks):
+    if len(job.run.missing("pieces", blocks)) == len(blocks) > len(job.run.missing("route", blocks)):
+        job.fill("route", blocks, _find_homes)  # the pieces are used up: maybe nothing asks for them again
+        context.__dict__.pop("layout", None)
+        if neighbors.is_done(context):
+            return
+    for s in job.run.missing("route", blocks):
         job.run.forget("pieces", s)  # they are written together
-    job.fill("pieces", context.source_blocks, _route)
+    job.fill("pieces", blocks, _route)
     context.__dict__.pop("layout", None)
 
 
@@ -30,15 +37,27 @@ def _build_cells(context: Context, block: int):
 
 
 def _route(context: Context, s: int):
-    lo, hi = context.source_bounds[s : s + 2]
-    X = context.scaler.apply(read_checked(context, s))
-    cells = partition.route(X, np.arange(lo, hi), context.cells, context.partition_settings.overlap)
+    X, cells = _nearest_cells(context, s)
     n_groups = context.cells.n_groups
     source, group, tags = pieces(context.cells.group[cells], cells, n_groups)
     bounds = np.searchsorted(group, np.arange(n_groups + 1))
     context.run.write("pieces", s, {"X": X[source], "tags": tags}, parts={"X": bounds, "tags": bounds})
+    _write_homes(context, s, cells)
+
+
+def _find_homes(context: Context, s: int):
+    _write_homes(context, s, _nearest_cells(context, s)[1])
+
+
+def _nearest_cells(context: Context, s: int):
+    lo, hi = context.source_bounds[s : s + 2]
+    X = context.scaler.apply(read_checked(context, s))
+    return X, partition.route(X, np.arange(lo, hi), context.cells, context.partition_settings.overlap)
+
+
+def _write_homes(context: Context, s: int, cells):
     home = context.cells.group[cells[:, 0]]
-    context.run.write("route", s, {"home": home, "counts": np.bincount(home, minlength=n_groups)})
+    context.run.write("route", s, {"home": home, "counts": np.bincount(home, minlength=context.cells.n_groups)})
 
 
 def pieces(groups, cells, n_groups):

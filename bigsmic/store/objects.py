@@ -265,7 +265,8 @@ class StoreBytes:
 
         `function` must not come back here: its threads are those that it would wait for.
         """
-        pool, items, pending = _requests(), iter(items), deque()
+        pool, items = _requests(), iter(items)
+        pending: deque = deque()
         try:
             for item in itertools.islice(items, REQUESTS):
                 pending.append(pool.submit(function, item))
@@ -281,6 +282,10 @@ class StoreBytes:
 @cache
 def _requests():
     return ThreadPoolExecutor(REQUESTS, thread_name_prefix="bigsmic-store")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_requests.cache_clear)  # threads stay with the parent
 
 
 @contextlib.contextmanager

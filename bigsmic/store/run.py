@@ -41,7 +41,7 @@ from bigsmic.store.secrets import scrubbed, shown
 from bigsmic.store.shared import Shared
 
 FORMAT_VERSION = 1
-_exhaust = deque(maxlen=0).extend  # takes an iterator for its effects
+_exhaust: Any = deque(maxlen=0).extend  # takes an iterator for its effects
 CHECKED_BYTES = 16 << 20  # read at once by a check
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*\Z")
 _BLOCK = re.compile(r"[0-9]{7,}\Z")
@@ -444,7 +444,8 @@ class Run(Shared):
         self._bytes.set(key, data)
 
     def _get(self, key, start=None, stop=None):
-        return self._bytes.get(key, start, stop)
+        with storage_errors(f"run: reading {key} of {self.location}"):
+            return self._bytes.get(key, start, stop)
 
     def _delete(self, key):
         self._bytes.delete(key)

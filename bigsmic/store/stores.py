@@ -98,7 +98,7 @@ class PatientStore(WrapperStore):
     storage_options : dict, optional
         What is to be kept out of messages, with the secrets of the URL.
     patience : float, optional
-        Other than :data:`PATIENCE`.
+        Other than :data:`PATIENCE`, and then without a least number of attempts.
     """
 
     def __init__(self, store, location="", storage_options=None, patience=None):
@@ -196,7 +196,7 @@ class PatientStore(WrapperStore):
     async def _ask(self, what, key, request, size=0):
         """Make a request until it is answered, or :data:`PATIENCE` is over."""
         begun, pause, attempts = time.monotonic(), FIRST_PAUSE, 0
-        patience = PATIENCE if self._patience is None else self._patience
+        patience, least = (PATIENCE, ATTEMPTS) if self._patience is None else (self._patience, 1)
         while True:
             attempts += 1
             try:
@@ -208,7 +208,7 @@ class PatientStore(WrapperStore):
                     raise  # of this program
                 reason, number = self._scrub(error), getattr(error, "errno", None)
                 passing, waited = passes(error), time.monotonic() - begun
-            if not passing or (attempts >= ATTEMPTS and waited + pause > patience):
+            if not passing or (attempts >= least and waited + pause > patience):
                 failed = StorageError(
                     f"store: {what} {shown(self._location)}/{key} failed ({attempts} attempts in {waited:.0f} s): "
                     f"{reason}; see to the store, and run the same command again: finished blocks are kept"
