@@ -35,7 +35,7 @@ SLOTS = 7
 PANEL = 4096
 PRODUCT_COLUMNS = 16  # multiplied at a time: bounds what is in memory of all rows
 _TINY = np.finfo(np.float32).tiny
-_CURVATURE = 0.1  # of the strong Wolfe condition; conjugate gradients want a good search
+_CURVATURE = 0.5  # of the strong Wolfe condition: finer searches cost more than the iterations that they save
 _TRIALS = 10
 
 
