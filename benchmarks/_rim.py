@@ -118,7 +118,7 @@ def gemclus(name, n_categories, reg, learning_rate, batch_size, max_iter, seed=0
     }
 
 
-def thinned(trace, kept=13):
+def thinned(trace, kept=11):
     return (
         trace if len(trace) <= kept else [trace[i] for i in np.unique(np.linspace(0, len(trace) - 1, kept).astype(int))]
     )
