@@ -144,6 +144,15 @@ def test_archives_are_read_in_blocks(wine, tmp_path, monkeypatch):
     np.testing.assert_array_equal(again.labels, stored.labels)
 
 
+def test_chunks_and_threads_do_not_matter(wine, tmp_path):
+    X = np.tile(wine[0], (5, 1))
+    whole = bigsmic.fit(X, 3, **FIT)
+    for rows in (33, 500):
+        archive = zarr.create_array(str(tmp_path / f"{rows}.zarr"), data=X, chunks=(rows, 13))
+        stored = bigsmic.fit(archive, 3, **FIT | {"n_threads": 2})
+        np.testing.assert_array_equal(np.asarray(stored.posterior), np.asarray(whole.posterior))
+
+
 def test_known_labels_name_the_clusters(wine):
     X, y = wine
     known = np.where(np.arange(len(y)) % 6 == 0, y, -1)
