@@ -125,7 +125,7 @@ def test_options_are_handed_on_only_if_given(asked, typed, given):
 
 
 @pytest.mark.parametrize(
-    "typed", ["--t 3,x", "--kernel fancy", "--lsmi-rows many", "--storage-option secret", "--prior a,b", "--nope"]
+    "typed", ["--t 3,x", "--assignment fancy", "--lsmi-rows many", "--storage-option secret", "--prior a,b", "--nope"]
 )
 def test_a_wrong_command_line_is_exit_code_2(asked, typed):
     result = bigsmic_cli("fit", "X.zarr", "-c", 3, "--out", "run.zarr", *typed.split())
