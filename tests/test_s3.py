@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -181,21 +182,35 @@ def test_of_two_at_once_one_gets_it(url, server):
     assert sum(found is not None for found in got) == 1
 
 
-KILLED = """
-import sys, time
+HOLD = """
+import socket, sys, time
 import s3
-from bigsmic.store import Run
+from bigsmic.store import Run, lease
+if len(sys.argv) > 3:
+    socket.sethostname(sys.argv[3])
+    lease.SECONDS, lease.BEAT = 6, 1
 run = Run(sys.argv[1], s3.options(int(sys.argv[2])))
 print(1, flush=True)
 time.sleep(60)
 """
 
 
-def test_one_that_was_killed_on_this_host_is_not_waited_for(url, server):
+@contextmanager
+def holder(url, server, *host):
+    """A process that holds a run, on another host if one is named: another name and other numbers of processes."""
     paths = os.pathsep.join([str(Path(__file__).parent), str(Path(bigsmic.__file__).parents[1])])
-    command = [sys.executable, "-c", KILLED, f"{url}/run.zarr", str(server)]
+    apart = ["unshare", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc"] if host else []
+    command = [*apart, sys.executable, "-c", HOLD, f"{url}/run.zarr", str(server), *host]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": paths}) as other:
-        other.stdout.readline()
+        try:
+            assert other.stdout.readline() == b"1\n"
+            yield other
+        finally:
+            other.kill()
+
+
+def test_one_that_was_killed_on_this_host_is_not_waited_for(url, server):
+    with holder(url, server) as other:
         with pytest.raises(RunLockedError, match=f"process {other.pid} on"):
             store.Run(f"{url}/run.zarr", s3.options(server))
         other.kill()
@@ -203,6 +218,28 @@ def test_one_that_was_killed_on_this_host_is_not_waited_for(url, server):
         begun = time.monotonic()
         store.Run(f"{url}/run.zarr", s3.options(server)).close()
         assert time.monotonic() - begun < 10
+
+
+def test_one_on_another_host_is_refused_while_it_lives_and_a_while_after(url, server, monkeypatch):
+    if subprocess.run(["unshare", "--uts", "--pid", "--fork", "--mount-proc", "true"], capture_output=True).returncode:
+        pytest.skip("unshare is not permitted here, so there is no other host")
+    monkeypatch.setattr(lease, "BEAT", 1)
+
+    def attempt():
+        store.Run(f"{url}/run.zarr", s3.options(server)).close()
+
+    with holder(url, server, "far") as other:
+        time.sleep(2.5)  # renewed twice
+        with pytest.raises(
+            RunLockedError, match=r"by process \d+ on far; its lease ends in [3-6] s unless it is renewed"
+        ):
+            attempt()
+        other.kill()
+        other.wait()
+        with pytest.raises(RunLockedError, match=r"on far; its lease ends in \d s"):
+            attempt()
+        time.sleep(7)
+        attempt()
 
 
 # -- a store in trouble
