@@ -29,6 +29,7 @@ _HOMES = {
     "mlmi": "likelihood",
     "MLMIResult": "likelihood",
     "BigsmicError": "errors",
+    "ClusterError": "errors",
     "InputError": "errors",
     "PlanError": "errors",
     "RunError": "errors",
@@ -42,6 +43,7 @@ __all__ = [
     "RIM",
     "SMIC",
     "BigsmicError",
+    "ClusterError",
     "InputError",
     "KernelRIM",
     "LSMIResult",
@@ -59,10 +61,11 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from bigsmic.errors import BigsmicError, InputError, PlanError, RunError, StorageError
+    from bigsmic.errors import BigsmicError, ClusterError, InputError, PlanError, RunError, StorageError
     from bigsmic.estimators import SMIC
     from bigsmic.estimators_family import MSPC, MWCA
     from bigsmic.estimators_kernel import MIC, KernelRIM
+    from bigsmic.estimators_links import SemiSupervisedSMIC
     from bigsmic.estimators_rim import RIM
     from bigsmic.information import LSMIResult, lsmi
     from bigsmic.likelihood import MLMIResult, mlmi

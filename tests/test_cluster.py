@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
-from conftest import FAST, cut_small
+from conftest import FAST, cut_small, keep_on_disk
 from distributed import Client, LocalCluster, WorkerPlugin
 
 import bigsmic
@@ -303,6 +303,11 @@ def test_bad_rows_are_named(client, blobs, tmp_path):
     X[300, 2] = np.nan
     with pytest.raises(BigsmicError, match="first at row 300, column 2"):
         fit(X, client=client, out=tmp_path / "run")
+
+
+def test_a_basis_on_the_workers_disks_gives_the_same_bits(client, blobs, alone, tmp_path, monkeypatch):
+    keep_on_disk(monkeypatch)
+    assert_same(fit(blobs[0], client=client, out=tmp_path / "run"), alone)
 
 
 def test_a_damaged_block_is_made_again(client, blobs, alone, tmp_path):
