@@ -42,14 +42,14 @@ def olivetti():
     return z["X"], z["y"]
 
 
-def mnist(n_rows=70_000):
+def mnist(n_rows=70_000, first=0):
     z = _file("mnist")
-    return z["X"][:n_rows], z["y"][:n_rows]
+    return z["X"][first : first + n_rows], z["y"][first : first + n_rows]
 
 
-def chest(n_rows=20_000):
+def chest(n_rows=20_000, seed=0):
     z = _file("chest_features5")
-    rows = np.sort(np.random.default_rng(0).choice(len(z["y"]), n_rows, replace=False))
+    rows = np.sort(np.random.default_rng(seed).choice(len(z["y"]), n_rows, replace=False))
     return _standardised(z["X"][rows]), z["y"][rows]
 
 
@@ -70,9 +70,16 @@ def letter():
     return _standardised(z["X"]), z["y"]
 
 
-def mearec(n_rows=548_132):
+def mearec(n_rows=548_132, first=0):
     z = _file("tetrode_mearec")
-    return z["X"][:n_rows], z["y"][:n_rows]
+    return z["X"][first : first + n_rows], z["y"][first : first + n_rows]
+
+
+def mearec_drawn(n_rows, seed):
+    """Rows from the whole recording: as many spikes of a unit, over all of its drift."""
+    z = _file("tetrode_mearec")
+    rows = np.sort(np.random.default_rng(seed).choice(len(z["y"]), n_rows, replace=False))
+    return z["X"][rows], z["y"][rows]
 
 
 LOADERS = {
@@ -88,6 +95,19 @@ LOADERS = {
     "mnist70k": mnist,
     "mearec": mearec,
 }
+
+FRESH = ("mnist20k-b", "mnist20k-c", "chest20k-b", "chest20k-c", "tetrode30k-b", "tetrode30k-c", "tetrodes80k-b")
+"""New draws of sets that settings were chosen on."""
+
+LOADERS |= {
+    "mnist20k-b": functools.partial(mnist, 20_000, 30_000),
+    "mnist20k-c": functools.partial(mnist, 20_000, 50_000),
+    "chest20k-b": functools.partial(chest, seed=1),
+    "chest20k-c": functools.partial(chest, seed=2),
+    "tetrode30k-b": functools.partial(mearec, 30_000, 300_000),
+    "tetrode30k-c": functools.partial(mearec_drawn, 30_000, 1),
+}
+SIMULATORS["tetrodes80k-b"] = simulate.TetrodeSimulator(n_rows=80_000, n_units=33, seed=1)
 
 NAMES = (*LOADERS, *SIMULATORS)
 

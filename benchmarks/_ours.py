@@ -35,10 +35,20 @@ def ari(truth, labels):
     return metrics.adjusted_rand_index(metrics.contingency(truth, labels, truth.max() + 1, labels.max() + 1))
 
 
-def peer(name, which, seed=0):
-    """One of the peers on the same rows, in memory, as they need them."""
+def peers(name, names, seed=0, limit=None):
+    """Figures of some of the peers, one after the other, on the same rows, which they hold in memory."""
     import _peers
     from _data import load
 
     X, y, c = load(name)
-    return {"ari": ari(y, np.unique(getattr(_peers, which)(X, c, seed), return_inverse=True)[1])}
+    for which, labels, cpu_s, error in _peers.run(_peers.Rows(X, c, seed), names, limit):
+        score = None if error else ari(y, np.unique(labels, return_inverse=True)[1])
+        yield which, {"ari": score, "cpu_s": cpu_s, "error": error}
+
+
+def peer(name, which, seed=0):
+    """One of the peers."""
+    ((_, figures),) = peers(name, [which], seed)
+    if figures["error"]:
+        raise RuntimeError(figures["error"])
+    return figures

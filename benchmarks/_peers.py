@@ -1,36 +1,70 @@
 """The methods that bigsmic is compared with, at settings a competent user would pick.
 
-A peer is a function ``(X, c, seed) -> labels``, X float32 of shape (n, d), labels int array of shape (n,). All get the
-same rows, the same number of clusters and the same threads, and none sees the true labels. Nearest neighbours
-come from pynndescent wherever a peer does not bring its own search, so peers on graphs pay the same for them.
+A peer is a function ``rows -> labels`` of `Rows`, labels int array of shape (n,). All get the same rows, the same
+number of clusters and the same threads, and none sees the true labels. Neighbours and embeddings are made once for all
+peers that use the same, and their CPU seconds are counted for each of them.
 """
 
-from functools import partial
+import signal
+from contextlib import contextmanager
+from functools import cached_property, partial
 
 import numpy as np
+from _harness import Stopwatch
 from scipy import sparse
 
 N_NEIGHBORS = 15
 RESOLUTION_TRIALS = 15
 
 
-def k_means(X, c, seed):
-    from sklearn.cluster import KMeans
+class Rows:
+    """What peers get.
 
-    return KMeans(c, n_init=10, random_state=seed).fit_predict(X)
+    Parameters
+    ----------
+    X : ndarray of float32, shape (n, d)
+    c : int
+        Number of clusters.
+    seed : int
+    """
+
+    def __init__(self, X, c, seed):
+        self.X, self.c, self.seed = X, c, seed
+
+    @cached_property
+    def neighbors(self):
+        """Lists of neighbours and their distances; the lists of all peers that bring no search of their own."""
+        return neighbors(self.X, self.seed)
+
+    @cached_property
+    def embedding(self):
+        """The rows in the plane."""
+        return embed(self.X, self.seed)
+
+    def ones(self):
+        """Ones at each row's neighbours, CSR (n, n), not symmetric."""
+        indices, _ = self.neighbors
+        indptr = np.arange(0, indices.size + 1, indices.shape[1], dtype=np.int32)  # scikit-learn refuses 64 bits
+        ones = np.ones(indices.size, np.float32)
+        return sparse.csr_array((ones, indices.ravel().astype(np.int32), indptr), shape=(len(indices), len(indices)))
 
 
-def mini_batch_k_means(X, c, seed):
+def k_means(rows):
+    return _k_means(rows.X, rows)
+
+
+def mini_batch_k_means(rows):
     from sklearn.cluster import MiniBatchKMeans
 
-    return MiniBatchKMeans(c, n_init=10, batch_size=4096, random_state=seed).fit_predict(X)
+    return MiniBatchKMeans(rows.c, n_init=10, batch_size=4096, random_state=rows.seed).fit_predict(rows.X)
 
 
-def gaussian_mixture(X, c, seed, n_components=20):
+def gaussian_mixture(rows, n_components=20):
     """Full covariances on 20 principal components; diagonal ones where clusters are too small for full."""
     from sklearn.decomposition import PCA
     from sklearn.mixture import GaussianMixture
 
+    X, c, seed = rows.X, rows.c, rows.seed
     n_components = min(n_components, *X.shape)
     Z = PCA(n_components, random_state=seed).fit_transform(X).astype(np.float64)
     kind = "full" if len(X) >= 5 * c * n_components else "diag"
@@ -38,51 +72,51 @@ def gaussian_mixture(X, c, seed, n_components=20):
     return GaussianMixture(c, covariance_type=kind, reg_covar=reg, n_init=3, random_state=seed).fit_predict(Z)
 
 
-def spectral(X, c, seed):
+def spectral(rows):
     """scikit-learn's own neighbour graph, which is exact: quadratic in n."""
-    return _spectral(X, c, seed, affinity="nearest_neighbors", n_neighbors=N_NEIGHBORS)
+    return _spectral(rows.X, rows, affinity="nearest_neighbors", n_neighbors=N_NEIGHBORS)
 
 
-def spectral_approximate(X, c, seed):
+def spectral_approximate(rows):
     """The same on the graph of approximate neighbours that the other peers use."""
-    graph = connectivity(X, seed)
-    return _spectral(0.5 * (graph + graph.T), c, seed, affinity="precomputed")
+    graph = rows.ones()
+    return _spectral(0.5 * (graph + graph.T), rows, affinity="precomputed")
 
 
-def leiden(X, c, seed):
+def leiden(rows):
     """Leiden communities of the union of neighbour lists; resolution found for c."""
-    graph = connectivity(X, seed)
-    return communities(graph.maximum(graph.T), c, seed)
+    graph = rows.ones()
+    return communities(graph.maximum(graph.T), rows.c, rows.seed)
 
 
-def leiden_fuzzy(X, c, seed):
+def leiden_fuzzy(rows):
     """The same on UMAP's fuzzy weights; a row counts as one of its own neighbours there."""
     from umap.umap_ import fuzzy_simplicial_set
 
-    indices, distances = (lists[:, :-1] for lists in neighbors(X, seed))
-    own = np.arange(len(X))[:, None]
+    indices, distances = (lists[:, :-1] for lists in rows.neighbors)
+    own = np.arange(len(indices))[:, None]
     graph, _, _ = fuzzy_simplicial_set(
-        X,
+        rows.X,
         N_NEIGHBORS,
-        np.random.RandomState(seed),
+        np.random.RandomState(rows.seed),
         "euclidean",
         knn_indices=np.hstack([own, indices]),
         knn_dists=np.hstack([np.zeros_like(distances[:, :1]), distances]),
     )
-    return communities(graph, c, seed)
+    return communities(graph, rows.c, rows.seed)
 
 
-def umap_k_means(X, c, seed):
-    return k_means(embed(X, seed), c, seed)
+def umap_k_means(rows):
+    return _k_means(rows.embedding, rows)
 
 
-def umap_hdbscan(X, c, seed):
+def umap_hdbscan(rows):
     """HDBSCAN of the embedding; c only sets what is too small; noise goes to the nearest clustered point."""
     from hdbscan import HDBSCAN
     from sklearn.neighbors import KNeighborsClassifier
 
-    Z = embed(X, seed).astype(np.float64)
-    smallest = max(5, len(X) // (10 * c))
+    Z = rows.embedding.astype(np.float64)
+    smallest = max(5, len(Z) // (10 * rows.c))
     labels = HDBSCAN(min_cluster_size=smallest, min_samples=min(10, smallest)).fit_predict(Z)
     noise = labels < 0
     if noise.any() and not noise.all():
@@ -91,16 +125,74 @@ def umap_hdbscan(X, c, seed):
 
 
 PEERS = {
-    "k-means": k_means,
-    "mini-batch k-means": mini_batch_k_means,
-    "Gaussian mixture on 20 PCs": gaussian_mixture,
-    "spectral, cluster_qr": spectral,
-    "spectral, cluster_qr, approximate neighbours": spectral_approximate,
-    "Leiden on 15-NN": leiden,
-    "Leiden on fuzzy weights": leiden_fuzzy,
-    "UMAP 2-d + k-means": umap_k_means,
-    "UMAP 2-d + HDBSCAN": umap_hdbscan,
+    "k_means": ("k-means", k_means, None),
+    "mini_batch_k_means": ("mini-batch k-means", mini_batch_k_means, None),
+    "gaussian_mixture": ("Gaussian mixture on 20 PCs", gaussian_mixture, None),
+    "spectral": ("spectral, cluster_qr", spectral, None),
+    "spectral_approximate": ("spectral, cluster_qr, approximate neighbours", spectral_approximate, "neighbors"),
+    "leiden": ("Leiden on 15-NN", leiden, "neighbors"),
+    "leiden_fuzzy": ("Leiden on fuzzy weights", leiden_fuzzy, "neighbors"),
+    "umap_k_means": ("UMAP 2-d + k-means", umap_k_means, "embedding"),
+    "umap_hdbscan": ("UMAP 2-d + HDBSCAN", umap_hdbscan, "embedding"),
 }
+"""By name in tables of results: what it is, the function, and what it shares with others."""
+
+
+def run(rows, names, limit=None):
+    """Labels of several peers on the same rows.
+
+    Parameters
+    ----------
+    rows : Rows
+    names : sequence of str
+    limit : float, optional
+        CPU seconds after which a peer is given up.
+
+    Yields
+    ------
+    name : str
+    labels : ndarray of int, shape (n,), or None
+    cpu_s : float
+        With that of what it shares.
+    error : str or None
+    """
+    cost = {None: 0.0}
+    for name in names:
+        _, method, need = PEERS[name]
+        if need not in cost:
+            with Stopwatch() as watch:
+                getattr(rows, need)
+            cost[need] = watch.cpu_s
+        with Stopwatch() as watch:
+            labels, error = _attempt(method, rows, limit)
+        yield name, labels, cost[need] + watch.cpu_s, error
+
+
+def _attempt(method, rows, limit):
+    try:
+        with given_up_after(limit):
+            return method(rows), None
+    except Exception as failure:  # one peer's failure is a figure, and must not take the others along
+        return None, f"{type(failure).__name__}: {failure}"[:200]
+
+
+@contextmanager
+def given_up_after(cpu_s):
+    """Raise TimeoutError in the block once the process has used so much CPU; compiled code is not interrupted.
+
+    None: never.
+    """
+
+    def stop(*_):
+        raise TimeoutError(f"not done after {cpu_s:g} CPU s")
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, cpu_s or 0.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def neighbors(X, seed, k=N_NEIGHBORS):
@@ -110,14 +202,6 @@ def neighbors(X, seed, k=N_NEIGHBORS):
     indices, distances = NNDescent(X, n_neighbors=k + 1, random_state=seed).neighbor_graph
     others = np.argsort(indices == np.arange(len(X))[:, None], axis=1, kind="stable")[:, :k]
     return np.take_along_axis(indices, others, 1), np.take_along_axis(distances, others, 1)
-
-
-def connectivity(X, seed, k=N_NEIGHBORS):
-    """Ones at each row's k neighbours, CSR (n, n), not symmetric."""
-    indices, _ = neighbors(X, seed, k)
-    ones = np.ones(indices.size, np.float32)
-    indptr = np.arange(0, indices.size + 1, k, dtype=np.int32)  # scikit-learn refuses 64-bit indices
-    return sparse.csr_array((ones, indices.ravel().astype(np.int32), indptr), shape=(len(X), len(X)))
 
 
 def embed(X, seed):
@@ -160,7 +244,14 @@ def bisect_resolution(cut, c, trials=RESOLUTION_TRIALS):
     return best
 
 
-def _spectral(X, c, seed, **options):
+def _k_means(points, rows):
+    from sklearn.cluster import KMeans
+
+    return KMeans(rows.c, n_init=10, random_state=rows.seed).fit_predict(points)
+
+
+def _spectral(graph, rows, **options):
     from sklearn.cluster import SpectralClustering
 
-    return SpectralClustering(c, assign_labels="cluster_qr", random_state=seed, **options).fit_predict(X)
+    model = SpectralClustering(rows.c, assign_labels="cluster_qr", random_state=rows.seed, **options)
+    return model.fit_predict(graph)

@@ -1,79 +1,118 @@
 """The development table: bigsmic and its peers on nine sets and simulated tetrodes, several seeds, ARI and CPU.
 
-    python benchmarks/development.py [--seeds 5] [--peer-seeds 1] [--sets ...] [--methods ...] [--threads 1]
+    python benchmarks/development.py [--seeds 5] [--sets ...] [--methods ...] [--threads 1] [--save development]
 
-c is known to all; all see the same rows. Settings were chosen on these sets: new draws of them are in `--fresh`.
+c is known to all; all see the same rows. Settings were chosen on these sets; `--sets fresh` stands for new draws of
+them: other rows, other seeds. What `--save` names holds a cell per method, set and seed; cells that are there are
+not run again, so that a table may be filled a little at a time. Each fit of bigsmic is a process of its own; peers run
+in this one, after a warm-up: compilation counts for nobody.
 """
 
 import argparse
+import functools
+import json
 
 import numpy as np
-from _harness import measure, save, table
+from _data import FRESH
+from _harness import RESULTS, measure, save, table
+from _ours import peers
+from _peers import PEERS, Rows
+from _peers import run as run_peers
 
 EIGHT = ("usps", "satellite", "olivetti", "mnist20k", "chest20k", "news", "letter", "tetrode30k")
 SETS = (*EIGHT, "mnist70k", "tetrodes80k")
 OURS = {
     "bigsmic": {},
-    "bigsmic, medoid": {"selection": "medoid"},
-    "bigsmic, lsmi": {"selection": "lsmi"},
-    "bigsmic, no repair": {"repair": False},
-    "rotation, lsmi": {"assignment": "rotation", "selection": "lsmi"},
+    "merge, medoid": {"selection": "medoid"},
+    "merge, lsmi": {"selection": "lsmi"},
     "rotation, consensus": {"assignment": "rotation", "selection": "consensus"},
     "rotation, medoid": {"assignment": "rotation", "selection": "medoid"},
+    "rotation, lsmi": {"assignment": "rotation", "selection": "lsmi"},
     "K and N, lsmi": {"assignment": "auto", "selection": "lsmi"},
     "paper": {"preset": "paper"},
 }
-PEERS = ("k_means", "gaussian_mixture", "spectral", "leiden", "leiden_fuzzy", "umap_k_means", "umap_hdbscan")
+OURS |= {f"{name}, no repair": options | {"repair": False} for name, options in OURS.items() if name != "paper"}
+METHODS = ("bigsmic", "k_means", "gaussian_mixture", "spectral_approximate", "leiden", "leiden_fuzzy")
+METHODS += ("umap_k_means", "umap_hdbscan")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", default=list(SETS))
-    parser.add_argument("--methods", nargs="+", default=["bigsmic", *PEERS])
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), help=f"of {[*OURS, *PEERS]}")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--peer-seeds", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--timeout", type=float, default=1800)
+    parser.add_argument("--limit", type=float, default=600, help="CPU seconds after which a peer is given up")
     parser.add_argument("--save", default="development")
     args = parser.parse_args()
-    found = {}
-    for name in args.sets:
-        for method in args.methods:
-            found[f"{method}/{name}"] = run(name, method, args)
-            show(found, args)
-            save(args.save, found, **vars(args))
+    args.sets = [name for given in args.sets for name in (FRESH if given == "fresh" else [given])]
+    path = RESULTS / f"{args.save}.json"
+    found = json.loads(path.read_text())["measurements"] if path.exists() else {}
+    for seed in range(args.seeds):
+        for name in args.sets:
+            for group in groups(args.methods):
+                missing = [method for method in group if f"{method}/{name}/{seed}" not in found]
+                for method, cell in run(missing, name, seed, args) if missing else ():
+                    found[f"{method}/{name}/{seed}"] = cell
+                    print(f"{method}/{name}/{seed}", cell, flush=True)
+                    save(args.save, found, threads=args.threads, limit=args.limit)
+    show(found)
 
 
-def run(name, method, args):
-    """ARI of every seed, and mean CPU seconds of a process."""
-    scores, cpu, errors = [], [], []
-    for seed in range(args.seeds if method in OURS else args.peer_seeds):
-        call = ("_ours:peer", {"name": name, "which": method, "seed": seed})
-        if method in OURS:
-            options = {"name": name, "n_threads": args.threads, "scale": None, "seed": seed}
-            call = ("_ours:fit", options | OURS[method])
-        m = measure(*call, threads=1 if method in OURS else args.threads, timeout=args.timeout)
-        errors += [m.error] if m.error else []
-        scores += [] if m.error else [m.result["ari"]]
-        cpu += [] if m.error else [m.cpu_s]
-    return {"ari": scores, "cpu_s": cpu, "errors": errors}
+def groups(methods):
+    """Methods that run in one process: peers that share something."""
+    shared = {}
+    for method in methods:
+        key = PEERS[method][2] or method if method in PEERS else method
+        shared.setdefault(key, []).append(method)
+    return shared.values()
 
 
-def show(found, args):
-    """Print ARI with the standard deviation of several seeds and, below, CPU seconds."""
+def run(methods, name, seed, args):
+    """ARI and CPU seconds of each method."""
+    if methods[0] in OURS:
+        options = {"name": name, "n_threads": args.threads, "scale": None, "seed": seed} | OURS[methods[0]]
+        m = measure("_ours:fit", options, threads=1)
+        yield methods[0], {"ari": m.result.get("ari"), "cpu_s": m.call_cpu_s, "error": m.error}
+        return
+    warm_up(tuple(methods), args.threads)
+    yield from peers(name, methods, seed, args.limit)
+
+
+@functools.cache
+def warm_up(methods, threads):
+    """Import and compile what peers need, and hold them to so many threads."""
+    import numba
+    from threadpoolctl import threadpool_limits
+
+    numba.set_num_threads(threads)
+    threadpool_limits(threads)
+    X = np.random.default_rng(0).normal(size=(5000, 16)).astype(np.float32)
+    for _ in run_peers(Rows(X, 3, 0), methods, 60):
+        pass
+
+
+def show(found):
+    """Print ARI, with the standard deviation over several seeds, and CPU seconds below."""
+    by = {}
+    for key, cell in found.items():
+        method, name, _ = key.split("/")
+        if cell["ari"] is not None:
+            by.setdefault(method, {}).setdefault(name, []).append((cell["ari"], cell["cpu_s"]))
     cells, seconds = {}, {}
-    for key, entry in found.items():
-        method, name = key.split("/")
-        if entry["ari"]:
-            spread = f" ({np.std(entry['ari']):.2f})" if len(entry["ari"]) > 1 else ""
-            cells.setdefault(method, {})[name] = f"{np.mean(entry['ari']):.3f}{spread}"
-            seconds.setdefault(method, {})[name] = f"{np.mean(entry['cpu_s']):.0f}"
-    for method, row in cells.items():
-        if all(name in row for name in EIGHT):
-            row["mean of 8"] = f"{np.mean([np.mean(found[f'{method}/{name}']['ari']) for name in EIGHT]):.3f}"
-    print()
-    table(cells, (*args.sets, "mean of 8"), "ARI")
-    table(seconds, args.sets, "CPU s")
+    for method, row in by.items():
+        figures = {name: np.transpose(pairs) for name, pairs in row.items()}
+        cells[method] = {name: _with_spread(scores) for name, (scores, _) in figures.items()}
+        seconds[method] = {name: f"{cpu.mean():.0f}" for name, (_, cpu) in figures.items()}
+        if all(name in figures for name in EIGHT):
+            cells[method]["mean of 8"] = f"{np.mean([figures[name][0].mean() for name in EIGHT]):.3f}"
+    names = list(dict.fromkeys(name for row in by.values() for name in row))
+    table(cells, ("mean of 8", *names), "ARI")
+    table(seconds, names, "CPU s")
+
+
+def _with_spread(scores):
+    return f"{scores.mean():.3f}" + (f" ({scores.std():.3f})" if len(scores) > 1 else "")
 
 
 if __name__ == "__main__":

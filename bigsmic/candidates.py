@@ -14,22 +14,31 @@ class Problem(NamedTuple):
     t : int
     strength : bigsmic.links.Strength, optional
         Of the links that the matrix is made of beside the kernel.
+    shrinkage : float
+        How far degrees are drawn to their mean before they normalise the kernel.
     """
 
     kernel: str
     t: int
     strength: Any = None
+    shrinkage: float = 0.0
 
     @property
     def graph(self):
-        """The problem without strength: those of one kernel share its artifacts."""
+        """The problem whose weights and degrees this one shares."""
+        return self._replace(strength=None, shrinkage=0.0)
+
+    @property
+    def matrix(self):
+        """The problem whose matrix this one shares."""
         return self._replace(strength=None)
 
     @property
     def name(self):
         """Name of its artifacts."""
         links = "" if self.strength is None else ".gamma{:g}.eta{:g}".format(*self.strength)
-        return f"{self.kernel}.t{self.t}{links}"
+        shrunk = f".s{self.shrinkage:g}" if self.shrinkage else ""
+        return f"{self.kernel}.t{self.t}{shrunk}{links}"
 
 
 class Reading(NamedTuple):
@@ -55,10 +64,11 @@ class Reading(NamedTuple):
 
 
 def problems(settings):
-    """All eigenproblems of a fit, neighbouring t next to each other, and those of one kernel."""
+    """All eigenproblems of a fit, neighbouring t next to each other, and those of one kernel and shrinkage."""
     return [
-        Problem(kernel, t, strength)
+        Problem(kernel, t, strength, shrinkage)
         for kernel in settings.kernels
+        for shrinkage in (settings.shrinkages if kernel == "normalized" else (0.0,))
         for t in settings.t
         for strength in settings.strengths
     ]

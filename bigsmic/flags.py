@@ -100,6 +100,7 @@ MODEL = (
     Flag("selection", Literal["consensus", "lsmi", "medoid"], "What is returned of several labelings."),
     Flag("rotation", Literal["auto", "on", "off"], "Short for --assignment auto, rotation and paper.", SWITCH.get),
     Flag("widths", list[str], "Columns in multiples of c, such as 1.5,2,2.5; may be repeated.", _windows),
+    Flag("shrinkage", str, "How far degrees are drawn to their mean, from 0 to 1, such as 0,0.75.", _numbers),
     Flag("repair", Literal["on", "off"], "Connect the components of the neighbour graph.", SWITCH.get),
     Flag("prior", str, "Share of each cluster, such as .5,.3,.2; equal by default; power in rim.", _numbers_or_word),
     Flag("preset", Literal["paper"], "As published."),
@@ -136,7 +137,8 @@ SEMISUPERVISED = (
     Flag("link_weight", float, "Of violated links against information in the choice; 3 by default, 1 as published."),
     Flag("close_links", Literal["on", "off"], "Add the links that follow from those given.", SWITCH.get),
     Flag("max_matvecs", int, "Products of a matrix with a vector at most, for each eigenproblem."),
-    *(flag for flag in MODEL if flag.name not in ("rotation", "selection", "widths", "prior", "preset")),
+    *(flag for flag in MODEL if flag.name not in ("rotation", "selection", "widths", "shrinkage", "prior",
+                                                  "preset")),
 )  # fmt: skip
 RIM = (
     Flag("n_init_categories", int, "Categories to begin with; those that live are the clusters."),

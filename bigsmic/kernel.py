@@ -326,6 +326,31 @@ def normalise(kernel, degree_own, degree_halo):
     return kernel._replace(data=kernel.data * root[rows] * root[kernel.indices])
 
 
+def shrunk(degree, mean, shrinkage):
+    """Degrees drawn to their mean: ``(1 - s) d + s mean``.
+
+    Small groups of rows that hang on the graph by few edges have degrees below the mean. Normalised by degrees as they
+    are, they come out as well separated as clusters do, and take eigenvectors; the more of them, the larger n [1]_.
+
+    Parameters
+    ----------
+    degree : ndarray of float64
+    mean : float
+        Over all rows.
+    shrinkage : float
+        s, from 0 to 1.
+
+    Returns
+    -------
+    degree : ndarray of float64
+
+    References
+    ----------
+    .. [1] Zhang, Rohe, "Understanding regularized spectral clustering via graph conductance", NeurIPS 2018.
+    """
+    return (1 - shrinkage) * degree + shrinkage * mean if shrinkage else degree
+
+
 def to_dense(blocks):
     """Return the whole matrix as a float64 ndarray; for tests and small n."""
     n = max(block.hi for block in blocks)

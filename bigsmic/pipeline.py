@@ -82,6 +82,7 @@ def fit(
     n_centers=UNSET,
     lsmi_rows=UNSET,
     widths=UNSET,
+    shrinkage=UNSET,
     component=None,
     storage_options=None,
     missing_chunks="error",
@@ -112,7 +113,7 @@ def fit(
         Run directory, in which the same call resumes after an interruption. By default a temporary one that lives as
         long as the Result.
     t : int or sequence of int
-        Neighbour numbers of the kernel; by default (5, 7, 10), and (3, 5, 7, 10) without merging.
+        Neighbour numbers of the kernel; by default (5, 10), and (3, 5, 7, 10) without merging.
     assignment : {"merge", "rotation", "paper", "auto"}
         How eigenvectors become labels. "merge", the default: more than c of them, turned, over-segmented, merged by the
         density ratio and moved along the graph. "rotation": c of them, turned. "paper": c of them with a sign each, as
@@ -157,6 +158,11 @@ def fit(
         Columns of the over-segmented labelings, in multiples of c. Several windows give a consensus each, of which the
         one of largest modularity is taken; by default (1.5, 2, 2.5), (1, 1.25, 1.5), (2, 3, 4) and (3, 4, 6), none
         but the first with more than 100 columns.
+    shrinkage : float or sequence of float
+        How far the degrees that normalise the kernel are drawn to their mean: 0 leaves them, 1 gives the plain kernel.
+        Each value has labelings of its own; by default 0 and 0.75 with "merge", else 0. Shrunk degrees keep groups of
+        few rows, which hang on the graph by an edge or two, from being taken for clusters; on their own they lose
+        clusters in thin regions.
     component : str, optional
         Array within a Zarr group.
     storage_options : dict, optional

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 import numpy as np
 from scipy.sparse import csr_array
 
-from bigsmic import merge, methods, neighbors, partition, smic
+from bigsmic import kernel, merge, methods, neighbors, partition, smic
 from bigsmic.candidates import problems
 from bigsmic.context import Context
 from bigsmic.engine import How, ThreadEngine, open_engine
@@ -256,18 +256,26 @@ class Model(Neighborhood):
         """``v(x) = K(x, X) V Lambda^-1`` on the neighbours of each new row."""
         known, local = self._touched(indices)
         weights = self._weights(problem, indices, squares, known, local)
-        degrees = None
-        if problem.kernel == "normalized":
-            degrees = self._gather(lambda p: self.context.run.read(matrix.degree_name(problem), p, "degree"), known)
+        degrees = self._degrees(problem, weights, known) if problem.kernel == "normalized" else (None, None)
         V, values = self._basis(problem, known)
         usable = values > LEAST_EIGENVALUE * np.abs(values).max()
         extension = np.zeros((len(indices), len(values)), np.float32)
-        extension[:, usable] = smic.extend(weights, local, V[:, usable], values[usable], degrees)
+        extension[:, usable] = smic.extend(weights, local, V[:, usable], values[usable], *degrees)
         return extension
+
+    def _degrees(self, problem, weights, known):
+        """Degrees that normalise, of some training rows and of the new ones."""
+        fitted = self._gather(lambda p: matrix.read_degree(self.context, problem, p), known)
+        mean = self._solved(problem, self.context.run.info).get("mean_degree", 0.0)
+        return [kernel.shrunk(d, mean, problem.shrinkage) for d in (fitted, weights.sum(axis=1, dtype=np.float64))]
+
+    def _solved(self, problem, read, *name):
+        """What the run directory keeps of the solve of a problem."""
+        return read("spectrum", problems(self.context.settings).index(problem), *name)
 
     def _basis(self, problem, known):
         """Eigenvectors at some training rows, and eigenvalues."""
-        values = self.context.run.read("spectrum", problems(self.context.settings).index(problem), "ritz_values")
+        values = self._solved(problem, self.context.run.read, "ritz_values")
         return self._gather(lambda p: self.context.run.read(f"basis.{problem.name}", p, "V"), known), values
 
     def _adopt(self, labels, has_mass, indices):

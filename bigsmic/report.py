@@ -80,6 +80,7 @@ def _candidates(context):
             "kernel": reading.problem.kernel,
             "assignment": reading.assignment,
             "t": reading.problem.t,
+            "shrinkage": reading.problem.shrinkage,
             "columns": reading.width,
             "zero_posterior_share": float(rows[b] / context.n),
             "chosen": b in taken,

@@ -14,6 +14,7 @@ from bigsmic.errors import BigsmicWarning, InputError
 KERNELS = ("local_scaling", "normalized")
 ASSIGNMENTS = ("merge", "rotation", "paper", "auto")
 WINDOWS = ((1.5, 2.0, 2.5), (1.0, 1.25, 1.5), (2.0, 3.0, 4.0), (3.0, 4.0, 6.0))
+SHRINKAGES = (0.0, 0.75)  # of over-segmented labelings
 MAX_COLUMNS = 100  # of an over-segmented labeling, where the first window asks for less
 UNDECIDED = 30  # clusters up to which a fit that was given no number keeps it open
 SELECTIONS = ("consensus", "lsmi", "medoid")
@@ -36,6 +37,7 @@ OPTIONS = (
     "n_centers",
     "lsmi_rows",
     "widths",
+    "shrinkage",
 )
 """Parameters of :func:`bigsmic.fit` that are SMIC's to take."""
 _UNITS = {
@@ -107,8 +109,9 @@ class Settings(MethodSettings):
     """Parameters of a SMIC fit; :func:`bigsmic.fit` says what each means.
 
     ``widths`` are windows: columns of over-segmented labelings that form a consensus together, as multiples of the
-    number of clusters; ``columns`` takes their place as one window of absolute numbers. ``undecided`` leaves the number
-    of clusters open up to ``n_clusters``.
+    number of clusters; ``columns`` takes their place as one window of absolute numbers. ``shrinkage`` draws the degrees
+    of the normalised kernel to their mean, one eigenproblem for each value: from 0, the kernel as it is, to 1, which
+    leaves the plain kernel. ``undecided`` leaves the number of clusters open up to ``n_clusters``.
 
     Raises
     ------
@@ -120,7 +123,7 @@ class Settings(MethodSettings):
     selections: ClassVar[tuple[str, ...]] = SELECTIONS
 
     n_clusters: int
-    t: tuple[int, ...] = (5, 7, 10)
+    t: tuple[int, ...] = (5, 10)
     assignment: str = "merge"
     selection: str = "consensus"
     kernel: str | Callable = "auto"
@@ -135,6 +138,7 @@ class Settings(MethodSettings):
     n_neighbors: int = MIN_NEIGHBORS
     widths: tuple[tuple[float, ...], ...] = WINDOWS
     columns: tuple[int, ...] | None = None
+    shrinkage: tuple[float, ...] | None = None
     undecided: bool = False
     merge_power: float = 1.2
     n_centers: int = 800
@@ -167,6 +171,7 @@ class Settings(MethodSettings):
         t = (1,) if self.kernel == "precomputed" else self.t
         object.__setattr__(self, "t", _neighbor_numbers(t))
         object.__setattr__(self, "widths", _windows(self.widths))
+        object.__setattr__(self, "shrinkage", _shrinkages(self.shrinkage))
         object.__setattr__(self, "prior", _check_prior(self.prior, self.n_clusters, self.assignment))
         object.__setattr__(self, "n_neighbors", max(self.n_neighbors, *self.t))
 
@@ -194,6 +199,13 @@ class Settings(MethodSettings):
     def precomputed(self):
         """Whether the input is a graph, and not features."""
         return "precomputed" in (self.kernel, self.metric)
+
+    @property
+    def shrinkages(self):
+        """Shrinkages of the degrees that normalise; by default none but for over-segmented labelings."""
+        if self.shrinkage is not None:
+            return self.shrinkage
+        return SHRINKAGES if self.assignment == "merge" and self.strengths == (None,) else (0.0,)
 
     @property
     def strengths(self) -> tuple:
@@ -379,6 +391,15 @@ def _windows(widths):
     if not windows or not all(w and all(isinstance(f, numbers.Real) and float(f) >= 1 for f in w) for w in windows):
         raise InputError(f"widths: got {widths!r}; use factors of at least 1, such as (1.5, 2, 2.5), or several such")
     return tuple(tuple(float(f) for f in w) for w in windows)
+
+
+def _shrinkages(shrinkage):
+    if shrinkage is None:
+        return None
+    values = (shrinkage,) if isinstance(shrinkage, numbers.Real) else tuple(shrinkage)
+    if not values or not all(isinstance(s, numbers.Real) and 0 <= float(s) <= 1 for s in values):
+        raise InputError(f"shrinkage: got {shrinkage!r}; use numbers from 0 to 1, such as 0, or several as (0, 0.75)")
+    return tuple(dict.fromkeys(float(s) for s in values))
 
 
 def _neighbor_numbers(t):

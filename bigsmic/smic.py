@@ -310,11 +310,10 @@ def summarise(sums):
     return AssignmentSummary(counts, int(sums[-2]), float(sums[-1] / max(1, counts.sum())))
 
 
-def extend(weights, indices, V, eigenvalues, degrees=None):
+def extend(weights, indices, V, eigenvalues, degrees=None, own_degrees=None):
     """Eigenvectors at new rows: ``v(x) = K(x, X) V Lambda^-1``.
 
-    With `degrees`, K is normalised first: ``N(x, x_i) = K(x, x_i) / sqrt(d(x) d_i)``, d(x) the sum of the row's
-    weights.
+    With `degrees`, K is normalised first: ``N(x, x_i) = K(x, x_i) / sqrt(d(x) d_i)``.
 
     Parameters
     ----------
@@ -328,6 +327,8 @@ def extend(weights, indices, V, eigenvalues, degrees=None):
         Positive.
     degrees : ndarray of float, shape (u,), optional
         Degrees of the training rows, for the normalised kernel.
+    own_degrees : ndarray of float, shape (b,), optional
+        Degrees of the new rows; the sums of their weights by default.
 
     Returns
     -------
@@ -346,16 +347,17 @@ def extend(weights, indices, V, eigenvalues, degrees=None):
         )
     weights = np.asarray(weights, dtype=np.float64)
     if degrees is not None:
-        weights = _normalise_weights(weights, indices, np.asarray(degrees, dtype=np.float64))
+        own = weights.sum(axis=1) if own_degrees is None else own_degrees
+        weights = _normalise_weights(weights, indices, np.asarray(degrees, dtype=np.float64), own)
     indices, V = np.asarray(indices, dtype=np.int64), np.ascontiguousarray(V, dtype=np.float32)
     extension = np.empty((len(weights), V.shape[1]))
     _weighted_rows(weights, indices, V, extension)
     return (extension / eigenvalues).astype(np.float32)
 
 
-def _normalise_weights(weights, indices, degrees):
+def _normalise_weights(weights, indices, degrees, own):
     used = weights > 0.0
-    scale = weights.sum(axis=1, keepdims=True) * degrees[np.where(used, indices, 0)]
+    scale = own[:, None] * degrees[np.where(used, indices, 0)]
     return np.divide(weights, np.sqrt(scale), out=np.zeros_like(weights), where=used & (scale > 0.0))
 
 

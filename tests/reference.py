@@ -40,6 +40,13 @@ def normalised(K):
     return K * np.multiply.outer(root, root)
 
 
+def shrunk(K, shrinkage):
+    """The same with every degree drawn to their mean."""
+    degrees = K.sum(axis=1)
+    root = 1 / np.sqrt((1 - shrinkage) * degrees + shrinkage * degrees.mean())
+    return K * np.multiply.outer(root, root)
+
+
 def top_eigenvectors(A, m):
     """The m algebraically largest eigenpairs, largest first."""
     values, vectors = np.linalg.eigh(A)

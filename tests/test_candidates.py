@@ -3,7 +3,7 @@
 import pytest
 
 from bigsmic.candidates import problems, readings, windows
-from bigsmic.settings import resolve
+from bigsmic.settings import SHRINKAGES, resolve
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,16 @@ def test_every_problem_is_read_in_every_width_once():
 
 def test_without_room_columns_are_only_turned():
     assert {reading.assignment for reading in readings(resolve(10), 25)} == {"rotation"}
+
+
+def test_shrinkages_share_weights_and_not_matrices():
+    plain, shrunk = problems(resolve(10, t=5))
+    assert (plain.shrinkage, shrunk.shrinkage) == SHRINKAGES
+    assert plain.graph == shrunk.graph == plain
+    assert plain.matrix != shrunk.matrix
+    assert plain.name != shrunk.name
+
+
+@pytest.mark.parametrize("chosen", [{"assignment": "rotation"}, {"preset": "paper"}, {"kernel": "local_scaling"}])
+def test_degrees_are_shrunk_for_merged_labelings_of_the_normalised_kernel_only(chosen):
+    assert {problem.shrinkage for problem in problems(resolve(10, **chosen))} == {0.0}

@@ -87,6 +87,13 @@ def test_normalised_kernel_is_the_formula():
     np.testing.assert_allclose(N, K / np.sqrt(np.outer(d, d)), atol=1e-14)
 
 
+def test_shrunk_degrees_lie_between_degrees_and_their_mean():
+    degree = np.array([1.0, 2.0, 6.0])
+    np.testing.assert_array_equal(kernel.shrunk(degree, 3.0, 0.0), degree)
+    np.testing.assert_array_equal(kernel.shrunk(degree, 3.0, 0.5), [2.0, 2.5, 4.5])
+    np.testing.assert_array_equal(kernel.shrunk(degree, 3.0, 1.0), 3.0)
+
+
 def test_degree_keeps_the_digits_of_small_rows():
     data = np.array([1e8, 1e8, 1e-7, 3e-7])
     block = kernel.KernelBlock(0, 2, np.array([2, 3]), np.array([0, 2, 4]), np.array([2, 3, 2, 3], np.int32), data)

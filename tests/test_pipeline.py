@@ -72,6 +72,18 @@ def test_rotated_reading_is_the_dense_one_but_for_the_order_of_clusters(blobs, k
 
 
 @pytest.mark.usefixtures("many_blocks", "tight")
+def test_shrunk_degrees_give_the_dense_eigenvectors(blobs):
+    X = reference.standardised(blobs[0])
+    values, V = reference.top_eigenvectors(reference.shrunk(reference.kernel(X, 5, floor=1e-10), 0.75), 4)
+    wanted = reference.rotated_posterior(V)
+    result = fit(blobs[0], 4, t=5, kernel="normalized", assignment="rotation", shrinkage=0.75, repair=False)
+    found = posterior_of(result)
+    order = [np.abs(wanted - found[:, [y]]).max(axis=0).argmin() for y in range(4)]
+    np.testing.assert_allclose(found, wanted[:, order], atol=1e-4)
+    np.testing.assert_allclose(result.diagnostics["eigen"][0]["ritz_values"], values, rtol=1e-5)
+
+
+@pytest.mark.usefixtures("many_blocks", "tight")
 def test_a_prior_is_the_dense_one(blobs):
     prior = np.array([0.4, 0.1, 0.3, 0.2])
     V = dense_eigenvectors(blobs[0], "local_scaling", 10, 4)[1]

@@ -28,6 +28,7 @@ READINGS = {
     "rotation": {"assignment": "rotation"},
     "auto": {"assignment": "auto"},
     "rotation, consensus": {"assignment": "rotation", "selection": "consensus"},
+    "shrunk degrees": {"assignment": "rotation", "kernel": "normalized", "shrinkage": (0.5, 1)},
     "plain kernel": {"assignment": "rotation", "kernel": "local_scaling"},
     "preset": {"preset": "paper"},
     "prior": {"prior": [0.4, 0.3, 0.2, 0.1]},

@@ -64,14 +64,26 @@ def test_agreement_is_a_share_of_the_labelings(result):
 def test_every_candidate_has_its_row(result):
     scores = result.scores
     assert isinstance(scores, pd.DataFrame)
-    columns = {"kernel", "assignment", "t", "columns", "lsmi", "gamma", "delta", "cv", "median_ari", "chosen"}
+    columns = {
+        "kernel",
+        "assignment",
+        "t",
+        "shrinkage",
+        "columns",
+        "lsmi",
+        "gamma",
+        "delta",
+        "cv",
+        "median_ari",
+        "chosen",
+    }
     assert columns <= set(scores.columns)
     settings = result.settings
     assert set(scores.t) == set(settings.t)
     assert set(scores.kernel) == set(settings.kernels)
     assert set(scores.assignment) == set(settings.assignments)
     assert scores.median_ari.between(-1, 1).all()
-    assert not scores.duplicated(["kernel", "assignment", "t", "columns"]).any()
+    assert not scores.duplicated(["kernel", "assignment", "t", "shrinkage", "columns"]).any()
     if settings.selection == "lsmi":
         assert scores.chosen.tolist() == (scores.index == scores.lsmi.idxmax()).tolist()
 

@@ -13,7 +13,7 @@ from bigsmic.settings import Settings, number_of_clusters, parse_bytes, resolve,
 @pytest.mark.parametrize(
     ("chosen", "wanted"),
     [
-        ({}, {"assignment": "merge", "selection": "consensus", "t": (5, 7, 10), "kernels": ("normalized",)}),
+        ({}, {"assignment": "merge", "selection": "consensus", "t": (5, 10), "kernels": ("normalized",)}),
         ({"assignment": "auto"}, {"selection": "lsmi", "t": (3, 5, 7, 10), "kernels": ("local_scaling", "normalized")}),
         ({"rotation": "auto"}, {"assignment": "auto", "assignments": ("paper", "rotation")}),
         ({"rotation": True}, {"assignment": "rotation", "selection": "lsmi"}),
@@ -58,6 +58,8 @@ def test_the_preset_is_as_published_and_gives_way():
         ("t", "5", "t: got '5'; use an integer, or several"),
         ("bandwidth", float("nan"), "bandwidth: got nan; use a positive number"),
         ("bandwidth", "2", "bandwidth: got '2'; use a positive number"),
+        ("shrinkage", (0, 1.5), r"shrinkage: got \(0, 1.5\); use numbers from 0 to 1"),
+        ("shrinkage", (), r"shrinkage: got \(\); use numbers from 0 to 1"),
     ],
 )
 def test_what_cannot_be_used_is_refused(field, value, message):
@@ -65,7 +67,7 @@ def test_what_cannot_be_used_is_refused(field, value, message):
         Settings(**{"n_clusters": 3} | {field: value})
 
 
-@pytest.mark.parametrize(("n", "t", "k"), [(2, (1,), 1), (8, (5, 7), 7), (11, (5, 7, 10), 10), (1000, (5, 7, 10), 20)])
+@pytest.mark.parametrize(("n", "t", "k"), [(2, (1,), 1), (8, (5, 7), 7), (11, (5, 10), 10), (1000, (5, 10), 20)])
 def test_settings_are_cut_to_n(n, t, k):
     settings, cuts = Settings(2).fitted_to(n)
     assert (settings.t, settings.n_neighbors, settings.n_centers) == (t, k, min(n, 800))
@@ -77,7 +79,7 @@ def test_settings_are_cut_to_n(n, t, k):
 def test_cuts_of_what_was_given_are_warned_of():
     cuts = Settings(2).fitted_to(5)[1]
     warn_of_cuts(cuts, {"scale"})
-    with pytest.warns(BigsmicWarning, match=r"t: \(5, 7, 10\) cut to \(4,\): 5 rows have 4 neighbours"):
+    with pytest.warns(BigsmicWarning, match=r"t: \(5, 10\) cut to \(4,\): 5 rows have 4 neighbours"):
         warn_of_cuts(cuts, {"t"})
 
 

@@ -208,6 +208,14 @@ def test_extension_normalises_by_both_degrees():
     np.testing.assert_allclose(smic.extend(weights, indices, V, values, degrees), V, atol=1e-5)
 
 
+def test_degrees_of_new_rows_may_be_given():
+    N, degrees, values, V = components((8, 12, 5))
+    K = N * np.sqrt(np.outer(degrees, degrees))
+    weights, indices = as_neighbors(K)
+    extension = smic.extend(weights, indices, V, values, degrees, 4 * weights.sum(axis=1))
+    np.testing.assert_allclose(2 * extension, V, atol=1e-5)
+
+
 def test_extension_of_a_row_does_not_depend_on_the_others():
     V = rng.normal(size=(100, 13)).astype(np.float32)
     weights = rng.uniform(size=(37, 7)).astype(np.float32)

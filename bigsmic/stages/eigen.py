@@ -29,7 +29,7 @@ def run(job: Job):
         if not solved:
             matrix.normalise(job, problem)
             _solve(job, q, problem)
-        if problem.kernel == "normalized" and problem.graph not in [later.graph for later in wanted[q + 1 :]]:
+        if problem.kernel == "normalized" and problem.matrix not in [later.matrix for later in wanted[q + 1 :]]:
             job.run.drop(matrix.matrix_name(problem), context.blocks)
 
 
@@ -51,6 +51,7 @@ def _solve(job: Job, q: int, problem):
         "n_matvecs": int(result.n_matvecs),
         "n_restarts": int(result.n_restarts),
         "n_known": len(mass),
+        "mean_degree": matrix.mean_degree(job, problem),
         "filter": _plain(asdict(result.filter)),
     }
     job.run.write(
@@ -185,7 +186,7 @@ def basis_name(problem):
 
 def _component_mass(job: Job, problem, params):
     """Degree sums of the largest components, at most as many as vectors are wanted; none for other matrices."""
-    if problem.kernel != "normalized" or problem.strength is not None:
+    if problem.kernel != "normalized" or problem.strength is not None or problem.shrinkage:
         return np.zeros(0)
     i = job.context.settings.t.index(problem.t)
     n_known = min(job.run.info("repair", i)["after"], params.n_wanted)
@@ -200,8 +201,9 @@ def _degree_sums(context: Context, p: int, problem, n_known):
 def _solved_before(context: Context, problem):
     """The problem of the same kernel that was solved last, for the t before; None if this is the first."""
     solved = problems(context.settings)
-    q = solved.index(problem)
-    return solved[q - 1] if q and solved[q - 1].kernel == problem.kernel else None
+    before = solved[q - 1] if (q := solved.index(problem)) else None
+    same = before and (before.kernel, before.shrinkage) == (problem.kernel, problem.shrinkage)
+    return before if same else None
 
 
 def _warm_filter(context: Context, before):

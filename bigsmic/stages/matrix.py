@@ -28,7 +28,19 @@ def prepare(job: Job, problem):
 def normalise(job: Job, problem):
     """Write the matrix of a normalised problem, unless it is there."""
     if problem.kernel == "normalized":
-        job.fill(matrix_name(problem), job.context.blocks, partial(_write_normalised, problem=problem))
+        task = partial(_write_normalised, problem=problem, mean=mean_degree(job, problem))
+        job.fill(matrix_name(problem), job.context.blocks, task)
+
+
+def mean_degree(job: Job, problem):
+    """Mean over all rows of their row sums of weights; 0 where no degree is drawn to it."""
+    if not problem.shrinkage:
+        return 0.0
+    return float(job.sum("mean degree", job.context.blocks, partial(_degree_sum, problem=problem))) / job.context.n
+
+
+def _degree_sum(context: Context, p: int, problem):
+    return read_degree(context, problem, p).sum()
 
 
 def drop_weights(job: Job):
@@ -44,7 +56,7 @@ def weights_name(problem):
 
 def matrix_name(problem):
     """Stage of the matrix whose eigenvectors are wanted."""
-    return f"matrix.{problem.graph.name}" if problem.kernel == "normalized" else weights_name(problem)
+    return f"matrix.{problem.matrix.name}" if problem.kernel == "normalized" else weights_name(problem)
 
 
 def degree_name(problem):
@@ -67,9 +79,10 @@ def _write_weights(context: Context, p: int, problem):
     _write_block(context, weights_name(problem), p, block)
 
 
-def _write_normalised(context: Context, p: int, problem):
+def _write_normalised(context: Context, p: int, problem, mean):
     block = read_block(context, weights_name(problem), p)
-    own, outside = read_degree(context, problem, p), degree_at(context, problem, block.halo)
+    degrees = read_degree(context, problem, p), degree_at(context, problem, block.halo)
+    own, outside = (kernel.shrunk(degree, mean, problem.shrinkage) for degree in degrees)
     _write_block(context, matrix_name(problem), p, kernel.normalise(block, own, outside))
 
 

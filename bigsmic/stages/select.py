@@ -122,7 +122,7 @@ def _agree(job: Job, block: int):
 
 
 def _rate(job: Job, block: int):
-    """Modularity of the consensus of each window on the graph of every problem.
+    """Modularity of the consensus of each window on the graph of every t.
 
     At a given number of clusters it tells how far to over-segment: far for clusters of even size, little for skewed
     ones, whose largest would be split and smallest joined.
@@ -133,11 +133,11 @@ def _rate(job: Job, block: int):
 
 
 def _modularities(job: Job, group):
-    """Modularity of every window's consensus, for every problem."""
+    """Modularity of every window's consensus, for every graph."""
     rates = []
-    for problem in problems(job.context.settings):
-        matrix.prepare(job, problem)
-        total = group.sum(("modularity_sums", problem, job.plan.kernel_in_memory))
+    for graph in dict.fromkeys(problem.graph for problem in problems(job.context.settings)):
+        matrix.prepare(job, graph)
+        total = group.sum(("modularity_sums", graph, job.plan.kernel_in_memory))
         rates.append([moves.modularity(sums) for sums in total])
     return rates
 
