@@ -21,7 +21,7 @@ def code_blocks(language):
 
 def test_python_blocks_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    namespace = {}
+    namespace = {"__name__": "__main__"}
     blocks = code_blocks("python")
     assert len(blocks) > 5
     for line, text in blocks:
