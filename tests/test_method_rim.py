@@ -115,6 +115,19 @@ def test_chunks_and_threads_change_nothing(blobs, tmp_path, monkeypatch, many_bl
     same(fit(X, **options), wanted)
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("solver", ["minibatch", "lbfgs"])
+def test_a_cluster_changes_nothing(blobs, tmp_path, solver):
+    from distributed import Client, LocalCluster
+
+    array = zarr.create_array(str(tmp_path / "a.zarr"), data=blobs[0], chunks=(100, 5))
+    options = {"solver": solver, "batch_size": 200, "n_epochs": 3, "max_iter": 5, "n_init_categories": 8}
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as made, Client(made) as client:
+        found = bigsmic.fit(array, 3, method="rim", client=client, out=tmp_path / "run", **options)
+    same(found, fit(array, 3, **options))
+
+
 class Killed(BaseException):
     pass
 
