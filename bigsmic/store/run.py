@@ -92,11 +92,18 @@ class Run(Shared):
             )
         self._bytes = LocalBytes(self.address) if self._local else StoreBytes(self._group)
         if writable and lock:
-            with storage_errors(f"run: the lease of {self.location}"):
-                self._lease = Lease(self._bytes, self.location, self.address if self._local else None)
-            weakref.finalize(self, self._lease.release).atexit = False
+            self._take(mode)
+
+    def _take(self, mode):
+        with storage_errors(f"run: the lease of {self.location}"):
+            self._lease = Lease(self._bytes, self.location, self.address if self._local else None)
+        weakref.finalize(self, self._lease.release).atexit = False
+        try:
             self._group = self._open(mode)  # what was read before the lock may be old
             self.update({"writer": f"process {os.getpid()} on {socket.gethostname()}"})
+        except BaseException:
+            self.close()
+            raise
 
     def _open(self, mode):
         import zarr

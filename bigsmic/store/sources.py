@@ -273,16 +273,17 @@ def _insisting(array, missing_chunks):
 
     from bigsmic.store.stores import PatientStore, WholeStore
 
-    store: Any = _innermost(array.store_path.store)
+    store: Any = array.store_path.store
+    if isinstance(store, WholeStore):  # it has been here before
+        store = store._store
     if isinstance(store, zarr.storage.LocalStore):
         store = zarr.storage.LocalStore(store.root.absolute(), read_only=True)
-    elif isinstance(array.store_path.store, PatientStore):
-        store = array.store_path.store
     elif isinstance(store, zarr.storage.FsspecStore):
         store = PatientStore(store, store.fs.unstrip_protocol(store.path), store.fs.storage_options)
     if missing_chunks == "error":
         store = WholeStore(store)
-    return zarr.open_array(store, path=array.path, mode="r", zarr_format=array.metadata.zarr_format)
+    place = zarr.storage.StorePath(store, array.path)
+    return zarr.Array(zarr.AsyncArray(metadata=array.metadata, store_path=place))
 
 
 def _innermost(store):
