@@ -10,14 +10,14 @@ from functools import cached_property, partial
 import numpy as np
 from scipy.sparse import csr_array
 
-from bigsmic import kernel, merge, methods, neighbors, partition, smic
+from bigsmic import calibration, kernel, merge, methods, neighbors, partition, smic
 from bigsmic.candidates import problems
 from bigsmic.context import Context
 from bigsmic.engine import How, ThreadEngine, open_engine
 from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.kernel import WEIGHT_FLOOR
 from bigsmic.moments import first_nonfinite
-from bigsmic.stages import matrix, select
+from bigsmic.stages import matrix, output, select
 from bigsmic.stages.assign import Reader
 from bigsmic.stages.precomputed import minus_log, nearest_entries
 from bigsmic.store import Source, create_arrays, open_source
@@ -231,6 +231,7 @@ class Model(Neighborhood):
         self.classes = select.members(context)
         self.readers = {b: Reader(context, b) for b in self.classes}
         self.problems = list(dict.fromkeys(context.readings[b].problem for b in self.classes))
+        self.power = output.sharpness(context)
 
     def __call__(self, X):
         """Posteriors and labels of scaled rows, float32 (b, c) and int32 (b,)."""
@@ -250,7 +251,7 @@ class Model(Neighborhood):
             has_mass |= found.has_mass
         posterior = (total / len(self.readers)).astype(np.float32)
         labels = merge.consensus_labels(votes, posterior)
-        return posterior, self._adopt(labels, has_mass, indices)
+        return calibration.sharpened(posterior, self.power), self._adopt(labels, has_mass, indices)
 
     def _extend(self, problem, indices, squares):
         """``v(x) = K(x, X) V Lambda^-1`` on the neighbours of each new row."""

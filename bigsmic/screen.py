@@ -22,7 +22,7 @@ STAGES = {
     "eigen": ("weights", "degree", "matrix", "eigen"),
     "assign": ("frames", "assigned", "labeling"),
     "select": ("scores", "consensus", "windows"),
-    "output": ("final", "output"),
+    "output": ("final", "sharpness", "output"),
 }
 """Stages in order, each with the steps that report progress; a step may return in a later stage."""
 

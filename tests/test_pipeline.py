@@ -493,3 +493,10 @@ def test_an_eigensolve_that_is_cut_short_warns_and_is_told(monkeypatch):
         result = fit(islands(30, 20), 5, t=3, assignment="rotation", kernel="local_scaling")
     assert not result.diagnostics["eigen"][0]["converged"]
     assert_sound(result, 5)
+
+
+def test_the_posterior_of_a_consensus_claims_what_labelings_agree_on(blobs):
+    result = fit(blobs[0], 4)
+    posterior, squared = posterior_of(result), np.square(result.agreement, dtype=np.float64)
+    assert posterior.max(axis=1).mean() >= squared.mean() - 0.01
+    assert fit(blobs[0], 4, selection="medoid")._run.done("sharpness", 0) is False

@@ -15,7 +15,7 @@ from bigsmic.store import Overlay, Run, temporary_run
 __all__ = ["BESIDE", "Result", "Settings", "choose", "cut_run", "model", "plan", "run", "summary"]
 
 BESIDE = ()
-OF_ONE_CUT = ("assigned", "scores", "consensus", "windows", "final", "output")
+OF_ONE_CUT = ("assigned", "scores", "consensus", "windows", "final", "sharpness", "output")
 """Stages that depend on the number of clusters."""
 
 

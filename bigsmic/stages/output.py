@@ -2,17 +2,22 @@
 
 import numpy as np
 
-from bigsmic import merge, smic
+from bigsmic import calibration, merge, smic
 from bigsmic.context import Context, Job
+from bigsmic.information import draw_rows
 from bigsmic.stages.assign import Reader, panels, read_basis, read_labels
 from bigsmic.stages.select import ballots, chosen, chosen_window, members
 from bigsmic.store import checksum
+
+SHARPNESS_ROWS = 10_000  # on which it is found how sure the posterior may be
 
 
 def run(job: Job):
     """Write ``labels`` (n,), ``posterior`` (n, c) and ``agreement`` (n,) of the run."""
     context = job.context
     job.fill("final", context.blocks, _final)
+    if chosen(context) is None:
+        job.steps("sharpness", [0], _sharpness)
     create(context)
     job.fill("output", context.source_blocks, write_block)
 
@@ -55,6 +60,25 @@ def _posterior(context: Context, p: int):
     return (total / len(classes)).astype(np.float32), has_mass
 
 
+def _sharpness(job: Job, block: int):
+    """Find the power that posteriors are raised to."""
+    job.run.write(
+        "sharpness", block, {"power": calibration.power_of(job.sum("sharpness", job.context.blocks, _claims))}
+    )
+
+
+def _claims(context: Context, p: int):
+    read = context.run.reader("final", p)
+    rows = draw_rows(context.n, min(context.n, SHARPNESS_ROWS), context.settings.seed, "sharpness")
+    drawn = np.isin(context.run.read("rows", p, "rows"), rows)
+    return calibration.claim_sums(read("posterior")[drawn], read("agreement")[drawn])
+
+
+def sharpness(context: Context):
+    """Power that posteriors are raised to; 1 but for a consensus, which knows what labelings agree on."""
+    return float(context.run.read("sharpness", 0, "power")) if context.run.done("sharpness", 0) else 1.0
+
+
 def create(context: Context):
     """Make the arrays that users read, one chunk per block of input."""
     rows = int(context.source_bounds[1])
@@ -76,6 +100,7 @@ def write_block(context: Context, s: int):
         read, at = context.run.reader("final", p), home == p
         for name, array in found.items():
             array[at] = read(name, s)
+    found["posterior"] = calibration.sharpened(found["posterior"], sharpness(context))
     _write(context, s, found)
 
 
