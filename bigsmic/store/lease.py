@@ -153,7 +153,7 @@ class Lease:
                     self._lost = there
                     return
                 self._write()
-            except (StorageError, OSError) as error:
+            except Exception as error:  # the work meets it too, and this must go on
                 log.warning("run: the lease of %s could not be renewed (%s)", self._location, error)
 
     # -- as it is stored

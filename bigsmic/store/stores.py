@@ -215,7 +215,8 @@ class PatientStore(WrapperStore):
                 )
                 failed.errno = number
                 raise failed
-            log.warning("store: %s %s/%s failed (%s); trying again", what, shown(self._location), key, reason)
+            level = logging.WARNING if attempts == 1 else logging.INFO
+            log.log(level, "store: %s %s/%s failed (%s); trying again", what, shown(self._location), key, reason)
             await asyncio.sleep(pause * random.uniform(0.5, 1))
             pause = min(2 * pause, LAST_PAUSE)
 
