@@ -393,7 +393,12 @@ def summary(job: Job):
 # -------------------------------------------------------------------------------------------------- what came out
 
 
-class model:
+def model(context: Context):
+    """What predictions need of a finished fit."""
+    return Model(context)
+
+
+class Model:
     """Posteriors and labels of scaled rows.
 
     Parameters
