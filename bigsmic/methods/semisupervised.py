@@ -80,7 +80,7 @@ class Settings(SmicSettings):
         "auto": both are candidates. "merge": more than c of them, turned, over-segmented, merged and moved, as SMIC
         does by default. By default "auto" with two clusters, and "merge" with more.
     t : sequence of int, optional
-        By default (5, 7, 10) with "merge", and (3, 5, 7, 10) otherwise.
+        By default (3, 10) with "merge", and (3, 5, 7, 10) otherwise.
     gamma, eta : sequence of float
         Strengths of must-links and of cannot-links to choose from, at least 0. eta is (0, 1, 10) with two clusters by
         default, and 0 with more: that two rows cannot be with a third then says nothing of each other.
@@ -106,7 +106,7 @@ class Settings(SmicSettings):
             plain = self.undecided or self.n_clusters == 2
             object.__setattr__(self, "assignment", "auto" if plain else "merge")
         if self.t is None:
-            object.__setattr__(self, "t", (5, 7, 10) if self.assignment == "merge" else (3, 5, 7, 10))
+            object.__setattr__(self, "t", (3, 10) if self.assignment == "merge" else (3, 5, 7, 10))
         super().__post_init__()
         if self.kernel not in KERNELS:
             raise InputError(f"kernel: got {self.kernel!r}; method '3smic' takes one of {KERNELS}")

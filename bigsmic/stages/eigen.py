@@ -208,7 +208,7 @@ def _solved_before(context: Context, problem):
 
 def _warm_filter(context: Context, before):
     """The filter of the problem before: worth a third on N, nothing on K, whose spectrum moves with t."""
-    if before is None or before.kernel != "normalized" or before.strength is not None:
+    if before is None or before.kernel != "normalized":
         return None
     return lanczos.Filter(**context.run.info("spectrum", problems(context.settings).index(before))["filter"])
 
