@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 from conftest import FAST
 from fsspec.implementations.memory import MemoryFileSystem
+from typer.testing import CliRunner
 
 import bigsmic
-from bigsmic import store
+from bigsmic import cli, store
 from bigsmic.errors import BigsmicError, InputError, RunError, StorageError
 from bigsmic.store import stores
 from bigsmic.store.secrets import scrubbed, shown
@@ -341,3 +342,15 @@ def test_the_run_itself_may_be_behind_a_link(tmp_path):
     run.write("stage", 0, {"rows": rows()})
     np.testing.assert_array_equal(run.read("stage", 0, "rows"), rows())
     run.close()
+
+
+def test_the_command_line_tells_no_secret(vault, blobs, caplog):
+    data, out = f"{vault}/archive.zarr?sig={SECRETS[1]}", f"{vault}/run.zarr?sig={SECRETS[1]}"
+    store.create_arrays(data, {"X": (blobs[0].shape, np.float32)}, 100, OPTIONS)["X"][...] = blobs[0]
+    given = ["--storage-option", f"secret={SECRETS[2]}", "--t", "3", "--n-centers", "40", "--threads", "1"]
+    command = ["fit", data, "--component", "X", "-c", "4", "--out", out, *given]
+    for more in (["--json"], [], ["--debug"]):
+        Vault.failing = "--debug" in more
+        done = CliRunner().invoke(cli.app, [*command, *more])
+        assert done.exit_code == (6 if Vault.failing else 0), done.output
+        assert_no_secrets(done.output, caplog.text)

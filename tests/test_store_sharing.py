@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import dask.array
@@ -115,6 +116,20 @@ def test_a_stage_that_was_dropped_elsewhere_is_written_whole(run):
     there.write("weights.x", 0, {"rows": rows(4)})
     np.testing.assert_array_equal(run.read("weights.x", 0, "rows"), rows(4))
     np.testing.assert_array_equal(zarr.open_group(run.location, mode="r")["weights.x/0000000/rows"], rows(4))
+
+
+def test_a_block_that_is_written_by_several_at_once_is_whole_at_any_moment(run):
+    there = pickle.loads(pickle.dumps(run))
+    run.write("stage", 0, {"rows": rows()})
+
+    def write_and_read(i):
+        (run, there)[i % 2].write("stage", 0, {"rows": rows()})
+        return store.Run(run.location, writable=False).read("stage", 0, "rows")
+
+    with ThreadPoolExecutor(8) as pool:
+        for found in pool.map(write_and_read, range(40)):
+            np.testing.assert_array_equal(found, rows())
+    assert not list(Path(run.location).rglob("*.partial"))
 
 
 def test_an_overlay_travels(tmp_path, run):
