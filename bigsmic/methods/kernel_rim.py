@@ -272,12 +272,13 @@ def plan(size, settings, memory_limit, n_threads, checkpoints):
     """
     if settings.kernel == GRAPH:
         return mic.plan(size, settings.on_graph(size.n), memory_limit, n_threads, checkpoints)
-    wide = replace(size, d=max(size.d, min(settings.n_components, size.n)))
-    found = rim.plan(wide, settings.linear, memory_limit, n_threads, checkpoints)
-    m, first = wide.d, found.stages["scan"]
+    m = min(settings.n_components, size.n)
+    found = rim.plan(replace(size, d=max(size.d, m)), settings.linear, memory_limit, n_threads, checkpoints)
     algebra = planning.StagePlan("map", 1, 40 * m * m, 4 * found.sample_rows * m, flops=20.0 * m**3)
-    more = planning.widened((algebra,), found.memory_limit, n_threads)
-    return replace(found, stages={"scan": first} | more | found.stages)
+    of_features = 16 * found.sample_rows * m + (16 << 20)  # of the sample, as k-means takes them, and of a block
+    stages = [replace(stage, fixed_bytes=stage.fixed_bytes + of_features) for stage in found.stages.values()]
+    stages = planning.widened((stages[0], algebra, *stages[1:]), found.memory_limit, n_threads)
+    return replace(found, stages=stages)
 
 
 def run(job):

@@ -166,9 +166,9 @@ def plan(size, settings, memory_limit, n_threads, checkpoints):
             stage = _ascent_stage(size, settings, eigen.tasks, in_memory)
             if stage.peak_bytes <= common.memory_limit:
                 break
-        ascents = planning.widened([stage], common.memory_limit, n_threads)
-        last = stages.pop("output")
-        stages |= ascents | {"output": last}
+        select, last = stages.pop("select"), stages.pop("output")
+        more = (stage, _select_stage(size, settings, select))
+        stages |= planning.widened(more, common.memory_limit, n_threads) | {"output": last}
     return Plan(**{**vars(common), "stages": stages}, ascent_in_memory=in_memory)
 
 
@@ -184,9 +184,17 @@ def _ascent_stage(size, settings, n_blocks, in_memory):
     fixed = products + in_memory[0] * matrices + in_memory[1] * kernel
     disk = len(settings.t) * 4 * n * (2 * c + 1) + kernel + (not in_memory[0]) * matrices
     flops = 50.0 * len(settings.t) * n * c * (4 * entries + 60)  # fifty iterations are seldom exceeded
-    return planning.StagePlan(
-        "ascent", n_blocks, int(fixed), int(max(task, building)), flops=flops, disk_bytes=int(disk)
-    )
+    stage = planning.StagePlan("ascent", n_blocks, int(fixed), int(max(task, building)), flops=flops)
+    return replace(stage, disk_bytes=int(disk), verbs=1 + len(settings.t))
+
+
+def _select_stage(size, settings, of_smic):
+    """Distances of the drawn rows to the centres, as they are gathered and as they are fitted; a block of rows."""
+    drawn = min(size.n, (settings.mlmi_rows or size.n) + settings.n_centers)
+    rows = -(-size.n // max(1, of_smic.tasks))
+    task = 8 * rows * size.d + 3 * 8 * 2048 * settings.n_centers + drawn * settings.n_centers * 8 * rows // size.n
+    gathered = 5 * 8 * drawn * settings.n_centers
+    return replace(of_smic, fixed_bytes=int(gathered), task_bytes=int(task))
 
 
 # -- the fit
