@@ -88,10 +88,25 @@ class Context:
 
     @cached_property
     def windows(self):
-        """Labelings that form a consensus together: one list of their numbers per candidate consensus."""
+        """Labelings that form a consensus together: one list of their numbers per candidate consensus.
+
+        Every window of widths with all shrinkages, then every window with each shrinkage alone.
+        """
         found = windows(self.settings, self.n) if self.readings[0].assignment == "merge" else []
         everything = list(range(len(self.readings)))
-        return [[b for b in everything if self.readings[b].width in w] for w in found] or [everything]
+        if not found:
+            return [everything]
+        return [
+            [b for b in everything if self.readings[b].width in w and self.readings[b].problem.shrinkage in mixture]
+            for mixture in self.mixtures
+            for w in found
+        ]
+
+    @property
+    def mixtures(self):
+        """Shrinkages whose labelings form a consensus together: all of them, and each alone."""
+        every = tuple(dict.fromkeys(reading.problem.shrinkage for reading in self.readings))
+        return [every, *((s,) for s in every)] if len(every) > 1 else [every]
 
     def rows_of(self, stage, block):
         """Name the rows of a block, for messages."""

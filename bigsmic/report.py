@@ -106,6 +106,7 @@ def _windows(context):
     return [
         {
             "columns": sorted({context.readings[b].width for b in window}),
+            "shrinkage": sorted({context.readings[b].problem.shrinkage for b in window}),
             "modularity": float(rates[w]),
             "chosen": w == best,
         }

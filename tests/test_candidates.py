@@ -1,8 +1,11 @@
 """Which eigenvectors are read, and which labelings form a consensus together."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from bigsmic.candidates import problems, readings, windows
+from bigsmic.context import Context
 from bigsmic.settings import SHRINKAGES, resolve
 
 
@@ -51,3 +54,13 @@ def test_shrinkages_share_weights_and_not_matrices():
 @pytest.mark.parametrize("chosen", [{"assignment": "rotation"}, {"preset": "paper"}, {"kernel": "local_scaling"}])
 def test_degrees_are_shrunk_for_merged_labelings_of_the_normalised_kernel_only(chosen):
     assert {problem.shrinkage for problem in problems(resolve(10, **chosen))} == {0.0}
+
+
+def test_windows_are_of_all_shrinkages_and_of_each_alone():
+    settings = resolve(10, t=5, widths=((1.5, 2), (2, 3)))
+    context = Context(None, SimpleNamespace(identity={"input": {"rows": 1000, "columns": 2}}), settings)
+    of = [[(context.readings[b].problem.shrinkage, context.readings[b].width) for b in w] for w in context.windows]
+    assert of[0] == [(0.0, 15), (0.0, 20), (0.75, 15), (0.75, 20)]
+    assert of[3] == [(0.0, 20), (0.0, 30)]
+    assert of[4] == [(0.75, 15), (0.75, 20)]
+    assert len(of) == 6

@@ -172,8 +172,9 @@ class WindowLabels:
 
 def _most_voted(context: Context, p: int, w: int):
     labels, of, classes = ballots(context, p, w)
-    votes = merge.vote(labels, of, classes, context.settings.n_clusters)
-    return votes.argmax(axis=1).astype(np.int32)
+    c = context.settings.n_clusters
+    # of every row and window at once: bytes, where there are few clusters
+    return merge.vote(labels, of, classes, c).argmax(axis=1).astype(np.min_scalar_type(c))
 
 
 def ballots(context: Context, p: int, w: int):
@@ -202,10 +203,16 @@ def chosen(context: Context):
 
 
 def chosen_window(context: Context):
-    """Number of the window whose consensus the fit returns: the one of largest mean modularity."""
+    """Number of the window whose consensus the fit returns.
+
+    First the shrinkages of largest modularity, mean over their windows, since that of one consensus is a matter of
+    luck to the third digit; then the window.
+    """
     if len(context.windows) == 1:
         return 0
-    return int(np.argmax(context.run.read("windows", 0, "modularity").mean(axis=1)))
+    rates = context.run.read("windows", 0, "modularity").mean(axis=1).reshape(len(context.mixtures), -1)
+    best = int(np.argmax(rates.mean(axis=1)))
+    return best * rates.shape[1] + int(np.argmax(rates[best]))
 
 
 def members(context: Context):
