@@ -138,6 +138,23 @@ def test_places_do_not_change_a_bit(places):
     np.testing.assert_array_equal(found.residual_norms, whole.residual_norms)
 
 
+def test_a_step_is_two_rounds():
+    K, params, calls = clusters(), LanczosParams(12), []
+    blocks = kernel_blocks(K, BOUNDS)
+
+    def make(share):
+        bounds = BOUNDS[share.blocks.start : share.blocks.stop + 1] - share.lo
+        return RowSpace(share, KernelProduct(share, blocks.__getitem__), MemoryBasis(bounds, params.size(1500)), seed=3)
+
+    with group_of(make, BOUNDS, [2]) as group:
+        gather = group.gather
+        group.gather = lambda *of_round: (calls.append(of_round[-1][0]), gather(*of_round))[1]
+        found = solve(GroupSpace(group, 1500), params)
+    others = [call for call in calls if call not in ("apply", "project")]
+    assert calls.count("project") <= calls.count("apply") + 2
+    assert len(others) <= 2 * found.n_restarts + 4
+
+
 def test_basis_on_disk_is_bit_identical(tmp_path):
     K, params = clusters(), LanczosParams(12, tol=1e-5)
     memory, V = run(K, BOUNDS, params)
