@@ -124,6 +124,7 @@ def test_violated_links_are_listed(blobs):
     assert {frozenset(pair) for pair in result.violated["cannot_links"].tolist()} == {
         frozenset(pair) for pair in given["cannot_links"][wrong[:, 0] == wrong[:, 1]].tolist()
     }
+    assert f"links      {result.n_violated} of {result.n_links} not kept" in repr(result)
     assert set(result.violated["strays"]) <= set(np.flatnonzero(given["labels"] >= 0))
 
 
@@ -223,6 +224,7 @@ def test_the_command_line_takes_links(blobs, tmp_path):
         (2, {"labels": [0, 1, 2] + [-1] * 697}, "labels: got 3 different labels for 2 clusters"),
         (3, {"must_links": "nowhere.npy"}, "must_links: 'nowhere.npy' could not be read"),
         (3, {"eta": 1.0}, "eta: got .* for more than two clusters"),
+        (3, {"gamma": None}, "gamma: got None; use numbers of at least 0"),
         (3, {"gamma": -1.0}, "gamma: got -1.0; use numbers of at least 0"),
         (3, {"link_weight": -1}, "link_weight: got -1; use a number of at least 0"),
         (3, {"kernel": "precomputed"}, "kernel: got 'precomputed'; method '3smic' takes one of"),

@@ -5,6 +5,7 @@ n_violated / max n_violated``.
 """
 
 import numbers
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -12,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from bigsmic import planning, prediction, report
+from bigsmic.candidates import problems
 from bigsmic.errors import InputError
 from bigsmic.links import Strength, make_links
 from bigsmic.links_input import read_integers
-from bigsmic.methods import smic
 from bigsmic.pipeline import cut
 from bigsmic.result import Result as BaseResult
 from bigsmic.settings import Settings as SmicSettings
@@ -60,7 +61,6 @@ OPTIONS = (
 )
 ETA = (0.0, 1.0, 10.0)
 KERNELS = ("auto", "local_scaling", "normalized")
-LINK_BYTES = 400  # of one linked row: its links, and products with them in float64
 OF_ONE_NUMBER = ("assigned", "scores", "kept", "final", "output")
 """Stages that depend on the number of clusters."""
 
@@ -156,7 +156,7 @@ class Settings(SmicSettings):
 
 
 def _strengths(name, given):
-    values = (given,) if isinstance(given, numbers.Real) else tuple(given)
+    values = tuple(given) if isinstance(given, Iterable) else (given,)
     if not values or not all(isinstance(v, numbers.Real) and 0 <= float(v) < np.inf for v in values):
         raise InputError(f"{name}: got {given!r}; use numbers of at least 0, such as (0, 1)")
     return tuple(dict.fromkeys(float(v) for v in values))
@@ -305,7 +305,7 @@ def cut_run(base, settings, n_clusters):
             f"cut: got {n_clusters} clusters; this fit was asked for {settings.numbers[0]} to {settings.numbers[-1]}"
         )
     settings = replace(settings, n_clusters=int(n_clusters), undecided=False, eta=(0.0,))
-    own = [assign.labeling_name(problem) for problem in smic.problems(settings)]
+    own = [assign.labeling_name(problem) for problem in problems(settings)]
     return Overlay(base, Run(temporary_run()), (*OF_ONE_NUMBER, *own)), settings
 
 
@@ -338,6 +338,10 @@ class Result(BaseResult):
     def _links(self, name) -> Any:
         return self.diagnostics.get("links", {}).get(name, 0)
 
+    def _choice_lines(self):
+        links = f"  links      {self.n_violated:,} of {self.n_links:,} not kept"
+        return [*super()._choice_lines(), links] if self.n_links else super()._choice_lines()
+
     @property
     def violated(self):
         """The links that the labels do not keep."""
@@ -350,7 +354,10 @@ class Result(BaseResult):
         return {"must_links": read("must"), "cannot_links": read("cannot"), "strays": read("strays")}
 
     def cut(self, n_clusters):
-        """Result for one number of clusters, of a fit that was given several: from the same eigenvectors, no refit."""
+        """Result for one number of clusters, of a fit that was given several: from the same eigenvectors, no refit.
+
+        With two clusters the strength of cannot-links is 0 here, where a fit to two chooses it.
+        """
         run, settings = cut(self._run, self.settings, n_clusters)
         return Result(run, settings, temporary=True, base=self)
 
