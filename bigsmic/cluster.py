@@ -24,7 +24,7 @@ from distributed.scheduler import KilledWorker
 from bigsmic import __version__
 from bigsmic.engine import DEFAULT, Resources, one_thread
 from bigsmic.errors import ClusterError, LostBlocksError, RunError
-from bigsmic.memory import machine_memory, peak_memory, release_memory
+from bigsmic.memory import keep_memory, machine_memory, peak_memory, release_memory
 from bigsmic.shares import MAX_TASKS, TreeSum, runs, share_out
 from bigsmic.store import stage_input
 
@@ -335,6 +335,7 @@ class Payload:
 def _load(payload, versions):
     """Return what a verb's tasks call; a worker that joined later must run the same versions, too."""
     _refuse_other_versions(versions, _versions(), get_worker().address)
+    keep_memory()
     return Verb(*payload.load())
 
 

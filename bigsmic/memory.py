@@ -58,3 +58,19 @@ def release_memory():
     """Give freed memory back to the system, which glibc's allocator otherwise keeps for later: megabytes per thread."""
     with contextlib.suppress(AttributeError, OSError):  # another C library has no such function
         ctypes.CDLL(None).malloc_trim(0)
+
+
+KEPT_BYTES = 32 << 20  # arrays up to this size come from memory that is kept between them
+
+
+def keep_memory():
+    """Have glibc's allocator keep freed memory until `release_memory`, as it does by itself in a plain process.
+
+    Nannies of Dask start workers with a threshold (``MALLOC_TRIM_THRESHOLD_``) that gives every temporary array back to
+    the system at once; the pages that the next one then needs are most of the time that it takes.
+    """
+    trim_threshold, mmap_threshold = -1, -3
+    with contextlib.suppress(AttributeError, OSError):
+        libc = ctypes.CDLL(None)
+        libc.mallopt(mmap_threshold, KEPT_BYTES)
+        libc.mallopt(trim_threshold, 2 * KEPT_BYTES)

@@ -21,6 +21,7 @@ from distributed.protocol import to_serialize
 from bigsmic.cluster import CONNECT_SECONDS, DEATHS, Payload, _key
 from bigsmic.engine import ThreadEngine
 from bigsmic.errors import BigsmicError, ClusterError
+from bigsmic.memory import keep_memory
 from bigsmic.shares import Share, close, join_sums, run_calls
 
 PING_SECONDS = 5
@@ -159,6 +160,7 @@ class _Place:
 
     def make(self, payload):
         """Make the resident."""
+        keep_memory()
         make, bounds = payload.load()
         blocks = range(self.cuts[self.number], self.cuts[self.number + 1])
         share = Share(self.engine.__enter__(), bounds, blocks, self if len(self.workers) > 1 else None)
