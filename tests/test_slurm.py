@@ -132,7 +132,7 @@ class Slurm:
         text = self.ask("scontrol", "--oneliner", "show", "job", number)
         return dict(part.split("=", 1) for part in text.split() if "=" in part)
 
-    def wait_for(self, number, states, seconds=240):
+    def wait_for(self, number, states, seconds=1200):
         def reached():
             job = self.job(number)
             return job if job["JobState"] in states else None
@@ -220,17 +220,17 @@ def test_a_job_that_is_killed_requeued_and_preempted_ends_with_the_same_labels(s
     run = folder / "run.zarr"
     command = ["fit", archive, "-c", str(N_UNITS), "--out", str(run), "--threads", "1", *ON_COMMAND_LINE]
     number = submit(slurm, folder, *command, options=["--partition=low"], BIGSMIC_JOBS="0")
-    wait_until(lambda: list(run.glob("rows/0*/zarr.json")), 120, "rows of the run")
+    wait_until(lambda: list(run.glob("rows/0*/zarr.json")), 400, "rows of the run")
     (process,) = processes("fit", str(run))
     rows = finished_blocks(run)
     os.kill(process, signal.SIGKILL)
 
-    wait_until(lambda: slurm.job(number)["Restarts"] == "1", 60, "the script requeues its job")
-    wait_until(lambda: list(run.glob("graph/0*/zarr.json")), 120, "graph of the run")
+    wait_until(lambda: slurm.job(number)["Restarts"] == "1", 120, "the script requeues its job")
+    wait_until(lambda: list(run.glob("graph/0*/zarr.json")), 400, "graph of the run")
     slurm.ask("scancel", "--batch", "--signal=USR1", number)  # as near the time limit: the script stops and requeues
 
-    wait_until(lambda: slurm.job(number)["Restarts"] == "2", 60, "the script requeues its job again")
-    wait_until(lambda: list(run.glob("restart.*/0*/zarr.json")), 120, "restart of the eigensolver")
+    wait_until(lambda: slurm.job(number)["Restarts"] == "2", 120, "the script requeues its job again")
+    wait_until(lambda: list(run.glob("restart.*/0*/zarr.json")), 400, "restart of the eigensolver")
     urgent = slurm.ask("sbatch", "--parsable", "--partition=high", "--exclusive", f"--chdir={folder}", "--wrap=sleep 1")
     slurm.wait_for(urgent, {"COMPLETED"})
 
@@ -257,23 +257,22 @@ def test_workers_are_jobs_that_come_and_go(slurm, folder, archive, expected):
     command = ["fit", archive, "-c", str(N_UNITS), "--out", str(run), *ON_COMMAND_LINE]
     number = submit(slurm, folder, *command, options=["--partition=low"], BIGSMIC_JOBS="2")
 
-    wait_until(lambda: list(run.glob("rows/0*/zarr.json")), 120, "rows of the run")
+    wait_until(lambda: list(run.glob("rows/0*/zarr.json")), 400, "rows of the run")
     lost = workers(slurm, "R")[0]
     slurm.ask("scancel", "--signal=KILL", "--full", lost)
 
-    wait_until(lambda: list(run.glob("graph/0*/zarr.json")), 180, "graph of the run, without the worker that was lost")
-    first = set(workers(slurm))
-    assert lost not in first
+    wait_until(lambda: list(run.glob("graph/0*/zarr.json")), 400, "graph of the run, without the worker that was lost")
+    logs = folder / "worker-logs"
+    wait_until(lambda: len([*logs.glob("*.err")]) == 3, 120, "another worker in place of the one that was lost")
     slurm.ask("scontrol", "requeue", number)
-    slurm.wait_for(number, {"COMPLETED", "FAILED"}, 400)
+    slurm.wait_for(number, {"COMPLETED", "FAILED"}, 1200)
 
     log = (folder / f"bigsmic-{number}.log").read_text()
     job = slurm.job(number)
     assert (job["JobState"], job["Restarts"]) == ("COMPLETED", "1"), log
     np.testing.assert_array_equal(labels(run), expected.labels)
-    stages = bigsmic.Result.open(run).diagnostics["stages"]
-    assert stages["eigen"]["cpu"] < 0.5 * expected.diagnostics["stages"]["eigen"]["cpu"], "the driver did the work"
     wait_until(lambda: not workers(slurm), 150, "no worker outlives its driver")
-    logs = [file.read_text() for file in (folder / "worker-logs").glob("*.err")]
-    assert len(logs) >= 3
-    assert all("tls://" in text for text in logs)
+    texts = [file.read_text() for file in logs.glob("*.err")]
+    assert len(texts) == 5, "two at first, one in place of the one that was lost, two for the driver's second start"
+    assert all("tls://" in text for text in texts)
+    assert sum(text.count("Run out-of-band function") for text in texts) > 10, "the workers did not iterate"
