@@ -5,7 +5,7 @@
 errors    error in % of the three solvers for every reg, beside the published ones, which take the best reg by the true
           labels; beside them reg=1, and reg="auto", which do not look at them
 seconds   one fit from given k-means labels, beside LDA-KM and an iterated LinearSVC
-pairs     accuracy of MPM and its separation probability on all pairs of digits and of satellite classes
+pairs     accuracy of MPM and its separation probability on all pairs of digits and of satellite classes, reg .1, 1, 10
 clusters  recursive splitting above two clusters beside k-means: by worth, by score alone, by size alone
 streamed  rows x 20 on disk, two clusters and four
 """
@@ -23,6 +23,7 @@ from _two_classes import PUBLISHED, PUBLISHED_SECONDS, load, pairs
 from bigsmic import mspc
 from bigsmic.methods.mspc import GRID, JUDGE, two_means
 
+PAIR_REGS = (0.1, 1.0, 10.0)
 REGS = tuple(10.0**k for k in range(-4, 5))
 
 
@@ -33,7 +34,9 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     for part in args.parts:
-        print(save(f"mspc_{part}", PARTS[part](args), **vars(args)), flush=True)
+        for found in PARTS[part](args):
+            path = save(f"mspc_{part}", found, **vars(args))
+        print(path, flush=True)
 
 
 def error(is_in, y):
@@ -74,7 +77,7 @@ def errors(args):
         show = {n: _error_cells(f) for n, f in found.items()}
         table(show, list(next(iter(show.values()))), "error in %")
         print(flush=True)
-    return found
+        yield found
 
 
 def _error_cells(found):
@@ -104,7 +107,7 @@ def seconds(args):
         }
         table(show, list(next(iter(show.values()))), "from the same k-means labels")
         print(flush=True)
-    return found
+        yield found
 
 
 def lda_km(X, is_in, reg=1.0, max_iter=100):
@@ -165,20 +168,20 @@ def score_against_accuracy(args):
             "mean accuracy, auto": float(figures["auto"].mean()),
         }
         print(name, {key: value for key, value in found[name].items() if key != "pairs"}, flush=True)
-    return found
+        yield found
 
 
 def _pair(X, y):
     start = two_means(X, 0, ())
-    splits, sides = fit(X, start, GRID, judge=JUDGE)
+    splits, sides = fit(X, start, PAIR_REGS, judge=JUDGE)
     over = [100 - error(side, y) for side in sides]
-    best, one = int(np.argmax(over)), GRID.index(1)
+    best, one = int(np.argmax(over)), PAIR_REGS.index(1)
     return {
         "k-means": 100 - error(start.contains(X), y),
         "accuracy at 1": over[one],
         "msp at 1": splits[one].msp,
         "best accuracy": over[best],
-        "best reg": GRID[best],
+        "best reg": PAIR_REGS[best],
         "its msp": splits[best].msp,
         "its msp at .1": splits[best].score,
         "auto": over[int(np.argmax([split.score for split in splits]))],
@@ -193,7 +196,7 @@ def clusters(args):
 
     small = {"digits": load_digits, "iris": load_iris, "wine": load_wine}
     found = {}
-    for name in ("iris", "wine", "digits", "satellite", "usps", "tetrode30k"):
+    for name in ("iris", "wine", "digits", "satellite", "usps"):
         X, y = small[name](return_X_y=True) if name in small else load_set(name)[:2]
         X, c = np.asarray(X, np.float64), len(np.unique(y))
         X = X[:, X.std(axis=0) > 0]
@@ -203,7 +206,7 @@ def clusters(args):
             found[name][way] = adjusted_rand_score(y, _grown(X, c, worth))
         table(found, ("k-means", *WORTHS), "ARI")
         print(flush=True)
-    return found
+        yield found
 
 
 WORTHS = {
@@ -235,7 +238,7 @@ def streamed(args):
         m = measure("mspc:fit_archive", options, threads=1)
         found[f"{solver}, c={c}"] = m
         print(c, solver, m.wall_s, m.cpu_s, m.peak_mb, m.result, m.error, flush=True)
-    return found
+        yield found
 
 
 def write_mixture(archive, n, d=20, chunk=100_000):

@@ -103,7 +103,7 @@ def _random_start(X, c, s, seed, shared):
 
     first = association._start
     association._start = lambda context, p, wanted: mwca.random_logits(
-        seed, s, wanted.layout.rows(context, p)[1], wanted.n_clusters
+        seed, s, wanted.layout.rows(context, p)[1], wanted.shape[1]
     )[:, None]
     try:
         return fit(X, c, n_starts=1, seed=seed, **shared).labels
@@ -147,7 +147,7 @@ def of_labels(X, y, sigma):
 
 
 LARGE = {
-    "dense, sigma=.5": {"sigma": 0.5, "n_starts": 3, "max_iter": 40, "tol": 1e-4},
+    "dense, sigma=.5": {"sigma": 0.5, "n_starts": 2, "max_iter": 30, "tol": 1e-3},
     "dense, eigenvector, sigma=.5": {"sigma": 0.5, "solver": "spectral"},
     "graph, t=10": {"kernel": "graph", "n_starts": 3},
 }

@@ -220,14 +220,23 @@ def run(job):
 
 
 def _width(job, _):
-    """Find the width, in the units of the scaled rows."""
+    """Find the width, in the units of the scaled rows, and the centres of k-means, from the sample."""
     context, settings = job.context, job.context.settings
-    sigma = 1.0
+    sigma, centers = 1.0, np.empty((0, context.d))
     if settings.kernel != "local_scaling":
         total = tree_sum([moments.Moments(*context.scan(s, *moments.Moments._fields)) for s in context.source_blocks])
         variances = total.m2 / total.n * context.scaler.factor**2
         sigma = mwca.width(settings.sigma, context.n, variances, context.sample, settings.seed)
-    job.run.write("width", 0, {}, info={"sigma": sigma})
+    if settings.solver == "gradient":
+        centers = _centers(context.sample.astype(np.float64), settings)
+    job.run.write("width", 0, {"centers": centers}, info={"sigma": sigma})
+
+
+def _centers(sample, settings):
+    c, n_distinct = settings.n_clusters, len(np.unique(sample, axis=0))
+    if n_distinct < c:
+        raise InputError(f"c: got {c} clusters for rows of which {n_distinct} differ; ask for at most as many")
+    return KMeans(c, n_init=10, random_state=settings.seed % 2**32).fit(sample).cluster_centers_
 
 
 def _layout(context, in_memory=True):
@@ -238,21 +247,12 @@ def _layout(context, in_memory=True):
 
 def _find(job, layout):
     """Find memberships, and say what went wrong."""
-    settings = job.context.settings
+    settings, run = job.context.settings, job.run
     if settings.solver == "spectral":
         association.spectral(job, layout, settings.seed)
         return
-    centers = KMeans(settings.n_clusters, n_init=10, random_state=settings.seed % 2**32)
-    sample = job.context.sample.astype(np.float64)
-    if len(np.unique(sample, axis=0)) < settings.n_clusters:
-        raise InputError(
-            f"c: got {settings.n_clusters} clusters for rows of which {len(np.unique(sample, axis=0))} differ; ask for "
-            "at most as many"
-        )
-    start = centers.fit(sample).cluster_centers_
-    association.climb(
-        job, Ascent(layout, settings.n_clusters, settings.n_starts, settings.seed, settings.ascent, start)
-    )
+    shape, centers = (settings.n_starts, settings.n_clusters), run.read("width", 0, "centers")
+    association.climb(job, Ascent(layout, shape, settings.seed, settings.ascent, centers))
     _warn(job, settings)
 
 

@@ -166,23 +166,19 @@ class Ascent:
     Parameters
     ----------
     layout : Dense or Sparse
-    n_clusters, n_starts, seed : int
+    shape : tuple of int
+        Starts and clusters.
+    seed : int
     settings : AscentSettings
     centers : ndarray of float64, shape (c, d)
         Of k-means: the first start.
     """
 
     layout: Any
-    n_clusters: int
-    n_starts: int
+    shape: tuple[int, int]
     seed: int
     settings: mwca.AscentSettings
     centers: np.ndarray
-
-    @property
-    def shape(self):
-        """Starts and clusters."""
-        return self.n_starts, self.n_clusters
 
 
 def climb(job: Job, wanted: Ascent):
@@ -294,10 +290,10 @@ class StoredRows(mwca.AssociationRows):
 
 def _start(context: Context, p: int, wanted: Ascent):
     """Logits of every start: k-means first, then hashed ones, shape (b, n_starts, c)."""
-    X, numbers = wanted.layout.rows(context, p)
+    (X, numbers), (n_starts, c) = wanted.layout.rows(context, p), wanted.shape
     labels = moments.nearest_mean(X, np.column_stack([wanted.centers, np.ones(len(wanted.centers))]))
-    first = mwca.logits_of(labels, wanted.n_clusters)
-    others = [mwca.random_logits(wanted.seed, s, numbers, wanted.n_clusters) for s in range(1, wanted.n_starts)]
+    first = mwca.logits_of(labels, c)
+    others = [mwca.random_logits(wanted.seed, s, numbers, c) for s in range(1, n_starts)]
     return np.stack([first, *others], axis=1)
 
 
