@@ -23,6 +23,7 @@ EIGHT = ("usps", "satellite", "olivetti", "mnist20k", "chest20k", "news", "lette
 SETS = (*EIGHT, "mnist70k", "tetrodes80k")
 OURS = {
     "bigsmic": {},
+    "plain degrees": {"shrinkage": 0, "t": [5, 7, 10]},
     "merge, medoid": {"selection": "medoid"},
     "merge, lsmi": {"selection": "lsmi"},
     "rotation, consensus": {"assignment": "rotation", "selection": "consensus"},
