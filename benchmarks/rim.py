@@ -26,7 +26,7 @@ def toy():
 
 def collapse():
     """Twenty seeds each."""
-    names = ("iris", "wine", "digits")
+    names = ("iris", "wine", "satellite")
     found = {name: measure("_rim:collapse", {"name": name, "seeds": 20}) for name in names}
     save("rim_collapse", found)
 

@@ -96,7 +96,7 @@ class RIM(_Clusterer):
         prior=None,
         tau=1.0,
         scale="standard",
-        batch_size=8192,
+        batch_size=2048,
         learning_rate=0.03,
         n_epochs=None,
         max_iter=200,

@@ -83,7 +83,7 @@ class Settings(MethodSettings):
     tau: float = 1.0
     scale: str | None = "standard"
     seed: int = 0
-    batch_size: int = 8192
+    batch_size: int = 2048
     learning_rate: float = 0.03
     n_epochs: int | None = None
     max_iter: int = 200
