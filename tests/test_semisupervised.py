@@ -84,11 +84,12 @@ def test_without_links_it_is_smic(blobs, kernel):
     assert adjusted_rand_score(result.predict(new), plain.predict(new)) > 0.97
 
 
-def test_the_choice_is_information_less_violations(blobs):
+@pytest.mark.parametrize(("assignment", "n_candidates"), [("auto", 16), ("merge", 32)])
+def test_the_choice_is_information_less_violations(blobs, assignment, n_candidates):
     X, y = blobs
-    result = fit(X, 4, t=(3, 5), **links_of(y, 300), assignment="auto", link_weight=1.5)
+    result = fit(X, 4, t=(3, 5), **links_of(y, 300), assignment=assignment, link_weight=1.5)
     table = result.scores
-    assert len(table) == 2 * 2 * 2 * 2
+    assert len(table) == n_candidates
     wanted = table.lsmi / table.lsmi.max() - 1.5 * table.n_violated / table.n_violated.max()
     np.testing.assert_allclose(table.criterion, wanted)
     assert table.chosen.sum() == 1

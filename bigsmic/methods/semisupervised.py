@@ -259,13 +259,12 @@ def summary(job):
 
 def _curve(context, read, rows):
     """The best candidate of every number of clusters."""
-    widths = np.array([reading.width for reading in context.readings])
     lsmi, score = context.run.read("scores", 0, "lsmi"), read("criterion")
     curve = []
-    for number in np.unique(widths):
-        same = np.flatnonzero(widths == number)
+    for same in kept.numbers_of(context):
         b = int(same[np.argmax(score[same])])
         reading = context.readings[b]
+        number = reading.width
         curve.append(
             {"n_clusters": int(number), "lsmi": float(lsmi[b]), "lsmi_of_limit": float(2 * lsmi[b] / (number - 1))}
             | {"kernel": reading.problem.kernel, "t": reading.problem.t, "assignment": reading.assignment}

@@ -207,8 +207,8 @@ def _solved_before(context: Context, problem):
 
 
 def _warm_filter(context: Context, before):
-    """The filter of the problem before: worth a third on N, nothing on K, whose spectrum moves with t."""
-    if before is None or before.kernel != "normalized":
+    """The filter of the problem before: worth a third on N, nothing on K, whose spectrum moves with t, nor on U."""
+    if before is None or before.kernel != "normalized" or before.strength is not None:
         return None
     return lanczos.Filter(**context.run.info("spectrum", problems(context.settings).index(before))["filter"])
 

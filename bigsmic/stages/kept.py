@@ -40,11 +40,17 @@ def _labels(context: Context, p: int):
 def _scores(context: Context, n_violated):
     """Criterion of every labeling among those of as many clusters."""
     lsmi, score = context.run.read("scores", 0, "lsmi"), np.empty(len(n_violated))
-    widths = np.array([reading.width for reading in context.readings])
-    for width in np.unique(widths):
-        same = widths == width
+    for same in numbers_of(context):
         score[same] = criterion(lsmi[same], n_violated[same], context.settings.link_weight)
     return score
+
+
+def numbers_of(context: Context):
+    """Labelings by their number of clusters: one array of their numbers for each of those the fit was given."""
+    if not context.settings.undecided:
+        return [np.arange(len(context.readings))]
+    widths = np.array([reading.width for reading in context.readings])
+    return [np.flatnonzero(widths == width) for width in np.unique(widths)]
 
 
 def chosen(context: Context):
