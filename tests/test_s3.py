@@ -247,7 +247,8 @@ def test_one_on_another_host_is_refused_while_it_lives_and_a_while_after(url, se
 
 @pytest.mark.parametrize("trouble", [503, 500, "reset", "stall"])
 def test_trouble_that_passes_is_waited_for(run, proxy, hasty, caplog, monkeypatch, trouble):
-    monkeypatch.setattr(stores, "SILENCE", 0.5 if trouble == "stall" else 30)
+    monkeypatch.setattr(stores, "SILENCE", 1 if trouble == "stall" else 30)
+    monkeypatch.setattr(stores, "PATIENCE", 60)
     run = pickle.loads(pickle.dumps(run))  # its connections know how long to wait
     run._open("r+")
     proxy.requests.clear()
@@ -349,6 +350,7 @@ def test_a_whole_fit_its_resumption_and_predictions(url, proxy, blobs, local_lab
     np.testing.assert_array_equal(opened.labels, local_labels)
 
 
+@pytest.mark.slow
 def test_a_whole_fit_on_a_store_that_stumbles(url, proxy, blobs, many_blocks, local_labels, hasty):
     options, kinds = s3.options(proxy.port), [503, "reset", 500]
     address = archive(url, blobs[0], proxy.port)
@@ -360,19 +362,19 @@ def test_a_whole_fit_on_a_store_that_stumbles(url, proxy, blobs, many_blocks, lo
 
 def test_a_fit_on_a_store_that_is_gone_ends_in_time_and_goes_on_later(url, proxy, blobs, local_labels, hasty):
     options = s3.options(proxy.port)
-    address = archive(url, blobs[0], proxy.port)
+    address, since = archive(url, blobs[0], proxy.port), []
 
     def gone(stage, done, total):
         if stage == "graph":
+            since.append(time.monotonic())
             proxy.trouble = lambda number, method, path: 503
 
     def fit(**more):
         return bigsmic.fit(address, 4, component="X", out=f"{url}/run.zarr", storage_options=options, **SMALL, **more)
 
-    begun = time.monotonic()
     with pytest.raises(StorageError, match=r"attempts in .*run the same command again: finished blocks are kept"):
         fit(progress=gone)
-    assert time.monotonic() - begun < 60
+    assert time.monotonic() - since[0] < 60
     proxy.trouble = None
     np.testing.assert_array_equal(fit().labels, local_labels)
 
