@@ -97,7 +97,11 @@ class Run(Shared):
     def _take(self, mode):
         with storage_errors(f"run: the lease of {self.location}"):
             self._lease = Lease(self._bytes, self.location, self.address if self._local else None)
-        weakref.finalize(self, self._lease.release).atexit = False
+        # behind a URL the garbage collector may come by on the very thread that would have to answer
+        release = (
+            self._lease.release if self._local else threading.Thread(target=self._lease.release, daemon=True).start
+        )
+        weakref.finalize(self, release).atexit = False
         try:
             self._group = self._open(mode)  # what was read before the lock may be old
             self.update({"writer": f"process {os.getpid()} on {socket.gethostname()}"})
@@ -114,7 +118,10 @@ class Run(Shared):
             raise RunError(f"run: {self.location} is a directory with other things in it; give another out=")
         try:
             store = store_of(self.address, self._options, read_only=mode == "r")
-            return zarr.open_group(store, mode=mode, zarr_format=3)
+            try:
+                return zarr.open_group(store, mode=mode, zarr_format=3)
+            except zarr.errors.ContainsGroupError:  # another process has made it between the look and the making
+                return zarr.open_group(store, mode="r+", zarr_format=3)
         except StorageError as error:
             raise StorageError(f"run: {self.location} cannot be opened; {error}") from None
         except Exception as error:
