@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -186,11 +187,11 @@ class ClusterEngine:
 
     def each(self, task, blocks, how=DEFAULT):
         """Run `task` on every block; the first error stops what has not started."""
-        self._inruns(_run_each, task, list(blocks), how)
+        self._in_pieces(_run_each, task, list(blocks), how)
 
     def collect(self, task, blocks, how=DEFAULT):
         """Return ``[task(b) for b in blocks]``."""
-        found = self._inruns(_run_collect, task, list(blocks), how)
+        found = self._in_pieces(_run_collect, task, list(blocks), how)
         return [value for values in found for value in values]
 
     def sum(self, task, blocks, how=DEFAULT):
@@ -225,7 +226,7 @@ class ClusterEngine:
 
     # -- tasks
 
-    def _inruns(self, run_task, task, blocks, how):
+    def _in_pieces(self, run_task, task, blocks, how):
         if not blocks:
             return []
         pieces = runs(len(blocks), MAX_TASKS)
@@ -262,7 +263,7 @@ class ClusterEngine:
         try:
             return future.result(timeout=CONNECT_SECONDS if future.status in ("cancelled", "lost") else None)
         except KilledWorker as error:
-            blamed = self._most_begun(how.name, blocks)
+            blamed = self._blamed(how.name, blocks, error.last_worker.address)
             raise LostBlocksError(
                 f"{how.name}: {DEATHS} workers died while they ran block {blamed}; see the log of "
                 f"{error.last_worker.address}",
@@ -277,11 +278,13 @@ class ClusterEngine:
                 ) from error
             raise
 
-    def _most_begun(self, name, blocks):
-        """The block that was begun most often: tasks that only waited behind it died with it, and are innocent."""
+    def _blamed(self, name, blocks, worker):
+        """The block that a dead worker was running: tasks that waited there, or had ended, died with it innocently."""
         with suppress(Exception):
-            begun = Counter(block for _, block in self.client.get_events(_topic(name)))
-            return max(begun, key=lambda block: (begun[block], block in blocks))
+            begun = [event for _, event in self.client.get_events(_topic(name))]
+            running = [block for address, block in begun if address == worker][-self.resources.n_threads :]
+            times = Counter(block for _, block in begun)
+            return max(running, key=lambda block: times[block])
         return blocks[0]
 
 
@@ -304,7 +307,8 @@ class Verb(NamedTuple):
 
     def __call__(self, block):
         """Run the task on one block, and let the scheduler know that it has begun."""
-        get_worker().log_event(_topic(self.name), block)
+        worker = get_worker()
+        worker.log_event(_topic(self.name), (worker.address, block))
         return self.task(block)
 
 
@@ -406,7 +410,12 @@ def _usage():
 
 def _versions():
     python = ".".join(str(part) for part in sys.version_info[:2])
-    return {"python": python, "bigsmic": __version__} | {name: version(name) for name in PACKAGES}
+    return {"python": python, "bigsmic": __version__} | _packages()
+
+
+@cache
+def _packages():
+    return {name: version(name) for name in PACKAGES}
 
 
 def _refuse_other_versions(here, there, worker):
