@@ -29,7 +29,7 @@ from bigsmic.likelihood import MLMISettings
 from bigsmic.prediction import Neighborhood, Single
 from bigsmic.result import Result as BaseResult
 from bigsmic.settings import MethodSettings
-from bigsmic.stages import ascent, assign, eigen, graph, matrix, neighbors, output, repair, route, scan
+from bigsmic.stages import ascent, assign, beginning, eigen, matrix, output
 
 __all__ = ["BESIDE", "Result", "Settings", "model", "plan", "run", "summary"]
 
@@ -204,20 +204,9 @@ def run(job):
     """The pipeline: each stage does what the ledger lacks."""
     settings = job.context.settings
     on_graph, of_start = _with(job, settings.graph), _with(job, settings.start)
-    with on_graph.timed("scan"):
-        scan.run(on_graph, job.plan.sample_rows)
-    if settings.n_clusters == 1:
-        with job.timed("output"):
-            output.run_single(job)
+    if not beginning.scan_rows(on_graph):
         return
-    if not neighbors.is_done(on_graph.context):
-        with on_graph.timed("route"):
-            route.run(on_graph)
-        with on_graph.timed("neighbors"):
-            neighbors.run(on_graph)
-    with on_graph.timed("graph"):
-        graph.run(on_graph)
-        repair.run(on_graph)
+    beginning.build_graph(on_graph)
     _begin(of_start)
     with on_graph.timed("ascent"):
         _ascend(on_graph, settings, job.plan.ascent_in_memory)

@@ -22,7 +22,7 @@ from bigsmic.prediction import Neighborhood, Single
 from bigsmic.result import Result as BaseResult
 from bigsmic.settings import MethodSettings
 from bigsmic.shares import tree_sum
-from bigsmic.stages import association, output, scan
+from bigsmic.stages import association, beginning
 from bigsmic.stages.association import Ascent, Dense, Sparse
 
 __all__ = ["BESIDE", "Result", "Settings", "model", "plan", "run", "summary"]
@@ -203,12 +203,7 @@ def _output_stage(size, settings):
 
 def run(job):
     """Each stage does what the ledger lacks."""
-    settings = job.context.settings
-    with job.timed("scan"):
-        scan.run(job, job.plan.sample_rows)
-    if settings.n_clusters == 1:
-        with job.timed("output"):
-            output.run_single(job)
+    if not beginning.scan_rows(job):
         return
     job.steps("width", [0], _width)
     layout = _layout(job.context, job.plan.kernel_in_memory)

@@ -21,21 +21,7 @@ from bigsmic.pipeline import cut
 from bigsmic.result import Result as BaseResult
 from bigsmic.settings import Settings as SmicSettings
 from bigsmic.settings import number_of_clusters
-from bigsmic.stages import (
-    assign,
-    eigen,
-    extension,
-    graph,
-    kept,
-    links,
-    matrix,
-    neighbors,
-    output,
-    repair,
-    route,
-    scan,
-    select,
-)
+from bigsmic.stages import assign, beginning, eigen, extension, kept, links, matrix, output, select
 from bigsmic.store import Overlay, Run, temporary_run
 
 __all__ = ["BESIDE", "Result", "Settings", "admit", "choose", "cut_run", "model", "plan", "run", "summary"]
@@ -202,21 +188,10 @@ def plan(size, settings, memory_limit, n_threads, checkpoints):
 
 def run(job):
     """The stages of SMIC up to the eigenvectors, with links in every kernel; then the choice."""
-    settings = job.context.settings
-    with job.timed("scan"):
-        scan.run(job, job.plan.sample_rows)
-    if settings.n_clusters == 1:
-        with job.timed("output"):
-            output.run_single(job)
+    if not beginning.scan_rows(job):
         return
-    if not neighbors.is_done(job.context):
-        with job.timed("route"):
-            route.run(job)
-        with job.timed("neighbors"):
-            neighbors.run(job)
+    beginning.build_graph(job)
     with job.timed("graph"):
-        graph.run(job)
-        repair.run(job)
         links.run(job)
     with job.timed("eigen"):
         eigen.run(job)

@@ -9,7 +9,7 @@ from bigsmic.errors import InputError
 from bigsmic.report import smic_summary as summary
 from bigsmic.result import Result
 from bigsmic.settings import Settings
-from bigsmic.stages import assign, eigen, graph, matrix, neighbors, output, precomputed, repair, route, scan, select
+from bigsmic.stages import assign, beginning, eigen, matrix, output, select
 from bigsmic.store import Overlay, Run, temporary_run
 
 __all__ = ["BESIDE", "Result", "Settings", "choose", "cut_run", "model", "plan", "run", "summary"]
@@ -26,24 +26,12 @@ def plan(size, settings, memory_limit, n_threads, checkpoints):
 
 def run(job):
     """The pipeline: each stage does what the ledger lacks."""
-    settings, plan = job.context.settings, job.plan
-    with job.timed("scan"):
-        precomputed.run(job) if settings.precomputed else scan.run(job, plan.sample_rows)
-    if settings.n_clusters == 1:
-        with job.timed("output"):
-            output.run_single(job)
+    if not beginning.scan_rows(job):
         return
-    if not settings.precomputed and not neighbors.is_done(job.context):
-        with job.timed("route"):
-            route.run(job)
-        with job.timed("neighbors"):
-            neighbors.run(job)
-    with job.timed("graph"):
-        graph.run(job)
-        repair.run(job)
+    beginning.build_graph(job)
     with job.timed("eigen"):
         eigen.run(job)
-    if settings.undecided:
+    if job.context.settings.undecided:
         with job.timed("assign"):
             assign.frames(job)
         return

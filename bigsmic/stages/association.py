@@ -16,7 +16,7 @@ from bigsmic.context import Context, Job
 from bigsmic.errors import CorruptBlockError
 from bigsmic.krylov import GroupSpace, KernelProduct, MemoryBasis, RowSpace
 from bigsmic.settings import Settings as GraphSettings
-from bigsmic.stages import direct, graph, matrix, neighbors, output, repair, route
+from bigsmic.stages import beginning, direct, matrix, output
 
 MEMBERSHIPS, SUMMIT, TILES = "memberships", "summit", "tiles"
 TILE_ROWS = 4096
@@ -98,15 +98,7 @@ class Sparse:
 
     def prepare(self, job: Job):
         """Find neighbours."""
-        job = self._job(job)
-        if not neighbors.is_done(job.context):
-            with job.timed("route"):
-                route.run(job)
-            with job.timed("neighbors"):
-                neighbors.run(job)
-        with job.timed("graph"):
-            graph.run(job)
-            repair.run(job)
+        beginning.build_graph(self._job(job))
 
     def begin(self, job: Job):
         """Write the kernel."""
