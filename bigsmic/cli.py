@@ -171,8 +171,7 @@ def fit(
 def _fit(screen, archive, c, out, given):
     from bigsmic import fit
 
-    with screen.progress() as progress:
-        return fit(archive, c, out=out, progress=progress, **given)
+    return fit(archive, c, out=out, progress=not screen.quiet, **given)
 
 
 @command({"Rows": READING, "Resources": RESOURCES[1:]})
@@ -187,7 +186,7 @@ def predict(
     from bigsmic import Result, pages
 
     result = Result.open(run, storage_options=given.get("storage_options"))
-    labels = result.predict(rows, out=out, **given)
+    labels = result.predict(rows, out=out, progress=not screen.quiet, **given)
     document = pages.predict_document(labels, result.n_clusters, out)
     screen.write(document)
     screen.say(pages.predict_page(document))
@@ -240,8 +239,9 @@ def _demonstrate(screen, simulator, folder, given):
 
     from bigsmic import demo, pages
     from bigsmic.memory import peak_memory
+    from bigsmic.progress import reported
 
-    with screen.progress() as progress:
+    with reported(not screen.quiet, simulator.n_rows) as progress:
         archive = demo.write_archive(folder, simulator, progress)
     start = time.perf_counter()
     run = f"{folder}/run.zarr"

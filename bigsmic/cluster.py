@@ -5,6 +5,7 @@ consecutive blocks, cut so that sums fall on nodes of the fixed tree. What a tas
 result of another task, which the scheduler makes again if its worker is lost. Workers share nothing but the store.
 """
 
+import os
 import sys
 import threading
 import time
@@ -15,16 +16,18 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from distributed import Client, as_completed, get_client, get_worker
+from distributed import Client, as_completed, get_client, get_worker, performance_report
 from distributed.protocol import pickle
 from distributed.scheduler import KilledWorker
 
 from bigsmic import __version__
 from bigsmic.engine import DEFAULT, Resources, one_thread
-from bigsmic.errors import ClusterError, LostBlocksError, RunError
+from bigsmic.errors import ClusterError, InputError, LostBlocksError, RunError
 from bigsmic.memory import keep_memory, machine_memory, peak_memory, release_memory
 from bigsmic.shares import MAX_TASKS, TreeSum, runs, share_out
 from bigsmic.store import stage_input
@@ -136,6 +139,43 @@ class ClusterEngine:
     def address(self):
         """Address of the scheduler."""
         return self.client.scheduler.address if self.client.scheduler else "the scheduler"
+
+    @contextmanager
+    def recorded(self, path):
+        """Have Dask write a report of what runs here, as HTML, also if it fails.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            None: no report.
+
+        Raises
+        ------
+        InputError
+            The report cannot be written; nothing has run.
+        """
+        if path is None:
+            yield
+            return
+        folder = Path(path).absolute().parent
+        if not os.access(folder, os.W_OK):
+            raise InputError(f"performance_report: cannot write to {folder}; give a path in a folder that is there")
+        if not self.client.run_on_scheduler(_draws):
+            raise InputError("performance_report: the scheduler cannot draw it; install bokeh where the scheduler runs")
+        report = performance_report(os.fspath(path))
+        with self.client.as_current():
+            report.__enter__()
+        try:
+            yield
+        except BaseException:
+            with suppress(Exception):  # what ended the run is to be said, not what became of its report
+                self._end_report(report)
+            raise
+        self._end_report(report)
+
+    def _end_report(self, report):
+        with self.client.as_current():
+            report.__exit__(None, None, None)
 
     def reach(self, source, run, bounds):
         """Return a source that workers can read: rows in the memory of this process are copied into the run.
@@ -432,6 +472,11 @@ def _allow_deaths(number, dask_scheduler=None):
     """Set how many workers a task may kill before it fails; return what it was."""
     before, dask_scheduler.allowed_failures = dask_scheduler.allowed_failures, number
     return before
+
+
+def _draws():
+    """Whether there is what reports are drawn with."""
+    return find_spec("bokeh") is not None
 
 
 def _addresses(dask_scheduler=None):

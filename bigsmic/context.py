@@ -1,6 +1,5 @@
 """What every task of one fit needs to know: where to read, where to write, what was asked."""
 
-import itertools
 import threading
 import time
 from collections import OrderedDict
@@ -19,6 +18,7 @@ from bigsmic.errors import CorruptBlockError, LostBlocksError
 from bigsmic.memory import release_memory
 from bigsmic.neighbors import NeighborSettings
 from bigsmic.partition import Cells, PartitionSettings, group_rows
+from bigsmic.progress import ticks
 from bigsmic.shares import Group, Share, tree_sum
 from bigsmic.store import Run
 
@@ -349,20 +349,17 @@ class Job:
         bounds = self.context.layout.bounds if bounds is None else bounds
         return self.engine.reside(partial(make, self.context), bounds, work, how)
 
+    def report(self, stage: str, done: int, total: int):
+        """Say what is done of a stage, if anybody wants to know."""
+        if self.progress is not None:
+            self.progress(stage, done, total)
+
     @property
     def _width(self):
         return self.plan.width(self._stage)
 
     def _how(self, stage, total, done=0):
-        if self.progress is None:
-            return How(stage, self._width)
-        count = itertools.count(done + 1)
-        self.progress(stage, done, total)
-        return How(stage, self._width, partial(_tick, self.progress, stage, count, total))
-
-
-def _tick(progress, stage, count, total):
-    progress(stage, next(count), total)
+        return How(stage, self._width, ticks(self.progress, stage, total, done))
 
 
 def _fill(task, stage, context, block):

@@ -11,12 +11,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from threadpoolctl import threadpool_limits
 
+from bigsmic.errors import InputError
 from bigsmic.memory import peak_memory
 from bigsmic.shares import LocalGroup, Share, TreeSum, close
 
@@ -174,6 +175,21 @@ class ThreadEngine:
     def usage(self):
         """CPU seconds so far, and the largest resident set in bytes."""
         return time.process_time(), peak_memory()
+
+    def recorded(self, path):
+        """Context in which nothing is recorded; see :meth:`bigsmic.cluster.ClusterEngine.recorded`.
+
+        Raises
+        ------
+        InputError
+            A report was asked for.
+        """
+        if path is not None:
+            raise InputError(
+                "performance_report: a report is of a Dask cluster, and this fit would run on threads of one process; "
+                "give client= or scheduler=, or leave performance_report out"
+            )
+        return nullcontext()
 
     def reach(self, source, run, bounds):
         """Return a source that tasks can read, here the same; see :meth:`bigsmic.cluster.ClusterEngine.reach`."""

@@ -119,6 +119,7 @@ RESOURCES = (
     Flag("memory_limit", str, "What the process may use, such as 1GiB; three quarters of the machine by default."),
     Flag("n_threads", int, "Tasks at once; all processors by default.", option="--threads"),
     Flag("scheduler", str, "Address of a Dask scheduler, such as tcp://host:8786; without it, threads here."),
+    Flag("performance_report", str, "HTML file for Dask's report of what its scheduler and workers did."),
 )
 MSPC = (
     Flag("solver", str, "mpm, gep or eig in mspc; minibatch or lbfgs in rim; gradient or spectral in mwca."),

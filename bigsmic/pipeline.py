@@ -13,6 +13,7 @@ from bigsmic.context import Context, Job, with_repair
 from bigsmic.engine import ThreadEngine, open_engine
 from bigsmic.errors import BigsmicWarning, InputError
 from bigsmic.memory import lies_in_memory
+from bigsmic.progress import reported
 from bigsmic.report import diagnose
 from bigsmic.result import Result
 from bigsmic.settings import OPTIONS, UNSET, MethodSettings, parse_bytes, warn_of_cuts
@@ -34,12 +35,14 @@ class Place:
         What the process may use, interpreter included, such as ``"1GiB"``.
     n_threads : int, optional
         Tasks at once; by default the processors that the process may use.
-    progress : callable, optional
-        ``progress(stage, done, total)``.
+    progress : bool or callable, optional
+        On stderr, or ``progress(stage, done, total)``.
     client : distributed.Client, optional
         A Dask cluster.
     scheduler : str, optional
         Address of the scheduler of one.
+    performance_report : str or Path, optional
+        HTML file for what Dask has to say of the run.
     """
 
     out: str | os.PathLike | None = None
@@ -49,6 +52,7 @@ class Place:
     progress: object = None
     client: object = None
     scheduler: str | None = None
+    performance_report: str | os.PathLike | None = None
 
     @property
     def threads(self):
@@ -90,6 +94,7 @@ def fit(
     progress=None,
     client=None,
     scheduler=None,
+    performance_report=None,
     **more,
 ):
     """Cluster rows, on disk or in memory, into c clusters.
@@ -171,14 +176,20 @@ def fit(
         What an absent chunk of the archive is.
     n_threads : int, optional
         Tasks at once; by default the processors that the process may use.
-    progress : callable, optional
-        ``progress(stage, done, total)``, called from the threads that work.
+    progress : bool or callable, optional
+        True: blocks done, rows per second and the time that is left of every step, on stderr, as one line that changes
+        on a terminal and as a line every half minute elsewhere. A function is called as ``progress(stage, done,
+        total)`` when a stage begins and after every block, on the thread that called `fit`; what an earlier call has
+        done is done from the start.
     client : distributed.Client, optional
         Run on this Dask cluster. Its workers share nothing but the store: `data` and `out` must be where all of them
         can read and write. By default the active client, and without one, threads of this process. The labels are the
         same.
     scheduler : str, optional
         Address of the scheduler of a cluster, such as ``"tcp://host:8786"``.
+    performance_report : str or Path, optional
+        HTML file to which Dask writes what its scheduler and workers did: :class:`distributed.performance_report`
+        around the run. Only on a cluster; wants bokeh where the scheduler runs.
     **more
         Options of a method other than SMIC.
 
@@ -225,10 +236,11 @@ def fit(
         with _run_directory(request.place) as run:
             run.bind({"input": request.describe(), "settings": request.settings.identity()})
             context = Context(request.source, run, request.settings)
-            context.source = engine.reach(request.source, run, context.source_bounds)
-            job = Job(context, engine, planned, progress, beside=request.beside)
-            reopen.check(job)
-            with_repair(run, lambda: _stages(job, request.cuts))
+            with engine.recorded(performance_report), reported(progress, context.n) as report:
+                context.source = engine.reach(request.source, run, context.source_bounds)
+                job = Job(context, engine, planned, report, beside=request.beside)
+                reopen.check(job)
+                with_repair(run, lambda: _stages(job, request.cuts))
     kernel = getattr(request.settings, "kernel", None)
     weight = kernel if callable(kernel) else None
     return Result.open(run.address, storage_options=storage_options, kernel=weight, temporary=out is None)

@@ -17,6 +17,7 @@ from bigsmic.engine import How, ThreadEngine, open_engine
 from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.kernel import WEIGHT_FLOOR
 from bigsmic.moments import first_nonfinite
+from bigsmic.progress import reported, ticks
 from bigsmic.stages import matrix, output, select
 from bigsmic.stages.assign import Reader
 from bigsmic.stages.precomputed import minus_log, nearest_entries
@@ -28,7 +29,19 @@ LEAST_EIGENVALUE = 0.01
 """Of the largest. An extension divides by the eigenvalue what a solve to 1e-4 has left: below it says nothing."""
 
 
-def predict(run, settings, data, *, out=None, n_threads=None, client=None, scheduler=None, **reading):  # noqa: PLR0913
+def predict(  # noqa: PLR0913
+    run,
+    settings,
+    data,
+    *,
+    out=None,
+    n_threads=None,
+    client=None,
+    scheduler=None,
+    progress=None,
+    performance_report=None,
+    **reading,
+):
     """Predict new rows block by block.
 
     Parameters
@@ -46,6 +59,8 @@ def predict(run, settings, data, *, out=None, n_threads=None, client=None, sched
     client : distributed.Client, optional
     scheduler : str, optional
         As of :func:`bigsmic.fit`; rows in the memory of this process are predicted here all the same.
+    progress, performance_report : optional
+        As of :func:`bigsmic.fit`.
 
     Returns
     -------
@@ -64,9 +79,13 @@ def predict(run, settings, data, *, out=None, n_threads=None, client=None, sched
         )
     rows = min(max(256, BLOCK_BYTES // (4 * d)), MAX_ROWS)
     predictor = Predictor(context, source, rows)
-    starts, how = range(0, m, rows), How("predict")
-    n_threads = n_threads or 1
-    with open_engine(client, scheduler, n_threads) if source.travels else ThreadEngine(n_threads) as engine:
+    starts, n_threads = range(0, m, rows), n_threads or 1
+    with (
+        open_engine(client, scheduler, n_threads) if source.travels else ThreadEngine(n_threads) as engine,
+        engine.recorded(performance_report),
+        reported(progress, m) as report,
+    ):
+        how = How("predict", tick=ticks(report, "predict", len(starts)))
         if out is None:
             found = engine.collect(predictor, starts, how) or [predictor.nothing()]
             posterior, labels = (np.concatenate(parts) for parts in zip(*found, strict=True))

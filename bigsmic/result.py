@@ -206,8 +206,8 @@ class Result:
         out : str or Path, optional
             Write Zarr arrays ``labels`` and ``posterior`` there as well, block by block, and return the arrays lazily.
         **place
-            `n_threads`, `client` and `scheduler`, as of :func:`bigsmic.fit`. Rows in memory are predicted in this
-            process.
+            `n_threads`, `client`, `scheduler`, `progress` and `performance_report`, as of :func:`bigsmic.fit`. Rows in
+            memory are predicted in this process.
 
         Returns
         -------

@@ -328,24 +328,6 @@ def test_demo_does_not_write_over_what_is_not_its_own(tmp_path):
 # -- screen
 
 
-def test_a_step_stays_in_the_stage_that_it_is_met_in():
-    assert screen.stage_of("matrix.normalized.t3", "graph") == "eigen"
-    assert screen.stage_of("weights.t3", "assign") == "assign"
-    assert screen.stage_of("something new", "select") == "select"
-    assert screen.stage_of("something new", "") == "something"
-
-
-def test_bars_show_one_line_a_stage():
-    stream = io.StringIO()
-    with screen._bars(Console(file=stream, force_terminal=True, width=100)) as progress:
-        for step, total in (("scan", 2), ("cells", 1), ("pieces", 2)):
-            for done in range(total + 1):
-                progress(step, done, total)
-    last = stream.getvalue().rsplit("\x1b[2K", 1)[-1]
-    assert last.count("✓") == 2
-    assert "route" in last
-
-
 def test_json_has_null_for_nan():
     stream = screen.Screen(as_json=True)
     stream.stdout = Console(file=io.StringIO())

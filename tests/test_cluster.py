@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import FAST, cut_small, keep_on_disk
+from dask.utils import key_split
 from distributed import Client, LocalCluster, WorkerPlugin
 
 import bigsmic
 from bigsmic import cluster as dask_cluster
-from bigsmic.errors import BigsmicError, ClusterError, LostBlocksError, PlanError, RunError
+from bigsmic.errors import BigsmicError, ClusterError, InputError, LostBlocksError, PlanError, RunError
 
 pytestmark = [
     pytest.mark.usefixtures("many_blocks"),
@@ -339,6 +340,42 @@ def test_predictions_are_those_of_threads(client, blobs, tmp_path):
     np.testing.assert_array_equal(there, here)
     result.predict(tmp_path / "new.zarr", client=client, out=tmp_path / "out.zarr")
     np.testing.assert_array_equal(zarr.open_group(tmp_path / "out.zarr")["posterior"][:], here)
+
+
+def test_dashboards_show_the_names_of_stages(client, blobs, tmp_path):
+    seen = set()
+    fit(blobs[0], client=client, out=tmp_path / "run", progress=lambda stage, *_: seen.add(stage.replace(" ", "_")))
+    prefixes = client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
+    residents = {"eigen_normalized.t3_resident", "labeling.normalized.t3_resident"}
+    assert {"scan", "pieces", "neighbors", "matrix.normalized.t3", "output"} | residents <= prefixes
+    assert {name for name in seen if not name.startswith(("eigen", "labeling", "verify"))} <= prefixes
+    assert all(key_split(dask_cluster._key(name)) == name for name in seen)
+
+
+def test_a_performance_report_has_the_stages_and_no_secrets(client, blobs, tmp_path):
+    options = {"out": tmp_path / "run", "storage_options": {"secret": "nobody-may-see-this"}}
+    fit(blobs[0], client=client, performance_report=tmp_path / "report.html", **options)
+    page = (tmp_path / "report.html").read_text()
+    assert "neighbors" in page
+    assert "matrix.normalized.t3" in page
+    assert "nobody-may-see-this" not in page
+
+
+def test_a_performance_report_is_of_failed_fits_too(client, blobs, tmp_path):
+    X = blobs[0].copy()
+    X[300, 2] = np.nan
+    with pytest.raises(InputError, match="row 300"):
+        fit(X, client=client, out=tmp_path / "run", performance_report=tmp_path / "report.html")
+    assert "scan" in (tmp_path / "report.html").read_text()
+
+
+def test_a_performance_report_that_cannot_be_made_is_refused_at_once(client, blobs, tmp_path, monkeypatch):
+    with pytest.raises(InputError, match=r"performance_report: cannot write to .*/nowhere; give a path"):
+        fit(blobs[0], client=client, performance_report=tmp_path / "nowhere" / "report.html")
+    monkeypatch.setattr(dask_cluster, "_draws", bool)
+    with pytest.raises(InputError, match="install bokeh where the scheduler runs"):
+        fit(blobs[0], client=client, performance_report=tmp_path / "report.html")
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_active_client_is_used(client, blobs, alone):

@@ -44,8 +44,7 @@ def _climb(job: Job, t: int, settings: AscentSettings, group):
     begun = ascend(group, context.n, "likelihood", to_start, np.zeros(context.settings.n_clusters))
 
     def on_step(iteration):
-        if job.progress is not None:
-            job.progress(f"ascent t={t}", iteration, settings.max_iter)
+        job.report(f"ascent t={t}", iteration, settings.max_iter)
 
     ended = ascend(group, context.n, "information", settings, begun.bias, on_step)
     group.gather(("finish",))

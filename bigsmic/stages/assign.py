@@ -160,13 +160,14 @@ def _labelings(context: Context, problem):
 def _finish(job: Job, problem):
     matrix.prepare(job, problem)
     make = partial(StoredLabels, problem=problem, in_memory=job.plan.kernel_in_memory)
-    numbers = _labelings(job.context, problem)
-    job.reside(labeling_name(problem), make, lambda group: _label(job.context, numbers, group))
+    job.reside(labeling_name(problem), make, lambda group: _label(job, problem, group))
 
 
-def _label(context: Context, numbers, group):
+def _label(job: Job, problem, group):
     """Let the residents of a group finish the labelings of a problem, and write them."""
-    for b in numbers:
+    context, numbers = job.context, _labelings(job.context, problem)
+    for done, b in enumerate(numbers):
+        job.report(labeling_name(problem), done, len(numbers))
         reader = Reader(context, b)
         missing = group.sum(("begin", b, reader.n_groups))
         if missing:

@@ -187,8 +187,7 @@ def _climb(job: Job, wanted: Ascent, bounds, group):
     run, n, last = job.run, job.context.n, len(bounds) - 1
 
     def on_step(iteration, state):
-        if job.progress is not None:
-            job.progress(MEMBERSHIPS, iteration, wanted.settings.max_iter)
+        job.report(MEMBERSHIPS, iteration, wanted.settings.max_iter)
         if job.plan.checkpoints:
             name = _generation(iteration)
             run.forget(name, last)

@@ -67,10 +67,11 @@ def _iterate(job: Job, problem, params, mass, group):
     before = _solved_before(context, problem)
     state = _restore(context, problem, group) if job.plan.checkpoints else None
     space.n_columns = _columns(state) if state else _begin(group, mass, before)
+    name = f"eigen {problem.name}"
+    job.report(name, state.n_locked if state else 0, params.n_wanted)
 
     def on_restart(state):
-        if job.progress is not None:
-            job.progress(f"eigen {problem.name}", state.n_locked, params.n_wanted)
+        job.report(name, state.n_locked, params.n_wanted)
         if job.plan.checkpoints:
             _save(context, problem, space, state)
 

@@ -4,6 +4,7 @@ from functools import partial
 
 from bigsmic.context import Context, Job
 from bigsmic.engine import How
+from bigsmic.progress import ticks
 from bigsmic.stages import output
 
 TEMPORARY = ("input", "pieces", "neighbors", "edges", "lists", "weights.", "matrix.", "restart.")
@@ -16,7 +17,9 @@ def check(job: Job):
     """
     job.run.sweep()
     kept = [(stage, block) for stage, block in job.run.blocks() if not stage.startswith(TEMPORARY)]
-    job.engine.each(partial(_check, job.context, kept), range(len(kept)), How("check"))
+    if kept:
+        how = How("check", tick=ticks(job.progress, "check", len(kept)))
+        job.engine.each(partial(_check, job.context, kept), range(len(kept)), how)
 
 
 def _check(context: Context, kept, i: int):

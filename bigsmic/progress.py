@@ -1,0 +1,222 @@
+"""What is done of a fit, how fast, and what is left: a line that changes on a terminal, lines now and then elsewhere.
+
+A fit tells of *steps*, as ``progress(step, done, total)``; the steps of a *stage* are shown together. Steps run over
+all rows block by block, but for those of :data:`UNITS`. What an earlier run has done counts as done, and not as speed.
+"""
+
+import itertools
+import math
+import time
+from contextlib import contextmanager
+
+from bigsmic.errors import InputError
+
+STAGES = {
+    "simulate": ("simulate",),
+    "check": ("check",),
+    "scan": ("verify", "scan"),
+    "climb": ("start", "restart.climb", "objective", "gradient"),
+    "route": ("cells", "pieces", "route"),
+    "neighbors": ("rows", "neighbors", "lists", "recall"),
+    "graph": ("edges", "graph", "components", "repair"),
+    "eigen": ("weights", "degree", "matrix", "known", "eigen"),
+    "assign": ("frame", "assigned", "labeling"),
+    "select": ("scores", "consensus", "windows"),
+    "output": ("final", "sharpness", "output"),
+}
+"""Stages in order, each with the steps that report progress; a step may return in a later stage."""
+
+UNITS = {"eigen": "vectors", "labeling": "labelings", "ascent": "iterations", "memberships": "iterations"}
+"""What is counted by steps that do not go over the rows once."""
+LIMITS = ("iterations",)  # of which there may be fewer than the total
+LINE_SECONDS = 30  # where there is no terminal, a stage that goes on says so this often
+
+
+def stage_of(step, current):
+    """Stage that a step belongs to, given the stage so far; ``"matrix.normalized.t3"`` is of the step ``matrix``."""
+    name, order = _first_word(step), list(STAGES)
+    stage = next((stage for stage, steps in STAGES.items() if name in steps), current or name)
+    if current in order and order.index(stage) < order.index(current):
+        return current
+    return stage
+
+
+def _first_word(step):
+    return step.replace(".", " ").split()[0]
+
+
+class Meter:
+    """Speed of the step that a fit is at.
+
+    Parameters
+    ----------
+    n_rows : int, optional
+        That every step goes over.
+
+    Attributes
+    ----------
+    stage, step : str
+    done, total : int
+        Blocks, or what :data:`UNITS` says.
+    """
+
+    def __init__(self, n_rows=None):
+        self.n_rows, self.stage, self.step = n_rows, "", ""
+        self.done, self.total = 0, 0
+
+    def __call__(self, step, done, total, now):
+        """Note what a step has done at a time in seconds; return whether a stage begins."""
+        if step != self.step or total != self.total or done < self.done:
+            self._begun, self._before = now, done
+        begins = stage_of(step, self.stage) != self.stage
+        self.stage = stage_of(step, self.stage)
+        self.step, self.done, self.total, self._seconds = step, done, total, now - self._begun
+        return begins
+
+    @property
+    def unit(self):
+        """What is counted."""
+        return UNITS.get(_first_word(self.step), "blocks")
+
+    @property
+    def rate(self):
+        """Units per second of this step in this run; 0 where nothing is known yet."""
+        return (self.done - self._before) / self._seconds if self._seconds > 0 else 0.0
+
+    @property
+    def rows_per_second(self):
+        """The same in rows; None where the step does not go over the rows."""
+        return self.rate * self.n_rows / self.total if self.n_rows and self.unit == "blocks" and self.total else None
+
+    @property
+    def seconds_left(self):
+        """Until the step ends, if it goes on like this; None where nothing is known yet."""
+        return (self.total - self.done) / self.rate if self.rate and self.unit not in LIMITS else None
+
+    def __str__(self):
+        parts = [f"{self.step} {self.done:,}/{self.total:,} {self.unit}"]
+        if self.rows_per_second:
+            parts.append(f"{float(f'{self.rows_per_second:.3g}'):,.0f} rows/s")
+        if self.seconds_left:
+            parts.append(f"{time_text(self.seconds_left)} left")
+        return ", ".join(parts)
+
+
+def time_text(seconds):
+    """Seconds as a person says them: two units at most."""
+    seconds = math.ceil(seconds)
+    for size, unit, smaller, name in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if seconds >= size:
+            rest = seconds % size // smaller
+            return f"{seconds // size} {unit}" + (f" {rest} {name}" if rest else "")
+    return f"{seconds} s"
+
+
+def ticks(progress, step, total, done=0):
+    """Report that a step begins, and return what reports one more block each time that it is called.
+
+    Parameters
+    ----------
+    progress : callable or None
+    step : str
+    total, done : int
+        Blocks in all, and those that are done already.
+
+    Returns
+    -------
+    tick : callable or None
+    """
+    if progress is None:
+        return None
+    count = itertools.count(done + 1)
+    progress(step, done, total)
+    return lambda: progress(step, next(count), total)
+
+
+@contextmanager
+def reported(progress, n_rows=None):
+    """Context of the function ``progress(step, done, total)`` that is asked for, or of None.
+
+    Parameters
+    ----------
+    progress : bool, callable or None
+        True: on stderr.
+    n_rows : int, optional
+
+    Raises
+    ------
+    InputError
+    """
+    if progress is None or progress is False:
+        yield None
+    elif callable(progress):
+        yield progress
+    elif progress is not True:
+        raise InputError(f"progress: got {progress!r}; give True, False, or a function of (stage, done, total)")
+    else:
+        from rich.console import Console
+
+        console = Console(stderr=True)
+        shown = bars if console.is_terminal and not console.is_jupyter else lines
+        with shown(console, n_rows) as report:
+            yield report
+
+
+@contextmanager
+def lines(console, n_rows=None):
+    """Show progress in lines: one where a stage begins, and another every half minute that it lasts."""
+    yield _Lines(console, n_rows)
+
+
+class _Lines:
+    def __init__(self, console, n_rows):
+        self._console, self._meter = console, Meter(n_rows)
+        self._start, self._said = time.monotonic(), 0.0
+
+    def __call__(self, step, done, total):
+        now = time.monotonic()
+        begins = self._meter(step, done, total, now)
+        if not begins and now - self._said < LINE_SECONDS:
+            return
+        self._said = now
+        detail = f": {self._meter}" if done or not begins else ""
+        text = f"{now - self._start:8.1f} s  {self._meter.stage}{detail}"
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def bars(console, n_rows=None):
+    """Show progress as a line that changes; of a stage that has ended, how long it took stays."""
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(finished_text="[green]✓"),
+        TextColumn("{task.description:<9}"),
+        BarColumn(bar_width=20),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[detail]}", style="dim", markup=False),
+    )
+    with Progress(*columns, console=console) as shown:
+        found = _Bars(shown, n_rows)
+        yield found
+        found.finish()
+
+
+class _Bars:
+    """A bar a stage, which fills once for each of the stage's steps."""
+
+    def __init__(self, shown, n_rows):
+        self._shown, self._meter, self._task = shown, Meter(n_rows), None
+
+    def __call__(self, step, done, total):
+        if self._meter(step, done, total, time.monotonic()):
+            self.finish()
+            self._task = self._shown.add_task(self._meter.stage, total=None, detail="")
+        # a full bar would stop the stage's clock, and there may be further steps
+        completed = min(done, total - 0.01)
+        self._shown.update(self._task, completed=completed, total=total, detail=self._meter)
+
+    def finish(self):
+        """Fill the bar of the stage that has ended."""
+        if self._task is not None:
+            self._shown.update(self._task, completed=1, total=1, detail="")
