@@ -153,6 +153,12 @@ def save(name, measurements, **settings):
     return path
 
 
+def known(name):
+    """Measurements that ``results/<name>.json`` has; none if it is not there."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text())["measurements"] if path.exists() else {}
+
+
 def machine():
     """Processor, cores, memory, system."""
     return {

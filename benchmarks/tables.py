@@ -9,13 +9,12 @@ are not to be had. Draws that results/tables.json has are not made again.
 """
 
 import argparse
-import json
 import time
 import warnings
 
 import numpy as np
 from _data import _file as raw
-from _harness import RESULTS, save
+from _harness import known, save
 from _ours import ari
 from _table_peers import PEERS
 
@@ -59,22 +58,21 @@ def main():
     parser.add_argument("--rows", nargs="*", default=list(PUBLISHED), choices=list(PUBLISHED))
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
-    found = _known()
+    found = known("tables")
     for seed in range(args.draws):
         for row in args.rows:
-            X, y = draw(row, seed)
-            for name in COLUMNS:
-                cells = found.setdefault(row, {}).setdefault(name, {"ari": [], "seconds": [], "alone": []})
-                if len(cells["ari"]) == seed:
-                    _add(cells, name, X, y, seed, args.threads)
-            save("tables", found, draws=args.draws, threads=args.threads)
+            columns = {name: found.setdefault(row, {}).setdefault(name, _empty()) for name in COLUMNS}
+            missing = [name for name, cells in columns.items() if len(cells["ari"]) == seed]
+            X, y = draw(row, seed) if missing else (None, None)
+            for name in missing:
+                _add(columns[name], name, X, y, seed, args.threads)
+                save("tables", found, draws=args.draws, threads=args.threads)
         print(f"draw {seed} done", flush=True)
     show(found)
 
 
-def _known():
-    path = RESULTS / "tables.json"
-    return json.loads(path.read_text())["measurements"] if path.exists() else {}
+def _empty():
+    return {"ari": [], "seconds": [], "alone": []}
 
 
 def _add(cells, name, X, y, seed, threads):
