@@ -1,17 +1,9 @@
-"""scikit-learn clusterers on the pipeline."""
+"""scikit-learn clusterer by SMIC, the default method."""
 
-import numbers
-import os
-
-import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
-
-from bigsmic.pipeline import fit
+from bigsmic.estimators_base import Clusterer
 
 
-class SMIC(ClusterMixin, BaseEstimator):
+class SMIC(Clusterer):
     """Squared-loss mutual information clustering of rows, on disk or in memory.
 
     Parameters
@@ -66,6 +58,8 @@ class SMIC(ClusterMixin, BaseEstimator):
        information", Neural Computation 26(1), 2014. doi:10.1162/NECO_a_00534
     """
 
+    _method = "smic"
+
     def __init__(
         self,
         n_clusters=8,
@@ -99,60 +93,6 @@ class SMIC(ClusterMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X, y=None):
-        """Cluster the rows of X.
-
-        Parameters
-        ----------
-        X : array_like, Zarr array, dask array or path, shape (n, d)
-            Arrays out of core are read in blocks and never held.
-        y : ignored
-
-        Returns
-        -------
-        self
-        """
-        X = self._rows(X, reset=True)
-        self.seed_ = _seed(self.random_state)
-        self.result_ = fit(
-            X,
-            self.n_clusters,
-            seed=self.seed_,
-            preset=self.preset,
-            memory_limit=self.memory_limit,
-            n_threads=self.n_jobs,
-            **self._chosen(),
-        )
-        self.labels_ = self.result_.labels
-        self.classes_ = np.arange(self.n_clusters)
-        self.n_features_in_ = self.result_.diagnostics["columns"]
-        return self
-
-    def _chosen(self):
-        """Parameters that the caller set; the others are the preset's to fill in."""
-        defaults = type(self)().get_params()
-        names = ("t", "assignment", "selection", "kernel", "metric", "prior", "scale", "bandwidth", "repair")
-        return {name: value for name in names if (value := getattr(self, name)) is not defaults[name]}
-
-    def predict(self, X):
-        """Labels of new rows, int32, shape (m,); see :meth:`bigsmic.Result.predict`."""
-        check_is_fitted(self)
-        return self.result_.predict(self._rows(X, reset=False))
-
-    def predict_proba(self, X):
-        """Posteriors of new rows, float32, shape (m, c); a row's do not depend on the other rows."""
-        check_is_fitted(self)
-        return self.result_.predict_proba(self._rows(X, reset=False))
-
-    def _rows(self, X, reset):
-        """Validate what is in memory; leave alone what is read in blocks, which the pipeline checks."""
-        if isinstance(X, str | os.PathLike) or hasattr(X, "nchunks_initialized") or hasattr(X, "dask"):
-            return X
-        sparse = "csr" if self._is_pairwise() else False
-        return validate_data(
-            self, X, reset=reset, accept_sparse=sparse, dtype="numeric", ensure_min_samples=2 if reset else 1
-        )
-
     def _is_pairwise(self):
         return "precomputed" in (self.metric, self.kernel if isinstance(self.kernel, str) else None)
 
@@ -160,9 +100,3 @@ class SMIC(ClusterMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = tags.input_tags.sparse = self._is_pairwise()
         return tags
-
-
-def _seed(random_state):
-    if isinstance(random_state, numbers.Integral):
-        return int(random_state)
-    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))

@@ -1,82 +1,9 @@
-"""scikit-learn clusterers on the methods beside SMIC."""
+"""scikit-learn clusterers by maximin separation probability and by within-cluster association."""
 
-import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
-
-from bigsmic.estimators import _seed
-from bigsmic.pipeline import fit
+from bigsmic.estimators_base import Clusterer
 
 
-class _Clusterer(ClusterMixin, BaseEstimator):
-    """A clusterer whose parameters, but for three, are the options of its method by the same names."""
-
-    _method: str
-
-    def fit(self, X, y=None):
-        """Cluster the rows of X.
-
-        Parameters
-        ----------
-        X : array_like, Zarr array, dask array or path, shape (n, d)
-            Arrays out of core are read in blocks and never held.
-        y : ignored
-
-        Returns
-        -------
-        self
-        """
-        return self._fit(X)
-
-    def _fit(self, X, **beside):
-        """Cluster the rows of X, with what came beside them."""
-        X = self._rows(X, reset=True)
-        self.seed_ = _seed(self.random_state)
-        options = self._chosen() | beside
-        limit, threads = options.pop("memory_limit", None), options.pop("n_jobs", None)
-        self.result_ = fit(
-            X,
-            self.n_clusters,
-            method=self._method,
-            seed=self.seed_,
-            memory_limit=limit,
-            n_threads=threads,
-            **options,
-        )
-        self.labels_ = self.result_.labels
-        self.classes_ = np.arange(self.result_.n_clusters)
-        self.n_features_in_ = self.result_.diagnostics["columns"]
-        self.n_iter_ = self._iterations(self.result_.diagnostics)
-        return self
-
-    def _chosen(self):
-        """Parameters that the caller set: of others, what has to be cut to few rows needs no warning."""
-        defaults = type(self)().get_params()
-        chosen = {name: value for name, value in self.get_params().items() if value is not defaults[name]}
-        return {name: value for name, value in chosen.items() if name not in ("n_clusters", "random_state")}
-
-    def _iterations(self, diagnostics):
-        """Iterations that the fit took."""
-        raise NotImplementedError
-
-    def predict(self, X):
-        """Labels of new rows, int32, shape (m,)."""
-        check_is_fitted(self)
-        return self.result_.predict(self._rows(X, reset=False))
-
-    def predict_proba(self, X):
-        """Posteriors of new rows, float32, shape (m, c); a row's do not depend on the other rows."""
-        check_is_fitted(self)
-        return self.result_.predict_proba(self._rows(X, reset=False))
-
-    def _rows(self, X, reset):
-        """Validate what is in memory; leave alone what is read in blocks, which the pipeline checks."""
-        if isinstance(X, str) or any(hasattr(X, name) for name in ("__fspath__", "nchunks_initialized", "dask")):
-            return X
-        return validate_data(self, X, reset=reset, dtype="numeric", ensure_min_samples=2 if reset else 1)
-
-
-class MSPC(_Clusterer):
+class MSPC(Clusterer):
     """Maximin separation probability clustering of rows, on disk or in memory: clusters on two sides of hyperplanes.
 
     Parameters
@@ -152,11 +79,11 @@ class MSPC(_Clusterer):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _iterations(self, diagnostics):
-        return max((split["n_iter"] for split in diagnostics["splits"]), default=0)
+    def _take(self, result):
+        self.n_iter_ = max((split["n_iter"] for split in result.diagnostics["splits"]), default=0)
 
 
-class MWCA(_Clusterer):
+class MWCA(Clusterer):
     """Clustering by maximum within-cluster association: clusters whose Parzen densities overlap least.
 
     Parameters
@@ -246,6 +173,6 @@ class MWCA(_Clusterer):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _iterations(self, diagnostics):
-        ascent = diagnostics.get("ascent", {"n_iter": [0], "best": 0})
-        return ascent["n_iter"][ascent["best"]]
+    def _take(self, result):
+        ascent = result.diagnostics.get("ascent", {"n_iter": [0], "best": 0})
+        self.n_iter_ = ascent["n_iter"][ascent["best"]]

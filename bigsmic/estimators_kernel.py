@@ -1,13 +1,9 @@
 """scikit-learn clusterers by regularised information maximisation with kernels."""
 
-import numpy as np
-
-from bigsmic.estimators import _seed
-from bigsmic.estimators_family import _Clusterer
-from bigsmic.pipeline import fit
+from bigsmic.estimators_base import Clusterer
 
 
-class MIC(_Clusterer):
+class MIC(Clusterer):
     """Mutual information clustering of rows, on disk or in memory: kernel RIM on the neighbour graph.
 
     Starts from self-tuning spectral clustering, climbs for every neighbour number, and takes the one whose labels have
@@ -103,11 +99,12 @@ class MIC(_Clusterer):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _iterations(self, diagnostics):
-        return max((found["n_iter"] for found in diagnostics.get("ascents", []) if found["chosen"]), default=0)
+    def _take(self, result):
+        ascents = result.diagnostics.get("ascents", [])
+        self.n_iter_ = max((found["n_iter"] for found in ascents if found["chosen"]), default=0)
 
 
-class KernelRIM(_Clusterer):
+class KernelRIM(Clusterer):
     """Regularized information maximization with a kernel: clusters of rows, on disk or in memory.
 
     Linear RIM on features of the kernel, which are made of the rows as they are read; with "local_scaling", on the
@@ -242,24 +239,11 @@ class KernelRIM(_Clusterer):
         -------
         self
         """
-        X = self._rows(X, reset=True)
-        self.seed_ = _seed(self.random_state)
-        options = self.get_params(deep=False)
-        for name in ("n_clusters", "memory_limit", "n_jobs", "random_state"):
-            del options[name]
-        beside = {"labels": labels, "sample_weight": sample_weight}
-        options |= {name: given for name, given in beside.items() if given is not None}
-        limits = {"memory_limit": self.memory_limit, "n_threads": self.n_jobs}
-        self.result_ = fit(X, self.n_clusters, method=self._method, seed=self.seed_, **limits, **options)
-        diagnostics = self.result_.diagnostics
-        self.labels_, self.n_features_in_ = self.result_.labels, diagnostics["columns"]
-        self.classes_ = np.arange(self.result_.n_clusters)
-        self.n_iter_ = self._iterations(diagnostics)
-        return self
+        return self._fit(X, labels=labels, sample_weight=sample_weight)
 
-    def _iterations(self, diagnostics):
-        chosen = [found["n_iter"] for found in diagnostics.get("ascents", []) if found["chosen"]]
-        return chosen[0] if chosen else max(1, len(diagnostics.get("path", [])))
+    def _take(self, result):
+        chosen = [found["n_iter"] for found in result.diagnostics.get("ascents", []) if found["chosen"]]
+        self.n_iter_ = chosen[0] if chosen else max(1, len(result.diagnostics.get("path", [])))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,9 +1,9 @@
 """scikit-learn clusterer on SMIC with links."""
 
-from bigsmic.estimators_family import _Clusterer
+from bigsmic.estimators_base import Clusterer
 
 
-class SemiSupervisedSMIC(_Clusterer):
+class SemiSupervisedSMIC(Clusterer):
     """Squared-loss mutual information clustering of rows, on disk or in memory, with must-links and cannot-links [1]_.
 
     Parameters
@@ -114,5 +114,5 @@ class SemiSupervisedSMIC(_Clusterer):
         """
         return self._fit(X, must_links=must_links, cannot_links=cannot_links, labels=labels)
 
-    def _iterations(self, diagnostics):
-        return 1 + max((problem["n_restarts"] for problem in diagnostics.get("eigen", [])), default=0)
+    def _take(self, result):
+        self.n_iter_ = 1 + max((problem["n_restarts"] for problem in result.diagnostics.get("eigen", [])), default=0)

@@ -7,14 +7,12 @@ from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bigsmic.errors import InputError
-from bigsmic.estimators import _seed
-from bigsmic.estimators_family import _Clusterer
+from bigsmic.estimators_base import Clusterer, seed_of
 from bigsmic.methods.rim import Settings, checked_beside
-from bigsmic.pipeline import fit
 from bigsmic.rim_stream import Stream
 
 
-class RIM(_Clusterer):
+class RIM(Clusterer):
     """Regularized information maximization with a linear classifier: clusters of rows, on disk, in memory or streamed.
 
     Parameters
@@ -138,24 +136,12 @@ class RIM(_Clusterer):
         -------
         self
         """
-        X = self._rows(X, reset=True)
-        self.seed_ = _seed(self.random_state)
-        beside = {"labels": labels, "sample_weight": sample_weight}
-        self.result_ = fit(
-            X,
-            self.n_clusters,
-            method=self._method,
-            memory_limit=self.memory_limit,
-            n_threads=self.n_jobs,
-            **self._options(),
-            **{name: given for name, given in beside.items() if given is not None},
-        )
-        result = self.result_
-        self.labels_, self.n_features_in_ = result.labels, result.diagnostics["columns"]
+        return self._fit(X, labels=labels, sample_weight=sample_weight)
+
+    def _take(self, result):
         self.n_iter_ = max(1, len(result.diagnostics["path"]))
-        self._take(result.coef, result.intercept, result.marginal)
+        self._classify_by(result.coef, result.intercept, result.marginal)
         self._stream = None
-        return self
 
     def partial_fit(self, X, y=None, *, labels=None, sample_weight=None):
         """Go on learning from a chunk of rows.
@@ -181,30 +167,23 @@ class RIM(_Clusterer):
         beside = {"labels": labels, "sample_weight": sample_weight}
         beside = checked_beside({name: given for name, given in beside.items() if given is not None}, len(X))
         if first:
-            self.seed_ = _seed(self.random_state)
+            self.seed_ = seed_of(self.random_state)
             self._stream = stream = Stream(self._settings())
             self.n_iter_ = 0
         stream.learn(X, beside.get("labels"), beside.get("sample_weight"))
         coef, intercept = stream.classifier
-        self._take(coef, intercept, stream.memory.marginal)
+        self._classify_by(coef, intercept, stream.memory.marginal)
         self.labels_ = self.predict(X)
         self.n_iter_ += 1
         return self
 
     def _settings(self):
-        settings = Settings.of(self.n_clusters, **self._options())
+        settings = Settings.of(self.n_clusters, seed=self.seed_, **self._options())
         if settings.reg == "lsmi":
             raise InputError("partial_fit: reg='lsmi' needs all rows; give a number, or a share such as '4/N'")
         return settings
 
-    def _options(self):
-        """Options of the method."""
-        options = self.get_params(deep=False)
-        for name in ("n_clusters", "memory_limit", "n_jobs", "random_state"):
-            del options[name]
-        return options | {"seed": self.seed_}
-
-    def _take(self, coef, intercept, marginal):
+    def _classify_by(self, coef, intercept, marginal):
         self.coef_, self.intercept_, self.marginal_ = coef, intercept, marginal
         self.classes_ = np.arange(len(intercept))
 

@@ -1,5 +1,7 @@
 """The scikit-learn face: every check of theirs, and what is ours to promise."""
 
+from dataclasses import MISSING, fields
+
 import dask.array
 import numpy as np
 import pytest
@@ -12,7 +14,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bigsmic
+from bigsmic import methods
 from bigsmic.estimators import SMIC
+from bigsmic.estimators_base import OF_EVERY_FIT, Clusterer
+
+PUBLIC = [getattr(bigsmic, name) for name in bigsmic.__all__]
+ESTIMATORS = [kind for kind in PUBLIC if isinstance(kind, type) and issubclass(kind, Clusterer)]
 
 
 @parametrize_with_checks([SMIC(n_clusters=3), SMIC(n_clusters=2, preset="paper")])
@@ -68,3 +75,24 @@ def test_dask_ml_predicts_chunk_by_chunk(rows):
     assert lazy.dtype == np.int32
     np.testing.assert_array_equal(lazy.compute(scheduler="threads", num_workers=2), parallel.estimator.predict(X))
     assert adjusted_rand_score(y, lazy.compute()) > 0.9
+
+
+def test_every_method_has_an_estimator():
+    assert sorted(kind._method for kind in ESTIMATORS) == sorted(methods.MODULES)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_what_is_left_out_is_what_the_method_has_by_default(kind):
+    settings = methods.load(kind._method).Settings
+    of_method = {field.name: field.default for field in fields(settings)}
+    stated = {name: value for name, value in kind().get_params(deep=False).items() if value is not None}
+    options = {name: value for name, value in stated.items() if name not in OF_EVERY_FIT}
+    assert set(options) <= set(settings.names())
+    assert options == {name: of_method[name] for name in options}
+    assert of_method["n_clusters"] in (MISSING, kind().n_clusters)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_what_the_caller_gave_and_no_more_goes_to_the_method(kind):
+    assert kind()._options() == {}
+    assert kind(5, scale=None, n_jobs=2, random_state=3)._options() == {"scale": None}
