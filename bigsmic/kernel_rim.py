@@ -25,7 +25,7 @@ import numpy as np
 from scipy.optimize import line_search
 
 from bigsmic.errors import InputError
-from bigsmic.krylov import Basis, multiply
+from bigsmic.krylov import Basis, WithDiagonal
 from bigsmic.rim import log_softmax
 from bigsmic.shares import Group, Share
 
@@ -194,9 +194,9 @@ class KernelRows:
     """
 
     def __init__(self, share: Share, load_block, basis: Basis, labels):
-        self.share, self.load_block, self.basis, self.labels = share, load_block, basis, labels
+        self.share, self.basis, self.labels = share, basis, labels
+        self.product = WithDiagonal(share, load_block)
         self.c = basis.capacity // SLOTS
-        self._halo = share.halo(lambda p: load_block(p).halo)
         self.share.each(lambda p: basis.write(p - share.blocks.start, 0, self._zeros(p)))
 
     def measure(self, objective, step, bias, bias_direction):
@@ -259,7 +259,7 @@ class KernelRows:
 
     def mean_row_sum(self):
         """Sum of the entries of K, its diagonal included."""
-        return self.share.sum(lambda p: float(self.load_block(p).data.sum(dtype=np.float64) + self._height(p)))
+        return self.share.sum(lambda p: float(self.product.load_block(p).data.sum(dtype=np.float64) + self._height(p)))
 
     def finish(self):
         """Leave the kernel's coefficients ``A = K B`` where the gradient was."""
@@ -280,12 +280,11 @@ class KernelRows:
 
     def _times_kernel(self, X):
         """``K X`` on the rows of the share."""
-        operand, out = self._halo.extend(X), np.empty_like(X)
+        operand, out = self.product.operand(X), np.empty_like(X)
 
         def task(p):
-            own, block = self.share.rows(p), self.load_block(p)
-            local = np.concatenate([operand[own], operand[self._halo.local(p, block.halo)]])
-            multiply(block, (1.0, -1.0, 0.0), local, X[own], out[own])
+            own = self.share.rows(p)
+            self.product.multiply(p, (1.0, 0.0, 0.0), operand, X[own], out[own])
 
         self.share.each(task)
         return out

@@ -107,8 +107,16 @@ class KernelProduct:
     def multiply(self, p, factors, operand, Y, out):
         """One row block of ``out = a K X - b X - g Y``."""
         block = self.load_block(p)
-        X = np.concatenate([operand[self.share.rows(p)], operand[self._halo.local(p, block.halo)]])
-        multiply(block, factors, X, Y, out)
+        multiply(block, factors, self._halo.around(p, block.halo, operand), Y, out)
+
+
+class WithDiagonal(KernelProduct):
+    """A sparse kernel with ones on its diagonal, which its blocks leave out."""
+
+    def multiply(self, p, factors, operand, Y, out):
+        """One row block of ``out = a (K + I) X - b X - g Y``."""
+        a, b, g = factors
+        super().multiply(p, (a, b - a, g), operand, Y, out)
 
 
 class RowSpace:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bigsmic.krylov import multiply
+from bigsmic.krylov import KernelProduct
 from bigsmic.links import LinkAlgebra, Strength
 
 
@@ -70,8 +70,7 @@ class LinkedProduct:
     """
 
     def __init__(self, share, load_block, coupling):
-        self.share, self.load_block, self.coupling = share, load_block, coupling
-        self._halo = share.halo(lambda p: load_block(p).halo)
+        self.share, self.sparse, self.coupling = share, KernelProduct(share, load_block), coupling
         first, nothing = share.blocks.start, np.empty(0, np.int64)
         self._everywhere = share.halo(lambda p: coupling.rows if p == first else nothing)
         self._linked = self._everywhere.local(first, coupling.rows)  # where they are, in what the halo extends to
@@ -90,12 +89,13 @@ class LinkedProduct:
         at_links : ndarray of float64, shape (T, b)
             Z at all linked rows.
         """
-        Y, extended = np.empty_like(X), self._halo.extend(X)
+        Y, operand = np.empty_like(X), self.sparse.operand(X)
         groups = self.coupling.groups(self._at_links(X))
 
         def task(p):
             rows = self.share.rows(p)
-            self._multiply(p, (self.coupling.factor, -self.coupling.diagonal, 0), extended, X[rows], Y[rows])
+            factors = self.coupling.factor, -self.coupling.diagonal, 0
+            self.sparse.multiply(p, factors, operand, X[rows], Y[rows])
             self._add_at_links(p, groups, Y[rows])
 
         self.share.each(task)
@@ -108,20 +108,16 @@ class LinkedProduct:
     def operand(self, X):
         """What is left of ``U X`` when the last product with K' is still to come."""
         Z, at_links = self.middle_of(X)
-        return _Operand(self._halo.extend(Z), X, self.coupling.groups(at_links))
+        return _Operand(self.sparse.operand(Z), X, self.coupling.groups(at_links))
 
     def multiply(self, p, factors, operand, Y, out):
         """One row block of ``out = a U X - b X - g Y``."""
         a, b, g = factors
-        self._multiply(p, (a * self.coupling.factor, -a * self.coupling.diagonal, g), operand.Z, Y, out)
+        factors = a * self.coupling.factor, -a * self.coupling.diagonal, g
+        self.sparse.multiply(p, factors, operand.Z, Y, out)
         self._add_at_links(p, a * operand.groups, out)
         if b:
             out -= out.dtype.type(b) * operand.X[self.share.rows(p)]
-
-    def _multiply(self, p, factors, extended, Y, out):
-        block = self.load_block(p)
-        X = np.concatenate([extended[self.share.rows(p)], extended[self._halo.local(p, block.halo)]])
-        multiply(block, factors, X, Y, out)
 
     def _at_links(self, X):
         """X at all linked rows, wherever they are; float64, shape (T, b)."""

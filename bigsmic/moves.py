@@ -73,7 +73,7 @@ class RowMoves:
 
         def task(p):
             block, own = self.load_block(p), self.share.rows(p)
-            known = np.concatenate([extended[own], extended[self.halo.local(p, block.halo)]])
+            known = self.halo.around(p, block.halo, extended)
             movable = row_uniform(self.seed, f"moves/{sweep}", self.row_numbers[own]) < MOVABLE_SHARE
             self.labels[own] = move_block(block, known, self.degrees[own], volumes, movable)
             return self._label_sums(p)

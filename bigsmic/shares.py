@@ -166,11 +166,14 @@ class Share:
         read : callable
             ``read(p)`` returns the positions outside block p that it touches, ascending.
         """
-        return Halo() if self.whole else _PeerHalo(self, read)
+        return Halo(self) if self.whole else _PeerHalo(self, read)
 
 
 class Halo:
     """Rows outside a block, where one place has all rows."""
+
+    def __init__(self, share):
+        self.share = share
 
     def extend(self, x):
         """Return the rows of this place, then those of others that it touches, shape (n + h, ...)."""
@@ -180,12 +183,17 @@ class Halo:
         """Where the halo of block p lies in what `extend` returns."""
         return halo
 
+    def around(self, p, halo, extended):
+        """Rows of block p and then those of its halo, of what `extend` returned."""
+        return np.concatenate([extended[self.share.rows(p)], extended[self.local(p, halo)]])
+
 
 class _PeerHalo(Halo):
     """Rows outside a block, where some are in other places: asked for once, sent at every `extend`."""
 
     def __init__(self, share, read):
-        self.share, peers = share, share.peers
+        super().__init__(share)
+        peers = share.peers
         halos = {p: np.asarray(read(p), np.int64) for p in share.blocks}
         touched = np.unique(np.concatenate([np.empty(0, np.int64), *halos.values()]))
         foreign = touched[(touched < share.lo) | (touched >= share.hi)]

@@ -231,7 +231,7 @@ class StoredLabels(moves.RowMoves):
             own = self.share.rows(p)
             if (self.labels[own] < 0).any():
                 graph = read_graph(self.context, p)
-                known = np.concatenate([extended[own], extended[self.graph_halo.local(p, graph.halo)]])
+                known = self.graph_halo.around(p, graph.halo, extended)
                 found[own] = kernel.nearest_labelled(graph, known)
 
         self.share.each(task)

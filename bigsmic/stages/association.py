@@ -14,7 +14,7 @@ from bigsmic import lanczos, moments, mwca
 from bigsmic.candidates import Problem
 from bigsmic.context import Context, Job
 from bigsmic.errors import CorruptBlockError
-from bigsmic.krylov import GroupSpace, KernelProduct, MemoryBasis, RowSpace
+from bigsmic.krylov import GroupSpace, MemoryBasis, RowSpace, WithDiagonal
 from bigsmic.settings import Settings as GraphSettings
 from bigsmic.stages import beginning, direct, matrix, output
 
@@ -127,15 +127,6 @@ class Sparse:
         output.create(of_graph)
         job.fill("output", job.context.source_blocks, partial(_gather, layout=self))
         matrix.drop_weights(self._job(job))
-
-
-class WithDiagonal(KernelProduct):
-    """A sparse kernel with ones on its diagonal, which its blocks leave out."""
-
-    def multiply(self, p, factors, operand, Y, out):
-        """One row block of ``out = a (K + I) X - b X - g Y``."""
-        a, b, g = factors
-        super().multiply(p, (a, b - a, g), operand, Y, out)
 
 
 def _write_tile(context: Context, p: int):

@@ -164,7 +164,7 @@ class WindowLabels:
 
         def task(p):
             block = load(p)
-            known = np.concatenate([extended[self.share.rows(p)], extended[halo.local(p, block.halo)]])
+            known = halo.around(p, block.halo, extended)
             return np.stack([moves.modularity_sums(block, labels, c) for labels in known.T])
 
         return self.share.sum(task)
