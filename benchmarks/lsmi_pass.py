@@ -15,14 +15,9 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bigsmic.information import (
-    PAPER_GAMMAS,
-    LSMISettings,
-    block_sums,
-    draw_rows,
-    finish,
-    fold_of,
-)
+from bigsmic.gaussians import PAPER_GAMMAS, fold_of
+from bigsmic.hashing import draw_rows
+from bigsmic.information import LSMISettings, block_sums, finish
 
 OUT = Path(__file__).parent / "results" / "lsmi_pass.json"
 

@@ -5,7 +5,7 @@ import numpy as np
 from bigsmic import merge
 from bigsmic.context import Context
 from bigsmic.errors import InputError
-from bigsmic.information import draw_rows
+from bigsmic.hashing import draw_rows
 from bigsmic.stages.assign import Reader, read_basis
 
 SAMPLE_ROWS = 20_000

@@ -10,6 +10,7 @@ import numpy as np
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
+_DRAW_ROWS = 1 << 20  # hashed at a time
 
 
 def row_hash(seed, stage, rows):
@@ -36,6 +37,30 @@ def row_hash(seed, stage, rows):
 def row_uniform(seed, stage, rows):
     """Uniform float64 in [0, 1) per row; see :func:`row_hash`."""
     return (row_hash(seed, stage, rows) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def draw_rows(n_rows: int, count: int, seed: int, stage: str) -> np.ndarray:
+    """Rows of the `count` smallest hashes: a draw without replacement that no cutting into blocks changes.
+
+    Parameters
+    ----------
+    n_rows, count : int
+        Rows to draw from, and how many of them; all rows if `count` is larger.
+    seed : int
+    stage : str
+        What the draw is for.
+
+    Returns
+    -------
+    rows : ndarray of int64, shape (min(count, n_rows),), ascending
+    """
+    kept = np.empty(0, np.int64)
+    for lo in range(0, n_rows, _DRAW_ROWS):
+        rows = np.concatenate([kept, np.arange(lo, min(lo + _DRAW_ROWS, n_rows))])
+        if len(rows) > count:
+            rows = rows[np.argpartition(row_hash(seed, stage, rows), count)[:count]]
+        kept = rows
+    return np.sort(kept)
 
 
 def generator(seed, stage):

@@ -15,19 +15,29 @@ Labels enter through one of them only, so that many labelings cost little more t
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
 
-from bigsmic.errors import InputError, NonFiniteError
-from bigsmic.hashing import row_hash
+from bigsmic.errors import InputError
+from bigsmic.gaussians import (
+    PAPER_GAMMAS,
+    GaussianDesign,
+    GaussianSettings,
+    check_data,
+    check_preset,
+    draw_design,
+    fold_of,
+    half_squared_distances,
+    row_blocks,
+    told,
+)
+from bigsmic.hashing import draw_rows as draw_rows
 
-PAPER_GAMMAS = 10.0 ** (np.arange(-4, 5) / 2)
 PAPER_DELTAS = 10.0 ** (np.arange(-6, 3) / 2)
-GAMMA_MULTIPLES = 10.0 ** (np.arange(-4, 3) / 4)
 
 # products of two of them are still normal numbers
 _FLOOR = {np.dtype(np.float32): 1e-8, np.dtype(np.float64): 1e-150}
@@ -37,13 +47,10 @@ _PANEL_ROWS = 2048
 _DENSE_CLASSES = 5
 # share of Gaussians that are not 0 below which a sparse product is faster
 _SPARSE_BELOW = 1 / 64
-_SAMPLE_ROWS = 2000
-_BLOCK_ROWS = 65536
-_DRAW_ROWS = 1 << 20
 
 
 @dataclass(frozen=True)
-class LSMISettings:
+class LSMISettings(GaussianSettings):
     """What is to be estimated with what.
 
     Parameters
@@ -60,20 +67,14 @@ class LSMISettings:
         Seed of the centres and of the folds.
     """
 
+    what: ClassVar[str] = "lsmi"
+    grids: ClassVar[tuple[str, ...]] = ("gammas", "deltas")
+
     n_centers: int = 800
     gammas: Sequence[float] | None = None
     deltas: Sequence[float] = tuple(PAPER_DELTAS)
     n_folds: int = 5
     seed: int = 0
-
-    def __post_init__(self):
-        if self.n_centers < 1:
-            raise InputError(f"lsmi: n_centers={self.n_centers}, at least 1 is needed")
-        if self.n_folds < 2:
-            raise InputError(f"lsmi: n_folds={self.n_folds}, at least 2 are needed to hold one out")
-        for name in ("gammas", "deltas"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, tuple(check_grid(f"lsmi: {name}", getattr(self, name)).tolist()))
 
     @classmethod
     def paper(cls, seed: int = 0) -> "LSMISettings":
@@ -82,13 +83,12 @@ class LSMISettings:
 
     def design(self, centers, center_rows, sample) -> "LSMIDesign":
         """Fix the grids for these centres; `sample` (s, d) is some rows to take the median distance on."""
-        multiples = self.gammas is None
-        gammas = GAMMA_MULTIPLES * median_distance(sample, centers) if multiples else np.asarray(self.gammas)
+        gammas = self.widths(centers, sample)
         return LSMIDesign(centers, center_rows, gammas, np.asarray(self.deltas), self.n_folds, self.seed)
 
 
 @dataclass(frozen=True, eq=False)
-class LSMIDesign:
+class LSMIDesign(GaussianDesign):
     """The centres, the grids and the folds, which all candidates share.
 
     Parameters
@@ -107,6 +107,9 @@ class LSMIDesign:
         depend on how the widths are cut.
     """
 
+    what: ClassVar[str] = "lsmi"
+    grids: ClassVar[tuple[str, ...]] = ("gammas", "deltas")
+
     centers: np.ndarray
     center_rows: np.ndarray
     gammas: np.ndarray
@@ -116,23 +119,9 @@ class LSMIDesign:
     unit: float | None = None
 
     def __post_init__(self):
-        centers, rows = np.asarray(self.centers, np.float64), np.asarray(self.center_rows, np.int64)
-        if centers.ndim != 2 or rows.shape != centers.shape[:1] or len(rows) == 0:
-            raise InputError(
-                f"lsmi: centers of shape {centers.shape} with center_rows of shape {rows.shape}; "
-                "(b, d) and (b,) with b >= 1 are needed"
-            )
-        for name, value in (("centers", centers), ("center_rows", rows)):
-            object.__setattr__(self, name, value)
-        for name in ("gammas", "deltas"):
-            object.__setattr__(self, name, check_grid(f"lsmi: {name}", getattr(self, name)))
+        super().__post_init__()
         if self.unit is None:
             object.__setattr__(self, "unit", float(self.gammas[0]))
-
-    @property
-    def n_centers(self) -> int:
-        """Number of centres, b."""
-        return len(self.center_rows)
 
     def sweeps(self, n_gammas: int) -> list["LSMIDesign"]:
         """Cut the widths into designs of at most `n_gammas` each, whose sums fit where those of all do not.
@@ -242,11 +231,7 @@ class LSMIResult:
     without_center: np.ndarray = field(repr=False)
 
     def __repr__(self):
-        silent = f", {len(self.without_center)} classes without a center" if len(self.without_center) else ""
-        return (
-            f"LSMIResult({self.value:.4f}, gamma={self.gamma:.4g}, delta={self.delta:.4g}; "
-            f"{len(self.classes)} classes, {self.n_centers} centers{silent})"
-        )
+        return f"LSMIResult({self.value:.4f}, gamma={self.gamma:.4g}, delta={self.delta:.4g}; {told(self)})"
 
 
 def lsmi(  # noqa: PLR0913 - the front door spells out its settings
@@ -307,16 +292,14 @@ def lsmi(  # noqa: PLR0913 - the front door spells out its settings
     """
     X, classes, codes = check_data(X, labels, "lsmi")
     given = {"n_centers": n_centers, "gammas": gammas, "deltas": deltas, "n_folds": min(n_folds, len(X))}
-    settings = replace(_preset(preset, seed), **{k: v for k, v in given.items() if v is not None})
-    rows = draw_rows(len(X), settings.n_centers, seed, "lsmi-center")
-    sample = X[draw_rows(len(X), _SAMPLE_ROWS, seed, "lsmi-sample")]
-    design = settings.design(X[rows], rows, sample)
-    sums = LSMISums.zeros(design, 1, len(classes))
+    check_preset("lsmi", preset)
+    settings = LSMISettings(seed=seed) if preset is None else LSMISettings.paper(seed)
+    design = draw_design(replace(settings, **{k: v for k, v in given.items() if v is not None}), X)
+    sums, rows, of_centers = LSMISums.zeros(design, 1, len(classes)), np.arange(len(X)), codes[design.center_rows]
     with threadpool_limits(limits=1):  # panels are small: more threads would only wait for each other
-        for lo in range(0, len(X), _BLOCK_ROWS):
-            block = np.arange(lo, min(lo + _BLOCK_ROWS, len(X)))
-            _accumulate(sums, X[lo : lo + _BLOCK_ROWS], block, codes[None, lo : lo + _BLOCK_ROWS], design)
-        score = score_one(sums, 0, codes[rows], design)
+        for block in row_blocks(len(X)):
+            _accumulate(sums, X[block], rows[block], codes[None, block], design)
+        score = score_one(sums, 0, of_centers, design)
     return LSMIResult(
         value=score.lsmi,
         gamma=score.gamma,
@@ -326,51 +309,12 @@ def lsmi(  # noqa: PLR0913 - the front door spells out its settings
         deltas=design.deltas,
         cv_table=score.cv_table,
         classes=classes,
-        centers_per_class=np.bincount(codes[rows], minlength=len(classes)),
+        centers_per_class=np.bincount(of_centers, minlength=len(classes)),
         without_center=classes[list(score.without_center)],
     )
 
 
 # --- the design -----------------------------------------------------------------------------------
-
-
-def draw_rows(n_rows: int, count: int, seed: int, stage: str) -> np.ndarray:
-    """Rows of the `count` smallest hashes: a draw without replacement that no cutting into blocks changes.
-
-    Parameters
-    ----------
-    n_rows, count : int
-        Rows to draw from, and how many of them; all rows if `count` is larger.
-    seed : int
-    stage : str
-        What the draw is for.
-
-    Returns
-    -------
-    rows : ndarray of int64, shape (min(count, n_rows),), ascending
-    """
-    kept = np.empty(0, np.int64)
-    for lo in range(0, n_rows, _DRAW_ROWS):
-        rows = np.concatenate([kept, np.arange(lo, min(lo + _DRAW_ROWS, n_rows))])
-        if len(rows) > count:
-            rows = rows[np.argpartition(row_hash(seed, stage, rows), count)[:count]]
-        kept = rows
-    return np.sort(kept)
-
-
-def fold_of(rows, design) -> np.ndarray:
-    """Fold of each row, ``hash(seed, row) mod n_folds``, int64; `design` has the seed and the number."""
-    return (row_hash(design.seed, "fold", rows) % np.uint64(design.n_folds)).astype(np.int64)
-
-
-def median_distance(sample, centers) -> float:
-    """Median Euclidean distance between sample rows and centres that do not coincide; 1 if all do."""
-    centers = np.asarray(centers, np.float64)
-    squared = 2 * half_squared_distances(sample, centers)
-    # what is left of a zero after the cancellation of the squared norms
-    rounding = 1e-12 * np.square(centers - centers.mean(axis=0)).sum(axis=1)
-    positive = squared[squared > rounding]
-    return float(np.sqrt(np.median(positive))) if len(positive) else 1.0
 
 
 def sums_bytes(n_centers: int, n_gammas: int, n_folds: int, n_labelings: int, n_classes: int) -> int:
@@ -467,17 +411,6 @@ def _gram(L):
         return (compact.T @ compact).toarray()
     # one array on both sides: numpy calls syrk, which is twice as fast as a product of two
     return L.T @ L
-
-
-def half_squared_distances(X, centers):
-    """``|x - u|^2 / 2``, float64, shape (m, b)."""
-    origin = centers.mean(axis=0, dtype=np.float64)
-    U = centers - origin
-    Z = X - origin
-    half_squared = Z @ -U.T
-    half_squared += np.square(Z).sum(axis=1)[:, None] / 2
-    half_squared += np.square(U).sum(axis=1) / 2
-    return np.maximum(half_squared, 0, out=half_squared)
 
 
 def _gaussians(exponents, scale):
@@ -688,14 +621,6 @@ def _rotate(Q, columns, trans):
 # --- checks ---------------------------------------------------------------------------------------
 
 
-def check_grid(name, values) -> np.ndarray:
-    """Return a grid as sorted float64; InputError unless it has positive finite numbers."""
-    values = np.sort(np.asarray(values, np.float64).ravel())
-    if not len(values) or not np.isfinite(values).all() or values[0] <= 0:
-        raise InputError(f"{name}={values.tolist()}, positive finite numbers are needed")
-    return values
-
-
 def _check_block(X, rows, labels, design, n_classes):
     m, d = len(X), design.centers.shape[1]
     if X.shape != (m, d) or np.shape(rows) != (m,) or labels.ndim != 2 or labels.shape[1] != m:
@@ -708,29 +633,3 @@ def _check_block(X, rows, labels, design, n_classes):
             f"lsmi: labels from {labels.min()} to {labels.max()} with n_classes={n_classes}; "
             "number the classes 0..n_classes-1, and leave out rows without a label"
         )
-
-
-def _preset(name, seed):
-    if name not in (None, "paper"):
-        raise InputError(f"lsmi: preset={name!r}; it is None or 'paper'")
-    return LSMISettings(seed=seed) if name is None else LSMISettings.paper(seed)
-
-
-def check_data(X, labels, what):
-    """Return float rows, classes, and labels as numbers into them; `what` is named in the errors."""
-    X, labels = np.asarray(X), np.asarray(labels)
-    if X.dtype not in (np.float32, np.float64):
-        X = X.astype(np.float64)
-    if X.ndim != 2 or labels.shape != X.shape[:1]:
-        raise InputError(
-            f"{what}: X of shape {X.shape} with labels of shape {labels.shape}; (n, d) and (n,) are needed"
-        )
-    if len(X) < 2 or X.shape[1] < 1:
-        raise InputError(f"{what}: X of shape {X.shape}, at least two rows and one column are needed")
-    for lo in range(0, len(X), _BLOCK_ROWS):
-        bad = ~np.isfinite(X[lo : lo + _BLOCK_ROWS]).all(axis=1)
-        if bad.any():
-            row = lo + int(np.argmax(bad))
-            raise NonFiniteError(f"{what}: NaN or infinity in row {row} of X; drop or fill such rows")
-    classes, codes = np.unique(labels, return_inverse=True)
-    return X, classes, codes.astype(np.int32)

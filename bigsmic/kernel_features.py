@@ -13,8 +13,8 @@ from scipy.linalg import eigh
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, manhattan_distances, pairwise_kernels
 
 from bigsmic.errors import InputError
+from bigsmic.gaussians import median_distance
 from bigsmic.hashing import generator
-from bigsmic.information import median_distance
 
 KERNELS = tuple(sorted(set(PAIRWISE_KERNEL_FUNCTIONS) - {"additive_chi2", "chi2"}))
 """Kernels by name, those of scikit-learn that take rows of any sign."""

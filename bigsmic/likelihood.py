@@ -24,7 +24,9 @@ over rows whose distances to the centres fit in memory::
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import reduce
+from operator import add
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
@@ -32,16 +34,19 @@ from scipy.optimize import nnls
 from threadpoolctl import threadpool_limits
 
 from bigsmic.errors import InputError
-from bigsmic.information import (
-    GAMMA_MULTIPLES,
+from bigsmic.gaussians import (
     PAPER_GAMMAS,
+    GaussianDesign,
+    GaussianSettings,
     check_data,
-    check_grid,
-    draw_rows,
+    check_preset,
+    draw_design,
     fold_of,
     half_squared_distances,
-    median_distance,
+    row_blocks,
+    told,
 )
+from bigsmic.hashing import draw_rows
 
 TOLERANCE = 1e-8
 """Duality gap, in nats, at which the estimate is called solved."""
@@ -53,14 +58,12 @@ _EM_STEPS = 5
 _HALVINGS = 12
 _RIDGE = 1e-10  # of the largest diagonal entry: two Gaussians on one place make the Hessian singular
 _PANEL_ROWS = 2048
-_BLOCK_ROWS = 65536
-_SAMPLE_ROWS = 2000
 _LEAST_MEAN = 1e-300
 _LEAST_RATIO = 1e-100  # its inverse can still be squared
 
 
 @dataclass(frozen=True)
-class MLMISettings:
+class MLMISettings(GaussianSettings):
     """What is to be estimated with what.
 
     Parameters
@@ -75,28 +78,20 @@ class MLMISettings:
         Seed of the centres and of the folds.
     """
 
+    what: ClassVar[str] = "mlmi"
+
     n_centers: int = 200
     gammas: Sequence[float] | None = None
     n_folds: int = 5
     seed: int = 0
 
-    def __post_init__(self):
-        if self.n_centers < 1:
-            raise InputError(f"mlmi: n_centers={self.n_centers}, at least 1 is needed")
-        if self.n_folds < 2:
-            raise InputError(f"mlmi: n_folds={self.n_folds}, at least 2 are needed to hold one out")
-        if self.gammas is not None:
-            object.__setattr__(self, "gammas", tuple(check_grid("mlmi: gammas", self.gammas).tolist()))
-
     def design(self, centers, center_rows, sample) -> "MLMIDesign":
         """Fix the widths for these centres; `sample` (s, d) is some rows to take the median distance on."""
-        multiples = self.gammas is None
-        gammas = GAMMA_MULTIPLES * median_distance(sample, centers) if multiples else np.asarray(self.gammas)
-        return MLMIDesign(centers, center_rows, gammas, self.n_folds, self.seed)
+        return MLMIDesign(centers, center_rows, self.widths(centers, sample), self.n_folds, self.seed)
 
 
 @dataclass(frozen=True, eq=False)
-class MLMIDesign:
+class MLMIDesign(GaussianDesign):
     """The centres, the widths and the folds, which all candidates share.
 
     Parameters
@@ -112,22 +107,13 @@ class MLMIDesign:
         Decides the fold of a row; see :func:`bigsmic.information.fold_of`.
     """
 
+    what: ClassVar[str] = "mlmi"
+
     centers: np.ndarray
     center_rows: np.ndarray
     gammas: np.ndarray
     n_folds: int = 5
     seed: int = 0
-
-    def __post_init__(self):
-        centers, rows = np.asarray(self.centers, np.float64), np.asarray(self.center_rows, np.int64)
-        if centers.ndim != 2 or rows.shape != centers.shape[:1] or len(rows) == 0:
-            raise InputError(
-                f"mlmi: centers of shape {centers.shape} with center_rows of shape {rows.shape}; "
-                "(b, d) and (b,) with b >= 1 are needed"
-            )
-        for name, value in (("centers", centers), ("center_rows", rows)):
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "gammas", check_grid("mlmi: gammas", self.gammas))
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,11 +219,7 @@ class MLMIResult:
     without_center: np.ndarray = field(repr=False)
 
     def __repr__(self):
-        silent = f", {len(self.without_center)} classes without a center" if len(self.without_center) else ""
-        return (
-            f"MLMIResult({self.value:.4f}, gamma={self.gamma:.4g}; "
-            f"{len(self.classes)} classes, {self.n_centers} centers{silent})"
-        )
+        return f"MLMIResult({self.value:.4f}, gamma={self.gamma:.4g}; {told(self)})"
 
 
 def mlmi(  # noqa: PLR0913 - the front door spells out its settings
@@ -299,30 +281,25 @@ def mlmi(  # noqa: PLR0913 - the front door spells out its settings
     MLMIResult(0.6..., gamma=0.0...; 2 classes, 200 centers)
     """
     X, classes, codes = check_data(X, labels, "mlmi")
-    if preset not in (None, "paper"):
-        raise InputError(f"mlmi: preset={preset!r}; it is None or 'paper'")
+    check_preset("mlmi", preset)
     if n_rows is not None and n_rows < 2:
         raise InputError(f"mlmi: n_rows={n_rows}, at least 2 are needed; None takes all")
     gammas = PAPER_GAMMAS if gammas is None and preset == "paper" else gammas
-    settings = MLMISettings(n_centers, gammas, min(n_folds, len(X)), seed)
-    centers = draw_rows(len(X), n_centers, seed, "lsmi-center")
-    sample = X[draw_rows(len(X), _SAMPLE_ROWS, seed, "lsmi-sample")]
-    design = settings.design(X[centers], centers, sample)
-    rows = drawn_rows(len(X), n_rows, design)
+    design = draw_design(MLMISettings(n_centers, gammas, min(n_folds, len(X)), seed), X)
+    drawn, rows = drawn_rows(len(X), n_rows, design), np.arange(len(X))
     with threadpool_limits(limits=1):  # panels are small: more threads would only wait for each other
-        blocks = [np.arange(lo, min(lo + _BLOCK_ROWS, len(X))) for lo in range(0, len(X), _BLOCK_ROWS)]
-        sums = sum((block_sums(X[b], b, design) for b in blocks[1:]), start=block_sums(X[blocks[0]], blocks[0], design))
-        drawn = Drawn(rows, distances(X[rows], design))
-        found = score(sums, drawn, codes[rows], codes[centers], design)
+        sums = reduce(add, (block_sums(X[block], rows[block], design) for block in row_blocks(len(X))))
+        of_drawn = Drawn(drawn, distances(X[drawn], design))
+        found = score(sums, of_drawn, codes[drawn], codes[design.center_rows], design)
     return MLMIResult(
         value=found.mlmi,
         gamma=found.gamma,
-        n_centers=len(centers),
+        n_centers=design.n_centers,
         gap=found.gap,
         gammas=design.gammas,
         cv_table=found.cv_table,
         theta=found.theta,
-        center_rows=centers,
+        center_rows=design.center_rows,
         classes=classes,
         without_center=classes[list(found.without_center)],
     )

@@ -11,7 +11,8 @@ from bigsmic import lanczos, neighbors, partition
 from bigsmic.candidates import problems, readings
 from bigsmic.context import source_bounds
 from bigsmic.errors import PlanError
-from bigsmic.information import GAMMA_MULTIPLES, PAPER_GAMMAS, panel_bytes, sums_bytes
+from bigsmic.gaussians import GAMMA_MULTIPLES, PAPER_GAMMAS
+from bigsmic.information import panel_bytes, sums_bytes
 from bigsmic.memory import machine_memory
 from bigsmic.partition import PartitionSettings, group_rows
 from bigsmic.shares import MAX_TASKS

@@ -7,20 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bigsmic import gaussians, hashing
 from bigsmic.errors import InputError, NonFiniteError
+from bigsmic.gaussians import PAPER_GAMMAS, fold_of, median_distance
+from bigsmic.hashing import draw_rows
 from bigsmic.information import (
     PAPER_DELTAS,
-    PAPER_GAMMAS,
     LSMIDesign,
     LSMISettings,
     block_sums,
-    draw_rows,
     finish,
     first_equal,
-    fold_of,
     join_sweeps,
     lsmi,
-    median_distance,
     panel_bytes,
     score_one,
     sums_bytes,
@@ -120,7 +119,7 @@ def test_panels_do_not_show(monkeypatch):
     X, labels, _ = problem()
     before = lsmi(X, labels[0])
     monkeypatch.setattr(module, "_PANEL_ROWS", 7)
-    monkeypatch.setattr(module, "_BLOCK_ROWS", 64)
+    monkeypatch.setattr(gaussians, "_BLOCK_ROWS", 64)
     np.testing.assert_allclose(lsmi(X, labels[0]).cv_table, before.cv_table, rtol=0, atol=1e-10)
 
 
@@ -262,7 +261,7 @@ def test_shifted_systems_are_solved(k):
 
 def test_draw_does_not_depend_on_its_blocks(monkeypatch):
     rows = draw_rows(1000, 50, 3, "lsmi-center")
-    monkeypatch.setattr(module, "_DRAW_ROWS", 17)
+    monkeypatch.setattr(hashing, "_DRAW_ROWS", 17)
     np.testing.assert_array_equal(draw_rows(1000, 50, 3, "lsmi-center"), rows)
     assert len(np.unique(rows)) == 50
     assert set(draw_rows(1000, 20, 3, "lsmi-center")) <= set(rows)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from bigsmic.errors import InputError, NonFiniteError
-from bigsmic.information import fold_of
+from bigsmic.gaussians import fold_of
 from bigsmic.likelihood import (
     TOLERANCE,
     Drawn,

@@ -14,7 +14,8 @@ from sklearn.metrics import adjusted_rand_score
 import bigsmic
 from bigsmic.context import Context
 from bigsmic.errors import ConvergenceWarning, InputError, NonFiniteError, PlanError, StorageError
-from bigsmic.information import draw_rows, fold_of
+from bigsmic.gaussians import fold_of
+from bigsmic.hashing import draw_rows
 from bigsmic.stages import eigen
 from bigsmic.stages.assign import read_labels
 

@@ -14,7 +14,7 @@ import numpy as np
 from bigsmic import kernel_features, planning
 from bigsmic.context import Context
 from bigsmic.errors import InputError
-from bigsmic.information import draw_rows
+from bigsmic.hashing import draw_rows
 from bigsmic.kernel_features import KERNELS, Columns, Fourier, Kernel, Nystrom
 from bigsmic.methods import mic, rim
 from bigsmic.moments import Scaler

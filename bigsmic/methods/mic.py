@@ -23,7 +23,8 @@ from bigsmic import settings as base
 from bigsmic.candidates import Problem
 from bigsmic.context import Context
 from bigsmic.errors import BigsmicWarning, ConvergenceWarning, InputError
-from bigsmic.information import PAPER_GAMMAS, draw_rows
+from bigsmic.gaussians import PAPER_GAMMAS, SAMPLE_ROWS
+from bigsmic.hashing import draw_rows
 from bigsmic.kernel_rim import PRODUCT_COLUMNS, SLOTS, AscentSettings, posterior
 from bigsmic.likelihood import MLMISettings
 from bigsmic.prediction import Neighborhood, Single
@@ -37,7 +38,6 @@ BESIDE = ()
 GRID = (3, 5, 7, 10)
 PAPER_GRID = tuple(range(1, 11))
 LEAST_INFORMATION = 1e-3  # nats per row, below which labels are the argmax of noise
-MEDIAN_ROWS = 2000  # of the sample, whose distances to the centres set the scale of the widths
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ def _scores(job):
     wanted = MLMISettings(settings.n_centers, gammas, min(5, context.n), settings.seed)
     rows = draw_rows(context.n, wanted.n_centers, settings.seed, "lsmi-center")
     at, centers, of_centers = _gathered(job.collect("choice", _blocks(job), partial(_centers, wanted=rows)))
-    sample = context.sample[draw_rows(len(context.sample), MEDIAN_ROWS, settings.seed, "lsmi-sample")]
+    sample = context.sample[draw_rows(len(context.sample), SAMPLE_ROWS, settings.seed, "lsmi-sample")]
     design = wanted.design(centers, at, sample)
     drawn = likelihood.drawn_rows(context.n, settings.mlmi_rows, design)
     sums = job.sum("choice", _blocks(job), partial(_sums, design=design))

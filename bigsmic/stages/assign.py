@@ -7,7 +7,7 @@ import numpy as np
 from bigsmic import kernel, merge, moments, moves, smic
 from bigsmic.candidates import problems
 from bigsmic.context import Context, Job
-from bigsmic.information import draw_rows
+from bigsmic.hashing import draw_rows
 from bigsmic.stages import matrix
 from bigsmic.stages.graph import read_graph
 

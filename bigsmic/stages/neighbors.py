@@ -7,7 +7,7 @@ import numpy as np
 
 from bigsmic import neighbors
 from bigsmic.context import Context, Job
-from bigsmic.information import draw_rows
+from bigsmic.hashing import draw_rows
 from bigsmic.stages.route import FIRST_CELL, HOME, RANK, ROW
 
 RECALL_ROWS = 200

@@ -4,7 +4,7 @@ import numpy as np
 
 from bigsmic import calibration, merge, smic
 from bigsmic.context import Context, Job
-from bigsmic.information import draw_rows
+from bigsmic.hashing import draw_rows
 from bigsmic.stages.assign import Reader, panels, read_basis, read_labels
 from bigsmic.stages.select import ballots, chosen, chosen_window, members
 from bigsmic.store import checksum

@@ -6,8 +6,7 @@ import numpy as np
 
 from bigsmic import connect
 from bigsmic.context import Context, Job
-from bigsmic.hashing import row_hash
-from bigsmic.information import draw_rows
+from bigsmic.hashing import draw_rows, row_hash
 from bigsmic.stages.graph import read_graph
 
 EXITS = 3  # of each component

@@ -8,11 +8,11 @@ import numpy as np
 from bigsmic import merge, moves
 from bigsmic.candidates import problems
 from bigsmic.context import Context, Job
-from bigsmic.information import LSMISettings, block_sums, draw_rows, first_equal, join_sweeps, score_one
+from bigsmic.gaussians import SAMPLE_ROWS
+from bigsmic.hashing import draw_rows
+from bigsmic.information import LSMISettings, block_sums, first_equal, join_sweeps, score_one
 from bigsmic.stages import kept, matrix
 from bigsmic.stages.assign import Reader, read_labels
-
-MEDIAN_ROWS = 2000  # of the sample, whose distances to the centres set the scale of the widths
 
 
 def run(job: Job, n_gammas: int | None = None):
@@ -72,7 +72,7 @@ def _design(job: Job):
         np.concatenate(arrays, axis=axis) for arrays, axis in zip(zip(*found, strict=True), (0, 0, 1), strict=True)
     )
     order = np.argsort(at)
-    sample = context.sample[draw_rows(len(context.sample), MEDIAN_ROWS, settings.seed, "lsmi-sample")]
+    sample = context.sample[draw_rows(len(context.sample), SAMPLE_ROWS, settings.seed, "lsmi-sample")]
     return wanted.design(X[order], at[order], sample), labels[:, order]
 
 
