@@ -46,6 +46,10 @@ class Basis(Protocol):
         """Store `columns` from column `start` on."""
         ...
 
+    def close(self) -> None:
+        """Give up what outlives the memory of a place."""
+        ...
+
 
 class MemoryBasis:
     """A basis in memory.
@@ -72,6 +76,9 @@ class MemoryBasis:
         target = self._blocks[block][:, start : start + columns.shape[1]]
         if not np.may_share_memory(target, columns):
             target[...] = columns
+
+    def close(self):
+        """Nothing outlives memory."""
 
 
 class Product(Protocol):

@@ -137,6 +137,11 @@ class Share:
         """Rows of this share."""
         return self.hi - self.lo
 
+    @property
+    def own_bounds(self):
+        """Bounds of the blocks of this share, counted from its first row, shape (n_own + 1,)."""
+        return self.bounds[self.blocks.start : self.blocks.stop + 1] - self.lo
+
     def rows(self, p):
         """Rows of block p, counted from the first one of the share."""
         return slice(int(self.bounds[p]) - self.lo, int(self.bounds[p + 1]) - self.lo)

@@ -7,9 +7,7 @@ import numpy as np
 from bigsmic.candidates import Problem
 from bigsmic.context import Context, Job
 from bigsmic.kernel_rim import SLOTS, AscentSettings, KernelRows, ascend, posterior
-from bigsmic.krylov import MemoryBasis
-from bigsmic.stages import matrix
-from bigsmic.store import FileBasis
+from bigsmic.stages import eigen, matrix
 
 START_ITERATIONS = 10  # that fit the categories to the labels of the start; it is a start only
 
@@ -67,10 +65,8 @@ class StoredKernelRows(KernelRows):
 
     def __init__(self, context: Context, share, problem, read_start, in_memory):
         self.context, self.problem = context, problem
-        bounds = share.bounds[share.blocks.start : share.blocks.stop + 1] - share.lo
         capacity = SLOTS * context.settings.n_clusters
-        folder = (share.scratch or context.run.scratch) / f"ascent.{problem.name}"
-        basis = MemoryBasis(bounds, capacity) if in_memory[0] else FileBasis(folder, bounds, capacity)
+        basis = eigen.columns_of(context, share, f"ascent.{problem.name}", capacity, in_memory[0])
         load = matrix.loader(context, share, matrix.weights_name(problem), in_memory[1])
         labels = np.concatenate([read_start(context, p) for p in share.blocks])
         super().__init__(share, load, basis, labels)
@@ -89,8 +85,7 @@ class StoredKernelRows(KernelRows):
 
     def close(self):
         """Delete what is on disk."""
-        if isinstance(self.basis, FileBasis):
-            self.basis.close()
+        self.basis.close()
 
 
 def stage_name(t):

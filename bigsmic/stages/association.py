@@ -315,8 +315,8 @@ class StoredVector(RowSpace):
 
     def __init__(self, context: Context, share, layout, seed):
         self.context = context
-        bounds = share.bounds[share.blocks.start : share.blocks.stop + 1] - share.lo
-        super().__init__(share, layout.product(context, share), MemoryBasis(bounds, EIGEN.size(context.n)), seed)
+        basis = MemoryBasis(share.own_bounds, EIGEN.size(context.n))
+        super().__init__(share, layout.product(context, share), basis, seed)
 
     def write_rows(self, sign, mean):
         """Write entries of the vector, and what they say."""

@@ -105,20 +105,15 @@ class StoredRows(RowSpace):
 
     def __init__(self, context: Context, share, problem, params, in_memory):
         self.context, self.problem = context, problem
-        bounds = share.bounds[share.blocks.start : share.blocks.stop + 1] - share.lo
         # room for the known vectors and the warm start that it begins with, too
         capacity = max(params.size(context.n), 2 * params.n_wanted)
         load = matrix.loader(context, share, matrix.matrix_name(problem), in_memory[1])
-        basis = MemoryBasis(bounds, capacity) if in_memory[0] else FileBasis(self._folder(share), bounds, capacity)
+        basis = columns_of(context, share, basis_name(problem), capacity, in_memory[0])
         super().__init__(share, product_of(context, share, problem, load), basis, context.settings.seed)
-
-    def _folder(self, share):
-        return (share.scratch or self.context.run.scratch) / f"basis.{self.problem.name}"
 
     def close(self):
         """Delete a basis on disk."""
-        if isinstance(self.basis, FileBasis):
-            self.basis.close()
+        self.basis.close()
 
     def write_known(self, mass):
         """Eigenvalue 1 of the normalised kernel has ``D^1/2 1_component`` for its vectors: the largest ones."""
@@ -171,6 +166,13 @@ class StoredRows(RowSpace):
             self.context.run.write(basis_name(self.problem), p, {"V": V})
 
         self.share.each(task)
+
+
+def columns_of(context: Context, share, name: str, capacity: int, in_memory: bool):
+    """Room for columns of the rows of a share: in memory, or in a folder of that name on the disk of its place."""
+    if in_memory:
+        return MemoryBasis(share.own_bounds, capacity)
+    return FileBasis((share.scratch or context.run.scratch) / name, share.own_bounds, capacity)
 
 
 def product_of(context: Context, share, problem, load):
