@@ -29,7 +29,7 @@ from bigsmic import __version__
 from bigsmic.engine import DEFAULT, Resources, one_thread
 from bigsmic.errors import ClusterError, InputError, LostBlocksError, RunError
 from bigsmic.memory import keep_memory, machine_memory, peak_memory, release_memory
-from bigsmic.shares import MAX_TASKS, TreeSum, runs, share_out
+from bigsmic.shares import MAX_TASKS, TreeSum, share_out, stretches
 from bigsmic.store import stage_input
 
 CONNECT_SECONDS = 20
@@ -237,7 +237,7 @@ class ClusterEngine:
     def sum(self, task, blocks, how=DEFAULT):
         """Return the sum over blocks along the fixed tree; workers add up, one sum reaches this process."""
         blocks = list(blocks)
-        pieces = runs(len(blocks), SUMS_PER_THREAD * self.resources.n_places * self.resources.n_threads)
+        pieces = stretches(len(blocks), SUMS_PER_THREAD * self.resources.n_places * self.resources.n_threads)
         shared = self._share(task, how)
         numbers = [[blocks[i] for i in piece] for piece in pieces]
         starts = [piece.start for piece in pieces]
@@ -269,7 +269,7 @@ class ClusterEngine:
     def _in_pieces(self, run_task, task, blocks, how):
         if not blocks:
             return []
-        pieces = runs(len(blocks), MAX_TASKS)
+        pieces = stretches(len(blocks), MAX_TASKS)
         shared = self._share(task, how)
         numbers = [[blocks[i] for i in piece] for piece in pieces]
         return self._gather([self._submit(how, run_task, shared, of_run) for of_run in numbers], numbers, how)

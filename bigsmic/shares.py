@@ -15,8 +15,8 @@ MAX_TASKS = 256
 """Tasks that one verb hands to a scheduler at most, however many blocks there are."""
 
 
-def runs(n, most):
-    """Cut n terms into at most `most` runs of equal length, a power of two, so that runs are nodes of the tree."""
+def stretches(n, most):
+    """Cut n terms into at most `most` stretches of equal length, a power of two: each is then a node of the tree."""
     length = 1
     while -(-n // length) > most:
         length *= 2
