@@ -13,17 +13,12 @@ WEIGHT_FLOOR = 1e-10  # of the normalised kernel, so that no row of a t-graph is
 
 
 class GraphBlock(NamedTuple):
-    """Rows ``lo:hi`` of the symmetric neighbour graph, columns numbered locally as in :class:`KernelBlock`.
+    """Rows ``lo:hi`` of the symmetric neighbour graph, columns numbered locally.
 
     Parameters
     ----------
-    lo, hi : int
-        Half-open range of positions.
-    halo : ndarray of int64, shape (h,), ascending
-        The rows outside ``lo:hi`` that the block touches.
-    indptr : ndarray of int64, shape (hi - lo + 1,)
-    indices : ndarray of int32, shape (nnz,)
-        Local column numbers.
+    lo, hi, halo, indptr, indices
+        As of :class:`KernelBlock`.
     sq_distances : ndarray of float32, shape (nnz,)
     ranks : ndarray of uint16, shape (nnz,)
         1 is the nearest.

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from .errors import InputError
-from .metrics import adjusted_rand_index, contingency
-from .smic import Assignment
+from bigsmic.errors import InputError
+from bigsmic.metrics import adjusted_rand_index, contingency
+from bigsmic.smic import Assignment
 
 NEGLIGIBLE_MEAN = 1e-12
 _SMALLEST_RATIO = 1e-12

@@ -172,7 +172,7 @@ class Settings(MethodSettings):
         object.__setattr__(self, "t", _neighbor_numbers(t))
         object.__setattr__(self, "widths", _windows(self.widths))
         object.__setattr__(self, "shrinkage", _shrinkages(self.shrinkage))
-        object.__setattr__(self, "prior", _check_prior(self.prior, self.n_clusters, self.assignment))
+        object.__setattr__(self, "prior", _prior_of(self.prior, self.n_clusters, self.assignment))
         object.__setattr__(self, "n_neighbors", max(self.n_neighbors, *self.t))
 
     @classmethod
@@ -415,14 +415,40 @@ def _neighbor_numbers(t):
     return tuple(dict.fromkeys(int(v) for v in values))
 
 
-def _check_prior(prior, c, assignment):
+def check_prior(prior, c):
+    """Prior over labels.
+
+    Parameters
+    ----------
+    prior : array_like of float, c of them, or None
+        None is uniform.
+    c : int
+
+    Returns
+    -------
+    prior : ndarray of float64, shape (c,)
+
+    Raises
+    ------
+    InputError
+        Not c positive numbers of sum 1.
+    """
     if prior is None:
-        return None
-    values = tuple(float(p) for p in np.ravel(prior))
+        return np.full(c, 1.0 / c)
+    values = np.ravel(np.asarray(prior, np.float64))
     if len(values) != c:
         raise InputError(f"prior: got {len(values)} values for c = {c} clusters; give one per cluster")
-    if not all(p > 0 for p in values) or abs(sum(values) - 1) > 1e-6:
-        raise InputError(f"prior: got {values}, sum {sum(values):.6g}; give positive values that sum to 1")
+    if not (values > 0).all() or abs(values.sum() - 1) > 1e-6:
+        raise InputError(
+            f"prior: got {tuple(values.tolist())}, sum {values.sum():.6g}; give positive values that sum to 1"
+        )
+    return values
+
+
+def _prior_of(prior, c, assignment):
+    if prior is None:
+        return None
+    values = tuple(check_prior(prior, c).tolist())
     if len(set(values)) > 1 and assignment != "paper":
         raise InputError(
             f"prior: a non-uniform prior needs assignment='paper', got {assignment!r}: its objective changes when "

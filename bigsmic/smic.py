@@ -19,7 +19,8 @@ import numba
 import numpy as np
 from scipy.linalg import qr, svd
 
-from .errors import InputError
+from bigsmic.errors import InputError
+from bigsmic.settings import check_prior
 
 
 class Assignment(NamedTuple):
@@ -246,34 +247,6 @@ def posterior_paper(V, signs, positive_sums, prior=None):
     labels = np.argmax(P, axis=1).astype(np.int32)
     posterior, has_mass = _normalise(P)
     return Assignment(posterior, has_mass, labels)
-
-
-def check_prior(prior, n_clusters):
-    """Return the prior as float64, uniform if None; InputError if it is none.
-
-    Parameters
-    ----------
-    prior : array_like of float, shape (c,), or None
-    n_clusters : int
-
-    Returns
-    -------
-    prior : ndarray of float64, shape (c,)
-
-    Raises
-    ------
-    InputError
-    """
-    if prior is None:
-        return np.full(n_clusters, 1.0 / n_clusters)
-    prior = np.asarray(prior, dtype=np.float64)
-    if prior.shape != (n_clusters,):
-        raise InputError(f"prior: got shape {prior.shape}, needs ({n_clusters},); give one number per cluster")
-    if not (np.all(prior > 0.0) and abs(prior.sum() - 1.0) <= 1e-6):
-        raise InputError(
-            f"prior: got {prior.tolist()}, needs positive numbers of sum 1; divide them by their sum, {prior.sum():.6g}"
-        )
-    return prior
 
 
 def assignment_sums(labels, posterior, has_mass):

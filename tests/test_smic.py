@@ -149,12 +149,12 @@ def test_rows_without_mass_are_flat_and_said_so():
 
 @pytest.mark.parametrize("prior", [[0.5, 0.6], [1.0, 0.0], [1.5, -0.5], [np.nan, 1.0]])
 def test_prior_that_is_none_is_refused(prior):
-    with pytest.raises(InputError, match="positive numbers of sum 1"):
+    with pytest.raises(InputError, match="positive values that sum to 1"):
         smic.posterior_paper(np.ones((1, 2)), np.ones(2), np.ones(2), prior)
 
 
 def test_prior_of_the_wrong_length_is_refused():
-    with pytest.raises(InputError, match="one number per cluster"):
+    with pytest.raises(InputError, match="one per cluster"):
         smic.check_prior([0.5, 0.5], 3)
 
 
