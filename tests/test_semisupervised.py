@@ -105,6 +105,15 @@ def test_defaults_follow_the_number_of_clusters(blobs, c, assignment):
     assert {problem["link_eta"] for problem in result.scores.to_dict("records")} == ({0, 1, 10} if c == 2 else {0})
 
 
+def test_few_rows_have_another_t_unless_one_is_given(blobs, monkeypatch):
+    X, options = blobs[0][:80], {"method": "3smic", "n_centers": 40, "gamma": 0.0, "n_threads": 1}
+    assert bigsmic.fit(X, 4, **options).settings.t == (2, 3, 5, 10)
+    assert bigsmic.fit(X[:8], 3, method="3smic", n_threads=1).settings.t == (2, 3, 5, 7)
+    assert bigsmic.fit(X, 4, t=(3, 5), **options).settings.t == (3, 5)
+    monkeypatch.setattr(semisupervised, "FEW_ROWS", 79)
+    assert bigsmic.fit(X, 4, **options).settings.t == (3, 10)
+
+
 def test_links_help(blobs):
     X, y = blobs
     without, many = (fit(X, 4, gamma=1.0, **links_of(y, m)) for m in (0, 4000))

@@ -46,6 +46,8 @@ OPTIONS = (
     "max_matvecs",
 )
 ETA = (0.0, 1.0, 10.0)
+FEW_ROWS, FEW_T = 1000, (2, 3, 5, 10)
+"""Up to so many rows a cluster may have ten, and t = 2 is worth an eigenproblem; it costs little there."""
 KERNELS = ("auto", "local_scaling", "normalized")
 OF_ONE_NUMBER = ("assigned", "scores", "kept", "final", "output")
 """Stages that depend on the number of clusters."""
@@ -66,7 +68,7 @@ class Settings(SmicSettings):
         "auto": both are candidates. "merge": more than c of them, turned, over-segmented, merged and moved, as SMIC
         does by default. By default "auto" with two clusters, and "merge" with more.
     t : sequence of int, optional
-        By default (3, 10) with "merge", and (3, 5, 7, 10) otherwise.
+        By default (2, 3, 5, 10) up to 1,000 rows; of more (3, 10) with "merge", and (3, 5, 7, 10) otherwise.
     gamma, eta : sequence of float
         Strengths of must-links and of cannot-links to choose from, at least 0. eta is (0, 1, 10) with two clusters by
         default, and 0 with more: that two rows cannot be with a third then says nothing of each other.
@@ -162,7 +164,7 @@ def admit(settings, given, n_rows, storage_options=None):
     Returns
     -------
     settings : Settings
-        Without strengths of which the links have no use.
+        Without strengths of which the links have no use; with the t of few rows, where none was given.
     beside : dict of str to ndarray
         Fields of :class:`bigsmic.links.Links`.
 
@@ -173,6 +175,8 @@ def admit(settings, given, n_rows, storage_options=None):
     """
     must, cannot, labels = (read_integers(name, given.get(name), storage_options) for name in BESIDE)
     found = make_links(n_rows, settings.n_clusters, must=must, cannot=cannot, labels=labels, close=settings.close_links)
+    if given.get("t") is None and n_rows <= FEW_ROWS:
+        settings, _ = replace(settings, t=FEW_T).fitted_to(n_rows)
     sizes = found.sizes
     if not (len(found.must) or (sizes > 1).any()):
         settings = replace(settings, gamma=settings.gamma[:1])
