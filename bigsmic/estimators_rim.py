@@ -35,7 +35,7 @@ class RIM(Clusterer):
     batch_size : int
         Rows of a batch.
     learning_rate : float
-        Of Adam at its first step.
+        Of Adam: about how far its first step moves the logits of a row.
     n_epochs : int, optional
         Passes over the rows at each strength; over a chunk in `partial_fit`.
     max_iter : int
@@ -95,7 +95,7 @@ class RIM(Clusterer):
         tau=1.0,
         scale="standard",
         batch_size=2048,
-        learning_rate=0.03,
+        learning_rate=0.3,
         n_epochs=None,
         max_iter=200,
         polish=0,

@@ -31,7 +31,7 @@ from bigsmic.hashing import generator
 from bigsmic.moments import class_sums
 
 PANEL_ROWS = 2048  # rows whose posteriors stay in the cache; float32 sums of so few are exact enough
-START_STEPS = 10  # of the supervised classifier: boundaries that are still soft, so that categories can die
+START_STEPS = 3  # of the supervised classifier: boundaries that are still soft, so that categories can die
 LLOYD_STEPS = 10
 _TINY = 1e-300
 _BETAS = (0.9, 0.999)  # of Adam
@@ -133,23 +133,22 @@ def log_softmax(logits):
     return logits, posterior
 
 
-def information(logits, weighting=EVERY_ROW):
-    """Sums of some rows; the logits are overwritten.
+def information(log_posterior, posterior, weighting=EVERY_ROW):
+    """Sums of some rows.
 
     Parameters
     ----------
-    logits : ndarray of float, shape (b, k)
-        A few thousand rows at most: they are added in the dtype of the logits.
+    log_posterior, posterior : ndarray of float, shape (b, k)
+        From :func:`log_softmax`. A few thousand rows at most: they are added in their dtype.
     weighting : Weighting
 
     Returns
     -------
     sums : Information
     """
-    b, k = logits.shape
-    log_posterior, posterior = log_softmax(logits)
-    weights = weighting.unlabelled(b, logits.dtype)
-    rows, labels, label_weights = weighting.labelled(b, logits.dtype)
+    b, k = posterior.shape
+    weights = weighting.unlabelled(b, posterior.dtype)
+    rows, labels, label_weights = weighting.labelled(b, posterior.dtype)
     counts = np.bincount(posterior.argmax(axis=1), minlength=k)
     likelihood = np.dot(label_weights, log_posterior[rows, labels])
     entropies = np.einsum("ij,ij->i", posterior, log_posterior)
@@ -245,15 +244,15 @@ class Reference(NamedTuple):
         return cls(log_ratio, tau / float(sums.weight) if sums.weight > 0 else 0.0, likelihood)
 
 
-def logit_gradient(logits, reference, weighting=EVERY_ROW):
-    """dF/dz of some rows; the logits are overwritten.
+def logit_gradient(log_posterior, posterior, reference, weighting=EVERY_ROW):
+    """dF/dz of some rows; the logarithms of their posteriors are overwritten.
 
     With ``a_k = log(p_k D_k / p^_k)``: ``dF/dz_k = tau w_i / W p_k (a_k - sum_j p_j a_j)`` at an unlabelled row, and
     ``w_i (1[k = y_i] - p_k)`` at a labelled one.
 
     Parameters
     ----------
-    logits : ndarray of float, shape (b, k)
+    log_posterior, posterior : ndarray of float, shape (b, k)
     reference : Reference
     weighting : Weighting
 
@@ -261,12 +260,6 @@ def logit_gradient(logits, reference, weighting=EVERY_ROW):
     -------
     gradient : ndarray of the same dtype, shape (b, k)
     """
-    b = len(logits)
-    log_posterior, posterior = log_softmax(logits)
-    return _logit_gradient(log_posterior, posterior, reference, weighting, weighting.unlabelled(b, logits.dtype))
-
-
-def _logit_gradient(log_posterior, posterior, reference, weighting, weights):
     b, dtype = len(posterior), posterior.dtype
     gradient = log_posterior
     gradient -= reference.log_ratio.astype(dtype)
@@ -275,7 +268,7 @@ def _logit_gradient(log_posterior, posterior, reference, weighting, weights):
     if weighting.weights is None and weighting.labels is None:
         gradient *= dtype.type(reference.information)
         return gradient
-    gradient *= (weights * dtype.type(reference.information))[:, None]
+    gradient *= (weighting.unlabelled(b, dtype) * dtype.type(reference.information))[:, None]
     rows, labels, label_weights = weighting.labelled(b, dtype)
     if len(rows):
         taught = -posterior[rows]
@@ -336,7 +329,7 @@ def penalty(model, reg):
     return float(reg * np.square(model.W, dtype=np.float64).sum())
 
 
-def linear_information(X, model, weighting=EVERY_ROW):
+def linear_information(X, model, weighting=EVERY_ROW, log_posterior=None):
     """Sums of a block of rows.
 
     Parameters
@@ -345,6 +338,8 @@ def linear_information(X, model, weighting=EVERY_ROW):
     model : Linear
         Of the same dtype.
     weighting : Weighting
+    log_posterior : ndarray of the same dtype, shape (b, k), optional
+        Where to leave the logarithms of the posteriors.
 
     Returns
     -------
@@ -352,13 +347,26 @@ def linear_information(X, model, weighting=EVERY_ROW):
     """
     total = None
     for rows in _panels(len(X)):
-        part = information(model.logits(X[rows]), weighting[rows])
+        logs, posterior = log_softmax(model.logits(X[rows]))
+        if log_posterior is not None:
+            log_posterior[rows] = logs
+        part = information(logs, posterior, weighting[rows])
         total = part if total is None else total + part
     return total
 
 
-def linear_gradient(X, model, reference, weighting=EVERY_ROW):
+def linear_gradient(X, model, reference, weighting=EVERY_ROW, log_posterior=None):
     """Sum over a block of rows of ``(x_i, 1) (dF/dz_i)'``: products in the dtype of the rows, sums in float64.
+
+    Parameters
+    ----------
+    X : ndarray of float, shape (b, d)
+    model : Linear
+        Of the same dtype.
+    reference : Reference
+    weighting : Weighting
+    log_posterior : ndarray of the same dtype, shape (b, k), optional
+        What :func:`linear_information` has left of the same classifier; the sum is the same bits with it as without.
 
     Returns
     -------
@@ -367,7 +375,8 @@ def linear_gradient(X, model, reference, weighting=EVERY_ROW):
     """
     total = np.zeros((X.shape[1] + 1, model.n_categories))
     for rows in _panels(len(X)):
-        gradient = logit_gradient(model.logits(X[rows]), reference, weighting[rows])
+        logs = log_softmax(model.logits(X[rows]))[0] if log_posterior is None else log_posterior[rows].copy()
+        gradient = logit_gradient(logs, np.exp(logs), reference, weighting[rows])
         total[:-1] += X[rows].T @ gradient
         total[-1] += gradient.sum(axis=0)
     return total
@@ -431,19 +440,34 @@ class Adam(NamedTuple):
         nothing = Linear(np.zeros_like(model.W), np.zeros_like(model.b))
         return cls(model, nothing, nothing)
 
-    def step(self, gradient, rate):
-        """A step up of about `rate` in every parameter."""
+    def columns(self, kept):
+        """The same with some of the categories only."""
+        return Adam(self.model.columns(kept), self.first.columns(kept), self.second.columns(kept), self.steps)
+
+    def step(self, gradient, rate, spread=1.0):
+        """A step up of about ``rate / (sqrt(d) spread)`` in every weight, and of ``rate / sqrt(d)`` in every bias.
+
+        With the spread of the columns, the logits of a row move by about `rate`, whatever the unit of the columns and
+        their number.
+        """
         steps = self.steps + 1
         unbias = [1 / (1 - beta**steps) for beta in _BETAS]
         found = []
-        for parameter, mean, square, slope in zip(self.model, self.first, self.second, gradient, strict=True):
+        bias_rate = rate / np.sqrt(len(self.model.W))
+        rates = (bias_rate / spread, bias_rate)
+        for parameter, mean, square, slope, own in zip(*self[:3], gradient, rates, strict=True):
             dtype = parameter.dtype.type
             mean = mean + dtype(1 - _BETAS[0]) * (slope - mean)
             square = square + dtype(1 - _BETAS[1]) * (slope * slope - square)
-            move = mean * dtype(rate * unbias[0]) / (np.sqrt(square * dtype(unbias[1])) + dtype(1e-8))
+            move = mean * dtype(own * unbias[0]) / (np.sqrt(square * dtype(unbias[1])) + dtype(1e-12))
             found.append((parameter + move, mean, square))
         model, first, second = (Linear(*pair) for pair in zip(*found, strict=True))
         return Adam(model, first, second, steps)
+
+
+def spread(X):
+    """Root mean square of the entries, never 0: the unit of centred rows."""
+    return max(float(np.sqrt(np.square(X, dtype=np.float64).mean())), 1e-12)
 
 
 def batch_gradient(X, model, aim, weighting=EVERY_ROW, share=1.0):
@@ -463,27 +487,29 @@ def batch_gradient(X, model, aim, weighting=EVERY_ROW, share=1.0):
     -------
     F : float
     gradient : Linear
+    mass : ndarray of float64, shape (k,)
+        Summed posteriors.
 
     Notes
     -----
     A running mean in the place of the batch's own was worse: it is a stale one.
     """
     b, dtype = len(X), X.dtype
-    weights = weighting.unlabelled(b, dtype)
     posteriors = np.empty((2, b, model.n_categories), dtype)
     for rows in _panels(b):  # what one panel needs stays in the cache
         posteriors[:, rows] = log_softmax(model.logits(X[rows]))
     log_posterior, posterior = posteriors
-    sums = _batch_sums(log_posterior, posterior, weighting, weights)
+    sums = _batch_sums(log_posterior, posterior, weighting)
     sums = sums._replace(log_likelihood=sums.log_likelihood / share)
     reference = Reference.of(sums, aim.prior, aim.tau, 1 / share)
-    slope = _logit_gradient(log_posterior, posterior, reference, weighting, weights)
+    slope = logit_gradient(log_posterior, posterior, reference, weighting)
     W = X.T @ slope
     W -= dtype.type(2 * aim.reg) * model.W
-    return objective(sums, aim.prior, aim.tau) - penalty(model, aim.reg), Linear(W, slope.sum(axis=0))
+    return objective(sums, aim.prior, aim.tau) - penalty(model, aim.reg), Linear(W, slope.sum(axis=0)), sums.mass
 
 
-def _batch_sums(log_posterior, posterior, weighting, weights):
+def _batch_sums(log_posterior, posterior, weighting):
+    weights = weighting.unlabelled(len(posterior), posterior.dtype)
     rows, labels, label_weights = weighting.labelled(len(posterior), posterior.dtype)
     likelihood = np.dot(label_weights, log_posterior[rows, labels])
     negentropy = np.dot(weights, np.einsum("ij,ij->i", posterior, log_posterior))

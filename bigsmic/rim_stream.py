@@ -33,6 +33,7 @@ class Stream:
     settings: Any
     n_seen: int = 0
     scaler: Any = None
+    spread: float = 1.0
     state: Any = None
     memory: Information | None = field(default=None, repr=False)
 
@@ -66,6 +67,7 @@ class Stream:
         settings = self.settings
         self.scaler = scaler(moments(X), settings.scale)
         scaled = self.scaler.apply(X)
+        self.spread = rim.spread(scaled)
         k = min(settings.n_clusters or settings.first_categories(len(X)), len(X))
         known = None
         if labels is not None and labels.max(initial=-1) >= 0:
@@ -88,7 +90,7 @@ class Stream:
                 gradient, sums = self._slope(X[batch], weighting[batch], aim)
                 if not all(np.isfinite(part).all() for part in gradient):
                     rim.refuse_divergence(np.nan, 0.0, settings.learning_rate)
-                self.state = self.state.step(gradient, settings.learning_rate)
+                self.state = self.state.step(gradient, settings.learning_rate, self.spread)
                 if e == passes - 1:
                     self._remember(sums)
 

@@ -1,6 +1,7 @@
 """method="rim": any chunking, any interruption, both solvers, what is refused, and what a Result tells."""
 
 import json
+from dataclasses import replace
 
 import dask.array
 import numpy as np
@@ -12,7 +13,9 @@ from typer.testing import CliRunner
 
 import bigsmic
 from bigsmic import cli, planning
+from bigsmic.context import Pieces
 from bigsmic.errors import BigsmicWarning, CollapseError, InputError, OptionError, PlanError
+from bigsmic.methods import rim as method
 from bigsmic.stages import rim as stages
 
 FAST = {"method": "rim", "n_threads": 1}
@@ -39,6 +42,25 @@ def test_of_fifty_categories_three_stay_alive(toy):
     assert adjusted_rand_score(y, result.labels) > 0.97
     assert result.posterior.shape == (450, 3)
     assert result.diagnostics["n_init_categories"] == 50
+
+
+def test_a_climb_gives_up_what_has_died(toy, monkeypatch):
+    options = {"n_init_categories": 50, "reg": 0.02, "solver": "minibatch", "batch_size": 150}
+    monkeypatch.setattr(stages, "LOOK_ROWS", 1 << 30)
+    wanted = fit(toy[0], **options)
+    monkeypatch.setattr(stages, "LOOK_ROWS", 4 * len(toy[0]))
+    found = fit(toy[0], **options)
+    assert len(found._run.read("point", 0, "b")) < len(wanted._run.read("point", 0, "b")) == 50
+    np.testing.assert_array_equal(found.labels, wanted.labels)
+    assert found.diagnostics["objective"] == pytest.approx(wanted.diagnostics["objective"], abs=1e-3)
+
+
+def test_what_labels_name_is_never_given_up():
+    seen = stages._Seen(2)
+    mass = np.array([0.0, 5.0, 0.0, 1e-3, 3.0])
+    assert seen.living(mass, stages.LOOK_ROWS - 1) is None
+    np.testing.assert_array_equal(seen.living(mass, 1), [True, True, False, False, True])
+    assert seen.living(np.ones(5), stages.LOOK_ROWS) is None
 
 
 @pytest.mark.parametrize("c", [1, 2, 3, 7])
@@ -111,8 +133,37 @@ def test_chunks_and_threads_change_nothing(blobs, tmp_path, monkeypatch, many_bl
     for data in (array, dask.array.from_array(X, chunks=(50, 5)), np.asfortranarray(X)):
         same(fit(data, **options), wanted)
     same(bigsmic.fit(str(tmp_path / "a.zarr"), method="rim", n_threads=2, **options), wanted)
-    monkeypatch.setattr(stages, "PIECE_BYTES", 0)
+    monkeypatch.setattr(method, "ROWS_BYTES", 0)
+    monkeypatch.setattr(Pieces.__init__, "__defaults__", (0,))
     same(fit(X, **options), wanted)
+
+
+@pytest.mark.parametrize("kept", [(True, True), (True, False), (False, True), (False, False)])
+def test_what_memory_holds_changes_nothing(blobs, monkeypatch, many_blocks, kept):
+    X, y = blobs
+    labels = np.where(np.arange(len(X)) % 7 == 0, y, -1)
+    options = {"labels": labels, "solver": "lbfgs", "reg": 0.02, "n_init_categories": 8, "max_iter": 10}
+    wanted = fit(X, **options)
+    plan = method.plan
+
+    def planned(*arguments, **named):
+        return replace(plan(*arguments, **named), rows_in_memory=kept[0], posteriors_in_memory=kept[1])
+
+    monkeypatch.setattr(method, "plan", planned)
+    monkeypatch.setattr(Pieces.__init__, "__defaults__", (0,))
+    same(fit(X, **options), wanted)
+
+
+def test_posteriors_are_kept_where_they_fit():
+    size, exact, batches = planning.Size(10**6, 152), method.Settings(solver="lbfgs"), method.Settings()
+    roomy, tight = (method.plan(size, exact, limit, 1, True) for limit in (1 << 30, 500 << 20))
+    assert roomy.posteriors_in_memory
+    assert not tight.posteriors_in_memory
+    assert roomy.peak_bytes - tight.peak_bytes >= 4 * 10**6 * 100
+    assert not method.plan(size, batches, 1 << 40, 1, True).posteriors_in_memory
+    few = method.plan(planning.Size(4 * 10**5, 152), batches, 1 << 30, 1, True)
+    assert few.rows_in_memory
+    assert not method.plan(few.size, batches, few.peak_bytes - 1, 1, True).rows_in_memory
 
 
 @pytest.mark.slow
@@ -160,23 +211,27 @@ def test_a_fit_that_was_killed_goes_on(blobs, tmp_path, monkeypatch, many_blocks
     assert left == {"scan", "start", "point", "model", "clusters", "output", "labels", "posterior"}
 
 
-def test_what_has_been_evaluated_is_not_evaluated_again(toy, tmp_path):
-    options = {"solver": "lbfgs", "reg": 0.01, "n_init_categories": 5, "out": tmp_path / "run.zarr"}
-    steps = []
+def test_what_has_been_evaluated_is_not_evaluated_again(toy, tmp_path, monkeypatch):
+    options = {"solver": "lbfgs", "reg": 0.01, "n_init_categories": 5}
+    evaluate, made = stages._evaluate, []
+
+    def counted(job, climb, i, vector, group):
+        made.append(i)
+        return evaluate(job, climb, i, vector, group)
 
     def progress(stage, done, total):
-        steps.append(stage)
-        if steps.count("gradient") == 12:
+        if stage.startswith("ascent") and done == 4:
             raise Killed
 
+    monkeypatch.setattr(stages, "_evaluate", counted)
+    wanted = fit(toy[0], **options)
+    needed, options["out"] = list(made), tmp_path / "run.zarr"
+    made.clear()
     with pytest.raises(Killed):
         fit(toy[0], progress=progress, **options)
-    first = steps.count("gradient")
-    again: list = []
-    fit(toy[0], progress=lambda stage, done, total: again.append(stage), **options)
-    steps.clear()
-    fit(toy[0], reg=0.01, n_init_categories=5, progress=lambda stage, done, total: steps.append(stage))
-    assert first + again.count("gradient") <= steps.count("gradient") + 2
+    assert 4 <= len(made) < len(needed)
+    same(fit(toy[0], **options), wanted)
+    assert made == needed
 
 
 def test_other_labels_beside_the_rows_are_another_run(toy, tmp_path):

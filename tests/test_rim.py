@@ -54,7 +54,7 @@ def test_the_gradient_is_that_of_finite_differences(term):
 @pytest.mark.parametrize("term", TERMS)
 def test_a_batch_of_all_rows_is_the_whole(term):
     aim, weighting = TERMS[term]
-    F, slope = rim.batch_gradient(X, MODEL, aim, weighting)
+    F, slope, _ = rim.batch_gradient(X, MODEL, aim, weighting)
     assert abs(F - value(MODEL.vector, aim, weighting)) < 1e-12
     np.testing.assert_allclose(slope.vector, exact(aim, weighting), atol=1e-12)
 
@@ -84,6 +84,28 @@ def test_blocks_add_up(cuts, term):
     gradient = sum(rim.linear_gradient(X[b], MODEL, reference, weighting[b]) for b in blocks)
     np.testing.assert_allclose(rim.penalised(gradient, MODEL, aim.reg), exact(aim, weighting), atol=1e-12)
     assert total.counts.sum() == N
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_kept_posteriors_give_the_same_bits(term):
+    aim, weighting = TERMS[term]
+    kept = np.empty((N, K))
+    sums = rim.linear_information(X, MODEL, weighting, kept)
+    reference = rim.Reference.of(sums, aim.prior, aim.tau)
+    found = rim.linear_gradient(X, MODEL, reference, weighting, kept)
+    np.testing.assert_array_equal(found, rim.linear_gradient(X, MODEL, reference, weighting))
+
+
+@pytest.mark.parametrize("unit", [1e-3, 255.0])
+def test_steps_are_the_same_in_every_unit(unit):
+    ends = []
+    for u in (1.0, unit):
+        state = rim.Adam.start(rim.Linear(MODEL.W / u, MODEL.b))
+        for _ in range(20):
+            _, slope, _ = rim.batch_gradient(u * X, state.model, rim.Aim(0.1 * u**2))
+            state = state.step(slope, 0.1, rim.spread(u * X))
+        ends.append(rim.Linear(u * state.model.W, state.model.b).vector)
+    np.testing.assert_allclose(*ends, atol=1e-6)
 
 
 def test_a_power_law_is_found_again():

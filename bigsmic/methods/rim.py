@@ -30,12 +30,13 @@ __all__ = ["BESIDE", "Result", "Settings", "admit", "model", "plan", "run", "sum
 BESIDE = ("labels", "sample_weight")
 SOLVERS = ("auto", "minibatch", "lbfgs")
 SCALES = ("standard", "variance", None)
-START_ROWS = 20_000  # of the sample that categories are found on
+START_ROWS = 10_000  # of the sample that categories are found on
 FIRST_REG = 0.003  # times the mean variance of a column: few categories die at it
 CATEGORIES = 100  # to begin with where the number of clusters is open
 ATTEMPTS = 4  # at finding enough categories to begin with
 LSMI_ROWS, LSMI_CENTERS = 5000, 200
 MAX_DYING = 20
+ROWS_BYTES = 256 << 20  # of scaled rows that stay in memory at most; more of them are read again
 _PER_ROW = re.compile(r"\s*([0-9.eE+-]+)\s*/\s*[nN]\s*\Z")
 
 
@@ -64,9 +65,9 @@ class Settings(MethodSettings):
     batch_size : int
         Rows of a batch.
     learning_rate : float
-        Of Adam at its first step; it falls to 0 along a cosine.
+        Of Adam: about how far its first step moves the logits of a row; it falls to 0 along a cosine.
     n_epochs : int, optional
-        Passes over the rows of a climb, twice as many of the first; by default as many as make 200 steps.
+        Passes over the rows of a climb; by default as many as make 200 steps, or 400 from the start of a single one.
     max_iter : int
         Iterations of L-BFGS at most.
     polish : int
@@ -84,7 +85,7 @@ class Settings(MethodSettings):
     scale: str | None = "standard"
     seed: int = 0
     batch_size: int = 2048
-    learning_rate: float = 0.03
+    learning_rate: float = 0.3
     n_epochs: int | None = None
     max_iter: int = 200
     polish: int = 0
@@ -216,8 +217,26 @@ def checked_beside(beside, n_rows):
 # ------------------------------------------------------------------------------------------------------ the fit
 
 
+@dataclass(frozen=True)
+class Plan(planning.Plan):
+    """How a fit will run.
+
+    Parameters
+    ----------
+    rows_in_memory : bool
+        Whether scaled rows stay in memory once they have been read.
+    posteriors_in_memory : bool
+        Whether the second sweep for an exact gradient takes the posteriors of the first.
+    """
+
+    rows_in_memory: bool = False
+    posteriors_in_memory: bool = False
+
+
 def plan(size, settings, memory_limit, n_threads, checkpoints):
-    """Plan a fit: blocks of rows with their posteriors, and the classifier; nothing that grows with the rows.
+    """Plan a fit: blocks of rows with their posteriors, and the classifier.
+
+    What grows with the rows is kept only where there is room: rows that are few, posteriors for exact gradients.
 
     Raises
     ------
@@ -225,17 +244,33 @@ def plan(size, settings, memory_limit, n_threads, checkpoints):
         The message says what would do.
     """
     limit = memory_limit or int(0.75 * machine_memory())
+    exact = not settings.by_batches(size.n) or settings.polish > 0
+    few = 4 * size.n * size.d <= ROWS_BYTES
+    for rows, posteriors in ((True, True), (False, True), (True, False), (False, False)):
+        if rows <= few and posteriors <= exact:
+            described = _described(size, settings, rows, posteriors)
+            if all(stage.peak_bytes <= limit for stage in described):
+                break
+    planned = planning.widened(described, limit, n_threads)
+    kept = {"rows_in_memory": rows, "posteriors_in_memory": posteriors}
+    return Plan(size, limit, planned, min(size.n, START_ROWS), checkpoints=checkpoints, **kept)
+
+
+def _described(size, settings, rows_in_memory, posteriors_in_memory):
+    """Figures of every stage."""
     n, d = size.n, size.d
     bounds = source_bounds(n, d)
     rows, n_blocks = int(bounds[1]), len(bounds) - 1
     k = max(settings.first_categories(n), settings.n_clusters or 1)
+    held = n if size.n_places == 1 else min(n, math.ceil(planning.HELD * n / size.n_places))
     wanted = min(n, START_ROWS)
     block = rows * d * (size.itemsize + 4) + rim.PANEL_ROWS * 16 * k + 32 * (d + 1) * k
-    kept = min(4 * n * d, PIECE_BYTES)
+    kept = 4 * held * d if rows_in_memory else min(4 * n * d, PIECE_BYTES)
+    posteriors = 4 * held * k if posteriors_in_memory else 0
     group = 2 * min(4 * n * d, stages.GROUP_BYTES + 4 * rows * d)
     batch = min(n, settings.batch_size) * (4 * d + 16 * k)
     passes = 10 * max(1.0, stages.LEAST_STEPS * settings.batch_size / n)
-    described = (
+    return (
         planning.scan_stage(size, wanted),
         planning.StagePlan(
             "start", 1, size.band_bytes + 12 * wanted * d, wanted * 8 * d, flops=2.0 * wanted * d * k * 30
@@ -243,7 +278,7 @@ def plan(size, settings, memory_limit, n_threads, checkpoints):
         planning.StagePlan(
             "climb",
             n_blocks,
-            int(size.band_bytes + kept + group + batch),
+            int(size.band_bytes + kept + posteriors + group + batch),
             block,
             flops=4.0 * n * d * k * passes,
             disk_bytes=400 * (d + 1) * k,
@@ -257,7 +292,6 @@ def plan(size, settings, memory_limit, n_threads, checkpoints):
             disk_bytes=4 * n * (k + 1),
         ),
     )
-    return planning.Plan(size, limit, planning.widened(described, limit, n_threads), wanted, checkpoints=checkpoints)
 
 
 def run(job: Job):
@@ -270,6 +304,8 @@ def run(job: Job):
 
 def climb(job: Job):
     """From rows that have been scanned to labels and posteriors."""
+    if job.plan.rows_in_memory:
+        stages.keep_rows(job.context)
     with job.timed("climb"):
         job.steps("model", [0], _find)
     with job.timed("output"):
@@ -412,9 +448,8 @@ class Model:
 
     def __call__(self, X):
         """Posteriors, float32 (b, c), and labels, int32 (b,)."""
-        logits = self.linear.logits(X)
-        labels = logits.argmax(axis=1).astype(np.int32)
-        return rim.log_softmax(logits)[1], labels
+        logs, _ = rim.log_softmax(self.linear.logits(X))
+        return np.exp(logs), logs.argmax(axis=1).astype(np.int32)
 
 
 class Result(BaseResult):
@@ -472,9 +507,7 @@ class Result(BaseResult):
 
     @cached_property
     def _scaled_moments(self):
-        blocks = self._context.source_blocks
-        counts = np.maximum(self._sums.counts, 1)[:, None]
-        return [sum(self._run.read("clusters", s, name) for s in blocks) / counts for name in ("sums", "squares")]
+        return stages.found_shapes(self._context) / np.maximum(self._sums.counts, 1)[:, None]
 
     @cached_property
     def uncertain(self):
@@ -485,11 +518,10 @@ class Result(BaseResult):
         import pandas as pd
 
         reads = [self._run.reader("clusters", s) for s in self._context.source_blocks]
-        rows, entropy, posterior = (
-            np.concatenate([r(name) for r in reads]) for name in ("rows", "entropy", "posterior")
-        )
+        rows, logs = (np.concatenate([r(name) for r in reads]) for name in ("rows", "log_posterior"))
+        entropy = -np.einsum("ij,ij->i", np.exp(logs), logs)
         order = np.lexsort((rows, -entropy))[: stages.UNCERTAIN_ROWS]
-        ranked = np.argsort(-posterior[order], axis=1, kind="stable")
+        ranked = np.argsort(-logs[order], axis=1, kind="stable")
         other = ranked[:, min(1, ranked.shape[1] - 1)]
         return pd.DataFrame({"row": rows[order], "entropy": entropy[order], "label": ranked[:, 0], "other": other})
 

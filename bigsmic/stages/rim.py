@@ -2,7 +2,8 @@
 
 A *climb* goes from one classifier to another at one strength of the penalty; what it reaches is a *point*. A climb by
 minibatches is a chain of rounds, each a task that reads the state of the one before and writes its own; one by L-BFGS
-is a row of evaluations, each two sums over blocks, which are kept and found again by a climb that begins anew.
+is a row of evaluations, each two sums over blocks by residents that keep what the second needs of the first; the
+evaluations are kept and found again by a climb that begins anew.
 """
 
 import itertools
@@ -13,9 +14,10 @@ from functools import partial
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.sparse import csr_array
 
 from bigsmic import rim
-from bigsmic.context import PIECE_BYTES, Context, Job
+from bigsmic.context import Context, Job
 from bigsmic.errors import CollapseError
 from bigsmic.hashing import row_uniform
 from bigsmic.moments import class_sums
@@ -24,7 +26,9 @@ from bigsmic.store import checksum
 
 GROUP_BYTES = 32 << 20  # float32 bytes of the rows that batches are drawn from at a time
 ROUND_ROWS = 1 << 21  # rows that go by between two checkpoints, roughly
-LEAST_STEPS = 200  # of a climb by minibatches, where the number of epochs is not given
+LEAST_STEPS = 200  # of a climb by minibatches, where the number of epochs is not given; twice as many from the start
+LOOK_ROWS = 1 << 15  # that go by before a climb looks for categories that have died
+DEAD_MASS = 0.01  # summed posterior over so many rows below which a category has: it comes back no more
 THROWN = 10.0  # how far down, in units of the objective, a step throws only a classifier that it leaves nothing of
 UNCERTAIN_ROWS = 100  # that the run remembers
 
@@ -33,22 +37,19 @@ UNCERTAIN_ROWS = 100  # that the run remembers
 
 
 def scaled(context: Context, s: int):
-    """Scaled rows of one block of input, float32; kept in memory where all rows are few."""
-    if 4 * context.n * context.d <= PIECE_BYTES:
+    """Scaled rows of one block of input, float32; kept where this process may keep all of them."""
+    if 4 * context.n * context.d <= context.pieces.limit:
         return context.pieces.get(("scaled", s), partial(_scaled, context, s))
     return _scaled(context, s)
 
 
+def keep_rows(context: Context):
+    """Keep scaled rows in this process from now on."""
+    context.pieces.limit = max(context.pieces.limit, 4 * context.n * context.d)
+
+
 def _scaled(context, s):
-    """The same in float32 throughout where the rows are no finer: a shift of all rows alike is a bias's to take."""
-    X = context.source.read(*(int(b) for b in context.source_bounds[s : s + 2]))
-    mean, factor = context.scaler.mean.astype(np.float32), context.scaler.factor.astype(np.float32)
-    coarse = X.dtype.itemsize <= (4 if X.dtype.kind == "f" else 2)
-    if not coarse or np.abs((context.scaler.mean - mean) * context.scaler.factor).max(initial=0) > 1e-6:
-        return context.scaler.apply(X)
-    X = np.subtract(X, mean, dtype=np.float32)
-    X *= factor
-    return X
+    return context.scaler.apply(context.source.read(*(int(b) for b in context.source_bounds[s : s + 2])))
 
 
 def weighting(context: Context, s: int):
@@ -133,10 +134,6 @@ def _information(context, s, model):
     return rim.linear_information(scaled(context, s), model, weighting(context, s))
 
 
-def _gradient(context, s, model, reference):
-    return rim.linear_gradient(scaled(context, s), model, reference, weighting(context, s))
-
-
 def read_model(context: Context, stage: str, block: int):
     """The classifier that a block of a stage holds."""
     read = context.run.reader(stage, block)
@@ -169,11 +166,17 @@ class Climb:
         Of the point that it leads to.
     reg : float
     n_epochs : int
+    spread : float
+        Root mean square of a scaled column.
+    n_fixed : int
+        Categories, the first ones, that are never given up.
     """
 
     number: int
     reg: float
     n_epochs: int
+    spread: float = 1.0
+    n_fixed: int = 0
 
     @property
     def stage(self):
@@ -214,14 +217,47 @@ def _round(context, r, climb):
     read = context.run.reader(climb.stage, r - 1)
     model, first, second = (Linear(read(f"{name}W"), read(f"{name}b")) for name in ("", "first_", "second_"))
     state, history = Adam(model, first, second, int(read("steps"))), read("history").tolist()
-    goal, settings = aim(context, climb.reg), context.settings
+    goal, settings, seen = aim(context, climb.reg), context.settings, _Seen(climb.n_fixed)
     for done, X, weights, share in _batches(context, climb, climb.epochs(r, context.n)):
-        F, gradient = rim.batch_gradient(X, state.model, goal, weights, share)
+        F, gradient, mass = rim.batch_gradient(X, state.model, goal, weights, share)
         if not np.isfinite(F):
             rim.refuse_divergence(F, F, settings.learning_rate)
-        state = state.step(gradient, settings.learning_rate * rim.cosine(done))
+        state = state.step(gradient, settings.learning_rate * rim.cosine(done), climb.spread)
         history.append(F)
+        living = seen.living(mass, len(X))
+        if living is not None:
+            state = state.columns(living)
     _write_state(context, climb, r, state, history)
+
+
+class _Seen:
+    """Summed posteriors of the rows that went by, by which a climb finds categories that have died.
+
+    Parameters
+    ----------
+    n_fixed : int
+        Categories, the first ones, that are never given up.
+    """
+
+    def __init__(self, n_fixed):
+        self.n_fixed, self.n_rows, self.mass = n_fixed, 0, 0.0
+
+    def living(self, mass, n_rows):
+        """Categories to go on with, bool, shape (k,), after a batch; None unless it is time to look and some are dead.
+
+        Parameters
+        ----------
+        mass : ndarray of float64, shape (k,)
+            Summed posteriors of the batch.
+        n_rows : int
+            Rows in it.
+        """
+        self.mass, self.n_rows = self.mass + mass, self.n_rows + n_rows
+        if self.n_rows < LOOK_ROWS:
+            return None
+        living = (self.mass > DEAD_MASS) | (np.arange(len(mass)) < self.n_fixed)
+        self.mass, self.n_rows = 0.0, 0
+        return None if living.all() else living
 
 
 def _write_state(context, climb, r, state, history):
@@ -293,17 +329,27 @@ def climb_by_gradients(job: Job, climb: Climb, model: Linear, max_iter: int):
     An evaluation that the run directory has is not made again: the optimiser is deterministic, so a climb that was
     interrupted comes by the same places.
     """
-    numbers = itertools.count()
+    make = partial(Sweeps, plan=job.plan)
+    work = partial(_ascend, job, climb, model, max_iter)
+    return job.reside(f"ascent {climb.number}", make, work, job.context.source_bounds)
+
+
+def _ascend(job, climb, model, max_iter, group):
+    numbers, iterations = itertools.count(), itertools.count(1)
 
     def loss(vector):
         i = next(numbers)
-        F, slope = _kept_evaluation(job, climb, i, vector) or _evaluate(job, climb, i, vector)
+        F, slope = _kept_evaluation(job, climb, i, vector) or _evaluate(job, climb, i, vector, group)
         if not np.isfinite(F):
             raise CollapseError(f"rim: the objective became {F}; look for extreme rows, or use solver='minibatch'")
         return -F, -slope
 
+    def on_step(_):
+        if job.progress is not None:
+            job.progress(f"ascent {climb.number}", next(iterations), max_iter)
+
     options = {"maxiter": max_iter, "ftol": 1e-7, "gtol": 1e-6}
-    found = minimize(loss, model.vector, jac=True, method="L-BFGS-B", options=options)
+    found = minimize(loss, model.vector, jac=True, method="L-BFGS-B", callback=on_step, options=options)
     return Linear.of_vector(found.x, job.context.d)
 
 
@@ -317,16 +363,63 @@ def _kept_evaluation(job, climb, i, vector):
     return float(read("F")), read("slope")
 
 
-def _evaluate(job, climb, i, vector):
-    """Objective and gradient at one place: a sum for the mean posterior, and one that needs it."""
+def _evaluate(job, climb, i, vector, group):
+    """Objective and gradient at one place: a sweep for the mean posterior, and one that needs it."""
     context, model = job.context, Linear.of_vector(vector, job.context.d)
-    goal, sums = aim(context, climb.reg), information(job, model)
-    task = partial(_gradient, model=model, reference=Reference.of(sums, goal.prior, goal.tau))
-    slope = rim.penalised(job.sum("gradient", context.source_blocks, task), model, climb.reg)
+    goal, sums = aim(context, climb.reg), group.sum(("information", model))
+    reference = Reference.of(sums, goal.prior, goal.tau)
+    slope = rim.penalised(group.sum(("gradient", reference)), model, climb.reg)
     F = objective(context, sums, model, climb.reg)
     if job.plan.checkpoints:
         job.run.write(climb.stage, i, {"F": np.asarray(F), "slope": slope}, info={"at": checksum(vector)})
     return F, slope
+
+
+class Sweeps:
+    """The rows of one place, gone through twice for every gradient.
+
+    Where memory holds the posteriors of all rows, the second time takes them from the first, and has one product of
+    matrices instead of two; where it holds the rows, too, they are read once. The sums are the same bits.
+
+    Parameters
+    ----------
+    context : Context
+    share : Share
+        Of the blocks of input.
+    plan : bigsmic.methods.rim.Plan
+    """
+
+    def __init__(self, context: Context, share, plan):
+        self.context, self.share, self.plan = context, share, plan
+        self.log_posteriors: dict[int, np.ndarray] = {}
+        if plan.rows_in_memory:
+            keep_rows(context)
+
+    def information(self, model: Linear):
+        """Sums over all rows for a classifier."""
+
+        def task(s):
+            X = scaled(self.context, s)
+            if self.plan.posteriors_in_memory:
+                self.log_posteriors[s] = self._room(s, (len(X), model.n_categories))
+            return rim.linear_information(X, model, weighting(self.context, s), self.log_posteriors.get(s))
+
+        self.model = model
+        return self.share.sum(task)
+
+    def _room(self, s, shape):
+        """The array of the sweep before, or a first one."""
+        kept = self.log_posteriors.get(s)
+        return np.empty(shape, np.float32) if kept is None else kept
+
+    def gradient(self, reference: Reference):
+        """Sum over all rows of ``(x_i, 1) (dF/dz_i)'`` for the same classifier."""
+
+        def task(s):
+            arguments = (scaled(self.context, s), self.model, reference, weighting(self.context, s))
+            return rim.linear_gradient(*arguments, self.log_posteriors.get(s))
+
+        return self.share.sum(task)
 
 
 # ------------------------------------------------------------------------------------------------------- points
@@ -343,6 +436,7 @@ class Search:
     def __init__(self, job: Job):
         self.job, self.context, self.settings = job, job.context, job.context.settings
         self.known, self.attempt, self.count = n_known(self.context), 0, 0
+        self.spread = rim.spread(self.context.sample)
 
     def solve(self, reg, parent):
         """The point reached at one strength from another point's living categories, or from the start."""
@@ -353,7 +447,9 @@ class Search:
         """The point reached at one strength from a classifier."""
         number, self.count = self.count, self.count + 1
         if not self.job.run.done("point", number):
-            self._climb(Climb(number, float(reg), self._epochs(fresh)), model, polish)
+            fixed = model.n_categories if isinstance(self.settings.prior, tuple) else self.known
+            climb = Climb(number, float(reg), self._epochs(fresh), self.spread, fixed)
+            self._climb(climb, model, polish)
         return Point(number, float(reg), self.job.run.info("point", number)["alive"])
 
     def _climb(self, climb, model, polish):
@@ -373,12 +469,11 @@ class Search:
         job.run.drop(climb.stage, [block for stage, block in job.run.blocks() if stage == climb.stage])
 
     def _epochs(self, fresh):
-        """Epochs of a climb; twice as many from the start as on a path, which goes on."""
-        n_epochs, settings = self.settings.n_epochs, self.settings
-        if n_epochs is None:
-            steps = max(1, round(self.context.n / settings.batch_size))
-            n_epochs = max(1, math.ceil(LEAST_STEPS / steps))
-        return 2 * n_epochs if fresh else n_epochs
+        """Epochs of a climb; a path goes on from where one was, and needs fewer."""
+        if self.settings.n_epochs is not None:
+            return self.settings.n_epochs
+        steps = max(1, round(self.context.n / self.settings.batch_size))
+        return math.ceil((2 if fresh else 1) * LEAST_STEPS / steps)
 
     def _kept(self, counts):
         """Categories that are alive, or that labels name."""
@@ -427,30 +522,33 @@ def write_output(job: Job):
 
 
 def _write(context, s):
-    X = context.scaler.apply(context.source.read(*(int(b) for b in context.source_bounds[s : s + 2])))
-    model, lo = read_model(context, "model", 0), int(context.source_bounds[s])
-    logits = model.logits(X)
-    labels = logits.argmax(axis=1).astype(np.int32)
-    log_posterior, posterior = rim.log_softmax(logits)
-    entropy = -np.einsum("ij,ij->i", posterior, log_posterior)
-    rows = np.argsort(-entropy, kind="stable")[:UNCERTAIN_ROWS]
-    arrays = {"rows": lo + rows, "entropy": entropy[rows], "posterior": posterior[rows]} | _shapes(X, labels, model)
-    arrays |= rim.linear_information(X, model, weighting(context, s))._asdict()
-    context.run.write("clusters", s, arrays)
+    X, model, lo = scaled(context, s), read_model(context, "model", 0), int(context.source_bounds[s])
+    logs = np.empty((len(X), model.n_categories), np.float32)
+    sums = rim.linear_information(X, model, weighting(context, s), logs)
+    labels, posterior = logs.argmax(axis=1).astype(np.int32), np.exp(logs)
+    rows = np.argsort(np.einsum("ij,ij->i", posterior, logs), kind="stable")[:UNCERTAIN_ROWS]
+    arrays = {"rows": lo + rows, "log_posterior": logs[rows], "shapes": _shapes(X, labels, model.n_categories)}
+    context.run.write("clusters", s, arrays | {"information": np.concatenate([field.ravel() for field in sums])})
     found = {"labels": labels, "posterior": posterior}
     for name, array in found.items():
         context.run.write_rows(name, lo, array)
     context.run.write("output", s, {}, info={name: checksum(array) for name, array in found.items()})
 
 
-def _shapes(X, labels, model):
-    """Sums of the scaled rows of every cluster, and of their squares."""
-    member = (labels == np.arange(model.n_categories)[:, None]).astype(np.float32)
-    return {"sums": (member @ X).astype(np.float64), "squares": (member @ np.square(X)).astype(np.float64)}
+def _shapes(X, labels, k):
+    """Sums of the scaled rows of every cluster, and of their squares, float64, shape (2, k, d)."""
+    member = csr_array((np.ones(len(X), np.float32), (labels, np.arange(len(X)))), shape=(k, len(X)))
+    return np.stack([member @ X, member @ np.square(X)]).astype(np.float64)
 
 
 def found_information(context: Context):
     """Sums over all rows of the classifier that came out."""
-    names = rim.Information._fields
-    blocks = [rim.Information(*map(context.run.reader("clusters", s), names)) for s in context.source_blocks]
-    return rim.Information(*(np.sum(field, axis=0) for field in zip(*blocks, strict=True)))
+    total = sum(context.run.read("clusters", s, "information") for s in context.source_blocks)
+    k = (len(total) - 3) // 2
+    weight, mass, negentropy, counts, likelihood = np.split(total, [1, 1 + k, 2 + k, 2 + 2 * k])
+    return rim.Information(weight[0], mass, negentropy[0], counts.astype(np.int64), likelihood[0])
+
+
+def found_shapes(context: Context):
+    """Sums of the scaled rows of every cluster, and of their squares, shape (2, k, d)."""
+    return sum(context.run.read("clusters", s, "shapes") for s in context.source_blocks)
