@@ -18,7 +18,7 @@ pytestmark = [
 TILE_ROWS = 256
 PAIRS = np.random.default_rng(0).permutation(700).reshape(-1, 2)
 FITS = {
-    "3smic": {"method": "3smic", "t": 5, "n_centers": 40, "gamma": (0, 1)},
+    "3smic": {"method": "3smic", "t": 5, "n_centers": 40, "gamma": 1, "kernel": "normalized"},
     "mic": {"method": "mic", "t": (5,), "n_centers": 40},
     "mwca, dense": {"method": "mwca", "n_starts": 2},
     "mwca, dense, spectral": {"method": "mwca", "solver": "spectral"},
@@ -28,6 +28,7 @@ FITS = {
     "mspc, gep": {"method": "mspc", "solver": "gep", "reg": "auto"},
     "mspc, eig": {"method": "mspc", "solver": "eig"},
 }
+SLOW = ("mwca, dense, spectral", "mwca, graph", "mspc, gep", "mspc, eig")
 
 
 def cut_tiles():
@@ -58,7 +59,7 @@ def fit(blobs, name, **options):
         return bigsmic.fit(X, 2 if "solver" in options else 3 if "mspc" in name else 4, n_threads=1, **options)
 
 
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.parametrize("name", [pytest.param(f, marks=pytest.mark.slow if f in SLOW else []) for f in FITS])
 def test_labels_posteriors_and_predictions_are_those_of_threads(client, blobs, name, tmp_path):
     here, there = fit(blobs, name), fit(blobs, name, client=client, out=tmp_path / "run")
     np.testing.assert_array_equal(there.labels, here.labels)
