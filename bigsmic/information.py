@@ -35,7 +35,6 @@ from bigsmic.gaussians import (
     row_blocks,
     told,
 )
-from bigsmic.hashing import draw_rows as draw_rows
 
 PAPER_DELTAS = 10.0 ** (np.arange(-6, 3) / 2)
 

@@ -313,25 +313,8 @@ def model(context):
     """What predictions need of a finished fit."""
     if context.settings.kernel == GRAPH:
         return mic.model(on_graph(context))
-    return Model(context)
-
-
-class Model:
-    """Posteriors and labels of scaled rows, by their features.
-
-    Parameters
-    ----------
-    context : Context
-    """
-
-    def __init__(self, context: Context):
-        features = OnFeatures(context)
-        self.map, self.classifier = features.source.map, rim.model(features)
-        self.n_clusters = self.classifier.n_clusters
-
-    def __call__(self, X):
-        """Posteriors, float32 (b, c), and labels, int32 (b,)."""
-        return self.classifier(self.map(X))
+    features = OnFeatures(context)
+    return rim.Model(features, features.source.map)
 
 
 class Result(BaseResult):

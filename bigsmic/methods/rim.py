@@ -17,7 +17,8 @@ from threadpoolctl import threadpool_limits
 from bigsmic import planning, rim
 from bigsmic.context import PIECE_BYTES, Context, Job, source_bounds
 from bigsmic.errors import BigsmicWarning, InputError
-from bigsmic.information import LSMISettings, block_sums, draw_rows, finish
+from bigsmic.hashing import draw_rows
+from bigsmic.information import LSMISettings, block_sums, finish
 from bigsmic.links_input import read_integers
 from bigsmic.memory import machine_memory
 from bigsmic.result import Result as BaseResult
@@ -440,15 +441,17 @@ class Model:
     Parameters
     ----------
     context : Context
+    features : callable, optional
+        What is classified in the place of the rows.
     """
 
-    def __init__(self, context: Context):
-        self.linear = stages.read_model(context, "model", 0)
+    def __init__(self, context: Context, features=None):
+        self.linear, self.features = stages.read_model(context, "model", 0), features
         self.n_clusters = self.linear.n_categories
 
     def __call__(self, X):
         """Posteriors, float32 (b, c), and labels, int32 (b,)."""
-        logs, _ = rim.log_softmax(self.linear.logits(X))
+        logs, _ = rim.log_softmax(self.linear.logits(X if self.features is None else self.features(X)))
         return np.exp(logs), logs.argmax(axis=1).astype(np.int32)
 
 
