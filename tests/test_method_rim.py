@@ -1,6 +1,7 @@
 """method="rim": any chunking, any interruption, both solvers, what is refused, and what a Result tells."""
 
 import json
+import threading
 from dataclasses import replace
 
 import dask.array
@@ -12,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 from typer.testing import CliRunner
 
 import bigsmic
-from bigsmic import cli, planning
+from bigsmic import cli, planning, rim
 from bigsmic.context import Pieces
 from bigsmic.errors import BigsmicWarning, CollapseError, InputError, OptionError, PlanError
 from bigsmic.methods import rim as method
@@ -152,6 +153,25 @@ def test_what_memory_holds_changes_nothing(blobs, monkeypatch, many_blocks, kept
     monkeypatch.setattr(method, "plan", planned)
     monkeypatch.setattr(Pieces.__init__, "__defaults__", (0,))
     same(fit(X, **options), wanted)
+
+
+def test_the_next_rows_are_read_while_a_climb_computes(blobs, monkeypatch, many_blocks):
+    monkeypatch.setattr(stages, "GROUP_BYTES", 1)
+    begun, ahead, scaled, gradient = [], threading.Event(), stages.scaled, rim.batch_gradient
+
+    def read(context, s):
+        begun.append(s)
+        if len(begun) > 1:
+            ahead.set()
+        return scaled(context, s)
+
+    def computed(*arguments):
+        assert ahead.wait(10), "rows of the second group were not asked for before those of the first were used"
+        return gradient(*arguments)
+
+    monkeypatch.setattr(stages, "scaled", read)
+    monkeypatch.setattr(rim, "batch_gradient", computed)
+    fit(blobs[0], reg=0.02, n_init_categories=8, solver="minibatch", batch_size=200, n_epochs=1)
 
 
 def test_posteriors_are_kept_where_they_fit():

@@ -268,7 +268,7 @@ def _described(size, settings, rows_in_memory, posteriors_in_memory):
     block = rows * d * (size.itemsize + 4) + rim.PANEL_ROWS * 16 * k + 32 * (d + 1) * k
     kept = 4 * held * d if rows_in_memory else min(4 * n * d, PIECE_BYTES)
     posteriors = 4 * held * k if posteriors_in_memory else 0
-    group = 2 * min(4 * n * d, stages.GROUP_BYTES + 4 * rows * d)
+    group = 2 * min(4 * n * d, stages.GROUP_BYTES + 4 * rows * d) + stages.READERS * rows * d * (size.itemsize + 4)
     batch = min(n, settings.batch_size) * (4 * d + 16 * k)
     passes = 10 * max(1.0, stages.LEAST_STEPS * settings.batch_size / n)
     return (

@@ -25,6 +25,7 @@ from bigsmic.rim import Adam, Aim, Linear, Point, Reference, Weighting
 from bigsmic.store import checksum
 
 GROUP_BYTES = 32 << 20  # float32 bytes of the rows that batches are drawn from at a time
+READERS = 2  # threads that read ahead of a climb
 ROUND_ROWS = 1 << 21  # rows that go by between two checkpoints, roughly
 LEAST_STEPS = 200  # of a climb by minibatches, where the number of epochs is not given; twice as many from the start
 LOOK_ROWS = 1 << 15  # that go by before a climb looks for categories that have died
@@ -286,17 +287,17 @@ def _groups(context, climb, epochs):
     n_groups = max(1, round(4 * context.n * context.d / GROUP_BYTES))
     n_groups = min(n_groups, len(context.source_blocks))
     plan = [(e, g) for e in epochs for g in range(n_groups)]
-    if n_groups == 1:
-        whole = _read_group(context, context.source_blocks)
-        yield from ((e, g, 1, whole) for e, g in plan)
-        return
-    blocks = {e: _shuffled(context, climb, e, n_groups) for e in epochs}
-    with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(_read_group, context, blocks[plan[0][0]][0])
+    with ThreadPoolExecutor(READERS) as readers:
+        if n_groups == 1:
+            whole = _Coming(context, context.source_blocks, readers).wait()
+            yield from ((e, g, 1, whole) for e, g in plan)
+            return
+        blocks = {e: _shuffled(context, climb, e, n_groups) for e in epochs}
+        coming = _Coming(context, blocks[plan[0][0]][0], readers)
         for (e, g), after in itertools.zip_longest(plan, plan[1:]):
-            group = coming.result()
+            group = coming.wait()
             if after is not None:
-                coming = reader.submit(_read_group, context, blocks[after[0]][after[1]])
+                coming = _Coming(context, blocks[after[0]][after[1]], readers)
             yield e, g, n_groups, group
 
 
@@ -306,18 +307,33 @@ def _shuffled(context, climb, e, n_groups):
     return np.array_split(blocks[np.argsort(drawn, kind="stable")], n_groups)
 
 
-def _read_group(context, blocks):
-    """Rows of some blocks, their weighting, and their numbers."""
-    bounds = context.source_bounds
-    rows = np.concatenate([np.arange(bounds[s], bounds[s + 1]) for s in blocks])
-    X, at, weights = np.empty((len(rows), context.d), np.float32), 0, []
-    for s in blocks:
-        part = scaled(context, int(s))
-        X[at : at + len(part)] = part
-        at += len(part)
-        weights.append(weighting(context, int(s)))
-    columns = (None if column[0] is None else np.concatenate(column) for column in zip(*weights, strict=True))
-    return X, Weighting(*columns), rows
+class _Coming:
+    """Rows of some blocks on their way to memory: while one reader waits for the disk, another one decodes and scales.
+
+    Parameters
+    ----------
+    context : Context
+    blocks : sequence of int
+    readers : ThreadPoolExecutor
+    """
+
+    def __init__(self, context, blocks, readers):
+        bounds = context.source_bounds
+        self.context, self.rows = context, np.concatenate([np.arange(bounds[s], bounds[s + 1]) for s in blocks])
+        self.X = np.empty((len(self.rows), context.d), np.float32)
+        ends = np.cumsum([bounds[s + 1] - bounds[s] for s in blocks])
+        self.parts = [readers.submit(self._read, int(s), int(end)) for s, end in zip(blocks, ends, strict=True)]
+
+    def _read(self, s, end):
+        part = scaled(self.context, s)
+        self.X[end - len(part) : end] = part
+        return weighting(self.context, s)
+
+    def wait(self):
+        """Rows, their weighting, and their numbers."""
+        weights = [part.result() for part in self.parts]
+        columns = (None if column[0] is None else np.concatenate(column) for column in zip(*weights, strict=True))
+        return self.X, Weighting(*columns), self.rows
 
 
 # ------------------------------------------------------------------------------------------------------- L-BFGS
