@@ -11,6 +11,7 @@ import numpy as np
 
 from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.hashing import draw_rows, row_hash
+from bigsmic.shares import panels
 
 PAPER_GAMMAS = 10.0 ** (np.arange(-4, 5) / 2)
 GAMMA_MULTIPLES = 10.0 ** (np.arange(-4, 3) / 4)
@@ -123,7 +124,7 @@ def half_squared_distances(X, centers):
 
 def row_blocks(n):
     """Cut rows in memory into blocks, so that what is made of one at a time is small: slices."""
-    return [slice(lo, min(lo + _BLOCK_ROWS, n)) for lo in range(0, n, _BLOCK_ROWS)]
+    return panels(n, _BLOCK_ROWS)
 
 
 def told(result):

@@ -25,14 +25,13 @@ import numpy as np
 from scipy.optimize import line_search
 
 from bigsmic.errors import InputError
-from bigsmic.krylov import Basis, WithDiagonal
+from bigsmic.krylov import PANEL, Basis, WithDiagonal
 from bigsmic.rim import log_softmax
-from bigsmic.shares import Group, Share
+from bigsmic.shares import Group, Share, panels
 
 COEFFICIENTS, LOGITS, DIRECTION, RISE, GRADIENT, PREVIOUS, IMAGE = range(7)
 """What is kept of every row, c columns each: B, Z, direction and image, gradient, the one before, the newest image."""
 SLOTS = 7
-PANEL = 4096
 PRODUCT_COLUMNS = 16  # multiplied at a time: bounds what is in memory of all rows
 _TINY = np.finfo(np.float32).tiny
 _CURVATURE = 0.5  # of the strong Wolfe condition: finer searches cost more than the iterations that they save
@@ -206,7 +205,7 @@ class KernelRows:
         def task(p):
             B, Z, D, R = (self._read(p, slot) for slot in (COEFFICIENTS, LOGITS, DIRECTION, RISE))
             labels, total = self.labels[self.share.rows(p)], []
-            for panel in _panels(len(B)):
+            for panel in panels(len(B), PANEL):
                 b, z, r = B[panel] + number * D[panel], Z[panel] + number * R[panel], R[panel]
                 parts = OBJECTIVES[objective].sums(*self._shifted(z, r, offset, bias_direction), labels[panel])
                 total.append(np.concatenate([parts, [np.vdot(b, z), np.vdot(b, r)]]))
@@ -225,7 +224,7 @@ class KernelRows:
             self._write(p, LOGITS, Z)
             self._write(p, PREVIOUS, self._read(p, GRADIENT))
             labels, total, H = self.labels[self.share.rows(p)], [], np.empty_like(B)
-            for panel in _panels(len(B)):
+            for panel in panels(len(B), PANEL):
                 z = Z[panel] + bias.astype(Z.dtype)
                 G = OBJECTIVES[objective].gradient(z, common, labels[panel])
                 total.append(G.sum(axis=0, dtype=np.float64))
@@ -319,13 +318,9 @@ class KernelRows:
         self.basis.write(p - self.share.blocks.start, slot * self.c, np.asfortranarray(columns))
 
 
-def _panels(n):
-    return [slice(lo, min(lo + PANEL, n)) for lo in range(0, n, PANEL)]
-
-
 def _inner(U, V):
     """``tr(U' V)`` with sums of panels in float64."""
-    return float(sum(np.vdot(U[panel], V[panel]) for panel in _panels(len(U))))
+    return float(sum(np.vdot(U[panel], V[panel]) for panel in panels(len(U), PANEL)))
 
 
 # --- the ascent -----------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 
 from bigsmic.errors import InputError
 from bigsmic.hashing import row_uniform
-from bigsmic.shares import Group, Share
+from bigsmic.shares import Group, Share, panels
 
 PANEL = 4096
 COMPILED_WIDTHS = (4, 8, 16)
@@ -224,7 +224,7 @@ class RowSpace:
 
         def task(p):
             columns = self._read(p, start, stop)
-            for panel in _panels(len(columns)):
+            for panel in panels(len(columns), PANEL):
                 columns[panel, :width] = (Qt @ columns[panel].T).T
             self._write(p, start, columns[:, :width])
 
@@ -437,12 +437,8 @@ def _csr_times_dense(csr, factors, operands, out, lanes):
             out[i, c] = a * row[c] - b * X[i, c] - g * Y[i, c]
 
 
-def _panels(n):
-    return [slice(start, min(start + PANEL, n)) for start in range(0, n, PANEL)]
-
-
 def _sum_panels(n, term):
-    return sum(term(panel).astype(np.float64) for panel in _panels(n))
+    return sum(term(panel).astype(np.float64) for panel in panels(n, PANEL))
 
 
 def _moments(V, W):
@@ -450,7 +446,7 @@ def _moments(V, W):
 
 
 def _weighted_sums(V, weights):
-    return sum(weights[panel] @ V[panel].astype(np.float64) for panel in _panels(len(V)))
+    return sum(weights[panel] @ V[panel].astype(np.float64) for panel in panels(len(V), PANEL))
 
 
 def solve_bytes(bounds, params, *, n_threads=1, dtype=np.float32, basis_on_disk=False):

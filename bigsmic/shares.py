@@ -23,6 +23,11 @@ def stretches(n, most):
     return [range(lo, min(lo + length, n)) for lo in range(0, n, length)]
 
 
+def panels(n, height):
+    """Cut n rows into ranges of `height`, the last one of what is left: slices."""
+    return [slice(lo, min(lo + height, n)) for lo in range(0, n, height)]
+
+
 class TreeSum:
     """Sum along the binary tree over positions, whose shape depends on their number alone.
 

@@ -23,14 +23,13 @@ from bigsmic import settings as base
 from bigsmic.candidates import Problem
 from bigsmic.context import Context
 from bigsmic.errors import BigsmicWarning, ConvergenceWarning, InputError
-from bigsmic.gaussians import PAPER_GAMMAS, SAMPLE_ROWS
-from bigsmic.hashing import draw_rows
+from bigsmic.gaussians import PAPER_GAMMAS
 from bigsmic.kernel_rim import PRODUCT_COLUMNS, SLOTS, AscentSettings, posterior
 from bigsmic.likelihood import MLMISettings
 from bigsmic.prediction import Neighborhood, Single
 from bigsmic.result import Result as BaseResult
 from bigsmic.settings import MethodSettings
-from bigsmic.stages import ascent, assign, beginning, eigen, matrix, output
+from bigsmic.stages import ascent, assign, beginning, eigen, estimate, matrix, output
 
 __all__ = ["BESIDE", "Result", "Settings", "model", "plan", "run", "summary"]
 
@@ -282,53 +281,22 @@ def _scores(job):
     context, settings = job.context, job.context.settings
     gammas = tuple(PAPER_GAMMAS) if settings.preset == "paper" else None
     wanted = MLMISettings(settings.n_centers, gammas, min(5, context.n), settings.seed)
-    rows = draw_rows(context.n, wanted.n_centers, settings.seed, "lsmi-center")
-    at, centers, of_centers = _gathered(job.collect("choice", _blocks(job), partial(_centers, wanted=rows)))
-    sample = context.sample[draw_rows(len(context.sample), SAMPLE_ROWS, settings.seed, "lsmi-sample")]
-    design = wanted.design(centers, at, sample)
+    design, of_centers = estimate.drawn_design(job, "choice", wanted, _labels)
     drawn = likelihood.drawn_rows(context.n, settings.mlmi_rows, design)
-    sums = job.sum("choice", _blocks(job), partial(_sums, design=design))
-    found = job.collect("choice", _blocks(job), partial(_distances, wanted=drawn, design=design))
-    at, distances, labels = _gathered(found)
+    sums = job.sum("choice", context.blocks, partial(_sums, design=design))
+    at, distances, labels = estimate.gather(job, "choice", drawn, partial(likelihood.distances, design=design), _labels)
     taken = likelihood.Drawn(at, distances)
-    return job.here(
-        lambda i: likelihood.score(sums, taken, labels[:, i], of_centers[:, i], design), range(len(settings.t))
-    )
-
-
-def _blocks(job):
-    return job.context.blocks
-
-
-def _gathered(found):
-    """Row numbers, and arrays of these rows, in the order of the rows."""
-    at, *arrays = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    order = np.argsort(at)
-    return at[order], *(array[order] for array in arrays)
+    return job.here(lambda i: likelihood.score(sums, taken, labels[i], of_centers[i], design), range(len(settings.t)))
 
 
 def _labels(context, p, chosen):
-    """Labels of some rows of a block for every t, shape (m, T)."""
-    return np.stack([context.run.read(ascent.stage_name(t), p, "labels")[chosen] for t in context.settings.t], axis=1)
-
-
-def _centers(context, p, wanted):
-    read = context.run.reader("rows", p)
-    rows = read("rows")
-    chosen = np.isin(rows, wanted)
-    return rows[chosen], read("X")[chosen], _labels(context, p, chosen)
+    """Labels of some rows of a block for every t, shape (T, m)."""
+    return np.stack([context.run.read(ascent.stage_name(t), p, "labels")[chosen] for t in context.settings.t])
 
 
 def _sums(context, p, design):
     read = context.run.reader("rows", p)
     return likelihood.block_sums(read("X"), read("rows"), design)
-
-
-def _distances(context, p, wanted, design):
-    read = context.run.reader("rows", p)
-    rows = read("rows")
-    chosen = np.isin(rows, wanted)
-    return rows[chosen], likelihood.distances(read("X")[chosen], design), _labels(context, p, chosen)
 
 
 # -- labels and posteriors

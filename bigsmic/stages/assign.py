@@ -8,11 +8,13 @@ from bigsmic import kernel, merge, moments, moves, smic
 from bigsmic.candidates import problems
 from bigsmic.context import Context, Job
 from bigsmic.hashing import draw_rows
+from bigsmic.shares import panels
 from bigsmic.stages import matrix
+from bigsmic.stages.eigen import falls_apart
 from bigsmic.stages.graph import read_graph
 
 ROTATION_ROWS = 1000  # on which a rotation is found; eight a column where columns are many
-PANEL_ROWS = 4096
+PANEL_ROWS = 4096  # whose posteriors over all columns are held at a time
 TREE_FIELDS = ("columns", "merges", "ratios")
 
 
@@ -42,38 +44,42 @@ def _frame_name(reading):
 def _frame(job: Job, block: int, reading):
     context, name = job.context, _frame_name(reading)
     if reading.assignment == "paper":
-        sums = job.sum(name, context.blocks, lambda c, p: smic.column_sums(read_basis(c, reading, p)))
+        sums = job.sum(name, context.blocks, partial(_column_sums, reading=reading))
         signs, positive_sums = smic.orient(sums)
         context.run.write(name, 0, {"signs": signs, "positive_sums": positive_sums})
         return
     n_rows = max(ROTATION_ROWS, 8 * reading.width)
     rows = draw_rows(context.n, n_rows, context.settings.seed, "rotation")
-    sample = np.concatenate(job.collect(name, context.blocks, lambda c, p: _drawn(c, reading, p, rows)))
+    sample = np.concatenate(job.collect(name, context.blocks, partial(_drawn, reading=reading, rows=rows)))
     arrays = {"R": smic.rotation(sample)}
     if reading.assignment == "merge":
-        total = job.sum(name, context.blocks, lambda c, p: _gram(c, reading, p, arrays["R"]))
+        total = job.sum(name, context.blocks, partial(_gram, reading=reading, R=arrays["R"]))
         tree = merge.merge_tree(total[:-1] / context.n, context.settings.merge_power)
         arrays |= {field: getattr(tree, field) for field in TREE_FIELDS} | {"counts": total[-1]}
     context.run.write(name, 0, arrays)
 
 
-def _drawn(context: Context, reading, p: int, rows):
+def _column_sums(context: Context, p: int, reading):
+    return smic.column_sums(read_basis(context, reading, p))
+
+
+def _drawn(context: Context, p: int, reading, rows):
     return read_basis(context, reading, p)[np.isin(context.run.read("rows", p, "rows"), rows)]
 
 
-def _gram(context: Context, reading, p: int, R):
+def _gram(context: Context, p: int, reading, R):
     """Gram matrix of the columns' posteriors, and below it the rows of which each column has the largest."""
     V, m = read_basis(context, reading, p), reading.width
     total = np.zeros((m + 1, m))
-    for rows in panels(len(V)):
+    for rows in panels(len(V), PANEL_ROWS):
         found = smic.posterior_rotated(V[rows], R)
         total += np.vstack([merge.gram(found.posterior), np.bincount(found.labels, minlength=m)])
     return total
 
 
-def panels(n_rows):
-    """Ranges of rows whose posteriors over all columns are held at a time."""
-    return [slice(lo, lo + PANEL_ROWS) for lo in range(0, n_rows, PANEL_ROWS)]
+def shows_clusters(context: Context):
+    """Whether c eigenvectors and plain degrees are all that it takes; :func:`bigsmic.stages.eigen.falls_apart`."""
+    return bool(context.plain) and falls_apart(context, context.settings.n_clusters)
 
 
 def read_basis(context: Context, reading, p: int):
@@ -126,7 +132,7 @@ def _assign(context: Context, p: int):
     labels = np.empty((len(context.readings), context.layout.heights[p]), np.int32)
     for b, reading in enumerate(context.readings):
         reader, V = Reader(context, b), read_basis(context, reading, p)
-        for rows in panels(len(V)):
+        for rows in panels(len(V), PANEL_ROWS):
             found = reader(V[rows])
             labels[b, rows] = np.where(found.has_mass, found.labels, -1)
     info = {"without_mass": (labels < 0).sum(axis=1).tolist()}
@@ -166,6 +172,7 @@ def _finish(job: Job, problem):
 def _label(job: Job, problem, group):
     """Let the residents of a group finish the labelings of a problem, and write them."""
     context, numbers = job.context, _labelings(job.context, problem)
+    resolution = 0.0 if shows_clusters(context) else 1.0
     for done, b in enumerate(numbers):
         job.report(labeling_name(problem), done, len(numbers))
         reader = Reader(context, b)
@@ -173,7 +180,7 @@ def _label(job: Job, problem, group):
         if missing:
             _adopt(context, group, missing)
         if reader.reading.assignment == "merge":
-            moves.local_moves(group)
+            moves.local_moves(group, resolution)
         group.gather(("keep",))
     group.gather(("write_labels",))
 

@@ -3,6 +3,8 @@
 After it, a row block is what lives in a group: rows in input order, their scaled features and their lists.
 """
 
+from functools import partial
+
 import numpy as np
 
 from bigsmic import neighbors
@@ -99,16 +101,17 @@ def _recall(job: Job, block: int):
     context = job.context
     wanted = draw_rows(context.n, RECALL_ROWS, context.settings.seed, "recall")
     k = min(RECALL_NEIGHBORS, context.settings.n_neighbors)
-    queries = job.collect("recall", context.blocks, lambda c, p: _queries(c, p, wanted, k))
+    queries = job.collect("recall", context.blocks, partial(_queries, wanted=wanted, k=k))
     positions, X, squares = (np.concatenate(arrays) for arrays in zip(*queries, strict=True))
-
-    def search(c, p):
-        own = neighbors.exact_neighbors(X, c.run.read("rows", p, "X"), k + 1)[1]
-        return np.sort(own, axis=1)
-
-    exact = np.sort(np.concatenate(job.collect("recall", context.blocks, search), axis=1), axis=1)[:, 1 : k + 1]
+    nearest = job.collect("recall", context.blocks, partial(_nearest, X=X, k=k))
+    exact = np.sort(np.concatenate(nearest, axis=1), axis=1)[:, 1 : k + 1]
     found = squares <= exact[:, -1:] * (1 + 1e-5)
     context.run.write("recall", 0, {}, info={"recall": float(found.mean()), "at": k, "rows": len(positions)})
+
+
+def _nearest(context: Context, p: int, X, k):
+    """Squared distances from some rows to the k + 1 rows of one block that are nearest to them."""
+    return np.sort(neighbors.exact_neighbors(X, context.run.read("rows", p, "X"), k + 1)[1], axis=1)
 
 
 def _queries(context: Context, p: int, wanted, k):

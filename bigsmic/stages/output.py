@@ -5,7 +5,8 @@ import numpy as np
 from bigsmic import calibration, merge, smic
 from bigsmic.context import Context, Job
 from bigsmic.hashing import draw_rows
-from bigsmic.stages.assign import Reader, panels, read_basis, read_labels
+from bigsmic.shares import panels
+from bigsmic.stages.assign import PANEL_ROWS, Reader, read_basis, read_labels
 from bigsmic.stages.select import ballots, chosen, chosen_window, members
 from bigsmic.store import checksum
 
@@ -53,7 +54,7 @@ def _posterior(context: Context, p: int):
     classes = members(context)
     for b, to in classes.items():
         reader, V = Reader(context, b), read_basis(context, context.readings[b], p)
-        for rows in panels(len(V)):
+        for rows in panels(len(V), PANEL_ROWS):
             found = reader(V[rows])
             total[rows] += merge.group_columns(found.posterior, to, c)
             has_mass[rows] |= found.has_mass
@@ -125,9 +126,10 @@ def run_single(job: Job):
     context = job.context
     create(context)
 
-    def write(c, s):
-        height = int(c.source_bounds[s + 1] - c.source_bounds[s])
-        ones = np.ones(height, np.float32)
-        _write(c, s, {"labels": np.zeros(height, np.int32), "posterior": ones[:, None], "agreement": ones})
+    job.fill("output", context.source_blocks, _write_single)
 
-    job.fill("output", context.source_blocks, write)
+
+def _write_single(context: Context, s: int):
+    height = int(context.source_bounds[s + 1] - context.source_bounds[s])
+    ones = np.ones(height, np.float32)
+    _write(context, s, {"labels": np.zeros(height, np.int32), "posterior": ones[:, None], "agreement": ones})

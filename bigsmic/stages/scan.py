@@ -1,5 +1,7 @@
 """scan: one pass over the input. Finite? Moments, a sample, and a checksum of every block."""
 
+from functools import partial
+
 import numpy as np
 
 from bigsmic.context import Context, Job
@@ -28,7 +30,7 @@ def run(job: Job, wanted: int):
     context = job.context
     known = [s for s in context.source_blocks if job.run.done("scan", s)]
     job.collect("verify", known, _verify)
-    job.fill("scan", context.source_blocks, lambda c, s: _scan(c, s, wanted))
+    job.fill("scan", context.source_blocks, partial(_scan, wanted=wanted))
     _refuse_nonfinite(context)
     for name in ("scaler", "sample"):
         context.__dict__.pop(name, None)
