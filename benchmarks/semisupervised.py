@@ -74,9 +74,10 @@ def main():
     parser.add_argument("--ways", nargs="+", default=["random", "subset"], choices=["random", "subset"])
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
-    print(
-        sets(args) if args.part == "sets" else save("semisupervised_large", large(args.threads), threads=args.threads)
-    )
+    if args.part == "sets":
+        sets(args)
+    else:
+        print(save("semisupervised_large", large(args.threads), threads=args.threads))
 
 
 def sets(args):
@@ -87,11 +88,10 @@ def sets(args):
             if len(cells.get("3SMIC", [])) == seed:
                 for column, value in _cell(name, way, share, seed, args.threads).items():
                     cells.setdefault(column, []).append(value)
-                path = save("semisupervised", found, threads=args.threads)
+                save("semisupervised", found, threads=args.threads)
         print(f"seed {seed} done", flush=True)
     shown = {row: {column: _mean(values) for column, values in cells.items()} for row, cells in found.items()}
     table(shown, COLUMNS, "mean (sd) over seeds")
-    return path
 
 
 def _rows(args):
