@@ -10,7 +10,6 @@ from bigsmic.context import Context, Job
 from bigsmic.hashing import draw_rows
 from bigsmic.shares import panels
 from bigsmic.stages import matrix
-from bigsmic.stages.eigen import falls_apart
 from bigsmic.stages.graph import read_graph
 
 ROTATION_ROWS = 1000  # on which a rotation is found; eight a column where columns are many
@@ -75,11 +74,6 @@ def _gram(context: Context, p: int, reading, R):
         found = smic.posterior_rotated(V[rows], R)
         total += np.vstack([merge.gram(found.posterior), np.bincount(found.labels, minlength=m)])
     return total
-
-
-def shows_clusters(context: Context):
-    """Whether c eigenvectors and plain degrees are all that it takes; :func:`bigsmic.stages.eigen.falls_apart`."""
-    return bool(context.plain) and falls_apart(context, context.settings.n_clusters)
 
 
 def read_basis(context: Context, reading, p: int):
@@ -172,7 +166,6 @@ def _finish(job: Job, problem):
 def _label(job: Job, problem, group):
     """Let the residents of a group finish the labelings of a problem, and write them."""
     context, numbers = job.context, _labelings(job.context, problem)
-    resolution = 0.0 if shows_clusters(context) else 1.0
     for done, b in enumerate(numbers):
         job.report(labeling_name(problem), done, len(numbers))
         reader = Reader(context, b)
@@ -180,7 +173,7 @@ def _label(job: Job, problem, group):
         if missing:
             _adopt(context, group, missing)
         if reader.reading.assignment == "merge":
-            moves.local_moves(group, resolution)
+            moves.local_moves(group)
         group.gather(("keep",))
     group.gather(("write_labels",))
 
