@@ -136,8 +136,8 @@ def make_links(n_rows, n_clusters, *, must=None, cannot=None, labels=None, close
     ------
     InputError
         Not pairs of integers, out of range, a row linked with itself; a cannot-link between rows that a chain of
-        must-links and equal labels joins; links that no labeling by `n_clusters` clusters keeps, where that is found
-        out. The message names the rows.
+        must-links and equal labels joins; links that join the rows to fewer groups than clusters; links that no
+        labeling by `n_clusters` clusters keeps, where that is found out. The message names the rows.
 
     Notes
     -----

@@ -65,7 +65,13 @@ class Quotient:
         )
 
     def refuse_infeasible(self, n_clusters):
-        """Refuse links of which it is found out that no labeling keeps them."""
+        """Refuse links of which it is found out that no labeling keeps them, with rows in every cluster."""
+        most = self.links.n_rows - len(self.links.rows) + self.n_vertices
+        if most < n_clusters <= self.links.n_rows:
+            raise InputError(
+                f"must_links: got {n_clusters} clusters, of which links and equal labels leave {most}, for all other "
+                "rows are joined to these; ask for as many, or drop links"
+            )
         if n_clusters == 2:
             found = self._odd_cycle()
         else:

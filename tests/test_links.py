@@ -133,6 +133,15 @@ def test_links_of_a_labeling_are_feasible_at_any_size():
 # -- what follows
 
 
+def test_rows_joined_to_fewer_groups_than_clusters_are_refused():
+    chain = np.stack([np.arange(4), np.arange(1, 5)], axis=1)
+    with pytest.raises(InputError, match="must_links: got 3 clusters, of which links and equal labels leave 2"):
+        make_links(6, 3, must=chain)
+    with pytest.raises(InputError, match=r"got 2 clusters, .* leave 1"):
+        make_links(6, 2, labels=np.zeros(6, int))
+    assert make_links(7, 3, must=chain).n_links == 4
+
+
 def test_repeated_pairs_count_once():
     links = make_links(9, 3, must=[[1, 2], [2, 1], [1, 2]], cannot=[[5, 3], [3, 5]])
     assert links.n_links == 2
