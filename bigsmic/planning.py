@@ -140,6 +140,11 @@ class Plan:
         return sum(stage.disk_bytes for stage in self.stages.values())
 
 
+def limit_of(memory_limit):
+    """Bytes that a fit may use: those that were given, or three quarters of the machine's."""
+    return memory_limit or int(0.75 * machine_memory())
+
+
 def plan(size, settings, memory_limit=None, n_threads=1, checkpoints=True):
     """Plan a fit.
 
@@ -164,7 +169,7 @@ def plan(size, settings, memory_limit=None, n_threads=1, checkpoints=True):
     PlanError
         A stage does not fit even with one task at a time; the message says which, and what would do.
     """
-    limit = memory_limit or int(0.75 * machine_memory())
+    limit = limit_of(memory_limit)
     figures = _Figures(size, settings, n_threads)
     wanted = sample_rows(size.n, size.d, PartitionSettings(size.n).cell_rows)
     stages = {stage.name: stage for stage in (scan_stage(size, wanted), figures.output())}

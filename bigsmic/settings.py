@@ -18,6 +18,7 @@ SHRINKAGES = (0.0, 0.75)  # of over-segmented labelings
 MAX_COLUMNS = 100  # of an over-segmented labeling, where the first window asks for less
 UNDECIDED = 30  # clusters up to which a fit that was given no number keeps it open
 SELECTIONS = ("consensus", "lsmi", "medoid")
+REPORTED_CENTERS = 200  # of LSMI, where it is reported and nothing is chosen by it
 MIN_NEIGHBORS = 20  # one graph then serves every t up to 20
 OPTIONS = (
     "t",
@@ -146,22 +147,22 @@ class Settings(MethodSettings):
     max_matvecs: int | None = None
 
     def __post_init__(self):
-        _integer("c (n_clusters)", self.n_clusters, 1)
-        _integer("seed", self.seed, None)
-        _integer("n_centers", self.n_centers, 1)
-        _integer("n_neighbors", self.n_neighbors, 1)
+        check_integer("c (n_clusters)", self.n_clusters, 1)
+        check_integer("seed", self.seed)
+        check_integer("n_centers", self.n_centers, 1)
+        check_integer("n_neighbors", self.n_neighbors, 1)
         for name, least in (("lsmi_rows", 2), ("max_matvecs", 1)):
             if getattr(self, name) is not None:
-                _integer(name, getattr(self, name), least)
-        _choice("preset", self.preset, (None, "paper"))
-        _choice("metric", self.metric, ("euclidean", "precomputed"))
-        _choice("scale", self.scale, ("standard", "variance", None))
-        _choice("neighbors", self.neighbors, ("auto", "exact", "pynndescent"))
-        _choice("assignment", self.assignment, ASSIGNMENTS)
-        _choice("selection", self.selection, self.selections)
-        _choice("repair", self.repair, (True, False))
+                check_integer(name, getattr(self, name), least)
+        check_choice("preset", self.preset, (None, "paper"))
+        check_choice("metric", self.metric, ("euclidean", "precomputed"))
+        check_choice("scale", self.scale, ("standard", "variance", None))
+        check_choice("neighbors", self.neighbors, ("auto", "exact", "pynndescent"))
+        check_choice("assignment", self.assignment, ASSIGNMENTS)
+        check_choice("selection", self.selection, self.selections)
+        check_choice("repair", self.repair, (True, False))
         if not callable(self.kernel):
-            _choice("kernel", self.kernel, ("auto", *KERNELS, "precomputed", "callable"))
+            check_choice("kernel", self.kernel, ("auto", *KERNELS, "precomputed", "callable"))
         if not (isinstance(self.bandwidth, numbers.Real) and self.bandwidth > 0 and math.isfinite(self.bandwidth)):
             raise InputError(
                 f"bandwidth: got {self.bandwidth!r}; use a positive number, 2 as in SMIC or 1 as in self-tuning"
@@ -305,7 +306,7 @@ def _implied(preset, rotation, chosen) -> dict[str, Any]:
     """Defaults that follow from what was chosen."""
     if preset == "paper" and rotation is None:
         return _PAPER
-    _choice("rotation", rotation, (None, "auto", True, False))
+    check_choice("rotation", rotation, (None, "auto", True, False))
     prior = chosen.get("prior")
     uneven = prior is not None and np.ptp(prior) > 0
     if uneven and rotation is True:
@@ -320,6 +321,8 @@ def _implied(preset, rotation, chosen) -> dict[str, Any]:
     if chosen.get("assignment", implied.get("assignment", "merge")) != "merge":
         graph = "precomputed" in (chosen.get("kernel"), chosen.get("metric"))
         implied |= {"selection": "consensus" if graph else "lsmi", "t": (3, 5, 7, 10)}
+    elif chosen.get("selection") != "lsmi":
+        implied["n_centers"] = REPORTED_CENTERS
     return implied
 
 
@@ -372,14 +375,16 @@ def parse_bytes(size):
     return int(value)
 
 
-def _integer(name, value, least):
+def check_integer(name, value, least=None):
+    """InputError unless a setting is an integer, and at least `least`."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
         raise InputError(f"{name}: got {value!r}; use an integer")
     if least is not None and value < least:
         raise InputError(f"{name}: got {value}; use at least {least}")
 
 
-def _choice(name, value, allowed):
+def check_choice(name, value, allowed):
+    """InputError unless a setting is one of those allowed, True and 1 told apart."""
     if not any(value is a or (type(value) is type(a) and value == a) for a in allowed):
         raise InputError(f"{name}: got {value!r}; use one of {allowed}")
 
@@ -409,7 +414,7 @@ def _neighbor_numbers(t):
     if not values:
         raise InputError("t: got no value; give at least one neighbour number, such as t=(5,)")
     for value in values:
-        _integer("t", value, 1)
+        check_integer("t", value, 1)
         if value > 1000:
             raise InputError(f"t: got {value}; use at most 1000 neighbours")
     return tuple(dict.fromkeys(int(v) for v in values))

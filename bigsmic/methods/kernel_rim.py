@@ -19,6 +19,7 @@ from bigsmic.kernel_features import KERNELS, Columns, Fourier, Kernel, Nystrom
 from bigsmic.methods import mic, rim
 from bigsmic.moments import Scaler
 from bigsmic.result import Result as BaseResult
+from bigsmic.settings import check_choice, check_integer
 from bigsmic.stages import rim as stages
 from bigsmic.stages import scan
 
@@ -74,14 +75,10 @@ class Settings(rim.Settings):
             raise InputError(
                 f"length_scale: got {self.length_scale!r}; use a positive number, or None for the median distance"
             )
-        if self.approximation not in ("nystrom", "fourier"):
-            raise InputError(f"approximation: got {self.approximation!r}; use 'nystrom' or 'fourier'")
+        check_choice("approximation", self.approximation, ("nystrom", "fourier"))
         if self.approximation == "fourier" and self.kernel != "rbf":
             raise InputError(f"approximation: 'fourier' is of the kernel 'rbf', got {self.kernel!r}; use 'nystrom'")
-        if isinstance(self.n_components, bool) or not isinstance(self.n_components, int | np.integer):
-            raise InputError(f"n_components: got {self.n_components!r}; use an integer")
-        if self.n_components < 1:
-            raise InputError(f"n_components: got {self.n_components}; use at least 1")
+        check_integer("n_components", self.n_components, 1)
         if self.kernel == "precomputed" and self.scale is not None:
             object.__setattr__(self, "scale", None)  # values of a kernel are what they are
         if self.kernel == GRAPH:

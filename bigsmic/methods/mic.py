@@ -22,7 +22,7 @@ from bigsmic import likelihood, planning, smic
 from bigsmic import settings as base
 from bigsmic.candidates import Problem
 from bigsmic.context import Context
-from bigsmic.errors import BigsmicWarning, ConvergenceWarning, InputError
+from bigsmic.errors import BigsmicWarning, ConvergenceWarning
 from bigsmic.gaussians import PAPER_GAMMAS
 from bigsmic.kernel_rim import PRODUCT_COLUMNS, SLOTS, AscentSettings, posterior
 from bigsmic.likelihood import MLMISettings
@@ -96,10 +96,9 @@ class Settings(MethodSettings):
     def __post_init__(self):
         if self.t is None:
             object.__setattr__(self, "t", PAPER_GRID if self.preset == "paper" else GRID)
-        if isinstance(self.start_t, bool) or not isinstance(self.start_t, int | np.integer) or self.start_t < 1:
-            raise InputError(f"start_t: got {self.start_t!r}; use an integer of at least 1, such as 7")
-        if self.mlmi_rows is not None and self.mlmi_rows < 2:
-            raise InputError(f"mlmi_rows: got {self.mlmi_rows!r}; use at least 2, or None for all rows")
+        base.check_integer("start_t", self.start_t, 1)
+        if self.mlmi_rows is not None:
+            base.check_integer("mlmi_rows", self.mlmi_rows, 2)
         object.__setattr__(self, "t", self.of_graph(t=self.t).t)
         _ = self.ascent, self.graph
 

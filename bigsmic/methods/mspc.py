@@ -5,7 +5,6 @@ asks the same questions again and finds the answers there.
 """
 
 import math
-import numbers
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,10 +17,9 @@ from sklearn.cluster import KMeans
 from bigsmic import mspc, planning
 from bigsmic.context import Context, Job, source_bounds
 from bigsmic.errors import ConvergenceWarning, InputError
-from bigsmic.memory import machine_memory
 from bigsmic.mspc import SplitSettings, Tree
 from bigsmic.result import Result as BaseResult
-from bigsmic.settings import MethodSettings
+from bigsmic.settings import MethodSettings, check_choice, check_integer
 from bigsmic.stages import direct, scan
 
 __all__ = ["BESIDE", "Result", "Settings", "model", "plan", "run", "summary"]
@@ -71,12 +69,9 @@ class Settings(MethodSettings):
 
     def __post_init__(self):
         for name in ("n_clusters", "max_iter"):
-            value = getattr(self, name)
-            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
-                raise InputError(f"{name}: got {value!r}; method 'mspc' needs a whole number of at least 1")
-            object.__setattr__(self, name, int(value))
-        if self.scale not in SCALES:
-            raise InputError(f"scale: got {self.scale!r}; use one of {SCALES}")
+            check_integer(name, getattr(self, name), 1)
+            object.__setattr__(self, name, int(getattr(self, name)))
+        check_choice("scale", self.scale, SCALES)
         if isinstance(self.reg, str) and self.reg != "auto":
             raise InputError(f"reg: got {self.reg!r}; use a number or 'auto'")
         _ = self.candidates
@@ -97,7 +92,7 @@ def plan(size, settings, memory_limit, n_threads, checkpoints):
     PlanError
         d x d matrices do not fit; the message says what would.
     """
-    limit = memory_limit or int(0.75 * machine_memory())
+    limit = planning.limit_of(memory_limit)
     n, d = size.n, size.d
     bounds = source_bounds(n, d)
     wanted = min(n, START_ROWS)

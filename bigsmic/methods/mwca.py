@@ -16,7 +16,6 @@ from bigsmic import moments, mwca, planning, smic
 from bigsmic import settings as base
 from bigsmic.context import PIECE_BYTES, Context, source_bounds
 from bigsmic.errors import BigsmicWarning, ConvergenceWarning, InputError
-from bigsmic.memory import machine_memory
 from bigsmic.mwca import AscentSettings, Gaussian
 from bigsmic.prediction import Neighborhood, Single
 from bigsmic.result import Result as BaseResult
@@ -88,13 +87,10 @@ class Settings(MethodSettings):
         if isinstance(self.t, tuple | list) and len(self.t) == 1:  # as the command line has it
             object.__setattr__(self, "t", self.t[0])
         for name in ("n_clusters", "n_starts", "t", "n_neighbors", "max_iter"):
-            value = getattr(self, name)
-            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
-                raise InputError(f"{name}: got {value!r}; method 'mwca' needs a whole number of at least 1")
-            object.__setattr__(self, name, int(value))
+            base.check_integer(name, getattr(self, name), 1)
+            object.__setattr__(self, name, int(getattr(self, name)))
         for name, allowed in (("solver", SOLVERS), ("kernel", KERNELS), ("scale", SCALES)):
-            if getattr(self, name) not in allowed:
-                raise InputError(f"{name}: got {getattr(self, name)!r}; use one of {allowed}")
+            base.check_choice(name, getattr(self, name), allowed)
         if self.solver == "spectral" and self.n_clusters > 2:
             raise InputError(
                 f"solver: 'spectral' cuts one eigenvector in two, got {self.n_clusters} clusters; use 'gradient' or c=2"
@@ -139,7 +135,7 @@ def plan(size, settings, memory_limit, n_threads, checkpoints):
     PlanError
         A stage does not fit; the message says which, and what would do.
     """
-    limit = memory_limit or int(0.75 * machine_memory())
+    limit = planning.limit_of(memory_limit)
     wanted, in_memory = min(size.n, START_ROWS), True
     if settings.kernel == "dense":
         tail = [_dense_stage(size, settings), _output_stage(size, settings)]

@@ -20,7 +20,6 @@ from bigsmic.errors import BigsmicWarning, InputError
 from bigsmic.hashing import draw_rows
 from bigsmic.information import LSMISettings, block_sums, finish
 from bigsmic.links_input import read_integers
-from bigsmic.memory import machine_memory
 from bigsmic.result import Result as BaseResult
 from bigsmic.settings import MethodSettings
 from bigsmic.stages import rim as stages
@@ -244,7 +243,7 @@ def plan(size, settings, memory_limit, n_threads, checkpoints):
     PlanError
         The message says what would do.
     """
-    limit = memory_limit or int(0.75 * machine_memory())
+    limit = planning.limit_of(memory_limit)
     exact = not settings.by_batches(size.n) or settings.polish > 0
     few = 4 * size.n * size.d <= ROWS_BYTES
     for rows, posteriors in ((True, True), (False, True), (True, False), (False, False)):

@@ -12,12 +12,13 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from bigsmic import planning, prediction, report
+from bigsmic import prediction, report
 from bigsmic.candidates import problems
 from bigsmic.errors import InputError
 from bigsmic.links import Strength, make_links
 from bigsmic.links_input import read_integers
 from bigsmic.pipeline import cut
+from bigsmic.planning import plan
 from bigsmic.result import Result as BaseResult
 from bigsmic.settings import Settings as SmicSettings
 from bigsmic.settings import number_of_clusters
@@ -183,11 +184,6 @@ def admit(settings, given, n_rows, storage_options=None):
     if not (len(found.cannot) or len(found.apart)):
         settings = replace(settings, eta=settings.eta[:1])
     return settings, {name: getattr(found, name) for name in links.FIELDS}
-
-
-def plan(size, settings, memory_limit, n_threads, checkpoints):
-    """Plan a fit; see :func:`bigsmic.planning.plan`."""
-    return planning.plan(size, settings, memory_limit, n_threads, checkpoints=checkpoints)
 
 
 def run(job):

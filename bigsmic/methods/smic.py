@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
-from bigsmic import planning, prediction
+from bigsmic import prediction
 from bigsmic.candidates import problems, readings
 from bigsmic.context import Context
 from bigsmic.errors import InputError
+from bigsmic.planning import plan
 from bigsmic.report import smic_summary as summary
 from bigsmic.result import Result
 from bigsmic.settings import Settings
@@ -17,11 +18,6 @@ __all__ = ["BESIDE", "Result", "Settings", "choose", "cut_run", "model", "plan",
 BESIDE = ()
 OF_ONE_CUT = ("assigned", "scores", "consensus", "windows", "final", "sharpness", "output")
 """Stages that depend on the number of clusters."""
-
-
-def plan(size, settings, memory_limit, n_threads, checkpoints):
-    """Plan a fit; see :func:`bigsmic.planning.plan`."""
-    return planning.plan(size, settings, memory_limit, n_threads, checkpoints=checkpoints)
 
 
 def run(job):
