@@ -5,7 +5,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -188,6 +188,10 @@ class Context:
         ]
         return np.concatenate(parts)
 
+    def under(self, settings):
+        """The same run as stages see it that have other settings."""
+        return Context(self.source, self.run, settings)
+
     def __getstate__(self):
         """What another process needs; what can be read again stays here."""
         return {"source": self.source, "run": self.run, "settings": self.settings}
@@ -277,6 +281,10 @@ class Job:
     def run(self):
         """The run directory."""
         return self.context.run
+
+    def under(self, settings):
+        """The same job as stages see it that have other settings."""
+        return replace(self, context=self.context.under(settings))
 
     @contextmanager
     def timed(self, stage: str):

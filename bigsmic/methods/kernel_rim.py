@@ -14,11 +14,12 @@ import numpy as np
 from bigsmic import kernel_features, planning
 from bigsmic.context import Context
 from bigsmic.errors import InputError
+from bigsmic.gaussians import SAMPLE_ROWS
 from bigsmic.hashing import draw_rows
 from bigsmic.kernel_features import KERNELS, Columns, Fourier, Kernel, Nystrom
 from bigsmic.methods import mic, rim
 from bigsmic.moments import Scaler
-from bigsmic.result import Result as BaseResult
+from bigsmic.result import Result
 from bigsmic.settings import check_choice, check_integer
 from bigsmic.stages import rim as stages
 from bigsmic.stages import scan
@@ -28,7 +29,6 @@ __all__ = ["BESIDE", "Result", "Settings", "admit", "model", "plan", "run", "sum
 BESIDE = rim.BESIDE
 GRAPH = "local_scaling"
 GRAPH_REG = 0.5  # over the number of rows: what MIC takes
-MEDIAN_ROWS = 2000
 
 
 @dataclass(frozen=True)
@@ -227,8 +227,8 @@ def _find_map(job, _):
     landmarks = sample[draw_rows(len(sample), settings.n_components, settings.seed, "landmarks")]
     length_scale = settings.length_scale
     if length_scale is None:
-        few = sample[draw_rows(len(sample), MEDIAN_ROWS, settings.seed, "lsmi-sample")]
-        length_scale = kernel_features.default_length_scale(settings.kernel, few, landmarks[:MEDIAN_ROWS])
+        few = sample[draw_rows(len(sample), SAMPLE_ROWS, settings.seed, "lsmi-sample")]
+        length_scale = kernel_features.default_length_scale(settings.kernel, few, landmarks[:SAMPLE_ROWS])
     if settings.approximation == "fourier":
         drawn = Fourier.draw(context.d, settings.n_components, length_scale, settings.seed)
         arrays = {"W": drawn.W, "b": drawn.b}
@@ -281,7 +281,7 @@ def plan(size, settings, memory_limit, n_threads, checkpoints):
 def run(job):
     """Each stage does what the ledger lacks."""
     if job.context.settings.kernel == GRAPH:
-        mic.run(replace(job, context=on_graph(job.context)))
+        mic.run(job.under(_on_graph(job.context)))
         return
     with job.timed("scan"):
         scan.run(job, job.plan.sample_rows)
@@ -291,16 +291,16 @@ def run(job):
     rim.climb(replace(job, context=OnFeatures(job.context)))
 
 
-def on_graph(context):
-    """The fit as the stages of MIC see it."""
-    return Context(context.source, context.run, context.settings.on_graph(context.n))
+def _on_graph(context):
+    """Settings of the fit as MIC has them."""
+    return context.settings.on_graph(context.n)
 
 
 def summary(job):
     """What was found, and the way to it."""
     context = job.context
     if context.settings.kernel == GRAPH:
-        return mic.summary(replace(job, context=on_graph(context)))
+        return mic.summary(job.under(_on_graph(context)))
     features = OnFeatures(context)
     facts: dict[str, Any] = {"features": features.d, "length_scale": context.run.info("map", 0)["length_scale"]}
     return rim.summary(replace(job, context=features)) | facts
@@ -309,10 +309,6 @@ def summary(job):
 def model(context):
     """What predictions need of a finished fit."""
     if context.settings.kernel == GRAPH:
-        return mic.model(on_graph(context))
+        return mic.model(context.under(_on_graph(context)))
     features = OnFeatures(context)
     return rim.Model(features, features.source.map)
-
-
-class Result(BaseResult):
-    """Labels, posteriors and predictions of a fit by kernel RIM."""

@@ -201,7 +201,7 @@ def _select_stage(size, settings, of_smic):
 def run(job):
     """The pipeline: each stage does what the ledger lacks."""
     settings = job.context.settings
-    on_graph, of_start = _with(job, settings.graph), _with(job, settings.start)
+    on_graph, of_start = job.under(settings.graph), job.under(settings.start)
     if not beginning.scan_rows(on_graph):
         return
     beginning.build_graph(on_graph)
@@ -214,11 +214,6 @@ def run(job):
         _output(job)
 
 
-def _with(job, settings):
-    """The job with other settings, on the same run."""
-    return replace(job, context=Context(job.context.source, job.run, settings))
-
-
 def _begin(job):
     """Self-tuning spectral clustering: eigenvectors of the normalised kernel, turned."""
     with job.timed("eigen"):
@@ -229,7 +224,7 @@ def _begin(job):
 
 
 def _read_start(context, p, settings):
-    return assign.read_labels(Context(None, context.run, settings), p, 0)
+    return assign.read_labels(context.under(settings), p, 0)
 
 
 def _ascend(job, settings, in_memory):
@@ -365,7 +360,7 @@ class Model(Neighborhood):
     """
 
     def __init__(self, context: Context):
-        super().__init__(Context(None, context.run, context.settings.graph))
+        super().__init__(context.under(context.settings.graph))
         self.n_clusters, t = context.settings.n_clusters, _chosen(context)
         self.problem, self.stage = Problem("local_scaling", t), ascent.stage_name(t)
         self.bias = context.run.read(ascent.summit_name(t), 0, "bias")

@@ -4,7 +4,7 @@ Two layouts. Dense: row blocks are ranges of the input, and a product compares e
 blocks are those of the neighbour graph, in cell order.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -90,7 +90,7 @@ class Sparse:
 
     def context(self, context):
         """The same run under the settings of the graph."""
-        return Context(context.source, context.run, self.settings)
+        return context.under(self.settings)
 
     def bounds(self, context):
         """Bounds of the row blocks."""
@@ -98,16 +98,13 @@ class Sparse:
 
     def prepare(self, job: Job):
         """Find neighbours."""
-        beginning.build_graph(self._job(job))
+        beginning.build_graph(job.under(self.settings))
 
     def begin(self, job: Job):
         """Write the kernel."""
-        job = self._job(job)
+        job = job.under(self.settings)
         with job.timed("graph"):
             matrix.prepare(job, self.problem)
-
-    def _job(self, job):
-        return replace(job, context=self.context(job.context))
 
     def product(self, context, share):
         """What multiplies."""
@@ -126,7 +123,7 @@ class Sparse:
         job.fill("final", of_graph.blocks, partial(_final, layout=self))
         output.create(of_graph)
         job.fill("output", job.context.source_blocks, partial(_gather, layout=self))
-        matrix.drop_weights(self._job(job))
+        matrix.drop_weights(job.under(self.settings))
 
 
 def _write_tile(context: Context, p: int):
