@@ -1,5 +1,6 @@
 """What benchmarks of RIM measure, each a function that the harness runs in a process of its own."""
 
+import os
 import time
 from functools import cache
 
@@ -10,6 +11,7 @@ from _ours import ari
 import bigsmic
 from bigsmic import rim
 from bigsmic.context import Context
+from bigsmic.methods import rim as rim_method
 from bigsmic.stages import rim as stages
 
 PLAIN = ("usps", "mnist70k", "mnist20k", "mearec")  # unscaled, as everywhere in these benchmarks
@@ -81,8 +83,11 @@ def exact(X, W, b, reg):
     return rim.objective(total) - rim.penalty(model, reg), total.counts
 
 
-def gemclus(name, n_categories, reg, learning_rate, batch_size, max_iter, seed=0):
-    """RIM of gemclus: the objective on all rows after each epoch, and the seconds that it took to come there."""
+def gemclus(name, n_categories, reg, unit=False, **options):
+    """RIM of gemclus: the objective on all rows after each epoch, and the seconds that it took to come there.
+
+    With `unit`, rows are divided by the root mean square of their entries.
+    """
     from gemclus.linear import RIM
 
     class Traced(RIM):
@@ -93,16 +98,10 @@ def gemclus(name, n_categories, reg, learning_rate, batch_size, max_iter, seed=0
             self.trace.append((*now, self.W_.copy(), self.b_.copy()))
             yield from super()._batchify(*args)
 
-    X, y, _ = load(name)
-    X = scaled(name)
-    model = Traced(
-        n_clusters=n_categories,
-        reg=reg,
-        learning_rate=learning_rate,
-        batch_size=batch_size,
-        max_iter=max_iter,
-        random_state=seed,
-    )
+    y, X = load(name)[1], scaled(name)
+    if unit:
+        X = X / rim.spread(X)
+    model = Traced(n_clusters=n_categories, reg=reg, random_state=options.pop("seed", 0), **options)
     model.fit(X)
     seconds = time.process_time() - model.began[0], time.perf_counter() - model.began[1]
     model.trace.append((*seconds, model.W_, model.b_))
@@ -146,6 +145,12 @@ def ours_at(name, n_categories, reg, **options):
         "ari": ari(labels_of(name), result.labels),
         "stages": result.diagnostics["stages"],
     }
+
+
+def smic(name, n_threads=1):
+    """The default method."""
+    result = bigsmic.fit(as_zarr(name), n_clusters(name), scale=scale_of(name), n_threads=n_threads)
+    return {"ari": ari(labels_of(name), result.labels)}
 
 
 def k_means(name, seed=0):
@@ -210,39 +215,41 @@ def taught(per_class, taus, regs, seed=0):
     return {"supervised": supervised, "rim": ours}
 
 
-def reading(name, **options):
-    """MB/s of plain Zarr and of an epoch, with the pages of the archive dropped before each."""
-    mb = np.prod(as_rows(name).shape) * 4 / 1e6
-    plain = _timed(
-        name, lambda: [as_rows(name)[lo : lo + 13_797].shape for lo in range(0, as_rows(name).shape[0], 13_797)]
-    )
-    climb = _timed(
-        name,
-        lambda: bigsmic.fit(
-            as_zarr(name), method="rim", reg=0.01, n_init_categories=20, n_epochs=1, scale=scale_of(name), **options
-        ),
-    )
-    return {
-        "MB": mb,
-        "plain_s": plain[0],
-        "plain_cpu": plain[1],
-        "fit_s": climb[0],
-        "fit_cpu": climb[1],
-        "stages": climb[2].diagnostics["stages"],
-    }
+def reading(name, repeats=5, n_threads=2, **options):
+    """MB/s of plain Zarr, and of every stage of a fit, with the pages of the archive dropped before each."""
+    options = {"reg": 0.01, "n_epochs": 1, "scale": scale_of(name), "n_threads": n_threads} | options
+    rim_method.ROWS_BYTES = 0  # rows that are larger than memory
+    bigsmic.fit(np.random.default_rng(0).random((500, 5)), 2, method="rim")  # imports
+    found = [_cold(name, options) for _ in range(repeats)]
+    rates = {key: [run[key] for run in found] for key in found[0]}
+    shares = {key: [a / b for a, b in zip(rates[key], rates["plain"], strict=True)] for key in rates}
+    middle = {key: float(np.median(share)) for key, share in shares.items()}
+    return {"MB_per_s": rates, "share_of_plain": middle, "load": os.getloadavg()[0]}
 
 
-def _timed(name, work):
-    drop_pages(as_zarr(name))
-    began = time.perf_counter(), time.process_time()
-    found = work()
-    return time.perf_counter() - began[0], time.process_time() - began[1], found
+def _cold(name, options):
+    """MB/s of plain Zarr, and of the stages."""
+    megabytes, began, ended = np.prod(as_rows(name).shape) * 4 / 1e6, {}, {}
+
+    def progress(stage, done, total):
+        if done == 0:
+            drop_pages(as_zarr(name))
+            began[stage] = time.perf_counter()
+        if done == total:
+            ended[stage] = time.perf_counter()
+
+    progress("plain", 0, 1)
+    rows = as_rows(name)
+    for lo in range(0, rows.shape[0], 13_797):
+        rows[lo : lo + 13_797]
+    progress("plain", 1, 1)
+    bigsmic.fit(as_zarr(name), method="rim", progress=progress, **options)
+    names = {"plain": "plain", "scan": "scan", "climb": "restart.climb.0", "objective": "objective", "output": "output"}
+    return {key: megabytes / (ended[stage] - began[stage]) for key, stage in names.items()}
 
 
 def drop_pages(folder):
     """Tell the system that the files of a folder will not be read again."""
-    import os
-
     for path in folder.rglob("*"):
         if path.is_file():
             handle = os.open(path, os.O_RDONLY)

@@ -467,7 +467,7 @@ class Adam(NamedTuple):
 
 def spread(X):
     """Root mean square of the entries, never 0: the unit of centred rows."""
-    return max(float(np.sqrt(np.square(X, dtype=np.float64).mean())), 1e-12)
+    return max(float(np.sqrt(np.einsum("ij,ij->", X, X, dtype=np.float64) / X.size)), 1e-12)
 
 
 def batch_gradient(X, model, aim, weighting=EVERY_ROW, share=1.0):
