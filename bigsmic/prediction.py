@@ -117,8 +117,9 @@ class Predictor:
 
     @cached_property
     def model(self):
-        """What the method makes predictions with."""
-        return methods.of(self.context.settings).model(self.context)
+        """What the method makes predictions with; nothing has been found for a single cluster."""
+        settings = self.context.settings
+        return Single() if settings.n_clusters == 1 else methods.of(settings).model(self.context)
 
     def __call__(self, lo):
         """Posteriors and labels of the block that begins with row `lo`: float32 (b, c) and int32 (b,)."""

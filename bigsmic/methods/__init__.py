@@ -8,7 +8,8 @@
     plan(size, settings, limit, n_threads, checkpoints)  -> planning.Plan
     run(job)            the stages, each doing what the ledger lacks; ends with ``labels`` and ``posterior``
     summary(job)        JSON-like facts for the diagnostics; ``n_clusters`` where the method has found it
-    model(context)      -> callable with ``n_clusters``: scaled rows (b, d) to posteriors (b, c) and labels (b,)
+    model(context)      -> callable with ``n_clusters``: scaled rows (b, d) to posteriors (b, c) and labels (b,);
+                        predictions do not ask for it where all rows are one cluster
     Result              :class:`bigsmic.result.Result`, or a subclass that tells more
 
 To add a method: such a module, a line in `MODULES`, and its options in :mod:`bigsmic.flags`.

@@ -26,7 +26,7 @@ from bigsmic.errors import BigsmicWarning, ConvergenceWarning
 from bigsmic.gaussians import PAPER_GAMMAS
 from bigsmic.kernel_rim import PRODUCT_COLUMNS, SLOTS, AscentSettings, posterior
 from bigsmic.likelihood import MLMISettings
-from bigsmic.prediction import Neighborhood, Single
+from bigsmic.prediction import Neighborhood
 from bigsmic.result import Result as BaseResult
 from bigsmic.settings import MethodSettings
 from bigsmic.stages import ascent, assign, beginning, eigen, estimate, matrix, output
@@ -348,7 +348,7 @@ def summary(job):
 
 def model(context):
     """What predictions need of a finished fit."""
-    return Single() if context.settings.n_clusters == 1 else Model(context)
+    return Model(context)
 
 
 class Model(Neighborhood):

@@ -17,7 +17,7 @@ from bigsmic import settings as base
 from bigsmic.context import PIECE_BYTES, Context, source_bounds
 from bigsmic.errors import BigsmicWarning, ConvergenceWarning, InputError
 from bigsmic.mwca import AscentSettings, Gaussian
-from bigsmic.prediction import Neighborhood, Single
+from bigsmic.prediction import Neighborhood
 from bigsmic.result import Result as BaseResult
 from bigsmic.settings import MethodSettings
 from bigsmic.shares import tree_sum
@@ -279,8 +279,6 @@ def summary(job):
 
 def model(context):
     """What predictions need of a finished fit."""
-    if context.settings.n_clusters == 1:
-        return Single()
     return DenseModel(context) if context.settings.kernel == "dense" else SparseModel(context)
 
 

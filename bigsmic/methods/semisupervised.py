@@ -250,7 +250,7 @@ def _curve(context, read, rows):
 
 def model(context):
     """What predictions need of a finished fit."""
-    return prediction.Single() if context.settings.n_clusters == 1 else Model(context)
+    return Model(context)
 
 
 class Model(prediction.Model):

@@ -47,7 +47,7 @@ def choose(job):
 
 def model(context):
     """What predictions need of a finished fit."""
-    return prediction.Single() if context.settings.n_clusters == 1 else prediction.Model(context)
+    return prediction.Model(context)
 
 
 def cut_run(base, settings, n_clusters):
