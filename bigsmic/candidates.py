@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 
 from bigsmic.settings import MAX_COLUMNS
 
+LEAST_DISTANCE = 1e-7  # from 1 of an eigenvalue, by which two of them are told apart
+
 
 class Problem(NamedTuple):
     """One eigenproblem: the kernel of one t-graph.
@@ -111,3 +113,40 @@ def windows(settings, n):
         if window and window[-1] > c and window not in found and (len(window) > 1 or not found):
             found.append(window)
     return found
+
+
+def plain(settings, n):
+    """Numbers, among :func:`readings`, of the over-segmented labelings that over-segment nothing: c eigenvectors, and
+    plain degrees.
+
+    Returns
+    -------
+    numbers : list of int
+    """
+    return [
+        b
+        for b, reading in enumerate(readings(settings, n))
+        if (reading.assignment, reading.width) == ("merge", settings.n_clusters) and not reading.problem.shrinkage
+    ]
+
+
+def eigengap(values, n_clusters):
+    """How much farther from 1 the next eigenvalue of the normalised kernel is than the c-th: (1 - l_c+1) / (1 - l_c).
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (m,), descending
+        The largest is 1.
+    n_clusters : int
+        c.
+
+    Returns
+    -------
+    gap : float
+        At least 1; large where the graph falls into c parts, the cuts between which are far cheaper than any within
+        one. 1 where m is not above c.
+    """
+    if len(values) <= n_clusters:
+        return 1.0
+    within, between = 1.0 - values[n_clusters], 1.0 - values[n_clusters - 1]
+    return float(max(within, LEAST_DISTANCE) / max(between, LEAST_DISTANCE))

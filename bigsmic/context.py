@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bigsmic import moments
-from bigsmic.candidates import readings, windows
+from bigsmic.candidates import plain, readings, windows
 from bigsmic.engine import Engine, How, ThreadEngine
 from bigsmic.errors import CorruptBlockError, LostBlocksError
 from bigsmic.memory import release_memory
@@ -90,17 +90,24 @@ class Context:
     def windows(self):
         """Labelings that form a consensus together: one list of their numbers per candidate consensus.
 
-        Every window of widths with all shrinkages, then every window with each shrinkage alone.
+        Every window of widths with all shrinkages, then every window with each shrinkage alone; beside several of them
+        `plain`, the last one.
         """
         found = windows(self.settings, self.n) if self.readings[0].assignment == "merge" else []
         everything = list(range(len(self.readings)))
         if not found:
             return [everything]
-        return [
+        grid = [
             [b for b in everything if self.readings[b].width in w and self.readings[b].problem.shrinkage in mixture]
             for mixture in self.mixtures
             for w in found
         ]
+        return [*grid, self.plain] if self.plain and len(grid) > 1 else grid
+
+    @cached_property
+    def plain(self):
+        """Labelings of c eigenvectors and plain degrees: what it takes where the graph falls into c clusters."""
+        return plain(self.settings, self.n)
 
     @property
     def mixtures(self):

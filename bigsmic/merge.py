@@ -403,11 +403,53 @@ def vote(labels, sizes, classes, n_classes):
     -------
     votes : ndarray of int32, shape (b, n_classes)
     """
-    votes = np.zeros((len(labels), n_classes + 1), dtype=np.int32)
-    rows = np.arange(len(labels))
-    for column, offset in zip(np.transpose(labels), label_offsets(sizes), strict=False):
-        votes[rows, classes[offset + column]] += 1
-    return votes[:, :n_classes]
+    votes = np.zeros((len(labels), n_classes), dtype=np.int32)
+    columns = np.asarray(labels, dtype=np.int64) + label_offsets(sizes)[:-1]
+    _cast(columns, np.asarray(classes, dtype=np.int64), votes)
+    return votes
+
+
+@numba.njit(cache=True, nogil=True)
+def _cast(columns, classes, votes):
+    for i in range(columns.shape[0]):
+        for j in range(columns.shape[1]):
+            y = classes[columns[i, j]]
+            if y >= 0:
+                votes[i, y] += 1
+
+
+def rows_won(votes):
+    """Rows in which each class has the most votes, over one block.
+
+    Parameters
+    ----------
+    votes : ndarray of int, shape (b, k)
+
+    Returns
+    -------
+    counts : ndarray of int64, shape (k,)
+        Add over blocks.
+    """
+    return np.bincount(votes.argmax(axis=1), minlength=votes.shape[1])
+
+
+def winners(classes, counts):
+    """Number anew the classes that win rows; the others cast no vote, which changes no winner.
+
+    Parameters
+    ----------
+    classes : ndarray of int, shape (S,)
+        A cut of `consensus_tree` into k classes.
+    counts : ndarray of int, shape (k,)
+        Total of `rows_won`.
+
+    Returns
+    -------
+    classes : ndarray of int64, shape (S,)
+        -1 for classes without rows.
+    """
+    number = np.where(counts > 0, np.cumsum(counts > 0) - 1, -1)
+    return np.where(classes >= 0, number[classes], -1)
 
 
 def consensus_labels(votes, posterior):

@@ -15,7 +15,7 @@ N_SWEEPS = 10
 MOVABLE_SHARE = 0.5  # of the rows in one sweep: below 1, so that neighbours do not swap labels for ever
 
 
-def local_moves(group, n_sweeps=N_SWEEPS):
+def local_moves(group, resolution=1.0, n_sweeps=N_SWEEPS):
     """Move the rows of a group of :class:`RowMoves`, or of residents that offer its verbs.
 
     In every sweep half of the rows, drawn by hash, may move, all at once. No cluster is emptied: the smallest row of
@@ -24,12 +24,14 @@ def local_moves(group, n_sweeps=N_SWEEPS):
     Parameters
     ----------
     group : bigsmic.shares.Group
+    resolution : float
+        Of `move_block`.
     n_sweeps : int
     """
     sums = group.sum(("label_sums",))
     for sweep in range(n_sweeps):
         counts = sums[0]
-        sums = group.sum(("move", sweep, sums[1]))
+        sums = group.sum(("move", sweep, sums[1], resolution))
         if np.any((counts > 0) & (sums[0] == 0)):
             firsts = reduce(earlier, group.gather(("first_members",)))
             *undone, sums = undo_emptied(counts, sums, firsts)
@@ -66,7 +68,7 @@ class RowMoves:
         """Rows and degree sums per label."""
         return self.share.sum(self._label_sums)
 
-    def move(self, sweep, volumes):
+    def move(self, sweep, volumes, resolution):
         """Make one sweep; return `label_sums` after it."""
         self.before, self.labels = self.labels, np.empty_like(self.labels)
         extended = self.halo.extend(self.before)
@@ -75,7 +77,7 @@ class RowMoves:
             block, own = self.load_block(p), self.share.rows(p)
             known = self.halo.around(p, block.halo, extended)
             movable = row_uniform(self.seed, f"moves/{sweep}", self.row_numbers[own]) < MOVABLE_SHARE
-            self.labels[own] = move_block(block, known, self.degrees[own], volumes, movable)
+            self.labels[own] = move_block(block, known, self.degrees[own], volumes, movable, resolution)
             return self._label_sums(p)
 
         return self.share.sum(task)
@@ -111,10 +113,11 @@ def label_sums(labels, degrees, n_clusters):
     return np.stack([np.bincount(labels, minlength=n_clusters).astype(np.float64), volumes])
 
 
-def move_block(block, labels, degrees, volumes, movable):
-    """Move each movable row to the cluster that raises modularity most (resolution 1), all at once.
+def move_block(block, labels, degrees, volumes, movable, resolution=1.0):
+    """Move each movable row to the cluster that raises modularity most, all at once.
 
-    Row i goes to ``argmax_y [ sum_{j: l_j = y} W_ij - d_i s_y / vol ]``, s_y the degree sum of y without i [1]_.
+    Row i goes to ``argmax_y [ sum_{j: l_j = y} W_ij - g d_i s_y / vol ]``, s_y the degree sum of y without i [1]_ and g
+    the resolution.
 
     Parameters
     ----------
@@ -127,6 +130,9 @@ def move_block(block, labels, degrees, volumes, movable):
     volumes : ndarray of float64, shape (c,)
         Degree sum of each label before the sweep, over all rows.
     movable : ndarray of bool, shape (b,)
+    resolution : float
+        1: clusters are drawn to even sizes, which keeps small groups that hang on the graph from staying clusters. 0:
+        rows go where most of their weight is.
 
     Returns
     -------
@@ -140,7 +146,7 @@ def move_block(block, labels, degrees, volumes, movable):
     """
     moved = labels[: block.hi - block.lo].astype(np.int32)
     rows = np.flatnonzero(movable)
-    shares = np.asarray(degrees, dtype=np.float64) / max(float(volumes.sum()), np.finfo(np.float64).tiny)
+    shares = resolution * np.asarray(degrees, dtype=np.float64) / max(float(volumes.sum()), np.finfo(np.float64).tiny)
     _best_labels(block[3:], np.asarray(labels, dtype=np.int32), rows, (shares, degrees), volumes, moved)
     return moved
 

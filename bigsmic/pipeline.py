@@ -156,7 +156,7 @@ def fit(
     n_neighbors : int
         Neighbours kept per row, 20 by default; at least the largest t.
     n_centers : int
-        Gaussians of the LSMI estimate; 800 by default.
+        Gaussians of the LSMI estimate; by default 800 where it chooses, and 200 where it is only reported.
     lsmi_rows : int or None
         Rows, drawn by hash, on which LSMI is estimated; 200,000 by default, None for all.
     widths : sequence of float, or of several such

@@ -18,6 +18,7 @@ SHRINKAGES = (0.0, 0.75)  # of over-segmented labelings
 MAX_COLUMNS = 100  # of an over-segmented labeling, where the first window asks for less
 UNDECIDED = 30  # clusters up to which a fit that was given no number keeps it open
 SELECTIONS = ("consensus", "lsmi", "medoid")
+REPORTED_CENTERS = 200  # of LSMI, where it is reported and nothing is chosen by it
 MIN_NEIGHBORS = 20  # one graph then serves every t up to 20
 OPTIONS = (
     "t",
@@ -320,6 +321,8 @@ def _implied(preset, rotation, chosen) -> dict[str, Any]:
     if chosen.get("assignment", implied.get("assignment", "merge")) != "merge":
         graph = "precomputed" in (chosen.get("kernel"), chosen.get("metric"))
         implied |= {"selection": "consensus" if graph else "lsmi", "t": (3, 5, 7, 10)}
+    elif chosen.get("selection") != "lsmi":
+        implied["n_centers"] = REPORTED_CENTERS
     return implied
 
 

@@ -2,9 +2,10 @@
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from bigsmic.candidates import problems, readings, windows
+from bigsmic.candidates import eigengap, problems, readings, windows
 from bigsmic.context import Context
 from bigsmic.settings import SHRINKAGES, resolve
 
@@ -64,3 +65,27 @@ def test_windows_are_of_all_shrinkages_and_of_each_alone():
     assert of[3] == [(0.0, 20), (0.0, 30)]
     assert of[4] == [(0.75, 15), (0.75, 20)]
     assert len(of) == 6
+
+
+def test_c_eigenvectors_and_plain_degrees_are_the_last_window():
+    rows = SimpleNamespace(identity={"input": {"rows": 1000, "columns": 2}})
+    context = Context(None, rows, resolve(10))
+    of = [(context.readings[b].problem, context.readings[b].width) for b in context.windows[-1]]
+    assert [(problem.t, problem.shrinkage, width) for problem, width in of] == [(5, 0.0, 10), (10, 0.0, 10)]
+    assert context.windows[-1] == context.plain
+    wider = Context(None, rows, resolve(10, widths=(1.5, 2)))  # as the caller wants
+    assert wider.plain == []
+    assert len(wider.windows) == 3  # both shrinkages, and each
+
+
+@pytest.mark.parametrize(
+    ("values", "gap"),
+    [
+        ([1.0, 0.99, 0.98, 0.9, 0.8], 5.0),
+        ([1.0, 0.99, 0.98], 1.0),  # nothing to compare with
+        ([1.0, 1.0, 1.0, 0.9], 1e6),  # c components
+        ([1.0, 1.0, 1.0, 1.0], 1.0),  # more of them
+    ],
+)
+def test_eigengap_after_three(values, gap):
+    assert eigengap(np.array(values), 3) == pytest.approx(gap, rel=1e-6)

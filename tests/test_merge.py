@@ -213,6 +213,18 @@ def test_votes_of_labels_without_a_class_are_not_cast():
     np.testing.assert_array_equal(votes, [[2, 0], [1, 0]])
 
 
+def test_classes_without_rows_are_left_out_and_nothing_else_changes():
+    sizes, classes = [2, 2, 2], np.array([0, 1, 0, 1, 0, 2])  # class 2 is known to one labeling
+    labels = np.array([[0, 0, 0], [1, 1, 1], [0, 0, 1], [1, 1, 0]])
+    votes = merge.vote(labels, sizes, classes, 3)
+    counts = merge.rows_won(votes)
+    np.testing.assert_array_equal(counts, [2, 2, 0])
+    kept = merge.winners(classes, counts)
+    np.testing.assert_array_equal(kept, [0, 1, 0, 1, 0, -1])
+    np.testing.assert_array_equal(merge.vote(labels, sizes, kept, 2).argmax(axis=1), votes.argmax(axis=1))
+    np.testing.assert_array_equal(merge.winners(np.array([2, -1, 0]), np.array([1, 0, 5])), [1, -1, 0])
+
+
 def test_tied_votes_go_by_posterior_then_to_the_smallest():
     votes = np.array([[2, 2, 1], [1, 1, 1], [0, 3, 0]])
     posterior = np.array([[0.2, 0.3, 0.5], [0.4, 0.2, 0.4], [1.0, 0.0, 0.0]], dtype=np.float32)

@@ -33,22 +33,22 @@ def kernel_block(W, lo, hi):
     return KernelBlock(lo, hi, halo, indptr, local[order].astype(np.int32), W[lo:hi][rows, columns][order])
 
 
-def dense_moves(W, labels, degrees, c, movable):
+def dense_moves(W, labels, degrees, c, movable, resolution=1.0):
     """One sweep by the definition, row after row, all reading the old labels."""
     volumes = np.bincount(labels, weights=degrees, minlength=c)
     moved = labels.copy()
     for i in np.flatnonzero(movable):
         gains = np.array([W[i, labels == y].sum(dtype=np.float64) for y in range(c)])
         others = volumes - degrees[i] * (np.arange(c) == labels[i])
-        gains -= degrees[i] * others / volumes.sum()
+        gains -= resolution * degrees[i] * others / volumes.sum()
         if gains.max() > gains[labels[i]] + 1e-9:
             moved[i] = gains.argmax()
     return moved
 
 
 @settings(deadline=None, max_examples=30)
-@given(seeds, st.integers(1, 6), st.lists(st.integers(0, 40), max_size=4))
-def test_moves_in_blocks_agree_with_the_dense_definition(seed, c, cuts):
+@given(seeds, st.integers(1, 6), st.lists(st.integers(0, 40), max_size=4), st.sampled_from([0.0, 0.5, 1.0]))
+def test_moves_in_blocks_agree_with_the_dense_definition(seed, c, cuts, resolution):
     W = symmetric(40, seed)
     draw = np.random.default_rng(seed)
     labels, movable = draw.integers(0, c, 40).astype(np.int32), draw.uniform(size=40) < 0.5
@@ -58,8 +58,8 @@ def test_moves_in_blocks_agree_with_the_dense_definition(seed, c, cuts):
     for block in kernel_blocks(W, cuts):
         own = slice(block.lo, block.hi)
         known = np.concatenate([labels[own], labels[block.halo]])
-        moved.append(moves.move_block(block, known, degrees[own], volumes, movable[own]))
-    np.testing.assert_array_equal(np.concatenate(moved), dense_moves(W, labels, degrees, c, movable))
+        moved.append(moves.move_block(block, known, degrees[own], volumes, movable[own], resolution))
+    np.testing.assert_array_equal(np.concatenate(moved), dense_moves(W, labels, degrees, c, movable, resolution))
 
 
 def test_moves_do_not_count_the_row_itself():
@@ -121,6 +121,21 @@ def test_sweeps_recover_planted_groups():
     upper = np.triu(draw.uniform(size=near.shape) < near, 1).astype(np.float32)
     start = np.where(draw.uniform(size=120) < 0.3, draw.integers(0, 3, 120), truth).astype(np.int32)
     np.testing.assert_array_equal(swept(upper + upper.T, [50], start, np.arange(120), 3), truth)
+
+
+def test_without_resolution_a_small_group_gains_no_rows_from_a_large_one():
+    W = np.zeros((120, 120), np.float32)  # a ring in which every row knows five on either side
+    for step in range(1, 6):
+        W += np.roll(np.eye(120, dtype=np.float32), step, axis=1) + np.roll(
+            np.eye(120, dtype=np.float32), -step, axis=1
+        )
+    labels = (np.arange(120) < 12).astype(np.int32)
+    degrees = W.sum(axis=1, dtype=np.float64)
+    volumes = moves.label_sums(labels, degrees, 2)[1]
+    block, all_rows = kernel_block(W, 0, 120), np.ones(120, dtype=bool)
+    stays, grows = (moves.move_block(block, labels, degrees, volumes, all_rows, g) for g in (0.0, 1.0))
+    np.testing.assert_array_equal(stays, labels)
+    assert grows.sum() > labels.sum()
 
 
 @settings(deadline=None, max_examples=20)

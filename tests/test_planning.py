@@ -49,7 +49,7 @@ def test_more_of_anything_takes_no_less(grows, options):
         assert sorted(found) == found, figure
 
 
-@pytest.mark.parametrize("options", [{}, {"assignment": "auto"}])
+@pytest.mark.parametrize("options", [{"n_centers": 800}, {"assignment": "auto"}])
 def test_a_smaller_limit_is_kept_by_fewer_tasks_and_by_disk(options):
     roomy = plan_of(3_000_000, 100, 20, **options)
     assert {stage.width for stage in roomy.stages.values()} == {4}

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,10 +14,13 @@ import reference
 import zarr
 from conftest import FAST, cut_small
 from scipy.cluster.hierarchy import is_valid_linkage
+from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 
 import bigsmic
+from bigsmic import merge
 from bigsmic.errors import InputError, RunError
+from bigsmic.stages import select
 
 pytestmark = pytest.mark.usefixtures("many_blocks")
 
@@ -213,3 +217,43 @@ def test_cuts_out_of_range_are_refused(open_result, c):
 def test_trees_are_scipy_s(open_result):
     assert is_valid_linkage(open_result.tree)
     assert open_result.tree_sizes[-1] == 700
+
+
+@pytest.fixture(scope="module")
+def uneven():
+    """Four clusters that are well apart and of very different size."""
+    centers, sizes = np.array([[0, 0], [9, 0], [0, 9], [9, 9]]), (1500, 250, 60, 40)
+    return make_blobs(sizes, centers=centers, cluster_std=[1, 1, 0.5, 0.5], random_state=3)
+
+
+@pytest.mark.parametrize("c", [4, None, 7])
+def test_uneven_clusters_that_are_well_apart_are_not_cut_into_even_ones(uneven, c):
+    X, y = uneven
+    result = bigsmic.fit(X, c, scale=None, lsmi_rows=500)
+    result = result if c == 4 else result.cut(4)
+    assert adjusted_rand_score(y, result.labels) > 0.97
+    if c == 4:
+        (chosen,) = [window for window in result.diagnostics["windows"] if window["chosen"]]
+        assert (chosen["columns"], chosen["shrinkage"]) == ([4], [0.0])
+
+
+def test_as_many_clusters_come_out_as_are_asked_for():
+    """A cut of the consensus into c has classes that few labelings know, and that win no row."""
+    context = SimpleNamespace(settings=SimpleNamespace(n_clusters=4), blocks=[0, 1], windows=[list(range(6))])
+    edges, rows = (52, 56, 60, 64, 68), np.arange(120)
+    labels = [np.select([rows < 40, rows < 80, rows < edge + 40], [0, 1, 2], 3) for edge in edges]
+    labels = np.stack([*labels, np.where(rows % 2, 3, rows // 40)], axis=1)  # the last one has a label across all
+    of = [4] * 6
+    tree = merge.consensus_tree(merge.label_gram(labels, of), of)
+    assert (merge.rows_won(merge.vote(labels, of, tree.cut(4), 4)) == 0).any()
+
+    def total(stage, blocks, task):
+        return sum(task(context, p) for p in blocks)
+
+    def of_block(context, p, numbers):
+        return labels[60 * p : 60 * p + 60][:, list(numbers)]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(select, "all_labels", of_block)
+        (classes,) = select._cut_full(SimpleNamespace(context=context, sum=total), [tree], of)
+    assert (merge.rows_won(merge.vote(labels, of, classes, 4)) > 0).all()

@@ -62,20 +62,24 @@ def cut_run(base, settings, n_clusters):
     width = {
         reading.width for reading in readings(settings, base.identity["input"]["rows"]) if reading.assignment == "merge"
     }
-    columns = tuple(m for m in _chosen_columns(base, settings) if m >= n_clusters)
+    context = Context(None, base, settings)
+    columns = tuple(m for m in _chosen_columns(context) if m >= n_clusters)
     columns = columns or tuple(sorted(m for m in width if m >= n_clusters))
     if not columns or n_clusters < 2:
         raise InputError(
             f"cut: got {n_clusters} clusters; this fit has trees of {sorted(width)} columns, which cut into 2 to "
             f"{max(width, default=0)}: fit with a larger c for more"
         )
+    if eigen.falls_apart(context, n_clusters):
+        columns, settings = (int(n_clusters),), replace(settings, shrinkage=(0.0,))
     settings = replace(settings, n_clusters=int(n_clusters), columns=columns, undecided=False)
-    own = (*OF_ONE_CUT, *(assign.labeling_name(problem) for problem in problems(settings)))
+    frames = [assign.frame_name(reading) for reading in readings(settings, context.n) if reading.width not in width]
+    own = (*OF_ONE_CUT, *frames, *(assign.labeling_name(problem) for problem in problems(settings)))
     return Overlay(base, Run(temporary_run()), own), settings
 
 
-def _chosen_columns(run, settings):
+def _chosen_columns(context):
     """Columns of the window that the fit chose; of the first one where it did not."""
-    context = Context(None, run, settings)
+    settings = context.settings
     w = 0 if settings.undecided or settings.selection != "consensus" else select.chosen_window(context)
     return sorted({context.readings[b].width for b in context.windows[w]})

@@ -10,6 +10,7 @@ from bigsmic.context import Context, Job
 from bigsmic.hashing import draw_rows
 from bigsmic.shares import panels
 from bigsmic.stages import matrix
+from bigsmic.stages.eigen import falls_apart
 from bigsmic.stages.graph import read_graph
 
 ROTATION_ROWS = 1000  # on which a rotation is found; eight a column where columns are many
@@ -33,15 +34,15 @@ def run(job: Job):
 def frames(job: Job):
     """Find the frame of every labeling; the same for every number of clusters that it is cut into."""
     for reading in job.context.readings:
-        job.steps(_frame_name(reading), [0], partial(_frame, reading=reading))
+        job.steps(frame_name(reading), [0], partial(_frame, reading=reading))
 
 
-def _frame_name(reading):
+def frame_name(reading):
     return f"frame.{reading.name}"
 
 
 def _frame(job: Job, block: int, reading):
-    context, name = job.context, _frame_name(reading)
+    context, name = job.context, frame_name(reading)
     if reading.assignment == "paper":
         sums = job.sum(name, context.blocks, partial(_column_sums, reading=reading))
         signs, positive_sums = smic.orient(sums)
@@ -76,6 +77,11 @@ def _gram(context: Context, p: int, reading, R):
     return total
 
 
+def shows_clusters(context: Context):
+    """Whether c eigenvectors and plain degrees are all that it takes; :func:`bigsmic.stages.eigen.falls_apart`."""
+    return bool(context.plain) and falls_apart(context, context.settings.n_clusters)
+
+
 def read_basis(context: Context, reading, p: int):
     """The eigenvectors that a labeling reads, at one block of rows: float32, shape (b, width)."""
     return context.run.read(f"basis.{reading.problem.name}", p, "V")[:, : reading.width]
@@ -92,7 +98,7 @@ class Reader:
 
     def __init__(self, context: Context, b: int):
         self.reading, self.prior = context.readings[b], context.settings.prior
-        read = context.run.reader(_frame_name(self.reading), 0)
+        read = context.run.reader(frame_name(self.reading), 0)
         if self.reading.assignment == "paper":
             self.signs, self.positive_sums = read("signs"), read("positive_sums")
             return
@@ -166,6 +172,7 @@ def _finish(job: Job, problem):
 def _label(job: Job, problem, group):
     """Let the residents of a group finish the labelings of a problem, and write them."""
     context, numbers = job.context, _labelings(job.context, problem)
+    resolution = 0.0 if shows_clusters(context) else 1.0
     for done, b in enumerate(numbers):
         job.report(labeling_name(problem), done, len(numbers))
         reader = Reader(context, b)
@@ -173,7 +180,7 @@ def _label(job: Job, problem, group):
         if missing:
             _adopt(context, group, missing)
         if reader.reading.assignment == "merge":
-            moves.local_moves(group)
+            moves.local_moves(group, resolution)
         group.gather(("keep",))
     group.gather(("write_labels",))
 

@@ -11,7 +11,9 @@ from bigsmic.context import Context, Job
 from bigsmic.hashing import draw_rows
 from bigsmic.information import LSMISettings, block_sums, first_equal, join_sweeps, score_one
 from bigsmic.stages import estimate, kept, matrix
-from bigsmic.stages.assign import Reader, read_labels
+from bigsmic.stages.assign import Reader, read_labels, shows_clusters
+
+FINEST_CUT = 3  # times the number of clusters, into which a consensus is cut to find as many that win rows
 
 
 def run(job: Job, n_gammas: int | None = None):
@@ -96,13 +98,52 @@ def _agree(job: Job, block: int):
     of = [Reader(context, b).n_groups for b in range(len(context.readings))]
     everything = range(len(of))
     total = job.sum("consensus", context.blocks, lambda c, p: merge.label_gram(all_labels(c, p, everything), of))
-    arrays = {"ari": merge.pairwise_ari(total, of)}
-    at = merge.label_offsets(of)
-    for w, window in enumerate(context.windows):
+    at, trees = merge.label_offsets(of), []
+    for window in context.windows:
         columns = np.concatenate([np.arange(at[b], at[b + 1]) for b in window])
-        tree = merge.consensus_tree(total[np.ix_(columns, columns)], [of[b] for b in window])
-        arrays[f"classes.{w}"] = tree.cut(min(context.settings.n_clusters, len(tree.columns)))
-    context.run.write("consensus", 0, arrays, info={"sizes": of})
+        trees.append(merge.consensus_tree(total[np.ix_(columns, columns)], [of[b] for b in window]))
+    classes = {f"classes.{w}": found for w, found in enumerate(_cut_full(job, trees, of))}
+    context.run.write("consensus", 0, {"ari": merge.pairwise_ari(total, of)} | classes, info={"sizes": of})
+
+
+def _cut_full(job: Job, trees, of):
+    """Cut the tree of every window so that c classes win rows.
+
+    A cut into c often holds classes that few labelings know, and that are outvoted everywhere. Such a tree is cut
+    finer, up to `FINEST_CUT` c classes, and those that win nothing are left out.
+
+    Returns
+    -------
+    classes : list of ndarray of int64
+        Class of each label of the labelings of a window.
+    """
+    c = job.context.settings.n_clusters
+    most = [min(FINEST_CUT * c, len(tree.columns)) for tree in trees]
+    cuts = {w: min(c, len(tree.columns)) for w, tree in enumerate(trees)}
+    found: list[np.ndarray] = [np.empty(0, np.int64)] * len(trees)
+    while cuts:
+        classes = {w: trees[w].cut(k) for w, k in cuts.items()}
+        total = job.sum("consensus", job.context.blocks, partial(_rows_won, of=of, classes=classes))
+        for w, counts in zip(classes, np.split(total, np.cumsum(list(cuts.values()))[:-1]), strict=True):
+            n_winners = np.count_nonzero(counts)
+            if n_winners <= c and n_winners > found[w].max(initial=-1) + 1:
+                found[w] = merge.winners(classes[w], counts)
+            finer = min(cuts[w] + max(c - n_winners, -(-c // 8)), most[w])
+            if n_winners < c and finer > cuts[w]:
+                cuts[w] = finer
+            else:
+                del cuts[w]
+    return found
+
+
+def _rows_won(context: Context, p: int, of, classes):
+    """Rows that each class of some windows wins, one window after the other."""
+    labels, counts = all_labels(context, p, range(len(of))), []
+    for w, of_window in classes.items():
+        window = context.windows[w]
+        votes = merge.vote(labels[:, window], [of[b] for b in window], of_window, of_window.max() + 1)
+        counts.append(merge.rows_won(votes))
+    return np.concatenate(counts)
 
 
 def _rate(job: Job, block: int):
@@ -189,12 +230,15 @@ def chosen(context: Context):
 def chosen_window(context: Context):
     """Number of the window whose consensus the fit returns.
 
-    First the shrinkages of largest modularity, mean over their windows, since that of one consensus is a matter of
-    luck to the third digit; then the window.
+    The last one, if the graph shows the clusters by itself. Otherwise first the shrinkages of largest modularity, mean
+    over their windows, since that of one consensus is a matter of luck to the third digit; then the window.
     """
     if len(context.windows) == 1:
         return 0
-    rates = context.run.read("windows", 0, "modularity").mean(axis=1).reshape(len(context.mixtures), -1)
+    if shows_clusters(context):
+        return len(context.windows) - 1
+    rates = context.run.read("windows", 0, "modularity").mean(axis=1)
+    rates = rates[: len(rates) - bool(context.plain)].reshape(len(context.mixtures), -1)
     best = int(np.argmax(rates.mean(axis=1)))
     return best * rates.shape[1] + int(np.argmax(rates[best]))
 
