@@ -82,6 +82,20 @@ def mearec_drawn(n_rows, seed):
     return z["X"][rows], z["y"][rows]
 
 
+def uneven(seed, noise=0.0):
+    """Gaussian blobs whose sizes follow a power law, most of them well apart; a share of rows in addition is noise."""
+    from sklearn.datasets import make_blobs
+
+    draw = np.random.default_rng(seed)
+    c, d = int(draw.integers(4, 15)), int(draw.integers(2, 20))
+    sizes = np.sort(draw.pareto(1.0, c) + 0.05)[::-1]
+    sizes = np.maximum((6000 * sizes / sizes.sum()).astype(int), 30)
+    spread = draw.uniform(0.5, 1.5, c)
+    X, y = make_blobs(sizes, n_features=d, cluster_std=spread, center_box=(-10, 10), random_state=seed)
+    at_random = draw.uniform(X.min(axis=0), X.max(axis=0), (int(noise * len(X)), d))
+    return np.concatenate([X, at_random]), np.concatenate([y, np.full(len(at_random), -1)])
+
+
 LOADERS = {
     "usps": usps,
     "satellite": satellite,
@@ -107,6 +121,9 @@ LOADERS |= {
     "tetrode30k-b": functools.partial(mearec, 30_000, 300_000),
     "tetrode30k-c": functools.partial(mearec_drawn, 30_000, 1),
 }
+UNEVEN = tuple(f"uneven{seed}" for seed in range(20, 32))
+"""Blobs of very uneven size."""
+LOADERS |= {name: functools.partial(uneven, int(name[6:])) for name in UNEVEN}
 SIMULATORS["tetrodes80k-b"] = simulate.TetrodeSimulator(n_rows=80_000, n_units=33, seed=1)
 
 NAMES = (*LOADERS, *SIMULATORS)

@@ -3,9 +3,9 @@
     python benchmarks/development.py [--seeds 5] [--sets ...] [--methods ...] [--threads 1] [--save development]
 
 c is known to all; all see the same rows. Settings were chosen on these sets; `--sets fresh` stands for new draws of
-them: other rows, other seeds. What `--save` names holds a cell per method, set and seed; cells that are there are
-not run again, so that a table may be filled a little at a time. Each fit of bigsmic is a process of its own; peers run
-in this one, after a warm-up: compilation counts for nobody.
+them, other rows and other seeds, and `--sets uneven` for blobs of very uneven size. What `--save` names holds a cell per
+method, set and seed; cells that are there are not run again, so that a table may be filled a little at a time. Each fit
+of bigsmic is a process of its own; peers run in this one, after a warm-up: compilation counts for nobody.
 """
 
 import argparse
@@ -13,13 +13,14 @@ import functools
 import json
 
 import numpy as np
-from _data import FRESH
+from _data import FRESH, UNEVEN
 from _harness import RESULTS, measure, save, table
 from _ours import peers
 from _peers import PEERS, Rows
 from _peers import run as run_peers
 
 EIGHT = ("usps", "satellite", "olivetti", "mnist20k", "chest20k", "news", "letter", "tetrode30k")
+SHORT = {"fresh": FRESH, "uneven": UNEVEN}
 SETS = (*EIGHT, "mnist70k", "tetrodes80k")
 OURS = {
     "bigsmic": {},
@@ -46,7 +47,7 @@ def main():
     parser.add_argument("--limit", type=float, default=600, help="CPU seconds after which a peer is given up")
     parser.add_argument("--save", default="development")
     args = parser.parse_args()
-    args.sets = [name for given in args.sets for name in (FRESH if given == "fresh" else [given])]
+    args.sets = [name for given in args.sets for name in SHORT.get(given, [given])]
     path = RESULTS / f"{args.save}.json"
     found = json.loads(path.read_text())["measurements"] if path.exists() else {}
     for seed in range(args.seeds):

@@ -116,12 +116,12 @@ def windows(settings, n):
 
 
 def plain(settings, n):
-    """Numbers, among :func:`readings`, of the over-segmented labelings that over-segment nothing: c eigenvectors, and
-    plain degrees.
+    """Labelings that over-segment nothing, though they could: c eigenvectors, and plain degrees.
 
     Returns
     -------
     numbers : list of int
+        Among :func:`readings`.
     """
     return [
         b

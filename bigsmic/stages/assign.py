@@ -38,6 +38,7 @@ def frames(job: Job):
 
 
 def frame_name(reading):
+    """Stage of what turns eigenvectors into a labeling."""
     return f"frame.{reading.name}"
 
 
