@@ -225,6 +225,13 @@ class Neighborhood:
         weights[near] = np.maximum(found, np.float32(WEIGHT_FLOOR)) if problem.kernel == "normalized" else found
         return weights
 
+    def _product(self, X, problem, read_columns):
+        """``K(x, X) C`` for scaled new rows; `read_columns` reads C at the rows of a block. float32, shape (b, m)."""
+        indices, squares = self._search(X)
+        known, local = self._touched(indices)
+        weights, C = self._weights(problem, indices, squares, known, local), self._gather(read_columns, known)
+        return smic.extend(weights, local, C, np.ones(C.shape[1]))
+
     def _gather(self, read_block, positions):
         """Entries of a per-row array at some positions, ascending."""
         bounds = self.context.layout.bounds

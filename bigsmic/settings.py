@@ -248,11 +248,15 @@ class Settings(MethodSettings):
 
     def identity(self):
         """JSON-like form in which two fits are told apart; names no method, as runs did when there was one."""
-        stored = asdict(replace(self, kernel="auto" if callable(self.kernel) else self.kernel))
-        if callable(self.kernel):
-            name = getattr(self.kernel, "__qualname__", type(self.kernel).__qualname__)
-            stored["kernel"] = f"callable {getattr(self.kernel, '__module__', '')}.{name}"
-        return stored
+        if not callable(self.kernel):
+            return asdict(self)
+        return asdict(replace(self, kernel="auto")) | {"kernel": name_of(self.kernel)}
+
+
+def name_of(kernel):
+    """Name under which a fit is stored whose kernel is a function."""
+    name = getattr(kernel, "__qualname__", type(kernel).__qualname__)
+    return f"callable {getattr(kernel, '__module__', '')}.{name}"
 
 
 def number_of_clusters(c):

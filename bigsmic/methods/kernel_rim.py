@@ -20,7 +20,7 @@ from bigsmic.kernel_features import KERNELS, Columns, Fourier, Kernel, Nystrom
 from bigsmic.methods import mic, rim
 from bigsmic.moments import Scaler
 from bigsmic.result import Result
-from bigsmic.settings import check_choice, check_integer
+from bigsmic.settings import check_choice, check_integer, name_of
 from bigsmic.stages import rim as stages
 from bigsmic.stages import scan
 
@@ -124,12 +124,9 @@ class Settings(rim.Settings):
 
     def identity(self):
         """JSON-like form in which two fits are told apart."""
-        named = replace(self, kernel="rbf") if callable(self.kernel) else self
-        stored = super(Settings, named).identity() | {"method": self.method}
-        if callable(self.kernel):
-            name = getattr(self.kernel, "__qualname__", type(self.kernel).__qualname__)
-            stored["kernel"] = f"callable {getattr(self.kernel, '__module__', '')}.{name}"
-        return stored
+        if not callable(self.kernel):
+            return super().identity()
+        return replace(self, kernel="rbf").identity() | {"kernel": name_of(self.kernel)}
 
 
 def admit(settings, given, n_rows, storage_options=None):

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bigsmic import likelihood, planning, smic
+from bigsmic import likelihood, planning
 from bigsmic import settings as base
 from bigsmic.candidates import Problem
 from bigsmic.context import Context
@@ -367,11 +367,8 @@ class Model(Neighborhood):
 
     def __call__(self, X):
         """Posteriors and labels of scaled rows, float32 (b, c) and int32 (b,)."""
-        indices, squares = self._search(X)
-        known, local = self._touched(indices)
-        weights = self._weights(self.problem, indices, squares, known, local)
-        A = self._gather(lambda p: self.context.run.read(self.stage, p, "coefficients"), known)
-        return posterior(smic.extend(weights, local, A, np.ones(self.n_clusters)), self.bias)
+        read = partial(self.context.run.read, self.stage, name="coefficients")
+        return posterior(self._product(X, self.problem, read), self.bias)
 
 
 class Result(BaseResult):

@@ -7,12 +7,13 @@ neighbour graph both go with the rows.
 import numbers
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.cluster import KMeans
 
-from bigsmic import moments, mwca, planning, smic
+from bigsmic import moments, mwca, planning
 from bigsmic import settings as base
 from bigsmic.context import PIECE_BYTES, Context, source_bounds
 from bigsmic.errors import BigsmicWarning, ConvergenceWarning, InputError
@@ -351,11 +352,8 @@ class SparseModel(Neighborhood):
 
     def __call__(self, X):
         """Posteriors and labels of scaled rows."""
-        indices, squares = self._search(X)
-        known, local = self._touched(indices)
-        weights = self._weights(self.layout.problem, indices, squares, known, local)
-        columns = self._gather(lambda p: self.context.run.read(association.MEMBERSHIPS, p, "columns"), known)
-        return self.reading(smic.extend(weights, local, columns, np.ones(columns.shape[1])).astype(np.float64))
+        read = partial(self.context.run.read, association.MEMBERSHIPS, name="columns")
+        return self.reading(self._product(X, self.layout.problem, read).astype(np.float64))
 
 
 class Result(BaseResult):

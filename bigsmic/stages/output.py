@@ -6,9 +6,9 @@ from bigsmic import calibration, merge, smic
 from bigsmic.context import Context, Job
 from bigsmic.hashing import draw_rows
 from bigsmic.shares import panels
+from bigsmic.stages import direct
 from bigsmic.stages.assign import PANEL_ROWS, Reader, read_basis, read_labels
 from bigsmic.stages.select import ballots, chosen, chosen_window, members
-from bigsmic.store import checksum
 
 SHARPNESS_ROWS = 10_000  # on which it is found how sure the posterior may be
 
@@ -82,10 +82,8 @@ def sharpness(context: Context):
 
 def create(context: Context):
     """Make the arrays that users read, one chunk per block of input."""
-    rows = int(context.source_bounds[1])
-    context.run.create("labels", (context.n,), rows, np.int32)
-    context.run.create("posterior", (context.n, context.settings.n_clusters), rows, np.float32)
-    context.run.create("agreement", (context.n,), rows, np.float32)
+    direct.create(context)
+    context.run.create("agreement", (context.n,), int(context.source_bounds[1]), np.float32)
 
 
 def write_block(context: Context, s: int):
@@ -102,14 +100,7 @@ def write_block(context: Context, s: int):
         for name, array in found.items():
             array[at] = read(name, s)
     found["posterior"] = calibration.sharpened(found["posterior"], sharpness(context))
-    _write(context, s, found)
-
-
-def _write(context: Context, s: int, found):
-    lo = int(context.source_bounds[s])
-    for name, array in found.items():
-        context.run.write_rows(name, lo, array)
-    context.run.write("output", s, {}, info={name: checksum(array) for name, array in found.items()})
+    direct.write(context, s, found)
 
 
 def check(context: Context, s: int):
@@ -132,4 +123,4 @@ def run_single(job: Job):
 def _write_single(context: Context, s: int):
     height = int(context.source_bounds[s + 1] - context.source_bounds[s])
     ones = np.ones(height, np.float32)
-    _write(context, s, {"labels": np.zeros(height, np.int32), "posterior": ones[:, None], "agreement": ones})
+    direct.write(context, s, {"labels": np.zeros(height, np.int32), "posterior": ones[:, None], "agreement": ones})
