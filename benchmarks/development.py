@@ -3,8 +3,8 @@
     python benchmarks/development.py [--seeds 5] [--sets ...] [--methods ...] [--threads 1] [--save development]
 
 c is known to all; all see the same rows. Settings were chosen on these sets; `--sets fresh` stands for new draws of
-them, other rows and other seeds, and `--sets uneven` for blobs of very uneven size. What `--save` names holds a cell per
-method, set and seed; cells that are there are not run again, so that a table may be filled a little at a time. Each fit
+them, other rows and other seeds, and `--sets uneven` for blobs of very uneven size. What `--save` names holds a cell
+per method, set and seed; cells that are there are not run again, so that a table may be filled a little at a time. A fit
 of bigsmic is a process of its own; peers run in this one, after a warm-up: compilation counts for nobody.
 """
 
