@@ -61,7 +61,7 @@ def main():
         raise
 
 
-# ------------------------------------------------------------------------------------------------- options
+# -- options
 
 
 OUTPUT = (
@@ -146,7 +146,7 @@ def _bigsmic(
     pass
 
 
-# ------------------------------------------------------------------------------------------------ commands
+# -- commands
 
 Archive = Annotated[str, typer.Argument(help="Path or URL of a Zarr array, or of a group with --component.")]
 Clusters = Annotated[int | None, typer.Option("-c", "--clusters", help="Number of clusters; left open without.")]

@@ -313,7 +313,7 @@ def lsmi(  # noqa: PLR0913 - the front door spells out its settings
     )
 
 
-# --- the design -----------------------------------------------------------------------------------
+# -- the design
 
 
 def sums_bytes(n_centers: int, n_gammas: int, n_folds: int, n_labelings: int, n_classes: int) -> int:
@@ -332,7 +332,7 @@ def panel_bytes(n_centers: int, n_features: int, n_labelings: int, itemsize: int
     return _PANEL_ROWS * (basis + 8 * n_features + indicator) + 16 * n_centers**2
 
 
-# --- the sums -------------------------------------------------------------------------------------
+# -- the sums
 
 
 def block_sums(X, rows, labels, design: LSMIDesign, *, n_classes=None, dtype=None) -> LSMISums:
@@ -430,7 +430,7 @@ def _indicator(labels, n_classes, dtype):
     return marks.toarray() if n_classes <= _DENSE_CLASSES else marks
 
 
-# --- the estimate ---------------------------------------------------------------------------------
+# -- the estimate
 
 
 def finish(sums: LSMISums, center_labels, design: LSMIDesign) -> list[LSMIScore]:
@@ -617,7 +617,7 @@ def _rotate(Q, columns, trans):
     return turned
 
 
-# --- checks ---------------------------------------------------------------------------------------
+# -- checks
 
 
 def _check_block(X, rows, labels, design, n_classes):

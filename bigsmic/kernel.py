@@ -197,7 +197,7 @@ def _squeeze(starts, kept, indptr, columns, squares, ranks):
     return c, q, r
 
 
-# -------------------------------------------------------------------------------------------------- kernel
+# -- kernel
 
 
 class LocalScaling(NamedTuple):
@@ -357,7 +357,7 @@ def to_dense(blocks):
     return dense
 
 
-# ---------------------------------------------------------------------------------------------- components
+# -- components
 
 
 def new_forest(n):
@@ -424,7 +424,7 @@ def component_labels(forest):
     return number[inverse], sizes[order], roots[order].astype(np.int64)
 
 
-# -------------------------------------------------------------------------------------------------- labels
+# -- labels
 
 
 def nearest_labelled(graph, labels):

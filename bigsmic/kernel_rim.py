@@ -84,7 +84,7 @@ class Ascent(NamedTuple):
     converged: bool
 
 
-# --- objectives over logits -----------------------------------------------------------------------
+# -- objectives over logits
 
 
 class Information:
@@ -173,7 +173,7 @@ def posterior(Z, bias):
     return P.astype(np.float32), np.argmax(Z, axis=1).astype(np.int32)
 
 
-# --- the rows of one share ------------------------------------------------------------------------
+# -- the rows of one share
 
 
 class KernelRows:
@@ -323,7 +323,7 @@ def _inner(U, V):
     return float(sum(np.vdot(U[panel], V[panel]) for panel in panels(len(U), PANEL)))
 
 
-# --- the ascent -----------------------------------------------------------------------------------
+# -- the ascent
 
 
 def ascend(group: Group, n: int, objective: str, settings: AscentSettings, bias, on_step=None) -> Ascent:

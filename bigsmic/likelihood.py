@@ -305,7 +305,7 @@ def mlmi(  # noqa: PLR0913 - the front door spells out its settings
     )
 
 
-# --- what is taken of the rows --------------------------------------------------------------------
+# -- what is taken of the rows
 
 
 def drawn_rows(n: int, n_rows: int | None, design: MLMIDesign) -> np.ndarray:
@@ -360,7 +360,7 @@ def block_sums(X, rows, design: MLMIDesign) -> MLMISums:
     return MLMISums(total, np.bincount(folds, minlength=design.n_folds))
 
 
-# --- the estimate ---------------------------------------------------------------------------------
+# -- the estimate
 
 
 def score(sums: MLMISums, drawn: Drawn, labels, center_labels, design: MLMIDesign) -> MLMIScore:

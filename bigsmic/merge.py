@@ -23,7 +23,7 @@ _SMALLEST_RATIO = 1e-12
 _GRAM_ROWS = 4096
 
 
-# ---- merging columns
+# -- merging columns
 
 
 def gram(Q):
@@ -282,7 +282,7 @@ def _winning_columns(Q, columns, merges, steps, winners):
             winners[i, cut] = best
 
 
-# ---- consensus
+# -- consensus
 
 
 def label_gram(labels, sizes):

@@ -253,7 +253,7 @@ def send_back(labels, rows, undone):
     return labels
 
 
-# ---- modularity
+# -- modularity
 
 
 def modularity_sums(block, labels, n_clusters):

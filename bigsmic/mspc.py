@@ -91,7 +91,7 @@ def second_moments(X):
     return A
 
 
-# ---------------------------------------------------------------- questions about a block of rows
+# -- questions about a block of rows
 
 
 class Sides(NamedTuple):
@@ -173,7 +173,7 @@ class Rows:
         return [question(self.X) for question in questions]
 
 
-# ---------------------------------------------------------------- two clusters, as their moments
+# -- two clusters, as their moments
 
 
 class Two(NamedTuple):
@@ -350,7 +350,7 @@ def _is_clearly_definite(S):
     return not failed and lapack.dpocon(factor, np.abs(S).sum(axis=0).max())[0] > 1e-11
 
 
-# ---------------------------------------------------------------- splits
+# -- splits
 
 
 @dataclass(frozen=True)
@@ -532,7 +532,7 @@ def _eig(two, reg):
 _HYPERPLANES = {"mpm": _mpm, "gep": _gep, "eig": _eig}
 
 
-# ---------------------------------------------------------------- the best cut of projections
+# -- the best cut of projections
 
 
 def best_cut(node: Node, w, moments, reg) -> Steps:
@@ -641,7 +641,7 @@ def _subdivided(edges, bins, least):
     return np.unique(np.concatenate([edges, *finer]))
 
 
-# ---------------------------------------------------------------- many problems in one pass
+# -- many problems in one pass
 
 
 def solve(problems: Sequence[Steps], total: Total):
@@ -677,7 +677,7 @@ def solve(problems: Sequence[Steps], total: Total):
     return results
 
 
-# ---------------------------------------------------------------- more than two clusters
+# -- more than two clusters
 
 
 class Tree(NamedTuple):

@@ -43,7 +43,7 @@ _FOLDS = 5
 _LEAST_MASS = 1e-12  # of all rows: what an empty cluster is divided by
 
 
-# --- the kernel and its width --------------------------------------------------------------------------
+# -- the kernel and its width
 
 
 class Gaussian(NamedTuple):
@@ -189,7 +189,7 @@ class DenseProduct:
         return slice(lo + shift, hi + shift)
 
 
-# --- memberships, association, gradient ------------------------------------------------------------------
+# -- memberships, association, gradient
 
 
 def memberships(logits):
@@ -251,7 +251,7 @@ def direction(kind, Z, GZ, totals, n):
     return D if kind == "natural" else Z * D
 
 
-# --- the ascent ------------------------------------------------------------------------------------------
+# -- the ascent
 
 
 @dataclass(frozen=True)
@@ -528,7 +528,7 @@ def logits_of(labels, k, height=4.0):
     return (height * (labels[:, None] == np.arange(k))).astype(np.float32)
 
 
-# --- reading what was found -------------------------------------------------------------------------------
+# -- reading what was found
 
 
 def read_association(GZ, totals, n):

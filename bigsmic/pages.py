@@ -14,7 +14,7 @@ LABELS_AT_ONCE = 1 << 20
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
-# ------------------------------------------------------------------------------------------------- fit
+# -- fit
 
 
 def fit_document(result):
@@ -37,7 +37,7 @@ def fit_page(result):
     return [repr(result), "", table(candidates)]
 
 
-# --------------------------------------------------------------------------------------------- predict
+# -- predict
 
 
 def predict_document(labels, n_clusters, out):
@@ -55,7 +55,7 @@ def predict_page(document):
     return [table(rows), "", f"{n:,} rows labelled; their labels and posterior are in {document['out']}"]
 
 
-# ------------------------------------------------------------------------------------------------ plan
+# -- plan
 
 
 def plan_document(plan):
@@ -109,7 +109,7 @@ def refuse_full_disk(plan, out):
         )
 
 
-# ------------------------------------------------------------------------------------------------ demo
+# -- demo
 
 
 def demo_opening(simulator, folder):
@@ -161,7 +161,7 @@ def demo_page(document, kept):
     ]
 
 
-# --------------------------------------------------------------------------------------------- formats
+# -- formats
 
 
 def table(records):

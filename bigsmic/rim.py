@@ -38,7 +38,7 @@ _BETAS = (0.9, 0.999)  # of Adam
 _STEEPEST = 20.0  # exponent of a power law
 
 
-# ------------------------------------------------------------------------------------------------- from logits
+# -- from logits
 
 
 class Weighting(NamedTuple):
@@ -277,7 +277,7 @@ def logit_gradient(log_posterior, posterior, reference, weighting=EVERY_ROW):
     return gradient
 
 
-# ------------------------------------------------------------------------------------------------- linear logits
+# -- linear logits
 
 
 class Linear(NamedTuple):
@@ -393,7 +393,7 @@ def _panels(b):
     return [slice(lo, min(lo + PANEL_ROWS, b)) for lo in range(0, b, PANEL_ROWS)]
 
 
-# ------------------------------------------------------------------------------------------------- minibatches
+# -- minibatches
 
 
 class Aim(NamedTuple):
@@ -522,7 +522,7 @@ def cosine(done):
     return 0.5 * (1 + np.cos(np.pi * min(done, 1.0)))
 
 
-# --------------------------------------------------------------------------------------------------- the start
+# -- the start
 
 
 def first_centers(X, k, seed, known=None):
@@ -610,7 +610,7 @@ def taught(X, labels, k, reg):
     return Linear.of_vector(found.x, X.shape[1])
 
 
-# ------------------------------------------------------------------------------------- how strong, how many
+# -- how strong, how many
 
 
 class Point(NamedTuple):

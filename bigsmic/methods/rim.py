@@ -214,7 +214,7 @@ def checked_beside(beside, n_rows):
     return arrays
 
 
-# ------------------------------------------------------------------------------------------------------ the fit
+# -- the fit
 
 
 @dataclass(frozen=True)
@@ -426,7 +426,7 @@ def summary(job: Job):
     return facts
 
 
-# -------------------------------------------------------------------------------------------------- what came out
+# -- what came out
 
 
 def model(context: Context):

@@ -43,11 +43,8 @@ class Extension:
 
     Parameters
     ----------
-    context : Context
-    share : Share
-    problem : Problem
-    in_memory : bool
-        Whether the matrix is held in memory.
+    context, share, problem, in_memory
+        As of :class:`bigsmic.stages.assign.StoredLabels`.
     """
 
     def __init__(self, context: Context, share, problem, in_memory):

@@ -34,7 +34,7 @@ THROWN = 10.0  # how far down, in units of the objective, a step throws only a c
 UNCERTAIN_ROWS = 100  # that the run remembers
 
 
-# --------------------------------------------------------------------------------------------------- rows
+# -- rows
 
 
 def scaled(context: Context, s: int):
@@ -76,7 +76,7 @@ def keep_beside(job: Job):
             job.run.write("beside", s, {name: array[lo:hi] for name, array in job.beside.items()})
 
 
-# -------------------------------------------------------------------------------------------------- start
+# -- start
 
 
 def n_known(context: Context):
@@ -123,7 +123,7 @@ def _order(sizes, prior, known):
     return order
 
 
-# ------------------------------------------------------------------------------------------- sums over all rows
+# -- sums over all rows
 
 
 def information(job: Job, model: Linear):
@@ -154,7 +154,7 @@ def objective(context: Context, sums, model, reg):
     return rim.objective(sums, goal.prior, goal.tau) - rim.penalty(model, reg)
 
 
-# -------------------------------------------------------------------------------------------------- minibatches
+# -- minibatches
 
 
 @dataclass(frozen=True)
@@ -336,7 +336,7 @@ class _Coming:
         return self.X, Weighting(*columns), self.rows
 
 
-# ------------------------------------------------------------------------------------------------------- L-BFGS
+# -- L-BFGS
 
 
 def climb_by_gradients(job: Job, climb: Climb, model: Linear, max_iter: int):
@@ -438,7 +438,7 @@ class Sweeps:
         return self.share.sum(task)
 
 
-# ------------------------------------------------------------------------------------------------------- points
+# -- points
 
 
 class Search:
@@ -521,7 +521,7 @@ class Search:
         return model
 
 
-# ------------------------------------------------------------------------------------------------------ output
+# -- output
 
 
 def write_output(job: Job):

@@ -96,14 +96,18 @@ def _agree(job: Job, block: int):
     """ARI of all pairs of labelings, and the classes into which the consensus of each window merges their labels."""
     context = job.context
     of = [Reader(context, b).n_groups for b in range(len(context.readings))]
-    everything = range(len(of))
-    total = job.sum("consensus", context.blocks, lambda c, p: merge.label_gram(all_labels(c, p, everything), of))
+    total = job.sum("consensus", context.blocks, partial(_label_gram, of=of))
     at, trees = merge.label_offsets(of), []
     for window in context.windows:
         columns = np.concatenate([np.arange(at[b], at[b + 1]) for b in window])
         trees.append(merge.consensus_tree(total[np.ix_(columns, columns)], [of[b] for b in window]))
     classes = {f"classes.{w}": found for w, found in enumerate(_cut_full(job, trees, of))}
     context.run.write("consensus", 0, {"ari": merge.pairwise_ari(total, of)} | classes, info={"sizes": of})
+
+
+def _label_gram(context: Context, p: int, of):
+    """Rows that every two labels of the labelings share, of one block."""
+    return merge.label_gram(all_labels(context, p, range(len(of))), of)
 
 
 def _cut_full(job: Job, trees, of):
