@@ -65,7 +65,7 @@ class AscentSettings:
             raise InputError(f"tol: got {self.tol!r}; use a number of at least 0, such as 1e-6")
 
 
-class Ascent(NamedTuple):
+class Summit(NamedTuple):
     """Where the climb ended.
 
     Parameters
@@ -326,7 +326,7 @@ def _inner(U, V):
 # -- the ascent
 
 
-def ascend(group: Group, n: int, objective: str, settings: AscentSettings, bias, on_step=None) -> Ascent:
+def ascend(group: Group, n: int, objective: str, settings: AscentSettings, bias, on_step=None) -> Summit:
     """Climb from where the rows are, by conjugate gradients with the factor of Hestenes and Stiefel, cut to Dai's.
 
     Parameters
@@ -343,7 +343,7 @@ def ascend(group: Group, n: int, objective: str, settings: AscentSettings, bias,
 
     Returns
     -------
-    Ascent
+    Summit
 
     Raises
     ------
@@ -365,7 +365,7 @@ def ascend(group: Group, n: int, objective: str, settings: AscentSettings, bias,
         if on_step is not None:
             on_step(iteration)
     converged = max(gains[-2:]) <= settings.tol * n
-    return Ascent(float(climb.value / n), climb.bias, iteration, bool(converged))
+    return Summit(float(climb.value / n), climb.bias, iteration, bool(converged))
 
 
 class _Climb:

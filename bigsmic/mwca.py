@@ -367,31 +367,6 @@ class AssociationRows:
         self.share.each(task)
 
 
-class Summit(NamedTuple):
-    """Where the starts ended.
-
-    Parameters
-    ----------
-    values : ndarray of float64, shape (n_starts,)
-        L per row.
-    totals : ndarray of float64, shape (n_starts, 2, k)
-        Mass N and association L of every cluster.
-    n_iter : ndarray of int64, shape (n_starts,)
-        Products, that of the start not counted.
-    converged : ndarray of bool, shape (n_starts,)
-    """
-
-    values: np.ndarray
-    totals: np.ndarray
-    n_iter: np.ndarray
-    converged: np.ndarray
-
-    @property
-    def best(self):
-        """The start that ended highest; the first among equals."""
-        return int(np.argmax(self.values))
-
-
 class State(NamedTuple):
     """Where every start is.
 
