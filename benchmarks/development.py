@@ -4,7 +4,7 @@
 
 c is known to all; all see the same rows. Settings were chosen on these sets; `--sets fresh` stands for new draws of
 them, other rows and other seeds, and `--sets uneven` for blobs of very uneven size. What `--save` names holds a cell
-per method, set and seed; cells that are there are not run again, so that a table may be filled a little at a time. A fit
+per method, set and seed; cells that are there are not run again, so that a table may be filled little by little. A fit
 of bigsmic is a process of its own; peers run in this one, after a warm-up: compilation counts for nobody.
 """
 

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from bigsmic.settings import MAX_COLUMNS
 
+FINEST_CUT = 3  # times the number of clusters, into which a consensus is cut to find as many that win rows
 LEAST_DISTANCE = 1e-7  # from 1 of an eigenvalue, by which two of them are told apart
 
 

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass, replace
 
 from bigsmic import lanczos, neighbors, partition
-from bigsmic.candidates import problems, readings
+from bigsmic.candidates import FINEST_CUT, problems, readings
 from bigsmic.context import source_bounds
 from bigsmic.errors import PlanError
 from bigsmic.gaussians import GAMMA_MULTIPLES, PAPER_GAMMAS
@@ -317,13 +317,16 @@ class _Figures:
         n_gammas = len(PAPER_GAMMAS) if settings.preset == "paper" else len(GAMMA_MULTIPLES)
         work = panel_bytes(b, d, self.n_candidates, 4) + rows * (2 * self.row_bytes + 8 * self.n_candidates)
         work += self.block_rows * self.row_bytes
+        votes = self.block_rows * (12 * self.n_candidates + 4 * FINEST_CUT * self.c)
         for gammas in range(n_gammas, 0, -1):
             sums = sums_bytes(b, gammas, 5, self.n_candidates, self.c)
             depth = math.ceil(math.log2(max(2, self.n_groups)))
             flops = 2.0 * drawn * b * (b / 2 + self.n_candidates) * n_gammas
             # a term being made by each task, the partial sums that the tree still waits with, and one being added
-            stage = StagePlan("select", self.n_groups, int((depth + 1) * sums), int(work + sums), flops=flops)
-            yield replace(stage, verbs=3 + -(-n_gammas // gammas)), gammas
+            stage = StagePlan(
+                "select", self.n_groups, int((depth + 1) * sums), int(max(votes, work + sums)), flops=flops
+            )
+            yield replace(stage, verbs=3 + CONSENSUS_CUTS + -(-n_gammas // gammas)), gammas
 
     def output(self):
         """Final posteriors of a block, and the same rows in input order."""
@@ -333,6 +336,7 @@ class _Figures:
         return StagePlan("output", self.n_groups + self.n_source, 0, int(task), disk_bytes=8 * n * (c + 1), verbs=2)
 
 
+CONSENSUS_CUTS = 8  # seldom more, until as many clusters as asked for win rows
 ORDER = ("scan", "route", "neighbors", "graph", "eigen", "assign", "select", "output")
 
 

@@ -6,14 +6,12 @@ from functools import partial
 import numpy as np
 
 from bigsmic import merge, moves
-from bigsmic.candidates import problems
+from bigsmic.candidates import FINEST_CUT, problems
 from bigsmic.context import Context, Job
 from bigsmic.hashing import draw_rows
 from bigsmic.information import LSMISettings, block_sums, first_equal, join_sweeps, score_one
 from bigsmic.stages import estimate, kept, matrix
 from bigsmic.stages.assign import Reader, read_labels, shows_clusters
-
-FINEST_CUT = 3  # times the number of clusters, into which a consensus is cut to find as many that win rows
 
 
 def run(job: Job, n_gammas: int | None = None):
