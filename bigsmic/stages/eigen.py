@@ -211,11 +211,10 @@ def _degree_sums(context: Context, p: int, problem, n_known):
 
 
 def _solved_before(context: Context, problem):
-    """The problem of the same kernel that was solved last, for the t before; None if this is the first."""
+    """The problem of the same kernel that was solved last, for another t or shrinkage; None if this is the first."""
     solved = problems(context.settings)
     before = solved[q - 1] if (q := solved.index(problem)) else None
-    same = before and (before.kernel, before.shrinkage) == (problem.kernel, problem.shrinkage)
-    return before if same else None
+    return before if before and before.kernel == problem.kernel else None
 
 
 def _warm_filter(context: Context, before):
@@ -226,7 +225,7 @@ def _warm_filter(context: Context, before):
 
 
 def _begin(group, mass, before):
-    """Write known eigenvectors and those for the t before; return how many columns there are."""
+    """Write known eigenvectors and those of the problem before; return how many columns there are."""
     warm = [] if before is None else [("write_warm_start", basis_name(before))]
     return group.gather(("write_known", mass), *warm, ("width",))[0]
 
