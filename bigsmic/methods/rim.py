@@ -15,11 +15,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bigsmic import planning, rim
+from bigsmic.beside import read_array
 from bigsmic.context import PIECE_BYTES, Context, Job, source_bounds
 from bigsmic.errors import BigsmicWarning, InputError
 from bigsmic.hashing import draw_rows
 from bigsmic.information import LSMISettings, block_sums, finish
-from bigsmic.links_input import read_integers
 from bigsmic.result import Result as BaseResult
 from bigsmic.settings import MethodSettings
 from bigsmic.stages import rim as stages
@@ -183,7 +183,7 @@ def _checked_prior(prior, n_clusters):
 
 def admit(settings, given, n_rows, storage_options=None):
     """Settings, and the labels and weights that came beside the rows, in memory or as places where they lie."""
-    read = {name: read_integers(name, given.get(name), storage_options) for name in BESIDE}
+    read = {name: read_array(name, given.get(name), storage_options) for name in BESIDE}
     return settings, checked_beside({name: array for name, array in read.items() if array is not None}, n_rows)
 
 

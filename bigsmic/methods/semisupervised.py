@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from bigsmic import prediction, report
+from bigsmic.beside import read_array
 from bigsmic.candidates import problems
 from bigsmic.errors import InputError
 from bigsmic.links import Strength, make_links
-from bigsmic.links_input import read_integers
 from bigsmic.pipeline import cut
 from bigsmic.planning import plan
 from bigsmic.result import Result as BaseResult
@@ -158,7 +158,7 @@ def admit(settings, given, n_rows, storage_options=None):
     ----------
     settings : Settings
     given : dict
-        Options by name; links and labels as arrays or files, see :func:`bigsmic.links_input.read_integers`.
+        Options by name; links and labels as arrays or files, see :func:`bigsmic.beside.read_array`.
     n_rows : int
     storage_options : dict, optional
 
@@ -174,7 +174,7 @@ def admit(settings, given, n_rows, storage_options=None):
     InputError
         See :func:`bigsmic.links.make_links`.
     """
-    must, cannot, labels = (read_integers(name, given.get(name), storage_options) for name in BESIDE)
+    must, cannot, labels = (read_array(name, given.get(name), storage_options) for name in BESIDE)
     found = make_links(n_rows, settings.n_clusters, must=must, cannot=cannot, labels=labels, close=settings.close_links)
     if given.get("t") is None and n_rows <= FEW_ROWS:
         settings, _ = replace(settings, t=FEW_T).fitted_to(n_rows)

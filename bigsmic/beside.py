@@ -1,4 +1,4 @@
-"""Links and known labels as they come: arrays in memory, or files of them."""
+"""What comes beside the rows, links, known labels, weights: arrays in memory, or files of them."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ from bigsmic.store import open_array
 TEXT = (".csv", ".txt")
 
 
-def read_integers(name, given, storage_options=None):
+def read_array(name, given, storage_options=None):
     """Read an array that is given as such, or as the place where it lies.
 
     Parameters
@@ -47,16 +47,25 @@ def read_integers(name, given, storage_options=None):
     except (OSError, ValueError) as error:
         raise InputError(
             f"{name}: {place!r} could not be read ({type(error).__name__}: {error}); "
-            "give an .npy file, a .csv file of integers, or a Zarr array"
+            "give an .npy file, a .csv file of numbers, or a Zarr array"
         ) from error
 
 
 def _table(path):
-    """Integers of a text file: a matrix, or a vector if there is one on each line."""
+    """Numbers of a text file: a matrix, or a vector if there is one on each line; integers where all of them are."""
     lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
-    if lines and lines[0].strip(" -,;\t0123456789"):
+    if lines and not _are_numbers(lines[0].split(",")):
         lines = lines[1:]
     if not lines:
         return np.zeros((0, 2), np.int64)
-    table = np.loadtxt(lines, dtype=np.int64, delimiter=",", ndmin=2)
+    table = np.loadtxt(lines, dtype=np.float64, delimiter=",", ndmin=2)
+    if np.isfinite(table).all() and (table == np.rint(table)).all():
+        table = table.astype(np.int64)
     return table[:, 0] if table.shape[1] == 1 else table
+
+
+def _are_numbers(fields):
+    try:
+        return [float(field) for field in fields] != []
+    except ValueError:
+        return False
