@@ -19,11 +19,13 @@ from _data import as_zarr, n_clusters
 from _harness import RESULTS, measure, save, table
 
 from bigsmic import planning
+from bigsmic.candidates import problems, readings
 from bigsmic.settings import resolve
 
 STAGES = ("scan", "route", "neighbors", "graph", "eigen", "assign", "select", "output")
 D, C = 16, 20
 PREDICTED = [(n, w) for n in (10**8, 10**9) for w in (16, 64, 256)]
+THREADS = 8  # of a worker that is predicted
 EDGE_HALO = 0.4  # rows of others that a share touches, over its rows; falls with its size
 RESULT = RESULTS / "scaling.json"
 
@@ -115,21 +117,26 @@ def model(runs):
     print()
     table(rows, ("measured_s", "predicted_s"), f"left out: {left_out['n']} rows, {left_out['workers']} workers")
     coefficients = {stage: fitted(every, stage) for stage in STAGES}
-    rows = {f"{n:,} {workers}": outlook(coefficients, n, workers) for n, workers in PREDICTED}
+    n_products = sum(left_out["matvecs"])
+    rows = {f"{n:,} {workers}": outlook(coefficients, n, workers, n_products) for n, workers in PREDICTED}
     print()
-    table(rows, ("hours", "worker_gib", "moved_tib", "tasks"), "rows, workers of 8 threads")
+    table(rows, ("hours", "worker_gib", "moved_tib", "tasks"), f"rows, workers of {THREADS} threads")
     save("scaling_model", {"left_out": {"measured": left_out["stages"], "predicted": foretold}, "outlook": rows})
 
 
-def outlook(coefficients, n, workers, threads=8):
-    """Time, memory of a worker, bytes that cross between workers and the store, and scheduler tasks."""
-    plan = planning.plan(planning.Size(n, D, n_places=workers), resolve(C), 1 << 50, threads)
-    m, t = max(reading for reading in (2.5 * C,)), (5, 7, 10)
-    iterations = 60 * len(t)  # of a block of 8 columns, seen from 1e5 to 1e6 rows
-    halo = EDGE_HALO * n * 4 * 8 * iterations * 5  # degree of the filter
-    store = 2 * plan.disk_bytes + 3 * 4 * n * m * len(t)
+def outlook(coefficients, n, workers, n_products):
+    """Time, memory of a worker, bytes that cross between workers and the store, and scheduler tasks.
+
+    A product of the matrix with one vector moves four bytes for each row of others that a share touches. What is stored
+    is written once and read once; the eigenvectors of every problem are read once more for every window of labelings.
+    """
+    settings = resolve(C)
+    plan = planning.plan(planning.Size(n, D, n_places=workers), settings, 1 << 50, THREADS)
+    n_vectors = max(reading.width for reading in readings(settings, n))
+    halo = EDGE_HALO * n * 4 * n_products
+    store = 2 * plan.disk_bytes + len(settings.widths) * len(problems(settings)) * 4 * n * n_vectors
     return {
-        "hours": sum(predicted(coefficients, n, workers * threads).values()) / 3600,
+        "hours": sum(predicted(coefficients, n, workers * THREADS).values()) / 3600,
         "worker_gib": plan.peak_bytes / 2**30,
         "moved_tib": (halo + store) / 2**40,
         "tasks": plan.scheduler_tasks,
