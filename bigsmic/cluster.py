@@ -36,6 +36,12 @@ CONNECT_SECONDS = 20
 """How long a scheduler may take to answer."""
 WORKER_SECONDS = 300
 """How long a cluster may take to have its first worker."""
+RETURN_SECONDS = 10
+"""How long workers that were lost may take to come back, before what they did is shared out among the others."""
+WATCH_SECONDS = 30
+"""How often it is asked what workers do, while nothing is heard of them."""
+PAUSED_SECONDS = 120
+"""How long all workers may be out of memory before the fit ends."""
 SUMS_PER_THREAD = 2  # partial sums that wait in the memory of a worker
 JOINED = 8  # partial sums that one task adds
 DEATHS = 3
@@ -115,17 +121,18 @@ class ClusterEngine:
     def _look(self):
         """What the workers have; they must be there, and run the same versions."""
         try:
-            self.client.submit(_facts, pure=False, key=_key("look")).result(timeout=WORKER_SECONDS)
-            facts = self.client.run(_facts)
+            self.await_workers()
+            found = self.client.run(_facts, on_error="return")  # some may leave just now
+            facts = {worker: fact for worker, fact in found.items() if not isinstance(fact, OSError)}
+            for fact in facts.values():
+                if isinstance(fact, Exception):
+                    raise fact
         except (ImportError, AttributeError) as error:
             raise ClusterError(f"cluster: workers have another version of bigsmic, or none ({error})") from error
-        except TimeoutError:
-            raise ClusterError(
-                f"cluster: {self.address} has had no free worker for {WORKER_SECONDS} s; start workers, or wait for "
-                "those that are busy"
-            ) from None
         except OSError as error:
             raise ClusterError(f"cluster: {self.address} does not answer ({error})") from error
+        if not facts:
+            raise ClusterError(f"cluster: the workers of {self.address} do not answer; see their logs")
         here = _versions()
         for worker, fact in facts.items():
             _refuse_other_versions(here, fact["versions"], worker)
@@ -193,15 +200,15 @@ class ClusterEngine:
             Some worker does not see the run directory.
         """
         payload = Payload.of(run)
-        futures = [
-            self.client.submit(_sees, payload, workers=[worker], key=_key("look"), pure=False)
+        futures = {
+            worker: self.client.submit(_sees, payload, workers=[worker], key=_key("look"), pure=False)
             for worker in self.workers()
-        ]
-        blind = [future for future in futures if not future.result()]
-        if blind:
+        }
+        seeing = [self._answer(worker, future) for worker, future in futures.items()]
+        if False in seeing:
             raise RunError(
-                f"run: {run.location} is not there for {len(blind)} of {len(futures)} workers; give an out= on storage "
-                "that all of them share, such as a shared file system or s3://"
+                f"run: {run.location} is not there for {seeing.count(False)} of {len(futures)} workers; give an out= "
+                "on storage that all of them share, such as a shared file system or s3://"
             )
         return source if source is None or source.travels else stage_input(source, run, bounds)
 
@@ -211,17 +218,51 @@ class ClusterEngine:
         cpu, peaks = zip(*found, strict=True) if found else ((), ())
         return time.process_time() + sum(cpu), max(peaks, default=0)
 
-    def await_workers(self):
-        """Wait until there is a worker."""
-        deadline = time.monotonic() + WORKER_SECONDS
-        while not self.workers():
-            if time.monotonic() > deadline:
-                raise ClusterError(f"cluster: {self.address} has had no worker for {WORKER_SECONDS} s; start some")
+    def _answer(self, worker, future):
+        """Result of a task that was sent to one worker; None if that one leaves before it answers."""
+        while True:
+            try:
+                return future.result(timeout=1)
+            except TimeoutError:
+                if future.done():
+                    raise
+                if worker not in self.workers():
+                    return None
+
+    def await_workers(self, wanted=1):
+        """Wait until there is a worker, and a while for more of them.
+
+        A task asks for it, which clusters that grow with their work take for work.
+
+        Raises
+        ------
+        ClusterError
+        """
+        try:
+            self.client.submit(_facts, pure=False, key=_key("look")).result(timeout=WORKER_SECONDS)
+        except TimeoutError:
+            raise ClusterError(
+                f"cluster: {self.address} has had no free worker for {WORKER_SECONDS} s; start workers, wait for those "
+                "that are busy, or give more memory to those that Dask has paused"
+            ) from None
+        deadline = time.monotonic() + RETURN_SECONDS
+        while len(self.workers()) < wanted and time.monotonic() < deadline:
             time.sleep(0.2)
 
     def workers(self):
-        """Addresses of the workers that take tasks."""
-        return self.client.run_on_scheduler(_addresses)
+        """Threads of the workers that take tasks, by address."""
+        return self.client.run_on_scheduler(_running)
+
+    def retired(self, workers):
+        """Whether those of some workers that are gone have left as they were told to, and none has died."""
+        statuses = self.client.run_on_scheduler(_statuses)
+        gone = [worker for worker in workers if statuses.get(worker) != "running"]
+        return bool(gone) and all(statuses.get(w) == "closing_gracefully" or self._was_removed(w) for w in gone)
+
+    def _was_removed(self, worker):
+        """Whether the scheduler let a worker go, rather than lose it."""
+        events = [event for _, event in self.client.get_events(worker) if isinstance(event, dict)]
+        return any(event.get("expected") for event in events if event.get("action") == "remove-worker")
 
     # -- verbs
 
@@ -237,7 +278,7 @@ class ClusterEngine:
     def sum(self, task, blocks, how=DEFAULT):
         """Return the sum over blocks along the fixed tree; workers add up, one sum reaches this process."""
         blocks = list(blocks)
-        pieces = stretches(len(blocks), SUMS_PER_THREAD * self.resources.n_places * self.resources.n_threads)
+        pieces = stretches(len(blocks), max(1, SUMS_PER_THREAD * sum(self.workers().values())))
         shared = self._share(task, how)
         numbers = [[blocks[i] for i in piece] for piece in pieces]
         starts = [piece.start for piece in pieces]
@@ -260,7 +301,7 @@ class ClusterEngine:
 
     def share_out(self, bounds):
         """Workers by address, and the cuts between the shares of row blocks that they get."""
-        workers = self.workers()
+        workers = list(self.workers())
         cuts = share_out(np.diff(bounds), len(workers))
         return workers[: len(cuts) - 1], cuts
 
@@ -287,7 +328,7 @@ class ClusterEngine:
         found: list[Any] = [None] * len(futures)
         places = {future.key: i for i, future in enumerate(futures)}
         try:
-            for future in as_completed(futures, loop=self.client.loop):  # this client may be no default
+            for future in self._completed(futures):
                 i = places[future.key]
                 if keep or future.status != "finished":
                     found[i] = self._result(future, how, numbers[i])
@@ -298,6 +339,17 @@ class ClusterEngine:
             self.client.cancel(futures, force=True) if self.client.status == "running" else None
             raise
         return found
+
+    def _completed(self, futures):
+        """Yield futures as they are done; what waits for workers that will not go on is an error."""
+        pending, watch = dict.fromkeys(futures), _Watch(self)
+        while pending:
+            done = as_completed(pending, loop=self.client.loop, timeout=WATCH_SECONDS)  # this client may be no default
+            while (future := _next(done)) is not None:
+                del pending[future]
+                yield future
+            if pending:
+                watch.look()
 
     def _result(self, future, how, blocks):
         try:
@@ -326,6 +378,43 @@ class ClusterEngine:
             times = Counter(block for _, block in begun)
             return max(running, key=lambda block: times[block])
         return blocks[0]
+
+
+def _next(completed):
+    """The next future that is done; None if there is none in time."""
+    try:
+        return next(completed, None)
+    except TimeoutError:
+        return None
+
+
+class _Watch:
+    """Ends a wait for workers that are all out of memory: Dask has them wait for what nobody will free."""
+
+    def __init__(self, engine):
+        self.engine, self.paused_since = engine, None
+
+    def look(self):
+        """Look at the workers once.
+
+        Raises
+        ------
+        ClusterError
+        """
+        if self.engine.client.status != "running":
+            return
+        statuses = self.engine.client.run_on_scheduler(_statuses)
+        if not statuses or {*statuses.values()} != {"paused"}:
+            self.paused_since = None
+            return
+        now = time.monotonic()
+        self.paused_since = self.paused_since or now
+        if now - self.paused_since >= PAUSED_SECONDS:
+            raise ClusterError(
+                f"cluster: all {len(statuses)} workers of {self.engine.address} are paused, for {PAUSED_SECONDS} s: "
+                "their memory is full, and what they hold does not go to their disks, which may be full as well; give "
+                "workers more memory, or room in their local_directory; the same call goes on from there"
+            )
 
 
 # -- on the workers
@@ -479,9 +568,14 @@ def _draws():
     return find_spec("bokeh") is not None
 
 
-def _addresses(dask_scheduler=None):
-    """Workers that take tasks."""
-    return sorted(address for address, worker in dask_scheduler.workers.items() if worker.status.name == "running")
+def _statuses(dask_scheduler=None):
+    return {address: worker.status.name for address, worker in dask_scheduler.workers.items()}
+
+
+def _running(dask_scheduler=None):
+    """Threads of the workers that take tasks, by address, in order."""
+    workers = sorted(dask_scheduler.workers.items())
+    return {address: worker.nthreads for address, worker in workers if worker.status.name == "running"}
 
 
 def _key(name):

@@ -30,6 +30,9 @@ PEER_SECONDS = 10
 """How long a peer may take to accept a connection."""
 OPEN_SECONDS = 120
 """How long a worker may take to begin to hold a resident."""
+RETIREMENTS = 20
+"""How often workers may leave on purpose, at the end of their lifetime or because a cluster shrinks, without progress
+of what they held."""
 
 
 class LostPlaceError(ClusterError):
@@ -64,22 +67,18 @@ class WorkerGroup:
     @classmethod
     def reside(cls, engine, make, bounds, work, how):
         """Return ``work(group)``; see :meth:`bigsmic.engine.Engine.reside`."""
-        losses = 0
+        losses, wanted = Losses(how.name), 1
         while True:
+            engine.await_workers(wanted)
             group = cls(engine, make, bounds, how)
             try:
                 group.begin()
                 return work(group)
             except LostPlaceError as error:
-                losses = 1 if group.saved else losses + 1
-                if losses >= DEATHS:
-                    raise ClusterError(
-                        f"{how.name}: workers were lost {losses} times without progress; {error}. Give workers more "
-                        "memory, or see their logs; the same call goes on at the last checkpoint"
-                    ) from error
+                losses.count(error, group.saved, engine.retired(group.workers))
             finally:
                 group.close()
-            engine.await_workers()
+            wanted = len(group.workers)
 
     def sum(self, *calls):
         """Make calls on every resident, in one round; return the sum of what the last one returns."""
@@ -130,6 +129,50 @@ class WorkerGroup:
             self.client.cancel(self.holders, force=True)
         except Exception:  # the scheduler is gone, and with it what kept the residents
             return
+
+
+class Losses:
+    """How often in a row a group was lost before it had saved anything.
+
+    Parameters
+    ----------
+    name : str
+        What the group does.
+    """
+
+    def __init__(self, name):
+        self.name, self.deaths, self.retirements = name, 0, 0
+
+    def count(self, error, progress, on_purpose):
+        """Count one more loss.
+
+        Parameters
+        ----------
+        error : LostPlaceError
+        progress : bool
+            Whether the group had saved something.
+        on_purpose : bool
+            Whether workers have left as they were told to.
+
+        Raises
+        ------
+        ClusterError
+            There were too many.
+        """
+        if progress:
+            self.deaths = self.retirements = 0
+        self.deaths += not on_purpose
+        self.retirements += on_purpose
+        if self.deaths >= DEATHS:
+            raise ClusterError(
+                f"{self.name}: workers were lost {self.deaths} times without progress; {error}. Give workers more "
+                "memory, or see their logs; the same call goes on at the last checkpoint"
+            ) from error
+        if self.retirements >= RETIREMENTS:
+            raise ClusterError(
+                f"{self.name}: workers have left {self.retirements} times before the next checkpoint; {error}. Give "
+                "them a longer lifetime, or have the cluster keep more of them; the same call goes on at the last one"
+            ) from error
 
 
 # -- on the workers
@@ -186,7 +229,7 @@ class _Place:
                 return await send_recv(comm, **message)
             finally:
                 pool.reuse(address, comm)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # the latter where the pool of connections is closed
             raise LostPlaceError(f"{address} cannot be reached ({error})") from None
 
     def _await(self, step, sender):
@@ -223,10 +266,15 @@ class _Place:
             self._failed = self._failed or why
             self._arrival.notify_all()
 
+    @property
+    def leaves(self):
+        """Whether the worker was told to go."""
+        return self.worker.status.name.startswith("clos")
+
     def tell_peers(self):
         """Let peers know that this place will not go on."""
         others = [j for j in range(len(self.workers)) if j != self.number]
-        with suppress(LostPlaceError):
+        with suppress(Exception):  # they find out by themselves, if later
             self._wait_for([self._ask(j, op="bigsmic_fail", token=self.token, why="a peer failed") for j in others])
 
     def end(self):
@@ -261,6 +309,9 @@ def _hold(payload, group, number):
     secede()
     try:
         while not place.over.wait(1.0):
+            if place.leaves:  # peers need not find out by themselves
+                place.fail(f"{worker.address} leaves")
+                place.tell_peers()
             task = worker.state.tasks.get(key)
             if task is None or task.state in ("cancelled", "resumed", "released", "forgotten"):
                 break
@@ -281,8 +332,10 @@ async def _call(token, payload, dask_worker=None):
     def run():
         try:
             return place.make(make) if payload is None else run_calls(place.resident, payload.load())
-        except BaseException:
+        except BaseException as error:
             place.tell_peers()
+            if place.leaves:  # whatever fails while a worker shuts down
+                raise LostPlaceError(f"{place.worker.address} leaves") from error
             raise
 
     return await asyncio.get_running_loop().run_in_executor(None, run)

@@ -7,17 +7,18 @@ import pytest
 from sklearn.datasets import make_blobs
 
 import bigsmic.context
+import bigsmic.methods.smic
 import bigsmic.planning
 
 FAST = {"t": (3, 5), "n_centers": 40, "n_threads": 1}
 """Options of a fit that is not about scores."""
 
 
-def cut_small(patch):
-    """Have blocks of input of 256 rows, and a group for each k-means cell."""
+def cut_small(patch, group=300):
+    """Have blocks of input of 256 rows, and groups of so many members."""
     patch.setattr(bigsmic.context, "SOURCE_BYTES", 1)
     for module in (bigsmic.context, bigsmic.planning):
-        patch.setattr(module, "group_rows", lambda d: 300)
+        patch.setattr(module, "group_rows", lambda d: group)
 
 
 def keep_on_disk(patch):
@@ -29,7 +30,8 @@ def keep_on_disk(patch):
         stages = {name: replace(stage, width=1) for name, stage in found.stages.items()}
         return replace(found, stages=stages, n_gammas=1, basis_in_memory=False, kernel_in_memory=False)
 
-    patch.setattr(bigsmic.planning, "plan", changed)
+    for module in (bigsmic.planning, bigsmic.methods.smic):
+        patch.setattr(module, "plan", changed)
 
 
 @pytest.fixture

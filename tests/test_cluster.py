@@ -1,19 +1,27 @@
 """On a Dask cluster of worker processes: the same bits, whatever the workers, and whatever happens to them."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import time
-from contextlib import contextmanager, nullcontext
-from pathlib import Path
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
+from clusters import (
+    AT_ONCE,
+    CLIENT,
+    CLUSTER,
+    STAGES,
+    SmallBlocks,
+    await_stage,
+    cluster_of,
+    ledgers,
+    redone,
+    start,
+    trap,
+)
 from conftest import FAST, cut_small, keep_on_disk
 from dask.utils import key_split
-from distributed import Client, LocalCluster, WorkerPlugin
+from distributed import Client
 
 import bigsmic
 from bigsmic import cluster as dask_cluster
@@ -24,108 +32,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-
-STAGES = (
-    "scan",
-    "pieces",
-    "rows",
-    "neighbors",
-    "lists",
-    "graph",
-    "weights.normalized.t3",
-    "matrix.normalized.t3",
-    "basis.normalized.t3",
-    "labeling.normalized.t3",
-    "final",
-    "output",
-)
-"""Stages in which a worker is lost: those of tasks, and of residents."""
-
-
-AT_ONCE = ("basis.", "labeling.", "degree.")
-"""Stages whose blocks residents write all at once when they are done, and write again if one of them dies of it;
-degrees are written with weights, before them."""
-
-
-def ledgers(out):
-    """When each block of a run was finished."""
-    return {"/".join(path.parts[-3:-1]): path.stat().st_mtime_ns for path in out.glob("*/[0-9]*/zarr.json")}
-
-
-class SmallBlocks(WorkerPlugin):
-    """Cuts what is small into many blocks, in every worker, also in those that join later."""
-
-    name = "small-blocks"
-
-    def setup(self, worker):
-        cut_small(pytest.MonkeyPatch())
-
-
-class Trap(WorkerPlugin):
-    """Ends a worker when it begins to write a block of a stage.
-
-    Parameters
-    ----------
-    stage : str
-    how : {"kill", "segfault", "exit"}
-    marks : Path
-        Folder in which each death leaves a mark.
-    times : int
-        Deaths, after which the trap is open.
-    block : int, optional
-        The only block that it is set for.
-    """
-
-    name = "trap"
-
-    def __init__(self, stage, how, marks, times=1, block=None):
-        self.stage, self.how, self.marks, self.times, self.block = stage, how, str(marks), times, block
-
-    def setup(self, worker):
-        from bigsmic.store import Run
-
-        if hasattr(Run, "untrapped_write"):
-            Run.write = Run.untrapped_write
-        write = Run.untrapped_write = Run.write
-
-        def trapped(run, stage, block, *args, **options):
-            if stage == self.stage and self.block in (None, block):
-                self.spring(Path(run.address))
-            return write(run, stage, block, *args, **options)
-
-        Run.write = trapped
-
-    def teardown(self, worker):
-        from bigsmic.store import Run
-
-        Run.write = Run.untrapped_write
-
-    def spring(self, out):
-        for death in range(self.times):
-            try:
-                mark = os.open(f"{self.marks}/{death}", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
-            except FileExistsError:
-                continue
-            os.write(mark, json.dumps(ledgers(out)).encode())
-            os.close(mark)
-            if self.how == "kill":
-                os.kill(os.getpid(), signal.SIGKILL)
-            elif self.how == "segfault":
-                os.kill(os.getpid(), signal.SIGSEGV)
-            else:
-                sys.exit(3)
-
-
-@contextmanager
-def cluster_of(n_workers, n_threads=1, **options):
-    with (
-        LocalCluster(
-            n_workers=n_workers, threads_per_worker=n_threads, processes=True, dashboard_address=":0", **options
-        ) as made,
-        Client(made) as client,
-    ):
-        client.register_plugin(SmallBlocks())
-        yield client
 
 
 @pytest.fixture(scope="module")
@@ -169,21 +75,8 @@ def test_a_worker_that_dies_costs_its_unfinished_blocks(request, blobs, alone, t
         with trap(client, stage, how, tmp_path) as marks:
             assert_same(fit(blobs[0], client=client, out=tmp_path / "run"), alone)
         (mark,) = marks.iterdir()
-    before, after = json.loads(mark.read_text()), ledgers(tmp_path / "run")
-    assert not [block for block, at in before.items() if not block.startswith(AT_ONCE) and after.get(block, at) != at]
-
-
-@contextmanager
-def trap(client, stage, how, tmp_path, **options):
-    marks = tmp_path / "marks"
-    marks.mkdir()
-    client.register_plugin(Trap(stage, how, marks, **options))
-    try:
-        yield marks
-        assert list(marks.iterdir())
-    finally:
-        client.unregister_worker_plugin("trap")
-        client.wait_for_workers(1, timeout=60)
+    again = redone(json.loads(mark.read_text()), ledgers(tmp_path / "run"))
+    assert not [block for block in again if not block.startswith(AT_ONCE)]
 
 
 def test_a_block_that_kills_its_workers_is_named(client, blobs, tmp_path):
@@ -197,58 +90,17 @@ def test_a_block_that_kills_its_workers_is_named(client, blobs, tmp_path):
 
 # -- the client, or the scheduler, is gone
 
-CLIENT = """
-import sys
-import numpy as np
-import pytest
-from conftest import FAST, cut_small
-import bigsmic
-
-if __name__ == "__main__":
-    cut_small(pytest.MonkeyPatch())
-    options = FAST | {"t": (3,), "widths": (1.5, 2)}
-    bigsmic.fit(np.load(sys.argv[1]), 4, out=sys.argv[2], scheduler=sys.argv[3], **options)
-"""
-
-
-def await_stage(out, stage, process):
-    """Wait until a run has begun a stage."""
-    deadline = time.monotonic() + 60
-    while not list(out.glob(f"{stage}/[0-9]*/zarr.json")):
-        assert process.poll() is None, process.stderr.read()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def start(script, *arguments):
-    here = os.path.dirname(__file__)
-    path = os.pathsep.join([here, os.path.dirname(here), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-W", "ignore", "-c", script, *map(str, arguments)]
-    return subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, stderr=subprocess.PIPE, text=True)
-
 
 def test_a_killed_client_is_followed_by_one_that_goes_on(client, blobs, alone, tmp_path):
     np.save(tmp_path / "X.npy", blobs[0])
-    killed = start(CLIENT, tmp_path / "X.npy", tmp_path / "run", client.scheduler.address)
+    options = json.dumps(FAST | {"c": 4, "t": (3,), "widths": (1.5, 2)})
+    killed = start(CLIENT, tmp_path / "X.npy", tmp_path / "run", client.scheduler.address, options, 300)
     await_stage(tmp_path / "run", "weights.normalized.t3", killed)
     killed.kill()
     killed.communicate()
     before = ledgers(tmp_path / "run")
     assert_same(fit(blobs[0], client=client, out=tmp_path / "run"), alone)
-    after = ledgers(tmp_path / "run")
-    redone = [block for block, at in before.items() if block in after and after[block] != at]
-    assert len(redone) <= 0.1 * len(before)
-
-
-CLUSTER = """
-import sys, time
-from distributed import LocalCluster
-
-if __name__ == "__main__":
-    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster:
-        print(cluster.scheduler_address, file=sys.stderr, flush=True)
-        time.sleep(600)
-"""
+    assert len(redone(before, ledgers(tmp_path / "run"))) <= 0.1 * len(before)
 
 
 def test_a_killed_scheduler_is_an_error_and_the_next_fit_goes_on(client, blobs, alone, tmp_path):
@@ -268,8 +120,7 @@ def test_a_killed_scheduler_is_an_error_and_the_next_fit_goes_on(client, blobs, 
         lost.communicate()
     before = ledgers(tmp_path / "run")
     assert_same(fit(blobs[0], client=client, out=tmp_path / "run"), alone)
-    after = ledgers(tmp_path / "run")
-    assert not [block for block, at in before.items() if block in after and after[block] != at]
+    assert not redone(before, ledgers(tmp_path / "run"))
 
 
 # -- what a cluster is refused for

@@ -383,7 +383,7 @@ def test_a_fit_on_a_store_that_is_gone_ends_in_time_and_goes_on_later(url, proxy
 def test_workers_share_nothing_but_the_store_and_their_logs_have_no_secrets(
     url, proxy, blobs, many_blocks, local_labels
 ):
-    from test_cluster import cluster_of
+    from clusters import cluster_of
 
     where = {"out": f"{url}/run.zarr", "storage_options": s3.options(proxy.port)}
 

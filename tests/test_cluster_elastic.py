@@ -1,0 +1,145 @@
+"""On Dask clusters whose workers come and go: who joins is used, who leaves costs what was not done."""
+
+import numpy as np
+import pytest
+from clusters import Gate, cluster_of, ledgers, redone
+from conftest import FAST, cut_small
+from sklearn.datasets import make_blobs
+
+import bigsmic
+import bigsmic.cluster
+from bigsmic.errors import ClusterError
+from bigsmic.residents import RETIREMENTS, Losses, LostPlaceError
+
+pytestmark = [
+    pytest.mark.usefixtures("many_blocks"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+LEFT = ("pieces", "neighbors", "matrix.normalized.t3", "eigen normalized.t3", "labeling.normalized.t3", "output")
+"""Stages in which a worker leaves: those of tasks, and of residents."""
+
+
+def fit(X, **options):
+    return bigsmic.fit(X, 4, **FAST | {"t": (3,), "widths": (1.5, 2)} | options)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Two thousand rows: eight blocks."""
+    X, _ = make_blobs(2000, 5, centers=4, cluster_std=2, random_state=4, center_box=(-5, 5))
+    return X.astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def alone(rows):
+    """Labels and posterior of threads."""
+    with pytest.MonkeyPatch.context() as patch:
+        cut_small(patch)
+        result = fit(rows)
+        return result.labels, np.asarray(result.posterior)
+
+
+def assert_same(result, alone):
+    np.testing.assert_array_equal(result.labels, alone[0])
+    np.testing.assert_array_equal(np.asarray(result.posterior), alone[1])
+
+
+def workers_of(client, stage):
+    """Addresses of the workers that have run blocks of a stage."""
+    return {address for _, (address, _) in client.get_events(f"bigsmic {stage}")}
+
+
+def departures(client):
+    """Addresses of the workers that have left because they were told to."""
+    events = [event for _, event in client.get_events("all") if event.get("action") == "remove-worker"]
+    return [event["worker"] for event in events if event["expected"]]
+
+
+def test_a_worker_that_joins_in_the_middle_of_a_stage_takes_blocks(rows, alone, tmp_path):
+    def join(stage, done, total):
+        if (stage, done) == ("neighbors", 1):
+            client.cluster.scale(2)
+            client.wait_for_workers(2, timeout=60)
+            (tmp_path / "joined").touch()
+
+    with cluster_of(1) as client:
+        client.register_plugin(Gate("neighbors", tmp_path / "joined"))
+        assert_same(fit(rows, client=client, out=tmp_path / "run", progress=join), alone)
+        assert len(workers_of(client, "neighbors")) == 2
+
+
+@pytest.mark.parametrize("stage", [pytest.param(s, marks=[] if "eigen" in s else pytest.mark.slow) for s in LEFT])
+def test_a_worker_that_leaves_costs_nothing_that_is_done(rows, alone, tmp_path, monkeypatch, stage):
+    before = {}
+
+    monkeypatch.setattr(bigsmic.cluster, "RETURN_SECONDS", 1)  # nobody comes back
+
+    def leave(name, done, total):
+        if name == stage and not before and (done or " " in name or "labeling" in name):
+            before.update(ledgers(tmp_path / "run"))
+            client.retire_workers([next(iter(client.has_what()))], close_workers=True)
+
+    with cluster_of(2) as client:
+        assert_same(fit(rows, client=client, out=tmp_path / "run", progress=leave), alone)
+        assert len(departures(client)) == 1
+    assert before
+    assert not redone(before, ledgers(tmp_path / "run"))
+
+
+def test_a_cluster_may_grow_and_shrink_as_it_likes(rows, alone, tmp_path):
+    numbers = set()
+
+    def look(stage, done, total):
+        numbers.add(client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.workers)))
+
+    with cluster_of(1) as client:
+        client.cluster.adapt(minimum=1, maximum=3, interval="500ms", target_duration="100ms", wait_count=10)
+        assert_same(fit(rows, client=client, out=tmp_path / "run", progress=look), alone)
+    assert max(numbers) > 1
+
+
+@pytest.mark.slow
+def test_a_cluster_may_shrink_to_nothing(rows, alone, tmp_path):
+    with cluster_of(0) as client:
+        client.cluster.adapt(minimum=0, maximum=2, interval="200ms", wait_count=2)
+        assert_same(fit(rows, client=client, out=tmp_path / "run"), alone)
+
+
+@pytest.mark.slow
+def test_workers_may_have_short_lives(rows, tmp_path):
+    options = {"t": (3, 5), "widths": (1, 1.5, 2, 2.5), "n_centers": 200}
+    alone = fit(rows, **options)
+    with cluster_of(2, lifetime="15 seconds", lifetime_stagger="5 seconds") as client:
+        # replaced as by a batch system: workers that restart themselves (lifetime_restart) now and then do not, in Dask
+        client.cluster.adapt(minimum=2, maximum=2, interval="500ms")
+        for number in range(9):
+            there = fit(rows, client=client, out=tmp_path / f"{number}", **options)
+            assert_same(there, (alone.labels, np.asarray(alone.posterior)))
+            if len(departures(client)) > 1:
+                break
+        assert len(departures(client)) > 1
+
+
+# -- when it is enough
+
+
+def counted(*losses):
+    count = Losses("eigen")
+    for progress, on_purpose in losses:
+        count.count(LostPlaceError("it is gone"), progress, on_purpose)
+    return count
+
+
+def test_three_deaths_without_progress_are_enough():
+    assert counted((False, False), (False, False), (True, False), (False, False)).deaths == 2
+    with pytest.raises(ClusterError, match=r"eigen: workers were lost 3 times without progress; it is gone. Give work"):
+        counted(*[(False, False)] * 3)
+
+
+def test_workers_that_leave_on_purpose_are_no_deaths_but_cannot_go_on_for_ever():
+    assert counted(*[(False, True)] * (RETIREMENTS - 1)).deaths == 0
+    counted(*[(False, True), (True, True)] * RETIREMENTS)
+    with pytest.raises(ClusterError, match=r"have left 20 times before the next checkpoint.*longer lifetime"):
+        counted(*[(False, True)] * RETIREMENTS)
