@@ -254,7 +254,7 @@ class _Figures:
         task = self.members * (self.row_bytes + 4 * (r + 3) + 24) + neighbors.group_bytes(self.members, d, k)
         flops = 2.0 * n * d * PartitionSettings(n).candidates
         disk = n * (self.row_bytes + 12) + int(GUESTS * n * k * 8) + n * k * 8
-        return StagePlan("neighbors", 4 * self.n_groups, 0, int(task), flops=flops, disk_bytes=disk, verbs=5)
+        return StagePlan("neighbors", 4 * self.n_groups, 0, int(task), flops=flops, disk_bytes=disk, verbs=6)
 
     def graph(self):
         """Lists of a block, its edges in three states of assembly; one forest for every t."""
@@ -264,7 +264,7 @@ class _Figures:
         disk = int(n * (entries * 10 + 4 * len(self.settings.t)) + 0.6 * n * k * 22)
         fixed = n * 4 * len(self.settings.t)
         return StagePlan(
-            "graph", 2 * self.n_groups + 1, fixed, int(task), disk_bytes=disk, verbs=3 + 4 * len(self.settings.t)
+            "graph", 2 * self.n_groups + 1, fixed, int(task), disk_bytes=disk, verbs=4 + 4 * len(self.settings.t)
         )
 
     def eigen_choices(self):

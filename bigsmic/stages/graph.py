@@ -1,9 +1,12 @@
 """graph: edges exchanged between row blocks, made symmetric; its components counted for every t."""
 
+from functools import partial
+
 import numpy as np
 
 from bigsmic import kernel
 from bigsmic.context import Context, Job
+from bigsmic.stages.exchange import senders
 
 HUB_NEIGHBORS = 10  # at which in-degrees are counted
 
@@ -13,7 +16,7 @@ def run(job: Job):
     context = job.context
     if not job.complete("graph", context.blocks):
         job.fill("edges", context.blocks, _export)
-        job.fill("graph", context.blocks, _assemble)
+        job.fill("graph", context.blocks, partial(_assemble, sent_by=senders(job, "edges", "target")))
     job.run.drop("edges", context.blocks)
     job.run.drop("lists", context.blocks)
     job.fill("components", [0], _components)
@@ -27,10 +30,11 @@ def _export(context: Context, p: int):
     context.run.write("edges", p, edges._asdict(), parts=dict.fromkeys(edges._fields, bounds))
 
 
-def _assemble(context: Context, p: int):
+def _assemble(context: Context, p: int, sent_by):
     read, lo = context.run.reader("lists", p), int(context.layout.bounds[p])
     indices, squares = read("indices").astype(np.int64), read("squares")
-    sent = context.run.gather("edges", context.blocks, kernel.Edges._fields, p)
+    from_blocks = sent_by[p] if len(sent_by[p]) else [p]  # no edges, of the right types
+    sent = context.run.gather("edges", from_blocks, kernel.Edges._fields, p)
     incoming = kernel.Edges(*map(np.concatenate, zip(*sent, strict=True)))
     graph = kernel.assemble(lo, indices, squares, incoming)
     sigma = np.sqrt(np.stack([_tth(squares, t) for t in context.settings.t]))

@@ -10,6 +10,7 @@ import numpy as np
 from bigsmic import neighbors
 from bigsmic.context import Context, Job
 from bigsmic.hashing import draw_rows
+from bigsmic.stages.exchange import senders
 from bigsmic.stages.route import FIRST_CELL, HOME, RANK, ROW
 
 RECALL_ROWS = 200
@@ -31,7 +32,9 @@ def run(job: Job):
     job.fill("rows", context.blocks, _keep)
     if not job.complete("graph", context.blocks) or not job.run.done("recall", 0):
         job.fill("neighbors", context.blocks, _search)
-        job.fill("lists", context.blocks, _merge)
+        if not job.complete("lists", context.blocks):
+            task = partial(_merge, sent_by=senders(job, "neighbors", "guest_positions"))
+            job.fill("lists", context.blocks, task)
         job.steps("recall", [0], _recall)
     job.run.drop("pieces", context.source_blocks)
     job.run.drop("neighbors", context.blocks)
@@ -82,17 +85,15 @@ def _gather(context: Context, p: int):
     return X, rows, positions, np.concatenate(tags)
 
 
-def _merge(context: Context, p: int):
+def _merge(context: Context, p: int, sent_by):
     """Lists of the rows at home: the best of what was found here and elsewhere."""
     read = context.run.reader("neighbors", p)
     indices, squares = np.array(read("indices")), np.array(read("squares"))
-    others = [q for q in context.blocks if q != p]
-    guests = context.run.gather("neighbors", others, ["guest_positions", "guest_indices", "guest_squares"], p)
+    guests = context.run.gather("neighbors", sent_by[p], ["guest_positions", "guest_indices", "guest_squares"], p)
     for positions, *found in guests:
         at = positions - context.layout.bounds[p]
-        if len(at):
-            lists = [(indices[at], squares[at]), tuple(found)]
-            indices[at], squares[at] = neighbors.merge_neighbors(lists)
+        lists = [(indices[at], squares[at]), tuple(found)]
+        indices[at], squares[at] = neighbors.merge_neighbors(lists)
     context.run.write("lists", p, {"indices": indices, "squares": squares})
 
 
