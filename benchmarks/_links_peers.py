@@ -24,9 +24,9 @@ def standardised(X):
 def kernel(X, t):
     """Local-scaling kernel on the t-graph, zero diagonal, sparse."""
     distances, indices = NearestNeighbors(n_neighbors=t).fit(X).kneighbors()
-    sigma, n = np.maximum(distances[:, -1], 1e-300), len(X)
+    sigma, n = distances[:, -1], len(X)
     rows = np.repeat(np.arange(n), t)
-    weights = np.exp(-(distances.ravel() ** 2) / (2 * sigma[rows] * sigma[indices.ravel()]))
+    weights = np.exp(-(distances.ravel() ** 2) / np.maximum(2 * sigma[rows] * sigma[indices.ravel()], 1e-300))
     K = csr_array((weights, (rows, indices.ravel())), shape=(n, n))
     return K.maximum(K.T)
 
