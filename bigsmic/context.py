@@ -133,7 +133,7 @@ class Context:
     @property
     def partition_settings(self):
         """How rows are cut into cells and groups."""
-        return PartitionSettings(self.n, self.settings.seed, group_rows=group_rows(self.d))
+        return PartitionSettings(self.n, self.settings.seed, group_rows=group_rows(self.n, self.d))
 
     @property
     def neighbor_settings(self):

@@ -24,6 +24,8 @@ from bigsmic.hashing import generator, row_hash
 GROUP_BYTES = 64 << 20
 """float32 bytes of the rows of one group, home rows and visitors, that `group_rows` aims at."""
 
+N_SHARED_OUT = 8  # groups that there should be, for threads and workers
+LEAST_SHARED_OUT = 32_768  # rows of a group below which that costs more than it brings
 _MIN_SAMPLE = 10  # sampled rows a cell must have, on average, for its centroid to be worth something
 _ALWAYS = 2  # cells that a row belongs to whatever the margin: a tiny cell alone has too few neighbours to offer
 _FLAT = 96  # cells up to which a second level saves nothing
@@ -124,9 +126,23 @@ class Cells:
         return cls(**{name: np.asarray(array) for name, array in arrays.items()})
 
 
-def group_rows(d):
-    """Rows of a group that make `GROUP_BYTES` in float32, between 4,096 and 200,000."""
-    return min(max(GROUP_BYTES // (4 * d), 4096), 200_000)
+def group_rows(n, d):
+    """Rows of a group: as many as make `GROUP_BYTES` in float32, or fewer, so that there are groups to share out.
+
+    Parameters
+    ----------
+    n : int
+        Rows of the whole data.
+    d : int
+        Columns.
+
+    Returns
+    -------
+    rows : int
+        From 4,096 to 200,000.
+    """
+    shared_out = max(2 * n // N_SHARED_OUT, LEAST_SHARED_OUT)  # about twice, since rows visit
+    return min(max(GROUP_BYTES // (4 * d), 4096), shared_out, 200_000)
 
 
 def build_cells(sample, settings):

@@ -223,7 +223,7 @@ class _Figures:
         self.row_bytes = 4 * d
         self.source_rows = int(source_bounds(n, d)[1])
         self.n_source = len(source_bounds(n, d)) - 1
-        members = min(group_rows(d), int(GUESTS * n) + 1)
+        members = min(group_rows(n, d), int(GUESTS * n) + 1)
         self.members, self.n_groups = members, max(1, round(GUESTS * n / members))
         self.block_rows = min(n, -(-2 * n // self.n_groups)) if self.n_groups > 1 else n
         self.t_max, self.k = max(settings.t), settings.n_neighbors

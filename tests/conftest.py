@@ -18,7 +18,7 @@ def cut_small(patch, group=300):
     """Have blocks of input of 256 rows, and groups of so many members."""
     patch.setattr(bigsmic.context, "SOURCE_BYTES", 1)
     for module in (bigsmic.context, bigsmic.planning):
-        patch.setattr(module, "group_rows", lambda d: group)
+        patch.setattr(module, "group_rows", lambda n, d: group)
 
 
 def keep_on_disk(patch):

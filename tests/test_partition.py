@@ -170,9 +170,15 @@ def test_probe_is_nearest_first():
 
 
 def test_group_rows_shrink_with_width():
-    assert group_rows(152) * 152 * 4 <= partition.GROUP_BYTES
-    assert group_rows(2) == 200_000
-    assert group_rows(10**6) == 4096
+    n = 10_000_000
+    assert group_rows(n, 152) * 152 * 4 <= partition.GROUP_BYTES
+    assert group_rows(n, 2) == 200_000
+    assert group_rows(n, 10**6) == 4096
+
+
+def test_there_are_groups_to_share_out_where_rows_are_few():
+    assert [300_000 // group_rows(300_000, d) for d in (2, 16, 152)] == [4, 4, 4]  # and as many again of visitors
+    assert group_rows(10_000, 2) > 10_000
 
 
 def test_candidates_grow_with_the_root_of_the_rows_within_limits():

@@ -33,8 +33,14 @@ def run(job: Job):
 
 def frames(job: Job):
     """Find the frame of every labeling; the same for every number of clusters that it is cut into."""
-    for reading in job.context.readings:
-        job.steps(frame_name(reading), [0], partial(_frame, reading=reading))
+    todo = [reading for reading in job.context.readings if not job.run.done(frame_name(reading), 0)]
+    turned = [reading for reading in todo if reading.assignment != "paper"]
+    rotations = job.here(smic.rotation, [_sample(job, reading) for reading in turned])
+    for reading in todo:
+        if reading.assignment == "paper":
+            _orient(job, reading)
+    for reading, R in zip(turned, rotations, strict=True):
+        _merge(job, reading, R)
 
 
 def frame_name(reading):
@@ -42,22 +48,29 @@ def frame_name(reading):
     return f"frame.{reading.name}"
 
 
-def _frame(job: Job, block: int, reading):
-    context, name = job.context, frame_name(reading)
-    if reading.assignment == "paper":
-        sums = job.sum(name, context.blocks, partial(_column_sums, reading=reading))
-        signs, positive_sums = smic.orient(sums)
-        context.run.write(name, 0, {"signs": signs, "positive_sums": positive_sums})
-        return
+def _orient(job: Job, reading):
+    """Find the sign of each eigenvector."""
+    name = frame_name(reading)
+    signs, positive_sums = smic.orient(job.sum(name, job.context.blocks, partial(_column_sums, reading=reading)))
+    job.run.write(name, 0, {"signs": signs, "positive_sums": positive_sums})
+
+
+def _sample(job: Job, reading):
+    """Rows, drawn by hash, on which the rotation of a labeling is found."""
     n_rows = max(ROTATION_ROWS, 8 * reading.width)
-    rows = draw_rows(context.n, n_rows, context.settings.seed, "rotation")
-    sample = np.concatenate(job.collect(name, context.blocks, partial(_drawn, reading=reading, rows=rows)))
-    arrays = {"R": smic.rotation(sample)}
+    rows = draw_rows(job.context.n, n_rows, job.context.settings.seed, "rotation")
+    task = partial(_drawn, reading=reading, rows=rows)
+    return np.concatenate(job.collect(frame_name(reading), job.context.blocks, task))
+
+
+def _merge(job: Job, reading, R):
+    """Write the rotation, and the tree that merges its columns where there are more of them than clusters."""
+    context, name, arrays = job.context, frame_name(reading), {"R": R}
     if reading.assignment == "merge":
-        total = job.sum(name, context.blocks, partial(_gram, reading=reading, R=arrays["R"]))
+        total = job.sum(name, context.blocks, partial(_gram, reading=reading, R=R))
         tree = merge.merge_tree(total[:-1] / context.n, context.settings.merge_power)
         arrays |= {field: getattr(tree, field) for field in TREE_FIELDS} | {"counts": total[-1]}
-    context.run.write(name, 0, arrays)
+    job.run.write(name, 0, arrays)
 
 
 def _column_sums(context: Context, p: int, reading):
