@@ -68,12 +68,13 @@ class Lease:
         self._lost: dict | None = None
         self._ended = threading.Event()
         self._kernel_lock = None if folder is None else _lock(folder, self._refuse)
+        _held.add(self._holder["id"])  # before it is written: another thread takes what nobody here holds
         try:
             self._acquire()
         except BaseException:
+            _held.discard(self._holder["id"])
             self._unlock()
             raise
-        _held.add(self._holder["id"])
         self._thread = threading.Thread(target=self._renew, name="bigsmic-lease", daemon=True)
         self._thread.start()
 
