@@ -95,7 +95,7 @@ def test_a_cluster_may_grow_and_shrink_as_it_likes(rows, alone, tmp_path):
         numbers.add(client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.workers)))
 
     with cluster_of(1) as client:
-        client.cluster.adapt(minimum=1, maximum=3, interval="500ms", target_duration="100ms", wait_count=10)
+        client.cluster.adapt(minimum=2, maximum=3, interval="500ms", target_duration="100ms", wait_count=10)
         assert_same(fit(rows, client=client, out=tmp_path / "run", progress=look), alone)
     assert max(numbers) > 1
 
