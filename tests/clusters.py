@@ -9,9 +9,12 @@ import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
-from conftest import cut_small
+from conftest import FAST, cut_small
 from distributed import Client, LocalCluster, WorkerPlugin
+
+import bigsmic
 
 STAGES = (
     "scan",
@@ -32,6 +35,17 @@ STAGES = (
 AT_ONCE = ("basis.", "labeling.", "degree.")
 """Stages whose blocks residents write all at once when they are done, and write again if one of them dies of it;
 degrees are written with weights, before them."""
+
+
+def fit(X, **options):
+    """A small fit into four clusters, whose options are those of the cluster tests unless given."""
+    return bigsmic.fit(X, 4, **FAST | {"t": (3,), "widths": (1.5, 2)} | options)
+
+
+def assert_same(result, alone):
+    """Labels and posterior are, bit for bit, those of threads."""
+    np.testing.assert_array_equal(result.labels, alone[0])
+    np.testing.assert_array_equal(np.asarray(result.posterior), alone[1])
 
 
 def ledgers(out):

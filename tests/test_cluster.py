@@ -12,8 +12,10 @@ from clusters import (
     CLUSTER,
     STAGES,
     SmallBlocks,
+    assert_same,
     await_stage,
     cluster_of,
+    fit,
     ledgers,
     redone,
     start,
@@ -23,7 +25,6 @@ from conftest import FAST, cut_small, keep_on_disk
 from dask.utils import key_split
 from distributed import Client
 
-import bigsmic
 from bigsmic import cluster as dask_cluster
 from bigsmic.errors import BigsmicError, ClusterError, InputError, LostBlocksError, PlanError, RunError
 
@@ -40,10 +41,6 @@ def client():
         yield client
 
 
-def fit(X, **options):
-    return bigsmic.fit(X, 4, **FAST | {"t": (3,), "widths": (1.5, 2)} | options)
-
-
 @pytest.fixture(scope="module")
 def alone(blobs):
     """Labels and posterior of threads."""
@@ -51,11 +48,6 @@ def alone(blobs):
         cut_small(patch)
         result = fit(blobs[0], assignment="merge")
         return result.labels, np.asarray(result.posterior)
-
-
-def assert_same(result, alone):
-    np.testing.assert_array_equal(result.labels, alone[0])
-    np.testing.assert_array_equal(np.asarray(result.posterior), alone[1])
 
 
 def test_labels_are_those_of_threads(client, blobs, alone, tmp_path):

@@ -5,11 +5,10 @@ from contextlib import ExitStack
 import dask
 import numpy as np
 import pytest
-from clusters import cluster_of, fill, ledgers, redone, small_disk
-from conftest import FAST, cut_small, keep_on_disk
+from clusters import assert_same, cluster_of, fill, fit, ledgers, redone, small_disk
+from conftest import cut_small, keep_on_disk
 from distributed import Status
 
-import bigsmic
 from bigsmic import cluster as dask_cluster
 from bigsmic.errors import ClusterError, StorageError
 
@@ -20,10 +19,6 @@ pytestmark = [
 ]
 
 
-def fit(X, **options):
-    return bigsmic.fit(X, 4, **FAST | {"t": (3,), "widths": (1.5, 2)} | options)
-
-
 @pytest.fixture(scope="module")
 def alone(blobs):
     """Labels and posterior of threads."""
@@ -31,11 +26,6 @@ def alone(blobs):
         cut_small(patch)
         result = fit(blobs[0])
         return result.labels, np.asarray(result.posterior)
-
-
-def assert_same(result, alone):
-    np.testing.assert_array_equal(result.labels, alone[0])
-    np.testing.assert_array_equal(np.asarray(result.posterior), alone[1])
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from clusters import Gate, cluster_of, ledgers, redone
-from conftest import FAST, cut_small
+from clusters import Gate, assert_same, cluster_of, fit, ledgers, redone
+from conftest import cut_small
 from sklearn.datasets import make_blobs
 
 import bigsmic
@@ -21,10 +21,6 @@ LEFT = ("pieces", "neighbors", "matrix.normalized.t3", "eigen normalized.t3", "l
 """Stages in which a worker leaves: those of tasks, and of residents."""
 
 
-def fit(X, **options):
-    return bigsmic.fit(X, 4, **FAST | {"t": (3,), "widths": (1.5, 2)} | options)
-
-
 @pytest.fixture(scope="module")
 def rows():
     """Two thousand rows: eight blocks."""
@@ -39,11 +35,6 @@ def alone(rows):
         cut_small(patch)
         result = fit(rows)
         return result.labels, np.asarray(result.posterior)
-
-
-def assert_same(result, alone):
-    np.testing.assert_array_equal(result.labels, alone[0])
-    np.testing.assert_array_equal(np.asarray(result.posterior), alone[1])
 
 
 def workers_of(client, stage):

@@ -361,8 +361,7 @@ def _ascend(job, climb, model, max_iter, group):
         return -F, -slope
 
     def on_step(_):
-        if job.progress is not None:
-            job.progress(f"ascent {climb.number}", next(iterations), max_iter)
+        job.report(f"ascent {climb.number}", next(iterations), max_iter)
 
     options = {"maxiter": max_iter, "ftol": 1e-7, "gtol": 1e-6}
     found = minimize(loss, model.vector, jac=True, method="L-BFGS-B", callback=on_step, options=options)
