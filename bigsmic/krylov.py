@@ -114,7 +114,8 @@ class KernelProduct:
     def multiply(self, p, factors, operand, Y, out):
         """One row block of ``out = a K X - b X - g Y``."""
         block = self.load_block(p)
-        multiply(block, factors, self._halo.around(p, block.halo, operand), Y, out)
+        outside = take_rows(operand, self._halo.local(p, block.halo))
+        multiply(block, factors, (operand[self.share.rows(p)], outside), Y, out)
 
 
 class WithDiagonal(KernelProduct):
@@ -407,32 +408,56 @@ def multiply(block, factors, X, Y, out):
     block : KernelBlock
     factors : tuple of float
         a, b, g.
-    X : ndarray, shape (hi - lo + h, w)
-        Rows ``lo:hi``, then those of the halo.
+    X : tuple of ndarray, shapes (hi - lo, w) and (h, w)
+        Rows ``lo:hi``, and those of the halo.
     Y, out : ndarray, shape (hi - lo, w)
         They may be the same.
     """
-    width, number = out.shape[1], out.dtype.type
-    lanes = (number(0),) * (width if width in COMPILED_WIDTHS else 0)
     csr = (block.indptr, block.indices, block.data)
-    _csr_times_dense(csr, tuple(number(factor) for factor in factors), (X, Y), out, lanes)
+    numbers = tuple(out.dtype.type(factor) for factor in factors)
+    _csr_times_dense(csr, numbers, (*X, Y), out, _lanes(out))
+
+
+def take_rows(X, where):
+    """Return ``X[where]`` of a C-ordered matrix, several times as fast as numpy does and without its lock."""
+    taken = np.empty((len(where), X.shape[1]), X.dtype)
+    _take(X, where, taken, _lanes(X))
+    return taken
+
+
+def _lanes(X):
+    # the length of a tuple is known to the compiler, which then keeps a row in vector registers
+    width = X.shape[1]
+    return (X.dtype.type(0),) * (width if width in COMPILED_WIDTHS else 0)
+
+
+@numba.njit(cache=True, nogil=True)
+def _take(X, where, taken, lanes):
+    width = len(lanes) if len(lanes) > 0 else X.shape[1]
+    for i in range(len(where)):
+        j = where[i]
+        for c in range(width):
+            taken[i, c] = X[j, c]
 
 
 @numba.njit(cache=True, nogil=True)
 def _csr_times_dense(csr, factors, operands, out, lanes):
-    # the length of a tuple is known to the compiler, which then keeps a row of the result in vector registers
     indptr, indices, data = csr
     a, b, g = factors
-    X, Y = operands
-    width = len(lanes) if len(lanes) > 0 else out.shape[1]
+    X, outside, Y = operands
+    height, width = out.shape[0], len(lanes) if len(lanes) > 0 else out.shape[1]
     row = np.zeros(width, out.dtype)
-    for i in range(out.shape[0]):
+    for i in range(height):
         for c in range(width):
             row[c] = 0
         for p in range(indptr[i], indptr[i + 1]):
             j, value = indices[p], data[p]
-            for c in range(width):
-                row[c] += value * X[j, c]
+            if j < height:
+                for c in range(width):
+                    row[c] += value * X[j, c]
+            else:
+                for c in range(width):
+                    row[c] += value * outside[j - height, c]
         for c in range(width):
             out[i, c] = a * row[c] - b * X[i, c] - g * Y[i, c]
 
