@@ -2,6 +2,8 @@
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from bigsmic.settings import MAX_COLUMNS
 
 FINEST_CUT = 3  # times the number of clusters, into which a consensus is cut to find as many that win rows
@@ -131,23 +133,42 @@ def plain(settings, n):
     ]
 
 
-def eigengap(values, n_clusters):
-    """How much farther from 1 the next eigenvalue of the normalised kernel is than the c-th: (1 - l_c+1) / (1 - l_c).
+def clearest_gap(spectra, n_clusters):
+    """Largest eigengap after more than half of the clusters, geometric mean over graphs.
 
     Parameters
     ----------
-    values : ndarray of float64, shape (m,), descending
-        The largest is 1.
+    spectra : list of ndarray of float64
+        Eigenvalues of each graph; see :func:`eigengap`.
     n_clusters : int
         c.
 
     Returns
     -------
     gap : float
-        At least 1; large where the graph falls into c parts, the cuts between which are far cheaper than any within
-        one. 1 where m is not above c.
+        ``max_k (prod_g gap_gk)^(1/G)``, c/2 < k <= c and k > 1.
     """
-    if len(values) <= n_clusters:
+    ks = range(max(2, n_clusters // 2 + 1), n_clusters + 1)
+    gaps = np.array([[eigengap(values, k) for values in spectra] for k in ks])
+    return float(np.exp(np.log(gaps).mean(axis=1)).max(initial=1.0))
+
+
+def eigengap(values, k):
+    """How much farther from 1 the next eigenvalue of the normalised kernel is than the k-th: (1 - l_k+1) / (1 - l_k).
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (m,), descending
+        The largest is 1.
+    k : int
+
+    Returns
+    -------
+    gap : float
+        At least 1; large where the graph falls into k parts, the cuts between which are far cheaper than any within
+        one. 1 where m is not above k.
+    """
+    if len(values) <= k:
         return 1.0
-    within, between = 1.0 - values[n_clusters], 1.0 - values[n_clusters - 1]
+    within, between = 1.0 - values[k], 1.0 - values[k - 1]
     return float(max(within, LEAST_DISTANCE) / max(between, LEAST_DISTANCE))

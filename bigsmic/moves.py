@@ -310,3 +310,23 @@ def modularity(sums):
     inside, volumes = sums
     total = volumes.sum()
     return float(inside.sum() / total - np.square(volumes / total).sum()) if total > 0.0 else 0.0
+
+
+def normalized_association(sums):
+    """Share of the weight of a cluster's rows that stays inside, mean over clusters: ``mean_y w_y / s_y``.
+
+    One less the normalised cut over c, which does not prefer clusters of even size (Shi and Malik, IEEE TPAMI 22,
+    2000), but takes stray rows for clusters where no others stand apart.
+
+    Parameters
+    ----------
+    sums : ndarray of float64, shape (2, c)
+        Total of `modularity_sums`.
+
+    Returns
+    -------
+    float
+        At most 1; clusters without weight count as 0.
+    """
+    inside, volumes = sums
+    return float(np.mean(inside / np.where(volumes > 0.0, volumes, 1.0)))

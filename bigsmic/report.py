@@ -102,12 +102,16 @@ def _median_ari(context):
 def _windows(context):
     if not context.run.done("windows", 0):
         return []
-    rates, best = context.run.read("windows", 0, "modularity").mean(axis=1), select.chosen_window(context)
+    modularity, association = (
+        context.run.read("windows", 0, name).mean(axis=1) for name in ("modularity", "association")
+    )
+    best = select.chosen_window(context)
     return [
         {
             "columns": sorted({context.readings[b].width for b in window}),
             "shrinkage": sorted({context.readings[b].problem.shrinkage for b in window}),
-            "modularity": float(rates[w]),
+            "modularity": float(modularity[w]),
+            "association": float(association[w]),
             "chosen": w == best,
         }
         for w, window in enumerate(context.windows)

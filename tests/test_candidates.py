@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bigsmic.candidates import eigengap, problems, readings, windows
+from bigsmic.candidates import clearest_gap, eigengap, problems, readings, windows
 from bigsmic.context import Context
 from bigsmic.settings import SHRINKAGES, resolve
 
@@ -89,3 +89,18 @@ def test_c_eigenvectors_and_plain_degrees_are_the_last_window():
 )
 def test_eigengap_after_three(values, gap):
     assert eigengap(np.array(values), 3) == pytest.approx(gap, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("c", "gap"),
+    [
+        (6, np.sqrt(8 * 2)),  # after the fourth of six, not after the second, though that is larger
+        (4, np.sqrt(8 * 2)),
+        (3, np.sqrt(50 * 50)),
+        (8, 1.0),
+    ],
+)
+def test_gaps_count_from_half_of_the_clusters_on(c, gap):
+    steep = 1 - np.array([0, 1e-4, 5e-3, 5e-3, 4e-2, 4e-2, 4e-2, 4e-2])
+    flat = 1 - np.array([0, 1e-4, 5e-3, 5e-3, 1e-2, 1e-2, 1e-2, 1e-2])
+    assert clearest_gap([steep, flat], c) == pytest.approx(gap, rel=1e-6)

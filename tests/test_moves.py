@@ -195,3 +195,11 @@ def test_a_move_alone_raises_modularity():
 
 def test_modularity_of_no_weight_is_zero():
     assert moves.modularity(np.zeros((2, 3))) == 0.0
+
+
+def test_normalized_association_is_the_mean_share_that_stays_inside():
+    W, labels = symmetric(40), np.arange(40) % 4
+    shares = [W[labels == y][:, labels == y].sum() / W[labels == y].sum() for y in range(4)]
+    sums = moves.modularity_sums(kernel_block(W, 0, 40), labels, 4)
+    assert moves.normalized_association(sums) == pytest.approx(np.mean(shares), rel=1e-6)
+    assert moves.normalized_association(np.zeros((2, 3))) == 0.0

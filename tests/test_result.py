@@ -14,7 +14,7 @@ import reference
 import zarr
 from conftest import FAST, cut_small
 from scipy.cluster.hierarchy import is_valid_linkage
-from sklearn.datasets import make_blobs
+from sklearn.datasets import make_blobs, make_moons
 from sklearn.metrics import adjusted_rand_score
 
 import bigsmic
@@ -235,6 +235,23 @@ def test_uneven_clusters_that_are_well_apart_are_not_cut_into_even_ones(uneven, 
     if c == 4:
         (chosen,) = [window for window in result.diagnostics["windows"] if window["chosen"]]
         assert (chosen["columns"], chosen["shrinkage"]) == ([4], [0.0])
+
+
+def test_moons_are_told_apart_though_two_eigenvectors_do_not():
+    """The graph shows two parts, but columns that are merged follow them better than the first two eigenvectors."""
+    X, y = make_moons(1000, noise=0.1, random_state=1)
+    result = bigsmic.fit(X, 2, scale=None, lsmi_rows=500)
+    assert adjusted_rand_score(y, result.labels) > 0.95
+    np.testing.assert_array_equal(result.cut(2).labels, result.labels)
+
+
+def test_parts_that_overlap_do_not_hide_that_others_are_clear():
+    """Four parts, one of which is two clusters: rows move as where all five are clear, and large ones stay whole."""
+    centers, sizes = np.zeros((5, 4)), (1500, 250, 60, 60, 60)
+    centers[:, :2] = [0, 0], [12, 0], [0, 12], [12, 12], [12, 16.5]
+    X, y = make_blobs(sizes, centers=centers, cluster_std=[1, 1, 0.5, 1, 1], random_state=3)
+    result = bigsmic.fit(X, 5, scale=None, lsmi_rows=500)
+    assert adjusted_rand_score(y, result.labels) > 0.97
 
 
 def test_as_many_clusters_come_out_as_are_asked_for():

@@ -71,7 +71,10 @@ def cut_run(base, settings, n_clusters):
             f"{max(width, default=0)}: fit with a larger c for more"
         )
     if eigen.falls_apart(context, n_clusters):
-        columns, settings = (int(n_clusters),), replace(settings, shrinkage=(0.0,))
+        if settings.undecided or n_clusters != settings.n_clusters:
+            columns = tuple(sorted({int(n_clusters), *columns}))
+        elif columns == (n_clusters,):
+            settings = replace(settings, shrinkage=(0.0,))
     settings = replace(settings, n_clusters=int(n_clusters), columns=columns, undecided=False)
     frames = [assign.frame_name(reading) for reading in readings(settings, context.n) if reading.width not in width]
     own = (*OF_ONE_CUT, *frames, *(assign.labeling_name(problem) for problem in problems(settings)))

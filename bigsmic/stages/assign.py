@@ -91,11 +91,6 @@ def _gram(context: Context, p: int, reading, R):
     return total
 
 
-def shows_clusters(context: Context):
-    """Whether c eigenvectors and plain degrees are all that it takes; :func:`bigsmic.stages.eigen.falls_apart`."""
-    return bool(context.plain) and falls_apart(context, context.settings.n_clusters)
-
-
 def read_basis(context: Context, reading, p: int):
     """The eigenvectors that a labeling reads, at one block of rows: float32, shape (b, width)."""
     return context.run.read(f"basis.{reading.problem.name}", p, "V")[:, : reading.width]
@@ -186,7 +181,7 @@ def _finish(job: Job, problem):
 def _label(job: Job, problem, group):
     """Let the residents of a group finish the labelings of a problem, and write them."""
     context, numbers = job.context, _labelings(job.context, problem)
-    resolution = 0.0 if shows_clusters(context) else 1.0
+    resolution = 0.0 if falls_apart(context, context.settings.n_clusters) else 1.0
     for done, b in enumerate(numbers):
         job.report(labeling_name(problem), done, len(numbers))
         reader = Reader(context, b)

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from bigsmic import lanczos
-from bigsmic.candidates import eigengap, problems
+from bigsmic.candidates import clearest_gap, problems
 from bigsmic.context import Context, Job
 from bigsmic.errors import CorruptBlockError
 from bigsmic.krylov import GroupSpace, KernelProduct, MemoryBasis, RowSpace
@@ -15,7 +15,7 @@ from bigsmic.stages import links, matrix, repair
 from bigsmic.store import FileBasis
 
 TOLERANCE = {"normalized": 1e-4}
-CLEAR_GAP = 3.0  # eigengap from which on clusters are taken as the graph shows them
+CLEAR_GAP = 2.5  # eigengap from which on parts of the graph are taken as it shows them
 STATE_ARRAYS = ("images", "norms", "locked_values", "locked_norms")
 DEFAULT_TOLERANCE = 1e-6  # top vectors of the plain kernel are localised: many entries are near zero
 
@@ -184,11 +184,11 @@ def product_of(context: Context, share, problem, load):
 
 
 def falls_apart(context: Context, n_clusters: int):
-    """Whether the graph of every t falls into so many clusters: none of the eigengaps is below `CLEAR_GAP`."""
+    """Whether the graphs fall into parts that are clear, and that are most of so many clusters."""
     wanted = problems(context.settings)
     plain = [q for q, problem in enumerate(wanted) if problem.kernel == "normalized" and not problem.shrinkage]
-    gaps = [eigengap(context.run.read("spectrum", q, "ritz_values"), n_clusters) for q in plain]
-    return bool(gaps) and min(gaps) >= CLEAR_GAP
+    spectra = [context.run.read("spectrum", q, "ritz_values") for q in plain]
+    return bool(spectra) and clearest_gap(spectra, n_clusters) >= CLEAR_GAP
 
 
 def basis_name(problem):

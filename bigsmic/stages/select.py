@@ -11,7 +11,10 @@ from bigsmic.context import Context, Job
 from bigsmic.hashing import draw_rows
 from bigsmic.information import LSMISettings, block_sums, first_equal, join_sweeps, score_one
 from bigsmic.stages import estimate, kept, matrix
-from bigsmic.stages.assign import Reader, read_labels, shows_clusters
+from bigsmic.stages.assign import Reader, read_labels
+from bigsmic.stages.eigen import falls_apart
+
+ROUNDING = 1e-9  # by which the associations of equal labelings differ, whose clusters are numbered differently
 
 
 def run(job: Job, n_gammas: int | None = None):
@@ -149,24 +152,27 @@ def _rows_won(context: Context, p: int, of, classes):
 
 
 def _rate(job: Job, block: int):
-    """Modularity of the consensus of each window on the graph of every t.
+    """Modularity and normalised association of the consensus of each window on the graph of every t.
 
-    At a given number of clusters it tells how far to over-segment: far for clusters of even size, little for skewed
+    At a given number of clusters they tell how far to over-segment: far for clusters of even size, little for skewed
     ones, whose largest would be split and smallest joined.
     """
-    context = job.context
-    rates = job.reside("windows", WindowLabels, lambda group: _modularities(job, group))
-    context.run.write("windows", 0, {"modularity": np.transpose(rates)})
+    totals = job.reside("windows", WindowLabels, lambda group: _weight_sums(job, group))
+    criteria = {"modularity": moves.modularity, "association": moves.normalized_association}
+    rates = {
+        name: np.array([[criterion(sums) for sums in total] for total in totals]).T
+        for name, criterion in criteria.items()
+    }
+    job.context.run.write("windows", 0, rates)
 
 
-def _modularities(job: Job, group):
-    """Modularity of every window's consensus, for every graph."""
-    rates = []
+def _weight_sums(job: Job, group):
+    """Sums of `bigsmic.moves.modularity_sums` for every graph and window."""
+    totals = []
     for graph in dict.fromkeys(problem.graph for problem in problems(job.context.settings)):
         matrix.prepare(job, graph)
-        total = group.sum(("modularity_sums", graph, job.plan.kernel_in_memory))
-        rates.append([moves.modularity(sums) for sums in total])
-    return rates
+        totals.append(group.sum(("modularity_sums", graph, job.plan.kernel_in_memory)))
+    return totals
 
 
 class WindowLabels:
@@ -232,13 +238,16 @@ def chosen(context: Context):
 def chosen_window(context: Context):
     """Number of the window whose consensus the fit returns.
 
-    The last one, if the graph shows the clusters by itself. Otherwise first the shrinkages of largest modularity, mean
-    over their windows, since that of one consensus is a matter of luck to the third digit; then the window.
+    That of largest normalised association, if the graph shows parts by itself, and the last one of equals, which
+    over-segments least. Otherwise first the shrinkages of
+    largest modularity, mean over their windows, since that of one consensus is a matter of luck to the third digit;
+    then the window.
     """
     if len(context.windows) == 1:
         return 0
-    if shows_clusters(context):
-        return len(context.windows) - 1
+    if falls_apart(context, context.settings.n_clusters):
+        rates = context.run.read("windows", 0, "association").mean(axis=1)
+        return int(np.flatnonzero(rates >= rates.max() - ROUNDING)[-1])
     rates = context.run.read("windows", 0, "modularity").mean(axis=1)
     rates = rates[: len(rates) - bool(context.plain)].reshape(len(context.mixtures), -1)
     best = int(np.argmax(rates.mean(axis=1)))
