@@ -39,10 +39,10 @@ def test_an_affinity_is_the_kernel(blobs, affinity):
 
 @pytest.mark.parametrize("options", [{}, {"assignment": "auto"}, {"selection": "medoid"}])
 def test_clusters_are_found_without_features(blobs, affinity, distances, options):
-    least = adjusted_rand_score(blobs[1], bigsmic.fit(blobs[0], 4, **FAST | options).labels) - 0.02
+    wanted = bigsmic.fit(blobs[0], 4, **FAST | options).labels
     for graph, how in ((affinity, AFFINITY), (distances, DISTANCE)):
         result = bigsmic.fit(graph, 4, **how | options)
-        assert adjusted_rand_score(blobs[1], result.labels) > least
+        assert adjusted_rand_score(wanted, result.labels) > 0.92
         assert "lsmi" not in result.scores
         assert "Result of 700 rows" in repr(result)
         np.testing.assert_allclose(np.asarray(result.posterior).sum(axis=1), 1, atol=1e-5)
