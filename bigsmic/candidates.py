@@ -134,7 +134,7 @@ def plain(settings, n):
 
 
 def clearest_gap(spectra, n_clusters):
-    """Largest eigengap after more than half of the clusters, geometric mean over graphs.
+    """Largest eigengap after more than half of the clusters that all graphs have in common.
 
     Parameters
     ----------
@@ -146,11 +146,12 @@ def clearest_gap(spectra, n_clusters):
     Returns
     -------
     gap : float
-        ``max_k (prod_g gap_gk)^(1/G)``, c/2 < k <= c and k > 1.
+        ``max_k min_g gap_gk``, c/2 < k <= c and k > 1. A single graph can have a gap by chance, after the last of
+        its islands that repair hangs on a thread.
     """
     ks = range(max(2, n_clusters // 2 + 1), n_clusters + 1)
     gaps = np.array([[eigengap(values, k) for values in spectra] for k in ks])
-    return float(np.exp(np.log(gaps).mean(axis=1)).max(initial=1.0))
+    return float(gaps.min(axis=1).max(initial=1.0))
 
 
 def eigengap(values, k):

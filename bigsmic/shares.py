@@ -185,12 +185,16 @@ class Halo:
     def __init__(self, share):
         self.share = share
 
+    def foreign(self, x):
+        """Return the rows of others that this place touches, shape (h, ...); `x` are those of this place."""
+        return x[:0]
+
     def extend(self, x):
         """Return the rows of this place, then those of others that it touches, shape (n + h, ...)."""
         return x
 
     def local(self, p, halo):
-        """Where the halo of block p lies in what `extend` returns."""
+        """Where the halo of block p lies among the rows of this place and then those of others."""
         return halo
 
     def around(self, p, halo, extended):
@@ -219,9 +223,12 @@ class _PeerHalo(Halo):
         found = np.where(inside, halo - self.share.lo, self.share.n_rows + np.searchsorted(foreign, halo))
         return found.astype(np.int32 if self.share.n_rows + len(foreign) < 2**31 else np.int64)
 
-    def extend(self, x):
+    def foreign(self, x):
         received = self.share.peers.exchange({j: x[rows] for j, rows in self._lent.items()}, self._lenders)
-        return np.concatenate([x, *(received[j] for j in self._lenders)])
+        return np.concatenate([x[:0], *(received[j] for j in self._lenders)])
+
+    def extend(self, x):
+        return np.concatenate([x, self.foreign(x)])
 
     def local(self, p, halo):
         return self._local[p]

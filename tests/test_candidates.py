@@ -94,9 +94,9 @@ def test_eigengap_after_three(values, gap):
 @pytest.mark.parametrize(
     ("c", "gap"),
     [
-        (6, np.sqrt(8 * 2)),  # after the fourth of six, not after the second, though that is larger
-        (4, np.sqrt(8 * 2)),
-        (3, np.sqrt(50 * 50)),
+        (6, 2.0),  # after the fourth of six, not after the second, though that is larger
+        (4, 2.0),
+        (3, 50.0),
         (8, 1.0),
     ],
 )

@@ -15,7 +15,7 @@ from bigsmic.stages import links, matrix, repair
 from bigsmic.store import FileBasis
 
 TOLERANCE = {"normalized": 1e-4}
-CLEAR_GAP = 2.5  # eigengap from which on parts of the graph are taken as it shows them
+CLEAR_GAP = 2.2  # eigengap from which on parts of the graph are taken as it shows them
 STATE_ARRAYS = ("images", "norms", "locked_values", "locked_norms")
 DEFAULT_TOLERANCE = 1e-6  # top vectors of the plain kernel are localised: many entries are near zero
 
