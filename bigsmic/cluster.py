@@ -268,7 +268,7 @@ class ClusterEngine:
 
     def each(self, task, blocks, how=DEFAULT):
         """Run `task` on every block; the first error stops what has not started."""
-        self._in_pieces(_run_each, task, list(blocks), how)
+        self._in_pieces(_run_each, task, list(blocks), how, keep=False)
 
     def collect(self, task, blocks, how=DEFAULT):
         """Return ``[task(b) for b in blocks]``."""
@@ -307,13 +307,13 @@ class ClusterEngine:
 
     # -- tasks
 
-    def _in_pieces(self, run_task, task, blocks, how):
+    def _in_pieces(self, run_task, task, blocks, how, keep=True):
         if not blocks:
             return []
         pieces = stretches(len(blocks), MAX_TASKS)
         shared = self._share(task, how)
         numbers = [[blocks[i] for i in piece] for piece in pieces]
-        return self._gather([self._submit(how, run_task, shared, of_run) for of_run in numbers], numbers, how)
+        return self._gather([self._submit(how, run_task, shared, of_run) for of_run in numbers], numbers, how, keep)
 
     def _share(self, task, how):
         """A task's function, on its way to the workers once."""
@@ -324,21 +324,26 @@ class ClusterEngine:
         return self.client.submit(function, *arguments, key=_key(how.name), pure=False)
 
     def _gather(self, futures, numbers, how, keep=True):
-        """Results in order; ticks as they come in."""
-        found: list[Any] = [None] * len(futures)
+        """Results in order, which are fetched all at once; ticks as they are done."""
         places = {future.key: i for i, future in enumerate(futures)}
         try:
             for future in self._completed(futures):
                 i = places[future.key]
-                if keep or future.status != "finished":
-                    found[i] = self._result(future, how, numbers[i])
+                if future.status != "finished":
+                    self._result(future, how, numbers[i])
                 if how.tick is not None:
                     for _ in numbers[i]:
                         how.tick()
         except BaseException:
             self.client.cancel(futures, force=True) if self.client.status == "running" else None
             raise
-        return found
+        return self._results(futures, numbers, how) if keep else []
+
+    def _results(self, futures, numbers, how):
+        """Results of what is done: in one request, or one by one where some were lost since."""
+        with suppress(Exception):
+            return self.client.gather(futures)
+        return [self._result(future, how, of_run) for future, of_run in zip(futures, numbers, strict=True)]
 
     def _completed(self, futures):
         """Yield futures as they are done; what waits for workers that will not go on is an error."""
