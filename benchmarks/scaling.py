@@ -25,7 +25,7 @@ from bigsmic.settings import resolve
 STAGES = ("scan", "route", "neighbors", "graph", "eigen", "assign", "select", "output")
 D, C = 16, 20
 PREDICTED = [(n, w) for n in (10**8, 10**9) for w in (16, 64, 256)]
-THREADS = 8  # of a worker that is predicted
+THREADS, WORKER_BYTES = 8, 16 << 30  # of a worker that is predicted
 EDGE_HALO = 0.4  # rows of others that a share touches, over its rows; falls with its size
 RESULT = RESULTS / "scaling.json"
 
@@ -131,7 +131,7 @@ def outlook(coefficients, n, workers, n_products):
     is written once and read once; the eigenvectors of every problem are read once more for every window of labelings.
     """
     settings = resolve(C)
-    plan = planning.plan(planning.Size(n, D, n_places=workers), settings, 1 << 50, THREADS)
+    plan = planning.plan(planning.Size(n, D, n_places=workers), settings, WORKER_BYTES, THREADS)
     n_vectors = max(reading.width for reading in readings(settings, n))
     halo = EDGE_HALO * n * 4 * n_products
     store = 2 * plan.disk_bytes + len(settings.widths) * len(problems(settings)) * 4 * n * n_vectors

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from bigsmic import lanczos, neighbors, partition
 from bigsmic.candidates import FINEST_CUT, problems, readings
-from bigsmic.context import source_bounds
+from bigsmic.context import PIECE_BYTES, source_bounds
 from bigsmic.errors import PlanError
 from bigsmic.gaussians import GAMMA_MULTIPLES, PAPER_GAMMAS
 from bigsmic.information import panel_bytes, sums_bytes
@@ -271,7 +271,8 @@ class _Figures:
         """Basis and matrix in memory, the matrix on disk, both on disk; the matrix moves rows, too."""
         n, held = self.size.n, self._held_rows()
         entries, matrix_bytes = n * EDGES_PER_NEIGHBOR * self.t_max, self._matrix_bytes()
-        building = self.block_rows * EDGES_PER_NEIGHBOR * (self.k * 10 + self.t_max * 40) + 8 * n
+        looked_up = min(8 * n, PIECE_BYTES + 8 * self.block_rows)  # degrees of neighbours, in their own blocks
+        building = self.block_rows * EDGES_PER_NEIGHBOR * (self.k * 10 + self.t_max * 40) + looked_up
         products = self.params.matvec_limit / 8  # seldom more than an eighth of the limit
         m = self.params.size(n)
         wide = 4 * (3 if self.settings.strengths == (None,) else 5)  # with links, what is between two products
