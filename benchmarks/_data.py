@@ -121,8 +121,8 @@ LOADERS |= {
     "tetrode30k-b": functools.partial(mearec, 30_000, 300_000),
     "tetrode30k-c": functools.partial(mearec_drawn, 30_000, 1),
 }
-UNEVEN = tuple(f"uneven{seed}" for seed in range(20, 32))
-"""Blobs of very uneven size."""
+UNEVEN = tuple(f"uneven{seed}" for seed in (*range(20, 32), *range(200, 212)))
+"""Blobs of very uneven size; what was chosen with an eye on them was chosen on the first twelve at most."""
 LOADERS |= {name: functools.partial(uneven, int(name[6:])) for name in UNEVEN}
 SIMULATORS["tetrodes80k-b"] = simulate.TetrodeSimulator(n_rows=80_000, n_units=33, seed=1)
 

@@ -224,8 +224,10 @@ class _PeerHalo(Halo):
         return found.astype(np.int32 if self.share.n_rows + len(foreign) < 2**31 else np.int64)
 
     def foreign(self, x):
-        received = self.share.peers.exchange({j: x[rows] for j, rows in self._lent.items()}, self._lenders)
-        return np.concatenate([x[:0], *(received[j] for j in self._lenders)])
+        lent = {j: np.take(x, rows, axis=0) for j, rows in self._lent.items()}  # several times as fast as x[rows]
+        received = self.share.peers.exchange(lent, self._lenders)
+        parts = [received[j] for j in self._lenders] or [x[:0]]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def extend(self, x):
         return np.concatenate([x, self.foreign(x)])
