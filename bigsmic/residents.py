@@ -10,8 +10,10 @@ import asyncio
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from distributed import get_worker, secede
@@ -30,6 +32,8 @@ PEER_SECONDS = 10
 """How long a peer may take to accept a connection."""
 OPEN_SECONDS = 120
 """How long a worker may take to begin to hold a resident."""
+TAKEN = "taken"
+"""What a worker answers to rows that it has taken; Dask's answer to a message that a worker does not know is None."""
 RETIREMENTS = 20
 """How often workers may leave on purpose, at the end of their lifetime or because a cluster shrinks, without progress
 of what they held."""
@@ -218,7 +222,12 @@ class _Place:
 
     async def _push(self, j, step, array):
         rows = to_serialize(np.ascontiguousarray(array))
-        await self._ask(j, op="bigsmic_push", token=self.token, sender=self.number, step=step, array=rows)
+        message = {"op": "bigsmic_push", "token": self.token, "sender": self.number, "step": step, "array": rows}
+        deadline = time.monotonic() + OPEN_SECONDS
+        while await self._ask(j, **message) != TAKEN:  # a worker that is new answers nothing to what it does not know
+            if time.monotonic() > deadline:
+                raise LostPlaceError(f"{self.workers[j]} does not hold its resident")
+            await asyncio.sleep(0.05)
 
     async def _ask(self, j, **message):
         """Send a message to another place, and wait for its answer; not for a dead one as long as Dask would."""
@@ -233,26 +242,32 @@ class _Place:
             raise LostPlaceError(f"{address} cannot be reached ({error})") from None
 
     def _await(self, step, sender):
+        deadline = time.monotonic() + OPEN_SECONDS
         with self._arrival:
             while (step, sender) not in self._inbox:
                 if self._failed is not None:
                     raise LostPlaceError(self._failed)
-                if not self._arrival.wait(PING_SECONDS):
-                    self._ping(sender)
+                if self._arrival.wait(PING_SECONDS):
+                    continue
+                goes_on = self._goes_on(sender)
+                if goes_on is False or (goes_on is None and time.monotonic() > deadline):
+                    raise LostPlaceError(f"{self.workers[sender]} does not go on with its resident")
             return self._inbox.pop((step, sender))
 
-    def _ping(self, sender):
+    def _goes_on(self, sender):
+        """Whether a peer has not failed, which it could not tell while this place was not; None: it is not there."""
+        question = self._ask(sender, op="bigsmic_goes_on", token=self.token)
         self._arrival.release()
         try:
-            self._wait_for([asyncio.wait_for(self._ask(sender, op="identity"), CONNECT_SECONDS)])
+            return self._wait_for([asyncio.wait_for(question, CONNECT_SECONDS)])[0]
         except TimeoutError:
             raise LostPlaceError(f"{self.workers[sender]} does not answer") from None
         finally:
             self._arrival.acquire()
 
     def _wait_for(self, coroutines):
-        """Have the worker's event loop run some coroutines, from a thread."""
-        asyncio.run_coroutine_threadsafe(_all(coroutines), self.worker.loop.asyncio_loop).result()
+        """Have the worker's event loop run some coroutines, from a thread; return what they do."""
+        return asyncio.run_coroutine_threadsafe(_all(coroutines), self.worker.loop.asyncio_loop).result()
 
     def receive(self, step, sender, array):
         """Take what a peer pushes."""
@@ -265,6 +280,11 @@ class _Place:
         with self._arrival:
             self._failed = self._failed or why
             self._arrival.notify_all()
+
+    @property
+    def goes_on(self):
+        """Whether it has neither failed nor ended."""
+        return self._failed is None
 
     @property
     def leaves(self):
@@ -289,10 +309,12 @@ class _Place:
 
 
 async def _all(coroutines):
-    """Wait for all, also after the first error."""
-    for value in await asyncio.gather(*coroutines, return_exceptions=True):
+    """Wait for all, also after the first error; return their values."""
+    values = await asyncio.gather(*coroutines, return_exceptions=True)
+    for value in values:
         if isinstance(value, BaseException):
             raise value
+    return values
 
 
 _places: dict[str, tuple[_Place, Payload]] = {}
@@ -301,8 +323,8 @@ _places: dict[str, tuple[_Place, Payload]] = {}
 def _hold(payload, group, number):
     """Hold a resident until its group ends, or nobody wants this task any more."""
     worker, token = get_worker(), group[0]
-    worker.handlers.setdefault("bigsmic_push", _take)
-    worker.handlers.setdefault("bigsmic_fail", _stop)
+    for op, handler in HANDLERS.items():
+        worker.handlers.setdefault(op, handler)
     key = worker.get_current_task()
     place = _Place(worker, group, number)
     _places[token] = place, payload
@@ -333,6 +355,7 @@ async def _call(token, payload, dask_worker=None):
         try:
             return place.make(make) if payload is None else run_calls(place.resident, payload.load())
         except BaseException as error:
+            place.fail(f"{place.worker.address} failed ({error})")
             place.tell_peers()
             if place.leaves:  # whatever fails while a worker shuts down
                 raise LostPlaceError(f"{place.worker.address} leaves") from error
@@ -355,9 +378,18 @@ async def _take(token, sender, step, array):
             raise LostPlaceError("no resident takes these rows")
         await asyncio.sleep(0.005)
     _places[token][0].receive(step, sender, array)
+    return TAKEN
 
 
 async def _stop(token, why):
     """Handler of a worker: a peer has failed."""
     if token in _places:
         _places[token][0].fail(why)
+
+
+async def _goes_on(token):
+    """Handler of a worker: whether its place may still send what a peer waits for."""
+    return _places[token][0].goes_on if token in _places else None
+
+
+HANDLERS: dict[str, Callable[..., Any]] = {"bigsmic_push": _take, "bigsmic_fail": _stop, "bigsmic_goes_on": _goes_on}

@@ -1,5 +1,9 @@
 """On Dask clusters whose workers come and go: who joins is used, who leaves costs what was not done."""
 
+import asyncio
+import threading
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from clusters import Gate, assert_same, cluster_of, fit, ledgers, redone
@@ -8,6 +12,7 @@ from sklearn.datasets import make_blobs
 
 import bigsmic
 import bigsmic.cluster
+from bigsmic import residents
 from bigsmic.errors import ClusterError
 from bigsmic.residents import RETIREMENTS, Losses, LostPlaceError
 
@@ -111,6 +116,45 @@ def test_workers_may_have_short_lives(rows, tmp_path):
             if len(departures(client)) > 1:
                 break
         assert len(departures(client)) > 1
+
+
+# -- what places tell each other
+
+
+@pytest.fixture
+def place():
+    """A place on an event loop of its own; its one peer answers what `place.answers` holds, by operation."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    worker = SimpleNamespace(address="here", loop=SimpleNamespace(asyncio_loop=loop), state=SimpleNamespace(nthreads=1))
+    place = residents._Place(worker, ("token", ["here", "there"], [0, 1, 2], None), 0)
+
+    async def ask(j, **message):
+        return place.answers[message["op"]].pop(0)
+
+    place._ask = ask
+    yield place
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+def test_rows_are_sent_again_to_a_worker_that_is_too_new_to_take_them(place):
+    place.answers = {"bigsmic_push": [None, None, residents.TAKEN]}
+    place.receive(0, 1, np.ones(3))
+    (received,) = place.exchange({1: np.zeros(2)}, [1]).values()
+    np.testing.assert_array_equal(received, np.ones(3))
+    assert place.answers["bigsmic_push"] == []
+
+
+@pytest.mark.parametrize(("answers", "patience"), [([True, True, False], 60), ([None, None, None], 0)])
+def test_nobody_waits_for_a_peer_that_failed_or_never_came(place, monkeypatch, answers, patience):
+    monkeypatch.setattr(residents, "PING_SECONDS", 0.01)
+    monkeypatch.setattr(residents, "OPEN_SECONDS", patience)
+    place.answers = {"bigsmic_goes_on": answers}
+    with pytest.raises(LostPlaceError, match="there does not go on with its resident"):
+        place.exchange({}, [1])
 
 
 # -- when it is enough
