@@ -80,26 +80,27 @@ def show(runs):
     table(rows, ("wall_s", "cpu_s", "cpu_us/row", "worker_peak_mb", "speedup"), "rows, workers, threads")
 
 
-# -- the model: wall of a stage = fixed + work / (workers threads), work in proportion to rows; a little more in route
+# -- the model: wall of a stage = fixed + work / (workers threads) + exchange / workers, both in proportion to rows; work
+# a little more in route, and in the eigensolver, which takes more steps on more rows
 
 
-def features(stage, n, processors):
+def features(stage, n, workers, threads):
     """What the seconds of a stage are made of, with coefficients that are at least 0."""
-    growth = np.sqrt(n) if stage == "route" else 1.0  # cells to compare a row with
-    return np.array([1.0, n * growth / processors])
+    growth = {"route": np.sqrt(n), "eigen": np.log(n)}.get(stage, 1.0)  # cells to compare a row with; steps
+    return np.array([1.0, n * growth / (workers * threads), n / workers if workers > 1 else 0.0])
 
 
 def fitted(runs, stage):
     from scipy.optimize import nnls
 
-    A = np.array([features(stage, of["n"], of["workers"] * of["threads"]) for of in runs])
+    A = np.array([features(stage, of["n"], of["workers"], of["threads"]) for of in runs])
     walls = np.array([of["stages"][stage]["wall"] for of in runs])
     weight = 1 / np.maximum(walls, 0.05)  # relative errors
     return nnls(A * weight[:, None], walls * weight)[0]
 
 
-def predicted(coefficients, n, processors):
-    return {stage: float(features(stage, n, processors) @ c) for stage, c in coefficients.items()}
+def predicted(coefficients, n, workers, threads):
+    return {stage: float(features(stage, n, workers, threads) @ c) for stage, c in coefficients.items()}
 
 
 def model(runs):
@@ -109,7 +110,7 @@ def model(runs):
         return
     left_out = every[-1]
     coefficients = {stage: fitted(every[:-1], stage) for stage in STAGES}
-    foretold = predicted(coefficients, left_out["n"], left_out["workers"] * left_out["threads"])
+    foretold = predicted(coefficients, left_out["n"], left_out["workers"], left_out["threads"])
     rows = {
         stage: {"measured_s": left_out["stages"][stage]["wall"], "predicted_s": foretold[stage]} for stage in STAGES
     }
@@ -136,7 +137,7 @@ def outlook(coefficients, n, workers, n_products):
     halo = EDGE_HALO * n * 4 * n_products
     store = 2 * plan.disk_bytes + len(settings.widths) * len(problems(settings)) * 4 * n * n_vectors
     return {
-        "hours": sum(predicted(coefficients, n, workers * THREADS).values()) / 3600,
+        "hours": sum(predicted(coefficients, n, workers, THREADS).values()) / 3600,
         "worker_gib": plan.peak_bytes / 2**30,
         "moved_tib": (halo + store) / 2**40,
         "tasks": plan.scheduler_tasks,
