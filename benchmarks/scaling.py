@@ -80,8 +80,8 @@ def show(runs):
     table(rows, ("wall_s", "cpu_s", "cpu_us/row", "worker_peak_mb", "speedup"), "rows, workers, threads")
 
 
-# -- the model: wall of a stage = fixed + work / (workers threads) + exchange / workers, both in proportion to rows; work
-# a little more in route, and in the eigensolver, which takes more steps on more rows
+# -- the model: wall of a stage = fixed + work / (workers threads) + exchange / workers, both in proportion to rows;
+# work a little more in route, and in the eigensolver, which takes more steps on more rows
 
 
 def features(stage, n, workers, threads):
