@@ -238,10 +238,9 @@ def chosen(context: Context):
 def chosen_window(context: Context):
     """Number of the window whose consensus the fit returns.
 
-    That of largest normalised association, if the graph shows parts by itself, and the last one of equals, which
-    over-segments least. Otherwise first the shrinkages of
-    largest modularity, mean over their windows, since that of one consensus is a matter of luck to the third digit;
-    then the window.
+    That of largest normalised association, if the graph falls apart by itself, and the last one of equals, which
+    over-segments least. Otherwise first the shrinkages of largest modularity, mean over their windows, since that of
+    one consensus is a matter of luck to the third digit; then the window.
     """
     if len(context.windows) == 1:
         return 0
