@@ -91,8 +91,10 @@ class Context:
         """Labelings that form a consensus together: one list of their numbers per candidate consensus.
 
         Every window of widths with all shrinkages, then every window with each shrinkage alone; beside several of them
-        `plain`, the last one.
+        `plain`, the last one. With links one, of the labelings that were taken for keeping them.
         """
+        if self.settings.settles:
+            return [self.run.read("kept", 0, "taken").tolist()]
         found = windows(self.settings, self.n) if self.readings[0].assignment == "merge" else []
         everything = list(range(len(self.readings)))
         if not found:

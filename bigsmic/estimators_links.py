@@ -12,15 +12,18 @@ class SemiSupervisedSMIC(Clusterer):
         Number of clusters, c.
     t : tuple of int, optional
         Candidate neighbour numbers of the local-scaling kernel.
-    kernel : {"auto", "local_scaling", "normalized"}
+    kernel : {"normalized", "local_scaling", "auto"}
         "auto": both are candidates.
     assignment : {"auto", "rotation", "paper", "merge"}, optional
-        How eigenvectors become labels; by default "auto", which has the next two for candidates, with two clusters,
-        and "merge" with more.
+        How eigenvectors become labels; by default "rotation" with two clusters, and "merge" with more; "auto" has
+        "rotation" and "paper" for candidates.
+    selection : {"consensus", "links"}
+        The consensus of the labelings of largest criterion, in which rows settle between neighbours and links, or the
+        one of largest criterion, as published.
     gamma, eta : sequence of float
         Candidate strengths of must-links and, of two clusters, of cannot-links.
     link_weight : float
-        Of violated links against information in the choice among candidates; 1 as published.
+        Of violated links against information in the criterion; 1 as published.
     close_links : bool
         Add the links that follow from those given.
     scale : {"standard", "variance", None}
@@ -69,11 +72,12 @@ class SemiSupervisedSMIC(Clusterer):
         n_clusters=8,
         *,
         t=None,
-        kernel="auto",
+        kernel="normalized",
         assignment=None,
+        selection="consensus",
         gamma=(0.0, 1.0),
         eta=None,
-        link_weight=3.0,
+        link_weight=10.0,
         close_links=False,
         scale="standard",
         bandwidth=2.0,
@@ -85,6 +89,7 @@ class SemiSupervisedSMIC(Clusterer):
         self.t = t
         self.kernel = kernel
         self.assignment = assignment
+        self.selection = selection
         self.gamma = gamma
         self.eta = eta
         self.link_weight = link_weight

@@ -97,7 +97,8 @@ MODEL = (
     Flag("kernel", str,
          "local_scaling as in SMIC, normalized or auto; dense or graph in mwca; rbf, laplacian, .. in kernel_rim."),
     Flag("assignment", Literal["merge", "rotation", "paper", "auto"], "How eigenvectors become labels."),
-    Flag("selection", Literal["consensus", "lsmi", "medoid"], "What is returned of several labelings."),
+    Flag("selection", Literal["consensus", "lsmi", "medoid", "links"],
+         "What is returned of several labelings; links, the one that keeps most, in 3smic alone."),
     Flag("rotation", Literal["auto", "on", "off"], "Short for --assignment auto, rotation and paper.", SWITCH.get),
     Flag("widths", list[str], "Columns in multiples of c, such as 1.5,2,2.5; may be repeated.", _windows),
     Flag("shrinkage", str, "How far degrees are drawn to their mean, from 0 to 1, such as 0,0.75.", _numbers),
@@ -135,11 +136,10 @@ SEMISUPERVISED = (
     Flag("labels", str, "Known labels, -1 where there is none: .npy, .csv or Zarr."),
     Flag("gamma", str, "Strengths of must-links to choose from, such as 0,1.", _numbers),
     Flag("eta", str, "Strengths of cannot-links, of two clusters, such as 0,1,10.", _numbers),
-    Flag("link_weight", float, "Of violated links against information in the choice; 3 by default, 1 as published."),
+    Flag("link_weight", float, "Of violated links against information in the choice; 10 by default, 1 as published."),
     Flag("close_links", Literal["on", "off"], "Add the links that follow from those given.", SWITCH.get),
     Flag("max_matvecs", int, "Products of a matrix with a vector at most, for each eigenproblem."),
-    *(flag for flag in MODEL if flag.name not in ("rotation", "selection", "widths", "shrinkage", "prior",
-                                                  "preset")),
+    *(flag for flag in MODEL if flag.name not in ("rotation", "widths", "shrinkage", "prior", "preset")),
 )  # fmt: skip
 RIM = (
     Flag("n_init_categories", int, "Categories to begin with; those that live are the clusters."),

@@ -88,6 +88,27 @@ class Links:
     def _apart_keys(self):
         return np.sort(self.apart[:, 0] * self.n_groups + self.apart[:, 1])
 
+    def among(self, chosen):
+        """The links between some of the linked rows.
+
+        Parameters
+        ----------
+        chosen : ndarray of bool, shape (T,)
+
+        Returns
+        -------
+        links : Links
+            Between the rows that were chosen, those without any link left included.
+        """
+        number = np.cumsum(chosen) - 1
+        must, cannot = (number[pairs[chosen[pairs].all(axis=1)]] for pairs in (self.must, self.cannot))
+        left, group = np.unique(self.group[chosen & (self.group >= 0)], return_inverse=True)
+        whole = np.full(len(self.rows), UNLABELLED, np.int64)
+        whole[chosen & (self.group >= 0)] = group
+        met = np.isin(self.apart, left).all(axis=1)
+        apart = np.searchsorted(left, self.apart[met])
+        return Links(self.n_rows, self.rows[chosen], must, cannot, whole[chosen], apart)
+
     def reordered(self, positions):
         """The same links between rows that are numbered otherwise.
 
@@ -333,18 +354,24 @@ def linked_block(block, links):
     -------
     linked : KernelBlock
     """
-    place = np.full(block.hi - block.lo + len(block.halo), -1)
-    columns = np.concatenate([np.arange(block.lo, block.hi), block.halo])
-    at = _found(columns, links.rows)
-    place[at >= 0] = at[at >= 0]
+    return graph_kernel.with_edges(without_links(block, links), *link_entries(block.lo, block.hi, links, links.must))
+
+
+def without_links(block, links):
+    """One row block of a kernel without the entries of linked pairs; arguments as of :func:`linked_block`."""
+    place = places(block, links)
     rows = np.repeat(np.arange(block.hi - block.lo), np.diff(block.indptr))
     ends = np.stack([place[rows], place[block.indices]], axis=1)
     both = np.flatnonzero((ends >= 0).all(axis=1))
     kept = np.ones(len(rows), bool)
     kept[both] = ~_is_linked(ends[both], links)
     indptr = np.concatenate([[0], np.cumsum(kept)])[block.indptr]
-    left = block._replace(indptr=indptr, indices=block.indices[kept], data=block.data[kept])
-    return graph_kernel.with_edges(left, *_entries(block.lo, block.hi, links))
+    return block._replace(indptr=indptr, indices=block.indices[kept], data=block.data[kept])
+
+
+def places(block, links):
+    """Which of the linked rows each column of a block is, -1 for rows without links; int64, shape (b + h,)."""
+    return _found(np.concatenate([np.arange(block.lo, block.hi), block.halo]), links.rows)
 
 
 def _found(values, ascending):
@@ -361,9 +388,9 @@ def _is_linked(pairs, links):
     return links.grouped(pairs) | _among(low * T + high, given)
 
 
-def _entries(lo, hi, links):
-    """Must-links, but those of groups, from rows ``lo:hi``: sources ascending, targets, weights of 1."""
-    pairs = links.rows[links.must[~links.grouped(links.must)]]
+def link_entries(lo, hi, links, pairs):
+    """Linked pairs, but those that groups stand for, from rows ``lo:hi``: sources ascending, targets, weights of 1."""
+    pairs = links.rows[pairs[~links.grouped(pairs)]]
     both = np.concatenate([pairs, pairs[:, ::-1]])
     both = both[(both[:, 0] >= lo) & (both[:, 0] < hi)]
     source, target = both[np.lexsort((both[:, 1], both[:, 0]))].T
@@ -431,10 +458,11 @@ def violations(links, labels, n_clusters):
     )
 
 
-def criterion(lsmi, n_violated, weight=1.0):
-    """``LSMI / max LSMI - weight n_violated / max n_violated`` of candidates, both maxima over them; [1]_ eq. (10).
+def criterion(lsmi, n_violated, weight=1.0, n_held_out=0):
+    """``LSMI / max LSMI - weight n_violated / max n_violated - n_held_out / max n_held_out`` of candidates.
 
-    No violation counts 0 whatever the others have; if no LSMI is positive, the first term is ``LSMI - max LSMI``.
+    All maxima over the candidates. No violation counts 0 whatever the others have; if no LSMI is positive, the first
+    term is ``LSMI - max LSMI``. Without the last term it is eq. (10) of [1]_.
 
     Parameters
     ----------
@@ -442,12 +470,19 @@ def criterion(lsmi, n_violated, weight=1.0):
     n_violated : array_like of int, shape (k,)
     weight : float
         Of the links against the rows.
+    n_held_out : array_like of int, shape (k,), optional
+        Links violated by the labels that :func:`bigsmic.links_moves.foretold` gives.
 
     Returns
     -------
     score : ndarray of float64, shape (k,)
     """
-    lsmi, n_violated = np.asarray(lsmi, np.float64), np.asarray(n_violated, np.float64)
-    best, worst = lsmi.max(), n_violated.max()
+    lsmi = np.asarray(lsmi, np.float64)
+    best = lsmi.max()
     information = lsmi / best if best > 0 else lsmi - best
-    return information - weight * (n_violated / worst if worst > 0 else 0.0)
+    return information - weight * _over_largest(n_violated) - _over_largest(n_held_out)
+
+
+def _over_largest(counts):
+    counts = np.asarray(counts, np.float64)
+    return counts / max(counts.max(), 1.0)

@@ -31,7 +31,7 @@ def local_moves(group, resolution=1.0, n_sweeps=N_SWEEPS):
     sums = group.sum(("label_sums",))
     for sweep in range(n_sweeps):
         counts = sums[0]
-        sums = group.sum(("move", sweep, sums[1], resolution))
+        sums = group.sum(("move", sweep, sums, resolution))
         if np.any((counts > 0) & (sums[0] == 0)):
             firsts = reduce(earlier, group.gather(("first_members",)))
             *undone, sums = undo_emptied(counts, sums, firsts)
@@ -65,11 +65,11 @@ class RowMoves:
         self.n_clusters = n_clusters
 
     def label_sums(self):
-        """Rows and degree sums per label."""
+        """Rows and degree sums per label, shape (2, c); a subclass may add rows."""
         return self.share.sum(self._label_sums)
 
-    def move(self, sweep, volumes, resolution):
-        """Make one sweep; return `label_sums` after it."""
+    def move(self, sweep, sums, resolution):
+        """Make one sweep, `sums` being `label_sums` before it; return those after it."""
         self.before, self.labels = self.labels, np.empty_like(self.labels)
         extended = self.halo.extend(self.before)
 
@@ -77,10 +77,14 @@ class RowMoves:
             block, own = self.load_block(p), self.share.rows(p)
             known = self.halo.around(p, block.halo, extended)
             movable = row_uniform(self.seed, f"moves/{sweep}", self.row_numbers[own]) < MOVABLE_SHARE
-            self.labels[own] = move_block(block, known, self.degrees[own], volumes, movable, resolution)
+            self.labels[own] = self._moved(p, block, known, movable, sums, resolution)
             return self._label_sums(p)
 
         return self.share.sum(task)
+
+    def _moved(self, p, block, known, movable, sums, resolution):
+        """Labels of one block after a sweep; `known` are those of its rows and of its halo before."""
+        return move_block(block, known, self.degrees[self.share.rows(p)], sums[1], movable, resolution)
 
     def first_members(self):
         """Smallest row of each cluster before the last sweep; see :func:`first_members`."""
@@ -207,7 +211,7 @@ def undo_emptied(counts_before, sums, firsts):
     ----------
     counts_before : ndarray of float64, shape (c,)
         Rows per cluster before the sweep.
-    sums : ndarray of float64, shape (2, c)
+    sums : ndarray of float64, shape (2 or more, c)
         `label_sums` after it.
     firsts : ndarray of float64, shape (c, 3)
         `first_members` of all rows.
@@ -217,16 +221,16 @@ def undo_emptied(counts_before, sums, firsts):
     rows : ndarray of int64, shape (u,)
     labels : ndarray of int32, shape (u,)
         Where they go back to.
-    sums : ndarray of float64, shape (2, c)
-        `label_sums` with them back.
+    sums : ndarray of float64, shape (2 or more, c)
+        `label_sums` with them back, in the first two rows.
     """
     sums, back = sums.copy(), []
     # sending a row back can empty the cluster it had gone to
     while len(emptied := np.flatnonzero((counts_before > 0) & (sums[0] == 0))):
         y = int(emptied[0])
         row, gone_to, degree = firsts[y]
-        sums[:, int(gone_to)] -= 1.0, degree
-        sums[:, y] += 1.0, degree
+        sums[:2, int(gone_to)] -= 1.0, degree
+        sums[:2, y] += 1.0, degree
         back.append((int(row), y))
     rows, labels = np.array(back, dtype=np.int64).reshape(-1, 2).T
     return rows, labels.astype(np.int32), sums

@@ -21,7 +21,7 @@ STAGES = {
     "graph": ("edges", "graph", "components", "repair"),
     "eigen": ("weights", "degree", "matrix", "known", "eigen"),
     "assign": ("frame", "assigned", "labeling"),
-    "select": ("scores", "consensus", "windows"),
+    "select": ("scores", "kept", "consensus", "windows", "settled", "violated"),
     "output": ("final", "sharpness", "output"),
 }
 """Stages in order, each with the steps that report progress; a step may return in a later stage."""

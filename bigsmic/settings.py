@@ -188,6 +188,11 @@ class Settings(MethodSettings):
         return OPTIONS
 
     @property
+    def settles(self):
+        """Whether rows settle between the consensus and what else they hear; with links."""
+        return False
+
+    @property
     def kernels(self):
         """Kernels of the eigenproblems."""
         if self.assignment == "merge" and self.kernel != "local_scaling":

@@ -1,7 +1,7 @@
 """3SMIC: SMIC with must-links and cannot-links; the stages of SMIC, with other matrices and another choice.
 
-The matrix of every eigenproblem is U of :mod:`bigsmic.links`; the labeling is chosen by ``LSMI / max LSMI - weight
-n_violated / max n_violated``.
+The matrix of every eigenproblem is U of :mod:`bigsmic.links`. Labelings are rated by information and by the links that
+they violate; the rows settle under the consensus of the best ones.
 """
 
 import numbers
@@ -22,7 +22,7 @@ from bigsmic.planning import plan
 from bigsmic.result import Result as BaseResult
 from bigsmic.settings import Settings as SmicSettings
 from bigsmic.settings import number_of_clusters
-from bigsmic.stages import assign, beginning, eigen, extension, kept, links, matrix, output, select
+from bigsmic.stages import assign, beginning, eigen, extension, kept, links, matrix, output, select, settle
 from bigsmic.store import Overlay, Run, temporary_run
 
 __all__ = ["BESIDE", "Result", "Settings", "admit", "choose", "cut_run", "model", "plan", "run", "summary"]
@@ -32,6 +32,7 @@ OPTIONS = (
     "t",
     "kernel",
     "assignment",
+    "selection",
     "gamma",
     "eta",
     "link_weight",
@@ -49,8 +50,9 @@ OPTIONS = (
 ETA = (0.0, 1.0, 10.0)
 FEW_ROWS, FEW_T = 1000, (2, 3, 5, 10)
 """Up to so many rows a cluster may have ten, and t = 2 is worth an eigenproblem; it costs little there."""
+MANY_T = (3, 10)
 KERNELS = ("auto", "local_scaling", "normalized")
-OF_ONE_NUMBER = ("assigned", "scores", "kept", "final", "output")
+OF_ONE_NUMBER = ("assigned", "scores", "kept", "consensus", "settled", "violated", "final", "sharpness", "output")
 """Stages that depend on the number of clusters."""
 
 
@@ -62,47 +64,52 @@ class Settings(SmicSettings):
     ----------
     n_clusters : int
         A range, or None for 2 to 30, leaves it open: the Result has a curve over it, and gives labels by ``cut``.
-    kernel : {"auto", "local_scaling", "normalized"}
+    kernel : {"normalized", "local_scaling", "auto"}
         "auto": both are candidates.
     assignment : {"auto", "rotation", "paper", "merge"}, optional
         How eigenvectors become labels. "paper", "rotation": c of them, with a sign each as published, or turned;
         "auto": both are candidates. "merge": more than c of them, turned, over-segmented, merged and moved, as SMIC
-        does by default. By default "auto" with two clusters, and "merge" with more.
+        does by default. By default "rotation" with two clusters, and "merge" with more.
+    selection : {"consensus", "links"}
+        "consensus": what the labelings of largest criterion agree on, from which rows settle between these, their
+        neighbours and their links. "links": the one of largest criterion, as published.
     t : sequence of int, optional
-        By default (2, 3, 5, 10) up to 1,000 rows; of more (3, 10) with "merge", and (3, 5, 7, 10) otherwise.
+        By default (2, 3, 5, 10) up to 1,000 rows, and (3, 10) of more.
     gamma, eta : sequence of float
         Strengths of must-links and of cannot-links to choose from, at least 0. eta is (0, 1, 10) with two clusters by
         default, and 0 with more: that two rows cannot be with a third then says nothing of each other.
     link_weight : float
-        Of the share of violated links against the share of the LSMI in the choice; 1 as published.
+        Of the share of violated links against the share of the LSMI in the criterion; 1 as published.
     close_links : bool
         Add the links that follow from those given; see :func:`bigsmic.links.make_links`.
     """
 
     method: ClassVar[str] = "3smic"
-    selections: ClassVar[tuple[str, ...]] = ("links",)
+    selections: ClassVar[tuple[str, ...]] = ("consensus", "links")
 
     t: tuple[int, ...] | None = None  # type: ignore[assignment]
+    kernel: str = "normalized"
     assignment: str | None = None  # type: ignore[assignment]
-    selection: str = "links"
     gamma: tuple[float, ...] = (0.0, 1.0)
     eta: tuple[float, ...] | None = None
-    link_weight: float = 3.0
+    link_weight: float = 10.0
     close_links: bool = False
 
     def __post_init__(self):
         if self.assignment is None:
             plain = self.undecided or self.n_clusters == 2
-            object.__setattr__(self, "assignment", "auto" if plain else "merge")
+            object.__setattr__(self, "assignment", "rotation" if plain else "merge")
         if self.t is None:
-            object.__setattr__(self, "t", (3, 10) if self.assignment == "merge" else (3, 5, 7, 10))
+            object.__setattr__(self, "t", MANY_T)
         super().__post_init__()
         if self.kernel not in KERNELS:
             raise InputError(f"kernel: got {self.kernel!r}; method '3smic' takes one of {KERNELS}")
         object.__setattr__(self, "gamma", _strengths("gamma", self.gamma))
         object.__setattr__(self, "eta", self._checked_eta())
         if self.undecided and self.assignment == "merge":
-            raise InputError("assignment: got 'merge' with an open number of clusters; use 'auto', or give a number")
+            raise InputError(
+                "assignment: got 'merge' with an open number of clusters; use 'rotation', or give a number"
+            )
         if not (isinstance(self.link_weight, numbers.Real) and 0 <= float(self.link_weight) < np.inf):
             raise InputError(f"link_weight: got {self.link_weight!r}; use a number of at least 0, 1 as published")
         if self.close_links not in (True, False):
@@ -132,6 +139,11 @@ class Settings(SmicSettings):
                 "out: cannot-links are zeros of the kernel all the same"
             )
         return eta
+
+    @property
+    def settles(self):
+        """Whether rows settle under a consensus."""
+        return self.selection == "consensus" and not self.undecided
 
     @property
     def strengths(self):
@@ -205,6 +217,9 @@ def choose(job):
     with job.timed("select"):
         select.score(job, job.plan.n_gammas)
         kept.run(job)
+        if not job.context.settings.undecided:
+            select.agree(job)
+            settle.run(job)
     if not job.context.settings.undecided:
         with job.timed("output"):
             extension.run(job)
@@ -219,17 +234,17 @@ def summary(job):
     if context.settings.n_clusters == 1:
         return found
     read = context.run.reader("kept", 0)
-    links_of = {"n_links": job.run.info("kept", 0)["n_links"]}
     rows = [
         {"link_gamma": reading.problem.strength.gamma, "link_eta": reading.problem.strength.eta}
-        | {"n_violated": int(read("n_violated")[b]), "criterion": float(read("criterion")[b])}
+        | {name: int(read(name)[b]) for name in ("n_violated", "n_held_out")}
+        | {"criterion": float(read("criterion")[b])}
         for b, reading in enumerate(context.readings)
     ]
     if context.settings.undecided:
+        links_of = {"n_links": job.run.info("kept", 0)["n_links"]}
         return found | {"links": links_of, "curve": _curve(context, read, rows)}
     candidates = [one | row for one, row in zip(found["candidates"], rows, strict=True)]
-    chosen = next(row for row in candidates if row["chosen"])
-    return found | {"candidates": candidates, "links": links_of | {"n_violated": chosen["n_violated"]}}
+    return found | {"candidates": candidates, "links": job.run.info("violated", 0)}
 
 
 def _curve(context, read, rows):
@@ -324,7 +339,7 @@ class Result(BaseResult):
         if self.settings.n_clusters == 1:
             nothing = np.zeros((0, 2), np.int64)
             return {"must_links": nothing, "cannot_links": nothing, "strays": nothing[:, 0]}
-        read = self._run.reader("kept", 0)
+        read = self._run.reader("violated", 0)
         return {"must_links": read("must"), "cannot_links": read("cannot"), "strays": read("strays")}
 
     def cut(self, n_clusters):

@@ -1,4 +1,4 @@
-"""extension: what carries the chosen eigenvectors of U over to new rows.
+"""extension: what carries the eigenvectors of U that the result is made of over to new rows.
 
 A new row x has no link, so that the middle of U is 1 there, and with ``K' = a K + e I`` on it and Z = middle K' V
 
@@ -14,16 +14,21 @@ import numpy as np
 from bigsmic.candidates import problems
 from bigsmic.context import Context, Job
 from bigsmic.stages import eigen, matrix
-from bigsmic.stages.select import chosen
+from bigsmic.stages.select import members
 
 COLUMNS = 8  # that are extended at a time
 LEAST = 0.01  # of the largest eigenvalue: below it, what is divided by says nothing
 
 
 def run(job: Job):
-    """Write E for the problem of the labeling that was chosen."""
+    """Write E for the problems of the labelings that the result is made of."""
     context = job.context
-    problem = context.readings[chosen(context)].problem
+    for problem in dict.fromkeys(context.readings[b].problem for b in members(context)):
+        _extend(job, problem)
+
+
+def _extend(job: Job, problem):
+    context = job.context
     if not job.complete(name(problem), context.blocks):
         matrix.prepare(job, problem)
         matrix.normalise(job, problem)

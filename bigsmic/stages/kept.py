@@ -1,47 +1,91 @@
-"""kept: which links every labeling keeps, and which labeling is chosen for it."""
+"""kept: which links every labeling keeps, and which labelings are taken for it."""
+
+from functools import partial
 
 import numpy as np
 
+from bigsmic.candidates import problems
 from bigsmic.context import Context, Job
 from bigsmic.links import criterion, violations
-from bigsmic.stages import links
+from bigsmic.links_moves import foretold, free_neighbours
+from bigsmic.stages import links, matrix
 from bigsmic.stages.assign import read_labels
 
-LISTS = ("must", "cannot", "strays")
+N_TAKEN = 5  # labelings whose consensus is the result
 
 
 def run(job: Job):
-    """Count the links that every labeling violates, rate the labelings, and list what the chosen ones violate."""
-    job.steps("kept", [0], _count)
+    """Count the links that every labeling violates, by its labels and by those that neighbours foretell; rate them."""
+    matrix.prepare(job, graph(job.context))
+    job.steps("kept", [0], _rate)
 
 
-def _count(job: Job, block: int):
+def graph(context: Context):
+    """The problem whose kernel says which rows are neighbours: the first one of largest t."""
+    return max(problems(context.settings), key=lambda problem: problem.t)
+
+
+def _rate(job: Job, block: int):
     context = job.context
-    labels = np.concatenate(job.collect("kept", context.blocks, _labels), axis=1)
-    order = np.argsort(context.run.read("links", links.PLACED, "positions"), kind="stable")
-    in_input_order = np.empty_like(labels)
-    in_input_order[:, order] = labels
     given = links.given(context)
-    found = [violations(given, of_one, context.settings.n_clusters) for of_one in in_input_order]
-    n_violated = np.array([one.n_violated for one in found])
-    score = _scores(context, n_violated)
-    best = int(np.argmax(score))
-    arrays = {"n_violated": n_violated, "criterion": score} | {name: getattr(found[best], name) for name in LISTS}
+    n_violated = _count(context, given, of_linked_rows(job, "kept", _labels))
+    if context.settings.selection == "consensus":
+        told = of_linked_rows(job, "kept", _foretold)
+        known = (told >= 0).all(axis=0)
+        n_held_out = _count(context, given.among(known), told[:, known])
+    else:
+        n_held_out = np.zeros_like(n_violated)
+    score = _scores(context, n_violated, n_held_out)
+    arrays = {"n_violated": n_violated, "n_held_out": n_held_out, "criterion": score}
+    arrays["taken"] = np.sort(np.argsort(-score, kind="stable")[:N_TAKEN])
     context.run.write("kept", block, arrays, info={"n_links": given.n_links})
 
 
+def _count(context: Context, of, labels):
+    n_clusters = context.settings.n_clusters
+    return np.array([violations(of, of_one, n_clusters).n_violated for of_one in labels])
+
+
+def of_linked_rows(job: Job, stage: str, task):
+    """Labels of the linked rows in the order of the input, shape (B, T); `task` finds those of one block."""
+    labels = np.concatenate(job.collect(stage, job.context.blocks, task), axis=1)
+    order = np.argsort(job.run.read("links", links.PLACED, "positions"), kind="stable")
+    in_input_order = np.empty_like(labels)
+    in_input_order[:, order] = labels
+    return in_input_order
+
+
+def is_linked(context: Context, p: int):
+    """Whether each row of one block has links."""
+    return np.isin(context.run.read("rows", p, "rows"), context.run.read("links", links.GIVEN, "rows"))
+
+
 def _labels(context: Context, p: int):
-    """Labels of the linked rows of one block under every labeling, int32, shape (B, t)."""
-    rows = context.run.read("rows", p, "rows")
-    linked = np.isin(rows, context.run.read("links", links.GIVEN, "rows"))
+    """Labels of the linked rows of one block under every labeling, int32, shape (B, l)."""
+    linked = is_linked(context, p)
     return np.stack([read_labels(context, p, b)[linked] for b in range(len(context.readings))])
 
 
-def _scores(context: Context, n_violated):
+def _foretold(context: Context, p: int):
+    """Labels that neighbours without links foretell the linked rows of one block, under every labeling, (B, l)."""
+    block = matrix.read_block(context, matrix.weights_name(graph(context)), p)
+    weights, positions = free_neighbours(block, links.placed(context))
+    found = []
+    for b in range(len(context.readings)):
+        labels = context.at(f"labels {b}", partial(_read, context, b), positions)
+        found.append(foretold(weights, labels, context.settings.n_clusters))
+    return np.stack(found)
+
+
+def _read(context: Context, b: int, p: int):
+    return read_labels(context, p, b)
+
+
+def _scores(context: Context, n_violated, n_held_out):
     """Criterion of every labeling among those of as many clusters."""
     lsmi, score = context.run.read("scores", 0, "lsmi"), np.empty(len(n_violated))
     for same in numbers_of(context):
-        score[same] = criterion(lsmi[same], n_violated[same], context.settings.link_weight)
+        score[same] = criterion(lsmi[same], n_violated[same], context.settings.link_weight, n_held_out[same])
     return score
 
 
@@ -54,5 +98,10 @@ def numbers_of(context: Context):
 
 
 def chosen(context: Context):
-    """Number of the labeling that the fit returns, the first among equals."""
+    """Number of the labeling of largest criterion, the first among equals."""
     return int(np.argmax(context.run.read("kept", 0, "criterion")))
+
+
+def taken(context: Context):
+    """Numbers of the labelings whose consensus is the result, ascending."""
+    return context.run.read("kept", 0, "taken").tolist()

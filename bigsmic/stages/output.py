@@ -6,7 +6,7 @@ from bigsmic import calibration, merge, smic
 from bigsmic.context import Context, Job
 from bigsmic.hashing import draw_rows
 from bigsmic.shares import panels
-from bigsmic.stages import direct
+from bigsmic.stages import direct, settle
 from bigsmic.stages.assign import PANEL_ROWS, Reader, read_basis, read_labels
 from bigsmic.stages.select import ballots, chosen, chosen_window, members
 
@@ -40,10 +40,11 @@ def _one(context: Context, p: int):
 
 
 def _consensus(context: Context, p: int, posterior):
-    """Labels with the most votes, and the share of labelings that cast them."""
+    """Labels with the most votes, or that rows settled with, and the share of labelings that cast them."""
     labels, of, classes = ballots(context, p, chosen_window(context))
     votes = merge.vote(labels, of, classes, context.settings.n_clusters)
-    labels = merge.consensus_labels(votes, posterior)
+    settled = context.settings.settles
+    labels = settle.read_labels(context, p) if settled else merge.consensus_labels(votes, posterior)
     return labels, merge.agreement(votes, labels, len(of))
 
 

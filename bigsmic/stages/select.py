@@ -28,9 +28,14 @@ def run(job: Job, n_gammas: int | None = None):
     """
     if not job.context.settings.precomputed:
         score(job, n_gammas)
-    job.steps("consensus", [0], _agree)
+    agree(job)
     if len(job.context.windows) > 1 and job.context.settings.selection == "consensus":
         job.steps("windows", [0], _rate)
+
+
+def agree(job: Job):
+    """Compare the labelings, and find the classes that their labels are merged into."""
+    job.steps("consensus", [0], _agree)
 
 
 def score(job: Job, n_gammas: int | None = None):
@@ -224,7 +229,7 @@ def all_labels(context: Context, p: int, numbers):
 
 def chosen(context: Context):
     """Number of the labeling that the fit returns, the first among equals; None for a consensus."""
-    if len(context.readings) == 1:
+    if len(context.readings) == 1 and not context.settings.settles:
         return 0
     if context.settings.selection == "lsmi":
         return int(np.argmax(context.run.read("scores", 0, "lsmi")))
