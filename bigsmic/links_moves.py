@@ -10,7 +10,7 @@ Functions take one block of rows.
 
 import numba
 import numpy as np
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import csr_array
 
 from bigsmic import kernel
 from bigsmic.links import link_entries, places, without_links
@@ -83,10 +83,8 @@ def pull(block, links):
     """
     plain = without_links(block, links)
     degree = kernel.degree(plain)
-    share = diags_array(1 / np.where(degree > 0, degree, 1))
-    size = (plain.hi - plain.lo, plain.hi - plain.lo + len(plain.halo))
-    data = (share @ csr_array((plain.data, plain.indices, plain.indptr), shape=size)).data
-    found = plain._replace(data=data.astype(np.float32))
+    share = np.repeat(1 / np.where(degree > 0, degree, 1), np.diff(plain.indptr))
+    found = plain._replace(data=(share * plain.data).astype(np.float32))
     for pairs, sign in ((links.must, 1), (links.cannot, -1)):
         source, target, weights = link_entries(plain.lo, plain.hi, links, pairs)
         found = kernel.with_edges(found, source, target, sign * weights)

@@ -15,7 +15,7 @@ from bigsmic.context import Context
 from bigsmic.errors import InputError, RunMismatchError
 from bigsmic.links import make_links
 from bigsmic.methods import semisupervised
-from bigsmic.stages import assign, eigen, kept
+from bigsmic.stages import assign, eigen, kept, links, settle
 
 
 def fit(X, c, **options):
@@ -61,11 +61,11 @@ def test_posteriors_are_those_of_the_dense_operator(blobs, kernel, given, monkey
     monkeypatch.setitem(eigen.TOLERANCE, "normalized", 2e-6)
     X, y = blobs
     beside = labels_of(y, 23) if given == "labels" else links_of(y, 150)
-    options = {"t": 7, "gamma": 0.5, "kernel": kernel, "assignment": "paper", "repair": False}
+    options = {"t": 7, "gamma": 0.5, "kernel": kernel, "assignment": "paper", "selection": "links", "repair": False}
     result = fit(X, 4, **options, **beside, close_links=given == "closed")
     must, cannot, labels = (beside.get(name) for name in semisupervised.BESIDE)
-    links = make_links(len(X), 4, must=must, cannot=cannot, labels=labels, close=given == "closed")
-    values, V = reference.top_eigenvectors(dense_operator(X, links, kernel, 7, (0.5, 0.0)), 5)
+    made = make_links(len(X), 4, must=must, cannot=cannot, labels=labels, close=given == "closed")
+    values, V = reference.top_eigenvectors(dense_operator(X, made, kernel, 7, (0.5, 0.0)), 5)
     assert (-np.diff(values) / values[0]).min() > 2e-4  # or single eigenvectors mean nothing
     np.testing.assert_allclose(result.diagnostics["eigen"][0]["ritz_values"], values[:4], rtol=1e-5)
     wanted = reference.paper_posterior(V[:, :4])
@@ -87,7 +87,8 @@ def test_without_links_it_is_smic(blobs, kernel):
 @pytest.mark.parametrize(("assignment", "n_candidates"), [("auto", 16), ("merge", 32)])
 def test_the_choice_is_information_less_violations(blobs, assignment, n_candidates):
     X, y = blobs
-    result = fit(X, 4, t=(3, 5), **links_of(y, 300), assignment=assignment, link_weight=1.5)
+    options = {"assignment": assignment, "kernel": "auto", "selection": "links", "link_weight": 1.5}
+    result = fit(X, 4, t=(3, 5), **links_of(y, 300), **options)
     table = result.scores
     assert len(table) == n_candidates
     wanted = table.lsmi / table.lsmi.max() - 1.5 * table.n_violated / table.n_violated.max()
@@ -97,7 +98,49 @@ def test_the_choice_is_information_less_violations(blobs, assignment, n_candidat
     assert table.n_violated[table.chosen].item() == result.n_violated
 
 
-@pytest.mark.parametrize(("c", "assignment"), [(2, "auto"), (4, "merge")])
+def test_the_best_labelings_are_taken(blobs):
+    X, y = blobs
+    result = fit(X, 4, t=(3, 5, 7), assignment="rotation", **links_of(y, 60), **labels_of(y, 40))
+    table = result.scores
+    penalties = 10 * table.n_violated / table.n_violated.max() + table.n_held_out / table.n_held_out.max()
+    np.testing.assert_allclose(table.criterion, table.lsmi / table.lsmi.max() - penalties)
+    assert table.chosen.sum() == kept.N_TAKEN
+    assert table.criterion[table.chosen].min() >= table.criterion[~table.chosen].max()
+    assert result.n_violated <= table.n_violated[table.chosen].min()
+    assert set(np.unique(np.round(5 * np.asarray(result.agreement)))) <= set(range(6))
+
+
+@pytest.mark.usefixtures("many_blocks")
+def test_what_neighbours_foretell_is_held_against_the_links(blobs):
+    X, y = blobs
+    result = fit(X, 4, t=(3, 5), gamma=1.0, assignment="rotation", kernel="normalized", **links_of(y, 150))
+    context = Context(None, result._run, result.settings)
+    rows = np.concatenate([context.run.read("rows", p, "rows") for p in context.blocks])
+    given = links.given(context)
+    W = reference.kernel(reference.standardised(X), 5, floor=1e-10)
+    W[:, given.rows] = 0
+    for b in range(2):
+        labels = np.empty(len(X), int)
+        labels[rows] = np.concatenate([assign.read_labels(context, p, b) for p in context.blocks])
+        heard = (W @ np.eye(4)[labels])[given.rows]
+        told, known = heard.argmax(axis=1), heard.any(axis=1)
+        wrong = 0
+        for pairs, want in ((given.must, True), (given.cannot, False)):
+            pairs = pairs[known[pairs].all(axis=1)]
+            wrong += int(np.sum((told[pairs[:, 0]] == told[pairs[:, 1]]) != want))
+        assert wrong > 0
+        assert result.scores.n_held_out[b] == wrong
+
+
+def test_rows_settle_where_links_draw_them(blobs):
+    X, y = blobs
+    given = links_of(y, 400)
+    one, settled = (fit(X, 4, t=(3, 5), **given, selection=selection) for selection in ("links", "consensus"))
+    assert adjusted_rand_score(y, settled.labels) > adjusted_rand_score(y, one.labels)
+    assert settled.n_violated <= one.n_violated
+
+
+@pytest.mark.parametrize(("c", "assignment"), [(2, "rotation"), (4, "merge")])
 def test_defaults_follow_the_number_of_clusters(blobs, c, assignment):
     X, y = blobs
     result = fit(X, c, **links_of(y % c, 40))
@@ -174,7 +217,7 @@ def test_threads_places_on_disk_and_run_directories_do_not_matter(blobs, tmp_pat
 
 
 @pytest.mark.usefixtures("many_blocks")
-@pytest.mark.parametrize("stage", [assign, kept])
+@pytest.mark.parametrize("stage", [assign, kept, settle])
 def test_what_was_killed_goes_on(blobs, tmp_path, monkeypatch, stage):
     X, y = blobs
     options = links_of(y, 300) | {"gamma": 1.0}
@@ -268,14 +311,14 @@ def test_rows_that_cannot_be_with_any_neighbour_get_labels():
 
 def test_a_curve_over_numbers_of_clusters(blobs):
     X, y = blobs
-    options = links_of(y, 1000) | {"assignment": "rotation", "kernel": "normalized", "gamma": 1.0}
+    options = links_of(y, 1000) | {"gamma": 1.0, "selection": "links"}
     result = fit(X, range(2, 7), **options)
     assert result.curve.index.tolist() == [2, 3, 4, 5, 6]
     assert (result.curve.lsmi_of_limit <= 1.05).all()
     assert result.curve.n_violated[4] < result.curve.n_violated[2]
     with pytest.raises(InputError, match="the fit was given no number of clusters"):
         _ = result.labels
-    cut, plain = result.cut(4), fit(X, 4, **options)
+    cut, plain = result.cut(4), fit(X, 4, assignment="rotation", **options)
     assert adjusted_rand_score(cut.labels, plain.labels) > 0.97
     assert cut.n_violated == result.curve.n_violated[4]
     assert cut.predict(X[:5]).shape == (5,)
@@ -283,6 +326,15 @@ def test_a_curve_over_numbers_of_clusters(blobs):
         result.cut(7)
     with pytest.raises(InputError, match="curve: the fit was given one number"):
         _ = plain.curve
+
+
+def test_a_cut_settles_as_a_fit_does(blobs):
+    X, y = blobs
+    options = links_of(y, 1000) | {"assignment": "rotation", "t": (3, 5)}
+    cut, plain = fit(X, range(2, 7), **options).cut(4), fit(X, 4, **options)
+    assert adjusted_rand_score(cut.labels, plain.labels) > 0.97
+    assert abs(cut.n_violated - plain.n_violated) <= 2
+    assert cut.violated["must_links"].shape[1] == 2
 
 
 def test_all_labelings_are_scored_by_number(blobs):

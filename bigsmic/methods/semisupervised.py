@@ -315,6 +315,11 @@ class Result(BaseResult):
     """
 
     @property
+    def agreement(self):
+        """Share of the labelings that vote for the label of each row, float32, shape (n,): a Zarr array."""
+        return self._array("agreement")
+
+    @property
     def n_links(self):
         """Linked pairs."""
         return self._links("n_links")

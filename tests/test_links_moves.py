@@ -1,0 +1,131 @@
+"""Labels beside links against what the definitions say of whole matrices."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from places import group_of
+from test_links import drawn_links, written_out
+from test_moves import kernel_blocks, symmetric
+
+from bigsmic import kernel, links_moves, moves
+from bigsmic.hashing import row_uniform
+from bigsmic.links import violations
+
+N, C = 40, 3
+seeds, cuts = st.integers(0, 2**31), st.lists(st.integers(0, N), max_size=4)
+
+
+def linked(seed):
+    """Weights, links between some of the rows, and labels that know nothing of either."""
+    links, _ = drawn_links(seed, N, C, 25, labelled=8 if seed % 2 else 0)
+    return symmetric(N, seed, 0.2), links, np.random.default_rng(seed).integers(0, C, N).astype(np.int32)
+
+
+def one_hot(labels):
+    return np.eye(C)[labels]
+
+
+@settings(deadline=None, max_examples=30)
+@given(seeds, cuts)
+def test_neighbours_without_links_foretell_the_label_of_most_weight(seed, at):
+    W, links, labels = linked(seed)
+    free = np.ones(N, bool)
+    free[links.rows] = False
+    heard = np.where(free, W, 0) @ one_hot(labels)
+    wanted = np.where(heard.any(axis=1), heard.argmax(axis=1), -1)[links.rows]
+    found = []
+    for block in kernel_blocks(W, at):
+        weights, positions = links_moves.free_neighbours(block, links)
+        assert (np.diff(positions) > 0).all()
+        assert free[positions].all()
+        found.append(links_moves.foretold(weights, labels[positions], C))
+    np.testing.assert_array_equal(np.concatenate(found), wanted)
+
+
+@settings(deadline=None, max_examples=30)
+@given(seeds)
+def test_links_among_some_rows_are_those_between_them(seed):
+    _, links, labels = linked(seed)
+    chosen = np.random.default_rng(seed).uniform(size=len(links.rows)) < 0.6
+    some, at = links.among(chosen), links.rows[chosen]
+    for part, whole in zip(written_out(some), written_out(links), strict=True):
+        np.testing.assert_array_equal(part[np.ix_(at, at)], whole[np.ix_(at, at)])
+    M, Q = (matrix[np.ix_(at, at)] for matrix in written_out(links))
+    same = labels[at][:, None] == labels[at]
+    wanted = int((np.triu(M, 1) * ~same).sum() + (np.triu(Q, 1) * same).sum())
+    assert violations(some, labels[at], C).n_violated == wanted
+    assert some.n_links == np.triu(M, 1).sum() + np.triu(Q, 1).sum()
+
+
+def dense_pull(W, links):
+    """D^-1 W + M - C with W without linked pairs, and no pair of a row with itself."""
+    M, Q = written_out(links)
+    np.fill_diagonal(M, 0)
+    plain = np.where((M > 0) | (Q > 0), 0, W).astype(np.float64)
+    degree = plain.sum(axis=1, keepdims=True)
+    return plain / np.where(degree > 0, degree, 1) + M - Q
+
+
+def dense_sweep(pull, ballots, labels, movable):
+    """One sweep as the formula reads."""
+    votes = np.mean([np.where(cast[:, None] >= 0, one_hot(cast), 0) for cast in ballots.T], axis=0)
+    gains, rows = votes + pull @ one_hot(labels), np.arange(N)
+    better = movable & (gains.max(axis=1) > gains[rows, labels] + 1e-6)
+    return np.where(better, gains.argmax(axis=1), labels)
+
+
+@settings(deadline=None, max_examples=40)
+@given(seeds, cuts)
+def test_a_sweep_goes_where_votes_neighbours_and_links_draw(seed, at):
+    W, links, labels = linked(seed)
+    draw = np.random.default_rng(seed + 1)
+    ballots, movable = draw.integers(-1, C, (N, 5)), draw.uniform(size=N) < 0.5
+    group = np.full(N, -1)
+    group[links.rows] = links.group
+    counts = np.zeros((links.n_groups, C))
+    np.add.at(counts, (group[group >= 0], labels[group >= 0]), 1)
+    pulls, found = links_moves.group_pull(counts, links), []
+    for block in kernel_blocks(W, at):
+        drawn, own = links_moves.pull(block, links), slice(block.lo, block.hi)
+        known = np.concatenate([labels[own], labels[drawn.halo]])
+        found.append(links_moves.settle(drawn, known, ballots[own], group[own], pulls, movable[own]))
+    np.testing.assert_array_equal(np.concatenate(found), dense_sweep(dense_pull(W, links), ballots, labels, movable))
+
+
+def test_a_pull_without_links_is_a_share_of_the_weight():
+    W = symmetric(N, 1, 0.2)
+    links, _ = drawn_links(0, N, C, 0)
+    (block,) = kernel_blocks(W, [])
+    np.testing.assert_allclose(kernel.degree(links_moves.pull(block, links)), W.any(axis=1), atol=1e-6)
+
+
+class Settling(moves.RowMoves):
+    """As the stage makes it, of arrays."""
+
+    def __init__(self, share, blocks, links, ballots, labels):
+        rows = np.arange(share.lo, share.hi)
+        super().__init__(share, blocks.__getitem__, np.zeros(share.n_rows), rows)
+        self.links, self.ballots = links, ballots[share.lo : share.hi]
+        self.start(labels[share.lo : share.hi], C)
+
+    def _moved(self, p, block, known, movable, sums, resolution):
+        own, none = self.share.rows(p), np.full(block.hi - block.lo, -1)
+        return links_moves.settle(block, known, self.ballots[own], none, np.zeros((0, C)), movable)
+
+
+def test_sweeps_over_blocks_and_places_are_those_of_the_matrix():
+    links, _ = drawn_links(4, N, C, 25)
+    W = symmetric(N, 4, 0.2)
+    draw = np.random.default_rng(4)
+    ballots, labels = draw.integers(0, C, (N, 5)), draw.integers(0, C, N).astype(np.int32)
+    wanted, pull = labels, dense_pull(W, links)
+    for sweep in range(moves.N_SWEEPS):
+        movable = row_uniform(0, f"moves/{sweep}", np.arange(N)) < moves.MOVABLE_SHARE
+        wanted = dense_sweep(pull, ballots, wanted, movable)
+    blocks = [links_moves.pull(block, links) for block in kernel_blocks(W, [7, 15, 30])]
+    bounds = np.array([0, *(block.hi for block in blocks)])
+    for places in ((), (1,), (1, 3)):
+        with group_of(lambda share: Settling(share, blocks, links, ballots, labels), bounds, places) as group:
+            moves.local_moves(group)
+            found = np.concatenate([resident.labels for resident in group.residents])
+        np.testing.assert_array_equal(found, wanted)
