@@ -66,12 +66,16 @@ def dense_pull(W, links):
     return plain / np.where(degree > 0, degree, 1) + M - Q
 
 
-def dense_sweep(pull, ballots, labels, movable):
-    """One sweep as the formula reads."""
+def dense_gains(pull, ballots, labels):
+    """What draws each row to each label, as the formula reads."""
     votes = np.mean([np.where(cast[:, None] >= 0, one_hot(cast), 0) for cast in ballots.T], axis=0)
-    gains, rows = votes + pull @ one_hot(labels), np.arange(N)
-    better = movable & (gains.max(axis=1) > gains[rows, labels] + 1e-6)
-    return np.where(better, gains.argmax(axis=1), labels)
+    return votes + pull @ one_hot(labels)
+
+
+def dense_sweep(pull, ballots, labels, movable):
+    """One sweep, where no two labels draw a row as much."""
+    gains = dense_gains(pull, ballots, labels)
+    return np.where(movable, gains.argmax(axis=1), labels)
 
 
 @settings(deadline=None, max_examples=40)
@@ -89,7 +93,18 @@ def test_a_sweep_goes_where_votes_neighbours_and_links_draw(seed, at):
         drawn, own = links_moves.pull(block, links), slice(block.lo, block.hi)
         known = np.concatenate([labels[own], labels[drawn.halo]])
         found.append(links_moves.settle(drawn, known, ballots[own], group[own], pulls, movable[own]))
-    np.testing.assert_array_equal(np.concatenate(found), dense_sweep(dense_pull(W, links), ballots, labels, movable))
+    gains, after, rows = dense_gains(dense_pull(W, links), ballots, labels), np.concatenate(found), np.arange(N)
+    np.testing.assert_array_equal(after[~movable], labels[~movable])
+    np.testing.assert_allclose(gains[rows, after][movable], gains.max(axis=1)[movable], atol=1e-6)
+
+
+def test_a_row_stays_unless_another_label_draws_it_more():
+    links, _ = drawn_links(0, 3, 2, 0)
+    (block,) = kernel_blocks(np.zeros((3, 3), np.float32), [])
+    ballots, labels = np.array([[0, 1], [0, 1], [-1, -1]]), np.array([1, 0, 1], np.int32)
+    drawn = links_moves.pull(block, links)
+    found = links_moves.settle(drawn, labels, ballots, np.full(3, -1), np.zeros((0, 2)), np.ones(3, bool))
+    np.testing.assert_array_equal(found, labels)
 
 
 def test_a_pull_without_links_is_a_share_of_the_weight():
