@@ -17,6 +17,7 @@ from bigsmic.memory import machine_memory
 from bigsmic.partition import PartitionSettings, group_rows
 from bigsmic.shares import MAX_TASKS
 from bigsmic.stages.assign import PANEL_ROWS
+from bigsmic.stages.kept import N_TAKEN
 from bigsmic.stages.scan import sample_rows
 
 INTERPRETER_BYTES = 260 << 20  # Python with numpy, scipy, numba, scikit-learn and zarr, and allocator slack
@@ -172,7 +173,7 @@ def plan(size, settings, memory_limit=None, n_threads=1, checkpoints=True):
     limit = limit_of(memory_limit)
     figures = _Figures(size, settings, n_threads)
     wanted = sample_rows(size.n, size.d, PartitionSettings(size.n).cell_rows)
-    stages = {stage.name: stage for stage in (scan_stage(size, wanted), figures.output())}
+    stages = {"scan": scan_stage(size, wanted)}
     basis = matrix = True
     n_gammas = 1
     if settings.n_clusters > 1:
@@ -180,6 +181,7 @@ def plan(size, settings, memory_limit=None, n_threads=1, checkpoints=True):
         select, n_gammas = _largest_that_fits(limit, figures.select_choices())
         more = (figures.route(wanted), figures.neighbors(), figures.graph(), eigen, assign, select)
         stages |= {stage.name: stage for stage in more}
+    stages["output"] = figures.output(matrix)
     order = [stages[name] for name in ORDER if name in stages]
     return Plan(size, limit, widened(order, limit, n_threads), wanted, n_gammas, basis, matrix, checkpoints)
 
@@ -231,6 +233,7 @@ class _Figures:
         self.readings = readings(settings, n)
         self.n_candidates = len(self.readings)
         self.c = settings.n_clusters
+        self.links = settings.strengths != (None,)
         self.params = lanczos.LanczosParams(max(reading.width for reading in self.readings))
 
     def route(self, wanted):
@@ -275,7 +278,7 @@ class _Figures:
         building = self.block_rows * EDGES_PER_NEIGHBOR * (self.k * 10 + self.t_max * 40) + looked_up
         products = self.params.matvec_limit / 8  # seldom more than an eighth of the limit
         m = self.params.size(n)
-        wide = 4 * (3 if self.settings.strengths == (None,) else 5)  # with links, what is between two products
+        wide = 4 * (5 if self.links else 3)  # with links, what is between two products
         flops = self.n_problems * products * (2 * entries + 6.0 * n * m)
         disk = int(self.n_problems * 4 * n * self.params.n_wanted + matrix_bytes)
         for basis, matrix in ((True, True), (True, False), (False, False)):
@@ -327,17 +330,25 @@ class _Figures:
             stage = StagePlan(
                 "select", self.n_groups, int((depth + 1) * sums), int(max(votes, work + sums)), flops=flops
             )
-            yield replace(stage, verbs=3 + CONSENSUS_CUTS + -(-n_gammas // gammas)), gammas
+            verbs = 3 + CONSENSUS_CUTS + -(-n_gammas // gammas) + LINK_VERBS * self.links
+            yield replace(stage, verbs=verbs), gammas
 
-    def output(self):
-        """Final posteriors of a block, and the same rows in input order."""
-        n, c = self.size.n, self.c
+    def output(self, kernel_in_memory):
+        """Final posteriors of a block, and the same rows in input order; with links, what predictions need of U."""
+        n, c, held = self.size.n, self.c, self._held_rows()
         block = self.block_rows * (4 * self.params.n_wanted + 32 * c + 24) + self._panel_bytes()
         task = max(block, self.source_rows * (16 * c + 24))
-        return StagePlan("output", self.n_groups + self.n_source, 0, int(task), disk_bytes=8 * n * (c + 1), verbs=2)
+        stage = StagePlan("output", self.n_groups + self.n_source, 0, int(task), disk_bytes=8 * n * (c + 1), verbs=2)
+        if not self.links:
+            return stage
+        extended = held * 4 * (self.params.n_wanted + 5 * self.params.block_width)
+        in_memory = self._matrix_bytes() * held // n if kernel_in_memory else 0
+        disk = stage.disk_bytes + N_TAKEN * 4 * n * self.params.n_wanted
+        return replace(stage, fixed_bytes=extended + in_memory, disk_bytes=disk, verbs=2 + 3 * N_TAKEN)
 
 
 CONSENSUS_CUTS = 8  # seldom more, until as many clusters as asked for win rows
+LINK_VERBS = 5  # labels of linked rows, those that neighbours foretell, and rows that settle
 ORDER = ("scan", "route", "neighbors", "graph", "eigen", "assign", "select", "output")
 
 

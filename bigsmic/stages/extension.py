@@ -56,11 +56,12 @@ class Extension:
         self.context, self.share, self.problem = context, share, problem
         load = matrix.loader(context, share, matrix.matrix_name(problem), in_memory)
         self.product = eigen.product_of(context, share, problem, load)
+        self.width = max(r.width for r in (context.readings[b] for b in members(context)) if r.problem == problem)
         self.values = context.run.read("spectrum", problems(context.settings).index(problem), "ritz_values")
 
     def write(self):
         """Extend all columns, a few at a time, and write them."""
-        parts = [self._columns(lo) for lo in range(0, len(self.values), COLUMNS)]
+        parts = [self._columns(lo) for lo in range(0, self.width, COLUMNS)]
 
         def task(p):
             rows = self.share.rows(p)
@@ -70,9 +71,10 @@ class Extension:
 
     def _columns(self, lo):
         read = partial(self.context.run.read, eigen.basis_name(self.problem), name="V")
-        V = np.concatenate([read(p)[:, lo : lo + COLUMNS] for p in self.share.blocks])
+        columns = slice(lo, min(lo + COLUMNS, self.width))
+        V = np.concatenate([read(p)[:, columns] for p in self.share.blocks])
         Z, _ = self.product.middle_of(V)
         a, e = np.float32(self.product.coupling.factor), np.float32(self.product.coupling.diagonal)
-        gain = self.values[lo : lo + COLUMNS] - e**2
+        gain = self.values[columns] - e**2
         usable = gain > LEAST * self.values.max()
         return a * (Z + e * V) * np.where(usable, 1 / np.where(usable, gain, 1), 0).astype(np.float32)

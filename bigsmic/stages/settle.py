@@ -57,12 +57,14 @@ class Settling(moves.RowMoves):
         self.start(np.concatenate([first for _, first in ballots]), c)
 
     def _loader(self, share, in_memory):
-        read = matrix.loader(self.context, share, matrix.weights_name(kept.graph(self.context)), in_memory)
+        name = matrix.weights_name(kept.graph(self.context))
 
         def load(p):
-            return links_moves.pull(read(p), self.links)
+            return links_moves.pull(matrix.read_block(self.context, name, p), self.links)
 
-        return {p: load(p) for p in share.blocks}.__getitem__ if in_memory else load
+        if not in_memory:
+            return load
+        return dict(zip(share.blocks, share.engine.collect(load, share.blocks), strict=True)).__getitem__
 
     def _label_sums(self, p):
         own = self.share.rows(p)
