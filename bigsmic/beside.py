@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from bigsmic.errors import InputError
-from bigsmic.store import open_array
+from bigsmic.store import absolute, is_local, open_array
 
 TEXT = (".csv", ".txt")
 
@@ -38,15 +38,15 @@ def read_array(name, given, storage_options=None):
         return None
     if not isinstance(given, str | os.PathLike):
         return np.asarray(given[...] if hasattr(given, "nchunks_initialized") else given)
-    place = os.fspath(given)
+    place = absolute(given)
     suffix = Path(place).suffix.lower()
-    if "://" in place or suffix not in (".npy", *TEXT):
+    if not is_local(place) or suffix not in (".npy", *TEXT):
         return np.asarray(open_array(place, None, storage_options)[...])
     try:
         return np.load(place, allow_pickle=False) if suffix == ".npy" else _table(Path(place))
     except (OSError, ValueError) as error:
         raise InputError(
-            f"{name}: {place!r} could not be read ({type(error).__name__}: {error}); "
+            f"{name}: {os.fspath(given)!r} could not be read ({type(error).__name__}: {error}); "
             "give an .npy file, a .csv file of numbers, or a Zarr array"
         ) from error
 

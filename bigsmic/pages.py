@@ -9,6 +9,7 @@ import numpy as np
 from rich.table import Table
 
 from bigsmic.errors import PlanError
+from bigsmic.store import absolute, is_local
 
 LABELS_AT_ONCE = 1 << 20
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -97,9 +98,9 @@ def plan_page(plan):
 
 def refuse_full_disk(plan, out):
     """Raise PlanError if the disk under the run directory `out` is too full; URLs are not looked at."""
-    if out is None or "://" in out:
+    if out is None or not is_local(absolute(out)):
         return
-    path = Path(out).absolute()
+    path = Path(absolute(out))
     there = next(folder for folder in (path, *path.parents) if folder.exists())
     free = shutil.disk_usage(there).free
     if plan.disk_bytes > free:

@@ -195,6 +195,14 @@ def test_a_run_directory_does_not_matter(tmp_path, blobs, plain):
     assert_identical(fit(blobs[0], 4, out=tmp_path / "run"), plain)
 
 
+@pytest.mark.usefixtures("many_blocks")
+def test_a_file_url_is_its_path(tmp_path, blobs, plain):
+    zarr.create_array(str(tmp_path / "a b.zarr"), data=blobs[0])
+    run = tmp_path / "not there yet" / "run"
+    assert_identical(fit((tmp_path / "a b.zarr").as_uri(), 4, out=run.as_uri()), plain)
+    assert_identical(bigsmic.Result.open(run), plain)
+
+
 def least_limit(X, c, **options):
     """Smallest memory limit, in MiB, that a fit accepts."""
     with pytest.raises(PlanError, match=r"set memory_limit to at least (\d+)MiB") as caught:

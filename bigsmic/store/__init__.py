@@ -6,7 +6,7 @@ it refused, and ``shared`` lets a task on another process open what it needs onc
 """
 
 from bigsmic.store.basis import FileBasis
-from bigsmic.store.objects import checksum, remove_tree
+from bigsmic.store.objects import absolute, checksum, is_local, remove_tree
 from bigsmic.store.run import FORMAT_VERSION, Overlay, Run, temporary_run
 from bigsmic.store.sources import (
     DaskSource,
@@ -30,8 +30,10 @@ __all__ = [
     "SparseSource",
     "StagedSource",
     "ZarrSource",
+    "absolute",
     "checksum",
     "create_arrays",
+    "is_local",
     "open_array",
     "open_source",
     "remove_tree",

@@ -14,6 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from functools import cache
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import numpy as np
 
@@ -38,8 +40,10 @@ def is_local(location):
 
 
 def absolute(location):
-    """Return what names the same place in a process with another working directory."""
+    """Return what names the same place in a process with another working directory: of a file URL its path."""
     location = os.fspath(location)
+    if location.startswith("file://"):
+        location = url2pathname(urlsplit(location).path)
     return os.path.abspath(location) if is_local(location) else location
 
 
