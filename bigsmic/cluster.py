@@ -98,6 +98,7 @@ class ClusterEngine:
     def __init__(self, client, owned=False):
         self.client, self._owned = client, owned
         self._allowed: int | None = None
+        self._cpu: dict[str, float] = {}
 
     def __enter__(self):
         try:
@@ -213,10 +214,13 @@ class ClusterEngine:
         return source if source is None or source.travels else stage_input(source, run, bounds)
 
     def usage(self):
-        """CPU seconds of this process and of the workers that are there, and the largest resident set of a worker."""
+        """CPU seconds of this process and the workers, and the largest resident set of a worker that is there.
+
+        Of a worker that was lost they are those that it had used when it was last asked.
+        """
         found = self.client.run(_usage, on_error="ignore").values()
-        cpu, peaks = zip(*found, strict=True) if found else ((), ())
-        return time.process_time() + sum(cpu), max(peaks, default=0)
+        self._cpu |= {process: cpu for process, cpu, _ in found}
+        return time.process_time() + sum(self._cpu.values()), max((peak for *_, peak in found), default=0)
 
     def _answer(self, worker, future):
         """Result of a task that was sent to one worker; None if that one leaves before it answers."""
@@ -537,9 +541,9 @@ def _facts(dask_worker=None):
     }
 
 
-def _usage():
+def _usage(dask_worker):
     release_memory()
-    return time.process_time(), peak_memory()
+    return dask_worker.id, time.process_time(), peak_memory()
 
 
 def _versions():

@@ -178,3 +178,13 @@ def test_workers_that_leave_on_purpose_are_no_deaths_but_cannot_go_on_for_ever()
     counted(*[(False, True), (True, True)] * RETIREMENTS)
     with pytest.raises(ClusterError, match=r"have left 20 times before the next checkpoint.*longer lifetime"):
         counted(*[(False, True)] * RETIREMENTS)
+
+
+def test_what_a_lost_worker_has_used_is_not_forgotten():
+    with cluster_of(1) as client, bigsmic.cluster.ClusterEngine(client) as engine:
+        client.submit(lambda: sum(range(10**7)), pure=False).result()
+        before, _ = engine.usage()
+        client.restart(timeout=60)
+        after, peak = engine.usage()
+    assert after > before
+    assert peak > 0
