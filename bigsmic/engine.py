@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from threadpoolctl import threadpool_limits
 
 from bigsmic.errors import InputError
-from bigsmic.memory import peak_memory
+from bigsmic.memory import peak_memory, release_memory
 from bigsmic.shares import LocalGroup, Share, TreeSum, close
 
 
@@ -223,6 +223,8 @@ class ThreadEngine:
             return work(LocalGroup(resident))
         finally:
             close(resident)
+            del resident
+            release_memory()  # or that of one resident lies in the arenas of other threads than that of the next
 
     def _run(self, task, blocks, how):
         for i, value in self._unordered(task, blocks, how.width):

@@ -23,7 +23,7 @@ from distributed.protocol import to_serialize
 from bigsmic.cluster import CONNECT_SECONDS, DEATHS, Payload, _key
 from bigsmic.engine import ThreadEngine
 from bigsmic.errors import BigsmicError, ClusterError
-from bigsmic.memory import keep_memory
+from bigsmic.memory import keep_memory, release_memory
 from bigsmic.shares import Share, close, join_sums, run_calls
 
 PING_SECONDS = 5
@@ -306,6 +306,7 @@ class _Place:
                 close(self.resident)
                 self.engine.__exit__()
                 self.resident = None
+                release_memory()  # or that of one resident lies in the arenas of other threads than that of the next
 
 
 async def _all(coroutines):

@@ -1,5 +1,7 @@
 """Verbs over blocks: in order, no wider than allowed, sums along one tree, the first error ends it."""
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -159,3 +161,40 @@ def test_an_error_leaves_blas_as_it_was():
     with pytest.raises(ZeroDivisionError, match="division"), ThreadEngine(2) as engine:
         engine.each(lambda _: 1 / 0, [0])
     assert blas_threads() == before
+
+
+MEMORY = '''
+import os
+import numpy as np
+from bigsmic.engine import ThreadEngine
+from bigsmic.memory import keep_memory
+
+small = []
+
+def resident_bytes():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+def part(block):
+    """An array that the resident holds, and before the next one a small one that outlives it."""
+    array = np.ones(4 << 20, np.uint8)
+    small.append(np.ones(2000, np.uint8))
+    return array
+
+def work(group):
+    return resident_bytes()
+
+keep_memory()
+with ThreadEngine(2) as engine:
+    before = resident_bytes()
+    during = engine.reside(lambda share: share.engine.collect(part, share.blocks), range(41), work)
+    print(during - before, resident_bytes() - before)
+'''
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc, and is of glibc's allocator")
+def test_memory_of_residents_goes_back_to_the_system():
+    done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
+    during, after = map(int, done.stdout.split())
+    assert during > 150 << 20
+    assert after < 20 << 20
