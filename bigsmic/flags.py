@@ -98,7 +98,7 @@ MODEL = (
          "local_scaling as in SMIC, normalized or auto; dense or graph in mwca; rbf, laplacian, .. in kernel_rim."),
     Flag("assignment", Literal["merge", "rotation", "paper", "auto"], "How eigenvectors become labels."),
     Flag("selection", Literal["consensus", "lsmi", "medoid", "links"],
-         "What is returned of several labelings; links, the one that keeps most, in 3smic alone."),
+         "What is returned of several labelings; links, the one of largest criterion, in 3smic alone."),
     Flag("rotation", Literal["auto", "on", "off"], "Short for --assignment auto, rotation and paper.", SWITCH.get),
     Flag("widths", list[str], "Columns in multiples of c, such as 1.5,2,2.5; may be repeated.", _windows),
     Flag("shrinkage", str, "How far degrees are drawn to their mean, from 0 to 1, such as 0,0.75.", _numbers),

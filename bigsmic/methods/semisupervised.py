@@ -7,6 +7,7 @@ they violate; the rows settle under the consensus of the best ones.
 import numbers
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -314,10 +315,10 @@ class Result(BaseResult):
         rises with the number of clusters, and links are violated for want of clusters or of strength.
     """
 
-    @property
+    @cached_property
     def agreement(self):
-        """Share of the labelings that vote for the label of each row, float32, shape (n,): a Zarr array."""
-        return self._array("agreement")
+        """Share of the labelings that vote for the label of each row: ndarray of float32, shape (n,)."""
+        return np.asarray(self._array("agreement")[...])
 
     @property
     def n_links(self):

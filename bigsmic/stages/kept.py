@@ -72,13 +72,9 @@ def _foretold(context: Context, p: int):
     weights, positions = free_neighbours(block, links.placed(context))
     found = []
     for b in range(len(context.readings)):
-        labels = context.at(f"labels {b}", partial(_read, context, b), positions)
+        labels = context.at(f"labels {b}", partial(read_labels, context, b=b), positions)
         found.append(foretold(weights, labels, context.settings.n_clusters))
     return np.stack(found)
-
-
-def _read(context: Context, b: int, p: int):
-    return read_labels(context, p, b)
 
 
 def _scores(context: Context, n_violated, n_held_out):
@@ -100,8 +96,3 @@ def numbers_of(context: Context):
 def chosen(context: Context):
     """Number of the labeling of largest criterion, the first among equals."""
     return int(np.argmax(context.run.read("kept", 0, "criterion")))
-
-
-def taken(context: Context):
-    """Numbers of the labelings whose consensus is the result, ascending."""
-    return context.run.read("kept", 0, "taken").tolist()
