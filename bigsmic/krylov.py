@@ -9,15 +9,14 @@ are added up in float64; all bounds are fixed, so results do not depend on threa
 
 from typing import Any, Protocol
 
-import numba
 import numpy as np
 
 from bigsmic.errors import InputError
 from bigsmic.hashing import row_uniform
 from bigsmic.shares import Group, Share, panels
+from bigsmic.sparse_product import Rows, multiply
 
 PANEL = 4096
-COMPILED_WIDTHS = (4, 8, 16)
 CHECKED = 8
 
 
@@ -114,8 +113,8 @@ class KernelProduct:
     def multiply(self, p, factors, operand, Y, out):
         """One row block of ``out = a K X - b X - g Y``."""
         block, (X, foreign) = self.load_block(p), operand
-        outside = take_rows(X, foreign, self._halo.local(p, block.halo))
-        multiply(block, factors, (X[self.share.rows(p)], outside), Y, out)
+        rows = Rows(X, foreign, self.share.rows(p), self._halo.local(p, block.halo))
+        multiply(block, factors, rows, Y, out)
 
 
 class WithDiagonal(KernelProduct):
@@ -400,85 +399,6 @@ def residual_norms(squared_residuals, values, start):
     return np.sqrt(np.concatenate([np.zeros(0), *squares]))
 
 
-def multiply(block, factors, X, Y, out):
-    """One row block of ``out = a K X - b X - g Y``, all dense arrays C-ordered and of one dtype.
-
-    Parameters
-    ----------
-    block : KernelBlock
-    factors : tuple of float
-        a, b, g.
-    X : tuple of ndarray, shapes (hi - lo, w) and (h, w)
-        Rows ``lo:hi``, and those of the halo.
-    Y, out : ndarray, shape (hi - lo, w)
-        They may be the same.
-    """
-    csr = (block.indptr, block.indices, block.data)
-    numbers = tuple(out.dtype.type(factor) for factor in factors)
-    _csr_times_dense(csr, numbers, (*X, Y), out, _lanes(out))
-
-
-def take_rows(X, foreign, where):
-    """Rows of two C-ordered matrices, several times as fast as numpy takes them, and without its lock.
-
-    Parameters
-    ----------
-    X : ndarray, shape (n, w)
-    foreign : ndarray, shape (h, w)
-        Rows that are counted on from those of X.
-    where : ndarray of int, shape (m,)
-
-    Returns
-    -------
-    taken : ndarray, shape (m, w)
-    """
-    taken = np.empty((len(where), X.shape[1]), X.dtype)
-    _take((X, foreign), where, taken, _lanes(X))
-    return taken
-
-
-def _lanes(X):
-    # the length of a tuple is known to the compiler, which then keeps a row in vector registers
-    width = X.shape[1]
-    return (X.dtype.type(0),) * (width if width in COMPILED_WIDTHS else 0)
-
-
-@numba.njit(cache=True, nogil=True)
-def _take(sources, where, taken, lanes):
-    X, foreign = sources
-    n, width = X.shape[0], len(lanes) if len(lanes) > 0 else X.shape[1]
-    for i in range(len(where)):
-        j = where[i]
-        if j < n:
-            for c in range(width):
-                taken[i, c] = X[j, c]
-        else:
-            for c in range(width):
-                taken[i, c] = foreign[j - n, c]
-
-
-@numba.njit(cache=True, nogil=True)
-def _csr_times_dense(csr, factors, operands, out, lanes):
-    indptr, indices, data = csr
-    a, b, g = factors
-    X, outside, Y = operands
-    height, width = out.shape[0], len(lanes) if len(lanes) > 0 else out.shape[1]
-    row = np.zeros(width, out.dtype)
-    for i in range(height):
-        for c in range(width):
-            row[c] = 0
-        for p in range(indptr[i], indptr[i + 1]):
-            j, value = indices[p], data[p]
-            if j < height:
-                for c in range(width):
-                    row[c] += value * X[j, c]
-            else:
-                for c in range(width):
-                    row[c] += value * outside[j - height, c]
-        for c in range(width):
-            out[i, c] = a * row[c] - b * X[i, c] - g * Y[i, c]
-
-
 def _sum_panels(n, term):
     return sum(term(panel).astype(np.float64) for panel in panels(n, PANEL))
 
@@ -506,12 +426,12 @@ def solve_bytes(bounds, params, *, n_threads=1, dtype=np.float32, basis_on_disk=
     Returns
     -------
     n_bytes : int
-        The basis (on disk: one block of it per thread), two n x b blocks, and per thread the right-hand side
-        of a product whose halo is as large as the block, panels and their results.
+        The basis (on disk: one block of it per thread), two n x b blocks, and per thread the rows that a product
+        touches, of a block and of a halo as large, panels and their results.
     """
     heights, itemsize, b = np.diff(bounds), np.dtype(dtype).itemsize, params.block_width
     n, tallest, dimension = int(np.sum(heights)), int(np.max(heights)), params.size(int(np.sum(heights)))
     basis = n_threads * 2 * tallest * dimension if basis_on_disk else n * dimension
-    per_thread = tallest * (3 * b + 2) + PANEL * (dimension + 3 * b)
+    per_thread = tallest * (4 * b + 2) + PANEL * (dimension + 3 * b)
     small = 8 * (len(heights) + 8) * (dimension + b) * b + 64 * dimension**2
     return int(itemsize * (basis + 2 * n * b + n_threads * per_thread) + 16 * n_threads * tallest + small)

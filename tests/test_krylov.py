@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import group_of
 
-from bigsmic import krylov
 from bigsmic.engine import ThreadEngine
 from bigsmic.errors import InputError
 from bigsmic.kernel import KernelBlock
@@ -193,20 +192,6 @@ def test_warm_start_gives_the_same_space():
         solve(space, params)
     U = vectors(basis, 6)
     np.testing.assert_allclose(U @ U.T, V @ V.T, atol=1e-7)
-
-
-@pytest.mark.parametrize("width", [1, 3, 4, 8, 16])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_multiply(width, dtype):
-    K, rng = clusters(400), np.random.default_rng(0)
-    X, Y = rng.standard_normal((2, 400, width)).astype(dtype)
-    bounds = [0, 7, 250, 400]
-    out = Y.copy()
-    for block in kernel_blocks(K, bounds, dtype):
-        rows = slice(block.lo, block.hi)
-        operands = X[rows], krylov.take_rows(X[:250], X[250:], block.halo)
-        krylov.multiply(block, (2.0, 0.5, 1.0), operands, out[rows], out[rows])
-    np.testing.assert_allclose(out, 2 * (K @ X) - 0.5 * X - Y, atol=50 * np.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize("filter", [Filter(), Filter(5, 0.1, 0.8)])
