@@ -6,6 +6,7 @@ does not depend on the rows that came with it.
 
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -18,20 +19,21 @@ from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.kernel import WEIGHT_FLOOR
 from bigsmic.moments import first_nonfinite
 from bigsmic.progress import reported, ticks
-from bigsmic.stages import matrix, output, select
+from bigsmic.stages import assign, eigen, matrix, output, select
 from bigsmic.stages.assign import Reader
 from bigsmic.stages.precomputed import minus_log, nearest_entries
 from bigsmic.store import Source, create_arrays, open_source
 
 BLOCK_BYTES = 16 << 20  # float32 bytes of new rows at a time
 MAX_ROWS = 1 << 15  # at a time: with neighbours and eigenvectors, each takes a kilobyte or two
+Reads = dict[str, tuple[str, ...] | None]
+"""Stages that a model reads, and of each the arrays; None: all of them."""
 LEAST_EIGENVALUE = 0.01
 """Of the largest. An extension divides by the eigenvalue what a solve to 1e-4 has left: below it says nothing."""
 
 
 def predict(  # noqa: PLR0913
-    run,
-    settings,
+    context,
     data,
     *,
     out=None,
@@ -46,10 +48,8 @@ def predict(  # noqa: PLR0913
 
     Parameters
     ----------
-    run : Run
+    context : Context
         Of a finished fit.
-    settings : Settings
-        Of that fit.
     data, **reading
         The new rows, `component` and `storage_options`; see :func:`bigsmic.store.open_source`.
     out : str or Path, optional
@@ -67,8 +67,7 @@ def predict(  # noqa: PLR0913
     labels : ndarray of int32, shape (m,), or Zarr array
     posterior : ndarray of float32, shape (m, c), or Zarr array
     """
-    context = Context(None, run, settings)
-    if settings.precomputed:
+    if context.settings.precomputed:
         return _predict_graph(context, data)
     source = open_source(data, **reading)
     m, d = source.shape
@@ -118,8 +117,7 @@ class Predictor:
     @cached_property
     def model(self):
         """What the method makes predictions with; nothing has been found for a single cluster."""
-        settings = self.context.settings
-        return Single() if settings.n_clusters == 1 else methods.of(settings).model(self.context)
+        return model_of(self.context)
 
     def __call__(self, lo):
         """Posteriors and labels of the block that begins with row `lo`: float32 (b, c) and int32 (b,)."""
@@ -134,6 +132,12 @@ class Predictor:
     def __getstate__(self):
         """What another process needs."""
         return {"context": self.context, "source": self.source, "rows": self.rows}
+
+
+def model_of(context):
+    """What the method of a fit makes predictions with."""
+    settings = context.settings
+    return Single() if settings.n_clusters == 1 else methods.of(settings).model(context)
 
 
 def _predict_into(predictor, arrays, lo):
@@ -179,10 +183,14 @@ class Single:
     """One cluster takes every row."""
 
     n_clusters = 1
+    reads: ClassVar[Reads] = {}
 
     def __call__(self, X):
         """Posteriors 1 and labels 0."""
         return np.ones((len(X), 1), np.float32), np.zeros(len(X), np.int32)
+
+
+NEIGHBORS: Reads = {"cells": None, "route": ("counts",), "rows": ("X", "cell"), "graph": ("sigma",)}
 
 
 class Neighborhood:
@@ -196,6 +204,7 @@ class Neighborhood:
 
     def __init__(self, context: Context):
         self.context = context
+        self.reads = NEIGHBORS
 
     def _search(self, X):
         """Positions and squared distances of the nearest training rows."""
@@ -244,6 +253,17 @@ class Neighborhood:
         return np.concatenate(parts)
 
 
+_CHOICE: Reads = {
+    "consensus": None,
+    "windows": ("modularity", "association"),
+    "scores": ("lsmi",),
+    "spectrum": ("ritz_values",),
+    "final": ("labels",),
+    "sharpness": None,
+}
+"""What a Model reads to know what the result is made of."""
+
+
 class Model(Neighborhood):
     """What predictions need of a finished fit; rows of training blocks are read as they are needed.
 
@@ -259,6 +279,14 @@ class Model(Neighborhood):
         self.readers = {b: Reader(context, b) for b in self.classes}
         self.problems = list(dict.fromkeys(context.readings[b].problem for b in self.classes))
         self.power = output.sharpness(context)
+        self.reads = self.reads | _CHOICE | {assign.frame_name(r.reading): None for r in self.readers.values()}
+        normalised = [problem for problem in self.problems if problem.kernel == "normalized"]
+        self.reads |= {matrix.degree_name(problem): ("degree",) for problem in normalised}
+        self.reads |= {self._basis_name(problem): None for problem in self.problems}
+
+    def _basis_name(self, problem):
+        """Stage of what is extended to new rows."""
+        return eigen.basis_name(problem)
 
     def __call__(self, X):
         """Posteriors and labels of scaled rows, float32 (b, c) and int32 (b,)."""
@@ -304,7 +332,7 @@ class Model(Neighborhood):
     def _basis(self, problem, known):
         """Eigenvectors at some training rows, and eigenvalues."""
         values = self._solved(problem, self.context.run.read, "ritz_values")
-        return self._gather(lambda p: self.context.run.read(f"basis.{problem.name}", p, "V"), known), values
+        return self._gather(lambda p: self.context.run.read(self._basis_name(problem), p, "V"), known), values
 
     def _adopt(self, labels, has_mass, indices):
         """A new row in which no column is positive takes the label of its nearest training row."""

@@ -1,12 +1,15 @@
 """What a fit found: read from its run directory, which may have been written by another process, long ago."""
 
+from copy import deepcopy
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from bigsmic import methods
+from bigsmic.context import Context
 from bigsmic.errors import InputError, RunError
-from bigsmic.store import Run
+from bigsmic.store import CarriedRun, Run
 
 
 class Result:
@@ -24,6 +27,7 @@ class Result:
 
     def __init__(self, run, settings, temporary=False, base=None):
         self._run, self.settings, self._base = run, settings, base
+        self._temporary = temporary
         self.location = str(run.location)
         if temporary:
             run.delete_when_unused()
@@ -54,6 +58,74 @@ class Result:
         if opened.attribute("summary") is None:
             raise RunError(f"run: {opened.location} is not finished; run the same fit again to resume it")
         return kind.Result(opened, settings, temporary)
+
+    _tells: ClassVar[dict] = {}
+    """Stages beside those of predictions that the Result tells of."""
+
+    @cached_property
+    def _context(self):
+        return Context(None, self._run, self.settings)
+
+    def __copy__(self):
+        return self._like(self._public())
+
+    def __deepcopy__(self, memo):
+        return self._like(deepcopy(self._public(), memo))
+
+    def _public(self):
+        """What is no more than a value: the settings, and what was read before."""
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
+
+    def _like(self, values):
+        """The same run, which is only read, with other objects around it."""
+        made = object.__new__(type(self))
+        made.__dict__ |= values | {"_run": self._run, "_base": self._base, "_temporary": self._temporary}
+        return made
+
+    def __getstate__(self):
+        from bigsmic import portable
+
+        if not self.settings.undecided:
+            _ = self.labels
+        values = self._public()
+        if isinstance(self._run, CarriedRun):
+            return values | {"_run": self._run}
+        if not self._temporary and self._run.is_public:
+            return values | {"_run": portable.Place.of(self._run)}
+        return values | {"_run": portable.carried(self._context, self._tells)}
+
+    def __setstate__(self, state):
+        self.__dict__ |= {"_base": None, "_temporary": False} | state
+        if not isinstance(self._run, CarriedRun):
+            self._run = self._run.open()
+
+    def save(self, path, *, storage_options=None):
+        """Keep the result in a run directory: of a fit without ``out=``, of a :meth:`cut`, or a copy of another one.
+
+        Parameters
+        ----------
+        path : str or Path
+            Path or URL of what is not there yet.
+        storage_options : dict, optional
+            For the file system behind a URL; never written anywhere.
+
+        Returns
+        -------
+        result : Result
+            The same, opened there. It is pickled as its path, and the same fit with ``out=path`` finds it done.
+
+        Raises
+        ------
+        RunError
+            There is something at `path`, or the Result was unpickled and has only what predictions need.
+        CorruptBlockError
+            What is to be copied is not what was written. Nothing is left at a local `path`.
+        """
+        from bigsmic import portable
+
+        address = portable.save(self._context, path, storage_options)
+        kernel = getattr(self.settings, "kernel", None)
+        return type(self).open(address, storage_options=storage_options, kernel=kernel if callable(kernel) else None)
 
     @property
     def n_clusters(self):
@@ -227,7 +299,7 @@ class Result:
             raise InputError(
                 "predict: the fit's kernel was a callable, which is not stored; pass kernel= to Result.open"
             )
-        return predict(self._run, self.settings, data, **options)
+        return predict(self._context, data, **options)
 
     def __repr__(self):
         if self.settings.undecided:

@@ -9,8 +9,10 @@
     run(job)            the stages, each doing what the ledger lacks; ends with ``labels`` and ``posterior``
     summary(job)        JSON-like facts for the diagnostics; ``n_clusters`` where the method has found it
     model(context)      -> callable with ``n_clusters``: scaled rows (b, d) to posteriors (b, c) and labels (b,);
+                        ``reads``: stages, and arrays of each, that it reads, which are what a pickle takes along;
                         predictions do not ask for it where all rows are one cluster
-    Result              :class:`bigsmic.result.Result`, or a subclass that tells more
+    Result              :class:`bigsmic.result.Result`, or a subclass that tells more; what it tells of stages that
+                        the model does not read is in ``_tells``, in the form of ``reads``
 
 To add a method: such a module, a line in `MODULES`, and its options in :mod:`bigsmic.flags`.
 """

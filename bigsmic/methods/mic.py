@@ -364,6 +364,7 @@ class Model(Neighborhood):
         self.n_clusters, t = context.settings.n_clusters, _chosen(context)
         self.problem, self.stage = Problem("local_scaling", t), ascent.stage_name(t)
         self.bias = context.run.read(ascent.summit_name(t), 0, "bias")
+        self.reads = self.reads | {"choice": (), self.stage: ("coefficients",), ascent.summit_name(t): ("bias",)}
 
     def __call__(self, X):
         """Posteriors and labels of scaled rows, float32 (b, c) and int32 (b,)."""

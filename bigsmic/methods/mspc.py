@@ -245,6 +245,7 @@ class Model:
     """
 
     tree: Tree
+    reads: ClassVar = {"tree": None}
 
     @property
     def n_clusters(self):
@@ -270,7 +271,6 @@ class Result(BaseResult):
 
         Split s takes the rows with ``x @ w[s] > threshold[s]`` from label `of[s]` to label s + 1.
         """
-        context = Context(None, self._run, self.settings)
-        tree = model(context).tree
-        w = tree.w * context.scaler.factor
-        return w, tree.threshold + w @ context.scaler.mean
+        tree = model(self._context).tree
+        w = tree.w * self._context.scaler.factor
+        return w, tree.threshold + w @ self._context.scaler.mean

@@ -18,7 +18,7 @@ from bigsmic import settings as base
 from bigsmic.context import PIECE_BYTES, Context, source_bounds
 from bigsmic.errors import BigsmicWarning, ConvergenceWarning, InputError
 from bigsmic.mwca import AscentSettings, Gaussian
-from bigsmic.prediction import Neighborhood
+from bigsmic.prediction import Neighborhood, Reads
 from bigsmic.result import Result as BaseResult
 from bigsmic.settings import MethodSettings
 from bigsmic.shares import tree_sum
@@ -283,6 +283,9 @@ def model(context):
     return DenseModel(context) if context.settings.kernel == "dense" else SparseModel(context)
 
 
+_READING: Reads = {"width": (), association.SUMMIT: ("totals",), association.MEMBERSHIPS: ("columns",)}
+
+
 class Reading:
     """What the products of new rows with the memberships, or the eigenvector, say.
 
@@ -313,6 +316,7 @@ class DenseModel:
 
     def __init__(self, context: Context):
         self.context, self.n_clusters = context, context.settings.n_clusters
+        self.reads = _READING | {association.TILES: ("X",)}
         self.layout, self.reading = _layout(context), Reading(context)
 
     def __call__(self, X):
@@ -348,6 +352,7 @@ class SparseModel(Neighborhood):
     def __init__(self, context: Context):
         self.layout, self.reading = _layout(context), Reading(context)
         super().__init__(self.layout.context(context))
+        self.reads = self.reads | _READING
         self.n_clusters = context.settings.n_clusters
 
     def __call__(self, X):

@@ -446,6 +446,7 @@ class Model:
 
     def __init__(self, context: Context, features=None):
         self.linear, self.features = stages.read_model(context, "model", 0), features
+        self.reads = {"model": None} if features is None else {"model": None, "map": None}
         self.n_clusters = self.linear.n_categories
 
     def __call__(self, X):
@@ -457,9 +458,7 @@ class Model:
 class Result(BaseResult):
     """Labels, posteriors and the classifier of a fit by RIM."""
 
-    @cached_property
-    def _context(self):
-        return Context(None, self._run, self.settings)
+    _tells: ClassVar = {"clusters": None, "point": None, "scan": None}
 
     @cached_property
     def _linear(self):

@@ -272,8 +272,15 @@ def model(context):
 class Model(prediction.Model):
     """Predictions that carry the eigenvectors of U over by :mod:`bigsmic.stages.extension`."""
 
+    def __init__(self, context):
+        super().__init__(context)
+        self.reads |= {"kept": ("taken", "criterion")}
+
+    def _basis_name(self, problem):
+        return extension.name(problem)
+
     def _basis(self, problem, known):
-        E = self._gather(lambda p: self.context.run.read(extension.name(problem), p, "E"), known)
+        E = self._gather(lambda p: self.context.run.read(self._basis_name(problem), p, "E"), known)
         return E, np.ones(E.shape[1])
 
 
@@ -314,6 +321,8 @@ class Result(BaseResult):
         of what it can be at most, ``(c - 1) / 2``, and the links that it violates. An aid, not a verdict: the LSMI
         rises with the number of clusters, and links are violated for want of clusters or of strength.
     """
+
+    _tells: ClassVar = {"violated": None}
 
     @cached_property
     def agreement(self):

@@ -6,6 +6,7 @@ it refused, and ``shared`` lets a task on another process open what it needs onc
 """
 
 from bigsmic.store.basis import FileBasis
+from bigsmic.store.carried import CarriedRun, block_bytes, copy_array, copy_block
 from bigsmic.store.objects import absolute, checksum, is_local, remove_tree
 from bigsmic.store.run import FORMAT_VERSION, Overlay, Run, temporary_run
 from bigsmic.store.sources import (
@@ -22,6 +23,7 @@ from bigsmic.store.sources import (
 
 __all__ = [
     "FORMAT_VERSION",
+    "CarriedRun",
     "DaskSource",
     "FileBasis",
     "Overlay",
@@ -31,7 +33,10 @@ __all__ = [
     "StagedSource",
     "ZarrSource",
     "absolute",
+    "block_bytes",
     "checksum",
+    "copy_array",
+    "copy_block",
     "create_arrays",
     "is_local",
     "open_array",

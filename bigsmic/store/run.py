@@ -138,6 +138,11 @@ class Run(Shared):
         """Return how a task on another process opens the same run."""
         return Run, (self.address, self._options, self._writable, False)
 
+    @property
+    def is_public(self):
+        """Whether its address alone opens it, and keeps no secret, so that it may be written down."""
+        return not self._options and shown(self.address) == self.address
+
     def __repr__(self):
         return f"Run({self.location!r})"
 
@@ -549,6 +554,11 @@ class Overlay(Run):
 
     def _holder(self, stage, block):
         return self._top if stage in self._own or self._top.done(stage, block) else self._base
+
+    def blocks(self):
+        """Return stage and number of every block that is read through here, in order."""
+        below = [found for found in self._base.blocks() if found[0] not in self._own]
+        return sorted({*below, *super().blocks()})
 
     def done(self, stage, block):
         """Whether the ledger of either has the block."""

@@ -1,0 +1,197 @@
+"""What a pickle takes along of a finished fit: all that predictions need, or, of a run that has a name, the name.
+
+A fit in a temporary directory is nowhere when its process has ended. What its predictions read is copied into a run in
+memory, which is pickled with its bytes; of the rest comes along what there is room for. A run that the user named with
+``out=`` is opened again where it lies, and must be the run that it was.
+"""
+
+import json
+import os
+import zlib
+from dataclasses import dataclass
+
+from bigsmic.errors import RunError
+from bigsmic.moments import Moments
+from bigsmic.prediction import model_of
+from bigsmic.store import (
+    CarriedRun,
+    Overlay,
+    Run,
+    absolute,
+    block_bytes,
+    copy_array,
+    copy_block,
+    is_local,
+    remove_tree,
+)
+
+CARRIED_BYTES = 256 << 20
+"""Arrays that a pickle takes along at most."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run lies, and what it must be.
+
+    Parameters
+    ----------
+    address : str
+        Absolute path, or URL.
+    fingerprint : int
+    """
+
+    address: str
+    fingerprint: int
+
+    @classmethod
+    def of(cls, run):
+        """Of a run that has a name."""
+        return cls(run.address, fingerprint(run))
+
+    def open(self):
+        """Open the run.
+
+        Raises
+        ------
+        RunError
+            It is gone, or another one has its place.
+        """
+        try:
+            run = Run(self.address, writable=False)
+            found = fingerprint(run)
+        except RunError as error:
+            raise RunError(f"unpickling: the run that the pickle names is not there, bring it back: {error}") from error
+        if found != self.fingerprint:
+            raise RunError(
+                f"unpickling: {run.location} is not the run that was pickled, but another one; bring back the first, "
+                "or open the one that is there by Result.open"
+            )
+        return run
+
+
+def fingerprint(run):
+    """Checksum of what a run is a run of, and of what came out."""
+    blocks = [found for found in run.blocks() if found[0] in ("scan", "output")]
+    facts = [run.identity, [run.info(stage, block) for stage, block in blocks]]
+    return zlib.crc32(json.dumps(facts, sort_keys=True).encode())
+
+
+def carried(context, tells):
+    """A run in memory, with what predictions read.
+
+    Parameters
+    ----------
+    context : Context
+        Of the finished fit.
+    tells : dict of str to sequence of str or None
+        What else a Result reads, as `reads` of the methods' models; it is left out where there is no room.
+
+    Returns
+    -------
+    run : CarriedRun
+        With `posterior` and `agreement` where there is room.
+
+    Raises
+    ------
+    RunError
+        Even what predictions read is too much.
+    CorruptBlockError
+    """
+    run, wanted = context.run, needed(context)
+    blocks = run.blocks()
+    room = CARRIED_BYTES - 4 * context.n - _bytes(run, blocks, wanted)
+    if room < 0:
+        raise RunError(
+            f"pickle: predictions read {(CARRIED_BYTES - room) / 2**20:,.0f} MiB of {run.location}, more than the "
+            f"{CARRIED_BYTES >> 20} MiB that a pickle takes along; fit with out=, or pickle what result.save(path) "
+            "returns: the path is pickled then"
+        )
+    for stage, names in tells.items():
+        more = _bytes(run, blocks, {stage: names}) - _bytes(run, blocks, {stage: wanted.get(stage, ())})
+        if more <= room:
+            wanted, room = wanted | {stage: names}, room - more
+    made = CarriedRun(f"what was pickled of {run.location}")
+    made.bind(run.identity)
+    made.update({"summary": run.attribute("summary")})
+    for stage, block in blocks:
+        if stage in wanted:
+            copy_block(run, made, stage, block, wanted[stage])
+    if not context.settings.undecided:
+        _copy_arrays(context, made, room)
+    return made
+
+
+def needed(context):
+    """Stages and arrays that predictions read."""
+    settings = context.settings
+    wanted = {} if settings.precomputed else {"scan": Moments._fields}
+    return wanted if settings.undecided else wanted | {"output": ()} | model_of(context).reads
+
+
+def _bytes(run, blocks, wanted):
+    return sum(block_bytes(run, stage, block, wanted[stage]) for stage, block in blocks if stage in wanted)
+
+
+def _copy_arrays(context, made, room):
+    """Copy agreement and posterior, as far as there is room."""
+    for name in ("agreement", "posterior"):
+        if name in context.run.info("output", 0):
+            array = context.run.array(name)
+            if array.nbytes <= room:
+                copy_array(context.run, made, name, context.source_bounds)
+                room -= array.nbytes
+
+
+def save(context, location, storage_options=None):
+    """Copy a finished run, of a cut what both of its runs have, into a run directory of its own.
+
+    Parameters
+    ----------
+    context : Context
+        Of the finished fit.
+    location : str or Path
+    storage_options : dict, optional
+
+    Returns
+    -------
+    address : str
+
+    Raises
+    ------
+    RunError, CorruptBlockError, StorageError
+    """
+    run, location = context.run, absolute(location)
+    if isinstance(run, CarriedRun):
+        raise RunError(f"save: {run.location} is what predictions need, and no whole run; save the result of the fit")
+    if is_local(location) and os.path.lexists(location):
+        raise RunError(f"save: {location} is there already, and nothing is written over; give another path")
+    made = Run(location, storage_options)
+    try:
+        if made.attribute("identity") is not None:
+            raise RunError(f"save: {made.location} is a run already, and nothing is written over; give another URL")
+        _copy(context, made)
+    except BaseException:
+        made.close()
+        if is_local(location):
+            remove_tree(location)
+        raise
+    made.close()
+    return location
+
+
+def _copy(context, made):
+    """Copy a whole run; the summary, without which it is not finished, last."""
+    run, settings = context.run, context.settings
+    cut = {"settings": settings.identity() | _kernel_of(run)} if isinstance(run, Overlay) else {}
+    made.bind(run.identity | cut)
+    for stage, block in run.blocks():
+        copy_block(run, made, stage, block)
+    if not settings.undecided:
+        for name in run.info("output", 0):
+            copy_array(run, made, name, context.source_bounds)
+    made.update({"summary": run.attribute("summary")})
+
+
+def _kernel_of(run):
+    """The kernel as the run names it: one that was opened without its function has forgotten which."""
+    return {name: value for name, value in run.identity["settings"].items() if name == "kernel"}

@@ -1,0 +1,118 @@
+"""Runs that travel: copies of what a run holds, in another run directory, or in memory and pickled with their bytes."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from bigsmic.errors import CorruptBlockError, RunError
+from bigsmic.store.objects import checksum
+from bigsmic.store.run import Run
+
+
+class CarriedRun(Run):
+    """A run without a directory: its bytes are in memory, and it is pickled with them.
+
+    Parameters
+    ----------
+    location : str
+        What messages call it.
+    files : dict of str to ndarray of uint8, optional
+        Bytes by key, as in a run directory.
+    """
+
+    def __init__(self, location, files=None):
+        import zarr
+        from zarr.core.buffer.cpu import Buffer
+
+        held: dict[str, Any] = {key: Buffer.from_array_like(data) for key, data in (files or {}).items()}
+        self._memory = zarr.storage.MemoryStore(held)
+        super().__init__("memory://", lock=False)
+        self.location = location
+
+    def _open(self, mode):
+        import zarr
+
+        return zarr.open_group(self._memory, mode="a", zarr_format=3)
+
+    def __reduce__(self):
+        # not by Shared, which would keep what it opens for as long as the process has opened little else
+        return CarriedRun, self.recipe()
+
+    def recipe(self):
+        """Return what makes the same run in another process: all of its bytes."""
+        return self.location, {key: data.as_numpy_array() for key, data in self._memory._store_dict.items()}
+
+    def entry(self, stage, block):
+        """Return the ledger entry of a block."""
+        return super().entry(stage, block) if self.done(stage, block) else self._refuse(stage)
+
+    def _read_part(self, stage, block, name, entry, part):
+        return super()._read_part(stage, block, name, entry, part) if name in entry["arrays"] else self._refuse(stage)
+
+    def array(self, name):
+        """Return a top-level array, lazily."""
+        return super().array(name) if self._has_array(name) else self._refuse(name)
+
+    def _refuse(self, what):
+        raise RunError(
+            f"run: {what!r} of {self.location} was left behind: a pickle takes along what predictions need, and the "
+            "rest as far as there is room; give the fit out=, or keep its whole result by result.save(path)"
+        )
+
+
+def copy_block(source, target, stage, block, names=None):
+    """Copy a block of a run, or some arrays of it; every byte is checked.
+
+    Parameters
+    ----------
+    source : Run
+    target : Run
+        Open for writing.
+    stage : str
+    block : int
+    names : collection of str, optional
+        All arrays by default.
+
+    Raises
+    ------
+    CorruptBlockError
+    """
+    entry, read = source.entry(stage, block), source.reader(stage, block)
+    kept = {name: meta for name, meta in entry["arrays"].items() if names is None or name in names}
+    parts = {name: meta["bounds"] for name, meta in kept.items() if meta["shape"]}
+    target.write(stage, block, {name: read(name) for name in kept}, parts=parts, info=entry["info"])
+
+
+def copy_array(source, target, name, bounds):
+    """Copy an array that users read; its rows are checked block by block of input.
+
+    Parameters
+    ----------
+    source, target : Run
+    name : str
+    bounds : sequence of int
+        Of the blocks of input.
+
+    Raises
+    ------
+    CorruptBlockError
+    """
+    array = source.array(name)
+    target.create(name, array.shape, int(bounds[1]), array.dtype)
+    for s, (lo, hi) in enumerate(itertools.pairwise(bounds)):
+        rows = np.asarray(array[int(lo) : int(hi)])
+        if checksum(rows) != source.info("output", s)[name]:
+            raise CorruptBlockError(
+                f"output: {name} of block {s} in {source.location} does not match its checksum; "
+                "run fit on it again to redo that block",
+                "output",
+                s,
+            )
+        target.write_rows(name, int(lo), rows)
+
+
+def block_bytes(run, stage, block, names=None):
+    """Bytes of the arrays of a block, or of some of them."""
+    kept = [meta for name, meta in run.entry(stage, block)["arrays"].items() if names is None or name in names]
+    return sum(int(np.prod(meta["shape"], dtype=np.int64)) * np.dtype(meta["dtype"]).itemsize for meta in kept)
