@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import uuid
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from contextlib import contextmanager, nullcontext, suppress
@@ -21,16 +22,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from distributed import Client, as_completed, get_client, get_worker, performance_report
+from distributed import Client, as_completed, get_client, get_worker, performance_report, rejoin, secede
+from distributed.comm import get_address_host_port
 from distributed.protocol import pickle
 from distributed.scheduler import KilledWorker
+from distributed.worker import thread_state
 
 from bigsmic import __version__
 from bigsmic.engine import DEFAULT, Resources, one_thread
-from bigsmic.errors import ClusterError, InputError, LostBlocksError, RunError
+from bigsmic.errors import BigsmicWarning, ClusterError, InputError, LostBlocksError, RunError
 from bigsmic.memory import keep_memory, machine_memory, peak_memory, release_memory
+from bigsmic.processor import Processor, differences
 from bigsmic.shares import MAX_TASKS, TreeSum, share_out, stretches
-from bigsmic.store import stage_input
+from bigsmic.store import scrubbed, shown, stage_input
 
 CONNECT_SECONDS = 20
 """How long a scheduler may take to answer."""
@@ -68,12 +72,16 @@ def connect(client, scheduler):
         return client, False
     if scheduler is not None:
         try:
+            if isinstance(scheduler, str) and not scheduler.startswith("inproc://"):
+                get_address_host_port(scheduler)  # a client would try for as long as it may
             return Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False), True
         except (OSError, ValueError, TypeError, RuntimeError) as error:
+            address = f"{scheduler}" if "://" in f"{scheduler}" else f"tcp://{scheduler}"
             raise ClusterError(
-                f"scheduler: {scheduler!r} did not answer within {CONNECT_SECONDS} s ({error}); "
-                "give the address that the scheduler prints, such as tcp://host:8786, tls:// where it asks for TLS"
-            ) from error
+                f"scheduler: {shown(address)!r} did not answer within {CONNECT_SECONDS} s "
+                f"({scrubbed(str(error), address)}); give the address that the scheduler prints, such as "
+                "tcp://host:8786, tls:// where it asks for TLS"
+            ) from None  # what Dask says has the address as it was given
     try:
         return get_client(), False
     except ValueError:
@@ -82,6 +90,9 @@ def connect(client, scheduler):
 
 class ClusterEngine:
     """Runs tasks on the workers of a Dask cluster.
+
+    Within a task of Dask, the task leaves the threads of its worker for as long as the engine is open, as it does in
+    ``dask.compute``: what it waits for may have to run there.
 
     Parameters
     ----------
@@ -99,9 +110,12 @@ class ClusterEngine:
         self.client, self._owned = client, owned
         self._allowed: int | None = None
         self._cpu: dict[str, float] = {}
+        self._known: set[tuple] = set()
+        self._seceded = False
 
     def __enter__(self):
         try:
+            self._seceded = _secede()
             self.resources = self._look()
             self._allowed = self.client.run_on_scheduler(_allow_deaths, DEATHS - 1)
         except BaseException:
@@ -116,8 +130,12 @@ class ClusterEngine:
         self._close()
 
     def _close(self):
-        if self._owned:
-            self.client.close(timeout=CONNECT_SECONDS)
+        try:
+            if self._owned:
+                self.client.close(timeout=CONNECT_SECONDS)
+        finally:
+            if self._seceded:
+                rejoin()
 
     def _look(self):
         """What the workers have; they must be there, and run the same versions."""
@@ -137,11 +155,26 @@ class ClusterEngine:
         here = _versions()
         for worker, fact in facts.items():
             _refuse_other_versions(here, fact["versions"], worker)
+        self._warn_of_other_processors([fact["processor"] for fact in facts.values()])
         per_host: dict[str, int] = {}
         for fact in facts.values():
             per_host[fact["host"]] = per_host.get(fact["host"], 0) + 1
         limits = [fact["limit"] or int(0.75 * fact["machine"] / per_host[fact["host"]]) for fact in facts.values()]
         return Resources(len(facts), max(fact["threads"] for fact in facts.values()), min(limits))
+
+    def _warn_of_other_processors(self, found):
+        """Say, once for each type, that some workers do not compute the same bits as the others or this process."""
+        types = {processor.bits for processor in found}
+        text = differences(Processor.here(), found)
+        if not text or types <= self._known:
+            return
+        self._known |= types
+        warnings.warn(
+            f"cluster: processors of several types: {text}. Their floating-point sums differ in the last bits, so that "
+            "labels may depend on which worker did what: use machines of one type where labels have to be repeatable",
+            BigsmicWarning,
+            stacklevel=2,
+        )
 
     @property
     def address(self):
@@ -219,8 +252,9 @@ class ClusterEngine:
         Of a worker that was lost they are those that it had used when it was last asked.
         """
         found = self.client.run(_usage, on_error="ignore").values()
-        self._cpu |= {process: cpu for process, cpu, _ in found}
-        return time.process_time() + sum(self._cpu.values()), max((peak for *_, peak in found), default=0)
+        self._warn_of_other_processors([usage.processor for usage in found])  # some may have joined since
+        self._cpu |= {usage.process: usage.cpu for usage in found}
+        return time.process_time() + sum(self._cpu.values()), max((usage.peak for usage in found), default=0)
 
     def _answer(self, worker, future):
         """Result of a task that was sent to one worker; None if that one leaves before it answers."""
@@ -538,12 +572,43 @@ def _facts(dask_worker=None):
         "threads": worker.state.nthreads,
         "limit": limit,
         "machine": machine_memory(),
+        "processor": Processor.here(),
     }
+
+
+class Usage(NamedTuple):
+    """What a worker has used.
+
+    Parameters
+    ----------
+    process : str
+        The worker's name.
+    cpu : float
+        Seconds.
+    peak : int
+        Bytes.
+    processor : Processor
+    """
+
+    process: str
+    cpu: float
+    peak: int
+    processor: Processor
 
 
 def _usage(dask_worker):
     release_memory()
-    return dask_worker.id, time.process_time(), peak_memory()
+    return Usage(dask_worker.id, time.process_time(), peak_memory(), Processor.here())
+
+
+def _secede():
+    """Leave the threads of the worker whose task this is; return whether it was on one of them."""
+    if not getattr(thread_state, "key", None):
+        return False
+    with suppress(KeyError):  # has left already
+        secede()
+        return True
+    return False
 
 
 def _versions():

@@ -2,6 +2,7 @@
 
 import json
 import time
+import traceback
 from contextlib import nullcontext
 
 import numpy as np
@@ -23,10 +24,19 @@ from clusters import (
 )
 from conftest import FAST, cut_small, keep_on_disk
 from dask.utils import key_split
-from distributed import Client
+from distributed import Client, get_client
 
 from bigsmic import cluster as dask_cluster
-from bigsmic.errors import BigsmicError, ClusterError, InputError, LostBlocksError, PlanError, RunError
+from bigsmic.errors import (
+    BigsmicError,
+    BigsmicWarning,
+    ClusterError,
+    InputError,
+    LostBlocksError,
+    PlanError,
+    RunError,
+)
+from bigsmic.processor import Processor
 
 pytestmark = [
     pytest.mark.usefixtures("many_blocks"),
@@ -134,6 +144,23 @@ def test_workers_with_other_versions_are_refused(client, blobs, monkeypatch):
         fit(blobs[0], client=client)
 
 
+def test_workers_with_other_processors_are_warned_of_once(client, blobs, tmp_path, monkeypatch):
+    other = Processor("Another", ("Prescott",), "generic", (), ())
+    monkeypatch.setattr(dask_cluster.Processor, "here", lambda: other)
+    with pytest.warns(BigsmicWarning, match=r"2 workers on .*; this process on Another \(BLAS Prescott") as caught:
+        fit(blobs[0], client=client, out=tmp_path / "run")
+    assert len(caught) == 1
+
+
+def test_a_worker_with_another_processor_that_joins_is_warned_of(monkeypatch):
+    engine, here = dask_cluster.ClusterEngine(None), Processor.here()
+    other = here._replace(model="Another", numba="generic")
+    engine._warn_of_other_processors([here, here])
+    with pytest.warns(BigsmicWarning, match=r"2 workers on .*; 1 worker on Another"):
+        engine._warn_of_other_processors([here, here, other])
+    engine._warn_of_other_processors([here, other])
+
+
 def test_too_little_memory_is_refused_before_the_start(client, blobs, tmp_path):
     with pytest.raises(PlanError, match="set memory_limit to at least"):
         fit(blobs[0], client=client, memory_limit="10MiB", out=tmp_path / "run")
@@ -148,6 +175,34 @@ def test_a_run_directory_that_workers_do_not_see_is_refused(client, blobs, tmp_p
 
 def _blind(payload):
     return False
+
+
+@pytest.mark.parametrize("address", ["tcp://me:PASSWORD@127.0.0.1:9", "me:PASSWORD@127.0.0.1:9"])
+def test_a_password_in_an_address_is_not_shown(blobs, monkeypatch, address):
+    monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 2)
+    with pytest.raises(ClusterError, match=r"did not answer .*127\.0\.0\.1:9") as caught:
+        fit(blobs[0], scheduler=address)
+    assert "PASSWORD" not in "".join(traceback.format_exception(caught.value))
+
+
+# -- within a task
+
+
+def _fit_there(X, out, with_client):
+    with pytest.MonkeyPatch.context() as patch:
+        cut_small(patch)
+        result = fit(X, out=out, **({"client": get_client()} if with_client else {}))
+        return result.labels, np.asarray(result.posterior)
+
+
+@pytest.mark.parametrize("with_client", [False, True])
+def test_a_fit_within_a_task_does_not_wait_for_its_own_thread(blobs, alone, tmp_path, with_client):
+    with cluster_of(1, 1) as client:
+        found = client.submit(_fit_there, blobs[0], tmp_path / "run", with_client).result(timeout=240)
+        np.testing.assert_array_equal(found[0], alone[0])
+        np.testing.assert_array_equal(found[1], alone[1])
+        assert client.get_events("bigsmic neighbors"), "its tasks ran on the cluster"
+        assert client.submit(sum, [1, 2]).result(timeout=60) == 3, "the thread is a worker's again"
 
 
 # -- what else runs there

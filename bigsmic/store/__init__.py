@@ -9,6 +9,7 @@ from bigsmic.store.basis import FileBasis
 from bigsmic.store.carried import CarriedRun, block_bytes, copy_array, copy_block
 from bigsmic.store.objects import absolute, checksum, is_local, remove_tree
 from bigsmic.store.run import FORMAT_VERSION, Overlay, Run, temporary_run
+from bigsmic.store.secrets import scrubbed, shown
 from bigsmic.store.sources import (
     DaskSource,
     Source,
@@ -42,6 +43,8 @@ __all__ = [
     "open_array",
     "open_source",
     "remove_tree",
+    "scrubbed",
+    "shown",
     "stage_input",
     "temporary_run",
 ]

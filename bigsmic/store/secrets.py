@@ -15,9 +15,10 @@ def shown(location):
 
     >>> shown("ftp://me:word@host/run.zarr?sig=abc")
     'ftp://***@host/run.zarr?***'
+
+    A path may have come from such a URL: it is shown without its query, too.
     """
-    location = _USER.sub(f"{_HIDDEN}@", str(location))
-    return _QUERY.sub(f"?{_HIDDEN}", location) if "://" in location else location
+    return _QUERY.sub(f"?{_HIDDEN}", _USER.sub(f"{_HIDDEN}@", str(location)))
 
 
 def scrubbed(text, location="", storage_options=None):
