@@ -5,15 +5,17 @@ verbs are a pool of threads, with BLAS on one thread inside each task; :mod:`big
 a Dask cluster.
 """
 
+import numbers
+import os
 import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from threadpoolctl import threadpool_limits
 
@@ -63,7 +65,7 @@ class Resources:
     memory_limit: int | None = None
 
 
-def open_engine(client=None, scheduler=None, n_threads=1):
+def open_engine(client=None, scheduler=None, n_threads=1) -> "Engine":
     """Engine for a fit: on the cluster that is named, or whose client is active, else on threads of this process.
 
     Parameters
@@ -78,7 +80,15 @@ def open_engine(client=None, scheduler=None, n_threads=1):
     -------
     engine : ThreadEngine or ClusterEngine
         To be used in a ``with`` block.
+
+    Raises
+    ------
+    InputError
+        No threads.
+    ClusterError
+        Nothing answers at the address.
     """
+    check_threads(n_threads)
     if client is None and scheduler is None and "distributed" not in sys.modules:
         return ThreadEngine(n_threads)  # no client can be active, and the import takes a second
     from bigsmic import cluster
@@ -87,10 +97,47 @@ def open_engine(client=None, scheduler=None, n_threads=1):
     return ThreadEngine(n_threads) if found is None else cluster.ClusterEngine(found, owned)
 
 
+def check_threads(n_threads):
+    """Refuse a number of threads with which nothing could run.
+
+    Raises
+    ------
+    InputError
+    """
+    if not isinstance(n_threads, numbers.Integral) or isinstance(n_threads, bool) or n_threads < 1:
+        raise InputError(f"n_threads: got {n_threads!r}; give an integer of at least 1, or None for all processors")
+
+
 class Engine(Protocol):
-    """What a stage may ask of the place where it runs."""
+    """What a stage may ask of the place where it runs; to be used in a ``with`` block."""
 
     resources: Resources
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exc) -> None: ...
+
+    def recorded(self, path: str | os.PathLike | None) -> AbstractContextManager[None]:
+        """Context in which Dask writes a report of what runs to an HTML file; None: no report.
+
+        Raises
+        ------
+        InputError
+            There is nobody to write it, or no place to write it to; nothing has run.
+        """
+        ...
+
+    def reach(self, source: Any, run: Any, bounds: Any) -> Any:
+        """Return a :class:`~bigsmic.store.Source` of the same rows that tasks can read.
+
+        Rows in the memory of this process may be copied into the run, in blocks of `bounds`, int64 (n_blocks + 1,).
+
+        Raises
+        ------
+        RunError
+            Tasks would not see the run directory.
+        """
+        ...
 
     def usage(self) -> tuple[float, int]:
         """CPU seconds of all places so far, and the largest resident set of one of them in bytes."""
@@ -158,11 +205,12 @@ class ThreadEngine:
     """
 
     def __init__(self, n_threads: int = 1):
-        self.n_threads = max(1, int(n_threads))
+        check_threads(n_threads)
+        self.n_threads = int(n_threads)
         self.resources = Resources(n_threads=self.n_threads)
         self._pool: ThreadPoolExecutor | None = None
 
-    def __enter__(self) -> "ThreadEngine":
+    def __enter__(self) -> Self:
         _ONE_THREAD.acquire()
         self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="bigsmic")
         return self
@@ -172,11 +220,11 @@ class ThreadEngine:
         self._pool.shutdown(wait=True, cancel_futures=True)
         _ONE_THREAD.release()
 
-    def usage(self):
+    def usage(self) -> tuple[float, int]:
         """CPU seconds so far, and the largest resident set in bytes."""
         return time.process_time(), peak_memory()
 
-    def recorded(self, path):
+    def recorded(self, path: str | os.PathLike | None) -> AbstractContextManager[None]:
         """Context in which nothing is recorded; see :meth:`bigsmic.cluster.ClusterEngine.recorded`.
 
         Raises

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bigsmic.pipeline import fit
+from bigsmic.pipeline import Place, fit
 
 OF_EVERY_FIT = ("n_clusters", "memory_limit", "n_jobs", "random_state")
 
@@ -47,7 +47,7 @@ class Clusterer(ClusterMixin, BaseEstimator):
             method=self._method,
             seed=self.seed_,
             memory_limit=self.memory_limit,
-            n_threads=self.n_jobs,
+            n_threads=threads_of(self.n_jobs),
             **self._options(),
             **{name: value for name, value in beside.items() if value is not None},
         )
@@ -93,3 +93,10 @@ def seed_of(random_state):
     if isinstance(random_state, numbers.Integral):
         return int(random_state)
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def threads_of(n_jobs):
+    """Threads that an `n_jobs` stands for: as in scikit-learn, -1 is all processors, -2 all but one."""
+    if not isinstance(n_jobs, numbers.Integral) or int(n_jobs) >= 0:
+        return n_jobs
+    return max(1, Place().threads + 1 + int(n_jobs))

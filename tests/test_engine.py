@@ -1,5 +1,6 @@
 """Verbs over blocks: in order, no wider than allowed, sums along one tree, the first error ends it."""
 
+import inspect
 import subprocess
 import sys
 import threading
@@ -11,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from bigsmic.engine import How, Narrowed, ThreadEngine
+from bigsmic.cluster import ClusterEngine
+from bigsmic.engine import Engine, How, Narrowed, ThreadEngine, open_engine
+from bigsmic.errors import InputError
 from bigsmic.shares import tree_sum
 
 
@@ -198,3 +201,32 @@ def test_memory_of_residents_goes_back_to_the_system():
     during, after = map(int, done.stdout.split())
     assert during > 150 << 20
     assert after < 20 << 20
+
+
+# -- the protocol
+
+
+def public_methods(kind):
+    return {name: f for name, f in vars(kind).items() if inspect.isfunction(f) and not name.startswith("_")}
+
+
+@pytest.mark.parametrize("kind", [ThreadEngine, ClusterEngine])
+def test_engines_have_the_verbs_of_the_protocol(kind):
+    for name, declared in public_methods(Engine).items():
+        asked, offered = (inspect.signature(function).parameters for function in (declared, getattr(kind, name)))
+        assert list(offered) == list(asked), name
+        assert [p.default for p in offered.values()] == [p.default for p in asked.values()], name
+    assert {"__enter__", "__exit__"} <= vars(kind).keys()
+
+
+def test_the_protocol_has_what_stages_and_fits_ask_for():
+    """What is public in both engines, whoever asks for it, stands in the protocol."""
+    shared = public_methods(ThreadEngine).keys() & public_methods(ClusterEngine).keys()
+    assert public_methods(Engine).keys() == shared
+
+
+@pytest.mark.parametrize("n_threads", [0, -1, 1.5, True, "2"])
+def test_a_number_of_threads_that_is_none_is_refused(n_threads):
+    for opening in (ThreadEngine, lambda n: open_engine(n_threads=n)):
+        with pytest.raises(InputError, match=f"n_threads: got {n_threads!r}; give an integer of at least 1, or None"):
+            opening(n_threads)
