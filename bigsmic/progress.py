@@ -15,16 +15,20 @@ STAGES = {
     "simulate": ("simulate",),
     "check": ("check",),
     "scan": ("verify", "scan"),
-    "climb": ("start", "restart.climb", "objective", "gradient"),
+    "passes": ("passes",),
+    "map": ("map",),
+    "climb": ("start", "restart.climb", "objective", "gradient", "ascent"),
     "route": ("cells", "pieces", "route"),
     "neighbors": ("rows", "neighbors", "lists", "recall"),
     "graph": ("edges", "graph", "components", "repair"),
     "eigen": ("weights", "degree", "matrix", "known", "eigen"),
     "assign": ("frame", "assigned", "labeling"),
-    "select": ("scores", "kept", "consensus", "windows", "settled", "violated"),
+    "memberships": ("width", "tiles", "memberships"),
+    "ascent": ("ascent",),
+    "select": ("scores", "choice", "kept", "consensus", "windows", "settled", "violated"),
     "output": ("final", "sharpness", "output"),
 }
-"""Stages in order, each with the steps that report progress; a step may return in a later stage."""
+"""Stages of all methods in order, each with the steps that report progress; a step may return in a later stage."""
 
 UNITS = {"eigen": "vectors", "labeling": "labelings", "ascent": "iterations", "memberships": "iterations"}
 """What is counted by steps that do not go over the rows once."""
@@ -35,10 +39,8 @@ LINE_SECONDS = 30  # where there is no terminal, a stage that goes on says so th
 def stage_of(step, current):
     """Stage that a step belongs to, given the stage so far; ``"matrix.normalized.t3"`` is of the step ``matrix``."""
     name, order = _first_word(step), list(STAGES)
-    stage = next((stage for stage, steps in STAGES.items() if name in steps), current or name)
-    if current in order and order.index(stage) < order.index(current):
-        return current
-    return stage
+    ahead = order[order.index(current) :] if current in order else order
+    return next((stage for stage in ahead if name in STAGES[stage]), current or name)
 
 
 def _first_word(step):

@@ -29,6 +29,28 @@ def test_a_step_stays_in_the_stage_that_it_is_met_in():
     assert stage_of("something new", "") == "something"
 
 
+@pytest.mark.parametrize(
+    ("method", "c", "stages"),
+    [
+        ("mspc", 2, "scan passes output"),
+        ("rim", 3, "scan climb output"),
+        ("kernel_rim", 3, "scan climb output"),
+        ("mwca", 3, "scan memberships output"),
+        ("mic", 3, "scan route neighbors graph eigen assign ascent select output"),
+    ],
+)
+def test_stages_of_other_methods_have_names_of_their_own(blobs, method, c, stages):
+    seen = []
+
+    def note(step, done, total):
+        stage = stage_of(step, seen[-1] if seen else "")
+        if not seen or seen[-1] != stage:
+            seen.append(stage)
+
+    bigsmic.fit(blobs[0][:300], c, method=method, progress=note, n_threads=1)
+    assert seen == stages.split()
+
+
 def test_speed_and_time_left_are_those_of_the_step():
     meter = metered(
         ("scan", 0, 4, 10.0), ("scan", 4, 4, 11.0), ("pieces", 0, 8, 20.0), ("pieces", 2, 8, 24.0), n_rows=80
