@@ -19,6 +19,7 @@ quick.
 
 import inspect
 import os
+import signal
 import sys
 from contextlib import contextmanager, nullcontext
 from typing import Annotated
@@ -26,9 +27,10 @@ from typing import Annotated
 import typer
 
 from bigsmic.errors import ClusterError, InputError, PlanError, RunError, RunLockedError, StorageError
-from bigsmic.flags import FIT, READING, RESOURCES, Flag
+from bigsmic.flags import FIT, RESOURCES, ROWS, Flag, as_typed, storage_options
 
 UNEXPECTED, INTERRUPTED = 1, 130
+STOPPED = "interrupted; with --out, the same command goes on where it stopped"
 EXIT_CODES = {InputError: 3, PlanError: 4, RunLockedError: 75, RunError: 5, StorageError: 6, ClusterError: 7}
 """The first that fits counts. 75 is what sysexits.h has for failures that pass: schedulers may try again."""
 EPILOG = (
@@ -50,6 +52,8 @@ app = typer.Typer(
 
 def main():
     """Run the command line."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell may have had it ignored
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         app(prog_name="bigsmic")
     except SystemExit as end:
@@ -59,6 +63,19 @@ def main():
             sys.stderr.flush()
             os._exit(INTERRUPTED)
         raise
+
+
+def _interrupt(number, frame):
+    """Raise KeyboardInterrupt, but in an import: what modules make of one is anything, and what they leave is broken.
+
+    A run survives that as it survives any kill.
+    """
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            os.write(2, f"bigsmic: error: {STOPPED}\n".encode())
+            os._exit(INTERRUPTED)
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 # -- options
@@ -87,7 +104,9 @@ def command(panels):
             shown = {flag.name: values.pop(flag.name) for flag in OUTPUT}
             typed = {flag: values.pop(flag.name) for flag in flags}
             given = {flag.name: _converted(flag, value) for flag, value in typed.items() if value is not None}
-            with _screen(**shown) as screen:
+            if any(flag.name == "storage_options" for flag in flags):
+                given = _with_storage_options(given)
+            with _screen(**shown, translate=lambda message, leads: as_typed(message, flags, leads)) as screen:
                 function(screen, **values, **given)
 
         added = [flag.parameter(name) for name, panel in {**panels, "Output": OUTPUT}.items() for flag in panel]
@@ -108,24 +127,35 @@ def _converted(flag, typed):
         raise typer.BadParameter(str(error), param_hint=repr(flag.spelling)) from None
 
 
+def _with_storage_options(given):
+    """The same with the storage options of all places, if there are any."""
+    given = dict(given)
+    try:
+        found = storage_options(given.pop("storage_options_file", None), given.pop("storage_options", {}))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="storage options") from None
+    return given | {"storage_options": found} if found else given
+
+
 @contextmanager
-def _screen(json, quiet, debug):
+def _screen(json, quiet, debug, translate):
     """A screen; whatever goes wrong is said on it and becomes the exit code."""
     from bigsmic.screen import Screen
 
-    screen = Screen(json, quiet, debug)
+    screen = Screen(json, quiet, debug, translate)
     try:
         with screen.warnings_in_one_line():
             yield screen
     except (typer.Exit, BrokenPipeError):
         raise
     except KeyboardInterrupt as error:
-        screen.fail(error, "interrupted; with --out, the same command goes on where it stopped", INTERRUPTED)
+        screen.fail(error, STOPPED, INTERRUPTED)
         raise typer.Exit(INTERRUPTED) from None
     except Exception as error:
         code = next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), UNEXPECTED)
-        hint = "" if code != UNEXPECTED or debug else " (--debug shows where)"
-        screen.fail(error, f"{'' if code != UNEXPECTED else type(error).__name__ + ': '}{error}{hint}", code)
+        unexpected = code == UNEXPECTED
+        hint = " (--debug shows where)" if unexpected and not debug else ""
+        screen.fail(error, f"{type(error).__name__}: {error}{hint}" if unexpected else str(error), code)
         raise typer.Exit(code) from None
 
 
@@ -174,7 +204,7 @@ def _fit(screen, archive, c, out, given):
     return fit(archive, c, out=out, progress=not screen.quiet, **given)
 
 
-@command({"Rows": READING, "Resources": RESOURCES[1:]})
+@command({"Rows": ROWS, "Resources": RESOURCES[1:]})
 def predict(
     screen,
     run: Annotated[str, typer.Argument(help="Run directory of a finished fit.")],

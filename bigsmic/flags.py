@@ -5,6 +5,8 @@ Loads nothing heavy, so that ``--help`` is quick.
 
 import inspect
 import json
+import os
+import re
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -71,13 +73,19 @@ def _number_or_text(text):
         return text
 
 
+def _at_least_one(number):
+    if number < 1:
+        raise ValueError(f"got {number}; use at least 1, or leave it out for all processors")
+    return number
+
+
 def _named_values(texts):
     """``key=value`` with a value that may be JSON: file systems want booleans, numbers and dicts too."""
     named = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals:
-            raise ValueError(f"{text!r} is not of the form key=value")
+            raise ValueError("got one that is not of the form key=value")  # which may be a secret by itself
         try:
             named[key] = json.loads(value)
         except json.JSONDecodeError:
@@ -85,11 +93,57 @@ def _named_values(texts):
     return named
 
 
+STORAGE_OPTIONS = "BIGSMIC_STORAGE_OPTIONS"
+"""Environment variable with a JSON object of storage options: what stands on a command line, all users of the machine
+see."""
+
+
+def storage_options(file, named):
+    """Storage options from the environment, from a file, and from the command line, of which the later count.
+
+    Parameters
+    ----------
+    file : str or None
+        Of a JSON object.
+    named : dict
+
+    Returns
+    -------
+    options : dict
+
+    Raises
+    ------
+    ValueError
+        One of them is no JSON object. The message does not have what is there.
+    """
+    of_file = _json_object(_text_of(file), file) if file is not None else {}
+    return _json_object(os.environ.get(STORAGE_OPTIONS) or "{}", STORAGE_OPTIONS) | of_file | named
+
+
+def _text_of(file):
+    try:
+        with open(file, encoding="utf-8") as opened:
+            return opened.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{file} cannot be read ({getattr(error, 'strerror', None) or 'no text'})") from None
+
+
+def _json_object(text, where):
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{where} is no JSON ({error.msg} in line {error.lineno})") from None
+    if not isinstance(found, dict):
+        raise ValueError(f'{where} is JSON, but no object; write it as {{"key": "value"}}')
+    return found
+
+
 SWITCH = {"on": True, "off": False, "auto": "auto"}
 READING = (
     Flag("component", str, "Array within a Zarr group."),
-    Flag("storage_options", list[str], "key=value for the file system of a URL; may be repeated.", _named_values,
-         "--storage-option"),
+    Flag("storage_options", list[str], "key=value for the file system of a URL; may be repeated; shows in ps.",
+         _named_values, "--storage-option"),
+    Flag("storage_options_file", str, f"JSON file of the same, or set {STORAGE_OPTIONS} to what would be in it."),
 )  # fmt: skip
 ROWS = (*READING, Flag("missing_chunks", Literal["error", "fill"], "An absent chunk is an error, or its fill value."))
 MODEL = (
@@ -118,7 +172,7 @@ MODEL = (
 )  # fmt: skip
 RESOURCES = (
     Flag("memory_limit", str, "What the process may use, such as 1GiB; three quarters of the machine by default."),
-    Flag("n_threads", int, "Tasks at once; all processors by default.", option="--threads"),
+    Flag("n_threads", int, "Tasks at once; all processors by default.", _at_least_one, "--threads"),
     Flag("scheduler", str, "Address of a Dask scheduler, such as tcp://host:8786; without it, threads here."),
     Flag("performance_report", str, "HTML file for Dask's report of what its scheduler and workers did."),
 )
@@ -200,3 +254,36 @@ def _panels():
 
 METHOD = Flag("method", str, "smic by default; others take options of their own, and some of those of smic.")
 FIT = _panels()
+
+
+CLUSTERS, OUT = Flag("c", int, "", option="--clusters"), Flag("out", str, "")
+
+
+def as_typed(message, flags, leads=True):
+    """Return a message with the names of options as they are typed, and not as Python has them.
+
+    Parameters
+    ----------
+    message : str
+    flags : sequence of Flag
+        Options of the command.
+    leads : bool
+        Whether a name that the message begins with is that of an option.
+
+    Returns
+    -------
+    message : str
+
+    >>> as_typed("input: a group; name one with component=", FIT["Rows"])
+    'input: a group; name one with --component'
+    >>> as_typed("n_threads: got 0; try n_threads=1, or set memory_limit", FIT["Resources"])
+    '--threads: got 0; try --threads 1, or set --memory-limit'
+    """
+    spelled = {flag.name: flag.spelling for flag in (*flags, CLUSTERS, OUT)}
+    names = "|".join(sorted(spelled, key=len, reverse=True))
+    only_names = "|".join(name for name in spelled if "_" in name)  # which are no words of English
+    if leads:
+        message = re.sub(rf"\A({names})(?=: )", lambda found: spelled[found[1]], message)
+    message = re.sub(rf"(?<![\w.'/-])({names})=(?=[\w'\"\[.-])", lambda found: f"{spelled[found[1]]} ", message)
+    message = re.sub(rf"(?<![\w.'/-])({names})=(?![=\w])", lambda found: spelled[found[1]], message)
+    return re.sub(rf"(?<![\w.'/-])({only_names})(?![\w.'/-])", lambda found: spelled[found[1]], message)

@@ -57,7 +57,7 @@ class Place:
     @property
     def threads(self):
         """Tasks at once."""
-        if self.n_threads:
+        if self.n_threads is not None:
             return self.n_threads
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -234,7 +234,8 @@ def fit(
     with open_engine(client, scheduler, request.place.threads) as engine:
         planned = request.plan(engine.resources)
         with _run_directory(request.place) as run:
-            run.bind({"input": request.describe(), "settings": request.settings.identity()})
+            identity = {"input": request.describe(), "settings": request.settings.identity()}
+            run.bind(identity, {"settings.method": methods.DEFAULT})
             context = Context(request.source, run, request.settings)
             with engine.recorded(performance_report), reported(progress, context.n) as report:
                 context.source = engine.reach(request.source, run, context.source_bounds)
@@ -286,7 +287,7 @@ class _Request:
     @classmethod
     def of(cls, data, c, options, more):
         given = {name: options[name] for name in OPTIONS if options[name] is not _DEFAULTS[name]} | more
-        settings = methods.settings(options["method"], c, given)
+        settings = methods.settings(options["method"], c, given, set(_DEFAULTS) - set(OPTIONS))
         source = _source(data, settings, options)
         _check_shape(source.shape[0], source.shape[1], settings)
         settings, cuts = settings.fitted_to(source.shape[0])

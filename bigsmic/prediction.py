@@ -4,6 +4,7 @@ Everything is done row by row or in products whose shape does not depend on the 
 does not depend on the rows that came with it.
 """
 
+import inspect
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import ClassVar
@@ -19,6 +20,7 @@ from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.kernel import WEIGHT_FLOOR
 from bigsmic.moments import first_nonfinite
 from bigsmic.progress import reported, ticks
+from bigsmic.spelling import refuse_unknown
 from bigsmic.stages import assign, eigen, matrix, output, select
 from bigsmic.stages.assign import Reader
 from bigsmic.stages.precomputed import minus_log, nearest_entries
@@ -26,6 +28,8 @@ from bigsmic.store import Source, create_arrays, open_source
 
 BLOCK_BYTES = 16 << 20  # float32 bytes of new rows at a time
 MAX_ROWS = 1 << 15  # at a time: with neighbours and eigenvectors, each takes a kilobyte or two
+READING = ("component", "storage_options", "missing_chunks")
+"""Options that say how new rows are read."""
 Reads = dict[str, tuple[str, ...] | None]
 """Stages that a model reads, and of each the arrays; None: all of them."""
 LEAST_EIGENVALUE = 0.01
@@ -51,7 +55,7 @@ def predict(  # noqa: PLR0913
     context : Context
         Of a finished fit.
     data, **reading
-        The new rows, `component` and `storage_options`; see :func:`bigsmic.store.open_source`.
+        The new rows, `component`, `storage_options` and `missing_chunks`; see :func:`bigsmic.store.open_source`.
     out : str or Path, optional
         Zarr group to write ``labels`` and ``posterior`` to.
     n_threads : int, optional
@@ -66,7 +70,13 @@ def predict(  # noqa: PLR0913
     -------
     labels : ndarray of int32, shape (m,), or Zarr array
     posterior : ndarray of float32, shape (m, c), or Zarr array
+
+    Raises
+    ------
+    OptionError
+        Another option.
     """
+    refuse_unknown("predict", {*reading} - {*READING}, OPTIONS)
     if context.settings.precomputed:
         return _predict_graph(context, data)
     source = open_source(data, **reading)
@@ -78,7 +88,7 @@ def predict(  # noqa: PLR0913
         )
     rows = min(max(256, BLOCK_BYTES // (4 * d)), MAX_ROWS)
     predictor = Predictor(context, source, rows)
-    starts, n_threads = range(0, m, rows), n_threads or 1
+    starts, n_threads = range(0, m, rows), 1 if n_threads is None else n_threads
     with (
         open_engine(client, scheduler, n_threads) if source.travels else ThreadEngine(n_threads) as engine,
         engine.recorded(performance_report),
@@ -94,6 +104,9 @@ def predict(  # noqa: PLR0913
         arrays = create_arrays(out, shapes, rows, reading.get("storage_options"))
         engine.each(partial(_predict_into, predictor, arrays), starts, how)
         return arrays["labels"], arrays["posterior"]
+
+
+OPTIONS = {*READING, *(name for name, p in inspect.signature(predict).parameters.items() if p.kind is p.KEYWORD_ONLY)}
 
 
 @dataclass(frozen=True)

@@ -151,14 +151,13 @@ class Result:
 
         1 everywhere where a single labeling was chosen.
         """
-        self._refuse_other_methods("agreement")
+        self._refuse_other_methods("agreement", "how sure a label is, posterior says: the largest entry of its row")
         return np.asarray(self._array("agreement")[...])
 
-    def _refuse_other_methods(self, what):
+    def _refuse_other_methods(self, what, remedy="fit again for another number of clusters"):
         if self.settings.method != methods.DEFAULT:
             raise InputError(
-                f"{what}: a fit by method {self.settings.method!r} has none, only one by {methods.DEFAULT!r}; "
-                "fit again for another number of clusters"
+                f"{what}: a fit by method {self.settings.method!r} has none, only one by {methods.DEFAULT!r}; {remedy}"
             )
 
     def _array(self, name):
@@ -265,7 +264,7 @@ class Result:
         """
         return self._predict(data, **options)[0]
 
-    def predict_proba(self, data, *, component=None, storage_options=None, out=None, **place):
+    def predict_proba(self, data, *, component=None, storage_options=None, out=None, **more):
         """Posteriors of new rows; a row's do not depend on the other rows.
 
         Parameters
@@ -277,9 +276,9 @@ class Result:
             For the file system behind a URL.
         out : str or Path, optional
             Write Zarr arrays ``labels`` and ``posterior`` there as well, block by block, and return the arrays lazily.
-        **place
-            `n_threads`, `client`, `scheduler`, `progress` and `performance_report`, as of :func:`bigsmic.fit`. Rows in
-            memory are predicted in this process.
+        **more
+            `missing_chunks`, `n_threads`, `client`, `scheduler`, `progress` and `performance_report`, as of
+            :func:`bigsmic.fit`. Rows in memory are predicted in this process.
 
         Returns
         -------
@@ -288,9 +287,10 @@ class Result:
         Raises
         ------
         InputError
-            Another number of columns than the fitted rows have, or NaN.
+            Another number of columns than the fitted rows have, NaN, or an option that there is not
+            (:class:`~bigsmic.errors.OptionError`).
         """
-        return self._predict(data, component=component, storage_options=storage_options, out=out, **place)[1]
+        return self._predict(data, component=component, storage_options=storage_options, out=out, **more)[1]
 
     def _predict(self, data, **options):
         from bigsmic.prediction import predict

@@ -2,13 +2,15 @@
 
 import json
 import math
+import os
+import sys
 import traceback
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from rich.console import Console
 
-from bigsmic.errors import BigsmicWarning
+from bigsmic.errors import BigsmicWarning, InputError, PlanError, StorageError
 
 FILE_WIDTH = 200  # of what does not go to a terminal: tables are as narrow as they can be, and are not folded
 
@@ -24,10 +26,13 @@ class Screen:
         No progress and no text.
     debug : bool
         Errors with their traceback.
+    translate : callable, optional
+        ``translate(message, leads)`` returns a message as the user has to read it; `leads` tells whether what it
+        begins with may be an option.
     """
 
-    def __init__(self, as_json=False, quiet=False, debug=False):
-        self.as_json, self.quiet, self.debug = as_json, quiet, debug
+    def __init__(self, as_json=False, quiet=False, debug=False, translate=lambda message, leads: message):
+        self.as_json, self.quiet, self.debug, self._translate = as_json, quiet, debug, translate
         self.stdout, self.stderr = Console(), Console(stderr=True)
         if not self.stdout.is_terminal:
             self.stdout.width = FILE_WIDTH
@@ -35,19 +40,25 @@ class Screen:
     def write(self, document):
         """Write the JSON document, if that is what was asked for."""
         if self.as_json:
-            self.stdout.file.write(json.dumps(_without_nan(document)) + "\n")
+            with _insisting_on_stdout():
+                self.stdout.file.write(json.dumps(_without_nan(document)) + "\n")
+                self.stdout.file.flush()
 
     def say(self, page):
         """Show lines and tables, if a person is to read them."""
         if not (self.as_json or self.quiet):
-            for item in page:
-                self.stdout.print(item, markup=False, highlight=False, soft_wrap=isinstance(item, str))
+            with _insisting_on_stdout():
+                for item in page:
+                    self.stdout.print(item, markup=False, highlight=False, soft_wrap=isinstance(item, str))
 
     def fail(self, error, message, code):
         """Say what ended the command."""
         if self.debug:
             self.stderr.file.write("".join(traceback.format_exception(error)))
-        self.write({"error": {"type": type(error).__name__, "message": str(error) or message, "exit_code": code}})
+        message = self._translate(message, isinstance(error, InputError | PlanError))
+        document = {"type": type(error).__name__, "message": message, "exit_code": code}
+        with suppress(StorageError):
+            self.write({"error": document})
         self._complain("error", message)
 
     def _complain(self, kind, message):
@@ -58,8 +69,27 @@ class Screen:
         """Show warnings as errors are shown; those of bigsmic always."""
         with warnings.catch_warnings():
             warnings.simplefilter("always", BigsmicWarning)
-            warnings.showwarning = lambda message, *where, **more: self._complain("warning", message)
+            warnings.showwarning = lambda message, *where, **more: self._complain(
+                "warning", self._translate(str(message), True)
+            )
             yield
+
+
+@contextmanager
+def _insisting_on_stdout():
+    """Say that stdout takes no more, once: the interpreter would try again, and complain, when it ends."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+        raise StorageError(
+            f"stdout: the result could not be written there ({error.strerror}); what is under --out is finished, the "
+            "same command writes to stdout again"
+        ) from error
 
 
 def _without_nan(content):

@@ -1,6 +1,7 @@
 import inspect
 import io
 import json
+import os
 import subprocess
 import sys
 
@@ -97,7 +98,7 @@ def test_every_parameter_of_fit_has_its_option():
         "client",
         "more",
     }  # a metric is of sparse matrices in memory
-    flags = {flag.name for name in ("Rows", "Model", "Resources") for flag in cli.FIT[name]}
+    flags = {flag.name for name in ("Rows", "Model", "Resources") for flag in cli.FIT[name]} - {"storage_options_file"}
     assert flags == set(inspect.signature(bigsmic.fit).parameters) - spelled_out
 
 
@@ -125,11 +126,83 @@ def test_options_are_handed_on_only_if_given(asked, typed, given):
 
 
 @pytest.mark.parametrize(
-    "typed", ["--t 3,x", "--assignment fancy", "--lsmi-rows many", "--storage-option secret", "--prior a,b", "--nope"]
+    "typed",
+    [
+        "--t 3,x",
+        "--assignment fancy",
+        "--lsmi-rows many",
+        "--storage-option secret",
+        "--prior a,b",
+        "--nope",
+        "--threads 0",
+        "--threads -1",
+        "--storage-options-file nowhere.json",
+    ],
 )
 def test_a_wrong_command_line_is_exit_code_2(asked, typed):
     result = bigsmic_cli("fit", "X.zarr", "-c", 3, "--out", "run.zarr", *typed.split())
     assert (result.exit_code, asked) == (2, [])
+
+
+def test_storage_options_come_from_the_environment_and_a_file_too(asked, tmp_path, monkeypatch):
+    monkeypatch.setenv("BIGSMIC_STORAGE_OPTIONS", '{"key": "of environment", "anon": false, "token": "t"}')
+    (tmp_path / "options.json").write_text('{"key": "of file", "secret": "s"}')
+    typed = ["--storage-options-file", tmp_path / "options.json", "--storage-option", "secret=typed"]
+    bigsmic_cli("fit", "X.zarr", "-c", 3, "--out", "run.zarr", *typed)
+    bigsmic_cli("fit", "X.zarr", "-c", 3, "--out", "run.zarr")
+    assert [call["storage_options"] for call in asked] == [
+        {"key": "of file", "anon": False, "token": "t", "secret": "typed"},
+        {"key": "of environment", "anon": False, "token": "t"},
+    ]
+
+
+@pytest.mark.parametrize("text", ["{'key': 'SECRET'}", '["SECRET"]', '"SECRET"'])
+@pytest.mark.parametrize("of_file", [True, False])
+def test_storage_options_that_are_no_object_are_refused_unseen(asked, tmp_path, monkeypatch, text, of_file):
+    (tmp_path / "options.json").write_text(text)
+    monkeypatch.setenv("BIGSMIC_STORAGE_OPTIONS", "" if of_file else text)
+    typed = ["--storage-options-file", tmp_path / "options.json"] if of_file else []
+    result = bigsmic_cli("predict", "run.zarr", "X.zarr", "--out", "out.zarr", *typed)
+    assert (result.exit_code, asked) == (2, [])
+    assert "SECRET" not in result.output
+    assert "JSON" in result.output
+
+
+@pytest.mark.parametrize(
+    ("message", "typed"),
+    [
+        ("input: a group with arrays ['X']; name one with component=", "input: .. name one with --component"),
+        ("n_threads: got 0; give n_threads=1", "--threads: got 0; give --threads 1"),
+        ("c: got 9 clusters for 3 rows; c=None leaves it open", "--clusters: got .. --clusters None leaves it open"),
+        ("plan: the limit is 10MiB; set memory_limit to 279MiB", "plan: .. set --memory-limit to 279MiB"),
+        (
+            "run: X is a file; give another out=, or the stored values",
+            "run: .. give another --out, or the stored values",
+        ),
+        ("kernel: got 'a=b'; neighbors of rows", "--kernel: got 'a=b'; neighbors of rows"),
+        ("s3://b/t=3/n_threads.zarr is not there", "s3://b/t=3/n_threads.zarr is not there"),
+    ],
+)
+def test_messages_have_the_options_that_are_typed(monkeypatch, message, typed):
+    def fit(*args, **given):
+        raise errors.InputError(message)
+
+    monkeypatch.setattr(bigsmic, "fit", fit)
+    result = bigsmic_cli("fit", "X.zarr", "-c", 3, "--out", "run.zarr", "--json")
+    found = json.loads(result.stdout)["error"]["message"]
+    begin, _, end = typed.rpartition(".. ")
+    assert found.startswith(begin)
+    assert found.endswith(end)
+    assert result.stderr == f"bigsmic: error: {found}\n"
+
+
+def test_stages_are_no_options(monkeypatch):
+    def fit(*args, **given):
+        raise errors.ClusterError("neighbors: block 7 killed three workers")
+
+    monkeypatch.setattr(bigsmic, "fit", fit)
+    result = bigsmic_cli("fit", "X.zarr", "-c", 3, "--out", "run.zarr")
+    assert result.stderr == "bigsmic: error: neighbors: block 7 killed three workers\n"
 
 
 # -- fit, predict, plan
@@ -181,6 +254,26 @@ def test_predict_prints_the_sizes(fitted, tmp_path):
     result = bigsmic_cli("predict", run, archive, "--out", tmp_path / "out.zarr")
     assert result.exit_code == 0, result.output
     assert "600 rows labelled" in result.stdout
+
+
+def test_predict_reads_as_fit_does(blobs, fitted, tmp_path):
+    archive = write_rows(tmp_path / "X.zarr", blobs[0])
+    (tmp_path / "X.zarr" / "c" / "1" / "0").unlink()
+    assert failure("predict", fitted[1], archive, "--out", tmp_path / "out.zarr") == (6, "StorageError")
+    filled = bigsmic_cli("predict", fitted[1], archive, "--out", tmp_path / "other.zarr", "--missing-chunks", "fill")
+    assert filled.exit_code == 0, filled.output
+
+
+def test_predict_has_the_options_of_reading_and_resources_of_fit():
+    options = {flag.name for name in ("Rows", "Resources") for flag in cli.FIT[name]}
+    assert options - offered("predict") == {"memory_limit"}
+    assert options <= offered("plan")
+
+
+def offered(command):
+    """Names of a command's options."""
+    (found,) = (c for c in cli.app.registered_commands if c.callback.__signature__ and c.name == command)
+    return set(inspect.signature(found.callback).parameters)
 
 
 def test_plan_runs_nothing(fitted, tmp_path):
@@ -268,6 +361,38 @@ def test_interruption(fitted, tmp_path, monkeypatch):
     assert "the same command goes on" in result.stderr
 
 
+def test_interruption_of_an_import_that_makes_something_else_of_it(tmp_path):
+    (tmp_path / "zarr.py").write_text(
+        "import os, signal, time\n"
+        "try:\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(60)\n"
+        "except BaseException:\n"
+        "    raise SystemExit(99)\n"
+    )
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # here it may be ignored
+    code += "; from bigsmic.cli import main; main()"
+    command = [sys.executable, "-c", code, "fit", str(tmp_path), "-c", "3", "--out", str(tmp_path / "run")]
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "bigsmic: error: interrupted; with --out, the same command goes on where it stopped\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is full")
+@pytest.mark.parametrize("shown", ["--json", "--debug"])
+def test_a_result_that_cannot_be_written_is_a_storage_error(fitted, shown):
+    command = [sys.executable, "-m", "bigsmic", "plan", fitted[0], "-c", "3", *FAST, shown]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 6
+    assert done.stderr.splitlines()[-1].startswith(
+        "bigsmic: error: stdout: the result could not be written there (No sp"
+    )
+    if shown == "--json":
+        assert len(done.stderr.splitlines()) == 1
+
+
 @pytest.mark.parametrize(("debug", "traceback"), [([], False), (["--debug"], True)])
 def test_what_nobody_thought_of(tmp_path, monkeypatch, debug, traceback):
     def fail(*args, **given):
@@ -286,7 +411,7 @@ def test_warnings_are_one_line_on_stderr(blobs, tmp_path):
     assert result.exit_code == 0, result.output
     assert result.stdout == ""
     (line,) = result.stderr.splitlines()
-    assert line.startswith("bigsmic: warning: t: (40,) cut to (29,)")
+    assert line.startswith("bigsmic: warning: --t: (40,) cut to (29,)")
 
 
 # -- demo

@@ -344,7 +344,7 @@ def test_bad_settings_are_refused(toy, options, match):
 
 
 def test_options_of_smic_are_refused(toy):
-    with pytest.raises(OptionError, match="rim: got unexpected options t; method 'rim' takes batch_size, "):
+    with pytest.raises(OptionError, match=r"rim: got unexpected option t= \(.*\); it takes batch_size=, "):
         fit(toy[0], 3, t=5)
 
 
@@ -427,3 +427,9 @@ def test_the_command_takes_the_method_s_options(toy, tmp_path):
     assert document["settings"]["method"] == "rim"
     found = bigsmic.Result.open(tmp_path / "run.zarr")
     assert np.mean(found.labels == toy[1]) > 0.97
+
+
+def test_how_sure_a_label_is_the_posterior_says():
+    result = bigsmic.fit(np.random.default_rng(0).standard_normal((60, 3)), 2, method="rim")
+    with pytest.raises(InputError, match=r"agreement: a fit by method 'rim' has none, .*; how sure .*, posterior says"):
+        result.agreement  # noqa: B018

@@ -7,7 +7,7 @@ import pytest
 
 import bigsmic
 from bigsmic import flags, methods
-from bigsmic.errors import InputError, OptionError
+from bigsmic.errors import InputError, OptionError, RunMismatchError
 from bigsmic.result import Result
 from bigsmic.settings import MethodSettings
 
@@ -41,10 +41,41 @@ def test_flags_of_one_name_are_one_flag():
 def test_what_a_method_does_not_have_is_refused(call):
     with pytest.raises(InputError, match="method: got 'fancy'; use one of smic"):
         call(ROWS, 3, method="fancy")
-    with pytest.raises(OptionError, match="smic: got unexpected options reg; method 'smic' takes assignment, "):
+    of_others = "it is an option of method 'kernel_rim' and 'mic' and 'mspc' and 'rim'"
+    with pytest.raises(OptionError, match=rf"smic: got unexpected option reg= \({of_others}\); it takes assignment=, "):
         call(ROWS, 3, reg=0.1)
-    with pytest.raises(TypeError, match="unexpected options nope"):
+    with pytest.raises(TypeError, match=r"unexpected option nope=;"):
         call(ROWS, 3, nope=1)
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ({"assigment": "merge"}, r"option assigment= \(did you mean assignment=\?\); it takes"),
+        ({"n_clusters": 3}, r"option n_clusters= \(the number of clusters is c=\); it takes"),
+        ({"memory_limits": "1GiB"}, r"option memory_limits= \(did you mean memory_limit=\?\); it takes"),
+        ({"zzz": 1, "sed": 1}, r"options sed= \(did you mean seed=\?\), zzz=; it takes"),
+    ],
+)
+def test_what_may_have_been_meant_is_said(given, hint):
+    with pytest.raises(OptionError, match=hint):
+        bigsmic.fit(ROWS, 3, **given)
+
+
+def test_a_run_of_another_method_is_refused_in_a_line(tmp_path):
+    bigsmic.fit(ROWS, 2, out=tmp_path / "run.zarr", t=3, n_centers=20)
+    with pytest.raises(RunMismatchError) as caught:
+        bigsmic.fit(ROWS, 2, method="rim", out=tmp_path / "run.zarr")
+    _, *differences, remedy = str(caught.value).splitlines()
+    assert differences == ["  settings.method: stored 'smic', asked 'rim'"]
+    assert remedy == "give another out=, or the stored values"
+
+
+def test_of_many_differences_some_are_shown(tmp_path):
+    bigsmic.fit(ROWS, 2, out=tmp_path / "run.zarr", t=3, n_centers=20)
+    with pytest.raises(RunMismatchError, match=r"\n  and \d+ more\n") as caught:
+        bigsmic.fit(ROWS[:50, :2], 3, preset="paper", seed=3, n_neighbors=30, out=tmp_path / "run.zarr")
+    assert len(str(caught.value).splitlines()) == 11
 
 
 def test_runs_that_name_no_method_are_smic_s(tmp_path):

@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import bigsmic
 from bigsmic import prediction
-from bigsmic.errors import InputError, NonFiniteError, StorageError
+from bigsmic.errors import InputError, NonFiniteError, OptionError, StorageError
 
 pytestmark = pytest.mark.usefixtures("many_blocks")
 
@@ -212,3 +212,24 @@ def test_rows_that_were_not_fitted_see_the_same_clusters(blobs):
         adjusted_rand_score(y[1::2], result.predict(X[1::2])),
     )
     assert predicted > fitted - 0.05
+
+
+def test_an_option_that_there_is_not_is_refused_by_name(results, blobs):
+    for predict in (results("consensus").predict, results("consensus").predict_proba):
+        with pytest.raises(OptionError, match=r"predict: got unexpected option foo=; it takes client=, component=, "):
+            predict(blobs[0], foo=1)
+        with pytest.raises(OptionError, match=r"n_thread= \(did you mean n_threads=\?\)"):
+            predict(blobs[0], n_thread=1)
+        with pytest.raises(InputError, match=r"n_threads: got 0; give an integer of at least 1"):
+            predict(blobs[0], n_threads=0)
+
+
+def test_absent_chunks_are_read_as_in_a_fit(results, blobs, tmp_path):
+    zarr.create_array(str(tmp_path / "X.zarr"), shape=blobs[0].shape, chunks=(100, 5), dtype="f4")[:600] = blobs[0][
+        :600
+    ]
+    with pytest.raises(StorageError, match="missing_chunks='fill'"):
+        results("consensus").predict(tmp_path / "X.zarr")
+    found = results("consensus").predict_proba(tmp_path / "X.zarr", missing_chunks="fill")
+    whole = np.concatenate([blobs[0][:600], np.zeros((100, 5), np.float32)])
+    np.testing.assert_array_equal(found, results("consensus").predict_proba(whole))

@@ -89,6 +89,19 @@ def vault(monkeypatch):
     Vault.failing = False
 
 
+@pytest.mark.parametrize("where", ["{}", "file://{}"])
+def test_a_path_with_a_query_is_shown_without_it(tmp_path, where):
+    secret = where.format(f"{tmp_path}/nowhere.zarr?sig={SECRETS[1]}")
+    command = CliRunner()
+    for arguments in (
+        ["fit", secret, "-c", "3", "--out", str(tmp_path / "run")],
+        ["predict", secret, str(tmp_path), "--out", str(tmp_path / "out")],
+    ):
+        done = command.invoke(cli.app, arguments)
+        assert done.exit_code in (3, 5)
+        assert_no_secrets(done.output)
+
+
 def test_a_fit_tells_no_secret(vault, blobs, caplog, capsys):
     caplog.set_level(logging.DEBUG)
     data, out = f"{vault}/archive.zarr?sig={SECRETS[1]}", f"{vault}/run.zarr?sig={SECRETS[1]}"

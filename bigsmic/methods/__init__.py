@@ -21,7 +21,8 @@ import importlib
 
 import numpy as np
 
-from bigsmic.errors import InputError, OptionError
+from bigsmic.errors import InputError
+from bigsmic.spelling import refuse_unknown
 
 DEFAULT = "smic"
 MODULES = {
@@ -59,7 +60,7 @@ def of(settings):
     return load(settings.method)
 
 
-def settings(name, c, given):
+def settings(name, c, given, others=()):
     """Settings of a method from what the caller gave.
 
     Parameters
@@ -68,6 +69,8 @@ def settings(name, c, given):
     c : int, None, or what else the method makes of a number of clusters
     given : dict
         Options by name.
+    others : iterable of str
+        Names that the caller takes for itself: one of them may have been meant.
 
     Raises
     ------
@@ -76,14 +79,24 @@ def settings(name, c, given):
     InputError
         A value that cannot be used.
     """
-    kind = load(name)
-    taken = {*kind.Settings.names(), *kind.BESIDE}
-    unknown = sorted(set(given) - taken)
-    if unknown:
-        raise OptionError(
-            f"{name}: got unexpected options {', '.join(unknown)}; method {name!r} takes {', '.join(sorted(taken))}"
-        )
+    kind, taken = load(name), options(name)
+    refuse_unknown(name, given, taken, {*taken, *others}, _meant)
     return kind.Settings.of(c, **{key: value for key, value in given.items() if key not in kind.BESIDE})
+
+
+def options(name):
+    """Names of the options of a method, a set."""
+    kind = load(name)
+    return {*kind.Settings.names(), *kind.BESIDE}
+
+
+def _meant(option):
+    """What an option can be that the method does not have."""
+    if option in ("n_clusters", "n_components", "k", "n_classes"):
+        return "the number of clusters is c="
+    if other := [name for name in MODULES if option in options(name)]:
+        return f"it is an option of method {' and '.join(map(repr, other))}"
+    return ""
 
 
 def admit(settings, given, n_rows, storage_options=None):

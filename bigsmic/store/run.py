@@ -148,8 +148,14 @@ class Run(Shared):
 
     # -- attributes
 
-    def bind(self, identity):
+    def bind(self, identity, unnamed=None):
         """Make the run a run of `identity` (a JSON-like dict), or check that it is one already.
+
+        Parameters
+        ----------
+        identity : dict
+        unnamed : dict of str to str, optional
+            What messages say of entries that an identity does not have, such as ``{"settings.method": "smic"}``.
 
         Raises
         ------
@@ -163,14 +169,9 @@ class Run(Shared):
                 raise RunError(f"run: {self.location} holds a Zarr group that is not a run; give another out=")
             self.update({"bigsmic_format": FORMAT_VERSION, "identity": identity})
         elif stored != identity:
-            lines = [
-                f"  {key}: stored {_at(stored, key)!r}, asked {_at(identity, key)!r}"
-                for key in sorted({*_leaves(stored), *_leaves(identity)})
-                if _at(stored, key) != _at(identity, key)
-            ]
             raise RunMismatchError(
                 f"run: {self.location} was made from other input or with other parameters:\n"
-                + "\n".join(lines)
+                + "\n".join(_differences(stored, identity, unnamed or {}))
                 + "\ngive another out=, or the stored values"
             )
 
@@ -650,6 +651,23 @@ def _leaves(tree):
     """Dotted names of what stands in nested dicts."""
     for key, value in tree.items():
         yield from (f"{key}.{leaf}" for leaf in _leaves(value)) if isinstance(value, dict) else [key]
+
+
+DIFFERENCES = 8  # lines of them that a message has
+
+
+def _differences(stored, asked, unnamed):
+    """Lines that tell what is stored from what is asked for; settings of another method are not compared."""
+    names = [name for name in sorted({*_leaves(stored), *_leaves(asked)}) if _at(stored, name) != _at(asked, name)]
+    if "settings.method" in names:
+        names = ["settings.method", *(name for name in names if not name.startswith("settings."))]
+    pairs = [
+        (name, *(unnamed.get(name) if (found := _at(tree, name)) is None else found for tree in (stored, asked)))
+        for name in names
+    ]
+    lines = [f"  {name}: stored {old!r}, asked {new!r}" for name, old, new in pairs]
+    more = [f"  and {len(lines) - DIFFERENCES} more"] if len(lines) > DIFFERENCES else []
+    return lines[:DIFFERENCES] + more
 
 
 def _at(tree, name):
