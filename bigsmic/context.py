@@ -14,13 +14,13 @@ import numpy as np
 from bigsmic import moments
 from bigsmic.candidates import plain, readings, windows
 from bigsmic.engine import Engine, How, ThreadEngine
-from bigsmic.errors import CorruptBlockError, LostBlocksError
+from bigsmic.errors import CorruptBlockError, LostBlocksError, RunMismatchError
 from bigsmic.memory import release_memory
 from bigsmic.neighbors import NeighborSettings
 from bigsmic.partition import Cells, PartitionSettings, group_rows
 from bigsmic.progress import ticks
 from bigsmic.shares import Group, Share, tree_sum
-from bigsmic.store import Run
+from bigsmic.store import Run, checksum
 
 SOURCE_BYTES = 8 << 20  # float32 bytes of one block of input rows
 MAX_BLOCKS = 1024  # of input rows: bounds the number of pieces that routing makes
@@ -80,6 +80,38 @@ class Context:
         found = self.run.gather("scan", self.source_blocks, moments.Moments._fields)
         total = tree_sum([moments.Moments(*arrays) for arrays in found])
         return moments.scaler(total, self.settings.scale)
+
+    def input_block(self, s):
+        """Rows of one block of input as stored, shape (b, d), which must be those that were scanned.
+
+        Every stage but the scan reads them here, so that none mixes what the archive held then with what it holds now.
+
+        Raises
+        ------
+        RunMismatchError
+        """
+        lo, hi = (int(b) for b in self.source_bounds[s : s + 2])
+        X = self.source.read(lo, hi)
+        if checksum(X) != self.run.info("scan", s)["crc32"]:
+            raise RunMismatchError(
+                f"input: rows {lo}:{hi} are not those that {self.run.location} was started with; "
+                "restore the input, or give another out="
+            )
+        return X
+
+    def input_rows(self, lo, hi):
+        """Rows ``lo:hi`` as stored, from blocks of input that several ranges share; see :meth:`input_block`."""
+        bounds = self.source_bounds
+        first, last = np.searchsorted(bounds, lo, side="right") - 1, np.searchsorted(bounds, hi, side="left")
+        parts = []
+        for s in range(int(first), int(last)):
+            X = self.pieces.get(("input", s), partial(self.input_block, s))
+            parts.append(X[max(lo - bounds[s], 0) : hi - bounds[s]])
+        return np.concatenate(parts)
+
+    def scaled_block(self, s):
+        """Scaled rows of one block of input, float32, shape (b, d); see :meth:`input_block`."""
+        return self.scaler.apply(self.input_block(s))
 
     @cached_property
     def readings(self):

@@ -141,7 +141,7 @@ def admit(settings, given, n_rows, storage_options=None):
 
 
 class Mapped:
-    """A source of features: rows are read, scaled and mapped.
+    """What features are made with.
 
     Parameters
     ----------
@@ -158,10 +158,6 @@ class Mapped:
     def map(self):
         """The features of the fit."""
         return read_map(self.context)
-
-    def read(self, lo, hi):
-        """Features of a range of rows, float32."""
-        return self.map(self.context.scaler.apply(self.context.source.read(lo, hi)))
 
     def __getstate__(self):
         return {"context": self.context}
@@ -189,6 +185,10 @@ class OnFeatures(Context):
     def source_bounds(self):
         """Bounds of the blocks of input rows."""
         return self.rows.source_bounds
+
+    def scaled_block(self, s):
+        """Features of the rows of one block of input, float32."""
+        return self.source.map(self.rows.scaled_block(s))
 
     @cached_property
     def scaler(self):
@@ -250,7 +250,7 @@ def _write_columns(job):
 def _values(context, s, columns):
     lo, hi = (int(b) for b in context.source_bounds[s : s + 2])
     own = columns[(columns >= lo) & (columns < hi)]
-    return np.asarray(context.source.read(lo, hi)[own - lo][:, columns], np.float64)
+    return np.asarray(context.input_block(s)[own - lo][:, columns], np.float64)
 
 
 # -- the fit

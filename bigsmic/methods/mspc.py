@@ -202,7 +202,7 @@ class Passes:
 
 def _answer(questions, context: Context, s: int):
     """Answers of one block, panel by panel: what a panel's masks and copies take stays in the processor's cache."""
-    X = direct.scaled(context, s)
+    X = context.scaled_block(s)
     rows = max(256, PANEL_ENTRIES // context.d)
     total: Answers | None = None
     for lo in range(0, len(X), rows):

@@ -128,7 +128,7 @@ class Sparse:
 
 def _write_tile(context: Context, p: int):
     lo, hi = (int(b) for b in tile_bounds(context.n, context.d)[p : p + 2])
-    context.run.write(TILES, p, {"X": context.scaler.apply(context.source.read(lo, hi))})
+    context.run.write(TILES, p, {"X": context.scaler.apply(context.input_rows(lo, hi))})
 
 
 def read_tile(context: Context, p: int):

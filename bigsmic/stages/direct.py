@@ -28,10 +28,5 @@ def write(context: Context, s: int, found):
 
 
 def _write(context: Context, s: int):
-    posterior, labels = methods.of(context.settings).model(context)(scaled(context, s))
+    posterior, labels = methods.of(context.settings).model(context)(context.scaled_block(s))
     write(context, s, {"labels": labels, "posterior": posterior})
-
-
-def scaled(context: Context, s: int):
-    """Scaled rows of one block of input, float32, shape (b, d)."""
-    return context.scaler.apply(context.source.read(*(int(b) for b in context.source_bounds[s : s + 2])))

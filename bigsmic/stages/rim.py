@@ -40,17 +40,13 @@ UNCERTAIN_ROWS = 100  # that the run remembers
 def scaled(context: Context, s: int):
     """Scaled rows of one block of input, float32; kept where this process may keep all of them."""
     if 4 * context.n * context.d <= context.pieces.limit:
-        return context.pieces.get(("scaled", s), partial(_scaled, context, s))
-    return _scaled(context, s)
+        return context.pieces.get(("scaled", s), partial(context.scaled_block, s))
+    return context.scaled_block(s)
 
 
 def keep_rows(context: Context):
     """Keep scaled rows in this process from now on."""
     context.pieces.limit = max(context.pieces.limit, 4 * context.n * context.d)
-
-
-def _scaled(context, s):
-    return context.scaler.apply(context.source.read(*(int(b) for b in context.source_bounds[s : s + 2])))
 
 
 def weighting(context: Context, s: int):

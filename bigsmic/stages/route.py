@@ -8,7 +8,6 @@ import numpy as np
 
 from bigsmic import partition
 from bigsmic.context import Context, Job
-from bigsmic.stages.scan import read_checked
 
 HOME, RANK, ROW, FIRST_CELL = 0, 1, 2, 3
 """Columns of the tags that travel with a routed row: home group, rank among the block's rows of that home, row
@@ -51,7 +50,7 @@ def _find_homes(context: Context, s: int):
 
 def _nearest_cells(context: Context, s: int):
     lo, hi = context.source_bounds[s : s + 2]
-    X = context.scaler.apply(read_checked(context, s))
+    X = context.scaled_block(s)
     return X, partition.route(X, np.arange(lo, hi), context.cells, context.partition_settings.overlap)
 
 

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 
 from bigsmic.context import Context, Job
-from bigsmic.errors import InputError, NonFiniteError, RunMismatchError
+from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.hashing import row_uniform
 from bigsmic.moments import first_nonfinite, moments
 from bigsmic.store import checksum
@@ -51,24 +51,7 @@ def _scan(context: Context, s: int, wanted: int):
 
 
 def _verify(context: Context, s: int):
-    read_checked(context, s)
-
-
-def read_checked(context: Context, s: int):
-    """Rows of one block of input, which must be those that were scanned.
-
-    Raises
-    ------
-    RunMismatchError
-    """
-    lo, hi = context.source_bounds[s : s + 2]
-    X = context.source.read(lo, hi)
-    if checksum(X) != context.run.info("scan", s)["crc32"]:
-        raise RunMismatchError(
-            f"input: rows {lo}:{hi} are not those that {context.run.location} was started with; "
-            "restore the input, or give another out="
-        )
-    return X
+    context.input_block(s)
 
 
 def _refuse_nonfinite(context: Context):

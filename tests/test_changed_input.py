@@ -1,0 +1,88 @@
+"""An archive that changes while it is clustered: every stage of every method that reads it finds out."""
+
+import numpy as np
+import pytest
+import zarr
+from scipy.sparse import csr_array
+from sklearn.neighbors import kneighbors_graph
+
+import bigsmic
+from bigsmic.errors import RunMismatchError
+
+METHODS = {
+    "smic": {"t": (3,), "n_centers": 40},
+    "3smic": {"must_links": [[0, 1]], "t": (3,), "n_centers": 40},
+    "mic": {"t": (3,), "n_centers": 40},
+    "mwca": {},
+    "mwca on the graph": {"kernel": "graph"},
+    "mspc": {},
+    "rim": {},
+    "rim by minibatches": {"batch_size": 100},
+    "kernel_rim": {"n_components": 40},
+    "kernel_rim by Fourier": {"n_components": 40, "approximation": "fourier"},
+}
+
+
+class Change:
+    """A progress callback that runs `change` once: when the last row has been scanned, or when a stage begins."""
+
+    def __init__(self, change, stage=None):
+        self.change, self.stage, self.done = change, stage, False
+
+    def __call__(self, stage, done, total):
+        wanted = stage == self.stage if self.stage else stage == "scan" and done == total
+        if wanted and not self.done:
+            self.done = True
+            self.change()
+
+
+@pytest.fixture
+def archive(tmp_path, blobs):
+    """Blobs in an archive."""
+    X = blobs[0]
+    array = zarr.create_array(tmp_path / "X.zarr", shape=X.shape, chunks=(100, 5), dtype=X.dtype)
+    array[:] = X
+    return array
+
+
+def alter(archive):
+    """Add to a row of the second block of input."""
+    archive[300] = archive[300] + 1
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_notices_a_change_after_the_scan(tmp_path, archive, many_blocks, name):
+    change = Change(lambda: alter(archive))
+    options = {"method": name.split()[0], "progress": change, "n_threads": 1, "out": tmp_path / "run"}
+    with pytest.raises(RunMismatchError, match=r"rows 256:512 are not those that .* was started with"):
+        bigsmic.fit(tmp_path / "X.zarr", 3, **options, **METHODS[name])
+    assert change.done
+
+
+def test_a_change_before_the_output_is_noticed(tmp_path, archive, many_blocks):
+    change = Change(lambda: alter(archive), "output")
+    with pytest.raises(RunMismatchError, match="rows 256:512 are not those"):
+        bigsmic.fit(tmp_path / "X.zarr", 2, method="mspc", progress=change, n_threads=1)
+    assert change.done
+
+
+@pytest.mark.parametrize("kind", ["kernel", "metric"])
+def test_a_sparse_graph_is_not_changed_under_the_fit(blobs, kind):
+    distances = csr_array(kneighbors_graph(blobs[0], 10, mode="distance"))
+    matrix = distances + distances.T if kind == "kernel" else distances
+
+    def alter_one():
+        matrix.data[0] += 0.5
+
+    change = Change(alter_one, "graph" if kind == "kernel" else "lists")
+    with pytest.raises(RunMismatchError, match="the matrix is not the one that"):
+        bigsmic.fit(matrix, 3, n_threads=1, progress=change, **{kind: "precomputed"})
+    assert change.done
+
+
+def test_tiles_of_the_dense_kernel_may_straddle_blocks_of_input(tmp_path, archive, monkeypatch):
+    monkeypatch.setattr("bigsmic.stages.association.TILE_ROWS", 300)
+    wanted = bigsmic.fit(archive, 3, method="mwca", n_threads=1)
+    monkeypatch.setattr("bigsmic.context.SOURCE_BYTES", 1)
+    found = bigsmic.fit(archive, 3, method="mwca", n_threads=1)
+    assert np.array_equal(found.labels, wanted.labels)
