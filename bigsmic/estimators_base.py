@@ -1,7 +1,6 @@
 """What the scikit-learn clusterers share."""
 
 import numbers
-import os
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
@@ -9,6 +8,7 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bigsmic.pipeline import Place, fit
+from bigsmic.store import in_blocks, refuse_unreadable
 
 OF_EVERY_FIT = ("n_clusters", "memory_limit", "n_jobs", "random_state")
 
@@ -80,9 +80,11 @@ class Clusterer(ClusterMixin, BaseEstimator):
 
     def _rows(self, X, reset):
         """Validate what is in memory; leave alone what is read in blocks, which the pipeline checks."""
-        if isinstance(X, str | os.PathLike) or hasattr(X, "nchunks_initialized") or hasattr(X, "dask"):
+        if in_blocks(X):
             return X
         sparse = "csr" if get_tags(self).input_tags.sparse else False
+        if not sparse:  # what scikit-learn takes for an array as well as what it refuses in other words
+            refuse_unreadable(X)
         return validate_data(
             self, X, reset=reset, accept_sparse=sparse, dtype="numeric", ensure_min_samples=2 if reset else 1
         )

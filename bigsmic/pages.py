@@ -86,6 +86,7 @@ def plan_page(plan):
     eigen = f"eigen   basis {places[plan.basis_in_memory]}, kernel {places[plan.kernel_in_memory]}"
     return [
         f"{plan.size.n:,} rows x {plan.size.d} columns",
+        *([f"decoded as the archive says: {plan.decoded}"] if plan.decoded else []),
         "",
         table(stages),
         "",

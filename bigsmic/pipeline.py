@@ -4,7 +4,7 @@ import inspect
 import os
 import warnings
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -308,7 +308,8 @@ class _Request:
         limits = [limit for limit in (parse_bytes(place.memory_limit), resources.memory_limit) if limit]
         checkpoints = place.out is not None or resources.n_places > 1
         limit, kind = min(limits, default=None), methods.of(self.settings)
-        return kind.plan(size, self.settings, limit, resources.n_threads, checkpoints=checkpoints)
+        found = kind.plan(size, self.settings, limit, resources.n_threads, checkpoints=checkpoints)
+        return replace(found, decoded=self.source.decoded)
 
 
 def _stages(job, cuts):

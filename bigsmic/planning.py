@@ -110,6 +110,8 @@ class Plan:
         Where the eigensolver keeps its basis and the matrix.
     checkpoints : bool
         Whether the eigensolver writes its state at every restart.
+    decoded : str
+        What is made of the stored numbers; empty where they are taken as they are.
     """
 
     size: Size
@@ -120,6 +122,7 @@ class Plan:
     basis_in_memory: bool = True
     kernel_in_memory: bool = True
     checkpoints: bool = True
+    decoded: str = ""
 
     @property
     def scheduler_tasks(self):

@@ -7,7 +7,7 @@ import math
 import numbers
 import re
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -252,8 +252,8 @@ def plan(size, settings, memory_limit, n_threads, checkpoints):
             if all(stage.peak_bytes <= limit for stage in described):
                 break
     planned = planning.widened(described, limit, n_threads)
-    kept = {"rows_in_memory": rows, "posteriors_in_memory": posteriors}
-    return Plan(size, limit, planned, min(size.n, START_ROWS), checkpoints=checkpoints, **kept)
+    plan = Plan(size, limit, planned, min(size.n, START_ROWS), checkpoints=checkpoints)
+    return replace(plan, rows_in_memory=rows, posteriors_in_memory=posteriors)
 
 
 def _described(size, settings, rows_in_memory, posteriors_in_memory):

@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 
 from bigsmic.errors import InputError, NonFiniteError, StorageError
+from bigsmic.store import door
+from bigsmic.store.decoding import Decoding
 from bigsmic.store.objects import absolute, is_local, storage_errors, store_of
 from bigsmic.store.secrets import scrubbed, shown
+from bigsmic.store.shards import Shards, is_sharded
 from bigsmic.store.shared import Shared
 
 
@@ -20,9 +23,10 @@ def open_source(data, component=None, storage_options=None, missing_chunks="erro
     Parameters
     ----------
     data : str, Path, zarr.Array, dask array, ndarray, memmap, or array_like, shape (n, d)
-        A path or URL names a Zarr v2 or v3 array, or a group together with `component`.
+        A path or URL names a Zarr v2 or v3 array, or a group together with `component`. Of an array that is sliced,
+        such as an h5py dataset or an xarray variable, no more than a block is held.
     component : str, optional
-        Path of the array within the group.
+        Path of the array within the group, of Zarr or HDF5.
     storage_options : dict, optional
         For the file system behind a URL; never written anywhere.
     missing_chunks : {"error", "fill"}
@@ -36,21 +40,43 @@ def open_source(data, component=None, storage_options=None, missing_chunks="erro
     ------
     InputError
         Nothing readable there, not two-dimensional, or not of a real dtype.
+
+    Notes
+    -----
+    Attributes of the CF conventions, which xarray writes, are acted upon; see :mod:`bigsmic.store.decoding`.
     """
     if missing_chunks not in ("error", "fill"):
         raise InputError(f"missing_chunks: got {missing_chunks!r}; use 'error' or 'fill'")
     if isinstance(data, str | os.PathLike):
-        data = open_array(absolute(data), component, storage_options)
-    if _is_zarr(data):
-        source: Source = ZarrSource(data, missing_chunks)
-    elif hasattr(data, "dask") and hasattr(data, "compute"):
-        source = DaskSource(data)
-    else:
-        source = Source(np.asanyarray(data), "array")
-        if np.ma.is_masked(source.array):
-            raise InputError("input: the array has masked entries; drop or impute these rows")
+        data, component = open_array(absolute(data), component, storage_options), None
+    source = _source_of(_member(data, component), missing_chunks)
     _check_rows(source)
     return source
+
+
+def _member(data, component):
+    """The array that was handed in, or a component of the group that was."""
+    if door.is_group(data):
+        return door.choose_member(data, component, shown(getattr(data, "store_path", _kind(data))))
+    if component is not None:
+        raise InputError(f"input: got component={component!r} for an array, which has none; leave it out")
+    return data
+
+
+def _kind(data):
+    """Name of a type of another library, such as ``h5py Dataset``."""
+    return f"{type(data).__module__.partition('.')[0]} {type(data).__name__}"
+
+
+def _source_of(data, missing_chunks) -> "Source":
+    door.refuse_unreadable(data)
+    if _is_zarr(data):
+        return ZarrSource(data, missing_chunks)
+    if hasattr(data, "dask") and hasattr(data, "compute"):
+        return DaskSource(data)
+    if door.reads_ranges(data):
+        return DaskSource(data.data) if door.is_lazy_dask(data) else SlicedSource(data)
+    return Source(np.asanyarray(data), "array")
 
 
 class Source:
@@ -85,6 +111,11 @@ class Source:
     def travels(self):
         """Whether it is small when pickled, and can be read where it arrives; see :func:`stage_input` if not."""
         return False
+
+    @property
+    def decoded(self):
+        """What is made of the stored numbers, in words; empty where they are taken as they are."""
+        return ""
 
     def __repr__(self):
         return f"{type(self).__name__}({self.name!r}, {self.shape})"
@@ -142,7 +173,7 @@ class SparseSource(Source):
 
 
 class DaskSource(Source):
-    """Rows of a dask array, computed range by range on the calling thread."""
+    """Rows of a dask array, computed range by range on the calling thread, or on the cluster that holds them."""
 
     _SMALL = 1 << 20  # bytes within a graph that may travel
 
@@ -150,6 +181,12 @@ class DaskSource(Source):
         super().__init__(array, "dask array")
         if any(np.isnan(array.shape)):
             raise InputError("input: the dask array has unknown chunk sizes; call .compute_chunk_sizes() on it first")
+        self._scheduler = next((value.client for value in self._held if _is_future(value)), "synchronous")
+
+    @property
+    def _held(self):
+        """What the graph holds: arrays, futures, and calls of functions."""
+        return (getattr(value, "value", value) for value in dict(self.array.dask).values())
 
     @property
     def band_bytes(self):
@@ -159,30 +196,132 @@ class DaskSource(Source):
     @property
     def travels(self):
         """Whether the graph reads its rows elsewhere, and does not hold them."""
-        held = (getattr(value, "value", value) for value in dict(self.array.dask).values())
-        return sum(value.nbytes for value in held if isinstance(value, np.ndarray)) <= self._SMALL
+        if self._scheduler != "synchronous":
+            return False
+        return sum(value.nbytes for value in self._held if isinstance(value, np.ndarray)) <= self._SMALL
 
     def read(self, lo, hi):
         """Return rows ``lo:hi``."""
-        return np.ascontiguousarray(self.array[lo:hi].compute(scheduler="synchronous"))
+        return _plain(self.array[lo:hi].compute(scheduler=self._scheduler), lo)
 
 
-class ZarrSource(Shared, Source):
-    """Rows of a Zarr array; absent and torn chunks are errors.
+def _is_future(value):
+    """Whether a graph holds its result on a cluster, as that of a persisted array does."""
+    return hasattr(value, "client") and hasattr(value, "key") and hasattr(value, "result")
 
-    When the archive's chunks are taller than the ranges asked for, the last decoded bands are kept, so
-    that a chunk is decoded once and not once a range.
+
+def _plain(rows, lo):
+    """Rows as a C-ordered ndarray; InputError for masked ones."""
+    if np.ma.is_masked(rows):
+        row, column = np.argwhere(np.ma.getmaskarray(rows))[0]
+        raise InputError(
+            f"input: the array has masked entries, first at row {lo + row}, column {column}; drop or impute these rows"
+        )
+    return np.ascontiguousarray(rows)
+
+
+class BandedSource(Source):
+    """Rows of an array whose chunks may be taller than the ranges asked for.
+
+    The last decoded bands of chunks are kept then, so that a chunk is decoded once and not once a range.
     """
 
     _KEPT_BANDS = 2
 
+    def __init__(self, array, name, height):
+        super().__init__(array, name)
+        self._height = height
+        self._bands: OrderedDict = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def band_bytes(self):
+        """Bytes of the kept bands of chunks."""
+        return self._KEPT_BANDS * self._height * self.shape[1] * self.dtype.itemsize
+
+    def read(self, lo, hi):
+        """Return rows ``lo:hi``."""
+        height = self._height
+        if height <= hi - lo:
+            return self._decode(lo, hi)
+        bands = [self._band(b) for b in range(lo // height, (hi - 1) // height + 1)]
+        start = (lo // height) * height
+        parts = [band[max(lo - start - i * height, 0) : hi - start - i * height] for i, band in enumerate(bands)]
+        return np.ascontiguousarray(np.concatenate(parts))
+
+    def _band(self, b):
+        with self._lock:
+            if b not in self._bands:
+                self._bands[b] = self._decode(b * self._height, min((b + 1) * self._height, self.shape[0]))
+                while len(self._bands) > self._KEPT_BANDS:
+                    self._bands.popitem(last=False)
+            self._bands.move_to_end(b)
+            return self._bands[b]
+
+    def _decode(self, lo, hi):
+        """Read rows ``lo:hi`` from where they are stored."""
+        raise NotImplementedError
+
+
+class SlicedSource(BandedSource):
+    """Rows of an array of another library, such as h5py or xarray: sliced, one slice at a time.
+
+    Parameters
+    ----------
+    array : array_like, shape (n, d)
+        Of a NumPy dtype; read by ``array[lo:hi]``.
+    """
+
+    def __init__(self, array):
+        super().__init__(array, _kind(array), 1)
+        self._reading = threading.Lock()
+        self._decoding = None
+        if door.is_file_array(array):
+            self._decoding = Decoding.of(dict(array.attrs), np.dtype(array.dtype))
+        if len(self.shape) == 2:
+            self._height = min(door.chunk_rows(array), max(1, self.shape[0]))
+
+    @property
+    def decoded(self):
+        """What is made of the stored numbers, in words."""
+        return str(self._decoding or "")
+
+    @property
+    def dtype(self):
+        """Dtype of the rows."""
+        return self._decoding.dtype if self._decoding else super().dtype
+
+    def describe(self):
+        """Return what identifies the input besides its content."""
+        return super().describe() | ({"decoded": self._decoding.describe()} if self._decoding else {})
+
+    def _decode(self, lo, hi):
+        try:
+            with self._reading:  # not every library is safe among threads
+                rows = np.asanyarray(self.array[lo:hi])
+        except Exception as error:
+            raise StorageError(
+                f"input: rows {lo}:{hi} of {self.name} could not be read ({type(error).__name__}: {error}); "
+                "see to the file behind it"
+            ) from error
+        return self._decoding(_plain(rows, lo)) if self._decoding else _plain(rows, lo)
+
+
+class ZarrSource(Shared, BandedSource):
+    """Rows of a Zarr array, decoded as its attributes say; absent and torn chunks are errors."""
+
     def __init__(self, array, missing_chunks):
         _refuse_pickles(array)
         array = _insisting(array, missing_chunks)
-        super().__init__(array, shown(array.store_path))
+        name = shown(array.store_path)
+        self._chunk_shape = tuple(getattr(array, "shards", None) or array.chunks)
+        super().__init__(array, name, self._chunk_shape[0] if self._chunk_shape else 1)
         self._missing = missing_chunks
-        self._bands: OrderedDict = OrderedDict()
-        self._lock = threading.Lock()
+        self._decoding = Decoding.of(dict(array.attrs), np.dtype(array.dtype), _mask_of(array))
+        looked_into = missing_chunks == "error" and array.ndim == 2 and is_sharded(array)
+        self._shards = Shards(array, name) if looked_into else None
+        if self._decoding is not None:
+            self.name = f"{name} ({self._decoding})"
 
     @property
     def travels(self):
@@ -196,39 +335,27 @@ class ZarrSource(Shared, Source):
         return ZarrSource, (self.array, self._missing)
 
     @property
-    def _chunk_shape(self):
-        return tuple(getattr(self.array, "shards", None) or self.array.chunks)
+    def decoded(self):
+        """What is made of the stored numbers, in words."""
+        return str(self._decoding or "")
 
     @property
-    def band_bytes(self):
-        """Bytes of the kept bands of chunks."""
-        return self._KEPT_BANDS * self._chunk_shape[0] * self.shape[1] * self.dtype.itemsize
+    def dtype(self):
+        """Dtype of the rows, decoded."""
+        return self._decoding.dtype if self._decoding else super().dtype
 
-    def read(self, lo, hi):
-        """Return rows ``lo:hi``."""
-        height = self._chunk_shape[0]
-        if height <= hi - lo:
-            return self._decode(lo, hi)
-        bands = [self._band(b) for b in range(lo // height, (hi - 1) // height + 1)]
-        start = (lo // height) * height
-        parts = [band[max(lo - start - i * height, 0) : hi - start - i * height] for i, band in enumerate(bands)]
-        return np.ascontiguousarray(np.concatenate(parts))
-
-    def _band(self, b):
-        with self._lock:
-            if b not in self._bands:
-                height = self._chunk_shape[0]
-                self._bands[b] = self._decode(b * height, min((b + 1) * height, self.shape[0]))
-                while len(self._bands) > self._KEPT_BANDS:
-                    self._bands.popitem(last=False)
-            self._bands.move_to_end(b)
-            return self._bands[b]
+    def describe(self):
+        """Return what identifies the input besides its content."""
+        return super().describe() | ({"decoded": self._decoding.describe()} if self._decoding else {})
 
     def _decode(self, lo, hi):
         from bigsmic.store.stores import AbsentChunkError
 
         try:
-            return np.ascontiguousarray(self.array[lo:hi])
+            if self._shards is not None:
+                self._shards.refuse_holes(lo, hi)
+            rows = np.ascontiguousarray(self.array[lo:hi])
+            return self._decoding(rows) if self._decoding else rows
         except AbsentChunkError as error:
             raise StorageError(
                 f"input: chunk {self._chunk(str(error), lo, hi)} of {self.name} is missing, and would read as fill "
@@ -236,6 +363,8 @@ class ZarrSource(Shared, Source):
                 "missing_chunks='fill'"
             ) from None
         except StorageError as error:
+            if str(error).startswith("input: "):
+                raise
             raise StorageError(f"input: rows {lo}:{hi} could not be read; {error}") from None
         except Exception as error:
             raise StorageError(
@@ -252,6 +381,13 @@ class ZarrSource(Shared, Source):
                 if path == key or path.endswith(f"/{key}"):
                     return f"{key} (rows {i * height}:{min((i + 1) * height, self.shape[0])})"
         return path
+
+
+def _mask_of(array):
+    """Fill value that stands for missing entries: xarray has it so in Zarr v2, and marks its arrays with dimensions."""
+    if array.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in array.attrs:
+        return array.metadata.fill_value
+    return None
 
 
 def _refuse_pickles(array):
@@ -392,21 +528,23 @@ def open_array(location, component=None, storage_options=None):
     name = shown(location)
     try:
         node: Any = zarr.open(store_of(location, storage_options, read_only=True), mode="r")
-        if component is not None:
-            node = node[component]
+        if door.is_group(node):
+            node = door.choose_member(node, component, repr(name))
+        elif component is not None:
+            raise InputError(f"input: {name!r} is an array, which has no component={component!r}; leave it out")
     except StorageError as error:
         raise StorageError(f"input: {name!r} could not be opened; {error}") from None
+    except InputError:
+        raise
     except Exception as error:
         text = scrubbed(f"{type(error).__name__}: {error}", location, storage_options)
+        remedy = door.remedy_for(location)
         raise InputError(
             f"input: {name!r} could not be opened as Zarr ({text}); "
-            "give the path or URL of a Zarr array, or of a group with component="
+            + (f"pass {remedy}" if remedy else "give the path or URL of a Zarr array, or of a group with component=")
         ) from (error if is_local(location) else None)
-    if _is_zarr(node):
-        _refuse_pickles(node)
-        return node
-    names = sorted(node.array_keys())[:8]
-    raise InputError(f"input: {name!r} is a Zarr group with arrays {names}; name one with component=")
+    _refuse_pickles(node)
+    return node
 
 
 def _check_rows(source):

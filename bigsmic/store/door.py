@@ -1,0 +1,207 @@
+"""What is handed in for rows, looked at before anything is read: what it is, and what to pass where it will not do.
+
+Libraries are told by what their objects have, and never imported.
+"""
+
+import os
+
+import numpy as np
+
+from bigsmic.errors import InputError
+
+FILES = {
+    ".npy": "numpy.load(path, mmap_mode='r')",
+    ".npz": "numpy.load(path)['X']",
+    ".h5": "h5py.File(path)['X']",
+    ".hdf5": "h5py.File(path)['X']",
+    ".h5ad": "anndata.read_h5ad(path, backed='r').obsm['X_pca']",
+    ".nc": "xarray.open_dataset(path, chunks={})['X'].data",
+    ".parquet": "dask.dataframe.read_parquet(path).to_dask_array(lengths=True)",
+    ".csv": "dask.dataframe.read_csv(path).to_dask_array(lengths=True)",
+    ".zip": "zarr.open_array(zarr.storage.ZipStore(path, mode='r'))",
+    ".mat": "scipy.io.loadmat(path)['X']",
+}
+"""By suffix, what opens a file that is no Zarr archive as something that can be read."""
+LARGE_BAND = 64 << 20  # bytes of a band of chunks above which none is kept, as other libraries read parts of chunks
+NAMED = 8  # names that a message has at most
+
+
+def remedy_for(location):
+    """What to pass for a path that is no Zarr archive, by its suffix; None where nothing is known."""
+    remedy = FILES.get(os.path.splitext(str(location).split("?")[0].rstrip("/"))[1].lower())
+    return remedy and remedy.replace("path", repr(os.path.basename(str(location))), 1)
+
+
+def is_masked(data):
+    """Whether an array has entries that are masked."""
+    return np.ma.is_masked(data)
+
+
+def is_group(data):
+    """Whether this is a group of arrays, of Zarr or HDF5."""
+    return any(hasattr(type(data), name) for name in ("array_keys", "require_dataset"))
+
+
+def in_blocks(data):
+    """Whether rows are read from this block by block, and never held: an archive, or an array of another library.
+
+    Parameters
+    ----------
+    data : object
+
+    Returns
+    -------
+    bool
+    """
+    if isinstance(data, str | os.PathLike) or is_group(data):
+        return True
+    return hasattr(type(data), "nchunks_initialized") or _is_dask(data) or reads_ranges(data)
+
+
+def _is_dask(data):
+    return hasattr(data, "dask") and hasattr(data, "compute")
+
+
+def reads_ranges(data):
+    """Whether this is an array whose rows are read by slicing it: of h5py, xarray, netCDF4; none of NumPy's."""
+    if isinstance(data, np.ndarray | np.generic) or _is_sparse(data) or type(data).__module__.startswith("pandas"):
+        return False
+    sliced = all(hasattr(data, name) for name in ("shape", "__getitem__"))
+    return sliced and isinstance(getattr(data, "dtype", None), np.dtype)
+
+
+def is_lazy_dask(data):
+    """Whether this is a variable of xarray that computes its entries by dask."""
+    return hasattr(data, "__dask_graph__") and data.__dask_graph__() is not None
+
+
+def is_file_array(data):
+    """Whether this is an array of HDF5, whose attributes nobody has acted upon."""
+    return type(data).__module__.partition(".")[0] == "h5py"
+
+
+def chunk_rows(data):
+    """Rows of a chunk of an array of h5py, or of what xarray reads; 1 where it is not known, or a chunk is large."""
+    chunks = getattr(data, "chunks", None) or tuple(getattr(data, "encoding", {}).get("preferred_chunks", {}).values())
+    if not chunks or not all(isinstance(rows, int) for rows in chunks):
+        return 1
+    return chunks[0] if chunks[0] * data.shape[1] * data.dtype.itemsize <= LARGE_BAND else 1
+
+
+def _is_sparse(data):
+    return hasattr(data, "nnz") and (hasattr(data, "toarray") or hasattr(data, "todense"))
+
+
+def refuse_unreadable(data):
+    """Refuse what is known to be no array of rows, and say what to pass.
+
+    Raises
+    ------
+    InputError
+    """
+    for is_one, say in _REFUSED:
+        if is_one(data):
+            raise InputError(f"input: {say(data)}")
+
+
+def _sparse(data):
+    return (
+        f"got sparse rows ({type(data).__name__} of shape {tuple(data.shape)}), which are not taken; pass "
+        "X.toarray(), or fewer columns such as TruncatedSVD(100).fit_transform(X); a graph goes with "
+        "kernel='precomputed' or metric='precomputed'"
+    )
+
+
+def _is_sparse_dask(data):
+    return _is_dask(data) and _is_sparse(getattr(data, "_meta", None))
+
+
+def _sparse_dask(data):
+    return "got a dask array of sparse blocks, which are not taken; pass X.map_blocks(lambda block: block.toarray())"
+
+
+def _anndata(data):
+    names = [f"adata.obsm[{name!r}]" for name in list(data.obsm)[:NAMED]]
+    return f"got an AnnData, which is many arrays; pass one of them, such as {' or '.join(names) or 'adata.X'}"
+
+
+def _dataset(data):
+    names = [str(name) for name, variable in data.data_vars.items() if getattr(variable, "ndim", 0) == 2]
+    return (
+        f"got a Dataset, which is many arrays; pass one of them, such as ds[{(names or ['X'])[0]!r}]; "
+        f"two-dimensional are {names[:NAMED]}"
+    )
+
+
+def _dataframe(data):
+    return "got a dask dataframe; pass ddf.to_dask_array(lengths=True), of columns that are all numbers"
+
+
+def _is_mixed(data):
+    return hasattr(data, "iloc") and hasattr(data, "columns") and bool(_wordy(data))
+
+
+def _wordy(data):
+    return [name for name, dtype in zip(data.columns, data.dtypes, strict=True) if _is_wordy(dtype)]
+
+
+def _is_wordy(dtype):
+    return getattr(dtype, "kind", "O") not in "iufb"
+
+
+def _mixed(data):
+    return (
+        f"got a DataFrame whose columns {_wordy(data)[:NAMED]} are not numbers; "
+        "pass df.select_dtypes('number').to_numpy(), or encode them"
+    )
+
+
+_REFUSED = (
+    (is_masked, lambda data: "the array has masked entries; drop or impute these rows"),
+    (_is_sparse_dask, _sparse_dask),
+    (_is_sparse, _sparse),
+    (lambda data: hasattr(data, "obsm") and hasattr(data, "obs"), _anndata),
+    (lambda data: hasattr(data, "data_vars"), _dataset),
+    (lambda data: hasattr(data, "to_dask_array"), _dataframe),
+    (_is_mixed, _mixed),
+)
+
+
+def choose_member(group, component, name):
+    """Array of a group of arrays, of Zarr or HDF5.
+
+    Parameters
+    ----------
+    group : mapping of str to array or group
+    component : str or None
+        Its path within the group.
+    name : str
+        What messages call the group.
+
+    Raises
+    ------
+    InputError
+        None was named, or there is none of that name; the message has the names that are there.
+    """
+    if component is None:
+        raise InputError(f"input: {name} is a group {_offer(group)}; name one with component=")
+    try:
+        found = group[component]
+    except KeyError:
+        raise InputError(f"input: {name} has no component={component!r}: it is a group {_offer(group)}") from None
+    if not hasattr(found, "shape"):
+        raise InputError(f"input: component={component!r} of {name} is a group {_offer(found)}; name one of those")
+    return found
+
+
+def _offer(group):
+    """What is in a group, two-dimensional arrays first."""
+    ranks = {key: len(getattr(member, "shape", ())) for key, member in _members(group)}
+    arrays = sorted((key for key, rank in ranks.items() if rank), key=lambda key: (ranks[key] != 2, key))
+    groups = sorted(key for key, rank in ranks.items() if not rank)
+    return f"with arrays {arrays[:NAMED]}" + (f" and groups {groups[:NAMED]}" if groups else "")
+
+
+def _members(group):
+    """Names and members of a group of HDF5, which is a mapping, or of Zarr."""
+    return group.items() if hasattr(type(group), "items") else group.members()

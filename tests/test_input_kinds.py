@@ -1,0 +1,284 @@
+"""What may be handed in for rows: read in blocks where it can be, refused in one line where it cannot."""
+
+import anndata
+import dask.array
+import dask.dataframe
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import xarray
+import zarr
+
+import bigsmic
+from bigsmic.errors import InputError, StorageError
+from bigsmic.store import open_source
+
+ROWS = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
+
+
+def masked(X=ROWS):
+    return np.ma.masked_array(X, np.arange(X.size).reshape(X.shape) == 7)
+
+
+# -- read in blocks
+
+
+class Tracked(xarray.backends.BackendArray):
+    """A lazy array of a backend of xarray, which notes how many rows are asked for."""
+
+    def __init__(self, values):
+        self.values, self.shape, self.dtype, self.asked = values, values.shape, values.dtype, []
+
+    def __getitem__(self, key):
+        return xarray.core.indexing.explicit_indexing_adapter(
+            key, self.shape, xarray.core.indexing.IndexingSupport.BASIC, self._read
+        )
+
+    def _read(self, key):
+        found = self.values[key]
+        self.asked.append(len(found))
+        return found
+
+
+def test_a_lazy_variable_of_xarray_is_never_held(blobs, many_blocks):
+    backend = Tracked(blobs[0])
+    variable = xarray.Variable(("row", "column"), xarray.core.indexing.LazilyIndexedArray(backend))
+    result = bigsmic.fit(xarray.DataArray(variable), 4, t=(3,), n_centers=40, n_threads=1)
+    wanted = bigsmic.fit(blobs[0], 4, t=(3,), n_centers=40, n_threads=1)
+    assert np.array_equal(result.labels, wanted.labels)
+    assert max(backend.asked) <= 256
+    assert not isinstance(variable._data, np.ndarray)
+    backend.asked.clear()
+    bigsmic.SMIC(4, t=(3,), n_jobs=1, random_state=0).fit(xarray.DataArray(variable))
+    assert max(backend.asked) <= 256
+
+
+class Slices:
+    """An HDF5 dataset whose slices are counted, and that does not become an array as a whole."""
+
+    def __init__(self, patch):
+        self.asked, read = [], h5py.Dataset.__getitem__
+
+        def counted(dataset, key, *more, **options):
+            found = read(dataset, key, *more, **options)
+            self.asked.append(len(found))
+            return found
+
+        patch.setattr(h5py.Dataset, "__getitem__", counted)
+        patch.setattr(h5py.Dataset, "__array__", None)
+
+
+@pytest.mark.parametrize("chunks", [None, (20, 5), (700, 1)])
+def test_a_dataset_of_hdf5_is_read_in_blocks(tmp_path, monkeypatch, blobs, many_blocks, chunks):
+    monkeypatch.setattr("bigsmic.store.door.LARGE_BAND", 700 * 4)
+    wanted = bigsmic.fit(blobs[0], 3, method="mspc", n_threads=1)
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file.create_dataset("X", data=blobs[0], chunks=chunks)
+    slices = Slices(monkeypatch)
+    with h5py.File(tmp_path / "rows.h5") as file:
+        for given in ({"data": file, "component": "X"}, {"data": file["X"]}):
+            result = bigsmic.fit(**given, c=3, method="mspc", n_threads=1)
+            assert np.array_equal(result.labels, wanted.labels)
+    assert max(slices.asked) <= 256
+
+
+def test_bands_of_tall_chunks_are_read_once(tmp_path, monkeypatch, blobs):
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        file.create_dataset("X", data=blobs[0], chunks=(350, 5))
+    slices = Slices(monkeypatch)
+    with h5py.File(tmp_path / "rows.h5") as file:
+        source = open_source(file["X"])
+        found = [source.read(lo, lo + 70) for lo in range(0, 700, 70)]
+    assert np.array_equal(np.concatenate(found), blobs[0])
+    assert slices.asked == [350, 350]
+
+
+def test_packed_numbers_of_netcdf_in_hdf5(tmp_path):
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        X = file.create_dataset("X", data=np.arange(6, dtype=np.int16).reshape(3, 2))
+        X.attrs.update({"scale_factor": np.float32(0.5), "add_offset": np.float32(1), "_FillValue": np.int16([4])})
+        source = open_source(X)
+        assert np.array_equal(source.read(0, 3), [[1, 1.5], [2, 2.5], [np.nan, 3.5]], equal_nan=True)
+        assert source.dtype == np.float32
+        assert source.describe()["decoded"]["missing"] == [4]
+
+
+def test_a_variable_of_dask_blocks_is_read_by_dask():
+    array = xarray.DataArray(dask.array.from_array(ROWS, chunks=(20, 3)))
+    assert type(open_source(array)).__name__ == "DaskSource"
+    assert np.array_equal(open_source(array).read(15, 35), ROWS[15:35])
+
+
+def test_a_persisted_dask_array_is_read_from_its_cluster():
+    from distributed import Client, LocalCluster
+
+    with LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster, Client(cluster) as client:
+        array = client.persist(dask.array.from_array(ROWS, chunks=(20, 3)) + 0)
+        source = open_source(array)
+        assert not source.travels
+        assert np.array_equal(source.read(15, 35), ROWS[15:35])
+
+
+def test_what_an_array_of_another_library_cannot_read_is_an_error_of_the_store(tmp_path):
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        source = open_source(file.create_dataset("X", data=ROWS))
+    with pytest.raises(StorageError, match=r"rows 3:5 of h5py Dataset could not be read"):
+        source.read(3, 5)
+
+
+# -- refused
+
+
+def frame(**columns):
+    return pd.DataFrame(dict.fromkeys("ab", np.arange(9.0)) | columns)
+
+
+def group():
+    opened = zarr.open_group({}, mode="w")
+    opened.create_array("X", shape=(9, 2), dtype="f4")
+    opened.create_array("A", shape=(9,), dtype="f4")
+    opened.create_group("more")
+    return opened
+
+
+REFUSED = {
+    "masked": (masked, "masked entries; drop or impute"),
+    "masked dask": (
+        lambda: dask.array.from_array(masked(), chunks=(20, 3)),
+        "masked entries, first at row 2, column 1",
+    ),
+    "sparse matrix": (
+        lambda: scipy.sparse.csr_matrix(ROWS),
+        r"sparse rows \(csr_matrix of shape \(60, 3\)\).*X.toarray",
+    ),
+    "sparse array": (lambda: scipy.sparse.coo_array(ROWS), r"X\.toarray\(\), or fewer columns"),
+    "sparse dask": (
+        lambda: dask.array.from_array(ROWS, chunks=(20, 3)).map_blocks(scipy.sparse.csr_matrix),
+        r"block\.toarray\(\)",
+    ),
+    "anndata": (lambda: anndata.AnnData(ROWS, obsm={"X_pca": ROWS}), r"such as adata\.obsm\['X_pca'\]"),
+    "anndata alone": (lambda: anndata.AnnData(ROWS), r"such as adata\.X"),
+    "dask dataframe": (
+        lambda: dask.dataframe.from_pandas(frame(), npartitions=2),
+        r"ddf\.to_dask_array\(lengths=True\)",
+    ),
+    "dataset": (lambda: xarray.Dataset({"one": ("row", ROWS[:, 0]), "X": (("row", "column"), ROWS)}), r"ds\['X'\]"),
+    "frame of words": (lambda: frame(name=list("abcdefghi")), r"columns \['name'\] are not numbers"),
+    "frame of times": (lambda: frame(day=pd.date_range("2020", periods=9)), r"columns \['day'\] are not numbers"),
+    "zarr group": (group, r"is a group with arrays \['X', 'A'\] and groups \['more'\]; name one with component="),
+    "times": (lambda: xarray.DataArray(np.zeros((3, 2), "M8[ns]")), "not real or integer"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_holds_no_rows_is_refused_at_once(name):
+    make, message = REFUSED[name]
+    with pytest.raises(InputError, match=message):
+        bigsmic.fit(make(), 2)
+
+
+@pytest.mark.parametrize("name", sorted(set(REFUSED) - {"sparse dask"}))
+def test_estimators_refuse_it_too(name):
+    make, message = REFUSED[name]
+    with pytest.raises(InputError, match=message):
+        bigsmic.RIM(2).fit(make())
+
+
+def test_masks_without_masked_entries_and_frames_of_numbers_are_rows():
+    assert np.array_equal(open_source(np.ma.masked_array(ROWS)).read(0, 60), ROWS)
+    assert np.array_equal(open_source(frame()).read(0, 9), frame().to_numpy())
+
+
+def test_predict_refuses_masked_rows():
+    model = bigsmic.RIM(2, random_state=0).fit(ROWS)
+    for predict in (model.predict, model.result_.predict):
+        with pytest.raises(InputError, match="masked entries"):
+            predict(masked())
+
+
+# -- names
+
+
+def test_a_component_of_what_has_none(tmp_path):
+    zarr.create_array(tmp_path / "a.zarr", data=ROWS)
+    for data in (tmp_path / "a.zarr", zarr.open_array(tmp_path / "a.zarr"), ROWS):
+        with pytest.raises(InputError, match=r"component='X'.*leave it out"):
+            bigsmic.fit(data, 2, component="X")
+
+
+def test_a_component_that_is_not_there(tmp_path):
+    with pytest.raises(InputError, match=r"no component='Y': it is a group with arrays \['X', 'A'\]"):
+        bigsmic.fit(group(), 2, component="Y")
+    with pytest.raises(InputError, match=r"component='more' of .* is a group with arrays \[\]"):
+        bigsmic.fit(group(), 2, component="more")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["X"] = ROWS
+        with pytest.raises(InputError, match=r"h5py.*with arrays \['X'\]; name one with component="):
+            bigsmic.fit(file, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("rows.npy", r"pass numpy\.load\('rows\.npy', mmap_mode='r'\)"),
+        ("rows.h5", r"pass h5py\.File\('rows\.h5'\)\['X'\]"),
+        ("rows.parquet", r"pass dask\.dataframe\.read_parquet\('rows\.parquet'\)\.to_dask_array\(lengths=True\)"),
+        ("rows.zip", r"pass zarr\.open_array\(zarr\.storage\.ZipStore\('rows\.zip', mode='r'\)\)"),
+        ("rows.txt", r"give the path or URL of a Zarr array"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused_with_what_opens_it(tmp_path, name, remedy):
+    (tmp_path / name).write_bytes(b"\x93NUMPY and so on")
+    with pytest.raises(InputError, match=rf"could not be opened as Zarr.*; {remedy}"):
+        bigsmic.fit(tmp_path / name, 2)
+
+
+def test_an_archive_in_a_zip_file(tmp_path):
+    with zarr.storage.ZipStore(tmp_path / "rows.zip", mode="w") as store:
+        zarr.create_array(store, data=ROWS, chunks=(20, 3))
+    with zarr.storage.ZipStore(tmp_path / "rows.zip", mode="r") as store:
+        assert np.array_equal(open_source(zarr.open_array(store, mode="r")).read(15, 35), ROWS[15:35])
+
+
+# -- shards
+
+
+@pytest.mark.parametrize("place", ["start", "end"])
+@pytest.mark.parametrize("chunks", [(10, 2), (20, 3)])
+def test_a_chunk_that_is_absent_from_its_shard_is_an_error(tmp_path, place, chunks):
+    shards = zarr.codecs.ShardingCodec(chunk_shape=chunks, index_location=place)
+    X = ROWS.copy()
+    X[20:40] = 0
+    outer = (40, 4) if chunks == (10, 2) else (40, 3)
+    array = zarr.create(store=str(tmp_path / "a.zarr"), shape=X.shape, chunks=outer, dtype="f4", codecs=[shards])
+    array[:] = X
+    source = open_source(tmp_path / "a.zarr")
+    assert np.array_equal(source.read(40, 60), X[40:])
+    rows = f"{20}:{20 + chunks[0]}"
+    message = rf"chunk of rows {rows} and columns 0:{chunks[1]} of .* is missing from the shard c/0/0.*='fill'"
+    for lo, hi in ((0, 30), (22, 24), (0, 60)):
+        with pytest.raises(StorageError, match=message):
+            source.read(lo, hi)
+    assert np.array_equal(open_source(tmp_path / "a.zarr", missing_chunks="fill").read(0, 60), X)
+
+
+def test_an_absent_shard_is_an_error(tmp_path):
+    array = zarr.create_array(tmp_path / "a.zarr", shape=(60, 3), chunks=(10, 3), shards=(20, 3), dtype="f4")
+    array[:20] = ROWS[:20]
+    source = open_source(tmp_path / "a.zarr")
+    source.read(0, 20)
+    with pytest.raises(StorageError, match=r"chunk c/1/0 \(rows 20:40\).*missing_chunks='fill'"):
+        source.read(10, 30)
+
+
+def test_shards_that_are_encoded_once_more_are_refused(tmp_path):
+    codecs = [zarr.codecs.ShardingCodec(chunk_shape=(10, 3)), zarr.codecs.GzipCodec()]
+    with pytest.warns(UserWarning, match="disables partial reads"):
+        zarr.create(store=str(tmp_path / "a.zarr"), shape=(60, 3), chunks=(20, 3), dtype="f4", codecs=codecs)
+    with (
+        pytest.warns(UserWarning, match="disables partial reads"),
+        pytest.raises(InputError, match="encoded once more"),
+    ):
+        open_source(tmp_path / "a.zarr")
