@@ -557,7 +557,7 @@ def slots(width):
 def _sees(payload):
     """Whether a run is where this worker looks for it."""
     try:
-        return payload.load().attribute("bigsmic_format") is not None
+        return bool(payload.load().identity)
     except RunError:
         return False
 

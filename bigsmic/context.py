@@ -174,6 +174,12 @@ class Context:
         """How a group is searched."""
         return NeighborSettings(self.settings.n_neighbors, self.settings.neighbors, self.settings.seed)
 
+    def array(self, name):
+        """What users read of a finished fit, ``labels``, ``posterior`` or ``agreement``: lazy, and checked."""
+        n_clusters = (self.run.attribute("summary") or {}).get("n_clusters", self.settings.n_clusters)
+        shape = (self.n, n_clusters) if name == "posterior" else (self.n,)
+        return self.run.array("output", name, shape, np.int32 if name == "labels" else np.float32)
+
     def scan(self, s, *names):
         """Arrays of one block of the scan."""
         read = self.run.reader("scan", s)
@@ -426,6 +432,12 @@ def with_repair(run: Run, work: Callable[[], Any], attempts: int = 3):
         except CorruptBlockError as error:
             block = (error.stage, error.block)
             seen[block] = seen.get(block, 0) + 1
-            if not error.stage or seen[block] >= attempts:
+            if not error.stage:
                 raise
+            if seen[block] >= attempts:
+                raise CorruptBlockError(
+                    f"{error}: it was made {attempts - 1} times in this call and is damaged again, so the disk may be "
+                    "failing; give another out=",
+                    *block,
+                ) from error
             run.forget(*block)

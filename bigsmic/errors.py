@@ -10,7 +10,7 @@
     ├── PlanError (MemoryError)      the work does not fit the memory or disk that is allowed
     ├── RunError (RuntimeError)      the run directory cannot be used
     │   ├── RunMismatchError         it belongs to other input or other parameters
-    │   ├── RunVersionError          it was written in a newer format
+    │   ├── RunVersionError          it was written in another format
     │   ├── RunLockedError           another process is writing to it
     │   └── CorruptBlockError        a stored block is missing or is not what was written
     ├── ClusterError (RuntimeError)  the cluster does not answer, or cannot be used
@@ -60,7 +60,7 @@ class RunMismatchError(RunError):
 
 
 class RunVersionError(RunError):
-    """The run directory was written in a format newer than this version reads."""
+    """The run directory was written in a format that this version does not read."""
 
 
 class RunLockedError(RunError):

@@ -136,9 +136,9 @@ def _copy_arrays(context, made, room):
     """Copy agreement and posterior, as far as there is room."""
     for name in ("agreement", "posterior"):
         if name in context.run.info("output", 0):
-            array = context.run.array(name)
+            array = context.array(name)
             if array.nbytes <= room:
-                copy_array(context.run, made, name, context.source_bounds)
+                copy_array(array, made, name)
                 room -= array.nbytes
 
 
@@ -188,7 +188,7 @@ def _copy(context, made):
         copy_block(run, made, stage, block)
     if not settings.undecided:
         for name in run.info("output", 0):
-            copy_array(run, made, name, context.source_bounds)
+            copy_array(context.array(name), made, name)
     made.update({"summary": run.attribute("summary")})
 
 

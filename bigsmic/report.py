@@ -12,7 +12,7 @@ SCORES = ("lsmi", "gamma", "delta", "cv", "classes_without_center")
 def diagnose(job, cuts, found):
     """Store with the run how the fit went, and what its method found."""
     context, run = job.context, job.run
-    before = run.attribute("summary", {}).get("stages", {})
+    before = (run.attribute("summary") or {}).get("stages", {})
     summary = {
         "rows": context.n,
         "columns": context.d,

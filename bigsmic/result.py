@@ -50,14 +50,14 @@ class Result:
         Raises
         ------
         RunError
-            Not a run, of a newer format, or not finished.
+            Not a run, of another format, damaged, or not finished. Rows and blocks are checked when they are read: what
+            is then found to be damaged is a :class:`~bigsmic.errors.CorruptBlockError`.
         """
         opened = Run(run, storage_options, writable=False)
-        kind = methods.of_stored(opened.identity["settings"])
-        settings = kind.Settings.stored(opened.identity["settings"], kernel)
+        settings = _stored_settings(opened, kernel)
         if opened.attribute("summary") is None:
             raise RunError(f"run: {opened.location} is not finished; run the same fit again to resume it")
-        return kind.Result(opened, settings, temporary)
+        return methods.of(settings).Result(opened, settings, temporary)
 
     _tells: ClassVar[dict] = {}
     """Stages beside those of predictions that the Result tells of."""
@@ -135,13 +135,14 @@ class Result:
     @cached_property
     def labels(self):
         """Cluster of every row, in input order: ndarray of int32, shape (n,)."""
-        return np.asarray(self._array("labels")[...])
+        return np.asarray(self._array("labels"))
 
     @property
     def posterior(self):
-        """Probability of every cluster at every row: a Zarr array of float32, shape (n, c), lazy on disk.
+        """Probability of every cluster at every row: a lazy array of float32, shape (n, c), on disk.
 
-        Slice it, or take ``numpy.asarray`` of it for all of it in memory.
+        Slice it, take ``numpy.asarray`` of it for all of it in memory, or give it to ``dask.array.from_array``. What
+        is read is checked; see :class:`bigsmic.store.CheckedArray`.
         """
         return self._array("posterior")
 
@@ -152,7 +153,7 @@ class Result:
         1 everywhere where a single labeling was chosen.
         """
         self._refuse_other_methods("agreement", "how sure a label is, posterior says: the largest entry of its row")
-        return np.asarray(self._array("agreement")[...])
+        return np.asarray(self._array("agreement"))
 
     def _refuse_other_methods(self, what, remedy="fit again for another number of clusters"):
         if self.settings.method != methods.DEFAULT:
@@ -166,7 +167,7 @@ class Result:
                 f"{name}: the fit was given no number of clusters and did not choose one; stability is a hint, cut(c) "
                 "gives the result for c clusters"
             )
-        return self._run.array(name)
+        return self._context.array(name)
 
     def cut(self, n_clusters):
         """Result for another number of clusters, from the same eigenvectors: no refit.
@@ -234,7 +235,7 @@ class Result:
     @cached_property
     def diagnostics(self):
         """How the fit went: recall of the neighbours, components, eigenvalues, seconds and memory per stage; a dict."""
-        return self._run.attribute("summary", {})
+        return self._run.attribute("summary") or {}
 
     @cached_property
     def scores(self):
@@ -338,6 +339,20 @@ class Result:
         rows = (line.split(None, 1) for line in repr(self).splitlines()[1:])
         cells = "".join(f"<tr><th style='text-align:left'>{k}</th><td>{escape(v)}</td></tr>" for k, v in rows)
         return f"<b>{escape(repr(self).splitlines()[0])}</b><table>{cells}</table>"
+
+
+def _stored_settings(run, kernel):
+    """Settings of the fit that made a run; those of a newer bigsmic may be none of this one."""
+    try:
+        facts, stored = run.identity["input"], run.identity["settings"]
+        if not all(type(facts[name]) is int for name in ("rows", "columns")):
+            raise ValueError(f"got {facts['rows']!r} rows x {facts['columns']!r} columns")
+        return methods.of_stored(stored).Settings.stored(stored, kernel)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RunError(
+            f"run: {run.location}/zarr.json does not say what a fit by this version of bigsmic is asked to do "
+            f"({error}); give the out= of a fit, or upgrade bigsmic"
+        ) from None
 
 
 def _shortened(sizes, shown=8):

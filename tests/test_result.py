@@ -21,6 +21,7 @@ import bigsmic
 from bigsmic import merge
 from bigsmic.errors import InputError, RunError
 from bigsmic.stages import select
+from bigsmic.store import CheckedArray
 
 pytestmark = pytest.mark.usefixtures("many_blocks")
 
@@ -53,7 +54,7 @@ def test_labels_and_posteriors(result):
 
 
 def test_posteriors_are_lazy(result):
-    assert isinstance(result.posterior, zarr.Array)
+    assert isinstance(result.posterior, CheckedArray)
     np.testing.assert_array_equal(result.posterior[100:110], np.asarray(result.posterior)[100:110])
 
 

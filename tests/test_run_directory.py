@@ -2,6 +2,7 @@
 
 import json
 import re
+import zlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -114,5 +115,33 @@ def test_the_top(run):
     assert set(group.array_keys()) == {"labels", "posterior", "agreement"}
     assert (group["labels"].dtype, group["posterior"].shape) == (np.int32, (600, 2))
     assert np.allclose(group["posterior"][:].sum(axis=1), 1)
-    assert set(group.attrs) == {"bigsmic_format", "identity", "writer", "summary"}
+    assert set(group.attrs) == {"bigsmic_format", "run", "identity", "writer", "summary", "crc32"}
     assert set(group.attrs["identity"]) == {"input", "settings"}
+
+
+def canonical(*what):
+    return zlib.crc32(json.dumps(what, sort_keys=True, separators=(",", ":")).encode())
+
+
+def test_the_seal_of_the_page():
+    example = json.loads(re.search(r"```json\n(.*?)```", PAGE, re.DOTALL)[1])
+    whose = re.search(r"block (\d) of `(\w+)` in\s+the run `(\w+)`", PAGE)
+    assert example["crc32"] == canonical(whose[3], whose[2], int(whose[1]), example["ledger"])
+
+
+def test_seals(run):
+    out, _ = run
+    top = json.loads((out / "zarr.json").read_text())["attributes"]
+    assert top["crc32"] == {name: canonical(top["run"], name, top[name]) for name in ("identity", "summary")}
+    for block in out.glob("*/[0-9]*"):
+        attributes = json.loads((block / "zarr.json").read_text())["attributes"]
+        whose = (top["run"], block.parent.name, int(block.name))
+        assert attributes["crc32"] == canonical(*whose, attributes["ledger"])
+
+
+def test_checksums_of_the_top(run):
+    out, _ = run
+    group = zarr.open_group(str(out), mode="r")
+    for block in out.glob("output/[0-9]*"):
+        for name, crc32 in ledger(block)["info"].items():
+            assert zlib.crc32(np.ascontiguousarray(group[name].blocks[int(block.name)])) == crc32

@@ -228,9 +228,11 @@ def _read_start(context, p, settings):
 
 
 def _ascend(job, settings, in_memory):
-    """Climb for every t; once one is chosen, for that one, should it have been damaged."""
-    chosen = [job.run.info("choice", 0)["t"]] if job.run.done("choice", 0) else settings.t
-    for t in chosen:
+    """Climb for every t; once one is chosen, where what is kept has been damaged: of the others, how they ended."""
+    chosen = _chosen(job.context) if job.run.done("choice", 0) else None
+    for t in settings.t:
+        if chosen not in (None, t) and job.run.done(ascent.summit_name(t), 0):
+            continue
         ascent.run(job, t, settings.ascent, partial(_read_start, settings=settings.start), in_memory)
         summit = job.run.info(ascent.summit_name(t), 0)
         if not summit["converged"]:

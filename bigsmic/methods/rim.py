@@ -307,9 +307,20 @@ def climb(job: Job):
     if job.plan.rows_in_memory:
         stages.keep_rows(job.context)
     with job.timed("climb"):
+        if not _has_path(job.run):
+            job.run.forget("model", 0)
         job.steps("model", [0], _find)
     with job.timed("output"):
         stages.write_output(job)
+
+
+def _has_path(run):
+    """Whether every point that the classifier was found by is there, and every start: the search goes by them again."""
+    if not run.done("model", 0):
+        return False
+    info = run.info("model", 0)
+    starts = range(info["attempt"] + 1 if info["points"] else 0)
+    return not run.missing("point", range(info["points"])) and not run.missing("start", starts)
 
 
 def _find(job, _):
@@ -326,7 +337,7 @@ def _find(job, _):
         found, reg = _with_clusters(search, settings.n_clusters, reg)
     else:
         found, reg = _at_strength(search, reg) if reg is not None else _by_information(search)
-    job.run.write("model", 0, found._asdict(), info={"reg": reg, "attempt": search.attempt})
+    job.run.write("model", 0, found._asdict(), info={"reg": reg, "attempt": search.attempt, "points": search.count})
 
 
 def _at_strength(search, reg):
@@ -411,15 +422,14 @@ def summary(job: Job):
     context, run = job.context, job.run
     sums, info = stages.found_information(context), run.info("model", 0)
     found = stages.read_model(context, "model", 0)
-    points = [b for stage, b in run.blocks() if stage == "point"]
     facts = {
         "n_clusters": found.n_categories,
         "reg": info["reg"],
         "objective": stages.objective(context, sums, found, info["reg"]),
         "cluster_sizes": sums.counts.tolist(),
         "empty_clusters": np.flatnonzero(sums.counts == 0).tolist(),
-        "path": [run.info("point", b) for b in sorted(points)],
-        "n_init_categories": run.info("start", info["attempt"])["categories"] if points else 1,
+        "path": run.infos("point", range(info["points"])),
+        "n_init_categories": run.info("start", info["attempt"])["categories"] if info["points"] else 1,
     }
     if context.settings.prior == "power":
         facts["prior_exponent"] = rim.power_exponent(sums.marginal)

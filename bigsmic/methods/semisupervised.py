@@ -24,7 +24,7 @@ from bigsmic.result import Result as BaseResult
 from bigsmic.settings import Settings as SmicSettings
 from bigsmic.settings import number_of_clusters
 from bigsmic.stages import assign, beginning, eigen, extension, kept, links, matrix, output, select, settle
-from bigsmic.store import Overlay, Run, temporary_run
+from bigsmic.store import Overlay
 
 __all__ = ["BESIDE", "Result", "Settings", "admit", "choose", "cut_run", "model", "plan", "run", "summary"]
 
@@ -303,7 +303,7 @@ def cut_run(base, settings, n_clusters):
         )
     settings = replace(settings, n_clusters=int(n_clusters), undecided=False, eta=(0.0,))
     own = [assign.labeling_name(problem) for problem in problems(settings)]
-    return Overlay(base, Run(temporary_run()), (*OF_ONE_NUMBER, *own)), settings
+    return Overlay.over(base, (*OF_ONE_NUMBER, *own)), settings
 
 
 class Result(BaseResult):
@@ -327,7 +327,7 @@ class Result(BaseResult):
     @cached_property
     def agreement(self):
         """Share of the labelings that vote for the label of each row: ndarray of float32, shape (n,)."""
-        return np.asarray(self._array("agreement")[...])
+        return np.asarray(self._array("agreement"))
 
     @property
     def n_links(self):

@@ -11,7 +11,7 @@ from bigsmic.report import smic_summary as summary
 from bigsmic.result import Result
 from bigsmic.settings import Settings
 from bigsmic.stages import assign, beginning, eigen, matrix, output, select
-from bigsmic.store import Overlay, Run, temporary_run
+from bigsmic.store import Overlay
 
 __all__ = ["BESIDE", "Result", "Settings", "choose", "cut_run", "model", "plan", "run", "summary"]
 
@@ -78,7 +78,7 @@ def cut_run(base, settings, n_clusters):
     settings = replace(settings, n_clusters=int(n_clusters), columns=columns, undecided=False)
     frames = [assign.frame_name(reading) for reading in readings(settings, context.n) if reading.width not in width]
     own = (*OF_ONE_CUT, *frames, *(assign.labeling_name(problem) for problem in problems(settings)))
-    return Overlay(base, Run(temporary_run()), own), settings
+    return Overlay.over(base, own), settings
 
 
 def _chosen_columns(context):

@@ -15,9 +15,16 @@ def run(job: Job):
 
 def create(context: Context):
     """Make the arrays that users read, one chunk per block of input."""
+    create_arrays(context, ("labels", "posterior"), context.settings.n_clusters)
+
+
+def create_arrays(context: Context, names, n_clusters):
+    """Make those of the arrays that users read; where one was made anew, all its rows are written again."""
+    shapes = {"labels": (context.n,), "posterior": (context.n, n_clusters), "agreement": (context.n,)}
     rows = int(context.source_bounds[1])
-    context.run.create("labels", (context.n,), rows, np.int32)
-    context.run.create("posterior", (context.n, context.settings.n_clusters), rows, np.float32)
+    dtypes = {"labels": np.int32}
+    if any([context.run.create(name, shapes[name], rows, dtypes.get(name, np.float32)) for name in names]):
+        context.run.drop("output", ())  # its blocks are ledger entries and nothing else
 
 
 def write(context: Context, s: int, found):

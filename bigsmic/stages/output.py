@@ -83,8 +83,7 @@ def sharpness(context: Context):
 
 def create(context: Context):
     """Make the arrays that users read, one chunk per block of input."""
-    direct.create(context)
-    context.run.create("agreement", (context.n,), int(context.source_bounds[1]), np.float32)
+    direct.create_arrays(context, ("labels", "posterior", "agreement"), context.settings.n_clusters)
 
 
 def write_block(context: Context, s: int):

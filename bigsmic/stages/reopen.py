@@ -16,6 +16,7 @@ def check(job: Job):
     Later stages would not read it again, predictions would. Temporary stages are checked by those who read them.
     """
     job.run.sweep()
+    job.run.strike_attributes()
     kept = [(stage, block) for stage, block in job.run.blocks() if not stage.startswith(TEMPORARY)]
     if kept:
         how = How("check", tick=ticks(job.progress, "check", len(kept)))

@@ -22,6 +22,7 @@ from bigsmic.errors import CollapseError
 from bigsmic.hashing import row_uniform
 from bigsmic.moments import class_sums
 from bigsmic.rim import Adam, Aim, Linear, Point, Reference, Weighting
+from bigsmic.stages import direct
 from bigsmic.store import checksum
 
 GROUP_BYTES = 32 << 20  # float32 bytes of the rows that batches are drawn from at a time
@@ -523,9 +524,7 @@ def write_output(job: Job):
     """Labels and posteriors, and what clusters look like."""
     context, run = job.context, job.run
     model = read_model(context, "model", 0)
-    rows = int(context.source_bounds[1])
-    run.create("labels", (context.n,), rows, np.int32)
-    run.create("posterior", (context.n, model.n_categories), rows, np.float32)
+    direct.create_arrays(context, ("labels", "posterior"), model.n_categories)
     for s in context.source_blocks:
         if not run.done("clusters", s):
             run.forget("output", s)
@@ -540,10 +539,7 @@ def _write(context, s):
     rows = np.argsort(np.einsum("ij,ij->i", posterior, logs), kind="stable")[:UNCERTAIN_ROWS]
     arrays = {"rows": lo + rows, "log_posterior": logs[rows], "shapes": _shapes(X, labels, model.n_categories)}
     context.run.write("clusters", s, arrays | {"information": np.concatenate([field.ravel() for field in sums])})
-    found = {"labels": labels, "posterior": posterior}
-    for name, array in found.items():
-        context.run.write_rows(name, lo, array)
-    context.run.write("output", s, {}, info={name: checksum(array) for name, array in found.items()})
+    direct.write(context, s, {"labels": labels, "posterior": posterior})
 
 
 def _shapes(X, labels, k):

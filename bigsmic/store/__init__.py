@@ -1,13 +1,15 @@
 """The only door to Zarr: archives that are read, and the run directory that is written.
 
 ``sources`` reads rows in blocks, ``door`` refuses what holds none, ``decoding`` and ``shards`` know what an archive's
-metadata say of its numbers and of what is missing; ``run`` keeps a run directory, ``lease`` sees to it that one process
-writes to it; below them, ``objects`` is bytes by key, local or behind a URL, ``patience`` retries what a store refuses
-and says what it refused, and ``shared`` lets a task on another process open what it needs once.
+metadata say of its numbers and of what is missing; ``run`` keeps a run directory, ``ledger`` seals what it says of
+itself, ``checked`` is how users read rows of it, ``lease`` sees to it that one process writes to it; below them,
+``objects`` is bytes by key, local or behind a URL, ``patience`` retries what a store refuses and says what it refused,
+and ``shared`` lets a task on another process open what it needs once.
 """
 
 from bigsmic.store.basis import FileBasis
 from bigsmic.store.carried import CarriedRun, block_bytes, copy_array, copy_block
+from bigsmic.store.checked import CheckedArray
 from bigsmic.store.door import in_blocks, refuse_unreadable
 from bigsmic.store.objects import absolute, checksum, is_local, remove_tree
 from bigsmic.store.run import FORMAT_VERSION, Overlay, Run, temporary_run
@@ -27,6 +29,7 @@ from bigsmic.store.sources import (
 __all__ = [
     "FORMAT_VERSION",
     "CarriedRun",
+    "CheckedArray",
     "DaskSource",
     "FileBasis",
     "Overlay",

@@ -1,12 +1,10 @@
 """Runs that travel: copies of what a run holds, in another run directory, or in memory and pickled with their bytes."""
 
-import itertools
 from typing import Any
 
 import numpy as np
 
-from bigsmic.errors import CorruptBlockError, RunError
-from bigsmic.store.objects import checksum
+from bigsmic.errors import RunError
 from bigsmic.store.run import Run
 
 
@@ -50,9 +48,9 @@ class CarriedRun(Run):
     def _read_part(self, stage, block, name, entry, part):
         return super()._read_part(stage, block, name, entry, part) if name in entry["arrays"] else self._refuse(stage)
 
-    def array(self, name):
-        """Return a top-level array, lazily."""
-        return super().array(name) if self._has_array(name) else self._refuse(name)
+    def stored_array(self, name, shape, dtype):
+        """Return the Zarr array of a name at the top."""
+        return self._array_like(name, shape, dtype) or self._refuse(name)
 
     def _refuse(self, what):
         raise RunError(
@@ -84,32 +82,24 @@ def copy_block(source, target, stage, block, names=None):
     target.write(stage, block, {name: read(name) for name in kept}, parts=parts, info=entry["info"])
 
 
-def copy_array(source, target, name, bounds):
-    """Copy an array that users read; its rows are checked block by block of input.
+def copy_array(array, target, name):
+    """Copy an array that users read, block by block; every row is checked.
 
     Parameters
     ----------
-    source, target : Run
+    array : CheckedArray
+    target : Run
+        Open for writing.
     name : str
-    bounds : sequence of int
-        Of the blocks of input.
 
     Raises
     ------
     CorruptBlockError
     """
-    array = source.array(name)
-    target.create(name, array.shape, int(bounds[1]), array.dtype)
-    for s, (lo, hi) in enumerate(itertools.pairwise(bounds)):
-        rows = np.asarray(array[int(lo) : int(hi)])
-        if checksum(rows) != source.info("output", s)[name]:
-            raise CorruptBlockError(
-                f"output: {name} of block {s} in {source.location} does not match its checksum; "
-                "run fit on it again to redo that block",
-                "output",
-                s,
-            )
-        target.write_rows(name, int(lo), rows)
+    height = array.chunks[0]
+    target.create(name, array.shape, height, array.dtype)
+    for lo in range(0, len(array), height):
+        target.write_rows(name, lo, array[lo : lo + height])
 
 
 def block_bytes(run, stage, block, names=None):

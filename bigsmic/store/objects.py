@@ -91,7 +91,8 @@ class LocalBytes:
                 if start is None:
                     return file.read()
                 file.seek(start)
-                return file.read(stop - start)
+                there = os.fstat(file.fileno()).st_size  # a read makes room for all that it is asked for
+                return file.read(max(0, min(stop, there) - start))
         except (FileNotFoundError, NotADirectoryError):
             return None
 

@@ -3,13 +3,14 @@
 A run directory is one Zarr group. A stage is a group in it, a block of a stage a group in that, an artifact of
 the block one uncompressed array of one chunk, so that any reader of Zarr can open it and a part of it is a range of
 bytes. A block is done when its ledger entry, the attributes of its group, written last, says so; the entry carries
-the checksum of every part.
+the checksum of every part, and is sealed together with the name of the block and the identity of the run.
 Nothing is inferred from chunks: an absent chunk reads as fill value without a word.
 """
 
 import functools
 import itertools
 import json
+import math
 import os
 import re
 import socket
@@ -17,7 +18,6 @@ import tempfile
 import threading
 import uuid
 import weakref
-import zlib
 from collections import OrderedDict, deque
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,10 @@ from typing import Any
 import numpy as np
 
 from bigsmic.errors import CorruptBlockError, RunError, RunMismatchError, RunVersionError, StorageError
+from bigsmic.store.checked import CheckedArray, decoded
 from bigsmic.store.lease import GROUP as LEASE
 from bigsmic.store.lease import Lease
+from bigsmic.store.ledger import NAME, RUN_ID, read_entry, seal, write_entry
 from bigsmic.store.objects import (
     LocalBytes,
     StoreBytes,
@@ -40,10 +42,10 @@ from bigsmic.store.objects import (
 from bigsmic.store.secrets import scrubbed, shown
 from bigsmic.store.shared import Shared
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _exhaust: Any = deque(maxlen=0).extend  # takes an iterator for its effects
 CHECKED_BYTES = 16 << 20  # read at once by a check
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*\Z")
+SEALED = ("identity", "summary")  # attributes of the run that are believed by their seal alone
 _BLOCK = re.compile(r"[0-9]{7,}\Z")
 
 
@@ -81,15 +83,11 @@ class Run(Shared):
         self._options, self._writable = storage_options, writable
         self._lease: Lease | None = None
         self._token = uuid.uuid4().hex[:8]
+        self._is_temporary = False
         self._entries = _Entries()
         mode = ("a" if lock else "r+") if writable else "r"
         self._group = self._open(mode)
-        version = self._group.attrs.get("bigsmic_format", FORMAT_VERSION)
-        if version > FORMAT_VERSION:
-            raise RunVersionError(
-                f"run: {self.location} is of format {version}, this version of bigsmic reads up to {FORMAT_VERSION}; "
-                "upgrade bigsmic, or give another out="
-            )
+        self._check_version()
         self._bytes = LocalBytes(self.address) if self._local else StoreBytes(self._group)
         if writable and lock:
             self._take(mode)
@@ -114,20 +112,41 @@ class Run(Shared):
 
         if self._local and mode != "a" and not Path(self.address).is_dir():
             raise RunError(f"run: {self.location} is not a directory; give the out= of a finished fit")
+        if self._local and (Path(self.address) / "zarr.json").is_symlink():
+            raise RunError(f"run: {self.location}/zarr.json is a symbolic link; a run has none: remove it")
         if self._local and _is_of_others(Path(self.address)):
             raise RunError(f"run: {self.location} is a directory with other things in it; give another out=")
         try:
             store = store_of(self.address, self._options, read_only=mode == "r")
             try:
-                return zarr.open_group(store, mode=mode, zarr_format=3)
+                return zarr.open_group(store, mode=mode, zarr_format=3, use_consolidated=False)
             except zarr.errors.ContainsGroupError:  # another process has made it between the look and the making
-                return zarr.open_group(store, mode="r+", zarr_format=3)
+                return zarr.open_group(store, mode="r+", zarr_format=3, use_consolidated=False)
         except StorageError as error:
             raise StorageError(f"run: {self.location} cannot be opened; {error}") from None
         except Exception as error:
             text = scrubbed(f"{type(error).__name__}: {error}", self.address, self._options)
-            raise RunError(f"run: {self.location} cannot be opened as a run directory ({text})") from (
-                error if self._local else None
+            raise RunError(
+                f"run: {self.location} cannot be opened as a run directory ({text}); restore its zarr.json, or give "
+                "another out="
+            ) from (error if self._local else None)
+
+    def _check_version(self):
+        version = self._group.attrs.get("bigsmic_format", FORMAT_VERSION)
+        if type(version) is not int:
+            raise RunError(
+                f"run: bigsmic_format in {self.location}/zarr.json is not a number, so the file is damaged; restore "
+                "it, or give another out="
+            )
+        if version < FORMAT_VERSION:
+            raise RunVersionError(
+                f"run: {self.location} is of format {version}, which an earlier bigsmic wrote and whose blocks do not "
+                f"say whose they are; this version reads format {FORMAT_VERSION}: fit again with another out="
+            )
+        if version > FORMAT_VERSION:
+            raise RunVersionError(
+                f"run: {self.location} is of format {version}, this version of bigsmic reads up to {FORMAT_VERSION}; "
+                "upgrade bigsmic, or give another out="
             )
 
     @property
@@ -163,11 +182,11 @@ class Run(Shared):
             The run was made of other input or with other parameters; both are shown.
         """
         identity = json.loads(json.dumps(identity))
-        stored = self._group.attrs.get("identity")
+        stored = self.attribute("identity")
         if stored is None:
-            if any(name != LEASE for name in self._group):
+            if any(name not in (LEASE, "zarr.json") for name in self._bytes.folders("")):
                 raise RunError(f"run: {self.location} holds a Zarr group that is not a run; give another out=")
-            self.update({"bigsmic_format": FORMAT_VERSION, "identity": identity})
+            self.update({"bigsmic_format": FORMAT_VERSION, "run": uuid.uuid4().hex, "identity": identity})
         elif stored != identity:
             raise RunMismatchError(
                 f"run: {self.location} was made from other input or with other parameters:\n"
@@ -178,20 +197,64 @@ class Run(Shared):
     @property
     def identity(self):
         """What the run is a run of."""
-        stored = self._group.attrs.get("identity")
+        stored = self.attribute("identity")
         if stored is None:
             raise RunError(f"run: {self.location} is not a bigsmic run; give the out= of a fit")
         return stored
 
+    @property
+    def id(self):
+        """What tells the run from every other one, also of the same input and settings; empty before `bind`."""
+        stored = self._group.attrs.get("run")
+        return stored if isinstance(stored, str) and RUN_ID.match(stored) else ""
+
     def update(self, attributes):
-        """Set attributes of the run; JSON-like."""
+        """Set attributes of the run, JSON-like; a seal goes with those that are believed by it."""
         self._check_lease()
+        attributes = json.loads(json.dumps(attributes))
+        whose = attributes.get("run", self.id)
+        seals = {name: seal(whose, name, value) for name, value in attributes.items() if name in SEALED}
+        if seals:
+            attributes["crc32"] = self._seals | seals
         with storage_errors(f"run: attributes of {self.location}"):
             self._group.update_attributes(attributes)
 
-    def attribute(self, name, default=None):
-        """Return one attribute of the run."""
-        return self._group.attrs.get(name, default)
+    def attribute(self, name):
+        """Return one of the sealed attributes, a dict; None if there is none.
+
+        Raises
+        ------
+        RunError
+            It is not what was written.
+        """
+        stored = self._group.attrs.get(name)
+        if stored is None or self._is_sealed(name):
+            return stored
+        raise RunError(
+            f"run: {name!r} in {self.location}/zarr.json does not match its checksum, so that file was damaged or "
+            f"changed; {self._way_out if name == 'summary' else 'restore it, or fit again with another out='}"
+        )
+
+    def strike_attributes(self):
+        """Take what is damaged of what a fit writes anew when it ends for not there."""
+        if self._group.attrs.get("summary") is not None and not self._is_sealed("summary"):
+            self.update({"summary": None})
+
+    def _is_sealed(self, name):
+        stored = self._group.attrs[name]
+        return isinstance(stored, dict) and self._seals.get(name) == seal(self.id, name, stored)
+
+    @property
+    def _seals(self):
+        stored = self._group.attrs.get("crc32")
+        return stored if isinstance(stored, dict) else {}
+
+    @property
+    def _way_out(self):
+        """What to do about what is damaged."""
+        if self._is_temporary:
+            return "this is a temporary result, whose files something has deleted; fit again, with out= to keep them"
+        return "run fit on it again, which makes it anew"
 
     # -- blocks
 
@@ -221,11 +284,10 @@ class Run(Shared):
                 bounds = [int(b) for b in parts[name]]
             entry["arrays"][name] = _description(array, bounds)
             objects |= _objects(f"{where}/{_safe(name)}", array)
-        attributes = {"ledger": entry, "crc32": _seal(entry)}
-        node = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+        node = write_entry((self.id, stage, int(block)), entry)
         with storage_errors(f"{stage}: writing block {block} to {self.location}"):
             _exhaust(self._map(lambda key: self._set(key, objects[key]), objects))
-            self._set(_ledger_key(stage, block), json.dumps(node).encode())
+            self._set(_ledger_key(stage, block), node)
 
     def write_changed(self, stage, block, arrays):
         """Write a block, unless these very arrays are there."""
@@ -272,24 +334,20 @@ class Run(Shared):
         return self._map(load, blocks)
 
     def _ledger(self, stage, block):
-        raw = self._get(_ledger_key(stage, block))
-        try:
-            attributes = {} if raw is None else json.loads(bytes(raw))["attributes"]
-            entry = attributes.get("ledger")
-            return entry if attributes.get("crc32") in (None, _seal(entry)) else None
-        except (ValueError, KeyError, TypeError, AttributeError):  # torn: not written last, so not done
-            return None
+        return read_entry((self.id, stage, int(block)), self._get(_ledger_key(stage, block)))
 
     def entry(self, stage, block):
         """Return the ledger entry of a block, or raise CorruptBlockError if there is none."""
         entry = self._ledger(stage, block)
         if entry is None:
-            raise CorruptBlockError(
-                f"{stage}: block {block} is not in the ledger of {self.location}; run fit on it again",
-                stage,
-                block,
-            )
+            raise self.damaged(f"{stage}: block {block} is not in the ledger of {self.location}", stage, block)
         return entry
+
+    def damaged(self, what, stage, block):
+        """Return the error that says what is damaged of a block, and what to do about it."""
+        if self._local and not Path(self.address).is_dir():
+            return RunError(f"run: {self.location} is not there any more; {self._way_out}")
+        return CorruptBlockError(f"{what}; {self._way_out}", stage, block)
 
     def read(self, stage, block, name, part=None):
         """Return one array of a block, or one part of it, after checking its checksum.
@@ -323,7 +381,7 @@ class Run(Shared):
             nonlocal entry, is_new
             try:
                 return self._read_part(stage, block, name, entry, part)
-            except (CorruptBlockError, KeyError):
+            except CorruptBlockError:
                 if is_new:
                     raise
             entry, is_new = self._entries.put(stage, block, self.entry(stage, block)), True
@@ -336,7 +394,9 @@ class Run(Shared):
         return list(self._map(lambda block: self.info(stage, block), blocks))
 
     def _read_part(self, stage, block, name, entry, part):
-        meta = entry["arrays"][name]
+        meta = entry["arrays"].get(name)
+        if meta is None or (part is not None and part >= len(meta["crc32"])):
+            self._corrupt(stage, block, name, "is not in the ledger")
         return self._read_array(stage, block, name, meta, (0, len(meta["crc32"])) if part is None else (part, part + 1))
 
     def info(self, stage, block):
@@ -348,7 +408,7 @@ class Run(Shared):
         path = f"{_block_path(stage, block)}/{_safe(name)}/{_chunk_key(len(shape))}"
         if shape:
             lo, hi = bounds[parts[0]], bounds[parts[1]]
-            row = int(np.prod(shape[1:], dtype=np.int64)) * dtype.itemsize
+            row = math.prod(shape[1:]) * dtype.itemsize
             shape = (hi - lo, *shape[1:])
             start, stop = lo * row, hi * row
         else:
@@ -366,18 +426,14 @@ class Run(Shared):
         return array
 
     def _corrupt(self, stage, block, name, what):
-        raise CorruptBlockError(
-            f"{stage}: {name} of block {block} in {self.location} {what}; run fit on it again to redo that block",
-            stage,
-            block,
-        )
+        raise self.damaged(f"{stage}: {name} of block {block} in {self.location} {what}", stage, block)
 
     def blocks(self):
         """Return stage and number of every block of which there is anything, done or not, in order."""
         return [
             (stage, int(block))
             for stage in self._bytes.folders("")
-            if _NAME.match(stage) and stage != LEASE
+            if NAME.match(stage) and stage != LEASE
             for block in self._bytes.folders(stage)
             if _BLOCK.match(block)
         ]
@@ -406,33 +462,57 @@ class Run(Shared):
     # -- arrays for the user, in input order
 
     def create(self, name, shape, chunk_rows, dtype):
-        """Make, or open, a chunked array at the top of the run, compressed, for readers of Zarr."""
+        """Make a chunked array at the top of the run, compressed, for readers of Zarr, unless it is there.
+
+        Returns
+        -------
+        is_new : bool
+            Whether it was made: then it has no rows yet, whatever the ledger says of an earlier one.
+        """
         with storage_errors(f"{name}: creating in {self.location}"):
             self._bytes.refuse_links(_safe(name))
-            if not self._has_array(name):
-                self._group.create_array(
-                    name,
-                    shape=shape,
-                    chunks=(chunk_rows, *shape[1:]),
-                    dtype=dtype,
-                    overwrite=True,
-                    config={"write_empty_chunks": True},
-                )
-            return self._group[name]
+            found = self._array_like(name, shape, dtype)
+            if found is not None and found.chunks[0] == chunk_rows:
+                return False
+            self._group.create_array(
+                name,
+                shape=shape,
+                chunks=(chunk_rows, *shape[1:]),
+                dtype=dtype,
+                overwrite=True,
+                config={"write_empty_chunks": True},
+            )
+            return True
 
-    def _has_array(self, name):
-        try:
-            return name in self._group
-        except ValueError:  # its metadata are torn
-            return False
+    def array(self, stage, name, shape, dtype):
+        """Return a top-level array, lazy, whose rows are checked when they are read; see :class:`CheckedArray`."""
+        return CheckedArray(self, stage, name, shape, dtype)
 
-    def array(self, name):
-        """Return a top-level array, lazily."""
-        self._bytes.refuse_links(_safe(name))
-        try:
-            return self._group[name]
-        except KeyError:
-            raise RunError(f"run: {self.location} has no {name!r} yet; the fit did not finish, run it again") from None
+    def stored_array(self, name, shape, dtype):
+        """Return the Zarr array of a name at the top, which must be as `create` makes it.
+
+        Raises
+        ------
+        RunError
+        """
+        with storage_errors(f"{name}: opening in {self.location}"):
+            self._bytes.refuse_links(_safe(name))
+            found = self._array_like(name, shape, dtype)
+        if found is None:
+            where = self.location if self._bytes.get("zarr.json") is None else f"{self.location}/{name}/zarr.json"
+            raise RunError(
+                f"run: {where} is not there any more, or does not describe an array of {np.dtype(dtype)} {shape}; "
+                f"{self._way_out}"
+            )
+        return found
+
+    def _array_like(self, name, shape, dtype):
+        """The array of a name, if it has this shape and dtype and blocks of rows for chunks; else None."""
+        found, _ = decoded(lambda: self._group[_safe(name)])
+        facts, _ = decoded(lambda: (found.shape, found.dtype, found.chunks[1:], found.shards))
+        if facts != (tuple(shape), np.dtype(dtype), tuple(shape[1:]), None):
+            return None
+        return found if 0 < found.chunks[0] <= max(1, shape[0]) else None
 
     def write_rows(self, name, lo, values):
         """Write whole chunks of a top-level array."""
@@ -442,13 +522,8 @@ class Run(Shared):
 
     def check_rows(self, name, lo, hi, crc32):
         """Whether rows of a top-level array are those with this checksum."""
-        name = _safe(name)
-        try:
-            return checksum(self._group[name][lo:hi]) == crc32
-        except StorageError:
-            raise
-        except (KeyError, ValueError, RuntimeError, OSError):  # absent, or torn
-            return False
+        found, _ = decoded(lambda: self._group[_safe(name)][lo:hi])
+        return found is not None and checksum(found) == crc32
 
     # -- bytes
 
@@ -480,6 +555,7 @@ class Run(Shared):
 
     def delete_when_unused(self):
         """Delete the directory once nothing refers to this run, or to an array that was taken from it."""
+        self._is_temporary = True
         weakref.finalize(self._group.store, remove_tree, self.address)  # arrays refer to the store, not to the run
 
     def close(self):
@@ -541,6 +617,13 @@ class Overlay(Run):
         self._name = None
         self._base, self._top, self._own = base, top, frozenset(own)
 
+    @classmethod
+    def over(cls, base, own):
+        """Return a run over a finished one, in a new temporary directory that the caller deletes."""
+        top = Run(temporary_run())
+        top.bind({"over": base.id})
+        return cls(base, top, own)
+
     def recipe(self):
         """Return how a task on another process opens the same two."""
         return Overlay, (self._base, self._top, sorted(self._own))
@@ -549,6 +632,11 @@ class Overlay(Run):
     def identity(self):
         """What the base is a run of."""
         return self._base.identity
+
+    def delete_when_unused(self):
+        """Delete the directory on top; see :meth:`Run.delete_when_unused`."""
+        super().delete_when_unused()
+        self._top._is_temporary = True
 
     def _map(self, function, items):
         return self._base._map(function, items)
@@ -584,17 +672,12 @@ _GROUP = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'
 
 def _spans(meta):
     """Ranges of parts that hold some megabytes each: what is checked is held in memory."""
-    row = int(np.prod(meta["shape"][1:], dtype=np.int64)) * np.dtype(meta["dtype"]).itemsize
+    row = math.prod(meta["shape"][1:]) * np.dtype(meta["dtype"]).itemsize
     size, first = len(meta["crc32"]), 0
     for last in range(1, size + 1):
         if last == size or (meta["bounds"][last] - meta["bounds"][first]) * row >= CHECKED_BYTES:
             yield first, last
             first = last
-
-
-def _seal(entry):
-    """Checksum of a ledger entry, whatever the spaces and the order in which it is stored."""
-    return zlib.crc32(json.dumps(entry, sort_keys=True, separators=(",", ":")).encode())
 
 
 def _objects(path, array):
@@ -677,7 +760,7 @@ def _at(tree, name):
 
 
 def _safe(name):
-    if not _NAME.match(name):
+    if not NAME.match(name):
         raise RunError(f"run: {name!r} is not a name; use letters, digits, '_', '-', '=' and '.'")
     return name
 

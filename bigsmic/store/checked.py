@@ -1,0 +1,183 @@
+"""Arrays for the user, at the top of a run: read in blocks of rows, each checked against what the fit wrote."""
+
+import math
+
+import numpy as np
+
+from bigsmic.errors import StorageError
+from bigsmic.store.objects import checksum
+
+SPAN_BYTES = 16 << 20  # read at once by who reads everything
+
+
+class CheckedArray:
+    """Rows of a finished run, on disk: what is sliced is read, and checked against the checksums of the fit.
+
+    A slice costs the blocks of rows that it touches. ``numpy.asarray`` takes all rows, ``dask.array.from_array`` makes
+    a lazy array of it. Rows are indexed as NumPy does: by a number, a slice, numbers, or booleans, and columns beside.
+
+    Parameters
+    ----------
+    run : Run
+    stage : str
+        A block of it for each block of rows, whose info has the CRC-32 of the rows under the name of the array.
+    name : str
+    shape : tuple of int
+    dtype : dtype
+
+    Attributes
+    ----------
+    shape, dtype, ndim, size, nbytes
+        As of an array.
+    chunks : tuple of int
+        Shape of a block: rows that are read together.
+
+    Raises
+    ------
+    RunError
+        The array is not there, or is not of this shape and dtype.
+    CorruptBlockError
+        When rows are read that are not what the fit wrote.
+    """
+
+    def __init__(self, run, stage, name, shape, dtype):
+        self._run, self._stage, self._name = run, stage, name
+        self.shape, self.dtype = tuple(shape), np.dtype(dtype)
+        self._rows = run.stored_array(name, self.shape, self.dtype)
+        self.chunks = self._rows.chunks
+
+    def __len__(self):
+        return self.shape[0]
+
+    @property
+    def ndim(self):
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self):
+        """Number of entries."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self):
+        """Bytes that all of it takes in memory."""
+        return self.size * self.dtype.itemsize
+
+    def __getitem__(self, key):
+        first, *rest = (key if isinstance(key, tuple) else (key,)) or (...,)
+        if isinstance(first, slice):
+            return self._slice(first)[(slice(None), *rest)]
+        numbers = _row_numbers(first, len(self))
+        if numbers is None:  # an ellipsis, a new axis, a mask of all entries
+            return self._slice(slice(None))[key]
+        place = np.arange(numbers.size).reshape(numbers.shape)
+        return self._take(numbers.ravel())[(place if numbers.ndim else 0, *rest)]
+
+    def __iter__(self):
+        for s in range(self._n_blocks):
+            yield from self._read(s, s + 1)
+
+    def __array__(self, dtype=None, copy=None):
+        if copy is False:
+            raise ValueError(f"{self._name}: rows on disk cannot be an array without a copy; leave copy=False out")
+        return self._slice(slice(None)).astype(dtype or self.dtype, copy=False)
+
+    def __reduce__(self):
+        return type(self), (self._run, self._stage, self._name, self.shape, self.dtype)
+
+    def __dask_tokenize__(self):
+        return type(self).__name__, self._run.id, self._run.address, self._name
+
+    def __repr__(self):
+        return f"<{self._name} of {self._run.location}: shape {self.shape}, {self.dtype}, read when sliced>"
+
+    @property
+    def _n_blocks(self):
+        return -(-len(self) // self.chunks[0])
+
+    def _slice(self, rows):
+        """Rows of a slice, in memory."""
+        picked = range(len(self))[rows]
+        if abs(picked.step) > 1 or not len(picked):
+            return self._take(np.asarray(picked, np.int64))
+        lo, hi = min(picked), max(picked) + 1
+        out, height = np.empty((hi - lo, *self.shape[1:]), self.dtype), self.chunks[0]
+        span = max(1, SPAN_BYTES // max(1, height * self.nbytes // max(1, len(self))))
+        end = -(-hi // height)
+        for s in range(lo // height, end, span):
+            found, start = self._read(s, min(s + span, end)), s * height
+            a, b = max(lo, start), min(hi, start + len(found))
+            out[a - lo : b - lo] = found[a - start : b - start]
+        return out[:: picked.step]
+
+    def _take(self, numbers):
+        """Rows with some numbers, in their order; each block is read once."""
+        out, height = np.empty((len(numbers), *self.shape[1:]), self.dtype), self.chunks[0]
+        order = np.argsort(numbers, kind="stable")
+        blocks, starts = np.unique(numbers[order] // height, return_index=True)
+        for s, places in zip(blocks.tolist(), np.split(order, starts[1:]), strict=False):
+            out[places] = self._read(s, s + 1)[numbers[places] - s * height]
+        return out
+
+    def _read(self, first, last):
+        """Rows of some consecutive blocks, after checking the checksum of each."""
+        height = self.chunks[0]
+        lo, hi = first * height, min(last * height, len(self))
+        infos = self._run.infos(self._stage, range(first, last))
+        found, why = decoded(lambda: np.asarray(self._rows[lo:hi]))
+        if found is not None:
+            parts = (found[at : at + height] for at in range(0, hi - lo, height))
+            if [checksum(part) for part in parts] == [info.get(self._name) for info in infos]:
+                return found
+        if last - first > 1:  # finds the block that is to blame
+            return np.concatenate([self._read(s, s + 1) for s in range(first, last)])
+        what = why or "are missing, or are not what the fit wrote"
+        raise self._run.damaged(
+            f"{self._name}: rows {lo}:{hi} in {self._run.location}/{self._name} {what}", self._stage, first
+        )
+
+
+def _row_numbers(index, n):
+    """Numbers of the rows that an integer, integers or booleans index; None where it is neither."""
+    if index is None or index is Ellipsis or isinstance(index, bool | np.bool_):
+        return None
+    index = np.asarray(index)
+    if index.dtype == bool and index.ndim == 1:
+        if len(index) != n:
+            raise IndexError(f"got {len(index)} booleans for {n} rows")
+        return np.flatnonzero(index)
+    if index.size == 0 and index.ndim == 1:
+        index = index.astype(np.int64)
+    if index.dtype.kind not in "iu":
+        return None
+    if index.size and not -n <= index.min() <= index.max() < n:
+        raise IndexError(f"got row {index.min()} to {index.max()} of {n} rows")
+    return np.where(index < 0, index + n, index).astype(np.int64)
+
+
+def decoded(read):
+    """What ``read()`` returns, and None; None, and why, where nobody can make sense of what is stored.
+
+    Metadata and chunks are input. Zarr and its codecs raise what they like at what is torn, a MemoryError at a size
+    that a flipped bit has made huge.
+
+    Raises
+    ------
+    StorageError, OSError
+        What says nothing of the bytes: the store does not answer, no permission.
+    """
+    try:
+        return read(), None
+    except StorageError:
+        raise
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        return None, _cannot(error)
+    except Exception as error:
+        return None, _cannot(error)
+
+
+def _cannot(error):
+    return f"cannot be read ({type(error).__name__}: {str(error)[:200]})"

@@ -1,0 +1,95 @@
+"""What a run says of itself, in JSON: sealed when it is written, and believed when it is read only if the seal holds.
+
+A seal is a checksum over what is said and over whose it is. An entry that was moved to another block or came from
+another run is whole, and still says nothing of where it lies. A stored run is input: what passes the seal is looked
+at once more, here and nowhere else, for whether it can be what a run says.
+"""
+
+import itertools
+import json
+import math
+import re
+import zlib
+
+import numpy as np
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*\Z")
+"""What stages and arrays may be called: nothing that leads out of the run."""
+
+RUN_ID = re.compile(r"[0-9a-f]{32}\Z")
+_MOST_BYTES = 1 << 62  # of an array: what NumPy can count
+
+
+def seal(*what):
+    """CRC-32 of JSON-like facts, whatever the spaces and the order in which they are stored."""
+    return zlib.crc32(json.dumps(what, sort_keys=True, separators=(",", ":")).encode())
+
+
+def write_entry(whose, entry):
+    """Metadata of the group of a block, with its ledger entry.
+
+    Parameters
+    ----------
+    whose : tuple of (str, str, int)
+        Identity of the run, stage, and number of the block.
+    entry : dict
+        Descriptions of the ``arrays``, and small facts, the ``info``.
+
+    Returns
+    -------
+    raw : bytes
+    """
+    attributes = {"ledger": entry, "crc32": seal(*whose, entry)}
+    return json.dumps({"zarr_format": 3, "node_type": "group", "attributes": attributes}).encode()
+
+
+def read_entry(whose, raw):
+    """The ledger entry in the metadata of the group of a block; None if it is torn, or of another block or run.
+
+    Parameters
+    ----------
+    whose : tuple of (str, str, int)
+        As of `write_entry`.
+    raw : bytes-like or None
+
+    Returns
+    -------
+    entry : dict or None
+    """
+    if raw is None:
+        return None
+    try:
+        attributes = json.loads(bytes(raw))["attributes"]
+        entry = attributes["ledger"]
+        good = attributes["crc32"] == seal(*whose, entry) and is_entry(entry)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+        return None
+    return entry if good else None
+
+
+def is_entry(entry):
+    """Whether something can be a ledger entry: names, types, and sizes that fit together."""
+    return (
+        isinstance(entry["info"], dict)
+        and isinstance(entry["arrays"], dict)
+        and all(NAME.match(name) and _describes_array(meta) for name, meta in entry["arrays"].items())
+    )
+
+
+def _describes_array(meta):
+    dtype, shape, bounds, crc32 = (meta[key] for key in ("dtype", "shape", "bounds", "crc32"))
+    if not isinstance(dtype, str) or np.dtype(dtype).kind not in "biuf":
+        return False
+    if not all(_are_whole(numbers) for numbers in (shape, bounds, crc32)):
+        return False
+    if math.prod(max(1, size) for size in shape) * np.dtype(dtype).itemsize > _MOST_BYTES:
+        return False
+    if not shape:
+        return len(crc32) == 1
+    ascending = all(a <= b for a, b in itertools.pairwise(bounds))
+    return len(bounds) == len(crc32) + 1 > 1 and ascending and bounds[-1] <= shape[0]
+
+
+def _are_whole(numbers):
+    """Whether something is a list of integers of at least 0; True and 1 told apart."""
+    return isinstance(numbers, list) and all(type(number) is int and number >= 0 for number in numbers)

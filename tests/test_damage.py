@@ -1,0 +1,184 @@
+"""What is damaged, exchanged or foreign is noticed when it is read, and made again by a fit: stages of all methods."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from damage import FITS, blocks_of, cut_smaller, finished, fit, flip, flip_block, half_finished, rows
+
+import bigsmic
+from bigsmic.errors import CorruptBlockError, RunError
+
+pytestmark = pytest.mark.filterwarnings("ignore::bigsmic.errors.BigsmicWarning")
+
+
+@pytest.fixture(autouse=True)
+def _many_blocks(monkeypatch):
+    cut_smaller(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Finished runs by name, made when they are asked for."""
+    made: dict = {}
+
+    def run(name):
+        if name not in made:
+            made[name] = finished(name, tmp_path_factory.mktemp("runs") / "run")
+        return made[name]
+
+    return run
+
+
+def assert_made_again(name, out, wanted):
+    assert wanted.is_like(fit(name, out))
+    assert wanted.is_like(bigsmic.Result.open(out))
+
+
+QUICK = ("rim", "rim batches", "kernel_rim", "mspc", "mwca")
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in FITS if name not in QUICK]
+
+
+@pytest.mark.parametrize("name", [*QUICK, *SLOW])
+def test_a_damaged_block_of_any_stage_is_made_again(name, tmp_path, runs):
+    wanted = runs(name)
+    for stage in blocks_of(wanted.out):
+        out = tmp_path / stage
+        shutil.copytree(wanted.out, out)
+        flip_block(blocks_of(out)[stage][-1])
+        assert_made_again(name, out, wanted)
+        assert {stage: len(paths) for stage, paths in blocks_of(out).items()} == {
+            stage: len(paths) for stage, paths in blocks_of(wanted.out).items()
+        }
+        shutil.rmtree(out)
+
+
+@pytest.mark.parametrize("name", ["rim", "rim batches", "mic"])
+def test_what_the_way_to_the_result_went_by_is_made_again(name, tmp_path, runs):
+    """Blocks that neither labels nor predictions are read from, and that the summary tells of."""
+    wanted = runs(name)
+    for stage in ("summit.t3", "summit.t5") if name == "mic" else ("point", "start"):
+        out = tmp_path / stage
+        shutil.copytree(wanted.out, out)
+        for block in blocks_of(out)[stage]:
+            shutil.rmtree(block)
+        assert_made_again(name, out, wanted)
+
+
+@pytest.mark.parametrize("name", [*QUICK, *SLOW])
+def test_damage_in_what_a_killed_fit_left_is_made_again(name, tmp_path, runs):
+    """One block of every stage at once, the temporary ones included, wherever the fit was killed."""
+    wanted = runs(name)
+    for share in (0.25, 0.45, 0.6, 0.75, 0.9):
+        out = tmp_path / str(share)
+        half_finished(name, out, int(share * wanted.n_events))
+        for blocks in blocks_of(out).values():
+            if blocks:
+                flip_block(blocks[-1])
+        assert_made_again(name, out, wanted)
+
+
+@pytest.mark.parametrize("name", [*QUICK, *SLOW])
+def test_exchanged_blocks_are_refused_and_made_again(name, tmp_path, runs):
+    wanted = runs(name)
+    for stage, blocks in blocks_of(wanted.out).items():
+        if len(blocks) < 2:
+            continue
+        out = tmp_path / stage
+        shutil.copytree(wanted.out, out)
+        a, b = blocks_of(out)[stage][:2]
+        a.rename(out / "spare")
+        b.rename(a)
+        (out / "spare").rename(b)
+        with pytest.raises(CorruptBlockError, match=rf"{stage}: block 0 is not in the ledger of .*; run fit on"):
+            bigsmic.store.Run(out, writable=False).entry(stage, 0)
+        assert_made_again(name, out, wanted)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_blocks_of_another_run_are_refused_and_made_again(name, tmp_path, runs):
+    wanted = runs(name)
+    other = finished(name, tmp_path / "other", rows(1))
+    out = tmp_path / "run"
+    shutil.copytree(wanted.out, out)
+    for stage in blocks_of(out):
+        shutil.rmtree(out / stage)
+        shutil.copytree(other.out / stage, out / stage)
+    with pytest.raises(CorruptBlockError, match="is not in the ledger"):
+        bigsmic.Result.open(out).predict(rows())
+    assert_made_again(name, out, wanted)
+
+
+# -- the arrays at the top
+
+TOP = [("labels", "c/0"), ("labels", "c/1"), ("posterior", "c/0/0"), ("agreement", "c/1")]
+
+
+@pytest.fixture
+def run(tmp_path, runs):
+    """A copy of a finished run of SMIC, and what it should be."""
+    wanted = runs("smic")
+    shutil.copytree(wanted.out, tmp_path / "run")
+    return tmp_path / "run", wanted
+
+
+def read(out, name):
+    return np.asarray(getattr(bigsmic.Result.open(out), name))
+
+
+HOW = ("flip", "truncate", "delete", "exchange")
+CASES = [(*at, how) for at in TOP for how in HOW if (at[0], how) != ("agreement", "exchange")]  # its rows are all 1
+
+
+@pytest.mark.parametrize(("array", "chunk", "how"), CASES)
+def test_rows_are_checked_when_they_are_read(run, array, chunk, how):
+    out, _ = run
+    path = out / array / chunk
+    if how == "flip":
+        flip(path)
+    elif how == "truncate":
+        path.write_bytes(path.read_bytes()[:-3])
+    elif how == "delete":
+        path.unlink()
+    else:
+        other = path.with_name("1" if path.name == "0" else "0") if array != "posterior" else out / array / "c/1/0"
+        path.write_bytes(other.read_bytes())
+    with pytest.raises(CorruptBlockError, match=rf"{array}: rows \d+:\d+ in .*/{array} .*; run fit on it again"):
+        read(out, array)
+
+
+def test_a_deleted_array_is_not_all_zeros(run):
+    out, _ = run
+    shutil.rmtree(out / "labels" / "c")
+    with pytest.raises(CorruptBlockError, match=r"labels: rows 0:256 in .* are missing"):
+        read(out, "labels")
+    shutil.rmtree(out / "labels")
+    with pytest.raises(RunError, match=r"run/labels/zarr.json is not there any more.*run fit on it again"):
+        read(out, "labels")
+
+
+def test_a_slice_reads_the_blocks_that_it_touches_and_no_others(run):
+    out, wanted = run
+    flip(out / "posterior" / "c" / "0" / "0")
+    posterior = bigsmic.Result.open(out).posterior
+    np.testing.assert_array_equal(posterior[256:], wanted.posterior[256:])
+    np.testing.assert_array_equal(posterior[[400, 300]], wanted.posterior[[400, 300]])
+    np.testing.assert_array_equal(posterior[-1], wanted.posterior[-1])
+    for key in (0, slice(None), [400, 0], np.arange(420) < 3, slice(None, None, 255)):
+        with pytest.raises(CorruptBlockError, match="posterior: rows 0:256"):
+            posterior[key]
+
+
+def test_a_temporary_result_whose_files_are_gone_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    result = fit("mspc", None)
+    labels, location = result.labels, Path(result.location)
+    shutil.rmtree(location / "posterior" / "c")
+    with pytest.raises(CorruptBlockError, match=r"temporary result, whose files something has deleted; fit again"):
+        result.posterior[:3]
+    shutil.rmtree(location)
+    for ask in (lambda: result.posterior[:3], lambda: result.predict(rows())):
+        with pytest.raises(RunError, match=r"not there any more.*temporary result.*fit again, with out= to keep them"):
+            ask()
+    assert len(labels) == 420
