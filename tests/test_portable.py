@@ -231,7 +231,7 @@ def test_a_save_that_fails_leaves_nothing(blobs, tmp_path):
     result = fit(blobs[0], "mspc")
     for path in Path(result.location).glob("posterior/c/*/*"):
         path.unlink()
-    with pytest.raises(CorruptBlockError, match=r"posterior: rows 0:700 in .* are missing"):
+    with pytest.raises(CorruptBlockError, match=r"posterior: rows 0:\d+ in .* are missing"):
         result.save(tmp_path / "run")
     assert not list(tmp_path.iterdir())
     with pytest.raises(RunError, match=r"save: what was pickled of .* is what predictions need, and no whole run"):
