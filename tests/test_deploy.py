@@ -295,7 +295,61 @@ def test_keys_are_not_in_the_compose_file(compose):
             if "environment" in service
             else []
         )
-        assert all(value.startswith("${S3_") for value in secret)
+        assert all(value.startswith(("${S3_", "/tls/")) for value in secret)
+
+
+DASK = ("scheduler", "worker", "bigsmic")
+
+
+def test_containers_speak_tls_alone(compose):
+    """A network of their own is not enough: processes of the machine reach the addresses of all containers."""
+    for name in DASK:
+        service = compose["services"][name]
+        assert service["environment"]["DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION"] == "True", name
+        assert "./pki/tls:/tls:ro" in service["volumes"], name
+        assert service["user"] == "${RUN_AS:?write .env first}", "whose keys they are"
+        assert not re.search(r"\btcp://", " ".join(service["command"])), name
+    section = (ROOT / "docs" / "deploy.md").read_text().split("## Docker compose")[1].split("\n## ")[0]
+    assert "certificates.sh pki" in section
+    assert "RUN_AS=" in section
+    assert "tcp://" not in section
+
+
+def test_nobody_without_a_certificate_runs_code_in_the_containers(compose, tls, tmp_path):
+    """Scheduler and worker are started as their containers say, with other paths and ports."""
+    port, started = free_port(), []
+    replaced = {"tls://scheduler:8786": f"tls://127.0.0.1:{port}", ":8787": "127.0.0.1:0"}
+    variables = {name: _variables(compose["services"][name], tls) for name in DASK}
+    more = {
+        "scheduler": ["--port", str(port), "--host", "127.0.0.1"],
+        "worker": ["--local-directory", tmp_path, "--host", "127.0.0.1", "--memory-limit", "1GiB"],
+    }
+    ask = "import sys; from distributed import Client; c = Client(sys.argv[1], timeout=sys.argv[2]); "
+    ask += "c.wait_for_workers(1, timeout=240); print(c.submit(sum, [1, 2]).result())"
+    try:
+        for name, options in more.items():
+            command = [replaced.get(word, word) for word in compose["services"][name]["command"]] + options
+            environment = ENVIRONMENT | variables[name]
+            started.append(subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL))
+        asked = [sys.executable, "-c", ask, f"tls://127.0.0.1:{port}"]
+        client = subprocess.run(
+            [*asked, "240"], env=ENVIRONMENT | variables["bigsmic"], capture_output=True, text=True, check=False
+        )
+        assert client.stdout == "3\n", client.stderr
+        for address in (asked[-1], asked[-1].replace("tls:", "tcp:")):
+            stranger = run(*asked[:-1], address, "3")
+            assert (stranger.returncode, stranger.stdout) == (1, ""), stranger.stderr
+    finally:
+        for process in reversed(started):
+            process.terminate()
+        for process in started:
+            process.wait(30)
+
+
+def _variables(service, tls):
+    """What a container's Dask is told, with the certificates where they are here."""
+    variables = service["environment"].items()
+    return {name: value.replace("/tls/", f"{tls}/") for name, value in variables if name.startswith("DASK_")}
 
 
 # -- Kubernetes
