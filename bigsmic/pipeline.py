@@ -150,7 +150,8 @@ def fit(
     memory_limit : int or str, optional
         What the process may use, interpreter included, such as ``"1GiB"``. It changes time and disk, never labels.
     seed : int
-        Same data, seed and settings give the same labels, whatever the threads or the memory limit.
+        Same data, seed and settings give the same labels, whatever the threads or the memory limit: the same bits on
+        processors of one type with one set of package versions.
     neighbors : {"auto", "exact", "pynndescent"}
         Search inside the cells into which the rows are cut.
     n_neighbors : int
@@ -214,7 +215,8 @@ def fit(
     Warns
     -----
     BigsmicWarning
-        Parameters that were given and had to be cut to what n rows allow; an eigensolve that did not converge.
+        Parameters that were given and had to be cut to what n rows allow; an eigensolve that did not converge; a
+        cluster whose processors do not all compute the same bits.
 
     References
     ----------

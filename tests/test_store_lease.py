@@ -96,9 +96,8 @@ def test_it_is_renewed(objects):
 
 def test_a_process_of_this_host_that_is_gone_is_not_waited_for(objects):
     node(objects, until=time.time() + 1000)
-    begun = time.monotonic()
     lease.Lease(objects, "run").release()
-    assert time.monotonic() - begun < 1
+    assert not objects
 
 
 def test_another_process_with_its_number_is_another_one(objects):
@@ -269,6 +268,6 @@ def test_a_dead_container_of_this_kernel_is_not_waited_for(tmp_path, monkeypatch
     run._lease._unlock()  # as the kernel does when it is killed
     run._lease._ended.set()
     LocalBytes(run.location).set(lease.KEY, node_of_container)
-    begun = time.monotonic()
+    until = time.time() + lease.SECONDS / 2
     store.Run(tmp_path / "run.zarr").close()
-    assert time.monotonic() - begun < 2
+    assert time.time() < until, "before its lease has ended"
