@@ -16,7 +16,7 @@ def test_every_public_name_is_there():
 
 
 def test_unknown_name():
-    with pytest.raises(AttributeError, match="no attribute 'kmeans'"):
+    with pytest.raises(AttributeError, match="No bigsmic attribute kmeans"):
         _ = bigsmic.kmeans
 
 
