@@ -7,7 +7,7 @@ import pytest
 
 import bigsmic
 
-NOTEBOOK = Path(__file__).parents[1] / "notebooks" / "quickstart.ipynb"
+NOTEBOOK = Path(__file__).parents[1] / "docs" / "notebooks" / "quickstart.ipynb"
 
 
 @pytest.fixture
