@@ -19,8 +19,9 @@ from typer.testing import CliRunner
 
 import bigsmic
 from bigsmic import cli, store
-from bigsmic.errors import BigsmicError, InputError, RunError, StorageError
+from bigsmic.errors import BigsmicError, CorruptBlockError, InputError, RunError, StorageError
 from bigsmic.store import stores
+from bigsmic.store.ledger import seal, write_entry
 from bigsmic.store.secrets import scrubbed, shown
 
 SECRETS = ("s3cr3t-password", "t0ken-in-the-query", "opt1on-value", "nested-opt1on")
@@ -223,8 +224,8 @@ def test_a_ledger_does_not_bring_objects(tmp_path):
     entry = run.entry("stage", 0)
     entry["arrays"]["rows"]["dtype"] = "|O"
     ledger = tmp_path / "run.zarr" / "stage" / "0000000" / "zarr.json"
-    ledger.write_text(json.dumps({"attributes": {"ledger": entry}}))
-    with pytest.raises(BigsmicError):
+    ledger.write_bytes(write_entry((run.id, "stage", 0), entry))
+    with pytest.raises(CorruptBlockError, match="is not in the ledger"):
         store.Run(run.location, writable=False).read("stage", 0, "rows")
     run.close()
 
@@ -233,9 +234,11 @@ def test_a_run_names_methods_and_not_modules(tmp_path, blobs):
     out = tmp_path / "run.zarr"
     bigsmic.fit(blobs[0], 4, out=out, **SMALL)
     root = json.loads((out / "zarr.json").read_text())
-    root["attributes"]["identity"]["settings"]["method"] = "os"
+    attributes = root["attributes"]
+    attributes["identity"]["settings"]["method"] = "os"
+    attributes["crc32"]["identity"] = seal(attributes["run"], "identity", attributes["identity"])
     (out / "zarr.json").write_text(json.dumps(root))
-    with pytest.raises(InputError, match="method: got 'os'"):
+    with pytest.raises(RunError, match="method: got 'os'"):
         bigsmic.Result.open(out)
 
 
@@ -273,7 +276,7 @@ def test_names_lead_nowhere_else(run, outside, name):
         lambda: run.forget(name, 0),
         lambda: run.drop(name, []),
         lambda: run.create(name, (3,), 3, np.int32),
-        lambda: run.array(name),
+        lambda: run.array("output", name, (3,), np.int32),
         lambda: run.write_rows(name, 0, np.zeros(3)),
         lambda: run.check_rows(name, 0, 3, 0),
     ]
@@ -287,9 +290,11 @@ def test_a_ledger_names_nothing_outside(run, outside):
     entry = run.entry("stage", 0)
     entry["arrays"]["../../../outside/file"] = entry["arrays"]["rows"]
     ledger = Path(run.location) / "stage" / "0000000" / "zarr.json"
-    ledger.write_text(json.dumps({"attributes": {"ledger": entry}}))
-    with pytest.raises(RunError, match="is not a name"):
-        run.check("stage", 0)
+    ledger.write_bytes(write_entry((run.id, "stage", 0), entry))
+    with pytest.raises(CorruptBlockError, match="is not in the ledger"):
+        run.entry("stage", 0)
+    run.check("stage", 0)
+    assert not run.done("stage", 0)
 
 
 @pytest.mark.parametrize("where", ["stage", "stage/0000000", "stage/0000000/rows"])
@@ -328,7 +333,11 @@ def test_arrays_at_the_top_are_not_links(run, outside, where):
     place = Path(run.location) / where
     shutil.rmtree(place, ignore_errors=True)
     place.symlink_to(outside)
-    for attempt in (lambda: run.create("labels", (3,), 3, np.int32), lambda: run.array("labels")):
+    attempts = [
+        lambda: run.create("labels", (3,), 3, np.int32),
+        lambda: run.array("output", "labels", (3,), np.int32),
+    ]
+    for attempt in attempts:
         with pytest.raises(RunError, match="is a symbolic link"):
             attempt()
 

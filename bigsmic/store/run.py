@@ -508,7 +508,7 @@ class Run(Shared):
 
     def _array_like(self, name, shape, dtype):
         """The array of a name, if it has this shape and dtype and blocks of rows for chunks; else None."""
-        found, _ = decoded(lambda: self._group[_safe(name)])
+        found, _ = decoded(lambda: self._group[name])
         facts, _ = decoded(lambda: (found.shape, found.dtype, found.chunks[1:], found.shards))
         if facts != (tuple(shape), np.dtype(dtype), tuple(shape[1:]), None):
             return None
@@ -522,7 +522,8 @@ class Run(Shared):
 
     def check_rows(self, name, lo, hi, crc32):
         """Whether rows of a top-level array are those with this checksum."""
-        found, _ = decoded(lambda: self._group[_safe(name)][lo:hi])
+        name = _safe(name)
+        found, _ = decoded(lambda: self._group[name][lo:hi])
         return found is not None and checksum(found) == crc32
 
     # -- bytes
