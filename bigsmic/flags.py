@@ -44,7 +44,8 @@ class Flag(NamedTuple):
         """The option as a parameter of a function that typer reads."""
         kind, default = (bool, False) if self.kind is bool else (self.kind | None, None)
         metavar = "<str>.." if self.kind == list[str] else None
-        option = typer.Option(self.spelling, help=self.help, rich_help_panel=panel, metavar=metavar)
+        short = [f"-{self.name}"] if len(self.name) == 1 else []
+        option = typer.Option(self.spelling, *short, help=self.help, rich_help_panel=panel, metavar=metavar)
         return inspect.Parameter(
             self.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
         )

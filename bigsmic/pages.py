@@ -20,22 +20,37 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 def fit_document(result):
     """Where the run is, what was asked, how it went."""
-    return {
+    document = {
         "run": result.location,
         "n_clusters": result.n_clusters,
         "settings": result.settings.identity(),
         "diagnostics": result.diagnostics,
     }
+    return document | ({"numbers": _numbers_of_clusters(result)} if result.settings.undecided else {})
 
 
 def fit_page(result):
-    """The result, and the candidates: the chosen one, then by LSMI."""
+    """The result, and the candidates: the chosen one, then by LSMI; of an open number of clusters, what hints at it."""
+    if result.settings.undecided:
+        return [repr(result), "", table(_numbers_of_clusters(result)), "", *_NEXT]
     candidates = [dict(row) for row in result.diagnostics.get("candidates", [])]
     candidates = [{"": row.pop("chosen")} | row for row in candidates]
     if not candidates:
         return [repr(result)]
     candidates.sort(key=lambda row: (not row[""], -row["lsmi"]))
     return [repr(result), "", table(candidates)]
+
+
+_NEXT = (
+    "For labels, fit with --clusters and another --out, or cut in Python without another fit:",
+    "  bigsmic.Result.open(run).cut(c)",
+)
+
+
+def _numbers_of_clusters(result):
+    """What a fit says of every number of clusters that it leaves open, as dicts."""
+    found = result.curve if hasattr(result, "curve") else result.stability.to_frame()
+    return found.reset_index().to_dict("records")
 
 
 # -- predict

@@ -60,6 +60,7 @@ class Result:
         return methods.of(settings).Result(opened, settings, temporary)
 
     _tells: ClassVar[dict] = {}
+    _hint: ClassVar[str] = "stability"  # at a number of clusters that is left open
     """Stages beside those of predictions that the Result tells of."""
 
     @cached_property
@@ -161,12 +162,15 @@ class Result:
                 f"{what}: a fit by method {self.settings.method!r} has none, only one by {methods.DEFAULT!r}; {remedy}"
             )
 
-    def _array(self, name):
+    def _refuse_undecided(self, what):
         if self.settings.undecided:
             raise InputError(
-                f"{name}: the fit was given no number of clusters and did not choose one; stability is a hint, cut(c) "
-                "gives the result for c clusters"
+                f"{what}: the fit was given no number of clusters and did not choose one; {self._hint} is a hint, "
+                "cut(c) gives the result for c clusters"
             )
+
+    def _array(self, name):
+        self._refuse_undecided(name)
         return self._context.array(name)
 
     def cut(self, n_clusters):
@@ -296,6 +300,7 @@ class Result:
     def _predict(self, data, **options):
         from bigsmic.prediction import predict
 
+        self._refuse_undecided("predict")
         if getattr(self.settings, "kernel", None) == "callable":
             raise InputError(
                 "predict: the fit's kernel was a callable, which is not stored; pass kernel= to Result.open"
@@ -306,7 +311,7 @@ class Result:
         if self.settings.undecided:
             return (
                 f"Result of {self.diagnostics['rows']:,} rows x {self.diagnostics['columns']} columns, not yet cut\n"
-                f"  The fit was given no number of clusters and did not choose one: see stability, then cut(c).\n"
+                f"  The fit was given no number of clusters and did not choose one: see {self._hint}, then cut(c).\n"
                 f"  run        {self.location}"
             )
         sizes = np.bincount(self.labels, minlength=self.n_clusters)

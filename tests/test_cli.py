@@ -106,6 +106,7 @@ def test_every_parameter_of_fit_has_its_option():
     ("typed", "given"),
     [
         ("--t 3,5 --t 7", {"t": (3, 5, 7)}),
+        ("-t 3,5", {"t": (3, 5)}),
         ("--rotation on", {"rotation": True}),
         ("--rotation auto", {"rotation": "auto"}),
         ("--repair off", {"repair": False}),
@@ -262,6 +263,25 @@ def test_predict_reads_as_fit_does(blobs, fitted, tmp_path):
     assert failure("predict", fitted[1], archive, "--out", tmp_path / "out.zarr") == (6, "StorageError")
     filled = bigsmic_cli("predict", fitted[1], archive, "--out", tmp_path / "other.zarr", "--missing-chunks", "fill")
     assert filled.exit_code == 0, filled.output
+
+
+@pytest.mark.parametrize(("method", "column"), [("smic", "mean ari"), ("3smic", "lsmi")])
+def test_a_fit_of_an_open_number_shows_what_hints_at_it(fitted, tmp_path, method, column):
+    archive, run = fitted[0], tmp_path / "run.zarr"
+    result = bigsmic_cli("fit", archive, "--out", run, *FAST, "--method", method)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    head = next(i for i, line in enumerate(lines) if line.split()[:2] == ["n", "clusters"])
+    assert column in lines[head]
+    assert [line.split()[0] for line in lines[head + 1 : head + 3]] == ["2", "3"]
+    assert "--clusters" in lines[-2]
+    again = bigsmic_cli("fit", archive, "--out", run, *FAST, "--method", method, "--json")
+    assert [number["n_clusters"] for number in json.loads(again.stdout)["numbers"]][:2] == [2, 3]
+    hint = "stability" if method == "smic" else "curve"
+    with pytest.raises(errors.InputError, match=f"predict: the fit was given no number of clusters .*{hint} is a hint"):
+        bigsmic.Result.open(run).predict(np.zeros((2, 4)))
+    assert failure("predict", run, archive, "--out", tmp_path / "out") == (3, "InputError")
+    assert not (tmp_path / "out").exists()
 
 
 def test_predict_has_the_options_of_reading_and_resources_of_fit():

@@ -323,6 +323,7 @@ class Result(BaseResult):
     """
 
     _tells: ClassVar = {"violated": None}
+    _hint: ClassVar = "curve"
 
     @cached_property
     def agreement(self):
