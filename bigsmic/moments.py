@@ -7,6 +7,7 @@ from scipy.sparse import csr_array
 
 from bigsmic.errors import InputError
 
+LEAST_VARIANCE = 1e-290  # of a column that is not constant: below it squares have lost their digits
 _PANEL_ENTRIES = 1 << 17  # converted to float64 at a time
 
 
@@ -107,16 +108,27 @@ def scaler(total, scale):
     Raises
     ------
     InputError
-        The scaled rows leave the range in which squared distances are exact in float32.
+        The scaled rows leave the range in which squared distances are exact in float32, or the squares of a column's
+        deviations that of float64.
     """
     variance = total.m2 / total.n
     varies = (total.high > total.low) & (variance > 0)
+    _check_underflow(variance, total.high > total.low)
     safe = np.where(varies, variance, 1)
     reach = np.where(varies, (total.high - total.low) / 2, 1)
     divisor = {"standard": np.sqrt(safe), "variance": safe, "range": reach, None: np.ones_like(safe)}[scale]
     factor = np.where(varies, 1 / divisor, 0.0)
     _check_range(np.maximum(total.high - total.mean, total.mean - total.low) * factor, varies, scale)
     return Scaler(total.mean, factor)
+
+
+def _check_underflow(variance, differs):
+    """One such column among others is as good as constant; where all are, the rows seem equal and are not."""
+    if differs.any() and not (variance[differs] >= LEAST_VARIANCE).any():
+        raise InputError(
+            "input: the values of every column differ by so little that their squares leave the range of float64; "
+            "change the unit, such as X * 1e200"
+        )
 
 
 def _check_range(reach, varies, scale):

@@ -17,7 +17,7 @@ from bigsmic.progress import reported
 from bigsmic.report import diagnose
 from bigsmic.result import Result
 from bigsmic.settings import OPTIONS, UNSET, MethodSettings, parse_bytes, warn_of_cuts
-from bigsmic.stages import reopen
+from bigsmic.stages import distinct, reopen
 from bigsmic.store import Run, Source, SparseSource, checksum, open_source, remove_tree, temporary_run
 
 
@@ -318,7 +318,8 @@ def _stages(job, cuts):
     """Do what the ledger lacks, tell how it went, and leave nothing behind that nobody reads."""
     kind = methods.of(job.context.settings)
     kind.run(job)
-    diagnose(job, cuts, kind.summary(job))
+    found = {} if distinct.is_all(job.context) else kind.summary(job)
+    diagnose(job, cuts, found | distinct.summary(job.context))
     reopen.tidy(job)
 
 

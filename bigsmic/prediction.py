@@ -21,7 +21,7 @@ from bigsmic.kernel import WEIGHT_FLOOR
 from bigsmic.moments import first_nonfinite
 from bigsmic.progress import reported, ticks
 from bigsmic.spelling import refuse_unknown
-from bigsmic.stages import assign, eigen, matrix, output, select
+from bigsmic.stages import assign, distinct, eigen, matrix, output, select
 from bigsmic.stages.assign import Reader
 from bigsmic.stages.precomputed import minus_log, nearest_entries
 from bigsmic.store import Source, create_arrays, open_source
@@ -150,6 +150,8 @@ class Predictor:
 def model_of(context):
     """What the method of a fit makes predictions with."""
     settings = context.settings
+    if distinct.is_all(context):
+        return distinct.Model(context)
     return Single() if settings.n_clusters == 1 else methods.of(settings).model(context)
 
 

@@ -217,8 +217,10 @@ class Result:
 
     def _medoid_tree(self):
         from bigsmic.cuts import medoid_tree
+        from bigsmic.stages import distinct
 
         self._refuse_other_methods("tree")
+        distinct.refuse_cut(self._run)
         return medoid_tree(self._run, self.settings)
 
     @cached_property
@@ -231,8 +233,10 @@ class Result:
         import pandas as pd
 
         from bigsmic.cuts import stability
+        from bigsmic.stages import distinct
 
         self._refuse_other_methods("stability")
+        distinct.refuse_cut(self._run)
         numbers, mean_ari = stability(self._run, self.settings)
         return pd.Series(mean_ari, index=pd.Index(numbers, name="n_clusters"), name="mean_ari")
 

@@ -21,8 +21,8 @@ from bigsmic.methods import mic, rim
 from bigsmic.moments import Scaler
 from bigsmic.result import Result
 from bigsmic.settings import check_choice, check_integer, name_of
+from bigsmic.stages import distinct, scan
 from bigsmic.stages import rim as stages
-from bigsmic.stages import scan
 
 __all__ = ["BESIDE", "Result", "Settings", "admit", "model", "plan", "run", "summary"]
 
@@ -283,6 +283,7 @@ def run(job):
     with job.timed("scan"):
         scan.run(job, job.plan.sample_rows)
         stages.keep_beside(job)
+    job = distinct.fewer(job)
     with job.timed("map"):
         job.steps("map", [0], _find_map)
     rim.climb(replace(job, context=OnFeatures(job.context)))

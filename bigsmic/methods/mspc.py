@@ -20,7 +20,7 @@ from bigsmic.errors import ConvergenceWarning, InputError
 from bigsmic.mspc import SplitSettings, Tree
 from bigsmic.result import Result as BaseResult
 from bigsmic.settings import MethodSettings, check_choice, check_integer
-from bigsmic.stages import direct, scan
+from bigsmic.stages import direct, distinct, scan
 
 __all__ = ["BESIDE", "Result", "Settings", "model", "plan", "run", "summary"]
 
@@ -124,6 +124,7 @@ def run(job: Job):
     """Each stage does what the ledger lacks."""
     with job.timed("scan"):
         scan.run(job, job.plan.sample_rows)
+    job = distinct.fewer(job)
     with job.timed("passes"):
         job.steps("tree", [0], _grow)
     with job.timed("output"):
@@ -229,7 +230,7 @@ def summary(job: Job):
 
 def model(context: Context):
     """Labels and posteriors of scaled rows."""
-    if context.settings.n_clusters == 1:
+    if not context.run.info("tree", 0)["splits"]:
         return Model(Tree.single(context.d))
     read = context.run.reader("tree", 0)
     return Model(Tree(*(read(name) for name in TREE)))

@@ -22,8 +22,8 @@ from bigsmic.hashing import draw_rows
 from bigsmic.information import LSMISettings, block_sums, finish
 from bigsmic.result import Result as BaseResult
 from bigsmic.settings import MethodSettings
+from bigsmic.stages import distinct, scan
 from bigsmic.stages import rim as stages
-from bigsmic.stages import scan
 
 __all__ = ["BESIDE", "Result", "Settings", "admit", "model", "plan", "run", "summary"]
 
@@ -299,7 +299,7 @@ def run(job: Job):
     with job.timed("scan"):
         scan.run(job, job.plan.sample_rows)
         stages.keep_beside(job)
-    climb(job)
+    climb(distinct.fewer(job))
 
 
 def climb(job: Job):

@@ -10,7 +10,7 @@ from bigsmic.planning import plan
 from bigsmic.report import smic_summary as summary
 from bigsmic.result import Result
 from bigsmic.settings import Settings
-from bigsmic.stages import assign, beginning, eigen, matrix, output, select
+from bigsmic.stages import assign, beginning, distinct, eigen, matrix, output, select
 from bigsmic.store import Overlay
 
 __all__ = ["BESIDE", "Result", "Settings", "choose", "cut_run", "model", "plan", "run", "summary"]
@@ -59,6 +59,7 @@ def cut_run(base, settings, n_clusters):
         In a temporary directory over that of the fit.
     settings : Settings
     """
+    distinct.refuse_cut(base, n_clusters)
     width = {
         reading.width for reading in readings(settings, base.identity["input"]["rows"]) if reading.assignment == "merge"
     }

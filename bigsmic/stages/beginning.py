@@ -1,11 +1,11 @@
 """What methods begin with: scan; then route -> neighbors -> graph -> repair for those on the neighbour graph."""
 
 from bigsmic.context import Job
-from bigsmic.stages import graph, neighbors, output, precomputed, repair, route, scan
+from bigsmic.stages import distinct, graph, neighbors, output, precomputed, repair, route, scan
 
 
 def scan_rows(job: Job):
-    """Scan the rows; where all of them are to be one cluster, label them.
+    """Scan the rows; where all of them are to be one cluster, or no more differ than are to be clusters, label them.
 
     Returns
     -------
@@ -16,7 +16,7 @@ def scan_rows(job: Job):
     with job.timed("scan"):
         precomputed.run(job) if settings.precomputed else scan.run(job, job.plan.sample_rows)
     if settings.n_clusters != 1:
-        return True
+        return not distinct.settle(job)
     with job.timed("output"):
         output.run_single(job)
     return False

@@ -1,0 +1,66 @@
+"""Rows that can be told apart: those of different values, up to a number of them."""
+
+import numpy as np
+
+_PANEL_ROWS = 256  # of the first panel, which is all that is looked at where most rows differ
+
+
+class Distinct:
+    """Rows of which no two are equal, at most `limit`, in the order of their entries; adds up over blocks.
+
+    Parameters
+    ----------
+    X : ndarray of float32, shape (b, d)
+    limit : int
+        Beyond it, it is only known that there are so many.
+    """
+
+    def __init__(self, X, limit):
+        self.limit = limit
+        found: list[np.ndarray] = []
+        lo, step = 0, _PANEL_ROWS
+        while lo < len(X) and len(found) < limit:
+            rest = X[lo : lo + step]
+            for row in found:
+                rest = _others(rest, row)
+            while len(rest) and len(found) < limit:
+                found.append(rest[0])
+                rest = _others(rest, rest[0])
+            lo, step = lo + step, 2 * step
+        rows = np.array(found, np.float32).reshape(-1, X.shape[1]) + np.float32(0)  # -0 becomes 0
+        self.rows = rows[np.lexsort(rows.T[::-1])]
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __add__(self, other):
+        """Distinct rows of both."""
+        return Distinct(np.concatenate([self.rows, other.rows]), self.limit)
+
+
+def _others(X, row):
+    return X[(row != X).any(axis=1)]
+
+
+def nearest(X, rows):
+    """Number of the row that is nearest, and of the one that is equal where there is one.
+
+    A row's does not depend on the rows beside it.
+
+    Parameters
+    ----------
+    X : ndarray of float32, shape (b, d)
+    rows : ndarray of float32, shape (k, d)
+        No two of them equal.
+
+    Returns
+    -------
+    labels : ndarray of int32, shape (b,)
+    """
+    labels, least = np.zeros(len(X), np.int32), np.full(len(X), np.inf)
+    for k, row in enumerate(rows):
+        squares = np.square(X - row, dtype=np.float64).sum(axis=1)
+        squares[(row == X).all(axis=1)] = -1  # their difference may be 0 where they are not equal
+        labels[squares < least] = k
+        least = np.minimum(least, squares)
+    return labels

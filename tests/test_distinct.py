@@ -1,0 +1,139 @@
+"""Rows that cannot be told apart: equal rows are in one cluster, none is made up, and it is said."""
+
+import pickle
+
+import numpy as np
+import pytest
+import zarr
+
+import bigsmic
+from bigsmic.distinct import Distinct, nearest
+from bigsmic.errors import ConvergenceWarning, InputError
+
+METHODS = {
+    "smic": {},
+    "smic as published": {"preset": "paper"},
+    "mic": {},
+    "mwca": {},
+    "mwca on the graph": {"kernel": "graph"},
+    "mspc": {},
+    "rim": {},
+    "kernel_rim": {},
+}
+ESTIMATORS = ("SMIC", "RIM", "KernelRIM", "MIC", "MWCA", "MSPC")
+
+
+def three(copies=100):
+    """Three distinct rows, many times, in mixed order, and which each is."""
+    which = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], copies))
+    return np.array([[0, 1, 0.5, 2], [1, 0, 0.5, 2], [4, 4, 4, 4]], np.float32)[which], which
+
+
+def assert_one_cluster_each(labels, which, k):
+    pairs = set(zip(labels.tolist(), which.tolist(), strict=True))
+    assert len(pairs) == k
+    assert sorted(label for label, _ in pairs) == list(range(k))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_each_of_three_distinct_rows_is_a_cluster(name, many_blocks, tmp_path):
+    X, which = three()
+    options = {"method": name.split()[0], "n_threads": 1, **METHODS[name]}
+    with pytest.warns(ConvergenceWarning, match=r"got 5 clusters, but no more than 3 rows differ"):
+        result = bigsmic.fit(X, 5, out=tmp_path / "run", **options)
+    assert result.n_clusters == 3
+    assert_one_cluster_each(result.labels, which, 3)
+    assert result.posterior.shape == (300, 3)
+    assert np.array_equal(np.asarray(result.posterior).argmax(axis=1), result.labels)
+    assert np.array_equal(result.predict(X), result.labels)
+    assert "3 clusters" in repr(result)
+    with pytest.warns(ConvergenceWarning, match="no more than 3 rows differ"):
+        again = bigsmic.fit(X, 5, out=tmp_path / "run", **options)
+    assert np.array_equal(again.labels, result.labels)
+    assert np.array_equal(pickle.loads(pickle.dumps(again)).predict(X[:9]), result.labels[:9])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_rows_that_are_all_equal_are_one_cluster(name):
+    with pytest.warns(ConvergenceWarning, match=r"got 5 clusters, but no more than 1 rows differ"):
+        result = bigsmic.fit(np.ones((300, 4)), 5, method=name.split()[0], n_threads=1, **METHODS[name])
+    assert result.n_clusters == 1
+    assert not result.labels.any()
+    assert not result.predict(np.ones((3, 4))).any()
+
+
+@pytest.mark.parametrize("name", sorted(set(METHODS) - {"mspc", "rim", "kernel_rim"}))
+def test_as_many_clusters_as_distinct_rows(name):
+    X, which = three()
+    result = bigsmic.fit(X, 3, method=name.split()[0], n_threads=1, **METHODS[name])
+    assert_one_cluster_each(result.labels, which, 3)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_estimators_say_so_too(name):
+    X, which = three(20)
+    with pytest.warns(ConvergenceWarning, match="no more than 3 rows differ"):
+        model = getattr(bigsmic, name)(n_clusters=4, random_state=0).fit(X)
+    assert_one_cluster_each(model.labels_, which, 3)
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.predict_proba(X[:5]).shape == (5, 3)
+
+
+def test_a_fit_of_equal_rows_has_no_trees():
+    X, _ = three(20)
+    result = bigsmic.fit(X, 3, n_threads=1)
+    for ask in (lambda: result.cut(2), lambda: result.tree, lambda: result.stability):
+        with pytest.raises(InputError, match="no more than 3 rows of the fit differ"):
+            ask()
+
+
+def test_an_open_number_is_cut_up_to_the_distinct_rows():
+    X, which = three(20)
+    result = bigsmic.fit(X, range(2, 5), n_threads=1)
+    assert_one_cluster_each(result.cut(3).labels, which, 3)
+    with pytest.raises(InputError, match="no more than 3 rows of the fit differ"):
+        result.cut(4)
+
+
+def test_links_and_labels_that_equal_rows_cannot_keep_are_refused():
+    X, _ = three(20)
+    with pytest.raises(InputError, match=r"got 5 clusters with .* but no more than 3 rows differ"):
+        bigsmic.fit(X, 5, method="3smic", must_links=[[0, 1]], n_threads=1)
+    with pytest.raises(InputError, match="got 5 clusters with labels, but no more than 3 rows differ"):
+        bigsmic.fit(X, 5, method="rim", labels=np.where(np.arange(60) < 2, [0, 1] * 30, -1), n_threads=1)
+
+
+def test_a_rare_row_that_the_sample_has_not_counts(tmp_path, monkeypatch, many_blocks):
+    monkeypatch.setattr("bigsmic.planning.sample_rows", lambda n, d, cell_rows: 30)
+    X = np.zeros((600, 3), np.float32)
+    X[::2], X[401] = 1, 5
+    zarr.create_array(tmp_path / "a.zarr", data=X, chunks=(100, 3))
+    with pytest.warns(ConvergenceWarning, match="got 4 clusters, but no more than 3 rows differ"):
+        result = bigsmic.fit(tmp_path / "a.zarr", 4, n_threads=1)
+    assert_one_cluster_each(result.labels, X[:, 0], 3)
+
+
+@pytest.mark.parametrize("scale", ["standard", None])
+def test_rows_whose_squares_underflow_are_refused(scale):
+    X = np.random.default_rng(0).normal(size=(300, 4)) * 1e-200
+    for method in ("smic", "rim"):
+        with pytest.raises(InputError, match=r"squares leave the range of float64; change the unit"):
+            bigsmic.fit(X, 3, method=method, scale=scale, n_threads=1)
+
+
+@pytest.mark.parametrize("cuts", [(), (1, 3), (50, 51, 200)])
+def test_distinct_rows_of_blocks_are_those_of_all(cuts):
+    X = np.random.default_rng(0).integers(0, 3, (700, 3)).astype(np.float32)
+    X[X == 0] *= np.where(np.arange((X == 0).sum()) % 2, -1, 1)
+    parts = [Distinct(part, 100) for part in np.split(X, cuts)]
+    total = parts[0]
+    for part in parts[1:]:
+        total += part
+    assert np.array_equal(total.rows, np.unique(X, axis=0))
+    assert len(Distinct(X, 5)) == 5
+
+
+def test_the_nearest_row_and_the_equal_one():
+    rows = np.array([[0, 0], [0, 1e-30], [5, 5]], np.float32)
+    X = np.concatenate([rows[::-1], [[4, 4]]]).astype(np.float32)
+    assert nearest(X, rows).tolist() == [2, 1, 0, 2]
