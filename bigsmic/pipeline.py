@@ -12,6 +12,7 @@ from bigsmic import methods, planning
 from bigsmic.context import Context, Job, with_repair
 from bigsmic.engine import ThreadEngine, open_engine
 from bigsmic.errors import BigsmicWarning, InputError
+from bigsmic.functions import refuse_nameless
 from bigsmic.memory import lies_in_memory
 from bigsmic.progress import reported
 from bigsmic.report import diagnose
@@ -295,6 +296,8 @@ class _Request:
         settings, cuts = settings.fitted_to(source.shape[0])
         warn_of_cuts(cuts, set(given))
         place = Place(**{field.name: options[field.name] for field in fields(Place)})
+        if place.out is not None and callable(getattr(settings, "kernel", None)):
+            refuse_nameless(settings.kernel)
         settings, beside = methods.admit(settings, given, source.shape[0], options["storage_options"])
         return cls(source, settings, cuts, place, beside)
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bigsmic.errors import BigsmicWarning, InputError
+from bigsmic.functions import identity_of
 
 KERNELS = ("local_scaling", "normalized")
 ASSIGNMENTS = ("merge", "rotation", "paper", "auto")
@@ -78,7 +79,7 @@ class MethodSettings:
         """Settings from their identity; `kernel` is the function that a stored name stands for."""
         stored = {key: tuple(v) if isinstance(v, list) else v for key, v in stored.items() if key != "method"}
         if str(stored.get("kernel")).startswith("callable"):
-            stored["kernel"] = kernel if kernel is not None else "callable"
+            stored["kernel"] = "callable" if kernel is None else _the_same(kernel, stored["kernel"])
         return cls(**stored)
 
     @property
@@ -255,13 +256,15 @@ class Settings(MethodSettings):
         """JSON-like form in which two fits are told apart; names no method, as runs did when there was one."""
         if not callable(self.kernel):
             return asdict(self)
-        return asdict(replace(self, kernel="auto")) | {"kernel": name_of(self.kernel)}
+        return asdict(replace(self, kernel="auto")) | {"kernel": identity_of(self.kernel)}
 
 
-def name_of(kernel):
-    """Name under which a fit is stored whose kernel is a function."""
-    name = getattr(kernel, "__qualname__", type(kernel).__qualname__)
-    return f"callable {getattr(kernel, '__module__', '')}.{name}"
+def _the_same(kernel, stored):
+    """The function, if it is the one that a run was made with."""
+    if not callable(kernel) or identity_of(kernel) != stored:
+        got = identity_of(kernel) if callable(kernel) else repr(kernel)
+        raise InputError(f"kernel: the run was made with {stored}, got {got}; pass the function of the fit")
+    return kernel
 
 
 def number_of_clusters(c):

@@ -14,13 +14,14 @@ import numpy as np
 from bigsmic import kernel_features, planning
 from bigsmic.context import Context
 from bigsmic.errors import InputError
+from bigsmic.functions import identity_of
 from bigsmic.gaussians import SAMPLE_ROWS
 from bigsmic.hashing import draw_rows
 from bigsmic.kernel_features import KERNELS, Columns, Fourier, Kernel, Nystrom
 from bigsmic.methods import mic, rim
 from bigsmic.moments import Scaler
 from bigsmic.result import Result
-from bigsmic.settings import check_choice, check_integer, name_of
+from bigsmic.settings import check_choice, check_integer
 from bigsmic.stages import distinct, scan
 from bigsmic.stages import rim as stages
 
@@ -126,7 +127,7 @@ class Settings(rim.Settings):
         """JSON-like form in which two fits are told apart."""
         if not callable(self.kernel):
             return super().identity()
-        return replace(self, kernel="rbf").identity() | {"kernel": name_of(self.kernel)}
+        return replace(self, kernel="rbf").identity() | {"kernel": identity_of(self.kernel)}
 
 
 def admit(settings, given, n_rows, storage_options=None):

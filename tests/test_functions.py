@@ -1,0 +1,94 @@
+"""Functions as kernels: known by name and code, in every process."""
+
+import functools
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import bigsmic
+from bigsmic.errors import InputError, RunMismatchError
+from bigsmic.functions import identity_of
+
+OPTIONS = {"t": (3,), "n_centers": 40, "n_threads": 1}
+POWER = 1.0
+
+
+def weight(d2, si, sj, power=1.0):
+    return np.exp(-((d2 / (si * sj)) ** power))
+
+
+def by_global(d2, si, sj):
+    return np.exp(-((d2 / (si * sj)) ** POWER))
+
+
+def made(power):
+    def inner(d2, si, sj):
+        return np.exp(-((d2 / (si * sj)) ** power))
+
+    return inner
+
+
+@pytest.mark.parametrize(
+    "kernel", [lambda d2, si, sj: np.exp(-d2 / (si * sj)), made(1), functools.partial(weight, power=2.0)]
+)
+@pytest.mark.parametrize("method", ["smic", "kernel_rim"])
+def test_a_function_without_a_name_is_refused_with_a_run_directory(tmp_path, blobs, kernel, method):
+    with pytest.raises(InputError, match=r"has no name of its own.*__bigsmic_name__"):
+        bigsmic.fit(blobs[0], 4, kernel=kernel, method=method, out=tmp_path / "run", n_threads=1)
+    assert not (tmp_path / "run").exists()
+
+
+def test_without_a_run_directory_it_needs_no_name(blobs):
+    result = bigsmic.fit(blobs[0], 4, kernel=made(1), **OPTIONS)
+    assert len(result.predict(blobs[0][:5])) == 5
+
+
+def test_a_name_that_is_given_will_do(tmp_path, blobs):
+    first, second = made(1), made(2)
+    first.__bigsmic_name__, second.__bigsmic_name__ = "gaussian", "steep"
+    result = bigsmic.fit(blobs[0], 4, kernel=first, out=tmp_path / "run", **OPTIONS)
+    assert identity_of(first) == "callable named gaussian"
+    assert np.array_equal(bigsmic.fit(blobs[0], 4, kernel=first, out=tmp_path / "run", **OPTIONS).labels, result.labels)
+    with pytest.raises(RunMismatchError, match=r"gaussian.*steep"):
+        bigsmic.fit(blobs[0], 4, kernel=second, out=tmp_path / "run", **OPTIONS)
+
+
+def test_a_function_whose_code_has_changed_is_another_one(tmp_path, blobs, monkeypatch):
+    bigsmic.fit(blobs[0], 4, kernel=weight, out=tmp_path / "run", **OPTIONS)
+    monkeypatch.setattr(weight, "__defaults__", (2.0,))
+    with pytest.raises(RunMismatchError, match="kernel"):
+        bigsmic.fit(blobs[0], 4, kernel=weight, out=tmp_path / "run", **OPTIONS)
+    with pytest.raises(InputError, match=r"the run was made with callable .*weight .*; pass the function of the fit"):
+        bigsmic.Result.open(tmp_path / "run", kernel=weight)
+
+
+def test_what_tells_functions_apart(monkeypatch):
+    lambdas = [lambda a: a + 1, lambda a: a + 2, lambda a: a - 1, lambda a, b=1: a + 1]
+    kinds = [weight, made(1), made(2), functools.partial(weight, power=1.0), functools.partial(weight, power=2.0)]
+    digests = {identity_of(function) for function in [*lambdas, *kinds]}
+    assert len(digests) == 9
+    assert identity_of(made(1)) == identity_of(made(1))
+    before = identity_of(by_global)
+    monkeypatch.setitem(globals(), "POWER", 2.0)
+    assert identity_of(by_global) != before
+
+
+def test_the_digest_is_the_same_in_another_process(tmp_path):
+    code = "def f(x, y={'b': 1, 'a': 2}):\n    return x in {'one', 'two', 'three'} or [v for v in y]\n"
+    (tmp_path / "mine.py").write_text(code)
+    command = "from bigsmic.functions import identity_of; import mine; print(identity_of(mine.f))"
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {command}"],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert runs[0] == runs[1]
+    assert runs[0].startswith("callable mine.f ")
