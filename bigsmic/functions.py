@@ -43,6 +43,24 @@ def refuse_nameless(function):
         )
 
 
+def refuse_other(function, stored):
+    """Refuse a function other than the one that a run was made with.
+
+    Parameters
+    ----------
+    function : callable
+    stored : object
+        Kernel of the run; its identity where it was a function.
+
+    Raises
+    ------
+    InputError
+    """
+    got = identity_of(function) if callable(function) else repr(function)
+    if str(stored).startswith("callable ") and got != stored:
+        raise InputError(f"kernel: the run was made with {stored}, got {got}; pass the function of the fit")
+
+
 def _name(function):
     return getattr(function, "__qualname__", type(function).__qualname__)
 

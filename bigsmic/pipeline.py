@@ -130,7 +130,8 @@ def fit(
     kernel : {"auto", "local_scaling", "normalized"} or callable
         K of [1]_ eq. (7), or ``D^-1/2 K D^-1/2``; "auto" is the latter for "merge" and both otherwise. A callable
         ``f(squared_distances, sigma_i, sigma_j) -> weights`` works elementwise on the edges of the neighbour graph; it
-        must be symmetric, and return finite weights of at least 0.
+        must be symmetric, and return finite weights of at least 0. With `out` it needs a name of its own: it is known
+        by that and its code, or by its attribute ``__bigsmic_name__``.
         "precomputed": `data` is a sparse symmetric (n, n) matrix of affinities, at least 0.
     metric : {"euclidean", "precomputed"}
         "precomputed": `data` is a sparse (n, n) matrix of distances to neighbours, as scikit-learn's

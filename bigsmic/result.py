@@ -9,6 +9,7 @@ import numpy as np
 from bigsmic import methods
 from bigsmic.context import Context
 from bigsmic.errors import InputError, RunError
+from bigsmic.functions import refuse_other
 from bigsmic.store import CarriedRun, Run
 
 
@@ -55,6 +56,8 @@ class Result:
         """
         opened = Run(run, storage_options, writable=False)
         settings = _stored_settings(opened, kernel)
+        if kernel is not None:
+            refuse_other(kernel, opened.identity["settings"].get("kernel"))
         if opened.attribute("summary") is None:
             raise RunError(f"run: {opened.location} is not finished; run the same fit again to resume it")
         return methods.of(settings).Result(opened, settings, temporary)
