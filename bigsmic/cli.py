@@ -210,13 +210,16 @@ def predict(
     run: Annotated[str, typer.Argument(help="Run directory of a finished fit.")],
     rows: Annotated[str, typer.Argument(help="Path or URL of a Zarr array, or of a group with --component.")],
     out: Annotated[str, typer.Option("-o", "--out", help="Zarr group for labels and posterior.")],
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Write over other labels and posterior in that group.")
+    ] = False,
     **given,
 ):
     """Give new ROWS to the clusters of RUN."""
     from bigsmic import Result, pages
 
     result = Result.open(run, storage_options=given.get("storage_options"))
-    labels = result.predict(rows, out=out, progress=not screen.quiet, **given)
+    labels = result.predict(rows, out=out, overwrite=overwrite, progress=not screen.quiet, **given)
     document = pages.predict_document(labels, result.n_clusters, out)
     screen.write(document)
     screen.say(pages.predict_page(document))

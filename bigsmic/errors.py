@@ -52,7 +52,7 @@ class PlanError(BigsmicError, MemoryError):
 
 
 class RunError(BigsmicError, RuntimeError):
-    """The run directory cannot be used."""
+    """The run directory, or another place to write to, cannot be used."""
 
 
 class RunMismatchError(RunError):

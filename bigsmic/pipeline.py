@@ -19,7 +19,7 @@ from bigsmic.report import diagnose
 from bigsmic.result import Result
 from bigsmic.settings import OPTIONS, UNSET, MethodSettings, parse_bytes, warn_of_cuts
 from bigsmic.stages import distinct, reopen
-from bigsmic.store import Run, Source, SparseSource, checksum, open_source, remove_tree, temporary_run
+from bigsmic.store import Run, Source, SparseSource, as_location, checksum, open_source, remove_tree, temporary_run
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,10 @@ class Place:
     client: object = None
     scheduler: str | None = None
     performance_report: str | os.PathLike | None = None
+
+    def __post_init__(self):
+        if self.out is not None:
+            as_location(self.out)
 
     @property
     def threads(self):
@@ -341,11 +345,17 @@ def cut(run, settings, n_clusters):
     context = Context(None, overlay, settings)
     n, d = context.n, context.d
     place = Place()
-    with ThreadEngine(place.threads) as engine:
-        job = Job(context, engine, planning.plan(planning.Size(n, d), settings, None, place.threads, checkpoints=False))
-        kind.choose(job)
-        diagnose(job, {}, kind.summary(job))
-    overlay.close()
+    try:
+        with ThreadEngine(place.threads) as engine:
+            planned = planning.plan(planning.Size(n, d), settings, None, place.threads, checkpoints=False)
+            job = Job(context, engine, planned)
+            kind.choose(job)
+            diagnose(job, {}, kind.summary(job))
+    except BaseException:
+        remove_tree(overlay.address)
+        raise
+    finally:
+        overlay.close()
     return overlay, settings
 
 

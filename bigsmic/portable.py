@@ -18,6 +18,7 @@ from bigsmic.store import (
     Overlay,
     Run,
     absolute,
+    as_location,
     block_bytes,
     copy_array,
     copy_block,
@@ -160,7 +161,7 @@ def save(context, location, storage_options=None):
     ------
     RunError, CorruptBlockError, StorageError
     """
-    run, location = context.run, absolute(location)
+    run, location = context.run, absolute(as_location(location, "path"))
     if isinstance(run, CarriedRun):
         raise RunError(f"save: {run.location} is what predictions need, and no whole run; save the result of the fit")
     if is_local(location) and os.path.lexists(location):

@@ -24,7 +24,7 @@ from bigsmic.spelling import refuse_unknown
 from bigsmic.stages import assign, distinct, eigen, matrix, output, select
 from bigsmic.stages.assign import Reader
 from bigsmic.stages.precomputed import minus_log, nearest_entries
-from bigsmic.store import Source, create_arrays, open_source
+from bigsmic.store import PredictionGroup, Source, SparseRows, digest, open_source
 
 BLOCK_BYTES = 16 << 20  # float32 bytes of new rows at a time
 MAX_ROWS = 1 << 15  # at a time: with neighbours and eigenvectors, each takes a kilobyte or two
@@ -41,6 +41,7 @@ def predict(  # noqa: PLR0913
     data,
     *,
     out=None,
+    overwrite=False,
     n_threads=None,
     client=None,
     scheduler=None,
@@ -57,7 +58,9 @@ def predict(  # noqa: PLR0913
     data, **reading
         The new rows, `component`, `storage_options` and `missing_chunks`; see :func:`bigsmic.store.open_source`.
     out : str or Path, optional
-        Zarr group to write ``labels`` and ``posterior`` to.
+        Zarr group to write ``labels`` and ``posterior`` to; made, or of the same run and rows.
+    overwrite : bool
+        Whether arrays of these names in another Zarr group may be written over.
     n_threads : int, optional
         Of this process, 1 by default.
     client : distributed.Client, optional
@@ -77,8 +80,11 @@ def predict(  # noqa: PLR0913
         Another option.
     """
     refuse_unknown("predict", {*reading} - {*READING}, OPTIONS)
+    asked = {"location": out, "storage_options": reading.get("storage_options"), "overwrite": overwrite}
     if context.settings.precomputed:
-        return _predict_graph(context, data)
+        rows = _graph_rows(context, data)
+        group = None if out is None else _group(asked, context, SparseRows(rows))
+        return _keep(group, *_predict_graph(context, rows))
     source = open_source(data, **reading)
     m, d = source.shape
     if d != context.d:
@@ -87,6 +93,7 @@ def predict(  # noqa: PLR0913
             f"give rows of {context.d} columns"
         )
     rows = min(max(256, BLOCK_BYTES // (4 * d)), MAX_ROWS)
+    group = None if out is None else _group(asked, context, source)
     predictor = Predictor(context, source, rows)
     starts, n_threads = range(0, m, rows), 1 if n_threads is None else n_threads
     with (
@@ -95,18 +102,33 @@ def predict(  # noqa: PLR0913
         reported(progress, m) as report,
     ):
         how = How("predict", tick=ticks(report, "predict", len(starts)))
-        if out is None:
+        if group is None:
             found = engine.collect(predictor, starts, how) or [predictor.nothing()]
             posterior, labels = (np.concatenate(parts) for parts in zip(*found, strict=True))
             return labels, posterior
-        c = predictor.model.n_clusters
-        shapes = {"labels": ((m,), np.int32), "posterior": ((m, c), np.float32)}
-        arrays = create_arrays(out, shapes, rows, reading.get("storage_options"))
-        engine.each(partial(_predict_into, predictor, arrays), starts, how)
+        with group.writing(_shapes(m, predictor.model.n_clusters), rows) as arrays:
+            engine.each(partial(_predict_into, predictor, arrays), starts, how)
         return arrays["labels"], arrays["posterior"]
 
 
 OPTIONS = {*READING, *(name for name, p in inspect.signature(predict).parameters.items() if p.kind is p.KEYWORD_ONLY)}
+
+
+def _shapes(m, c):
+    return {"labels": ((m,), np.int32), "posterior": ((m, c), np.float32)}
+
+
+def _group(asked, context, source):
+    """The group to write to, if it may be written to."""
+    fit = digest(
+        [context.run.identity, context.run.infos("output", context.source_blocks)]
+    )  # of what, and what it found
+    rows = source.describe() | {"origin": digest(source.origin())}
+    group = PredictionGroup(made_of={"fit": fit, "rows": rows}, **asked)
+    group.keep_off(context.run.places, "the run that predicts")
+    group.keep_off(source.places, "the archive that is read")
+    group.admit()
+    return group
 
 
 @dataclass(frozen=True)
@@ -160,8 +182,17 @@ def _predict_into(predictor, arrays, lo):
     arrays["posterior"][lo : lo + len(labels)], arrays["labels"][lo : lo + len(labels)] = posterior, labels
 
 
-def _predict_graph(context, data):
-    """Predict rows of affinities, or of distances, to the fitted rows: shape (m, n), sparse."""
+def _keep(group, labels, posterior):
+    """Write predictions that are in memory, if they are to be written."""
+    if group is None:
+        return labels, posterior
+    with group.writing(_shapes(*posterior.shape), MAX_ROWS) as arrays:
+        arrays["labels"][...], arrays["posterior"][...] = labels, posterior
+    return arrays["labels"], arrays["posterior"]
+
+
+def _graph_rows(context, data):
+    """Check rows of affinities, or of distances, to the fitted rows: shape (m, n), sparse."""
     rows = csr_array(data)
     if rows.shape[1] != context.n:
         raise InputError(
@@ -170,6 +201,11 @@ def _predict_graph(context, data):
         )
     if not np.isfinite(rows.data).all():
         raise NonFiniteError("predict: the sparse matrix contains NaN or infinity; drop those entries")
+    return rows
+
+
+def _predict_graph(context, rows):
+    """Predict rows of a graph."""
     if context.settings.n_clusters == 1:
         return Single()(rows.toarray()[:, :1])[::-1]
     row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))

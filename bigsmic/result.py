@@ -276,7 +276,7 @@ class Result:
         """
         return self._predict(data, **options)[0]
 
-    def predict_proba(self, data, *, component=None, storage_options=None, out=None, **more):
+    def predict_proba(self, data, *, component=None, storage_options=None, out=None, overwrite=False, **more):
         """Posteriors of new rows; a row's do not depend on the other rows.
 
         Parameters
@@ -287,7 +287,12 @@ class Result:
         storage_options : dict, optional
             For the file system behind a URL.
         out : str or Path, optional
-            Write Zarr arrays ``labels`` and ``posterior`` there as well, block by block, and return the arrays lazily.
+            Write Zarr arrays ``labels`` and ``posterior`` to a group there, block by block, and return them lazily. The
+            group is made; one that has predictions of the same rows by the same fit, whole or cut short, is written
+            over. Whatever else is there is refused.
+        overwrite : bool
+            Allow other arrays of these names in a Zarr group to be written over: never those of a run directory, or of
+            the archive that is read.
         **more
             `missing_chunks`, `n_threads`, `client`, `scheduler`, `progress` and `performance_report`, as of
             :func:`bigsmic.fit`. Rows in memory are predicted in this process.
@@ -301,8 +306,11 @@ class Result:
         InputError
             Another number of columns than the fitted rows have, NaN, or an option that there is not
             (:class:`~bigsmic.errors.OptionError`).
+        RunError
+            `out` is something else, which stays as it was; RunLockedError while another process writes there.
         """
-        return self._predict(data, component=component, storage_options=storage_options, out=out, **more)[1]
+        asked = {"component": component, "storage_options": storage_options, "out": out, "overwrite": overwrite}
+        return self._predict(data, **asked, **more)[1]
 
     def _predict(self, data, **options):
         from bigsmic.prediction import predict

@@ -56,13 +56,13 @@ def _quick(monkeypatch):
 @pytest.fixture
 def elsewhere(monkeypatch):
     """What is leased within is leased by a process of another host."""
-    here = lease._machine()
+    here = lease.machine()
 
     def move(host="far", **more):
-        monkeypatch.setattr(lease, "_machine", lambda: {"host": host, "boot": host, "pids": "pid:[1]"} | more)
+        monkeypatch.setattr(lease, "machine", lambda: {"host": host, "boot": host, "pids": "pid:[1]"} | more)
 
     yield move
-    monkeypatch.setattr(lease, "_machine", lambda: here)
+    monkeypatch.setattr(lease, "machine", lambda: here)
 
 
 def wait_for(happened):
@@ -74,7 +74,7 @@ def wait_for(happened):
 
 def node(objects, **changed):
     """Put the lease of a process that is gone, with some facts changed."""
-    facts = {"id": "x", "pid": 4_000_000, "started": 1.0, "until": time.time() - 1} | lease._machine() | changed
+    facts = {"id": "x", "pid": 4_000_000, "started": 1.0, "until": time.time() - 1} | lease.machine() | changed
     objects[lease.KEY] = json.dumps({"attributes": {"lease": facts}}).encode()
 
 
@@ -107,12 +107,12 @@ def test_another_process_with_its_number_is_another_one(objects):
 
 def test_a_dead_process_that_nobody_has_waited_for_is_dead(objects):
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    started = lease._started(child.pid)
+    started = lease.started(child.pid)
     node(objects, pid=child.pid, started=started)
     with pytest.raises(RunLockedError, match=f"process {child.pid}"):
         lease.Lease(objects, "run")
     child.send_signal(signal.SIGKILL)
-    while lease._started(child.pid) is not None:
+    while lease.started(child.pid) is not None:
         time.sleep(0.01)
     lease.Lease(objects, "run").release()
     child.wait()
@@ -264,7 +264,7 @@ def test_shared_file_systems_without_locks_of_the_kernel(tmp_path, elsewhere, mo
 
 def test_a_dead_container_of_this_kernel_is_not_waited_for(tmp_path, monkeypatch):
     run = store.Run(tmp_path / "run.zarr")
-    node_of_container = run._lease._node().replace(lease._machine()["host"].encode(), b"container")
+    node_of_container = run._lease._node().replace(lease.machine()["host"].encode(), b"container")
     run._lease._unlock()  # as the kernel does when it is killed
     run._lease._ended.set()
     LocalBytes(run.location).set(lease.KEY, node_of_container)

@@ -2,9 +2,11 @@
 
 ``sources`` reads rows in blocks, ``door`` refuses what holds none, ``decoding`` and ``shards`` know what an archive's
 metadata say of its numbers and of what is missing; ``run`` keeps a run directory, ``ledger`` seals what it says of
-itself, ``checked`` is how users read rows of it, ``lease`` sees to it that one process writes to it; below them,
-``objects`` is bytes by key, local or behind a URL, ``patience`` retries what a store refuses and says what it refused,
-and ``shared`` lets a task on another process open what it needs once.
+itself, ``checked`` is how users read rows of it, ``lease`` sees to it that one process writes to it, and
+``predictions`` writes predictions; ``places`` says whether something may be written where somebody asks for it, and
+``temporary`` makes folders that go with their process; below them, ``objects`` is bytes by key, local or behind a URL,
+``stores`` retries what a store refuses and says what it refused, and ``shared`` lets a task on another process open
+what it needs once.
 """
 
 from bigsmic.store.basis import FileBasis
@@ -12,11 +14,14 @@ from bigsmic.store.carried import CarriedRun, block_bytes, copy_array, copy_bloc
 from bigsmic.store.checked import CheckedArray
 from bigsmic.store.door import in_blocks, refuse_unreadable
 from bigsmic.store.objects import absolute, checksum, is_local, remove_tree
-from bigsmic.store.run import FORMAT_VERSION, Overlay, Run, temporary_run
+from bigsmic.store.places import as_location, lies_in
+from bigsmic.store.predictions import PredictionGroup, digest
+from bigsmic.store.run import FORMAT_VERSION, Overlay, Run
 from bigsmic.store.secrets import scrubbed, shown
 from bigsmic.store.sources import (
     DaskSource,
     Source,
+    SparseRows,
     SparseSource,
     StagedSource,
     ZarrSource,
@@ -25,6 +30,7 @@ from bigsmic.store.sources import (
     open_source,
     stage_input,
 )
+from bigsmic.store.temporary import temporary_folder, temporary_run
 
 __all__ = [
     "FORMAT_VERSION",
@@ -33,19 +39,24 @@ __all__ = [
     "DaskSource",
     "FileBasis",
     "Overlay",
+    "PredictionGroup",
     "Run",
     "Source",
+    "SparseRows",
     "SparseSource",
     "StagedSource",
     "ZarrSource",
     "absolute",
+    "as_location",
     "block_bytes",
     "checksum",
     "copy_array",
     "copy_block",
     "create_arrays",
+    "digest",
     "in_blocks",
     "is_local",
+    "lies_in",
     "open_array",
     "open_source",
     "refuse_unreadable",
@@ -53,5 +64,6 @@ __all__ = [
     "scrubbed",
     "shown",
     "stage_input",
+    "temporary_folder",
     "temporary_run",
 ]

@@ -33,6 +33,11 @@ class CarriedRun(Run):
 
         return zarr.open_group(self._memory, mode="a", zarr_format=3)
 
+    @property
+    def places(self):
+        """Paths and URLs that it reads: none."""
+        return []
+
     def __reduce__(self):
         # not by Shared, which would keep what it opens for as long as the process has opened little else
         return CarriedRun, self.recipe()

@@ -13,14 +13,12 @@ import fcntl
 import json
 import logging
 import os
-import socket
 import threading
 import time
 import uuid
-from functools import cache
-from pathlib import Path
 
 from bigsmic.errors import RunLockedError, StorageError
+from bigsmic.store.processes import is_same, machine, started
 
 log = logging.getLogger("bigsmic")
 
@@ -64,7 +62,7 @@ class Lease:
 
     def __init__(self, objects, location, folder=None):
         self._objects, self._location = objects.with_patience(HASTE), location
-        self._holder = {"id": uuid.uuid4().hex, "pid": os.getpid(), "started": _started(os.getpid())} | _machine()
+        self._holder = {"id": uuid.uuid4().hex, "pid": os.getpid(), "started": started(os.getpid())} | machine()
         self._lost: dict | None = None
         self._ended = threading.Event()
         self._kernel_lock = None if folder is None else _lock(folder, self._refuse)
@@ -113,7 +111,7 @@ class Lease:
 
     def _refuse_the_living(self, there):
         """Return if the holder of a lease is dead."""
-        mine = _machine()
+        mine = machine()
         if self._kernel_lock is not None and there.get("boot") == mine.get("boot", "unknown"):
             return  # the same kernel has let go of it: one of another container, too
         if all(there.get(name) == value for name, value in mine.items()):
@@ -187,33 +185,11 @@ def _name(holder):
     return f"process {holder['pid']} on {holder['host']}" if {"pid", "host"} <= set(holder) else "another process"
 
 
-@cache
-def _machine():
-    """What a process number has a meaning in: host, start of its kernel, and name space of processes."""
-    found = {"host": socket.gethostname()}
-    with contextlib.suppress(OSError):
-        found["boot"] = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        found["pids"] = os.readlink("/proc/self/ns/pid")
-    return found
-
-
 def _lives(holder):
     """Whether a process of this machine is still there; another one may have come to its number."""
     if holder.get("pid") == os.getpid():
         return holder.get("id") in _held
-    started = _started(holder.get("pid", -1))
-    return started is not None and abs(started - holder.get("started", 0.0)) < 5  # clocks are set right now and then
-
-
-def _started(pid):
-    """When a process was started, in seconds; None if it is gone, or dead and not yet waited for."""
-    import psutil
-
-    try:
-        process = psutil.Process(pid)
-        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
-    except (psutil.Error, ValueError, TypeError):
-        return None
+    return is_same(started(holder.get("pid", -1)), holder.get("started", 0.0))
 
 
 def _lock(folder, refuse):

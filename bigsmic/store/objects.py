@@ -21,7 +21,7 @@ import numpy as np
 
 from bigsmic.errors import RunError, StorageError
 
-_PARTIAL = re.compile(r"\.[0-9a-f]+-[0-9]+\.partial\Z")
+_PARTIAL = re.compile(r"\.([0-9a-f]+-[0-9]+|[0-9a-f]{32})\.partial\Z")  # ours, and Zarr's
 _LINK = "run: {} is a symbolic link, which could lead anywhere; a run has none: remove it"
 _WRITER = uuid.uuid4().hex[:12]  # process numbers repeat from host to host
 
@@ -54,6 +54,17 @@ def store_of(location, storage_options=None, read_only=False):
     from bigsmic.store.stores import open_store
 
     return open_store(location, storage_options, read_only)
+
+
+def is_partial(name):
+    """Whether a file of this name is what a writer leaves that was killed while it wrote."""
+    return _PARTIAL.search(name) is not None
+
+
+def bytes_at(address, storage_options=None, read_only=False):
+    """Return the bytes by key at an absolute path, which need not be there yet, or at a URL."""
+    store = store_of(address, storage_options, read_only)
+    return LocalBytes(address) if is_local(address) else StoreBytes(store)
 
 
 def remove_tree(path):
@@ -172,7 +183,7 @@ class LocalBytes:
     def delete_partial(self):
         """Delete files that were being written when their writer died."""
         for path in self._root.rglob("*.partial"):
-            if _PARTIAL.search(path.name):
+            if is_partial(path.name):
                 path.unlink(missing_ok=True)
 
     def folders(self, prefix):
@@ -180,6 +191,13 @@ class LocalBytes:
         try:
             with os.scandir(self._root / prefix) as entries:
                 return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        except FileNotFoundError:
+            return []
+
+    def names(self):
+        """Return the names of what there is at the top, in order."""
+        try:
+            return sorted(os.listdir(self._root))
         except FileNotFoundError:
             return []
 
@@ -198,19 +216,21 @@ def _open_no_link(path, flags):
 
 
 class StoreBytes:
-    """Bytes by key in the store of a Zarr group."""
+    """Bytes by key in a store of Zarr.
 
-    def __init__(self, group):
-        self._store, self._prefix = group.store, group.store_path.path
+    Parameters
+    ----------
+    store : bigsmic.store.stores.PatientStore
+    """
+
+    def __init__(self, store):
+        self._store = store
 
     def with_patience(self, seconds):
         """Return the same bytes, for requests that are not repeated for longer."""
         found = copy(self)
         found._store = self._store.with_patience(seconds)
         return found
-
-    def _key(self, key):
-        return f"{self._prefix}/{key}" if self._prefix else key
 
     def get(self, key, start=None, stop=None):
         """Return the bytes, or a range of them; None if there are none."""
@@ -219,7 +239,7 @@ class StoreBytes:
         from zarr.core.sync import sync
 
         wanted = None if start is None else RangeByteRequest(start, stop)
-        buffer = sync(self._store.get(self._key(key), default_buffer_prototype(), wanted))
+        buffer = sync(self._store.get(key, default_buffer_prototype(), wanted))
         return None if buffer is None else buffer.as_numpy_array().data
 
     def set(self, key, data):
@@ -227,25 +247,25 @@ class StoreBytes:
         from zarr.core.buffer.cpu import Buffer
         from zarr.core.sync import sync
 
-        sync(self._store.set(self._key(key), Buffer.from_array_like(np.frombuffer(data, np.uint8))))
+        sync(self._store.set(key, Buffer.from_array_like(np.frombuffer(data, np.uint8))))
 
     def create(self, key, data):
         """Write the bytes, and return True, unless there are some already."""
         from zarr.core.sync import sync
 
-        return sync(self._store.create(self._key(key), data))
+        return sync(self._store.create(key, data))
 
     def delete(self, key):
         """Delete the bytes."""
         from zarr.core.sync import sync
 
-        sync(self._store.delete(self._key(key)))
+        sync(self._store.delete(key))
 
     def delete_tree(self, prefix):
         """Delete everything under a prefix."""
         from zarr.core.sync import sync
 
-        sync(self._store.delete_dir(self._key(prefix)))
+        sync(self._store.delete_dir(prefix))
 
     def refuse_links(self, prefix):
         """Nothing to do: an object is where its key says."""
@@ -261,9 +281,13 @@ class StoreBytes:
         from zarr.core.sync import sync
 
         async def names():
-            return [name async for name in self._store.list_dir(self._key(prefix))]
+            return [name async for name in self._store.list_dir(prefix)]
 
         return sorted(sync(names()))
+
+    def names(self):
+        """Return the names of what there is at the top, in order."""
+        return self.folders("")
 
     def map(self, function, items):
         """Yield ``function(item) for item in items``, in order, several of them under way or waiting to be taken.

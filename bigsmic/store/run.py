@@ -14,7 +14,6 @@ import math
 import os
 import re
 import socket
-import tempfile
 import threading
 import uuid
 import weakref
@@ -39,8 +38,10 @@ from bigsmic.store.objects import (
     storage_errors,
     store_of,
 )
+from bigsmic.store.places import RUN_MARK, as_location, make_run
 from bigsmic.store.secrets import scrubbed, shown
 from bigsmic.store.shared import Shared
+from bigsmic.store.temporary import delete_with, temporary_folder, temporary_run
 
 FORMAT_VERSION = 2
 _exhaust: Any = deque(maxlen=0).extend  # takes an iterator for its effects
@@ -79,16 +80,19 @@ class Run(Shared):
     """
 
     def __init__(self, location, storage_options=None, writable=True, lock=True):
+        location = as_location(location, "run")
         self.location, self.address = shown(location), absolute(location)
         self._options, self._writable = storage_options, writable
         self._lease: Lease | None = None
-        self._token = uuid.uuid4().hex[:8]
         self._is_temporary = False
+        self._scratch, self._making_scratch = None, threading.Lock()
         self._entries = _Entries()
-        mode = ("a" if lock else "r+") if writable else "r"
+        mode = "r+" if writable else "r"
+        if writable and lock:
+            make_run(self.address, self.location, storage_options, FORMAT_VERSION)
         self._group = self._open(mode)
         self._check_version()
-        self._bytes = LocalBytes(self.address) if self._local else StoreBytes(self._group)
+        self._bytes = LocalBytes(self.address) if self._local else StoreBytes(self._group.store)
         if writable and lock:
             self._take(mode)
 
@@ -102,7 +106,6 @@ class Run(Shared):
         weakref.finalize(self, release).atexit = False
         try:
             self._group = self._open(mode)  # what was read before the lock may be old
-            self.update({"writer": f"process {os.getpid()} on {socket.gethostname()}"})
         except BaseException:
             self.close()
             raise
@@ -110,18 +113,13 @@ class Run(Shared):
     def _open(self, mode):
         import zarr
 
-        if self._local and mode != "a" and not Path(self.address).is_dir():
+        if self._local and not os.path.isdir(self.address):
             raise RunError(f"run: {self.location} is not a directory; give the out= of a finished fit")
         if self._local and (Path(self.address) / "zarr.json").is_symlink():
             raise RunError(f"run: {self.location}/zarr.json is a symbolic link; a run has none: remove it")
-        if self._local and _is_of_others(Path(self.address)):
-            raise RunError(f"run: {self.location} is a directory with other things in it; give another out=")
         try:
             store = store_of(self.address, self._options, read_only=mode == "r")
-            try:
-                return zarr.open_group(store, mode=mode, zarr_format=3, use_consolidated=False)
-            except zarr.errors.ContainsGroupError:  # another process has made it between the look and the making
-                return zarr.open_group(store, mode="r+", zarr_format=3, use_consolidated=False)
+            return zarr.open_group(store, mode=mode, zarr_format=3, use_consolidated=False)
         except StorageError as error:
             raise StorageError(f"run: {self.location} cannot be opened; {error}") from None
         except Exception as error:
@@ -153,6 +151,11 @@ class Run(Shared):
     def _local(self):
         return is_local(self.address)
 
+    @property
+    def places(self):
+        """Paths and URLs that it reads."""
+        return [self.address]
+
     def recipe(self):
         """Return how a task on another process opens the same run."""
         return Run, (self.address, self._options, self._writable, False)
@@ -183,16 +186,17 @@ class Run(Shared):
         """
         identity = json.loads(json.dumps(identity))
         stored = self.attribute("identity")
+        writer = {"writer": f"process {os.getpid()} on {socket.gethostname()}"}
         if stored is None:
-            if any(name not in (LEASE, "zarr.json") for name in self._bytes.folders("")):
-                raise RunError(f"run: {self.location} holds a Zarr group that is not a run; give another out=")
-            self.update({"bigsmic_format": FORMAT_VERSION, "run": uuid.uuid4().hex, "identity": identity})
+            self.update({RUN_MARK: FORMAT_VERSION, "run": uuid.uuid4().hex, "identity": identity} | writer)
         elif stored != identity:
             raise RunMismatchError(
                 f"run: {self.location} was made from other input or with other parameters:\n"
                 + "\n".join(_differences(stored, identity, unnamed or {}))
                 + "\ngive another out=, or the stored values"
             )
+        else:
+            self.update(writer)
 
     @property
     def identity(self):
@@ -531,7 +535,8 @@ class Run(Shared):
     def sweep(self):
         """Delete what writers that were killed have left: files half written, and scratch."""
         self._bytes.delete_partial()
-        remove_tree(self.scratch)
+        if self._local:
+            remove_tree(self.scratch)
 
     def _map(self, function, items):
         return self._bytes.map(function, items)
@@ -550,14 +555,22 @@ class Run(Shared):
     def scratch(self):
         """Local folder for what lasts as long as one stage; hidden in the run directory where that is local."""
         if not self._local:
-            return Path(tempfile.gettempdir()) / f"bigsmic-scratch-{os.getpid()}-{self._token}"
+            return Path(self._own_scratch())
         self._bytes.refuse_links(".scratch")
         return Path(self.address) / ".scratch"
+
+    def _own_scratch(self):
+        """Make the scratch folder of a run behind a URL, once."""
+        with self._making_scratch:
+            if self._scratch is None:
+                self._scratch = temporary_folder("scratch")
+                delete_with(self, self._scratch)
+            return self._scratch
 
     def delete_when_unused(self):
         """Delete the directory once nothing refers to this run, or to an array that was taken from it."""
         self._is_temporary = True
-        weakref.finalize(self._group.store, remove_tree, self.address)  # arrays refer to the store, not to the run
+        delete_with(self._group.store, self.address)  # arrays refer to the store, not to the run
 
     def close(self):
         """Give up the lock."""
@@ -625,6 +638,11 @@ class Overlay(Run):
         top.bind({"over": base.id})
         return cls(base, top, own)
 
+    @property
+    def places(self):
+        """Paths and URLs that it reads."""
+        return [*self._base.places, *self._top.places]
+
     def recipe(self):
         """Return how a task on another process opens the same two."""
         return Overlay, (self._base, self._top, sorted(self._own))
@@ -661,11 +679,6 @@ class Overlay(Run):
     def entry(self, stage, block):
         """Return the ledger entry of a block."""
         return self._holder(stage, block).entry(stage, block)
-
-
-def temporary_run():
-    """Return the path of a new temporary run directory; the caller deletes it."""
-    return tempfile.mkdtemp(prefix="bigsmic-")
 
 
 _GROUP = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'
@@ -722,13 +735,6 @@ def _metadata_template(dtype, ndim):
     buffer = sync(store.get("zarr.json", default_buffer_prototype()))
     assert buffer is not None
     return buffer.to_bytes().decode()
-
-
-def _is_of_others(folder):
-    """Whether a directory holds anything, and no Zarr group of this format that it could be part of."""
-    if not folder.is_dir() or (folder / "zarr.json").exists():
-        return False
-    return not all(path.name.startswith("zarr.json") for path in folder.iterdir())  # a writer died while it made one
 
 
 def _leaves(tree):

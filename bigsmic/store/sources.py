@@ -3,6 +3,7 @@
 import itertools
 import os
 import threading
+import zlib
 from collections import OrderedDict
 from typing import Any
 
@@ -11,10 +12,13 @@ import numpy as np
 from bigsmic.errors import InputError, NonFiniteError, StorageError
 from bigsmic.store import door
 from bigsmic.store.decoding import Decoding
-from bigsmic.store.objects import absolute, is_local, storage_errors, store_of
+from bigsmic.store.objects import absolute, checksum, is_local, storage_errors, store_of
+from bigsmic.store.places import canonical
 from bigsmic.store.secrets import scrubbed, shown
 from bigsmic.store.shards import Shards, is_sharded
 from bigsmic.store.shared import Shared
+
+_ORIGIN_BYTES = 16 << 20  # read at once for a checksum
 
 
 def open_source(data, component=None, storage_options=None, missing_chunks="error"):
@@ -129,8 +133,42 @@ class Source:
         n, d = self.shape
         return {"rows": n, "columns": d, "dtype": self.dtype.str}
 
+    @property
+    def places(self):
+        """Paths and URLs that are read; none of what is in memory."""
+        return []
 
-class SparseSource(Source):
+    def origin(self):
+        """Return a text that tells the rows from others: where they are, or a checksum of those in memory."""
+        crc, step = 0, max(1, _ORIGIN_BYTES // max(1, self.shape[1] * self.dtype.itemsize))
+        for lo in range(0, self.shape[0], step):
+            crc = zlib.crc32(self.read(lo, min(lo + step, self.shape[0])).data, crc)
+        return f"crc32 {crc}"
+
+
+class SparseRows(Source):
+    """Rows of a sparse matrix in memory.
+
+    Parameters
+    ----------
+    matrix : csr_array, shape (m, n)
+    name : str
+    """
+
+    def __init__(self, matrix, name="sparse matrix"):
+        super().__init__(matrix, name)
+
+    def origin(self):
+        """Return a checksum of the entries."""
+        parts = (self.array.indptr, self.array.indices, self.array.data)
+        return f"crc32 {[checksum(part) for part in parts]}"
+
+    def read(self, lo, hi):
+        """Return rows ``lo:hi``, sparse."""
+        return self.array[lo:hi]
+
+
+class SparseSource(SparseRows):
     """A square sparse matrix of affinities, or of distances, between n rows.
 
     Parameters
@@ -167,10 +205,6 @@ class SparseSource(Source):
         """Largest entry."""
         return float(self.array.data.max())
 
-    def read(self, lo, hi):
-        """Return rows ``lo:hi``, sparse."""
-        return self.array[lo:hi]
-
 
 class DaskSource(Source):
     """Rows of a dask array, computed range by range on the calling thread, or on the cluster that holds them."""
@@ -199,6 +233,15 @@ class DaskSource(Source):
         if self._scheduler != "synchronous":
             return False
         return sum(value.nbytes for value in self._held if isinstance(value, np.ndarray)) <= self._SMALL
+
+    @property
+    def places(self):
+        """Paths and URLs of the Zarr arrays in the graph."""
+        return [place for value in self._held if _is_zarr(value) for place in _places(value)]
+
+    def origin(self):
+        """Return the name that Dask gave the array, of what it is made of."""
+        return self.array.name
 
     def read(self, lo, hi):
         """Return rows ``lo:hi``."""
@@ -340,6 +383,15 @@ class ZarrSource(Shared, BandedSource):
         return str(self._decoding or "")
 
     @property
+    def places(self):
+        """Path or URL of the array."""
+        return _places(self.array)
+
+    def origin(self):
+        """Return where the array is, without secrets."""
+        return ", ".join(map(canonical, self.places)) or self.name
+
+    @property
     def dtype(self):
         """Dtype of the rows, decoded."""
         return self._decoding.dtype if self._decoding else super().dtype
@@ -426,6 +478,18 @@ def _innermost(store):
     while hasattr(store, "_store"):
         store = store._store
     return store
+
+
+def _places(array):
+    """Path or URL of a Zarr array, where it is not in memory."""
+    import zarr
+
+    store = _innermost(array.store_path.store)
+    if isinstance(store, zarr.storage.LocalStore):
+        return [str(store.root / array.path)]
+    if isinstance(store, zarr.storage.FsspecStore):
+        return [f"{store.fs.unstrip_protocol(store.path)}/{array.path}"]
+    return [str(store.path)] if isinstance(store, zarr.storage.ZipStore) else []
 
 
 class StagedSource(Source):
@@ -560,12 +624,12 @@ def _check_rows(source):
 
 
 def create_arrays(location, arrays, chunk_rows, storage_options=None):
-    """Make a Zarr group of arrays that are written row range by row range.
+    """Make arrays in a Zarr group, to be written row range by row range; the caller has seen that they may be.
 
     Parameters
     ----------
     location : str or Path
-        Path or URL; arrays of the same names are overwritten.
+        Path or URL; the group is made if it is not there, arrays of the same names are overwritten.
     arrays : dict of str to (shape, dtype)
     chunk_rows : int
     storage_options : dict, optional

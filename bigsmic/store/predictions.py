@@ -1,0 +1,169 @@
+"""Predictions on disk: a Zarr group that says what they are predictions of, and is written over by nothing else."""
+
+import hashlib
+import json
+from contextlib import contextmanager
+from functools import cached_property
+
+from bigsmic.errors import RunError
+from bigsmic.store.lease import GROUP as LEASE
+from bigsmic.store.lease import KEY as LEASE_KEY
+from bigsmic.store.lease import Lease
+from bigsmic.store.objects import absolute, bytes_at, is_local, storage_errors, store_of
+from bigsmic.store.places import (
+    as_location,
+    lies_in,
+    look,
+    make_group,
+    opening,
+    read_node,
+    refuse_files,
+    refuse_nested,
+)
+from bigsmic.store.secrets import shown
+from bigsmic.store.sources import create_arrays
+
+MARK = "bigsmic_prediction"
+"""Attribute of the group: what it has predictions of, and whether they are complete."""
+
+
+def digest(facts):
+    """Return a digest of JSON-like facts."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+class PredictionGroup:
+    """A Zarr group for predictions, and whether it may be made or written over.
+
+    Parameters
+    ----------
+    location : str or Path
+        Path or URL.
+    made_of : dict
+        What tells these predictions from others; JSON-like, without secrets.
+    storage_options : dict, optional
+    overwrite : bool
+        Whether arrays of others may be written over.
+    """
+
+    NAMES = ("labels", "posterior")
+
+    def __init__(self, location, made_of, storage_options=None, overwrite=False):
+        location = as_location(location)
+        self.location, self.address = shown(location), absolute(location)
+        self._made_of = json.loads(json.dumps(made_of))
+        self._options, self._overwrite = storage_options, overwrite
+
+    @property
+    def _what(self):
+        return f"predict: out={self.location!r}"
+
+    def _opening(self):
+        return opening(self._what, self.address, self._options)
+
+    @cached_property
+    def _objects(self):
+        with self._opening():
+            return bytes_at(self.address, self._options)
+
+    def keep_off(self, places, what):
+        """Raise RunError if the group is at one of some places, or lies in one, or around it.
+
+        Parameters
+        ----------
+        places : iterable of str
+            Paths and URLs of what is never written over, asked for or not.
+        what : str
+            What lies there.
+        """
+        for place in places:
+            if lies_in(self.address, place) or lies_in(place, self.address):
+                raise RunError(
+                    f"{self._what} is, lies in, or holds {what}, {shown(place)!r}, which is never written over; give "
+                    "another out="
+                )
+
+    def admit(self):
+        """Raise RunError unless nothing is there, or predictions of the same, or what may be written over."""
+        refuse_files(self.address, self._what)
+        with self._opening():
+            found = look(self._objects, ignored=(LEASE,) if self._is_leased() else ())
+            if found.is_run or found.is_array:
+                self._refuse(f"is a {'run directory' if found.is_run else 'Zarr array'}")
+            if not found.is_group and not found.is_free:
+                self._refuse("is a directory with other things in it")
+            if found.is_free:
+                refuse_nested(self.address, self._what, self._options)
+            elif self._mark_of(found) is None:
+                self._admit_others(found)
+            elif self._mark_of(found) != self._made_of and not self._overwrite:
+                self._refuse("has predictions of other rows, or by another fit", may_ask=True)
+        return found
+
+    def _admit_others(self, found):
+        """Raise RunError unless arrays of this group, which is of others, may be written over."""
+        if not self._overwrite:
+            members = ", ".join(found.members[:5]) or "attributes"
+            self._refuse(f"is a Zarr group with other things in it ({members})", may_ask=True)
+        for name in self.NAMES:
+            if name in found.members and not self._is_array(name):
+                self._refuse(f"has a {name!r} that is no array")
+
+    def _refuse(self, why, may_ask=False):
+        asked = f", unless overwrite=True allows it for its arrays {' and '.join(self.NAMES)}" if may_ask else ""
+        raise RunError(f"{self._what} {why}, and is not written over{asked}; give another out=")
+
+    def _is_array(self, name):
+        return (read_node(self._objects, f"{name}/zarr.json") or {}).get("node_type") == "array"
+
+    def _is_leased(self):
+        """Whether what is called lease is one, and nothing of others."""
+        return LEASE in ((read_node(self._objects, LEASE_KEY) or {}).get("attributes") or {})
+
+    def _mark_of(self, found):
+        mark = found.attributes.get(MARK)
+        return {key: value for key, value in mark.items() if key != "complete"} if isinstance(mark, dict) else None
+
+    @contextmanager
+    def writing(self, arrays, chunk_rows):
+        """Make the arrays, hold the group, and have it say in the end that it is complete.
+
+        Parameters
+        ----------
+        arrays : dict of str to (shape, dtype)
+            Of :attr:`NAMES`.
+        chunk_rows : int
+
+        Yields
+        ------
+        arrays : dict of str to zarr.Array
+
+        Raises
+        ------
+        RunError, RunLockedError
+            Something else is there, or another process writes to it.
+        """
+        self.admit()
+        with self._opening():
+            make_group(self._objects, self.address, {MARK: self._made_of | {"complete": False}})
+            lease = Lease(self._objects, self.location, self.address if is_local(self.address) else None)
+        try:
+            found = self.admit()  # another process may have been quicker
+            self._mark(complete=False)
+            for name in arrays:
+                self._objects.refuse_links(name)
+            made = create_arrays(self.address, arrays, chunk_rows, self._options)
+            if set(found.names) <= {"zarr.json", *self.NAMES}:
+                self._objects.delete_partial()
+            yield made
+            lease.check()
+            self._mark(complete=True)
+        finally:
+            lease.release()
+
+    def _mark(self, complete):
+        import zarr
+
+        with storage_errors(f"{self._what}: writing its attributes"):
+            group = zarr.open_group(store_of(self.address, self._options), mode="r+", zarr_format=3)
+            group.update_attributes({MARK: self._made_of | {"complete": complete}})

@@ -1,0 +1,97 @@
+"""Temporary folders that say in their names whose they are, so that those of processes that were killed can go.
+
+``bigsmic-<machine>-<process>-<start>-<random>`` in the directory for temporary files. Nothing has to be read, or
+written first, to know the owner, and a folder that is half deleted is still known.
+"""
+
+import logging
+import os
+import re
+import stat
+import tempfile
+import time
+import weakref
+
+from bigsmic.store import processes
+from bigsmic.store.objects import remove_tree
+
+log = logging.getLogger("bigsmic")
+
+_NAME = re.compile(r"bigsmic-(?:[a-z]+-)?([0-9a-f]{12}-[0-9]+-[0-9]+)-[A-Za-z0-9_]+\Z")
+_BREAK = 100
+"""How much longer than a look at the directory, which may be a large one, the time until the next one is."""
+_next_look: dict[str, float] = {}
+
+
+def temporary_folder(kind=""):
+    """Make a temporary folder, and delete those of processes that are gone.
+
+    Parameters
+    ----------
+    kind : str
+        A word for its name; lower-case letters.
+
+    Returns
+    -------
+    path : str
+        The caller deletes it.
+    """
+    _collect_now_and_then(tempfile.gettempdir())
+    return tempfile.mkdtemp(prefix=f"bigsmic-{kind}{kind and '-'}{processes.name()}-")
+
+
+def temporary_run():
+    """Return the path of a new temporary run directory; the caller deletes it."""
+    return temporary_folder()
+
+
+def delete_with(owner, path):
+    """Delete a folder once nothing in this process refers to `owner`; a forked child leaves it to its parent."""
+    weakref.finalize(owner, _delete_own, path, os.getpid())
+
+
+def _delete_own(path, pid):
+    if os.getpid() == pid:
+        remove_tree(path)
+
+
+def _collect_now_and_then(folder):
+    begun = time.monotonic()
+    if begun >= _next_look.get(folder, 0.0):
+        collect(folder)
+        now = time.monotonic()
+        _next_look[folder] = now + _BREAK * (now - begun)
+
+
+def collect(folder):
+    """Delete the temporary folders of processes of this machine, and of this user, that are gone.
+
+    Those of another host, of another container, or of another start of the kernel are left: nobody here can tell
+    whether their processes live.
+
+    Parameters
+    ----------
+    folder : str
+        The directory for temporary files.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            found = [entry.path for entry in entries if _is_left(entry)]
+    except OSError:
+        return
+    for path in found:
+        log.info("run: %s is deleted; the process that made it is gone", path)
+        remove_tree(path)
+
+
+def _is_left(entry):
+    match = _NAME.match(entry.name)
+    return match is not None and processes.is_gone(match[1]) and _is_own(entry)
+
+
+def _is_own(entry):
+    try:
+        found = entry.stat(follow_symlinks=False)
+    except OSError:  # another one deletes it too
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
