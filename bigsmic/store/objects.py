@@ -57,8 +57,13 @@ def store_of(location, storage_options=None, read_only=False):
 
 
 def is_partial(name):
-    """Whether a file of this name is what a writer leaves that was killed while it wrote."""
+    """Whether a file of this name, in a run, is what a writer leaves that was killed while it wrote."""
     return _PARTIAL.search(name) is not None
+
+
+def is_first_write(name):
+    """Whether a file of this name is what is left where nothing was written but the metadata of a Zarr node."""
+    return is_partial(name) and _PARTIAL.sub("", name) in ("zarr", "zarr.json")
 
 
 def bytes_at(address, storage_options=None, read_only=False):

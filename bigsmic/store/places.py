@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bigsmic.errors import InputError, RunError, StorageError
-from bigsmic.store.objects import absolute, bytes_at, is_local, is_partial
+from bigsmic.store.objects import absolute, bytes_at, is_first_write, is_local
 from bigsmic.store.secrets import scrubbed, shown
 
 GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}
@@ -152,7 +152,7 @@ def look(objects, ignored=()):
     found : Found
     """
     # Names first: what another process makes between the two requests begins with the metadata that are read last.
-    names = [name for name in objects.names() if not is_partial(name) and name not in ignored]
+    names = [name for name in objects.names() if not is_first_write(name) and name not in ignored]
     return Found(names, read_node(objects, "zarr.json"))
 
 
