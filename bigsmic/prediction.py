@@ -119,10 +119,8 @@ def _shapes(m, c):
 
 
 def _group(asked, context, source):
-    """The group to write to, if it may be written to."""
-    fit = digest(
-        [context.run.identity, context.run.infos("output", context.source_blocks)]
-    )  # of what, and what it found
+    """The group to write to, if it may be written to; a fit is told from others by what it was of and what it found."""
+    fit = digest([context.run.identity, context.run.infos("output", context.source_blocks)])
     rows = source.describe() | {"origin": digest(source.origin())}
     group = PredictionGroup(made_of={"fit": fit, "rows": rows}, **asked)
     group.keep_off(context.run.places, "the run that predicts")

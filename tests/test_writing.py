@@ -1,6 +1,7 @@
 """Nothing is written over that nobody asked to have written over, and what killed writers left is not in the way."""
 
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -279,6 +280,13 @@ def test_the_same_predictions_are_written_again(tmp_path, result, archive):
         first = result.predict(out=out, **data)[...]
         again = bigsmic.Result.open(result.location).predict(out=out, **data)
         np.testing.assert_array_equal(again[...], first)
+
+
+def test_a_pickle_of_the_same_fit_writes_the_same_predictions_again(tmp_path, result):
+    result.predict(ROWS, out=tmp_path / "predicted")
+    travelled = pickle.loads(pickle.dumps(fit()))
+    labels = travelled.predict(ROWS, out=tmp_path / "predicted")
+    np.testing.assert_array_equal(labels[...], result.predict(ROWS))
 
 
 def test_predictions_of_others_are_not_written_over(tmp_path, result, archive):

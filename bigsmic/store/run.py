@@ -130,7 +130,7 @@ class Run(Shared):
             ) from (error if self._local else None)
 
     def _check_version(self):
-        version = self._group.attrs.get("bigsmic_format", FORMAT_VERSION)
+        version = self._group.attrs.get(RUN_MARK, FORMAT_VERSION)
         if type(version) is not int:
             raise RunError(
                 f"run: bigsmic_format in {self.location}/zarr.json is not a number, so the file is damaged; restore "
@@ -188,6 +188,8 @@ class Run(Shared):
         stored = self.attribute("identity")
         writer = {"writer": f"process {os.getpid()} on {socket.gethostname()}"}
         if stored is None:
+            if any(name not in (LEASE, "zarr.json") for name in self._bytes.folders("")):
+                raise RunError(f"run: {self.location} has blocks, and does not say of what; give another out=")
             self.update({RUN_MARK: FORMAT_VERSION, "run": uuid.uuid4().hex, "identity": identity} | writer)
         elif stored != identity:
             raise RunMismatchError(
