@@ -79,7 +79,10 @@ class Context:
         """Centring and scaling of the rows, from the scan."""
         found = self.run.gather("scan", self.source_blocks, moments.Moments._fields)
         total = tree_sum([moments.Moments(*arrays) for arrays in found])
-        return moments.scaler(total, self.settings.scale)
+        origin = self.run.info("scan", 0).get("origin")
+        if origin is not None:  # it is as the rows are stored
+            origin = np.array(origin, self.run.identity["input"]["dtype"])
+        return moments.scaler(total, self.settings.scale, origin)
 
     def input_block(self, s):
         """Rows of one block of input as stored, shape (b, d), which must be those that were scanned.

@@ -8,6 +8,7 @@ from scipy.sparse import csr_array
 from bigsmic.errors import InputError
 
 LEAST_VARIANCE = 1e-290  # of a column that is not constant: below it squares have lost their digits
+_EXACT = 1 << 53  # integers up to which float64 has them all
 _PANEL_ENTRIES = 1 << 17  # converted to float64 at a time
 
 
@@ -39,10 +40,29 @@ class Moments(NamedTuple):
         return Moments(n, mean, m2, np.minimum(self.low, other.low), np.maximum(self.high, other.high))
 
 
-def moments(X):
-    """Moments of one block of finite rows, shape (b, d), b >= 1."""
+def origin_of(row):
+    """Integers to subtract from all rows before they become floats: those of a row that floats do not hold, else 0.
+
+    Parameters
+    ----------
+    row : ndarray, shape (d,)
+        The first row.
+
+    Returns
+    -------
+    origin : ndarray of the row's dtype, shape (d,), or None
+        None where there is nothing to subtract.
+    """
+    if row.dtype.kind not in "iu" or row.dtype.itemsize < 8:
+        return None
+    large = (row > _EXACT) | (row < -_EXACT) if row.dtype.kind == "i" else row > _EXACT
+    return np.where(large, row, 0).astype(row.dtype) if large.any() else None
+
+
+def moments(X, origin=None):
+    """Moments of one block of finite rows, shape (b, d), b >= 1, less an origin; see :func:`origin_of`."""
     total = None
-    for panel in _panels(X):
+    for panel in _panels(X, origin=origin):
         mean = panel.mean(axis=0)
         part = Moments(
             np.asarray(len(panel)),
@@ -71,16 +91,24 @@ def first_nonfinite(X):
 
 
 class Scaler(NamedTuple):
-    """``x -> (x - mean) * factor``, computed in float64, stored in float32.
+    """``x -> (x - origin - mean) * factor``, computed in float64, stored in float32.
 
     Parameters
     ----------
     mean, factor : ndarray of float64, shape (d,)
         The factor of a constant column is 0.
+    origin : ndarray of int64 or uint64, shape (d,), optional
+        Subtracted as an integer; see :func:`origin_of`.
     """
 
     mean: np.ndarray
     factor: np.ndarray
+    origin: np.ndarray | None = None
+
+    @property
+    def center(self):
+        """What is subtracted in all, rounded to float64."""
+        return self.mean if self.origin is None else self.mean + self.origin.astype(np.float64)
 
     @property
     def constant(self):
@@ -91,12 +119,12 @@ class Scaler(NamedTuple):
         """Scale rows; any real dtype in, float32 out, C-ordered."""
         out = np.empty(X.shape, np.float32)
         step = _panel_rows(X)
-        for i, panel in enumerate(_panels(X)):
+        for i, panel in enumerate(_panels(X, origin=self.origin)):
             out[i * step : i * step + len(panel)] = (panel - self.mean) * self.factor
         return out
 
 
-def scaler(total, scale):
+def scaler(total, scale, origin=None):
     """Scaler from the moments of all rows.
 
     Parameters
@@ -104,6 +132,8 @@ def scaler(total, scale):
     total : Moments
     scale : {"standard", "variance", "range", None}
         Divide by the standard deviation, by the variance, by half the range, or only centre.
+    origin : ndarray, shape (d,), optional
+        Of the moments.
 
     Raises
     ------
@@ -119,7 +149,7 @@ def scaler(total, scale):
     divisor = {"standard": np.sqrt(safe), "variance": safe, "range": reach, None: np.ones_like(safe)}[scale]
     factor = np.where(varies, 1 / divisor, 0.0)
     _check_range(np.maximum(total.high - total.mean, total.mean - total.low) * factor, varies, scale)
-    return Scaler(total.mean, factor)
+    return Scaler(total.mean, factor, origin)
 
 
 def _check_underflow(variance, differs):
@@ -144,9 +174,18 @@ def _panel_rows(X):
     return max(1, _PANEL_ENTRIES // max(1, X.shape[1]))
 
 
-def _panels(X, dtype=np.float64):
+def _panels(X, dtype=np.float64, origin=None):
     step = _panel_rows(X)
-    return (X[lo : lo + step].astype(dtype, copy=False) for lo in range(0, len(X), step))
+    panels = (X[lo : lo + step] for lo in range(0, len(X), step))
+    return (panel.astype(dtype, copy=False) if origin is None else _less(panel, origin) for panel in panels)
+
+
+def _less(X, origin):
+    """``X - origin`` in float64, exact where the difference of integers is."""
+    rough = X.astype(np.float64) - origin.astype(np.float64)
+    if X.dtype != origin.dtype:
+        return rough
+    return np.where(np.abs(rough) < 2.0**62, (X - origin).astype(np.int64), rough)  # which wraps beyond 2^63
 
 
 def class_sums(X, labels, n_classes):

@@ -279,6 +279,7 @@ def plan(data, c=None, **options):
         return request.plan(engine.resources)
 
 
+FEW_ROWS = 50  # up to which ten times as many columns are warned of
 _DEFAULTS = {name: p.default for name, p in inspect.signature(fit).parameters.items() if p.kind is p.KEYWORD_ONLY}
 
 
@@ -298,6 +299,7 @@ class _Request:
         settings = methods.settings(options["method"], c, given, set(_DEFAULTS) - set(OPTIONS))
         source = _source(data, settings, options)
         _check_shape(source.shape[0], source.shape[1], settings)
+        _warn_of_wide(source, settings)
         settings, cuts = settings.fitted_to(source.shape[0])
         warn_of_cuts(cuts, set(given))
         place = Place(**{field.name: options[field.name] for field in fields(Place)})
@@ -375,6 +377,17 @@ def _check_shape(n, d, settings):
     c = settings.n_clusters
     if c is not None and c > n and not settings.undecided:
         raise InputError(f"c: got {c} clusters for {n} rows; use at most {n}")
+
+
+def _warn_of_wide(source, settings):
+    """Few rows of many columns are mostly columns taken for rows."""
+    n, d = source.shape
+    if not settings.precomputed and n <= FEW_ROWS and d >= 10 * n:
+        warnings.warn(
+            f"input: got {n} rows of {d} columns; if these are {d} rows of {n} columns, pass the transpose, X.T",
+            BigsmicWarning,
+            stacklevel=4,
+        )
 
 
 @contextmanager

@@ -282,3 +282,23 @@ def test_shards_that_are_encoded_once_more_are_refused(tmp_path):
         pytest.raises(InputError, match="encoded once more"),
     ):
         open_source(tmp_path / "a.zarr")
+
+
+# -- numbers
+
+
+@pytest.mark.parametrize(("dtype", "base"), [("u8", 2**63), ("u8", 2**64 - 100), ("i8", -(2**63))])
+def test_integers_beyond_the_digits_of_floats_are_told_apart(dtype, base):
+    which = np.repeat([0, 30], 60)
+    small = np.random.default_rng(0).integers(0, 8, (120, 3)) + which[:, None]
+    X = np.array([[base + int(v) for v in row] for row in small], dtype)
+    for method in ("smic", "mspc"):
+        result = bigsmic.fit(X, 2, method=method, n_threads=1)
+        assert len({*zip(result.labels.tolist(), which.tolist(), strict=True)}) == 2
+        assert np.array_equal(result.labels, bigsmic.fit(small, 2, method=method, n_threads=1).labels)
+        assert (result.predict(X) == result.labels).mean() > 0.9
+
+
+def test_a_few_rows_of_many_columns_are_warned_of():
+    with pytest.warns(bigsmic.errors.BigsmicWarning, match=r"got 6 rows of 500 columns; .* pass the transpose, X\.T"):
+        bigsmic.plan(np.random.default_rng(0).normal(size=(6, 500)), 2)

@@ -115,3 +115,30 @@ def test_the_nearest_mean_is_of_a_class_that_has_rows():
     found = m.nearest_mean(np.array([[1, 1], [9, 0], [0, 4], [0, 9], [5, 0]], np.float32), sums)
     assert found.tolist() == [0, 2, 0, 3, 0]
     assert found.dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    ("dtype", "base"),
+    [("i8", 2**62), (">i8", -(2**62)), ("i8", -(2**63)), ("u8", 2**63 - 50), ("u8", 2**64 - 200), (">u8", 2**62)],
+)
+def test_large_integers_are_centred_before_they_become_floats(dtype, base):
+    small = np.random.default_rng(0).integers(0, 100, (50, 3))
+    X = np.array([[base + int(v) for v in row] for row in small], dtype)
+    wanted = m.scaler(m.moments(small), "standard")
+    origin = m.origin_of(X[0])
+    found = m.scaler(m.moments(X, origin), "standard", origin)
+    np.testing.assert_allclose(found.apply(X), wanted.apply(small), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(found.center, base, rtol=1e-12)
+
+
+def test_integers_that_floats_hold_have_no_origin():
+    assert m.origin_of(np.array([2**53, -(2**53), 0])) is None
+    assert m.origin_of(np.array([2**40], np.uint64)) is None
+    assert m.origin_of(np.array([1e300])) is None
+    assert m.origin_of(np.array([2**53 + 1, 5])).tolist() == [2**53 + 1, 0]
+
+
+def test_integers_at_both_ends_of_the_range():
+    X = np.array([[2**64 - 1], [0], [2**63]], np.uint64)
+    found = m.scaler(m.moments(X, m.origin_of(X[0])), "standard", m.origin_of(X[0])).apply(X)
+    np.testing.assert_allclose(found.ravel(), np.sqrt(1.5) * np.array([1, -1, 0]), atol=1e-6)

@@ -274,4 +274,4 @@ class Result(BaseResult):
         """
         tree = model(self._context).tree
         w = tree.w * self._context.scaler.factor
-        return w, tree.threshold + w @ self._context.scaler.mean
+        return w, tree.threshold + w @ self._context.scaler.center

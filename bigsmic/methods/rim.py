@@ -482,7 +482,7 @@ class Result(BaseResult):
     @property
     def intercept(self):
         """Bias of every cluster: ndarray of float64, shape (c,). ``X @ coef.T + intercept`` are the logits."""
-        return self._linear.b - self.coef @ self._context.scaler.mean
+        return self._linear.b - self.coef @ self._context.scaler.center
 
     def weights(self, shape):
         """The weights in the shape of the input, (4, 38) for waveforms on four wires: shape (c, 4, 38)."""
@@ -503,7 +503,7 @@ class Result(BaseResult):
     @cached_property
     def means(self):
         """Mean row of every cluster, as it came, not scaled: ndarray of float64, shape (c, d); 0 rows give the mean."""
-        return self._context.scaler.mean + self._scaled_moments[0] * self._divisor
+        return self._context.scaler.center + self._scaled_moments[0] * self._divisor
 
     @cached_property
     def spreads(self):

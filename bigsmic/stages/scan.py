@@ -7,7 +7,7 @@ import numpy as np
 from bigsmic.context import Context, Job
 from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.hashing import row_uniform
-from bigsmic.moments import first_nonfinite, moments
+from bigsmic.moments import first_nonfinite, moments, origin_of
 from bigsmic.store import checksum
 
 SAMPLE_BYTES = 64 << 20  # float32 bytes of the sample at most
@@ -44,9 +44,12 @@ def _scan(context: Context, s: int, wanted: int):
     drawn = row_uniform(context.settings.seed, "sample", rows) < wanted / context.n
     info = {"crc32": checksum(X), "nonfinite": count, "row": int(lo) + row, "column": column}
     arrays = {"sample": X[drawn], "sample_rows": rows[drawn]}
+    origin = origin_of(context.source.read(0, 1)[0])
+    if origin is not None:
+        info["origin"] = origin.tolist()
     if not count:
         with np.errstate(over="ignore", invalid="ignore"):
-            arrays |= moments(X)._asdict()
+            arrays |= moments(X, origin)._asdict()
     context.run.write("scan", s, arrays, info=info)
 
 
