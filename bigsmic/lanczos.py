@@ -214,6 +214,8 @@ class LanczosState:
         p.
     n_settled : int
         Locked columns that are older than the last random start.
+    n_turns : int
+        How often locked columns have been changed: until it is more, those that were locked first are as they were.
     n_starts : int
         Random starts after the first; 0 again once the basis has spanned everything.
     slack : float
@@ -231,6 +233,7 @@ class LanczosState:
     locked_norms: np.ndarray
     filter: Filter = field(default_factory=Filter)
     n_settled: int = 0
+    n_turns: int = 0
     n_starts: int = 0
     slack: float = 1.0
     low: float = 0.0
@@ -526,6 +529,7 @@ def _lock(space, params, state, expansion):
         locked_values=np.concatenate([state.locked_values[old], values[new[:n_new]]]),
         locked_norms=np.concatenate([state.locked_norms[old], true_norms[:n_new]]),
         n_settled=len(old) + n_new if exact else int(np.count_nonzero(old < state.n_settled)),
+        n_turns=state.n_turns + (len(old) < state.n_locked),
         n_starts=0 if exact else state.n_starts,
         slack=state.slack * slack,
         n_matvecs=expansion.n_matvecs + len(new),

@@ -19,6 +19,7 @@ from bigsmic.report import diagnose
 from bigsmic.result import Result
 from bigsmic.settings import OPTIONS, UNSET, MethodSettings, parse_bytes, warn_of_cuts
 from bigsmic.stages import distinct, reopen
+from bigsmic.stages.checkpoints import interval
 from bigsmic.store import Run, Source, SparseSource, as_location, checksum, open_source, remove_tree, temporary_run
 
 
@@ -305,6 +306,7 @@ class _Request:
         place = Place(**{field.name: options[field.name] for field in fields(Place)})
         if place.out is not None and callable(getattr(settings, "kernel", None)):
             refuse_nameless(settings.kernel)
+        interval()  # is refused before anything is done
         settings, beside = methods.admit(settings, given, source.shape[0], options["storage_options"])
         return cls(source, settings, cuts, place, beside)
 

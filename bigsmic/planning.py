@@ -109,7 +109,7 @@ class Plan:
     basis_in_memory, kernel_in_memory : bool
         Where the eigensolver keeps its basis and the matrix.
     checkpoints : bool
-        Whether the eigensolver writes its state at every restart.
+        Whether long solves write their state now and then.
     decoded : str
         What is made of the stored numbers; empty where they are taken as they are.
     """

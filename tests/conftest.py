@@ -9,9 +9,18 @@ from sklearn.datasets import make_blobs
 import bigsmic.context
 import bigsmic.methods.smic
 import bigsmic.planning
+from bigsmic.stages.checkpoints import INTERVAL
 
 FAST = {"t": (3, 5), "n_centers": 40, "n_threads": 1}
 """Options of a fit that is not about scores."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def every_checkpoint():
+    """Have solves that take no minute write their states all the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(INTERVAL, "0")
+        yield
 
 
 def cut_small(patch, group=300):

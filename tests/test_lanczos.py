@@ -1,5 +1,6 @@
 import warnings
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -258,6 +259,20 @@ def test_resume_from_any_restart_is_bit_identical():
         np.testing.assert_array_equal(again.V, space.V)
         np.testing.assert_array_equal(result.residual_norms, whole.residual_norms)
         assert result.n_matvecs == whole.n_matvecs
+
+
+@pytest.mark.parametrize(("n_misleading", "n_turns"), [(0, 0), (5, 1)])
+def test_locked_columns_are_as_they_were_until_the_state_says_that_they_turned(n_misleading, n_turns):
+    values = np.concatenate([np.linspace(1, 0.5, 12), np.zeros(288)])
+    U, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((300, 300)))
+    params, saved = LanczosParams(5, tol=1e-6, block_width=1), []
+    space = DenseSpace((U * values) @ U.T, U[:, 5 : 5 + n_misleading])  # eigenvectors, but not of the largest values
+    solve(space, params, on_restart=lambda state: saved.append((state, space.V[:, : state.n_locked].copy())))
+    assert saved[-1][0].n_turns == n_turns
+    assert saved[-1][0].n_locked > 0
+    for (before, V), (after, W) in pairwise(saved):
+        if before.n_turns == after.n_turns:
+            np.testing.assert_array_equal(W[:, : before.n_locked], V)
 
 
 def test_the_basis_stays_within_its_size():

@@ -41,6 +41,7 @@ def names_of(cell):
 def pattern(stage):
     """Name in the table of a stage, or of an array that there is for each t or window."""
     stage = re.sub(r"^restart\..*\.[01]$", "restart.<problem>.<0 or 1>", stage)
+    stage = re.sub(r"^restart\..*\.\d+\.\d+\.locked$", "restart.<problem>.<turn>.<column>.locked", stage)
     stage = re.sub(r"^(weights|degree|matrix|basis|labeling)\.\w+\.t\d+(\.s[\d.]+)?$", r"\1.<problem>", stage)
     stage = re.sub(r"^frame\..*$", "frame.<labeling>", stage)
     stage = re.sub(r"^classes\.\d+$", "classes.0", stage)

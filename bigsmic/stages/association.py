@@ -17,6 +17,7 @@ from bigsmic.errors import CorruptBlockError
 from bigsmic.krylov import GroupSpace, MemoryBasis, RowSpace, WithDiagonal
 from bigsmic.settings import Settings as GraphSettings
 from bigsmic.stages import beginning, direct, matrix, output
+from bigsmic.stages.checkpoints import Checkpoints
 
 MEMBERSHIPS, SUMMIT, TILES = "memberships", "summit", "tiles"
 TILE_ROWS = 4096
@@ -168,46 +169,34 @@ def climb(job: Job, wanted: Ascent):
         return
     wanted.layout.begin(job)
     make = partial(StoredRows, wanted=wanted)
-    job.reside(MEMBERSHIPS, make, lambda group: _climb(job, wanted, bounds, group), bounds)
+    kept = Checkpoints(job, MEMBERSHIPS, len(bounds) - 1)
+    job.reside(MEMBERSHIPS, make, lambda group: _climb(job, wanted, kept, group), bounds)
 
 
-def _climb(job: Job, wanted: Ascent, bounds, group):
-    run, n, last = job.run, job.context.n, len(bounds) - 1
-
+def _climb(job: Job, wanted: Ascent, kept, group):
     def on_step(iteration, state):
         job.report(MEMBERSHIPS, iteration, wanted.settings.max_iter)
-        if job.plan.checkpoints:
-            name = _generation(iteration)
-            run.forget(name, last)
-            group.gather(("save", name))
-            run.write(name, last, state._asdict())
+        if kept.due:
+            kept.write(lambda name: group.gather(("save", name)), state._asdict())
 
-    state = _restore(run, group, last)
-    state = mwca.ascend(group, (n, *wanted.shape), wanted.settings, state, on_step)
+    state = kept.restore(partial(_restore, job.run, group, kept.last))
+    if state is None:
+        group.gather(("begin",))
+    state = mwca.ascend(group, (job.context.n, *wanted.shape), wanted.settings, state, on_step)
     group.gather(("write_rows", state.best))
     info = {"best": state.best, "n_iter": state.n_iter.tolist(), "converged": state.converged.tolist()}
-    run.write(SUMMIT, 0, {"values": state.values / n, "totals": state.totals[state.best]}, info=info)
+    values = state.values / job.context.n
+    job.run.write(SUMMIT, 0, {"values": values, "totals": state.totals[state.best]}, info=info)
 
 
-def _generation(iteration):
-    return f"restart.{MEMBERSHIPS}.{iteration % 2}"
-
-
-def _restore(run, group, last):
-    """Let the rows be where the newest whole state was; None, and at their starts, if there is none."""
-    found = []
-    for name in map(_generation, range(2)):
-        try:
-            if run.done(name, last):
-                read = run.reader(name, last)
-                found.append((name, mwca.State(*(read(field) for field in mwca.State._fields))))
-        except CorruptBlockError:
-            continue
-    for name, state in sorted(found, key=lambda pair: -pair[1].n_iter.max()):
-        if all(group.gather(("restore", name))):
-            return state
-    group.gather(("begin",))
-    return None
+def _restore(run, group, last, name):
+    """Let the rows be where a state was; None if it is damaged."""
+    try:
+        read = run.reader(name, last)
+        state = mwca.State(*(read(field) for field in mwca.State._fields))
+    except CorruptBlockError:
+        return None
+    return state if all(group.gather(("restore", name))) else None
 
 
 class StoredRows(mwca.AssociationRows):

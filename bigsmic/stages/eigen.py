@@ -1,7 +1,8 @@
-"""eigen: the top eigenvectors of every problem, by block Lanczos on row blocks; resumed at the last restart."""
+"""eigen: the top eigenvectors of every problem, by block Lanczos on row blocks; resumed at the last checkpoint."""
 
 from dataclasses import asdict
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from bigsmic.errors import CorruptBlockError
 from bigsmic.krylov import GroupSpace, KernelProduct, MemoryBasis, RowSpace
 from bigsmic.links_product import LinkedProduct
 from bigsmic.stages import links, matrix, repair
+from bigsmic.stages.checkpoints import Checkpoints
 from bigsmic.store import FileBasis
 
 TOLERANCE = {"normalized": 1e-4}
@@ -35,7 +37,7 @@ def run(job: Job):
 
 
 def _solve(job: Job, q: int, problem):
-    """Solve one eigenproblem: known vectors and warm start in, eigenvectors out, a checkpoint at every restart."""
+    """Solve one eigenproblem: known vectors and warm start in, eigenvectors out, checkpoints at restarts."""
     settings = job.context.settings
     params = lanczos.LanczosParams(
         n_wanted=job.context.n_vectors,
@@ -44,8 +46,10 @@ def _solve(job: Job, q: int, problem):
     )
     in_memory = job.plan.basis_in_memory, job.plan.kernel_in_memory
     make = partial(StoredRows, problem=problem, params=params, in_memory=in_memory)
-    mass = _component_mass(job, problem, params)
-    result = job.reside(f"eigen {problem.name}", make, lambda group: _iterate(job, problem, params, mass, group))
+    mass, kept = _component_mass(job, problem, params), _Restarts(job, problem)
+    result = job.reside(
+        f"eigen {problem.name}", make, lambda group: _iterate(job, problem, (params, mass, kept), group)
+    )
     info = {
         "converged": bool(result.converged),
         "n_converged": int(result.n_converged),
@@ -59,22 +63,23 @@ def _solve(job: Job, q: int, problem):
         "spectrum", q, {"ritz_values": result.ritz_values, "residual_norms": result.residual_norms}, info=info
     )
     if job.plan.checkpoints:
-        _drop_checkpoints(job, problem)
+        kept.drop()
 
 
-def _iterate(job: Job, problem, params, mass, group):
+def _iterate(job: Job, problem, wanted, group):
     """Let the residents of a group find the eigenvectors, and write them."""
     context, space = job.context, GroupSpace(group, job.context.n)
+    params, mass, kept = wanted
     before = _solved_before(context, problem)
-    state = _restore(context, problem, group) if job.plan.checkpoints else None
+    state = kept.restore(group)
     space.n_columns = _columns(state) if state else _begin(group, mass, before)
     name = f"eigen {problem.name}"
     job.report(name, state.n_locked if state else 0, params.n_wanted)
 
     def on_restart(state):
         job.report(name, state.n_locked, params.n_wanted)
-        if job.plan.checkpoints:
-            _save(context, problem, space, state)
+        if kept.checkpoints.due:
+            kept.save(space, state)
 
     if len(mass) == params.n_wanted:
         result = lanczos.LanczosResult(np.ones(len(mass)), np.zeros(len(mass)), True, len(mass), 0, 0, lanczos.Filter())
@@ -145,14 +150,19 @@ class StoredRows(RowSpace):
         """Columns that the basis holds."""
         return self.n_columns
 
-    def save(self, name, width):
-        """Write the basis to a generation of checkpoints."""
-        self.share.each(lambda p: self.context.run.write(name, p, {"V": self._read(p, 0, width).T}))
+    def save(self, name, start, stop):
+        """Write columns of the basis to a stage."""
+        self.share.each(lambda p: self.context.run.write(name, p, {"V": self._read(p, start, stop).T}))
 
-    def restore(self, name, n_columns, width):
-        """Read the basis from a generation of checkpoints; False if it is damaged."""
+    def restore(self, parts, n_columns, width):
+        """Read the basis from stages, each given with the first of its columns; False if one is damaged."""
+
+        def task(p):
+            for name, start in parts:
+                self._write(p, start, self.context.run.read(name, p, "V").T)
+
         try:
-            self.share.each(lambda p: self._write(p, 0, self.context.run.read(name, p, "V").T))
+            self.share.each(task)
         except CorruptBlockError:
             return False
         self.n_columns = n_columns
@@ -230,47 +240,70 @@ def _begin(group, mass, before):
     return group.gather(("write_known", mass), *warm, ("width",))[0]
 
 
-# -- checkpoints: basis and state at the last restart, in two generations: one is whole while the other is written
+# -- checkpoints: state and basis at a restart; locked columns are written once, in the stages of the restarts they are
+# first seen at, and are referred to from then on
 
 
-def _generations(problem):
-    return [f"restart.{problem.name}.{generation}" for generation in (0, 1)]
+class _Restarts:
+    """Checkpoints of one solve.
 
+    Parameters
+    ----------
+    job : Job
+    problem : Problem
+    """
 
-def _save(context: Context, problem, space, state):
-    """Write one generation, its state last, as one block more."""
-    name, last = _generations(problem)[state.n_restarts % 2], len(context.blocks)
-    context.run.forget(name, last)
-    space.finish(("save", name, _columns(state)))
-    fields = asdict(state)
-    arrays = {key: fields.pop(key) for key in STATE_ARRAYS}
-    context.run.write(name, last, arrays, info=_plain(fields))
+    def __init__(self, job: Job, problem):
+        self.run, self.problem = job.run, problem
+        self.checkpoints = Checkpoints(job, problem.name, len(job.context.blocks))
+        self.n_turns, self.cuts = 0, [0]
 
+    def save(self, space, state):
+        """Write a state, and what is not written yet of the basis."""
+        if state.n_turns != self.n_turns:
+            self.n_turns, self.cuts = state.n_turns, [0]
+        fields = asdict(state)
+        arrays = {key: fields.pop(key) for key in STATE_ARRAYS}
+        cuts = self.cuts if self.cuts[-1] == state.n_locked else [*self.cuts, state.n_locked]
+        new = [("save", self._locked(lo), lo, hi) for lo, hi in pairwise(cuts[len(self.cuts) - 1 :])]
+        self.checkpoints.write(
+            lambda name: space.finish(*new, ("save", name, state.n_locked, _columns(state))),
+            arrays,
+            _plain(fields) | {"cuts": cuts},
+        )
+        self.cuts = cuts
 
-def _restore(context: Context, problem, group):
-    """Restore the newest whole generation; None if there is none."""
-    run, last = context.run, len(context.blocks)
-    found = [name for name in _generations(problem) if run.done(name, last)]
-    for name in sorted(found, key=lambda name: -run.info(name, last)["n_restarts"]):
+    def restore(self, group):
+        """State of the newest whole checkpoint, the basis as it was; None if there is none."""
+        state = self.checkpoints.restore(lambda name: self._read(group, name))
+        if state is None:
+            self.n_turns, self.cuts = 0, [0]
+        return state
+
+    def drop(self):
+        """Delete all."""
+        self.checkpoints.drop()
+        for start in self.cuts[:-1]:
+            self.run.drop(self._locked(start), range(self.checkpoints.last))
+
+    def _read(self, group, name):
         try:
-            state = _read_state(run, name, last)
+            state, cuts = self._read_state(name)
         except CorruptBlockError:
-            continue
-        if all(group.gather(("restore", name, _columns(state), state.width))):
-            return state
-    return None
+            return None
+        self.n_turns, self.cuts = state.n_turns, cuts
+        parts = [*((self._locked(start), start) for start in cuts[:-1]), (name, state.n_locked)]
+        return state if all(group.gather(("restore", parts, _columns(state), state.width))) else None
 
+    def _read_state(self, name):
+        read = self.run.reader(name, self.checkpoints.last)
+        fields = self.run.info(name, self.checkpoints.last) | {key: read(key) for key in STATE_ARRAYS}
+        cuts, _ = fields.pop("cuts"), fields.pop("number")
+        fields["filter"] = lanczos.Filter(**fields["filter"])
+        return lanczos.LanczosState(**fields), cuts
 
-def _read_state(run, name, last):
-    read = run.reader(name, last)
-    fields = run.info(name, last) | {key: read(key) for key in STATE_ARRAYS}
-    fields["filter"] = lanczos.Filter(**fields["filter"])
-    return lanczos.LanczosState(**fields)
-
-
-def _drop_checkpoints(job: Job, problem):
-    for name in _generations(problem):
-        job.run.drop(name, [len(job.context.blocks), *job.context.blocks])
+    def _locked(self, start):
+        return f"restart.{self.problem.name}.{self.n_turns}.{start}.locked"
 
 
 def _columns(state):

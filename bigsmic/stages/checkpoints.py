@@ -1,0 +1,98 @@
+"""checkpoints: the state of a long computation, now and then, so that one that is cut short goes on."""
+
+import math
+import os
+import time
+
+from bigsmic.context import Job
+from bigsmic.errors import InputError
+
+INTERVAL = "BIGSMIC_CHECKPOINT_SECONDS"
+SECONDS = 60.0
+
+
+class Checkpoints:
+    """States of one computation, written when one is due, in two generations: one is whole while the other is written.
+
+    A generation is a stage with a block for every row block, and one more for the state itself, which is written last.
+
+    Parameters
+    ----------
+    job : Job
+    name : str
+        Of the computation.
+    last : int
+        Number of the block of the state.
+    """
+
+    def __init__(self, job: Job, name: str, last: int):
+        self.run, self.last = job.run, last
+        self.names = [f"restart.{name}.{generation}" for generation in (0, 1)]
+        self.seconds = interval() if job.plan.checkpoints else math.inf
+        self._number, self._since = 0, time.monotonic()
+
+    @property
+    def due(self):
+        """Whether the interval has passed since the last one was written, or since the beginning."""
+        return time.monotonic() - self._since >= self.seconds
+
+    def write(self, save, arrays, info=None):
+        """Write one, over the older of the two.
+
+        Parameters
+        ----------
+        save : callable
+            ``save(stage)`` writes the row blocks.
+        arrays, info : dict
+            The state, as :meth:`bigsmic.store.Run.write` takes it.
+        """
+        name = self.names[self._number % 2]
+        self.run.forget(name, self.last)
+        save(name)
+        self.run.write(name, self.last, arrays, info={"number": self._number} | (info or {}))
+        self._number, self._since = self._number + 1, time.monotonic()
+
+    def restore(self, read):
+        """Return ``read(stage)`` of the newest one that is whole; None without one.
+
+        Parameters
+        ----------
+        read : callable
+            Returns None if what it reads is damaged; this one then counts no more.
+        """
+        if math.isinf(self.seconds):
+            return None
+        numbers = {name: self.run.info(name, self.last)["number"] for name in self.names if self._has(name)}
+        for name in sorted(numbers, key=lambda name: -numbers[name]):
+            self._number = numbers[name] + 1
+            state = read(name)
+            if state is not None:
+                return state
+            self.run.forget(name, self.last)
+        return None
+
+    def drop(self):
+        """Delete both."""
+        for name in self.names:
+            self.run.drop(name, range(self.last + 1))
+
+    def _has(self, name):
+        return self.run.done(name, self.last) and "number" in self.run.info(name, self.last)
+
+
+def interval():
+    """Seconds between two checkpoints: a minute, or what the environment says.
+
+    Raises
+    ------
+    InputError
+        The environment says something else than a number of seconds.
+    """
+    given = os.environ.get(INTERVAL, SECONDS)
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise InputError(f"checkpoints: {INTERVAL}={given!r}; use a number of seconds, such as 60, or 0 for all")
+    return seconds
