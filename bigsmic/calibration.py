@@ -7,6 +7,8 @@ by more than clusters do. How often two labelings agree needs no true labels, an
 import numba
 import numpy as np
 
+from bigsmic.frozen import frozen
+
 POWERS = 2.0 ** np.linspace(0, 4, 17)
 """That are tried; the one that is taken lies between two of them."""
 
@@ -29,7 +31,7 @@ def sharpened(posterior, power):
     if power == 1.0:
         return posterior
     found = np.empty(posterior.shape, np.float32)
-    _sharpen(np.ascontiguousarray(posterior, dtype=np.float32), power, found)
+    _sharpen(frozen(posterior, np.float32), power, found)
     return found
 
 
@@ -60,16 +62,24 @@ def claim_sums(posterior, agreement):
         posteriors. Add over blocks.
     """
     claims = np.zeros(len(POWERS))
-    _claims(np.ascontiguousarray(posterior, dtype=np.float32), POWERS, claims)
+    _claims(frozen(posterior, np.float32), POWERS, claims)
     return np.concatenate([[len(posterior), np.square(agreement, dtype=np.float64).sum()], claims])
 
 
 @numba.njit(cache=True, nogil=True)
 def _claims(posterior, powers, claims):
+    logs = np.empty(posterior.shape[1])
     for i in range(len(posterior)):
-        logs = np.log(np.maximum(posterior[i] / posterior[i].max(), np.float32(1e-30)).astype(np.float64))
+        largest = posterior[i, 0]
+        for y in range(1, len(logs)):
+            largest = max(largest, posterior[i, y])
+        for y in range(len(logs)):
+            logs[y] = np.log(np.float64(max(posterior[i, y] / largest, np.float32(1e-30))))
         for k in range(len(powers)):
-            claims[k] += 1 / np.exp(powers[k] * logs).sum()
+            total = 0.0
+            for y in range(len(logs)):
+                total += np.exp(powers[k] * logs[y])
+            claims[k] += 1 / total
 
 
 def power_of(sums):

@@ -116,85 +116,35 @@ def assemble(lo, indices, sq_distances, incoming):
     graph : GraphBlock
     """
     b = len(indices)
-    counts = _count_entries(lo, indices, incoming.target)
-    starts = np.concatenate([[0], np.cumsum(counts)])
-    columns = np.empty(starts[-1], np.int64)
-    squares = np.empty(starts[-1], sq_distances.dtype)
-    ranks = np.empty(starts[-1], np.uint16)
-    _fill_entries(lo, indices, sq_distances, incoming, starts[:-1].copy(), columns, squares, ranks)
-    kept = _merge_rows(starts, columns, squares, ranks)
-    indptr = np.concatenate([[0], np.cumsum(kept)])
-    columns, squares, ranks = _squeeze(starts, kept, indptr, columns, squares, ranks)
+    rows, columns, squares, ranks = _directed(lo, indices, sq_distances, incoming)
+    order = np.lexsort((columns, rows))
+    rows, columns, squares, ranks = (array[order] for array in (rows, columns, squares, ranks))
+    first = np.append(True, (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1]))[: len(rows)]
+    starts = np.flatnonzero(first)
+    rows, columns, squares = rows[starts], columns[starts], squares[starts]
+    ranks = np.minimum.reduceat(ranks, starts) if len(starts) else ranks
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=b))])
     halo = np.unique(columns[(columns < lo) | (columns >= lo + b)])
     local = np.where((columns >= lo) & (columns < lo + b), columns - lo, b + np.searchsorted(halo, columns))
     return GraphBlock(lo, lo + b, halo, indptr, local.astype(np.int32), squares, ranks)
 
 
-@numba.njit(cache=True, nogil=True)
-def _count_entries(lo, indices, incoming_target):
-    b, k = indices.shape
-    counts = np.zeros(b, np.int64)
-    for i in range(b):
-        for s in range(k):
-            j = indices[i, s]
-            if j >= 0:
-                counts[i] += 1
-                if lo <= j < lo + b:
-                    counts[j - lo] += 1
-    for e in range(len(incoming_target)):
-        counts[incoming_target[e] - lo] += 1
-    return counts
+def _directed(lo, indices, sq_distances, incoming):
+    """Every edge at both of its ends that lie in the block: (row, column, squared distance, rank).
 
-
-@numba.njit(cache=True, nogil=True)
-def _fill_entries(lo, indices, sq_distances, incoming, cursor, columns, squares, ranks):  # noqa: PLR0913
-    b, k = indices.shape
-    for i in range(b):
-        for s in range(k):
-            j = indices[i, s]
-            if j < 0:
-                continue
-            at = cursor[i]
-            columns[at], squares[at], ranks[at] = j, sq_distances[i, s], s + 1
-            cursor[i] += 1
-            if lo <= j < lo + b:
-                at = cursor[j - lo]
-                columns[at], squares[at], ranks[at] = lo + i, sq_distances[i, s], s + 1
-                cursor[j - lo] += 1
-    for e in range(len(incoming.target)):
-        i = incoming.target[e] - lo
-        at = cursor[i]
-        columns[at], squares[at], ranks[at] = incoming.source[e], incoming.sq_distances[e], incoming.ranks[e]
-        cursor[i] += 1
-
-
-@numba.njit(cache=True, nogil=True)
-def _merge_rows(starts, columns, squares, ranks):
-    """Sort each row by column in place, keep one entry per column with the smaller rank; return the row lengths."""
-    kept = np.zeros(len(starts) - 1, np.int64)
-    for i in range(len(starts) - 1):
-        lo, hi = starts[i], starts[i + 1]
-        order = np.argsort(columns[lo:hi], kind="mergesort")
-        c, q, r = columns[lo:hi][order], squares[lo:hi][order], ranks[lo:hi][order]
-        m = lo - 1
-        for e in range(hi - lo):
-            if e == 0 or c[e] != c[e - 1]:
-                m += 1
-                columns[m], squares[m], ranks[m] = c[e], q[e], r[e]
-            else:
-                ranks[m] = min(ranks[m], r[e])
-        kept[i] = m + 1 - lo
-    return kept
-
-
-@numba.njit(cache=True, nogil=True)
-def _squeeze(starts, kept, indptr, columns, squares, ranks):
-    total = indptr[-1]
-    c, q, r = np.empty(total, columns.dtype), np.empty(total, squares.dtype), np.empty(total, ranks.dtype)
-    for i in range(len(kept)):
-        a, b, m = starts[i], indptr[i], kept[i]
-        c[b : b + m], q[b : b + m], r[b : b + m] = columns[a : a + m], squares[a : a + m], ranks[a : a + m]
-    return c, q, r
+    Of two rows that list each other, the list of the smaller one comes first.
+    """
+    row, place = np.nonzero(indices >= 0)
+    column, squares, ranks = indices[row, place], sq_distances[row, place], (place + 1).astype(np.uint16)
+    inside = (column >= lo) & (column < lo + len(indices))
+    before, after = (np.flatnonzero(inside & which) for which in (row + lo < column, row + lo > column))
+    parts = [
+        (column[before] - lo, row[before] + lo, squares[before], ranks[before]),
+        (row, column, squares, ranks),
+        (column[after] - lo, row[after] + lo, squares[after], ranks[after]),
+        (incoming.target - lo, incoming.source, incoming.sq_distances, incoming.ranks),
+    ]
+    return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
 
 
 # -- kernel

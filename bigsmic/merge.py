@@ -15,6 +15,7 @@ import numba
 import numpy as np
 
 from bigsmic.errors import InputError
+from bigsmic.frozen import frozen
 from bigsmic.metrics import adjusted_rand_index, contingency
 from bigsmic.smic import Assignment
 
@@ -202,7 +203,7 @@ def group_columns(Q, groups, n_groups):
         Flat in rows that have all of their mass in columns left out.
     """
     total = np.zeros((len(Q), n_groups))
-    _add_columns(np.ascontiguousarray(Q, dtype=np.float32), np.asarray(groups, dtype=np.int64), total)
+    _add_columns(frozen(Q, np.float32), frozen(groups, np.int64), total)
     mass = total.sum(axis=1, keepdims=True)
     total = np.divide(total, mass, out=np.full_like(total, 1.0 / n_groups), where=mass > 0.0)
     return total.astype(np.float32)
@@ -254,7 +255,7 @@ def cut_labels(Q, tree, n_groups):
     finest_first = np.argsort(n_groups, kind="stable")[::-1]
     steps = len(tree.columns) - np.asarray(n_groups, dtype=np.int64)[finest_first]
     winners = np.empty((len(Q), len(steps)), dtype=np.int64)
-    _winning_columns(np.ascontiguousarray(Q, dtype=np.float32), tree.columns, tree.merges, steps, winners)
+    _winning_columns(frozen(Q, np.float32), tree.columns, tree.merges, steps, winners)
     labels = np.empty(winners.shape, dtype=np.int32)
     for place, j in enumerate(finest_first):
         labels[:, j] = tree.cut(n_groups[j])[winners[:, place]]
@@ -405,7 +406,7 @@ def vote(labels, sizes, classes, n_classes):
     """
     votes = np.zeros((len(labels), n_classes), dtype=np.int32)
     columns = np.asarray(labels, dtype=np.int64) + label_offsets(sizes)[:-1]
-    _cast(columns, np.asarray(classes, dtype=np.int64), votes)
+    _cast(frozen(columns), frozen(classes, np.int64), votes)
     return votes
 
 

@@ -168,7 +168,10 @@ def _best_labels(csr, labels, rows, degrees, volumes, moved):
         for entry in range(indptr[i], indptr[i + 1]):
             if indices[entry] != i:
                 gains[labels[indices[entry]]] += data[entry]
-        best = np.argmax(gains)
+        best = 0
+        for y in range(1, len(gains)):
+            if gains[y] > gains[best]:
+                best = y
         if gains[best] > gains[own]:
             moved[i] = best
 

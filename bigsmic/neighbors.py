@@ -14,6 +14,7 @@ import numba
 import numpy as np
 
 from bigsmic.errors import InputError
+from bigsmic.frozen import frozen
 
 _SLACK = 4  # nominated beyond k, for what the rounding of a matrix product may misplace
 _QUERY_SLACK = 8  # the same where a list must not depend on the other rows of the call
@@ -127,8 +128,8 @@ def merge_neighbors(lists):
     (indices, squares), *others = lists
     dtype, indices = indices.dtype, indices.astype(np.int64)
     for other_indices, other_squares in others:
-        one = indices, np.ascontiguousarray(squares)
-        other = other_indices.astype(np.int64), np.ascontiguousarray(other_squares)
+        one = frozen(indices), frozen(squares)
+        other = frozen(other_indices, np.int64), frozen(other_squares)
         indices, squares = _nothing_found(*indices.shape)
         _merge(one, other, indices, squares)
     return indices.astype(dtype, copy=False), squares
@@ -413,7 +414,7 @@ def _met_before(cells, row, column):
 def _settled(Q, X, order, ids, k):
     """The k best of those nominated, by exact distance and then position; `order` is one in which rows are near."""
     squares = np.empty(ids.shape, np.float32)
-    _settle(Q, X, order, ids, squares)
+    _settle(frozen(Q), frozen(X), order, ids, squares)
     return np.ascontiguousarray(ids[:, :k]), np.ascontiguousarray(squares[:, :k])
 
 
@@ -446,30 +447,20 @@ def _square(x, y):
 
 @numba.njit(cache=True, nogil=True)
 def _merge(one, other, indices, squares):
-    """Two ascending lists per row into one; an index met in both is taken once, where it comes first."""
+    """Two ascending lists per row, by (distance, index), into one; an index met in both is taken once, as it comes."""
     k = indices.shape[1]
     for i in range(len(indices)):
         a, b, found = 0, 0, 0
         while found < k and (a < k or b < k):
-            first = b >= k or (a < k and _before(one, a, other, b, i))
+            first = b >= k
+            if a < k and b < k:
+                x, y = one[1][i, a], other[1][i, b]
+                first = x < y or (x == y and one[0][i, a] <= other[0][i, b])
             source, at = (one, a) if first else (other, b)
             a, b = a + first, b + (not first)
-            index = source[0][i, at]
-            if index >= 0 and not _contains(indices[i], found, index):
+            index, known = source[0][i, at], False
+            for t in range(found):
+                known |= indices[i, t] == index
+            if index >= 0 and not known:
                 indices[i, found], squares[i, found] = index, source[1][i, at]
                 found += 1
-
-
-@numba.njit(cache=True, nogil=True)
-def _contains(indices, found, index):
-    known = False
-    for t in range(found):
-        known |= indices[t] == index
-    return known
-
-
-@numba.njit(cache=True, nogil=True)
-def _before(one, a, other, b, i):
-    """Whether entry a of one list goes before entry b of the other, by (distance, index)."""
-    x, y = one[1][i, a], other[1][i, b]
-    return x < y or (x == y and one[0][i, a] <= other[0][i, b])

@@ -19,6 +19,7 @@ import numba
 import numpy as np
 
 from bigsmic.errors import InputError
+from bigsmic.frozen import frozen
 from bigsmic.hashing import generator, row_hash
 
 GROUP_BYTES = 64 << 20
@@ -177,7 +178,7 @@ def build_cells(sample, settings):
     alone = Cells(sites, first, coarse, bounds, np.zeros(1, np.int32), np.array(np.inf), np.array(settings.seed))
     near, score = _nearest_sites(sample, alone, settings.overlap)
     scale = settings.n_rows / len(sample)
-    margin = _margin(near, _border_distance(near, score, sites), copies, settings.candidates / scale)
+    margin = _margin(near, _border_distance(near, score, frozen(sites)), copies, settings.candidates / scale)
     located = Cells.from_arrays(alone.to_arrays() | {"margin": np.array(margin)})
     member_cells = route(sample, np.arange(len(sample)), located, settings.overlap)
     group = _pack(member_cells, located.n_cells, settings.group_rows / scale)
@@ -208,7 +209,7 @@ def route(X, rows, cells, r):
     member_cells = np.empty((len(X), r), np.int32)
     for lo, hi in _blocks(len(X), X.shape[1]):
         near, score = _nearest_sites(X[lo:hi], cells, r)
-        beyond = _border_distance(near, score, cells.sites) > cells.margin
+        beyond = _border_distance(near, score, frozen(cells.sites)) > cells.margin
         beyond[:, :_ALWAYS] = False
         near = np.where(beyond, near[:, :1], near)
         member_cells[lo:hi, : near.shape[1]] = _among_twins(near, rows[lo:hi], cells)

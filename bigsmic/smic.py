@@ -20,6 +20,7 @@ import numpy as np
 from scipy.linalg import qr, svd
 
 from bigsmic.errors import InputError
+from bigsmic.frozen import frozen
 from bigsmic.settings import check_prior
 
 
@@ -136,7 +137,7 @@ def rotate(V, R):
     A BLAS product sums in an order that depends on the number of rows, hence on how rows are cut into blocks.
     """
     Y = np.empty((len(V), np.shape(R)[1]), dtype=np.float32)
-    _rotate_rows(np.ascontiguousarray(V, dtype=np.float32), np.ascontiguousarray(R, dtype=np.float32), Y)
+    _rotate_rows(frozen(V, np.float32), frozen(R, np.float32), Y)
     return Y
 
 
@@ -322,7 +323,7 @@ def extend(weights, indices, V, eigenvalues, degrees=None, own_degrees=None):
     if degrees is not None:
         own = weights.sum(axis=1) if own_degrees is None else own_degrees
         weights = _normalise_weights(weights, indices, np.asarray(degrees, dtype=np.float64), own)
-    indices, V = np.asarray(indices, dtype=np.int64), np.ascontiguousarray(V, dtype=np.float32)
+    indices, V = frozen(indices, np.int64), frozen(V, np.float32)
     extension = np.empty((len(weights), V.shape[1]))
     _weighted_rows(weights, indices, V, extension)
     return (extension / eigenvalues).astype(np.float32)

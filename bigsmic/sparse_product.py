@@ -17,6 +17,8 @@ from llvmlite import ir
 from numba import extending
 from numba.core import types
 
+from bigsmic.frozen import frozen
+
 LANES = (32, 16, 8)
 """Columns that are multiplied together: the most that fit, and the last few filled up with zeros."""
 
@@ -55,7 +57,7 @@ def multiply(block, factors, rows, Y, out):
     Y, out : ndarray, shape (hi - lo, w)
         They may be the same.
     """
-    csr = (block.indptr, block.indices, block.data.astype(out.dtype, copy=False))
+    csr = (frozen(block.indptr), frozen(block.indices), frozen(block.data, out.dtype))
     numbers = tuple(out.dtype.type(factor) for factor in factors)
     for columns, lanes in _cut(out.shape[1]):
         X = _side_by_side(rows, columns, len(lanes))
@@ -82,7 +84,7 @@ def _side_by_side(rows, columns, lanes):
     height, width = rows.own.stop - rows.own.start, columns.stop - columns.start
     found = (np.empty if width == lanes else np.zeros)((height + len(rows.halo), lanes), rows.X.dtype)
     found[:height, :width] = rows.X[rows.own, columns]
-    _take((rows.X, rows.foreign), columns.start, rows.halo, found[height:], width)
+    _take((rows.X, rows.foreign), columns.start, frozen(rows.halo), found[height:], width)
     return found
 
 

@@ -1,0 +1,41 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from bigsmic.frozen import frozen
+
+SMALL_FIT = """
+import json, sys
+import numpy as np
+import bigsmic
+from numba.core.dispatcher import Dispatcher
+
+X = np.random.default_rng(0).standard_normal((900, 4)).astype(np.float32)
+X[::3] += 6
+result = bigsmic.fit(X, 2, n_threads=1)
+modules = [module for name, module in sys.modules.items() if name.startswith("bigsmic")]
+found = {value for module in modules for value in vars(module).values() if isinstance(value, Dispatcher)}
+print(json.dumps({f"{f.__module__}.{f.__name__}": len(f.signatures) for f in found}))
+"""
+
+
+def test_a_fit_compiles_nothing_twice():
+    done = subprocess.run([sys.executable, "-c", SMALL_FIT], capture_output=True, text=True, check=True)
+    counts = json.loads(done.stdout)
+    assert {name: count for name, count in counts.items() if count > 1} == {}
+    assert 10 < sum(counts.values()) < 25
+
+
+@pytest.mark.parametrize("array", [np.arange(6.0).reshape(2, 3), np.arange(6.0).reshape(3, 2).T, [[1, 2], [3, 4]]])
+def test_frozen(array):
+    found = frozen(array)
+    np.testing.assert_array_equal(found, array)
+    assert found.flags.c_contiguous
+    with pytest.raises(ValueError, match="read-only"):
+        found[0, 0] = 1
+    if isinstance(array, np.ndarray):
+        assert array.flags.writeable
+        assert np.shares_memory(found, array) == array.flags.c_contiguous
