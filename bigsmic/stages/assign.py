@@ -292,9 +292,11 @@ class StoredLabels(moves.RowMoves):
         self.kept.append(self.labels)
 
     def write_labels(self):
-        """Write what was put aside, a part per labeling."""
+        """Write what was put aside, a part per labeling; what is there was written before a run was cut short."""
 
         def task(p):
+            if self.context.run.done(labeling_name(self.problem), p):
+                return
             labels = np.stack([labels[self.share.rows(p)] for labels in self.kept])
             parts = {"labels": np.arange(len(labels) + 1)}
             self.context.run.write(labeling_name(self.problem), p, {"labels": labels}, parts=parts)
