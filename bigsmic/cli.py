@@ -253,17 +253,26 @@ def demo(
     **given,
 ):
     """Simulate spikes of neurons near a tetrode, cluster them, and compare with the truth."""
-    from tempfile import TemporaryDirectory
-
     from bigsmic import pages
     from bigsmic.simulate import TetrodeSimulator
 
     simulator = TetrodeSimulator(n_rows=spikes, n_units=units, seed=seed)
-    with nullcontext(out) if out else TemporaryDirectory(prefix="bigsmic-demo-") as folder:
+    with nullcontext(out) if out else _temporary_folder() as folder:
         screen.say(pages.demo_opening(simulator, folder))
         document = _demonstrate(screen, simulator, folder, given)
         screen.write(document)
         screen.say(pages.demo_page(document, kept=bool(out)))
+
+
+@contextmanager
+def _temporary_folder():
+    from bigsmic.store import remove_tree, temporary_folder
+
+    folder = temporary_folder("demo")
+    try:
+        yield folder
+    finally:
+        remove_tree(folder)
 
 
 def _demonstrate(screen, simulator, folder, given):

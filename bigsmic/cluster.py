@@ -36,6 +36,7 @@ from bigsmic.processor import Processor, differences
 from bigsmic.shares import MAX_TASKS, TreeSum, share_out, stretches
 from bigsmic.store import scrubbed, shown, stage_input
 
+REPORT_HEAD = 1 << 16  # first bytes of a report; the title is among them
 CONNECT_SECONDS = 20
 """How long a scheduler may take to answer."""
 WORKER_SECONDS = 300
@@ -201,6 +202,7 @@ class ClusterEngine:
         folder = Path(path).absolute().parent
         if not os.access(folder, os.W_OK):
             raise InputError(f"performance_report: cannot write to {folder}; give a path in a folder that is there")
+        _refuse_others(Path(path))
         if not self.client.run_on_scheduler(_draws):
             raise InputError("performance_report: the scheduler cannot draw it; install bokeh where the scheduler runs")
         report = performance_report(os.fspath(path))
@@ -635,6 +637,17 @@ def _allow_deaths(number, dask_scheduler=None):
     """Set how many workers a task may kill before it fails; return what it was."""
     before, dask_scheduler.allowed_failures = dask_scheduler.allowed_failures, number
     return before
+
+
+def _refuse_others(path):
+    """Raise InputError if there is something that is no report: one of an earlier call is written over by the next."""
+    if path.exists() and not (path.is_file() and b"Dask Performance Report" in _head(path)):
+        raise InputError(f"performance_report: {path} is there, and no report of Dask's; give another path")
+
+
+def _head(path):
+    with open(path, "rb") as file:
+        return file.read(REPORT_HEAD)
 
 
 def _draws():

@@ -37,7 +37,7 @@ def write_archive(folder, simulator, progress=None):
     location, note = Path(folder) / "archive.zarr", Path(folder) / "demo.json"
     written = _written(location, note, repr(simulator))
     if not written:
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        _make_folder(folder)
         note.write_text(json.dumps({"made_of": repr(simulator), "complete": False}))
         _write(location, simulator, progress)
         note.write_text(json.dumps({"made_of": repr(simulator), "complete": True}))
@@ -45,12 +45,29 @@ def write_archive(folder, simulator, progress=None):
 
 
 def _written(location, note, made_of):
-    there = json.loads(note.read_text()) if note.exists() else None
-    if there is None and location.exists():
-        raise InputError(f"demo: {location} is not of a demo; give another --out")
-    if there is not None and there["made_of"] != made_of:
+    if not note.exists():
+        if location.exists():
+            raise InputError(f"demo: {location} is not of a demo; give another --out")
+        return False
+    there = _note(note)
+    if there["made_of"] != made_of:
         raise InputError(f"demo: {location} was made of {there['made_of']}, asked for is {made_of}; give another --out")
-    return there is not None and there["complete"]
+    return there["complete"] and location.exists()
+
+
+def _note(path):
+    try:
+        note = json.loads(path.read_text())
+        return {name: note[name] for name in ("made_of", "complete")}
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(f"demo: {path} is not of a demo, and is not written over; give another --out") from None
+
+
+def _make_folder(folder):
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"demo: {folder} cannot be a folder ({error.strerror}); give another --out") from None
 
 
 def _write(location, simulator, progress):

@@ -2,6 +2,7 @@ import inspect
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -468,6 +469,26 @@ def test_demo_does_not_write_over_what_is_not_its_own(tmp_path):
     write_rows(tmp_path / "archive.zarr", np.zeros((3, 2), "f4"))
     with pytest.raises(errors.InputError, match="not of a demo"):
         demo.write_archive(tmp_path, TetrodeSimulator(n_rows=100, n_units=2))
+
+
+@pytest.mark.parametrize("note", ['{"mine": 1}', "[]", "not JSON"])
+def test_a_demo_leaves_a_note_of_others_alone(tmp_path, note):
+    (tmp_path / "demo.json").write_text(note)
+    with pytest.raises(errors.InputError, match=r"demo.json is not of a demo, and is not written over; give another"):
+        demo.write_archive(tmp_path, TetrodeSimulator(n_rows=100, n_units=2))
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("demo.json", note)]
+
+
+def test_a_demo_in_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(errors.InputError, match=r"file cannot be a folder \(File exists\); give another --out"):
+        demo.write_archive(tmp_path / "file", TetrodeSimulator(n_rows=100, n_units=2))
+
+
+def test_a_demo_whose_archive_was_deleted_is_written_again(tmp_path):
+    simulator = TetrodeSimulator(n_rows=100, n_units=2)
+    shutil.rmtree(demo.write_archive(tmp_path, simulator))
+    assert zarr.open_group(demo.write_archive(tmp_path, simulator), mode="r")["X"].shape == (100, 152)
 
 
 # -- screen

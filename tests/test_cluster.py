@@ -260,6 +260,16 @@ def test_a_performance_report_has_the_stages_and_no_secrets(client, blobs, tmp_p
     assert "neighbors" in page
     assert "matrix.normalized.t3" in page
     assert "nobody-may-see-this" not in page
+    fit(blobs[0], client=client, performance_report=tmp_path / "report.html", **options)
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_a_performance_report_takes_the_place_of_nothing_else(client, blobs, tmp_path, is_folder):
+    place = tmp_path / "thesis.html"
+    place.mkdir() if is_folder else place.write_text("<html>chapter 1</html>")
+    with pytest.raises(InputError, match=r"performance_report: .*thesis.html is there, and no report of Dask's; give"):
+        fit(blobs[0], client=client, performance_report=place, out=tmp_path / "run")
+    assert place.is_dir() if is_folder else place.read_text() == "<html>chapter 1</html>"
 
 
 def test_a_performance_report_is_of_failed_fits_too(client, blobs, tmp_path):

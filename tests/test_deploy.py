@@ -202,6 +202,15 @@ def test_others_are_refused(hosts, tls, cluster, tmp_path):
     assert re.search("refused: .*certificate verify failed", stranger.stderr)
 
 
+@pytest.mark.parametrize("days", ["abc", "0", "-1", "1.5", "99999999999999999999"])
+def test_certificates_that_cannot_be_made_leave_the_old_ones(tls, tmp_path, days):
+    shutil.copytree(tls.parent, tmp_path / "pki")
+    before = {path.name: path.read_bytes() for path in sorted((tmp_path / "pki").rglob("*")) if path.is_file()}
+    assert run(str(DEPLOY / "two-hosts" / "certificates.sh"), str(tmp_path / "pki"), days).returncode != 0
+    after = {path.name: path.read_bytes() for path in sorted((tmp_path / "pki").rglob("*")) if path.is_file()}
+    assert after == before
+
+
 # -- the image
 
 
