@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import hypothesis
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
@@ -10,6 +11,11 @@ import bigsmic.context
 import bigsmic.methods.smic
 import bigsmic.planning
 from bigsmic.stages.checkpoints import INTERVAL
+
+hypothesis.settings.register_profile(  # how long an example takes is the machine's load
+    "any load", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any load")
 
 FAST = {"t": (3, 5), "n_centers": 40, "n_threads": 1}
 """Options of a fit that is not about scores."""
