@@ -89,6 +89,11 @@ def connect(client, scheduler):
         return None, False
 
 
+def within_task():
+    """Whether this is called by a task on a thread of a worker."""
+    return getattr(thread_state, "key", None) is not None
+
+
 class ClusterEngine:
     """Runs tasks on the workers of a Dask cluster.
 
@@ -605,7 +610,7 @@ def _usage(dask_worker):
 
 def _secede():
     """Leave the threads of the worker whose task this is; return whether it was on one of them."""
-    if not getattr(thread_state, "key", None):
+    if not within_task():
         return False
     with suppress(KeyError):  # has left already
         secede()

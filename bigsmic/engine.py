@@ -70,7 +70,8 @@ def open_engine(client=None, scheduler=None, n_threads=1) -> "Engine":
 
     Parameters
     ----------
-    client : distributed.Client, optional
+    client : distributed.Client, False, or None
+        False: threads of this process, whatever client is active.
     scheduler : str, optional
         Address of a scheduler.
     n_threads : int
@@ -89,7 +90,7 @@ def open_engine(client=None, scheduler=None, n_threads=1) -> "Engine":
         Nothing answers at the address.
     """
     check_threads(n_threads)
-    if client is None and scheduler is None and "distributed" not in sys.modules:
+    if client is False or (client is None and scheduler is None and "distributed" not in sys.modules):
         return ThreadEngine(n_threads)  # no client can be active, and the import takes a second
     from bigsmic import cluster
 

@@ -31,10 +31,26 @@ class SMIC(Clusterer):
         2 as in SMIC's local scaling, 1 as in self-tuning spectral clustering.
     repair : bool, optional
         Connect the components of the neighbour graph; True unless `preset` says otherwise.
+    rotation : {None, "auto", True, False}
+        Short for assignment "auto", "rotation" and "paper".
+    neighbors : {"auto", "exact", "pynndescent"}
+        Search inside the cells into which the rows are cut.
+    n_neighbors : int
+        Neighbours kept per row; at least the largest t.
+    widths : sequence of float, or of several such, optional
+        Columns of the over-segmented labelings, in multiples of c.
+    shrinkage : float or sequence of float, optional
+        How far the degrees that normalise the kernel are drawn to their mean, from 0 to 1.
+    n_centers : int, optional
+        Gaussians of the LSMI estimate.
+    lsmi_rows : int or None
+        Rows on which LSMI is estimated; None for all.
+    out : str or Path, optional
+        Run directory: the same fit resumes there, and the fitted estimator is pickled as the path.
     memory_limit : int or str, optional
         What the process may use, such as ``"1GiB"``.
     n_jobs : int, optional
-        Threads; by default all processors that the process may use.
+        Threads; by default all processors that the process may use, as -1 says.
     random_state : int, RandomState or None
         Seed; None draws one, kept as ``seed_``.
 
@@ -74,6 +90,14 @@ class SMIC(Clusterer):
         scale="standard",
         bandwidth=2.0,
         repair=None,
+        rotation=None,
+        neighbors="auto",
+        n_neighbors=20,
+        widths=None,
+        shrinkage=None,
+        n_centers=None,
+        lsmi_rows=200_000,
+        out=None,
         memory_limit=None,
         n_jobs=None,
         random_state=None,
@@ -89,6 +113,14 @@ class SMIC(Clusterer):
         self.scale = scale
         self.bandwidth = bandwidth
         self.repair = repair
+        self.rotation = rotation
+        self.neighbors = neighbors
+        self.n_neighbors = n_neighbors
+        self.widths = widths
+        self.shrinkage = shrinkage
+        self.n_centers = n_centers
+        self.lsmi_rows = lsmi_rows
+        self.out = out
         self.memory_limit = memory_limit
         self.n_jobs = n_jobs
         self.random_state = random_state

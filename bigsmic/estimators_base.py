@@ -1,16 +1,19 @@
 """What the scikit-learn clusterers share."""
 
 import numbers
+import sys
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bigsmic.errors import InputError
 from bigsmic.pipeline import Place, fit
+from bigsmic.scores import lsmi_score
 from bigsmic.store import in_blocks, refuse_unreadable
 
-OF_EVERY_FIT = ("n_clusters", "memory_limit", "n_jobs", "random_state")
+OF_EVERY_FIT = ("n_clusters", "out", "memory_limit", "n_jobs", "random_state")
 
 
 class Clusterer(ClusterMixin, BaseEstimator):
@@ -27,7 +30,7 @@ class Clusterer(ClusterMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array_like, Zarr array, dask array or path, shape (n, d)
+        X : array_like, Zarr array, dask array or dataframe, or path, shape (n, d)
             Arrays out of core are read in blocks and never held.
         y : ignored
 
@@ -45,9 +48,10 @@ class Clusterer(ClusterMixin, BaseEstimator):
             X,
             self.n_clusters,
             method=self._method,
+            out=self.out,
             seed=self.seed_,
             memory_limit=self.memory_limit,
-            n_threads=threads_of(self.n_jobs),
+            **self._place(X),
             **self._options(),
             **{name: value for name, value in beside.items() if value is not None},
         )
@@ -65,11 +69,23 @@ class Clusterer(ClusterMixin, BaseEstimator):
         defaults = type(self)().get_params(deep=False)
         given = self.get_params(deep=False)
         return {
-            name: value for name, value in given.items() if value is not defaults[name] and name not in OF_EVERY_FIT
+            name: value
+            for name, value in given.items()
+            if name not in OF_EVERY_FIT and not _same(value, defaults[name])
         }
 
+    def _place(self, X):
+        """Where the fit runs: within a task of Dask, rows in memory are fitted there, without asking for more tasks."""
+        n_threads = threads_of(self.n_jobs)
+        if "distributed" in sys.modules and isinstance(X, np.ndarray):
+            from bigsmic.cluster import within_task
+
+            if within_task():
+                return {"client": False, "n_threads": n_threads or 1}
+        return {"n_threads": n_threads}
+
     def predict(self, X):
-        """Labels of new rows, int32, shape (m,); see :meth:`bigsmic.Result.predict`."""
+        """Labels of new rows, int32, shape (m,), lazy for a dask array; see :meth:`bigsmic.Result.predict`."""
         check_is_fitted(self)
         return self.result_.predict(self._rows(X, reset=False))
 
@@ -78,8 +94,37 @@ class Clusterer(ClusterMixin, BaseEstimator):
         check_is_fitted(self)
         return self.result_.predict_proba(self._rows(X, reset=False))
 
+    def score(self, X, y=None):
+        """Squared-loss mutual information between rows and their predicted labels: larger is better.
+
+        Parameters
+        ----------
+        X : array_like, Zarr array, dask array or dataframe, or path, shape (m, d)
+            At least two rows; of more than 10,000, so many are drawn.
+        y : ignored
+
+        Returns
+        -------
+        score : float
+            0 where labels say nothing of the rows, up to (c - 1) / 2; it grows with the number of clusters that can be
+            told apart, so that it compares settings better than numbers of clusters.
+
+        Raises
+        ------
+        InputError
+            X is a graph or a kernel, which has no features.
+        """
+        check_is_fitted(self)
+        if get_tags(self).input_tags.pairwise:
+            raise InputError("score: needs features, which what is precomputed has not; give scoring=")
+        return lsmi_score(self.result_, self._rows(X, reset=False), self.seed_)
+
     def _rows(self, X, reset):
         """Validate what is in memory; leave alone what is read in blocks, which the pipeline checks."""
+        if hasattr(X, "dask"):
+            from bigsmic.lazy import rows_of
+
+            return rows_of(X, lengths=reset)
         if in_blocks(X):
             return X
         sparse = "csr" if get_tags(self).input_tags.sparse else False
@@ -102,3 +147,11 @@ def threads_of(n_jobs):
     if not isinstance(n_jobs, numbers.Integral) or int(n_jobs) >= 0:
         return n_jobs
     return max(1, Place().threads + 1 + int(n_jobs))
+
+
+def _same(value, default):
+    """Whether a parameter has its default, also after a copy or a pickle has made another object of it."""
+    return value is default or (type(value) is type(default) and isinstance(value, _PLAIN) and value == default)
+
+
+_PLAIN = (bool, numbers.Number, str, tuple)

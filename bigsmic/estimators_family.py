@@ -21,10 +21,12 @@ class MSPC(Clusterer):
         Labelings after the start at most.
     tol : float
         Share of the rows that may still change sides when a split has converged.
+    out : str or Path, optional
+        Run directory: the same fit resumes there, and the fitted estimator is pickled as the path.
     memory_limit : int or str, optional
         What the process may use, such as ``"1GiB"``.
     n_jobs : int, optional
-        Threads; by default all processors that the process may use.
+        Threads; by default all processors that the process may use, as -1 says.
     random_state : int, RandomState or None
         Seed of the k-means start; None draws one, kept as ``seed_``.
 
@@ -65,6 +67,7 @@ class MSPC(Clusterer):
         scale="standard",
         max_iter=100,
         tol=1e-5,
+        out=None,
         memory_limit=None,
         n_jobs=None,
         random_state=None,
@@ -75,6 +78,7 @@ class MSPC(Clusterer):
         self.scale = scale
         self.max_iter = max_iter
         self.tol = tol
+        self.out = out
         self.memory_limit = memory_limit
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -110,10 +114,12 @@ class MWCA(Clusterer):
         Products of a start at most.
     tol : float
         Relative gain of a step below which a start has converged.
+    out : str or Path, optional
+        Run directory: the same fit resumes there, and the fitted estimator is pickled as the path.
     memory_limit : int or str, optional
         What the process may use, such as ``"1GiB"``.
     n_jobs : int, optional
-        Threads; by default all processors that the process may use.
+        Threads; by default all processors that the process may use, as -1 says.
     random_state : int, RandomState or None
         Seed of the starts; None draws one, kept as ``seed_``.
 
@@ -152,6 +158,7 @@ class MWCA(Clusterer):
         scale="standard",
         max_iter=100,
         tol=1e-6,
+        out=None,
         memory_limit=None,
         n_jobs=None,
         random_state=None,
@@ -169,6 +176,7 @@ class MWCA(Clusterer):
         self.scale = scale
         self.max_iter = max_iter
         self.tol = tol
+        self.out = out
         self.memory_limit = memory_limit
         self.n_jobs = n_jobs
         self.random_state = random_state

@@ -29,10 +29,22 @@ class MIC(Clusterer):
         Iterations of an ascent at most.
     tol : float
         Nats per row that two iterations in a row must gain to go on.
+    repair : bool
+        Connect the components of the neighbour graph.
+    neighbors : {"auto", "exact", "pynndescent"}
+        Search inside the cells into which the rows are cut.
+    n_neighbors : int
+        Neighbours kept per row; at least the largest t.
+    n_centers : int
+        Gaussians of the MLMI estimate.
+    mlmi_rows : int or None
+        Rows whose likelihood is maximised; None for all.
+    out : str or Path, optional
+        Run directory: the same fit resumes there, and the fitted estimator is pickled as the path.
     memory_limit : int or str, optional
         What the process may use, such as ``"1GiB"``.
     n_jobs : int, optional
-        Threads; by default all processors that the process may use.
+        Threads; by default all processors that the process may use, as -1 says.
     random_state : int, RandomState or None
         Seed; None draws one, kept as ``seed_``.
 
@@ -82,6 +94,12 @@ class MIC(Clusterer):
         bandwidth=2.0,
         max_iter=200,
         tol=1e-6,
+        repair=True,
+        neighbors="auto",
+        n_neighbors=20,
+        n_centers=200,
+        mlmi_rows=20_000,
+        out=None,
         memory_limit=None,
         n_jobs=None,
         random_state=None,
@@ -95,6 +113,12 @@ class MIC(Clusterer):
         self.bandwidth = bandwidth
         self.max_iter = max_iter
         self.tol = tol
+        self.repair = repair
+        self.neighbors = neighbors
+        self.n_neighbors = n_neighbors
+        self.n_centers = n_centers
+        self.mlmi_rows = mlmi_rows
+        self.out = out
         self.memory_limit = memory_limit
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -144,10 +168,20 @@ class KernelRIM(Clusterer):
         What centred columns are divided by before the kernel.
     max_iter : int
         Iterations at most, of L-BFGS and with "local_scaling".
+    batch_size : int
+        Rows of a batch.
+    learning_rate : float
+        Of Adam: about how far its first step moves the logits of a row.
+    n_epochs : int, optional
+        Passes over the rows at each strength.
+    polish : int
+        Iterations of L-BFGS after the last batch.
+    out : str or Path, optional
+        Run directory: the same fit resumes there, and the fitted estimator is pickled as the path.
     memory_limit : int or str, optional
         What the process may use, such as ``"1GiB"``.
     n_jobs : int, optional
-        Threads; by default all processors that the process may use.
+        Threads; by default all processors that the process may use, as -1 says.
     random_state : int, RandomState or None
         Seed; None draws one, kept as ``seed_``.
 
@@ -199,6 +233,11 @@ class KernelRIM(Clusterer):
         tau=1.0,
         scale="standard",
         max_iter=200,
+        batch_size=2048,
+        learning_rate=0.3,
+        n_epochs=None,
+        polish=0,
+        out=None,
         memory_limit=None,
         n_jobs=None,
         random_state=None,
@@ -217,6 +256,11 @@ class KernelRIM(Clusterer):
         self.tau = tau
         self.scale = scale
         self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.n_epochs = n_epochs
+        self.polish = polish
+        self.out = out
         self.memory_limit = memory_limit
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -226,7 +270,7 @@ class KernelRIM(Clusterer):
 
         Parameters
         ----------
-        X : array_like, Zarr array, dask array or path, shape (n, d)
+        X : array_like, Zarr array, dask array or dataframe, or path, shape (n, d)
             Arrays out of core are read in blocks and never held.
         y : ignored
         labels : array_like of int, shape (n,), optional

@@ -30,10 +30,24 @@ class SemiSupervisedSMIC(Clusterer):
         Divide the centred columns by their standard deviation, by their variance, or by nothing.
     bandwidth : float
         2 as in SMIC's local scaling, 1 as in self-tuning spectral clustering.
+    repair : bool
+        Connect the components of the neighbour graph.
+    neighbors : {"auto", "exact", "pynndescent"}
+        Search inside the cells into which the rows are cut.
+    n_neighbors : int
+        Neighbours kept per row; at least the largest t.
+    n_centers : int
+        Gaussians of the LSMI estimate.
+    lsmi_rows : int or None
+        Rows on which LSMI is estimated; None for all.
+    max_matvecs : int, optional
+        Products of the matrix that an eigensolve may take.
+    out : str or Path, optional
+        Run directory: the same fit resumes there, and the fitted estimator is pickled as the path.
     memory_limit : int or str, optional
         What the process may use, such as ``"1GiB"``.
     n_jobs : int, optional
-        Threads; by default all processors that the process may use.
+        Threads; by default all processors that the process may use, as -1 says.
     random_state : int, RandomState or None
         Seed; None draws one, kept as ``seed_``.
 
@@ -81,6 +95,13 @@ class SemiSupervisedSMIC(Clusterer):
         close_links=False,
         scale="standard",
         bandwidth=2.0,
+        repair=True,
+        neighbors="auto",
+        n_neighbors=20,
+        n_centers=800,
+        lsmi_rows=200_000,
+        max_matvecs=None,
+        out=None,
         memory_limit=None,
         n_jobs=None,
         random_state=None,
@@ -96,6 +117,13 @@ class SemiSupervisedSMIC(Clusterer):
         self.close_links = close_links
         self.scale = scale
         self.bandwidth = bandwidth
+        self.repair = repair
+        self.neighbors = neighbors
+        self.n_neighbors = n_neighbors
+        self.n_centers = n_centers
+        self.lsmi_rows = lsmi_rows
+        self.max_matvecs = max_matvecs
+        self.out = out
         self.memory_limit = memory_limit
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -105,7 +133,7 @@ class SemiSupervisedSMIC(Clusterer):
 
         Parameters
         ----------
-        X : array_like, Zarr array, dask array or path, shape (n, d)
+        X : array_like, Zarr array, dask array or dataframe, or path, shape (n, d)
             Arrays out of core are read in blocks and never held.
         y : ignored
         must_links, cannot_links : array_like of int, shape (m, 2), Zarr array or path, optional

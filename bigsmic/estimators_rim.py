@@ -1,5 +1,7 @@
 """scikit-learn clusterer by regularized information maximization."""
 
+import uuid
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bigsmic.errors import InputError
 from bigsmic.estimators_base import Clusterer, seed_of
 from bigsmic.methods.rim import Settings, checked_beside
-from bigsmic.rim_stream import Stream
+from bigsmic.rim import Aim
+from bigsmic.rim_stream import Stream, prior_of
+from bigsmic.scores import objective_score
 
 
 class RIM(Clusterer):
@@ -42,10 +46,12 @@ class RIM(Clusterer):
         Iterations of L-BFGS at most.
     polish : int
         Iterations of L-BFGS after the last batch.
+    out : str or Path, optional
+        Run directory: the same fit resumes there, and the fitted estimator is pickled as the path.
     memory_limit : int or str, optional
         What the process may use, such as ``"1GiB"``.
     n_jobs : int, optional
-        Threads; by default all processors that the process may use.
+        Threads; by default all processors that the process may use, as -1 says.
     random_state : int, RandomState or None
         Seed; None draws one, kept as ``seed_``.
 
@@ -99,6 +105,7 @@ class RIM(Clusterer):
         n_epochs=None,
         max_iter=200,
         polish=0,
+        out=None,
         memory_limit=None,
         n_jobs=None,
         random_state=None,
@@ -115,6 +122,7 @@ class RIM(Clusterer):
         self.n_epochs = n_epochs
         self.max_iter = max_iter
         self.polish = polish
+        self.out = out
         self.memory_limit = memory_limit
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -124,7 +132,7 @@ class RIM(Clusterer):
 
         Parameters
         ----------
-        X : array_like, Zarr array, dask array or path, shape (n, d)
+        X : array_like, Zarr array, dask array or dataframe, or path, shape (n, d)
             Arrays out of core are read in blocks and never held.
         y : ignored
         labels : array_like of int, shape (n,), optional
@@ -194,21 +202,80 @@ class RIM(Clusterer):
         return self.result_.path
 
     def decision_function(self, X):
-        """Logits ``X @ coef_.T + intercept_`` of rows in memory, float64, shape (m, c)."""
+        """Logits ``X @ coef_.T + intercept_`` of rows in memory or of a dask array, float64, shape (m, c)."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype="numeric")
-        return X.astype(np.float64) @ self.coef_.T + self.intercept_
+        return self._ask_logits("logits", X, np.float64, len(self.classes_))
 
     def predict(self, X):
         """Labels of new rows, int32, shape (m,)."""
         check_is_fitted(self)
         if getattr(self, "_stream", None) is None:
             return super().predict(X)
-        return self.decision_function(X).argmax(axis=1).astype(np.int32)
+        return self._ask_logits("labels", X, np.int32)
 
     def predict_proba(self, X):
         """Posteriors of new rows, float32, shape (m, c)."""
         check_is_fitted(self)
         if getattr(self, "_stream", None) is None:
             return super().predict_proba(X)
-        return softmax(self.decision_function(X), axis=1).astype(np.float32)
+        return self._ask_logits("posterior", X, np.float32, len(self.classes_))
+
+    def _ask_logits(self, what, X, dtype, width=None):
+        classifier = Logits(self.coef_, self.intercept_)
+        if not hasattr(X, "dask"):
+            return getattr(classifier, what)(validate_data(self, X, reset=False, dtype="numeric"))
+        from bigsmic.lazy import Answer, Lazily
+
+        lazily = Lazily(classifier, self.n_features_in_, f"bigsmic-logits-{uuid.uuid4().hex}")
+        return lazily(what, self._rows(X, reset=False), Answer(dtype, width))
+
+    def score(self, X, y=None):
+        """What RIM maximises, on X: information less penalty, in nats; larger is better.
+
+        Parameters
+        ----------
+        X : array_like, Zarr array, dask array or dataframe, or path, shape (m, d)
+            Read in blocks.
+        y : ignored
+
+        Returns
+        -------
+        score : float
+            Mutual information between rows and clusters, or its like under `prior`, less ``reg |W|^2``; of the fitted
+            rows, when there were neither labels nor weights, ``result_.diagnostics["objective"]``.
+        """
+        check_is_fitted(self)
+        stream = getattr(self, "_stream", None)
+        classifier, reg, settings = (
+            (self.result_.classifier, self.result_.diagnostics["reg"], self.result_.settings)
+            if stream is None
+            else ((stream.state.model, stream.scaler), stream.reg(stream.n_seen), stream.settings)
+        )
+        aim = Aim(reg, prior_of(settings), settings.tau)
+        return objective_score(classifier, aim, self._rows(X, reset=False))
+
+
+@dataclass(frozen=True)
+class Logits:
+    """A linear classifier of rows as they came.
+
+    Parameters
+    ----------
+    coef : ndarray of float64, shape (c, d)
+    intercept : ndarray of float64, shape (c,)
+    """
+
+    coef: np.ndarray
+    intercept: np.ndarray
+
+    def logits(self, X):
+        """Float64, shape (m, c)."""
+        return X.astype(np.float64) @ self.coef.T + self.intercept
+
+    def labels(self, X):
+        """Int32, shape (m,)."""
+        return self.logits(X).argmax(axis=1).astype(np.int32)
+
+    def posterior(self, X):
+        """Float32, shape (m, c)."""
+        return softmax(self.logits(X), axis=1).astype(np.float32)

@@ -191,8 +191,8 @@ def fit(
         done is done from the start.
     client : distributed.Client, optional
         Run on this Dask cluster. Its workers share nothing but the store: `data` and `out` must be where all of them
-        can read and write. By default the active client, and without one, threads of this process. The labels are the
-        same.
+        can read and write. By default the active client, and without one, or with False, threads of this process. The
+        labels are the same.
     scheduler : str, optional
         Address of the scheduler of a cluster, such as ``"tcp://host:8786"``.
     performance_report : str or Path, optional

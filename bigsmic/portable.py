@@ -5,9 +5,7 @@ memory, which is pickled with its bytes; of the rest comes along what there is r
 ``out=`` is opened again where it lies, and must be the run that it was.
 """
 
-import json
 import os
-import zlib
 from dataclasses import dataclass
 
 from bigsmic.errors import RunError
@@ -38,16 +36,17 @@ class Place:
     ----------
     address : str
         Absolute path, or URL.
-    fingerprint : int
+    id : str
+        Of the run.
     """
 
     address: str
-    fingerprint: int
+    id: str
 
     @classmethod
     def of(cls, run):
         """Of a run that has a name."""
-        return cls(run.address, fingerprint(run))
+        return cls(run.address, run.id)
 
     def open(self):
         """Open the run.
@@ -59,22 +58,14 @@ class Place:
         """
         try:
             run = Run(self.address, writable=False)
-            found = fingerprint(run)
         except RunError as error:
             raise RunError(f"unpickling: the run that the pickle names is not there, bring it back: {error}") from error
-        if found != self.fingerprint:
+        if run.id != self.id:
             raise RunError(
                 f"unpickling: {run.location} is not the run that was pickled, but another one; bring back the first, "
                 "or open the one that is there by Result.open"
             )
         return run
-
-
-def fingerprint(run):
-    """Checksum of what a run is a run of, and of what came out."""
-    blocks = [found for found in run.blocks() if found[0] in ("scan", "output")]
-    facts = [run.identity, [run.info(stage, block) for stage, block in blocks]]
-    return zlib.crc32(json.dumps(facts, sort_keys=True).encode())
 
 
 def carried(context, tells):
@@ -111,9 +102,7 @@ def carried(context, tells):
         more = _bytes(run, blocks, {stage: names}) - _bytes(run, blocks, {stage: wanted.get(stage, ())})
         if more <= room:
             wanted, room = wanted | {stage: names}, room - more
-    made = CarriedRun(f"what was pickled of {run.location}")
-    made.bind(run.identity)
-    made.update({"summary": run.attribute("summary")})
+    made = CarriedRun.of(run)
     for stage, block in blocks:
         if stage in wanted:
             copy_block(run, made, stage, block, wanted[stage])

@@ -155,7 +155,7 @@ class Predictor:
     def __call__(self, lo):
         """Posteriors and labels of the block that begins with row `lo`: float32 (b, c) and int32 (b,)."""
         X = self.source.read(lo, min(lo + self.rows, self.source.shape[0]))
-        _refuse_nonfinite(self.source, X, lo)
+        refuse_nonfinite(self.source, X, lo)
         return self.model(self.context.scaler.apply(X))
 
     def nothing(self):
@@ -219,7 +219,8 @@ def _predict_graph(context, rows):
     return found[::-1]
 
 
-def _refuse_nonfinite(source, X, lo):
+def refuse_nonfinite(source, X, lo):
+    """NonFiniteError if rows of a source, which begin with row `lo`, have NaN or infinity."""
     count, row, column = first_nonfinite(X)
     if count:
         raise NonFiniteError(

@@ -1,5 +1,6 @@
 """What a fit found: read from its run directory, which may have been written by another process, long ago."""
 
+import uuid
 from copy import deepcopy
 from functools import cached_property
 from typing import ClassVar
@@ -255,12 +256,16 @@ class Result:
 
         return pd.DataFrame(self.diagnostics.get("candidates", []))
 
+    def scaled(self, X):
+        """Rows as the fit has seen them, centred and scaled: ndarray of float32, shape (m, d)."""
+        return self._context.scaler.apply(X)
+
     def predict(self, data, **options):
         """Labels of new rows.
 
         Parameters
         ----------
-        data : array_like, Zarr array, dask array, path or URL, shape (m, d)
+        data : array_like, Zarr array, dask array or dataframe, path or URL, shape (m, d)
             Read in blocks; in the units of the fitted rows.
         **options
             As of :meth:`predict_proba`.
@@ -268,12 +273,15 @@ class Result:
         Returns
         -------
         labels : ndarray of int32, shape (m,)
+            A dask array of the chunks of `data`, lazy, where that is one; a Zarr array with `out`.
 
         Notes
         -----
         New rows are new: a training row finds itself among its neighbours, so that ``predict`` of the fitted rows may
         differ from ``labels``, mostly between clusters that touch.
         """
+        if _is_lazy(data, options):
+            return self._ask("predict", np.int32, data, options)
         return self._predict(data, **options)[0]
 
     def predict_proba(self, data, *, component=None, storage_options=None, out=None, overwrite=False, **more):
@@ -281,7 +289,7 @@ class Result:
 
         Parameters
         ----------
-        data : array_like, Zarr array, dask array, path or URL, shape (m, d)
+        data : array_like, Zarr array, dask array or dataframe, path or URL, shape (m, d)
         component : str, optional
             Array within a Zarr group.
         storage_options : dict, optional
@@ -299,7 +307,9 @@ class Result:
 
         Returns
         -------
-        posterior : ndarray of float32, shape (m, c), or Zarr array with `out`
+        posterior : ndarray of float32, shape (m, c)
+            A dask array of the chunks of `data`, lazy, where that is one: Dask computes it where it is asked to, and no
+            option but `out` goes with it. A Zarr array with `out`.
 
         Raises
         ------
@@ -309,17 +319,48 @@ class Result:
         RunError
             `out` is something else, which stays as it was; RunLockedError while another process writes there.
         """
-        asked = {"component": component, "storage_options": storage_options, "out": out, "overwrite": overwrite}
-        return self._predict(data, **asked, **more)[1]
+        options = {
+            "component": component,
+            "storage_options": storage_options,
+            "out": out,
+            "overwrite": overwrite,
+            **more,
+        }
+        if _is_lazy(data, options):
+            return self._ask("predict_proba", np.float32, data, options, self.n_clusters)
+        return self._predict(data, **options)[1]
 
-    def _predict(self, data, **options):
-        from bigsmic.prediction import predict
+    def _ask(self, method, dtype, data, options, width=None):
+        """Dask array of what a method says of lazy rows."""
+        from bigsmic.lazy import Answer, Lazily, rows_of
 
+        given = sorted(name for name, value in options.items() if value not in (None, False))
+        if given:
+            raise InputError(
+                f"{method}: got {', '.join(given)} beside a dask array, whose predictions are a dask array that Dask "
+                "computes; leave it out, or give out= to have them written"
+            )
+        self._check_predicts()
+        lazily = Lazily(self, self._context.d, self._key)
+        return lazily(method, rows_of(data, lengths=False), Answer(dtype, width))
+
+    @cached_property
+    def _key(self):
+        return f"bigsmic-result-{uuid.uuid4().hex}"
+
+    def _check_predicts(self):
         self._refuse_undecided("predict")
         if getattr(self.settings, "kernel", None) == "callable":
             raise InputError(
                 "predict: the fit's kernel was a callable, which is not stored; pass kernel= to Result.open"
             )
+
+    def _predict(self, data, **options):
+        from bigsmic.prediction import predict
+
+        self._check_predicts()
+        if hasattr(data, "to_dask_array"):
+            data = data.to_dask_array(lengths=True)
         return predict(self._context, data, **options)
 
     def __repr__(self):
@@ -373,6 +414,11 @@ def _stored_settings(run, kernel):
             f"run: {run.location}/zarr.json does not say what a fit by this version of bigsmic is asked to do "
             f"({error}); give the out= of a fit, or upgrade bigsmic"
         ) from None
+
+
+def _is_lazy(data, options):
+    """Whether predictions are to be lazy, as the rows are."""
+    return hasattr(data, "dask") and options.get("out") is None
 
 
 def _shortened(sizes, shown=8):

@@ -394,12 +394,16 @@ def check_choice(name, value, allowed):
 
 
 def _windows(widths):
-    """Windows of factors; one flat sequence is one window."""
-    values = tuple(widths)
-    windows = (values,) if all(isinstance(v, numbers.Real) for v in values) else tuple(tuple(w) for w in values)
+    """Windows of factors; one flat sequence, or a single factor, is one window."""
+    values = tuple(widths) if isinstance(widths, Iterable) else (widths,)
+    windows = (values,) if all(isinstance(v, numbers.Real) for v in values) else tuple(_factors(w) for w in values)
     if not windows or not all(w and all(isinstance(f, numbers.Real) and float(f) >= 1 for f in w) for w in windows):
         raise InputError(f"widths: got {widths!r}; use factors of at least 1, such as (1.5, 2, 2.5), or several such")
     return tuple(tuple(float(f) for f in w) for w in windows)
+
+
+def _factors(window):
+    return tuple(window) if isinstance(window, Iterable) else (window,)
 
 
 def _shrinkages(shrinkage):

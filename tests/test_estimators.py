@@ -1,20 +1,30 @@
 """The scikit-learn face: every check of theirs, and what is ours to promise."""
 
+import copy
+import gc
+import json
+import pickle
+import re
+import subprocess
+import sys
 from dataclasses import MISSING, fields
 
 import dask.array
+import joblib
 import numpy as np
 import pytest
 import zarr
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
+from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bigsmic
 from bigsmic import methods
+from bigsmic.errors import InputError, RunMismatchError
 from bigsmic.estimators import SMIC
 from bigsmic.estimators_base import OF_EVERY_FIT, Clusterer
 
@@ -87,12 +97,169 @@ def test_what_is_left_out_is_what_the_method_has_by_default(kind):
     of_method = {field.name: field.default for field in fields(settings)}
     stated = {name: value for name, value in kind().get_params(deep=False).items() if value is not None}
     options = {name: value for name, value in stated.items() if name not in OF_EVERY_FIT}
-    assert set(options) <= set(settings.names())
     assert options == {name: of_method[name] for name in options}
     assert of_method["n_clusters"] in (MISSING, kind().n_clusters)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_every_option_of_the_method_is_a_parameter(kind):
+    taken = {*methods.load(kind._method).Settings.names()} - {"seed", "n_clusters"}
+    assert set(kind().get_params(deep=False)) == taken | set(OF_EVERY_FIT)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_parameters_are_documented_in_their_order(kind):
+    section = kind.__doc__.split("Parameters\n")[1].split("Attributes\n")[0]
+    named = [name for line in re.findall(r"^    (\w[\w, ]*) : ", section, re.M) for name in line.split(", ")]
+    assert sorted(named) == sorted(kind().get_params(deep=False))
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_defaults_are_defaults_after_a_pickle(kind):
+    assert pickle.loads(pickle.dumps(kind()))._options() == {}
+    assert copy.deepcopy(kind(5, scale="variance"))._options() == {"scale": "variance"}
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_what_the_caller_gave_and_no_more_goes_to_the_method(kind):
     assert kind()._options() == {}
     assert kind(5, scale=None, n_jobs=2, random_state=3)._options() == {"scale": None}
+
+
+# -- fitted estimators travel
+
+QUICK = {
+    "smic": {"t": 5, "widths": 1.5},
+    "3smic": {"t": (3,), "assignment": "rotation"},
+    "mic": {"t": 5},
+    "mwca": {"n_starts": 2},
+    "kernel_rim": {"n_components": 64},
+}
+
+
+def quick(kind, **options):
+    """An estimator whose fit takes a moment."""
+    return kind(2, random_state=0, n_jobs=1, **QUICK.get(kind._method, {}) | options)
+
+
+@pytest.fixture(scope="module")
+def fitted(rows):
+    """Every estimator, fitted, and RIM fitted by parts."""
+    found = {kind.__name__: quick(kind).fit(rows[0]) for kind in ESTIMATORS}
+    return found | {"stream": quick(bigsmic.RIM).partial_fit(rows[0])}
+
+
+def test_fitted_estimators_load_in_another_process(fitted, rows, tmp_path):
+    X = rows[0]
+    joblib.dump((fitted, X), tmp_path / "models")
+    code = """
+import json, sys, joblib
+models, X = joblib.load(sys.argv[1])
+print(json.dumps({name: [m.labels_.tolist(), m.predict(X).tolist(), m.predict_proba(X).tolist()]
+                  for name, m in models.items()}))
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "models")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert sorted(found) == sorted(fitted)
+    for name, (labels, predicted, posterior) in found.items():
+        assert labels == fitted[name].labels_.tolist()
+        assert predicted == fitted[name].predict(X).tolist()
+        assert posterior == fitted[name].predict_proba(X).tolist()
+
+
+@pytest.mark.parametrize("name", [*(kind.__name__ for kind in ESTIMATORS), "stream"])
+def test_copies_and_pickles_predict_the_same_bits(name, fitted, rows):
+    model, X = fitted[name], rows[0]
+    for made in (copy.deepcopy(model), copy.copy(model), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(made.predict_proba(X), model.predict_proba(X))
+        np.testing.assert_array_equal(made.labels_, model.labels_)
+        assert made.get_params() == model.get_params()
+        assert made.score(X) == model.score(X)
+
+
+def test_a_copy_outlives_the_original(rows):
+    model = quick(SMIC).fit(rows[0])
+    wanted, made = model.predict(rows[0]), copy.deepcopy(model)
+    del model
+    gc.collect()
+    np.testing.assert_array_equal(made.predict(rows[0]), wanted)
+
+
+def test_labels_are_pickled_once(rows):
+    X = np.tile(rows[0], (40, 1))
+    model = bigsmic.MSPC(random_state=0).fit(X)
+    loaded = pickle.loads(pickle.dumps(model))
+    assert loaded.labels_ is loaded.result_.labels
+
+
+def test_a_stream_goes_on_where_it_arrives(rows):
+    X = rows[0]
+    here = quick(bigsmic.RIM).partial_fit(X[:150])
+    there = pickle.loads(pickle.dumps(here))
+    np.testing.assert_array_equal(there.partial_fit(X[150:]).coef_, here.partial_fit(X[150:]).coef_)
+
+
+def test_processes_of_joblib_return_models_that_are_alive(rows):
+    X = rows[0]
+    made = joblib.Parallel(n_jobs=2)(joblib.delayed(quick(kind).fit)(X) for kind in (SMIC, bigsmic.RIM))
+    for model in made:
+        np.testing.assert_array_equal(model.labels_, clone(model).fit(X).labels_)
+    searched = GridSearchCV(quick(SMIC), {"n_clusters": [2, 3]}, cv=2, n_jobs=2).fit(X)
+    assert searched.best_params_ == {"n_clusters": 3}
+    assert searched.predict(X).shape == (300,)
+    valid = cross_validate(quick(SMIC), X, cv=2, n_jobs=2, return_estimator=True)
+    for model, score in zip(valid["estimator"], valid["test_score"], strict=True):
+        assert model.predict(X).shape == (300,)
+        assert score > 0.3
+
+
+# -- out
+
+
+def test_out_is_the_run_and_the_pickle(rows, tmp_path):
+    X = rows[0]
+    model = quick(SMIC, out=tmp_path / "run").fit(X)
+    np.testing.assert_array_equal(bigsmic.Result.open(tmp_path / "run").labels, model.labels_)
+    loaded = pickle.loads(pickle.dumps(model))
+    assert loaded.result_.location == str(tmp_path / "run")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    with pytest.raises(RunMismatchError, match="n_clusters: stored 2, asked 3"):
+        clone(model).set_params(n_clusters=3).fit(X)
+
+
+# -- score
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ESTIMATORS if kind is not bigsmic.RIM])
+def test_score_is_the_information_of_the_labels(kind, fitted, rows, tmp_path):
+    X, model = rows[0], fitted[kind.__name__]
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+    wanted = bigsmic.lsmi(scaled, model.predict(X), n_centers=200, seed=0).value
+    assert model.score(X) == pytest.approx(wanted, abs=0.02)
+    assert model.score(dask.array.from_array(X, chunks=(100, 4))) == model.score(X)
+    array = zarr.create_array(str(tmp_path / "a.zarr"), data=X, chunks=(64, 4))
+    assert model.score(array) == model.score(X)
+
+
+def test_score_tells_better_labels_from_worse(rows):
+    X = rows[0]
+    assert quick(SMIC).set_params(n_clusters=3).fit(X).score(X) > quick(SMIC).fit(X).score(X) + 0.2
+    assert quick(SMIC).set_params(n_clusters=1).fit(X).score(X) == pytest.approx(0, abs=0.05)
+
+
+def test_what_is_precomputed_has_no_score(rows):
+    from sklearn.neighbors import kneighbors_graph
+
+    graph = kneighbors_graph(rows[0], 10, mode="distance")
+    model = quick(SMIC, metric="precomputed").fit(graph)
+    with pytest.raises(InputError, match="score: needs features"):
+        model.score(graph)
+
+
+def test_all_processors_are_counted_from_the_end(rows):
+    for n_jobs in (-1, -1000):
+        np.testing.assert_array_equal(
+            bigsmic.MSPC(2, n_jobs=n_jobs, random_state=0).fit(rows[0]).labels_,
+            bigsmic.MSPC(2, n_jobs=1, random_state=0).fit(rows[0]).labels_,
+        )

@@ -121,3 +121,17 @@ def test_what_comes_beside_the_rows_is_checked(beside, match):
         RIM(3, **FAST).fit(X, **beside)
     with pytest.raises(InputError, match=match):
         RIM(3, **FAST).partial_fit(X, **beside)
+
+
+@pytest.mark.parametrize("options", [{}, {"prior": "power"}, {"reg": "3/N", "n_clusters": None}])
+def test_the_score_is_the_objective(options, blobs):
+    X, _ = blobs
+    estimator = RIM(**{"n_clusters": 3} | options | FAST).fit(X)
+    assert estimator.score(X) == pytest.approx(estimator.result_.diagnostics["objective"], rel=1e-5)
+    assert estimator.score(X) > estimator.score(np.zeros_like(X))
+
+
+def test_a_stream_has_a_score(blobs):
+    X, _ = blobs
+    streamed, fitted = RIM(3, **FAST).partial_fit(X), RIM(3, reg="4/N", **FAST).fit(X)
+    assert streamed.score(X) == pytest.approx(fitted.score(X), abs=0.1)

@@ -61,6 +61,7 @@ def test_a_pickle_predicts_the_same_bits(name, results, blobs):
     assert repr(loaded).splitlines()[:-1] == repr(result).splitlines()[:-1]
     again = pickle.loads(pickle.dumps(loaded))
     np.testing.assert_array_equal(again.predict(X), result.predict(X))
+    assert pickle.dumps(result) == pickle.dumps(result)
     assert pickle.dumps(again) == pickle.dumps(pickle.loads(pickle.dumps(again)))
 
 

@@ -58,6 +58,7 @@ def test_the_preset_is_as_published_and_gives_way():
         ("t", "5", "t: got '5'; use an integer, or several"),
         ("bandwidth", float("nan"), "bandwidth: got nan; use a positive number"),
         ("bandwidth", "2", "bandwidth: got '2'; use a positive number"),
+        ("widths", None, r"widths: got None; use factors of at least 1"),
         ("shrinkage", (0, 1.5), r"shrinkage: got \(0, 1.5\); use numbers from 0 to 1"),
         ("shrinkage", (), r"shrinkage: got \(\); use numbers from 0 to 1"),
     ],

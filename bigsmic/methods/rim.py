@@ -475,6 +475,11 @@ class Result(BaseResult):
         return stages.read_model(self._context, "model", 0)
 
     @property
+    def classifier(self):
+        """The classifier of scaled rows, :class:`bigsmic.rim.Linear`, and the scaler."""
+        return self._linear, self._context.scaler
+
+    @property
     def coef(self):
         """Weights of every cluster on the columns as they came, not scaled: ndarray of float64, shape (c, d)."""
         return (self._linear.W * self._context.scaler.factor[:, None]).T

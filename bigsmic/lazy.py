@@ -1,0 +1,110 @@
+"""Dask arrays at the door: what is lazy comes back lazy, a chunk of predictions for every chunk of rows.
+
+Dask computes them where and when it is asked to. What predicts is in the graph once, whatever the number of chunks, and
+travels as a Result does; see :mod:`bigsmic.portable`.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from dask import delayed
+from dask.array import Array
+
+from bigsmic.errors import InputError
+
+
+class Answer(NamedTuple):
+    """What comes of a row.
+
+    Parameters
+    ----------
+    dtype : dtype
+    width : int, optional
+        Columns; None: one value.
+    """
+
+    dtype: Any
+    width: int | None = None
+
+    @property
+    def meta(self):
+        """No rows of it."""
+        return np.empty((0,) if self.width is None else (0, self.width), self.dtype)
+
+
+@dataclass(frozen=True)
+class Lazily:
+    """Calls methods of a model on the chunks of dask arrays.
+
+    Parameters
+    ----------
+    model : object
+        With methods that take rows in memory; pickled where tasks run in other processes.
+    columns : int
+        That rows must have.
+    key : str
+        Name of the model in graphs.
+    """
+
+    model: Any
+    columns: int
+    key: str
+
+    def __call__(self, method, rows, answer):
+        """Dask array of what `method` says of rows.
+
+        Parameters
+        ----------
+        method : str
+        rows : dask array, shape (m, d)
+            Numbers of rows may be unknown.
+        answer : Answer
+
+        Raises
+        ------
+        InputError
+        """
+        self._check(rows)
+        if rows.numblocks[1] > 1:
+            rows = rows.rechunk({1: -1})
+        model = delayed(self.model, name=self.key, traverse=False)
+        shape: dict[str, Any] = {"drop_axis": 1}
+        if answer.width is not None:
+            shape = {"chunks": (rows.chunks[0], (answer.width,))}
+        return rows.map_blocks(_answer, model, method, name=None, dtype=answer.dtype, meta=answer.meta, **shape)
+
+    def _check(self, rows):
+        if not isinstance(rows, Array):
+            raise InputError(f"predict: got a dask {type(rows).__name__}; give a dask array or dataframe")
+        if rows.ndim != 2:
+            raise InputError(
+                f"predict: expected a 2-dimensional array (n_samples, n_features), got shape {rows.shape}; "
+                "Reshape your data: array.reshape(-1, 1) for a single feature, array.reshape(1, -1) for a single sample"
+            )
+        if rows.dtype.kind not in "fiub" or not isinstance(rows._meta, np.ndarray):
+            raise InputError(
+                f"predict: the dask array has chunks of {type(rows._meta).__name__}, dtype {rows.dtype}; convert them "
+                "to dense arrays of numbers"
+            )
+        if not np.isnan(rows.shape[1]) and rows.shape[1] != self.columns:
+            raise InputError(
+                f"predict: X has {rows.shape[1]} features, but the fit was made with {self.columns} features; "
+                f"give rows of {self.columns} columns"
+            )
+
+
+def _answer(rows, model, method):
+    return getattr(model, method)(rows)
+
+
+def rows_of(data, lengths):
+    """Dask array of the rows of a dask array or dataframe.
+
+    Parameters
+    ----------
+    data : dask array or dataframe
+    lengths : bool
+        Count the rows of a dataframe, which computes it once.
+    """
+    return data.to_dask_array(lengths=lengths or None) if hasattr(data, "to_dask_array") else data
