@@ -189,6 +189,7 @@ class Two(NamedTuple):
         Covariance of both sides together.
     varies : ndarray of bool, shape (d,)
         Columns that do.
+    space : Columns
     """
 
     counts: np.ndarray
@@ -196,12 +197,14 @@ class Two(NamedTuple):
     covariances: np.ndarray
     total: np.ndarray
     varies: np.ndarray
+    space: Any
 
     @classmethod
-    def of(cls, sides):
+    def of(cls, sides, space=None):
         """Read the second moments of two sides, shape (2, d + 1, d + 1); both must have rows."""
+        space = COLUMNS if space is None else space
         _, mean, total = _covariance(sides[0] + sides[1])
-        varies = np.diag(total) > _CONSTANT * (np.diag(total) + mean**2)
+        varies = space.varies(np.diag(total), mean)
         kept = np.ix_(varies, varies)
         each = [_covariance(side) for side in sides]
         return cls(
@@ -210,6 +213,7 @@ class Two(NamedTuple):
             np.array([covariance[kept] for _, _, covariance in each]),
             total[kept],
             varies,
+            space,
         )
 
     @property
@@ -219,7 +223,7 @@ class Two(NamedTuple):
 
     def regularised(self, reg):
         """The two covariances, each with `reg` times the total variances added."""
-        return self.covariances + reg * np.diag(np.diag(self.total))
+        return self.space.regularise(self.covariances, self.total, reg)
 
     def separation(self, reg):
         """How surely a hyperplane separates the sides."""
@@ -233,9 +237,25 @@ class Two(NamedTuple):
         return Halfspace(full, float(threshold / length))
 
 
-def regularise(covariance, reg):
-    """A covariance with `reg` times its own diagonal added."""
-    return covariance + reg * np.diag(np.diag(covariance))
+class Columns:
+    """The columns of the rows as they are; what is regularised are their variances."""
+
+    def varies(self, variances, mean):
+        """Columns whose variance is more than rounding."""
+        return variances > _CONSTANT * (variances + mean**2)
+
+    def regularise(self, covariances, total, reg):
+        """Covariances with `reg` times the total variances added."""
+        return covariances + reg * np.diag(np.diag(total))
+
+    def relaxed(self, total):
+        """Direction ``X'q`` of the relaxed indicator q; see :func:`_eig`."""
+        deviations = np.sqrt(np.diag(total))
+        correlation = total / np.outer(deviations, deviations)
+        return deviations * eigh(correlation, subset_by_index=[len(correlation) - 1] * 2)[1][:, 0]
+
+
+COLUMNS = Columns()
 
 
 def _covariance(A):
@@ -432,7 +452,7 @@ class Split:
 Steps = Generator[Any, Any, Any]
 
 
-def split(node: Node, start: Halfspace | None, settings: SplitSettings) -> Steps:
+def split(node: Node, start: Halfspace | None, settings: SplitSettings, space: Any = COLUMNS) -> Steps:
     """Split the rows of a node in two; a generator of questions that returns a :class:`Split`, or None.
 
     None stands for a node that cannot be split: all its rows coincide, or one side of the start has none.
@@ -443,18 +463,20 @@ def split(node: Node, start: Halfspace | None, settings: SplitSettings) -> Steps
     start : Halfspace or None
         The first labeling; None takes the two sides of the mean along the axis of largest variance.
     settings : SplitSettings
+    space : Columns
+        What the columns of the rows are: their own, or those of :class:`bigsmic.mspc_span.Span`.
     """
     if start is None:
         start = yield from _principal(node)
     sides = yield Sides(node, start)
-    if _is_empty(sides) or not Two.of(sides).varies.any():
+    if _is_empty(sides) or not Two.of(sides, space).varies.any():
         return None
     halfspace, n_iter, ended = start, 0, "max_iter"
     while n_iter < settings.max_iter:
         n_iter += 1
-        new = _HYPERPLANES[settings.solver](Two.of(sides), settings.reg)
+        new = _HYPERPLANES[settings.solver](Two.of(sides, space), settings.reg)
         if settings.solver == "gep":
-            new = yield from best_cut(node, new.w, sides.sum(axis=0), settings.reg)
+            new = yield from best_cut(node, new.w, sides.sum(axis=0), settings.reg, space)
         found, n_moved = yield from _relabel(node, sides, halfspace, new)
         if _is_empty(found):
             ended = "empty"
@@ -463,7 +485,7 @@ def split(node: Node, start: Halfspace | None, settings: SplitSettings) -> Steps
         if n_moved <= settings.tol * sides[:, -1, -1].sum() or settings.solver == "eig":
             ended = "converged"
             break
-    return _finished(sides, halfspace, settings, n_iter=n_iter, ended=ended)
+    return _finished(Two.of(sides, space), halfspace, settings, n_iter=n_iter, ended=ended)
 
 
 def _principal(node):
@@ -489,8 +511,7 @@ def _relabel(node, sides, old, new):
     return sides + np.stack([left - came, came - left]), n_moved
 
 
-def _finished(sides, halfspace, settings, **how):
-    two = Two.of(sides)
+def _finished(two, halfspace, settings, **how):
     w = halfspace.w[two.varies]
     deviation = np.sqrt(np.maximum(w @ two.covariances @ w, 0)).mean()
     distance = w @ two.difference
@@ -510,7 +531,7 @@ def _mpm(two, reg):
 
 def _gep(two, reg):
     """Hyperplane across the direction of the largest distance of the means over the total deviation, half way."""
-    S = regularise(two.total, reg)
+    S = two.space.regularise(two.total, two.total, reg)
     check_definite(S)
     w = cho_solve(cho_factor(S), two.difference)
     return two.halfspace(w, two.means.mean(axis=0) @ w)
@@ -522,9 +543,7 @@ def _eig(two, reg):
     q is the top eigenvector of ``X (X'X / N + reg L)^-1 X' / N``, L the total variances, so ``q = X v`` with
     ``X'X / N v = g L v`` and ``X'q`` along ``L v``: v is the same for every reg > 0, and `reg` moves no label.
     """
-    deviations = np.sqrt(np.diag(two.total))
-    correlation = two.total / np.outer(deviations, deviations)
-    w = deviations * eigh(correlation, subset_by_index=[len(correlation) - 1] * 2)[1][:, 0]
+    w = two.space.relaxed(two.total)
     w = w if w @ two.difference >= 0 else -w
     return two.halfspace(w, two.counts @ two.means @ w / two.counts.sum())
 
@@ -535,7 +554,7 @@ _HYPERPLANES = {"mpm": _mpm, "gep": _gep, "eig": _eig}
 # -- the best cut of projections
 
 
-def best_cut(node: Node, w, moments, reg) -> Steps:
+def best_cut(node: Node, w, moments, reg, space: Any = COLUMNS) -> Steps:
     """Halfspace across w that maximises the lower bound of kappa^2; a generator of questions.
 
     With r the smaller and R the larger share of rows, D the distance of the means along w and V the total variance,
@@ -553,6 +572,7 @@ def best_cut(node: Node, w, moments, reg) -> Steps:
     moments : ndarray of float64, shape (d + 1, d + 1)
         Second moments of the node's rows.
     reg : float
+    space : Columns
 
     Returns
     -------
@@ -560,7 +580,7 @@ def best_cut(node: Node, w, moments, reg) -> Steps:
     """
     n, mean, covariance = _covariance(moments)
     center, deviation = mean @ w, np.sqrt(w @ covariance @ w)
-    bound = _Bound(n, center, w @ regularise(covariance, reg) @ w)
+    bound = _Bound(n, center, w @ space.regularise(covariance, covariance, reg) @ w)
     reach = np.arcsinh(np.sqrt(n))  # no projection is farther than sqrt(n - 1) deviations from the mean
     finer = center + deviation * np.sinh(np.linspace(-reach, reach, _BINS))
     for _ in range(_CUT_PASSES):
@@ -770,12 +790,33 @@ def grow(n_clusters, start: Callable[[Node], Halfspace | None], candidates: Sequ
     InputError
         No cluster can be split any further.
     """
+    return grow_by(n_clusters, lambda nodes: _best_splits(nodes, start, candidates, total))
+
+
+def grow_by(n_clusters, best_splits: Callable[[dict[int, Node]], dict[int, Split]]):
+    """Grow a tree as :func:`grow` does, of splits that are found in any way.
+
+    Parameters
+    ----------
+    n_clusters : int
+    best_splits : callable
+        The best split of each of some nodes by number; those that cannot be split are left out.
+
+    Returns
+    -------
+    tree : Tree
+    splits : list of Split
+
+    Raises
+    ------
+    InputError
+    """
     nodes: list[Node] = [()]
     possible: dict[int, Split] = {}
     taken: list[tuple[int, Split]] = []
     fresh = [0]
     while len(nodes) < n_clusters:
-        possible |= _best_splits({y: nodes[y] for y in fresh}, start, candidates, total)
+        possible |= best_splits({y: nodes[y] for y in fresh})
         if not possible:
             raise InputError(
                 f"mspc: n_clusters={n_clusters}, but the rows of each of the {len(nodes)} clusters found coincide; "
@@ -795,8 +836,11 @@ def _best_splits(nodes, start, candidates, total):
     owners = [y for y in nodes for _ in candidates]
     starts = {y: start(node) for y, node in nodes.items()}
     problems = [split(node, starts[y], settings) for y, node in nodes.items() for settings in candidates]
-    best: dict[int, Split] = {}
-    for y, found in zip(owners, solve(problems, total), strict=True):
-        if found is not None and (y not in best or found.score > best[y].score):
-            best[y] = found
-    return best
+    found = list(zip(owners, solve(problems, total), strict=True))
+    best = {y: best_of([split for owner, split in found if owner == y]) for y in nodes}
+    return {y: split for y, split in best.items() if split is not None}
+
+
+def best_of(splits):
+    """The split of largest score, the first among equals; None where no candidate found one."""
+    return max((split for split in splits if split is not None), key=lambda split: split.score, default=None)

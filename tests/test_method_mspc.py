@@ -14,9 +14,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bigsmic
 import bigsmic.methods.mspc as method
-from bigsmic import InputError, PlanError, msp_score, mspc
+from bigsmic import InputError, PlanError, msp_score, mspc, mspc_span
 from bigsmic.errors import ConvergenceWarning, NonFiniteError, OptionError, SingularCovarianceError
 from bigsmic.estimators_family import MSPC
+from bigsmic.stages import span
 
 
 @parametrize_with_checks([MSPC(), MSPC(3, solver="gep"), MSPC(solver="eig")])
@@ -186,8 +187,74 @@ def test_labels_that_do_not_settle_are_said(blobs):
 
 
 def test_matrices_that_do_not_fit_are_refused_beforehand():
-    with pytest.raises(PlanError, match="passes"):
-        bigsmic.plan(np.broadcast_to(np.float32(0), (100, 40_000)), 2, method="mspc", memory_limit="2GiB")
+    for shape in ((50_000, 20_000), (20_000, 50_000)):
+        with pytest.raises(PlanError, match="passes"):
+            bigsmic.plan(np.broadcast_to(np.float32(0), shape), 2, method="mspc", memory_limit="2GiB")
+
+
+# -- rows that are fewer than columns
+
+
+@pytest.fixture
+def few_rows():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((70, 90)) * rng.uniform(0.5, 2, 90)
+    X[:40, :30] += 0.7
+    X[:, 5] = 3
+    return X
+
+
+@pytest.mark.parametrize("scale", ["standard", None])
+@pytest.mark.parametrize("options", [{}, {"solver": "gep", "reg": "auto"}, {"solver": "eig"}, {"reg": 100.0}])
+def test_the_span_of_the_rows_is_enough(few_rows, options, scale, monkeypatch, many_blocks):
+    """Splits that are found in the span are those that matrices of d x d give, for new rows, too."""
+    options |= {"scale": scale, "method": "mspc"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = bigsmic.fit(few_rows, 4, **options)
+        monkeypatch.setattr(method, "in_span", lambda n, d: False)
+        wanted = bigsmic.fit(few_rows, 4, **options)
+    assert_array_equal(found.labels, wanted.labels)
+    assert_allclose(found.msp, wanted.msp, rtol=1e-9)
+    for mine, theirs in zip(found.halfspaces, wanted.halfspaces, strict=True):
+        assert_allclose(mine, theirs, atol=1e-8)
+    new = few_rows + np.random.default_rng(0).standard_normal(few_rows.shape)
+    assert_array_equal(found.predict(new), wanted.predict(new))
+    assert_allclose(found.predict_proba(new), wanted.predict_proba(new), atol=1e-5)
+
+
+def test_few_rows_of_many_columns_take_little_memory():
+    X, y = make_blobs(100, 20_000, centers=2, cluster_std=5, random_state=0)
+    plan = bigsmic.plan(X.astype(np.float32), 2, method="mspc", n_threads=1)
+    assert plan.peak_bytes < 1 << 30
+    found = bigsmic.fit(X.astype(np.float32), 2, method="mspc", n_threads=1)
+    assert adjusted_rand_score(y, found.labels) == 1
+
+
+def test_few_rows_are_singular_without_regularisation(few_rows):
+    with pytest.raises(SingularCovarianceError, match=r"rank \d+ of \d+"):
+        bigsmic.fit(few_rows, 2, method="mspc", reg=0)
+
+
+def test_a_killed_fit_of_few_rows_finds_its_sums(few_rows, tmp_path, monkeypatch):
+    wanted = bigsmic.fit(few_rows, 3, method="mspc")
+    bring_back, calls = mspc_span.brought_back, []
+
+    def killed(*args):
+        calls.append(args)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return bring_back(*args)
+
+    monkeypatch.setattr(mspc_span, "brought_back", killed)
+    with pytest.raises(KeyboardInterrupt):
+        bigsmic.fit(few_rows, 3, method="mspc", out=tmp_path / "run")
+    monkeypatch.setattr(mspc_span, "brought_back", bring_back)
+    monkeypatch.setattr(span, "_products", None)  # that of the third node is made anew; those of the first two are not
+    with pytest.raises(TypeError, match="callable"):
+        bigsmic.fit(few_rows, 3, method="mspc", out=tmp_path / "run")
+    monkeypatch.undo()
+    assert_array_equal(bigsmic.fit(few_rows, 3, method="mspc", out=tmp_path / "run").labels, wanted.labels)
 
 
 def test_the_command_line_has_it(blobs, tmp_path):

@@ -20,7 +20,7 @@ from bigsmic.errors import ConvergenceWarning, InputError
 from bigsmic.mspc import SplitSettings, Tree
 from bigsmic.result import Result as BaseResult
 from bigsmic.settings import MethodSettings, check_choice, check_integer
-from bigsmic.stages import direct, distinct, scan
+from bigsmic.stages import direct, distinct, scan, span
 
 __all__ = ["BESIDE", "Result", "Settings", "model", "plan", "run", "summary"]
 
@@ -30,7 +30,7 @@ GRID = tuple(10.0 ** (k / 2) for k in range(-4, 5))
 JUDGE = 0.1  # reg at which labelings of different reg are compared
 START_ROWS = 20_000  # of the sample that k-means starts from
 N_STARTS = 10
-PASSES = "restart.passes"  # temporary: deleted once the fit has ended
+PASSES = span.PASSES  # temporary: deleted once the fit has ended
 TREE = Tree._fields
 
 
@@ -85,30 +85,34 @@ class Settings(MethodSettings):
 
 
 def plan(size, settings, memory_limit, n_threads, checkpoints):
-    """Plan a fit: sums of (d + 1)^2 for both sides of every problem, and blocks of input.
+    """Plan a fit: sums of (d + 1)^2 for both sides of every problem, n^2 where rows are fewer, and blocks of input.
 
     Raises
     ------
     PlanError
-        d x d matrices do not fit; the message says what would.
+        d x d matrices, or n x n, do not fit; the message says what would.
     """
     limit = planning.limit_of(memory_limit)
     n, d = size.n, size.d
     bounds = source_bounds(n, d)
-    wanted = min(n, START_ROWS)
+    wanted = 0 if in_span(n, d) else min(n, START_ROWS)
     sums = 16 * (d + 1) ** 2 * len(settings.candidates) * (1 if settings.n_clusters == 2 else 2)
     block = int(bounds[1]) * d * (size.itemsize + 12) + (16 << 20)
     depth = 2 + math.ceil(math.log2(len(bounds)))  # sums that wait in the tree
-    stages = (
-        planning.scan_stage(size, wanted),
-        planning.StagePlan(
+    if in_span(n, d):
+        passes = _span_stage(size, settings, int(bounds[1]))
+    else:
+        passes = planning.StagePlan(
             "passes",
             len(bounds) - 1,
             size.band_bytes + sums * depth + 10 * 8 * d * d + 12 * wanted * d,
             block + 2 * sums,
             flops=20.0 * n * d * d,
             disk_bytes=20 * sums,
-        ),
+        )
+    stages = (
+        planning.scan_stage(size, wanted),
+        passes,
         planning.StagePlan(
             "output",
             len(bounds) - 1,
@@ -118,6 +122,29 @@ def plan(size, settings, memory_limit, n_threads, checkpoints):
         ),
     )
     return planning.Plan(size, limit, planning.widened(stages, limit, n_threads), wanted, checkpoints=checkpoints)
+
+
+def in_span(n, d):
+    """Whether splits are found in the span of the rows, which has fewer dimensions than there are columns."""
+    return n <= d
+
+
+def _span_stage(size, settings, rows):
+    """Products of all rows with all, and what the solvers make of them; two blocks of rows a task."""
+    n, d = size.n, size.d
+    n_blocks = -(-n // rows)
+    n_nodes = 2 * settings.n_clusters - 3
+    fixed = size.band_bytes + span.N_MATRICES * 8 * n * n + 10 * 8 * d
+    task = 2 * rows * d * (size.itemsize + 4) + 16 * rows * rows + (16 << 20) + 3 * 8 * d
+    return planning.StagePlan(
+        "passes",
+        n_blocks * (n_blocks + 1) // 2,
+        fixed,
+        task,
+        flops=max(1, n_nodes) * (2.0 * n * n * d + 60.0 * float(n) ** 3 * len(settings.candidates)),
+        disk_bytes=max(1, n_nodes) * (16 * n * n + 32 * d),
+        verbs=max(1, 3 * n_nodes),
+    )
 
 
 def run(job: Job):
@@ -137,8 +164,11 @@ def _grow(job, _):
     if settings.n_clusters == 1:
         job.run.write("tree", 0, {}, info={"splits": []})
         return
-    start = partial(two_means, context.sample, settings.seed)
-    tree, splits = mspc.grow(settings.n_clusters, start, settings.candidates, Passes(job))
+    if in_span(context.n, context.d):
+        tree, splits = mspc.grow_by(settings.n_clusters, span.Splits(job, N_STARTS))
+    else:
+        start = partial(two_means, context.sample, settings.seed)
+        tree, splits = mspc.grow(settings.n_clusters, start, settings.candidates, Passes(job))
     info = {"splits": [_told(split) for split in splits]}
     job.run.write("tree", 0, tree._asdict(), info=info)
     unfinished = [s for s, split in enumerate(splits) if split.ended != "converged"]

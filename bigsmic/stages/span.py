@@ -1,0 +1,142 @@
+"""span: splits of rows that are fewer than their columns; see :mod:`bigsmic.mspc_span`.
+
+Sums over columns are made of two blocks of rows at a time. What is held of a node are matrices of its rows by its rows.
+"""
+
+from functools import partial
+
+import numpy as np
+from sklearn.cluster import KMeans
+
+from bigsmic import mspc, mspc_span
+from bigsmic.context import Context, Job
+from bigsmic.stages import direct
+
+N_MATRICES = 12
+"""Matrices of n by n that are held at once: products as they come and as they are centred, and what a solver makes."""
+PANEL_ENTRIES = 1 << 18
+PASSES = "restart.passes"  # temporary: deleted once the fit has ended
+
+
+class Splits:
+    """The best splits of nodes, one after the other; a fit that was killed finds the sums of its passes again.
+
+    Parameters
+    ----------
+    job : Job
+    n_starts : int
+        Of k-means.
+    """
+
+    def __init__(self, job: Job, n_starts: int):
+        self.job, self.n_starts, self.n_passes = job, n_starts, 0
+
+    def __call__(self, nodes):
+        """The best split of each node that can be split."""
+        found = {y: self._best(node) for y, node in nodes.items()}
+        return {y: split for y, split in found.items() if split is not None}
+
+    def _best(self, node):
+        moments = self._pass(partial(self._moments, node))
+        inside, n = moments["inside"], moments["inside"].sum()
+        mean = moments["sums"][0] / n
+        variances = moments["sums"][1] / n - mean**2
+        varies = mspc.COLUMNS.varies(variances, mean)
+        factor = np.where(varies, 1 / np.where(varies, variances, 1), 0)
+        products = self._pass(partial(self._products, inside, factor))
+        span = mspc_span.Span(*(mspc_span.centred(products[name]) for name in ("divided", "plain")))
+        settings = self.job.context.settings
+        start = two_means(span.plain, settings.seed, self.n_starts)
+        tried = [span.split(start, candidate) for candidate in settings.candidates]
+        best = mspc.best_of([split for split, _ in tried])
+        if best is None:
+            return None
+        (dual,) = (dual for split, dual in tried if split is best)
+        w = self._pass(partial(self._direction, inside, dual.a))["w"] - mean * dual.a.sum()
+        return mspc_span.brought_back(best, w * factor if dual.is_divided else w, mean)
+
+    def _pass(self, make):
+        """The arrays that ``make()`` returns, or returned before the fit was killed."""
+        run, b = self.job.run, self.n_passes
+        self.n_passes += 1
+        if not run.done(PASSES, b):
+            run.write(PASSES, b, make())
+        read = run.reader(PASSES, b)
+        return {name: read(name) for name in run.entry(PASSES, b)["arrays"]}
+
+    def _moments(self, node):
+        found = self.job.collect("passes", self.job.context.source_blocks, partial(_moments, node=node))
+        inside, sums = zip(*found, strict=True)
+        return {"inside": np.concatenate(inside), "sums": np.sum(sums, axis=0)}
+
+    def _products(self, inside, factor):
+        blocks, bounds = self.job.context.source_blocks, self.job.context.source_bounds
+        pairs = [(p, q) for q in blocks for p in range(q + 1)]
+        task = partial(_products, inside=inside, factor=factor)
+        found = dict(zip(pairs, self.job.collect("passes", pairs, task), strict=True))
+        at = np.concatenate([[0], np.cumsum(inside)])[bounds]
+        whole = np.empty((2, at[-1], at[-1]))
+        for (p, q), tile in found.items():
+            whole[:, at[p] : at[p + 1], at[q] : at[q + 1]] = tile
+            whole[:, at[q] : at[q + 1], at[p] : at[p + 1]] = tile.transpose(0, 2, 1)
+        return {"divided": whole[0], "plain": whole[1]}
+
+    def _direction(self, inside, a):
+        coefficients = np.zeros(len(inside))
+        coefficients[inside] = a
+        task = partial(_direction, coefficients=coefficients)
+        return {"w": self.job.sum("passes", self.job.context.source_blocks, task)}
+
+
+def two_means(products, seed, n_starts):
+    """Coefficients and threshold of the halfspace between two k-means centres of centred rows.
+
+    Parameters
+    ----------
+    products : ndarray of float64, shape (m, m)
+        K.
+    seed, n_starts : int
+    """
+    values, vectors = mspc_span.coordinates(products)
+    if len(values) == 0:
+        return np.zeros(len(products)), 0.0
+    labels = KMeans(2, n_init=n_starts, random_state=seed % 2**32).fit(vectors * np.sqrt(values)).labels_
+    first, second = (np.where(labels == y, 1 / np.count_nonzero(labels == y), 0) for y in (0, 1))
+    return 2 * (second - first), float(second @ products @ second - first @ products @ first)
+
+
+def _panels(context: Context, s: int):
+    """Scaled rows of one block, float64, some rows at a time."""
+    X, rows = direct.scaled(context, s), max(1, PANEL_ENTRIES // context.d)
+    return (X[lo : lo + rows].astype(np.float64) for lo in range(0, len(X), rows))
+
+
+def _moments(context: Context, s: int, node):
+    """Which rows of a block lie in a node; the sums of these and of their squares."""
+    inside, sums = [], np.zeros((2, context.d))
+    for X in _panels(context, s):
+        found = np.zeros(len(X), bool)
+        found[mspc.inside(node, X)] = True
+        inside.append(found)
+        sums += found @ X, found @ X**2
+    return np.concatenate(inside), sums
+
+
+def _products(context: Context, pair, inside, factor):
+    """Products of the rows of two blocks that lie in a node, divided and plain: (2, m, m')."""
+    bounds = context.source_bounds
+    first, second = (direct.scaled(context, s)[inside[bounds[s] : bounds[s + 1]]] for s in pair)
+    total, columns = np.zeros((2, len(first), len(second))), max(1, PANEL_ENTRIES // max(1, len(first)))
+    for lo in range(0, context.d, columns):
+        A, B = (X[:, lo : lo + columns].astype(np.float64) for X in (first, second))
+        total += (A * factor[lo : lo + columns]) @ B.T, A @ B.T
+    return total
+
+
+def _direction(context: Context, s: int, coefficients):
+    """Sum of the rows of one block by their coefficients."""
+    at, w = int(context.source_bounds[s]), np.zeros(context.d)
+    for X in _panels(context, s):
+        w += coefficients[at : at + len(X)] @ X
+        at += len(X)
+    return w
