@@ -31,7 +31,7 @@ from bigsmic.flags import FIT, RESOURCES, ROWS, Flag, as_typed, storage_options
 
 UNEXPECTED, INTERRUPTED = 1, 130
 STOPPED = "interrupted; with --out, the same command goes on where it stopped"
-EXIT_CODES = {InputError: 3, PlanError: 4, RunLockedError: 75, RunError: 5, StorageError: 6, ClusterError: 7}
+EXIT_CODES = {InputError: 3, MemoryError: 4, RunLockedError: 75, RunError: 5, StorageError: 6, ClusterError: 7}
 """The first that fits counts. 75 is what sysexits.h has for failures that pass: schedulers may try again."""
 EPILOG = (
     "[bold]Exit codes[/bold]  0 done, 1 unexpected, 2 wrong command line, 3 bad input, 4 does not fit memory or disk, "
@@ -144,6 +144,7 @@ def _screen(json, quiet, debug, translate):
 
     screen = Screen(json, quiet, debug, translate)
     try:
+        _refuse_few_addresses()
         with screen.warnings_in_one_line():
             yield screen
     except (typer.Exit, BrokenPipeError):
@@ -157,6 +158,20 @@ def _screen(json, quiet, debug, translate):
         hint = " (--debug shows where)" if unexpected and not debug else ""
         screen.fail(error, f"{type(error).__name__}: {error}{hint}" if unexpected else str(error), code)
         raise typer.Exit(code) from None
+
+
+LEAST_ADDRESSES = 768 << 20  # for the libraries alone, which end in many ways, aborts among them, where they lack any
+
+
+def _refuse_few_addresses():
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESSES:
+        raise PlanError(
+            f"memory: `ulimit -v` allows this process {limit >> 20} MiB of addresses, its libraries alone take up to "
+            f"{LEAST_ADDRESSES >> 20}; raise it to 2 GiB or more, and bound memory by --memory-limit"
+        )
 
 
 def _show_version(wanted):

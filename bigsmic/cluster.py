@@ -31,7 +31,7 @@ from distributed.worker import thread_state
 from bigsmic import __version__
 from bigsmic.engine import DEFAULT, Resources, one_thread
 from bigsmic.errors import BigsmicWarning, ClusterError, InputError, LostBlocksError, RunError
-from bigsmic.memory import keep_memory, machine_memory, peak_memory, release_memory
+from bigsmic.memory import keep_memory, machine_memory, peak_memory, release_memory, share_arena
 from bigsmic.processor import Processor, differences
 from bigsmic.shares import MAX_TASKS, TreeSum, share_out, stretches
 from bigsmic.store import scrubbed, shown, stage_input
@@ -519,6 +519,7 @@ def _load(payload, versions):
     """Return what a verb's tasks call; a worker that joined later must run the same versions, too."""
     _refuse_other_versions(versions, _versions(), get_worker().address)
     keep_memory()
+    share_arena()
     return Verb(*payload.load())
 
 

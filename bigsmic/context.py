@@ -19,7 +19,7 @@ from bigsmic.memory import release_memory
 from bigsmic.neighbors import NeighborSettings
 from bigsmic.partition import Cells, PartitionSettings, group_rows
 from bigsmic.progress import ticks
-from bigsmic.shares import Group, Share, tree_sum
+from bigsmic.shares import Group, Share, TreeSum
 from bigsmic.store import Run, checksum
 
 SOURCE_BYTES = 8 << 20  # float32 bytes of one block of input rows
@@ -77,8 +77,10 @@ class Context:
     @cached_property
     def scaler(self):
         """Centring and scaling of the rows, from the scan."""
-        found = self.run.gather("scan", self.source_blocks, moments.Moments._fields)
-        total = tree_sum([moments.Moments(*arrays) for arrays in found])
+        tree = TreeSum(len(self.source_blocks))  # of many columns, moments of all blocks at once would be large
+        for s, arrays in enumerate(self.run.gather("scan", self.source_blocks, moments.Moments._fields)):
+            tree.add(s, moments.Moments(*arrays))
+        total = tree.total()
         origin = self.run.info("scan", 0).get("origin")
         if origin is not None:  # it is as the rows are stored
             origin = np.array(origin, self.run.identity["input"]["dtype"])
@@ -238,6 +240,11 @@ class Context:
         ]
         return np.concatenate(parts)
 
+    def forget(self):
+        """Give up what is large and can be read again; stages that follow do not count it."""
+        for name in ("sample", "pieces"):
+            self.__dict__.pop(name, None)
+
     def under(self, settings):
         """The same run as stages see it that have other settings."""
         return Context(self.source, self.run, settings)
@@ -349,6 +356,7 @@ class Job:
             cost["cpu"] += ended - cpu
             cost["peak_bytes"] = max(cost["peak_bytes"], peak)
         finally:
+            self.context.forget()
             release_memory()
 
     def complete(self, stage: str, blocks: Iterable[int]):
@@ -361,7 +369,7 @@ class Job:
         todo = self.run.missing(stage, blocks)
         if todo:
             how = self._how(stage, len(blocks), len(blocks) - len(todo))
-            with self._naming_lost(stage, todo):
+            with self._naming_lost(stage, todo), _releasing():
                 self.engine.each(partial(_fill, task, stage, self.context), todo, how)
 
     @contextmanager
@@ -382,15 +390,17 @@ class Job:
             if not self.run.done(stage, b):
                 step(self, b)
 
-    def collect(self, stage: str, blocks: Iterable[int], task: Callable[[Context, int], Any]):
+    def collect(self, stage: str, blocks: Iterable[Any], task: Callable[[Context, Any], Any]):
         """Return what `task` makes of each block."""
         blocks = list(blocks)
-        return self.engine.collect(partial(task, self.context), blocks, self._how(stage, len(blocks)))
+        with _releasing():
+            return self.engine.collect(partial(task, self.context), blocks, self._how(stage, len(blocks)))
 
     def sum(self, stage: str, blocks: Iterable[int], task: Callable[[Context, int], Any]):
         """Return the sum over blocks, along the fixed tree."""
         blocks = list(blocks)
-        return self.engine.sum(partial(task, self.context), blocks, self._how(stage, len(blocks)))
+        with _releasing():
+            return self.engine.sum(partial(task, self.context), blocks, self._how(stage, len(blocks)))
 
     def here(self, task: Callable[[Any], Any], items: Iterable[Any]):
         """Return what `task` makes of each item, on threads of this process: small algebra on what has been summed."""
@@ -418,6 +428,15 @@ class Job:
 
     def _how(self, stage, total, done=0):
         return How(stage, self._width, ticks(self.progress, stage, total, done))
+
+
+@contextmanager
+def _releasing():
+    """Leave no memory that was freed to the next verb, whose arrays may not fit into the holes."""
+    try:
+        yield
+    finally:
+        release_memory()
 
 
 def _fill(task, stage, context, block):

@@ -20,7 +20,7 @@ from typing import Any, Protocol, Self
 from threadpoolctl import threadpool_limits
 
 from bigsmic.errors import InputError
-from bigsmic.memory import peak_memory, release_memory
+from bigsmic.memory import address_room, peak_memory, release_memory
 from bigsmic.shares import LocalGroup, Share, TreeSum, close
 
 
@@ -208,7 +208,7 @@ class ThreadEngine:
     def __init__(self, n_threads: int = 1):
         check_threads(n_threads)
         self.n_threads = int(n_threads)
-        self.resources = Resources(n_threads=self.n_threads)
+        self.resources = Resources(n_threads=self.n_threads, memory_limit=address_room())
         self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Self:

@@ -193,13 +193,20 @@ def kernel_block(graph, t, weight, sigma_own, sigma_halo):
     kernel : KernelBlock
     """
     kept = graph.ranks <= t
-    indptr = np.concatenate([[0], np.cumsum(kept)])[graph.indptr]
+    indptr = _running(kept)[graph.indptr]
     indices = graph.indices[kept]
     sigma = np.concatenate([sigma_own, sigma_halo])
     rows = np.repeat(np.arange(graph.hi - graph.lo), np.diff(indptr))
     data = weight(graph.sq_distances[kept], sigma[rows], sigma[indices])
     halo, indices = _compact(graph.halo, indices, graph.hi - graph.lo)
     return KernelBlock(graph.lo, graph.hi, halo, indptr, indices, data)
+
+
+def _running(kept):
+    """How many are kept before each place: one array, as these are the largest that a block of the graph needs."""
+    total = np.zeros(len(kept) + 1, np.int64)
+    np.cumsum(kept, out=total[1:])
+    return total
 
 
 def _compact(halo, indices, height):

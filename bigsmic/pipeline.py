@@ -11,9 +11,9 @@ import numpy as np
 from bigsmic import methods, planning
 from bigsmic.context import Context, Job, with_repair
 from bigsmic.engine import ThreadEngine, open_engine
-from bigsmic.errors import BigsmicWarning, InputError
+from bigsmic.errors import BigsmicWarning, InputError, PlanError
 from bigsmic.functions import refuse_nameless
-from bigsmic.memory import lies_in_memory
+from bigsmic.memory import address_room, lies_in_memory, share_arena
 from bigsmic.progress import reported
 from bigsmic.report import diagnose
 from bigsmic.result import Result
@@ -296,6 +296,7 @@ class _Request:
 
     @classmethod
     def of(cls, data, c, options, more):
+        share_arena()  # before the input is opened, whose readers are threads
         given = {name: options[name] for name in OPTIONS if options[name] is not _DEFAULTS[name]} | more
         settings = methods.settings(options["method"], c, given, set(_DEFAULTS) - set(OPTIONS))
         source = _source(data, settings, options)
@@ -322,7 +323,12 @@ class _Request:
         limits = [limit for limit in (parse_bytes(place.memory_limit), resources.memory_limit) if limit]
         checkpoints = place.out is not None or resources.n_places > 1
         limit, kind = min(limits, default=None), methods.of(self.settings)
-        found = kind.plan(size, self.settings, limit, resources.n_threads, checkpoints=checkpoints)
+        try:
+            found = kind.plan(size, self.settings, limit, resources.n_threads, checkpoints=checkpoints)
+        except PlanError as error:
+            if resources.n_places > 1 or address_room() is None or limit != resources.memory_limit:
+                raise
+            raise PlanError(f"{error}; that limit is what `ulimit -v` leaves this process: raise it") from None
         return replace(found, decoded=self.source.decoded)
 
 

@@ -20,7 +20,9 @@ from bigsmic.stages.assign import PANEL_ROWS
 from bigsmic.stages.kept import N_TAKEN
 from bigsmic.stages.scan import sample_rows
 
-INTERPRETER_BYTES = 260 << 20  # Python with numpy, scipy, numba, scikit-learn and zarr, and allocator slack
+INTERPRETER_BYTES = 320 << 20
+"""Python with numpy, scipy, numba, scikit-learn and zarr: 210 MiB at the end of a fit, and 100 more where numba
+compiles what its cache lacks, as in the first fit of an installation: what it compiles with stays in memory."""
 EDGES_PER_NEIGHBOR = 1.6  # undirected edges of a t-graph per row and neighbour, seen up to 1.55
 HELD = 1.5  # rows of a share and of its halo, over an even share
 GUESTS = 2.0  # copies of a row that routing makes, seen up to 1.93
@@ -181,7 +183,7 @@ def plan(size, settings, memory_limit=None, n_threads=1, checkpoints=True):
     n_gammas = 1
     if settings.n_clusters > 1:
         eigen, assign, basis, matrix = _largest_that_fits(limit, figures.eigen_choices())
-        select, n_gammas = _largest_that_fits(limit, figures.select_choices())
+        select, n_gammas = _largest_that_fits(limit, figures.select_choices(matrix))
         more = (figures.route(wanted), figures.neighbors(), figures.graph(), eigen, assign, select)
         stages |= {stage.name: stage for stage in more}
     stages["output"] = figures.output(matrix)
@@ -217,6 +219,11 @@ def scan_stage(size, wanted):
     return StagePlan(
         "scan", len(bounds) - 1, size.band_bytes, task, flops=6.0 * n * d, disk_bytes=wanted * d * size.itemsize
     )
+
+
+def building_bytes(rows, n_neighbors, t):
+    """A block of the graph with which edges of it are kept and their running number, and what the kernel takes."""
+    return rows * EDGES_PER_NEIGHBOR * (n_neighbors * 20 + t * 40)
 
 
 class _Figures:
@@ -266,7 +273,7 @@ class _Figures:
         """Lists of a block, its edges in three states of assembly; one forest for every t."""
         n, k = self.size.n, self.k
         entries = EDGES_PER_NEIGHBOR * k
-        task = self.block_rows * (k * 12 + 2 * entries * 26)
+        task = self.block_rows * (k * 12 + 2 * entries * 30)
         disk = int(n * (entries * 10 + 4 * len(self.settings.t)) + 0.6 * n * k * 22)
         fixed = n * 4 * len(self.settings.t)
         return StagePlan(
@@ -278,7 +285,7 @@ class _Figures:
         n, held = self.size.n, self._held_rows()
         entries, matrix_bytes = n * EDGES_PER_NEIGHBOR * self.t_max, self._matrix_bytes()
         looked_up = min(8 * n, PIECE_BYTES + 8 * self.block_rows)  # degrees of neighbours, in their own blocks
-        building = self.block_rows * EDGES_PER_NEIGHBOR * (self.k * 10 + self.t_max * 40) + looked_up
+        building = building_bytes(self.block_rows, self.k, self.t_max) + looked_up
         products = self.params.matvec_limit / 8  # seldom more than an eighth of the limit
         m = self.params.size(n)
         wide = 4 * (5 if self.links else 3)  # with links, what is between two products
@@ -287,7 +294,7 @@ class _Figures:
         for basis, matrix in ((True, True), (True, False), (False, False)):
             fixed = held * (wide * self.params.block_width + basis * 4 * m + 12) + matrix * matrix_bytes * held // n
             task = 0 if matrix else matrix_bytes * self.block_rows // n
-            task += 0 if basis else 4 * m * self.block_rows
+            task += 0 if basis else 2 * 4 * m * self.block_rows  # what is read, and what is made of it
             task += 4 * self.params.block_width * self.block_rows * 2
             on_disk = disk + (0 if basis else 4 * n * m)
             task = int(max(task, building))
@@ -316,8 +323,8 @@ class _Figures:
         verbs = 1 + 2 * self.n_candidates + self.n_problems
         return StagePlan("assign", self.n_groups, 40 * held + in_memory, int(task), disk_bytes=disk, verbs=verbs)
 
-    def select_choices(self):
-        """All LSMI widths in one pass, or fewer."""
+    def select_choices(self, kernel_in_memory):
+        """All LSMI widths in one pass, or fewer; then kernel and labels of all rows, by which windows are rated."""
         settings, n, d = self.settings, self.size.n, self.size.d
         b, drawn = settings.n_centers, min(n, settings.lsmi_rows or n)
         rows = self.block_rows * drawn // n
@@ -325,13 +332,19 @@ class _Figures:
         work = panel_bytes(b, d, self.n_candidates, 4) + rows * (2 * self.row_bytes + 8 * self.n_candidates)
         work += self.block_rows * self.row_bytes
         votes = self.block_rows * (12 * self.n_candidates + 4 * FINEST_CUT * self.c)
+        held = self._held_rows()
+        rated = 16 * held + (self._matrix_bytes() * held // n if kernel_in_memory else 0)
         for gammas in range(n_gammas, 0, -1):
             sums = sums_bytes(b, gammas, 5, self.n_candidates, self.c)
             depth = math.ceil(math.log2(max(2, self.n_groups)))
             flops = 2.0 * drawn * b * (b / 2 + self.n_candidates) * n_gammas
             # a term being made by each task, the partial sums that the tree still waits with, and one being added
             stage = StagePlan(
-                "select", self.n_groups, int((depth + 1) * sums), int(max(votes, work + sums)), flops=flops
+                "select",
+                self.n_groups,
+                int(max((depth + 1) * sums, rated)),
+                int(max(votes, work + sums)),
+                flops=flops,
             )
             verbs = 3 + CONSENSUS_CUTS + -(-n_gammas // gammas) + LINK_VERBS * self.links
             yield replace(stage, verbs=verbs), gammas

@@ -18,6 +18,7 @@ from bigsmic.context import Context
 from bigsmic.engine import How, ThreadEngine, open_engine
 from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.kernel import WEIGHT_FLOOR
+from bigsmic.memory import share_arena
 from bigsmic.moments import first_nonfinite
 from bigsmic.progress import reported, ticks
 from bigsmic.spelling import refuse_unknown
@@ -81,6 +82,7 @@ def predict(  # noqa: PLR0913
     """
     refuse_unknown("predict", {*reading} - {*READING}, OPTIONS)
     asked = {"location": out, "storage_options": reading.get("storage_options"), "overwrite": overwrite}
+    share_arena()
     if context.settings.precomputed:
         rows = _graph_rows(context, data)
         group = None if out is None else _group(asked, context, SparseRows(rows))

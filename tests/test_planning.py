@@ -168,9 +168,9 @@ def test_a_small_fit_stays_within_its_plan(tmp_path):
     ("shape", "c", "options"),
     [
         ((60_000, 20), 10, {}),
-        ((60_000, 20), 10, {"memory_limit": "420MiB", "n_centers": 200}),
+        ((60_000, 20), 10, {"memory_limit": "480MiB", "n_centers": 200}),
         ((60_000, 20), 40, {"t": (5,), "n_centers": 200}),
-        ((6_000, 300), 10, {"memory_limit": "500MiB"}),
+        ((6_000, 300), 10, {"memory_limit": "560MiB"}),
         ((20_000, 100), 8, {"assignment": "auto", "t": (5, 10)}),
         ((300_000, 4), 5, {"t": (5,), "n_centers": 200}),
     ],

@@ -268,12 +268,17 @@ def plan(size, settings, memory_limit, n_threads, checkpoints):
     if settings.kernel == GRAPH:
         return mic.plan(size, settings.on_graph(size.n), memory_limit, n_threads, checkpoints)
     m = min(settings.n_components, size.n)
-    found = rim.plan(replace(size, d=max(size.d, m)), settings.linear, memory_limit, n_threads, checkpoints)
-    algebra = planning.StagePlan("map", 1, 40 * m * m, 4 * found.sample_rows * m, flops=20.0 * m**3)
-    of_features = 16 * found.sample_rows * m + (16 << 20)  # of the sample, as k-means takes them, and of a block
-    stages = [replace(stage, fixed_bytes=stage.fixed_bytes + of_features) for stage in found.stages.values()]
-    stages = planning.widened((stages[0], algebra, *stages[1:]), found.memory_limit, n_threads)
-    return replace(found, stages=stages)
+    columns = replace(size, d=max(size.d, m))
+    return rim.plan(columns, settings.linear, memory_limit, n_threads, checkpoints, partial(_with_map, size.n, m))
+
+
+def _with_map(n, m, stages):
+    """The stages of RIM with the features of its sample, and the one that makes the map."""
+    sample = min(n, rim.START_ROWS)
+    algebra = planning.StagePlan("map", 1, 40 * m * m, 4 * sample * m, flops=20.0 * m**3)
+    of_features = 16 * sample * m + (16 << 20)  # of the sample, as k-means takes them, and of a block
+    first, *others = (replace(stage, fixed_bytes=stage.fixed_bytes + of_features) for stage in stages)
+    return first, algebra, *others
 
 
 def run(job):

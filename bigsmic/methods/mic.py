@@ -177,7 +177,7 @@ def _ascent_stage(size, settings, n_blocks, in_memory):
     entries = planning.EDGES_PER_NEIGHBOR * t
     matrices, kernel = 4 * n * c * SLOTS, int(n * (8 * entries + 8))
     products = 3 * 4 * n * min(c, PRODUCT_COLUMNS) + 8 * n
-    building = rows * planning.EDGES_PER_NEIGHBOR * (settings.n_neighbors * 10 + t * 40)
+    building = planning.building_bytes(rows, settings.n_neighbors, t)
     task = rows * (8 * entries + 8) * (not in_memory[1]) + 6 * 4 * rows * c + 8 * rows * min(c, PRODUCT_COLUMNS)
     fixed = products + in_memory[0] * matrices + in_memory[1] * kernel
     disk = len(settings.t) * 4 * n * (2 * c + 1) + kernel + (not in_memory[0]) * matrices

@@ -179,7 +179,7 @@ def _sparse_stage(size, settings, n_blocks, in_memory):
     n, entries = size.n, planning.EDGES_PER_NEIGHBOR * settings.t
     rows = -(-n // max(1, n_blocks))
     kernel = int(n * (8 * entries + 8))
-    building = rows * planning.EDGES_PER_NEIGHBOR * (settings.n_neighbors * 10 + settings.t * 40)
+    building = planning.building_bytes(rows, settings.n_neighbors, settings.t)
     task = rows * (8 * entries + 8) * (not in_memory) + 12 * rows * mwca.COLUMNS
     fixed = n * _columns_bytes(settings) + in_memory * kernel
     flops = ROUNDS * n * 4.0 * entries * settings.n_starts * settings.n_clusters

@@ -233,10 +233,11 @@ class Plan(planning.Plan):
     posteriors_in_memory: bool = False
 
 
-def plan(size, settings, memory_limit, n_threads, checkpoints):
+def plan(size, settings, memory_limit, n_threads, checkpoints, adapted=tuple):
     """Plan a fit: blocks of rows with their posteriors, and the classifier.
 
     What grows with the rows is kept only where there is room: rows that are few, posteriors for exact gradients.
+    ``adapted(stages)`` are the stages of a method that has others beside them.
 
     Raises
     ------
@@ -248,7 +249,7 @@ def plan(size, settings, memory_limit, n_threads, checkpoints):
     few = 4 * size.n * size.d <= ROWS_BYTES
     for rows, posteriors in ((True, True), (False, True), (True, False), (False, False)):
         if rows <= few and posteriors <= exact:
-            described = _described(size, settings, rows, posteriors)
+            described = adapted(_described(size, settings, rows, posteriors))
             if all(stage.peak_bytes <= limit for stage in described):
                 break
     planned = planning.widened(described, limit, n_threads)

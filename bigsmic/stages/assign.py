@@ -139,13 +139,18 @@ class Reader:
 def _assign(context: Context, p: int):
     """Labels of one block under every labeling before any move, -1 where no eigenvector has mass."""
     labels = np.empty((len(context.readings), context.layout.heights[p]), np.int32)
-    for b, reading in enumerate(context.readings):
-        reader, V = Reader(context, b), read_basis(context, reading, p)
-        for rows in panels(len(V), PANEL_ROWS):
-            found = reader(V[rows])
-            labels[b, rows] = np.where(found.has_mass, found.labels, -1)
+    for b in range(len(labels)):
+        _read_labels(context, p, b, labels[b])
     info = {"without_mass": (labels < 0).sum(axis=1).tolist()}
     context.run.write("assigned", p, {"labels": labels}, parts={"labels": np.arange(len(labels) + 1)}, info=info)
+
+
+def _read_labels(context: Context, p: int, b: int, labels):
+    """Fill in the labels of labeling `b`; its basis goes before the next one is read."""
+    reader, V = Reader(context, b), read_basis(context, context.readings[b], p)
+    for rows in panels(len(V), PANEL_ROWS):
+        found = reader(V[rows])
+        labels[rows] = np.where(found.has_mass, found.labels, -1)
 
 
 def without_mass(context: Context):

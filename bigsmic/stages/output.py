@@ -54,12 +54,18 @@ def _posterior(context: Context, p: int):
     has_mass, total = np.zeros(height, bool), np.zeros((height, c))
     classes = members(context)
     for b, to in classes.items():
-        reader, V = Reader(context, b), read_basis(context, context.readings[b], p)
-        for rows in panels(len(V), PANEL_ROWS):
-            found = reader(V[rows])
-            total[rows] += merge.group_columns(found.posterior, to, c)
-            has_mass[rows] |= found.has_mass
+        _add_posterior(context, p, (b, to), total, has_mass)
     return (total / len(classes)).astype(np.float32), has_mass
+
+
+def _add_posterior(context: Context, p: int, member, total, has_mass):
+    """Add the posterior of one labeling; its basis goes before the next one is read."""
+    b, to = member
+    reader, V = Reader(context, b), read_basis(context, context.readings[b], p)
+    for rows in panels(len(V), PANEL_ROWS):
+        found = reader(V[rows])
+        total[rows] += merge.group_columns(found.posterior, to, total.shape[1])
+        has_mass[rows] |= found.has_mass
 
 
 def _sharpness(job: Job, block: int):

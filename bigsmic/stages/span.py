@@ -10,7 +10,6 @@ from sklearn.cluster import KMeans
 
 from bigsmic import mspc, mspc_span
 from bigsmic.context import Context, Job
-from bigsmic.stages import direct
 
 N_MATRICES = 12
 """Matrices of n by n that are held at once: products as they come and as they are centred, and what a solver makes."""
@@ -107,7 +106,7 @@ def two_means(products, seed, n_starts):
 
 def _panels(context: Context, s: int):
     """Scaled rows of one block, float64, some rows at a time."""
-    X, rows = direct.scaled(context, s), max(1, PANEL_ENTRIES // context.d)
+    X, rows = context.scaled_block(s), max(1, PANEL_ENTRIES // context.d)
     return (X[lo : lo + rows].astype(np.float64) for lo in range(0, len(X), rows))
 
 
@@ -125,7 +124,7 @@ def _moments(context: Context, s: int, node):
 def _products(context: Context, pair, inside, factor):
     """Products of the rows of two blocks that lie in a node, divided and plain: (2, m, m')."""
     bounds = context.source_bounds
-    first, second = (direct.scaled(context, s)[inside[bounds[s] : bounds[s + 1]]] for s in pair)
+    first, second = (context.scaled_block(s)[inside[bounds[s] : bounds[s + 1]]] for s in pair)
     total, columns = np.zeros((2, len(first), len(second))), max(1, PANEL_ENTRIES // max(1, len(first)))
     for lo in range(0, context.d, columns):
         A, B = (X[:, lo : lo + columns].astype(np.float64) for X in (first, second))
