@@ -110,6 +110,22 @@ def test_blocks_of_another_run_are_refused_and_made_again(name, tmp_path, runs):
     assert_made_again(name, out, wanted)
 
 
+@pytest.mark.parametrize("name", [*QUICK, "smic", *(param for param in SLOW if param.values != ("smic",))])
+def test_a_stage_that_is_gone_is_missed(name, tmp_path, runs):
+    """No answer of a finished run leaves out in silence what it should have been made of."""
+    wanted, missed = runs(name), set()
+    shutil.copytree(wanted.out, tmp_path / "run")
+    for stage in blocks_of(wanted.out):
+        (tmp_path / "run" / stage).rename(tmp_path / "gone")
+        try:
+            assert wanted.is_like(bigsmic.Result.open(tmp_path / "run")), stage
+        except CorruptBlockError as error:
+            missed.add(error.stage)
+        (tmp_path / "gone").rename(tmp_path / "run" / stage)
+    assert {"scan", "output"} <= missed <= set(blocks_of(wanted.out))
+    assert name != "smic" or "sharpness" in missed
+
+
 # -- the arrays at the top
 
 TOP = [("labels", "c/0"), ("labels", "c/1"), ("posterior", "c/0/0"), ("agreement", "c/1")]

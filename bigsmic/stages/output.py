@@ -20,7 +20,7 @@ def run(job: Job):
     if chosen(context) is None:
         job.steps("sharpness", [0], _sharpness)
     create(context)
-    job.fill("output", context.source_blocks, write_block)
+    job.fill("output", context.source_blocks, _write_sharpened)
 
 
 def _final(context: Context, p: int):
@@ -84,7 +84,7 @@ def _claims(context: Context, p: int):
 
 def sharpness(context: Context):
     """Power that posteriors are raised to; 1 but for a consensus, which knows what labelings agree on."""
-    return float(context.run.read("sharpness", 0, "power")) if context.run.done("sharpness", 0) else 1.0
+    return float(context.run.read("sharpness", 0, "power")) if chosen(context) is None else 1.0
 
 
 def create(context: Context):
@@ -92,8 +92,12 @@ def create(context: Context):
     direct.create_arrays(context, ("labels", "posterior", "agreement"), context.settings.n_clusters)
 
 
-def write_block(context: Context, s: int):
-    """Gather one block of input from the row blocks that its rows went to."""
+def _write_sharpened(context: Context, s: int):
+    write_block(context, s, sharpness(context))
+
+
+def write_block(context: Context, s: int, power=1.0):
+    """Gather one block of input from the row blocks that its rows went to; raise its posteriors to a power."""
     lo, hi = (int(b) for b in context.source_bounds[s : s + 2])
     home = context.layout.block_of_group[context.run.read("route", s, "home")]
     found = {
@@ -105,7 +109,7 @@ def write_block(context: Context, s: int):
         read, at = context.run.reader("final", p), home == p
         for name, array in found.items():
             array[at] = read(name, s)
-    found["posterior"] = calibration.sharpened(found["posterior"], sharpness(context))
+    found["posterior"] = calibration.sharpened(found["posterior"], power)
     direct.write(context, s, found)
 
 
