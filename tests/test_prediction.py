@@ -126,7 +126,7 @@ def test_kinds_of_input(results, new_rows, tmp_path, kind):
 
 
 def test_a_component_of_a_group(results, new_rows, tmp_path):
-    zarr.open_group(str(tmp_path / "g.zarr"), mode="w").create_array("X", data=new_rows)
+    zarr.create_array(str(tmp_path / "g.zarr"), name="X", data=new_rows)
     found = results("consensus").predict(tmp_path / "g.zarr", component="X")
     np.testing.assert_array_equal(found, results("consensus").predict(new_rows))
 

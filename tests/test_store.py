@@ -72,7 +72,7 @@ def test_kinds_of_input(tmp_path, kind):
 
 
 def test_a_component_of_a_group(tmp_path):
-    zarr.open_group(str(tmp_path / "g.zarr"), mode="w").create_array("rows", data=_rows())
+    zarr.create_array(str(tmp_path / "g.zarr"), name="rows", data=_rows())
     np.testing.assert_array_equal(store.open_source(tmp_path / "g.zarr", component="rows").read(0, 9), _rows()[:9])
     with pytest.raises(InputError, match=r"group with arrays \['rows'\]; name one with component="):
         store.open_source(tmp_path / "g.zarr")
@@ -189,7 +189,7 @@ def test_a_newer_format_is_refused(tmp_path):
 
 
 def test_a_group_that_is_no_run_is_left_alone(tmp_path):
-    zarr.open_group(str(tmp_path / "mine.zarr"), mode="w").create_array("precious", data=_rows())
+    zarr.create_array(str(tmp_path / "mine.zarr"), name="precious", data=_rows())
     with pytest.raises(RunError, match="not a run; give another out="):
         store.Run(tmp_path / "mine.zarr")
 
