@@ -2,7 +2,7 @@
 
     python benchmarks/whole.py [--sets tetrodes319k mearec] [--threads 2] [--memory-limit 1GiB] [--peers ...]
 
-bigsmic reads the archive; the peers hold the rows, as they must. Each run is a process of its own.
+bigsmic and dask-ml read the archive; the other peers hold the rows, as they must. Each run is a process of its own.
 """
 
 import argparse
@@ -16,6 +16,7 @@ OURS = {
     "bigsmic, all rows for LSMI": {"rotation": "auto", "lsmi_rows": None},
 }
 PEERS = ("mini_batch_k_means", "spectral_approximate", "spectral", "umap_hdbscan", "leiden")
+OUT_OF_CORE = ("dask_ml_k_means", "dask_ml_spectral")
 COLUMNS = ("ari", "cpu_s", "wall_s", "peak_mb", "error")
 
 
@@ -24,6 +25,7 @@ def main():
     parser.add_argument("--sets", nargs="+", default=["tetrodes319k", "mearec"])
     parser.add_argument("--ours", nargs="*", default=list(OURS))
     parser.add_argument("--peers", nargs="*", default=list(PEERS))
+    parser.add_argument("--out-of-core", nargs="*", default=list(OUT_OF_CORE))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--memory-limit", default="1GiB")
     parser.add_argument("--timeout", type=float, default=3600)
@@ -36,6 +38,9 @@ def main():
             options = {"name": name, "n_threads": args.threads, "memory_limit": args.memory_limit, "scale": None}
             call = ("_ours:fit", options | OURS[label])
             run(found, f"{name}: {label}", call, args)
+        for which in args.out_of_core:
+            call = ("_dask_ml:fit", {"name": name, "which": which, "n_threads": args.threads})
+            run(found, f"{name}: {which}", call, args)
         for peer in args.peers:
             run(found, f"{name}: {peer}", ("_ours:peer", {"name": name, "which": peer}), args)
 
