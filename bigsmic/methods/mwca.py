@@ -150,8 +150,20 @@ def plan(size, settings, memory_limit, n_threads, checkpoints):
             if stage.peak_bytes <= limit:
                 break
         last = stages.pop("output")
-        stages |= planning.widened([stage], limit, n_threads) | {"output": last}
+        stage = replace(stage, fixed_bytes=stage.fixed_bytes + LIBRARY_BYTES)
+        rows = -(-size.n // stages["graph"].tasks)
+        building = planning.building_bytes(rows, settings.n_neighbors, settings.t)  # under the name of the graph
+        graph = replace(stages["graph"], task_bytes=max(stages["graph"].task_bytes, int(building)))
+        early = {
+            name: replace(found, fixed_bytes=found.fixed_bytes + LIBRARY_BYTES)
+            for name, found in (stages | {"graph": graph}).items()
+        }
+        stages = planning.widened([*early.values(), stage, last], limit, n_threads)
     return replace(common, stages=stages, kernel_in_memory=in_memory)
+
+
+LIBRARY_BYTES = 64 << 20
+"""scikit-learn, and pandas that it loads where there is one, beside what compiles the search for neighbours."""
 
 
 def _columns_bytes(settings):
