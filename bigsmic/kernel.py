@@ -116,34 +116,42 @@ def assemble(lo, indices, sq_distances, incoming):
     graph : GraphBlock
     """
     b = len(indices)
-    rows, columns, squares, ranks = _directed(lo, indices, sq_distances, incoming)
-    order = np.lexsort((columns, rows))
-    rows, columns, squares, ranks = (array[order] for array in (rows, columns, squares, ranks))
-    first = np.append(True, (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1]))[: len(rows)]
-    starts = np.flatnonzero(first)
-    rows, columns, squares = rows[starts], columns[starts], squares[starts]
+    span = 1 + int(max(indices.max(initial=lo + b), incoming.source.max(initial=0)))
+    keys, squares, ranks = _directed(lo, indices, sq_distances, incoming, span)
+    order = np.argsort(keys, kind="stable")
+    keys, squares, ranks = keys[order], squares[order], ranks[order]
+    del order
+    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
+    rows, columns = np.divmod(keys[starts], span)
+    del keys
+    squares = squares[starts]
     ranks = np.minimum.reduceat(ranks, starts) if len(starts) else ranks
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=b))])
-    halo = np.unique(columns[(columns < lo) | (columns >= lo + b)])
-    local = np.where((columns >= lo) & (columns < lo + b), columns - lo, b + np.searchsorted(halo, columns))
-    return GraphBlock(lo, lo + b, halo, indptr, local.astype(np.int32), squares, ranks)
+    del rows
+    outside = (columns < lo) | (columns >= lo + b)
+    halo, local = np.unique(columns[outside]), np.empty(len(columns), np.int32)
+    local[~outside] = columns[~outside] - lo
+    local[outside] = b + np.searchsorted(halo, columns[outside])
+    return GraphBlock(lo, lo + b, halo, indptr, local, squares, ranks)
 
 
-def _directed(lo, indices, sq_distances, incoming):
-    """Every edge at both of its ends that lie in the block: (row, column, squared distance, rank).
+def _directed(lo, indices, sq_distances, incoming, span):
+    """Every edge at both of its ends that lie in the block: (``row * span + column``, squared distance, rank).
 
     Of two rows that list each other, the list of the smaller one comes first.
     """
     row, place = np.nonzero(indices >= 0)
     column, squares, ranks = indices[row, place], sq_distances[row, place], (place + 1).astype(np.uint16)
+    del place  # these are the largest arrays that a graph is made of
     inside = (column >= lo) & (column < lo + len(indices))
     before, after = (np.flatnonzero(inside & which) for which in (row + lo < column, row + lo > column))
     parts = [
-        (column[before] - lo, row[before] + lo, squares[before], ranks[before]),
-        (row, column, squares, ranks),
-        (column[after] - lo, row[after] + lo, squares[after], ranks[after]),
-        (incoming.target - lo, incoming.source, incoming.sq_distances, incoming.ranks),
+        ((column[before] - lo) * span + row[before] + lo, squares[before], ranks[before]),
+        (row * span + column, squares, ranks),
+        ((column[after] - lo) * span + row[after] + lo, squares[after], ranks[after]),
+        ((incoming.target - lo) * span + incoming.source, incoming.sq_distances, incoming.ranks),
     ]
+    del row, column, inside, before, after
     return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
 
 

@@ -273,7 +273,7 @@ class _Figures:
         """Lists of a block, its edges in three states of assembly; one forest for every t."""
         n, k = self.size.n, self.k
         entries = EDGES_PER_NEIGHBOR * k
-        task = self.block_rows * (k * 12 + 2 * entries * 30)
+        task = self.block_rows * (k * 12 + 2 * entries * 32)
         disk = int(n * (entries * 10 + 4 * len(self.settings.t)) + 0.6 * n * k * 22)
         fixed = n * 4 * len(self.settings.t)
         return StagePlan(
