@@ -9,11 +9,11 @@ import numpy as np
 from _data import SIMULATORS
 
 import bigsmic
-from bigsmic import simulate
+from bigsmic import datasets
 
-SIMULATORS["mixture3m32"] = simulate.MixtureSimulator(n_rows=3_000_000, d=32, c=20)
+SIMULATORS["mixture3m32"] = datasets.MixtureSimulator(n_rows=3_000_000, d=32, c=20)
 SIZES = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
-SIMULATORS |= {f"mixture{n}x16": simulate.MixtureSimulator(n_rows=n, d=16, c=20) for n in SIZES}
+SIMULATORS |= {f"mixture{n}x16": datasets.MixtureSimulator(n_rows=n, d=16, c=20) for n in SIZES}
 
 
 @contextmanager

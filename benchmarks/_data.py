@@ -1,7 +1,7 @@
 """The data sets that benchmarks run on: rows, true labels, number of clusters.
 
 Real sets are read from the folder that the environment variable BIGSMIC_DATA names; simulated ones are drawn by
-:mod:`bigsmic.simulate`. :func:`as_zarr` keeps a set as a Zarr archive, so that what is measured never holds the rows.
+:mod:`bigsmic.datasets`. :func:`as_zarr` keeps a set as a Zarr archive, so that what is measured never holds the rows.
 """
 
 import functools
@@ -13,17 +13,17 @@ from pathlib import Path
 
 import numpy as np
 
-from bigsmic import simulate
+from bigsmic import datasets
 
 CHUNK_BYTES = 8 << 20
 
 SIMULATORS = {
-    "tetrodes80k": simulate.TetrodeSimulator(n_rows=80_000, n_units=33),
-    "tetrodes319k": simulate.TetrodeSimulator(n_rows=319_209, n_units=33),
-    "tetrodes3m": simulate.TetrodeSimulator(n_rows=3_000_000, n_units=33),
-    "mixture50k": simulate.MixtureSimulator(n_rows=50_000, d=64, c=20),
-    "mixture500k": simulate.MixtureSimulator(n_rows=500_000, d=64, c=20),
-    "mixture5m": simulate.MixtureSimulator(n_rows=5_000_000, d=64, c=20),
+    "tetrodes80k": datasets.TetrodeSimulator(n_rows=80_000, n_units=33),
+    "tetrodes319k": datasets.TetrodeSimulator(n_rows=319_209, n_units=33),
+    "tetrodes3m": datasets.TetrodeSimulator(n_rows=3_000_000, n_units=33),
+    "mixture50k": datasets.MixtureSimulator(n_rows=50_000, d=64, c=20),
+    "mixture500k": datasets.MixtureSimulator(n_rows=500_000, d=64, c=20),
+    "mixture5m": datasets.MixtureSimulator(n_rows=5_000_000, d=64, c=20),
 }
 
 
@@ -124,7 +124,7 @@ LOADERS |= {
 UNEVEN = tuple(f"uneven{seed}" for seed in (*range(20, 32), *range(200, 212)))
 """Blobs of very uneven size; what was chosen with an eye on them was chosen on the first twelve at most."""
 LOADERS |= {name: functools.partial(uneven, int(name[6:])) for name in UNEVEN}
-SIMULATORS["tetrodes80k-b"] = simulate.TetrodeSimulator(n_rows=80_000, n_units=33, seed=1)
+SIMULATORS["tetrodes80k-b"] = datasets.TetrodeSimulator(n_rows=80_000, n_units=33, seed=1)
 
 NAMES = (*LOADERS, *SIMULATORS)
 
@@ -210,7 +210,7 @@ def _cache():
 @functools.cache
 def _fingerprint():
     """Of the code that makes the sets: what older code has written is not read."""
-    sources = (Path(__file__), Path(simulate.__file__))
+    sources = (Path(__file__), Path(datasets.__file__))
     return zlib.crc32(b"".join(source.read_bytes() for source in sources))
 
 

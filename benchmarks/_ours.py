@@ -3,7 +3,7 @@
 import numpy as np
 
 import bigsmic
-from bigsmic import metrics
+from bigsmic.numerics.labeling import metrics
 
 
 def fit(name, n_threads=1, **options):

@@ -9,9 +9,9 @@ from _data import as_zarr, labels_of, load, n_clusters
 from _ours import ari
 
 import bigsmic
-from bigsmic import rim
-from bigsmic.context import Context
 from bigsmic.methods import rim as rim_method
+from bigsmic.numerics.objectives import rim
+from bigsmic.runtime.context import Context
 from bigsmic.stages import rim as stages
 
 PLAIN = ("usps", "mnist70k", "mnist20k", "mearec")  # unscaled, as everywhere in these benchmarks

@@ -13,7 +13,7 @@ from _data import as_zarr, labels_of, n_clusters
 from _harness import save, table
 
 import bigsmic
-from bigsmic import metrics
+from bigsmic.numerics.labeling import metrics
 
 
 def main():

@@ -22,11 +22,11 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.metrics import adjusted_rand_score
 
-from bigsmic.engine import ThreadEngine
-from bigsmic.kernel import KernelBlock
-from bigsmic.krylov import KernelProduct, MemoryBasis, RowSpace
-from bigsmic.lanczos import LanczosParams, solve
-from bigsmic.shares import Share
+from bigsmic.engines.threads import ThreadEngine
+from bigsmic.numerics.eigen.block_vectors import KernelProduct, MemoryBasis, RowSpace
+from bigsmic.numerics.eigen.lanczos import LanczosParams, solve
+from bigsmic.numerics.graph.affinity import KernelBlock
+from bigsmic.numerics.row_blocks import Share
 
 N_BLOCKS = 8
 N_CLUSTERS = 33

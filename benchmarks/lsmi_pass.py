@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bigsmic.gaussians import PAPER_GAMMAS, fold_of
-from bigsmic.hashing import draw_rows
-from bigsmic.information import LSMISettings, block_sums, finish
+from bigsmic.numerics.hashing import draw_rows
+from bigsmic.numerics.mutual_information.gaussian_basis import PAPER_GAMMAS, fold_of
+from bigsmic.numerics.mutual_information.lsmi import LSMISettings, block_sums, finish
 
 OUT = Path(__file__).parent / "results" / "lsmi_pass.json"
 

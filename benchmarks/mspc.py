@@ -22,8 +22,8 @@ import numpy as np
 from _harness import known, measure, save, table
 from _two_classes import PUBLISHED, PUBLISHED_SECONDS, load, pairs
 
-from bigsmic import mspc
 from bigsmic.methods.mspc import GRID, JUDGE, two_means
+from bigsmic.numerics.objectives import mspc
 
 REGS = tuple(10.0**k for k in range(-4, 5))
 

@@ -99,17 +99,17 @@ def _starts(X, y, c, direction, sigma, seed):
 
 def _random_start(X, c, s, seed, shared):
     """Labels from one random start alone: k-means' place is taken by it."""
-    from bigsmic import mwca
-    from bigsmic.stages import association
+    from bigsmic.numerics.objectives import mwca
+    from bigsmic.stages import mwca as stages
 
-    first = association._start
-    association._start = lambda context, p, wanted: mwca.random_logits(
+    first = stages._start
+    stages._start = lambda context, p, wanted: mwca.random_logits(
         seed, s, wanted.layout.rows(context, p)[1], wanted.shape[1]
     )[:, None]
     try:
         return fit(X, c, n_starts=1, seed=seed, **shared).labels
     finally:
-        association._start = first
+        stages._start = first
 
 
 def _toy_cells(found):
@@ -139,7 +139,7 @@ def sizes(args):
 
 def of_labels(X, y, sigma):
     """Association per row of a labeling."""
-    from bigsmic import mwca
+    from bigsmic.numerics.objectives import mwca
 
     X, Z = (X - X.mean(axis=0)).astype(np.float32), np.eye(y.max() + 1, dtype=np.float32)[y]
     images = np.zeros(Z.shape)

@@ -38,7 +38,7 @@ OURS = {
 
 
 def write_tetrodes(path, n):
-    from bigsmic.simulate import TetrodeSimulator
+    from bigsmic.datasets import TetrodeSimulator
 
     spikes = TetrodeSimulator(n_rows=n, n_units=33, seed=0)
     X = np.lib.format.open_memmap(path, "w+", np.float32, spikes.shape)
@@ -70,8 +70,9 @@ def blocks(n):
 
 def by_cells(path, n, options):
     """Sample, cells, routing to one file per group, search of each group, merge: (indices, notes)."""
-    from bigsmic import neighbors, partition
-    from bigsmic.hashing import row_uniform
+    from bigsmic.numerics.graph import cells as cells_module
+    from bigsmic.numerics.graph import neighbors
+    from bigsmic.numerics.hashing import row_uniform
 
     clock, seconds = time.process_time(), {}
 
@@ -80,10 +81,10 @@ def by_cells(path, n, options):
         clock, seconds[name] = time.process_time(), round(time.process_time() - clock, 2)
 
     d = read(path, 0, 1).shape[1]
-    settings = partition.PartitionSettings(n, **{"group_rows": partition.group_rows(d), **options})
+    settings = cells_module.PartitionSettings(n, **{"group_rows": cells_module.group_rows(d), **options})
     share = min(1, max(20_000, 30 * n // settings.cell_rows) / n)
     sample = [read(path, lo, hi)[row_uniform(0, "sample", np.arange(lo, hi)) < share] for lo, hi in blocks(n)]
-    cells = partition.build_cells(np.concatenate(sample), settings)
+    cells = cells_module.build_cells(np.concatenate(sample), settings)
     del sample
     lap("cells")
     with tempfile.TemporaryDirectory() as scratch:
@@ -101,7 +102,7 @@ def by_cells(path, n, options):
 
 def route_to_files(path, n, cells, overlap, folder):
     """Append every row to the files of the groups that it belongs to; return the number of copies."""
-    from bigsmic.partition import route
+    from bigsmic.numerics.graph.cells import route
 
     copies = 0
     for lo, hi in blocks(n):
@@ -139,7 +140,7 @@ def by_index(path, n, options):
 
 def child(name, path, n):
     """Run one method and print its figures as a line of JSON; lists of the sampled rows go beside the data."""
-    from bigsmic.memory import peak_memory
+    from bigsmic.engines.memory import peak_memory
 
     wall = time.perf_counter()
     method, options = (by_cells, OURS[name]) if name in OURS else (by_index, INDEX[name])
@@ -152,7 +153,7 @@ def child(name, path, n):
 
 def write_truth(path, n):
     """Exact neighbours of sampled rows, streamed over blocks."""
-    from bigsmic import neighbors
+    from bigsmic.numerics.graph import neighbors
 
     queries = np.sort(np.random.default_rng(1).choice(n, min(QUERIES, n), replace=False))
     Q = np.concatenate([read(path, lo, hi)[queries[(queries >= lo) & (queries < hi)] - lo] for lo, hi in blocks(n)])

@@ -14,7 +14,7 @@ from _data import load
 from _harness import save, table
 from _ours import fit_rows
 
-from bigsmic import simulate
+from bigsmic import datasets
 
 TOYS = ("four_blobs", "circle_and_gaussian", "double_spirals", "two_densities")
 
@@ -46,7 +46,7 @@ def over(draws, score):
 
 
 def _toy(name, seed, bandwidth, args):
-    X, y = getattr(simulate, name)(seed=seed)
+    X, y = getattr(datasets, name)(seed=seed)
     c = int(y.max()) + 1
     return fit_rows(X, y, c, preset="paper", bandwidth=bandwidth, seed=seed, n_threads=args.threads)[0]
 

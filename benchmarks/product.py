@@ -18,9 +18,9 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 import bigsmic
-from bigsmic.context import Context
-from bigsmic.kernel import KernelBlock
-from bigsmic.sparse_product import Rows, multiply
+from bigsmic.numerics.eigen.sparse_product import Rows, multiply
+from bigsmic.numerics.graph.affinity import KernelBlock
+from bigsmic.runtime.context import Context
 from bigsmic.stages.graph import read_graph
 
 OUT = Path(__file__).parent / "results" / "product.json"

@@ -18,9 +18,10 @@ from _clusters import SIZES
 from _data import as_zarr, n_clusters
 from _harness import RESULTS, measure, save, table
 
-from bigsmic import planning
-from bigsmic.candidates import problems, readings
-from bigsmic.settings import resolve
+from bigsmic.methods.smic import planning as smic_planning
+from bigsmic.methods.smic.settings import resolve
+from bigsmic.runtime import planning
+from bigsmic.stages.labeling_specs import problems, readings
 
 STAGES = ("scan", "route", "neighbors", "graph", "eigen", "assign", "select", "output")
 D, C = 16, 20
@@ -132,7 +133,7 @@ def outlook(coefficients, n, workers, n_products):
     is written once and read once; the eigenvectors of every problem are read once more for every window of labelings.
     """
     settings = resolve(C)
-    plan = planning.plan(planning.Size(n, D, n_places=workers), settings, WORKER_BYTES, THREADS)
+    plan = smic_planning.plan(planning.Size(n, D, n_places=workers), settings, WORKER_BYTES, THREADS)
     n_vectors = max(reading.width for reading in readings(settings, n))
     halo = EDGE_HALO * n * 4 * n_products
     store = 2 * plan.disk_bytes + len(settings.widths) * len(problems(settings)) * 4 * n * n_vectors

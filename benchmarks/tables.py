@@ -19,7 +19,7 @@ from _ours import ari
 from _table_peers import PEERS
 
 import bigsmic
-from bigsmic import simulate
+from bigsmic import datasets
 
 OURS = {
     "MIC": {"method": "mic", "preset": "paper"},
@@ -113,8 +113,8 @@ def show(found):
 
 def draw(row, seed):
     """Standardised rows of one draw, float32, and their classes."""
-    if row in simulate.TOYS:
-        X, y = simulate.TOYS[row](seed=seed)
+    if row in datasets.TOYS:
+        X, y = datasets.TOYS[row](seed=seed)
     else:
         name, _, larger = row.partition(" m=")
         X, y = {"digit": _digit, "face": _face, "document": _document}[name](seed, int(larger or 1))

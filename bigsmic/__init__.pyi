@@ -6,20 +6,20 @@ from .errors import InputError as InputError
 from .errors import PlanError as PlanError
 from .errors import RunError as RunError
 from .errors import StorageError as StorageError
-from .estimators import SMIC as SMIC
-from .estimators_family import MSPC as MSPC
-from .estimators_family import MWCA as MWCA
-from .estimators_kernel import MIC as MIC
-from .estimators_kernel import KernelRIM as KernelRIM
-from .estimators_links import SemiSupervisedSMIC as SemiSupervisedSMIC
-from .estimators_rim import RIM as RIM
-from .information import LSMIResult as LSMIResult
-from .information import lsmi as lsmi
-from .likelihood import MLMIResult as MLMIResult
-from .likelihood import mlmi as mlmi
+from .estimators.kernel_rim import KernelRIM as KernelRIM
+from .estimators.mic import MIC as MIC
+from .estimators.mspc import MSPC as MSPC
+from .estimators.mwca import MWCA as MWCA
+from .estimators.rim import RIM as RIM
+from .estimators.semisupervised import SemiSupervisedSMIC as SemiSupervisedSMIC
+from .estimators.smic import SMIC as SMIC
+from .numerics.mutual_information.lsmi import LSMIResult as LSMIResult
+from .numerics.mutual_information.lsmi import lsmi as lsmi
+from .numerics.mutual_information.mlmi import MLMIResult as MLMIResult
+from .numerics.mutual_information.mlmi import mlmi as mlmi
 from .pipeline import fit as fit
 from .pipeline import plan as plan
 from .result import Result as Result
-from .separation import msp_score as msp_score
+from .scores import msp_score as msp_score
 
 __version__: str

@@ -1,5 +1,5 @@
 """``python -m bigsmic`` is the command ``bigsmic``."""
 
-from bigsmic.cli import main
+from bigsmic.cli.main import main
 
 main()

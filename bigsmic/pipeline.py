@@ -8,64 +8,24 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from bigsmic import methods, planning
-from bigsmic.context import Context, Job, with_repair
-from bigsmic.engine import ThreadEngine, open_engine
+from bigsmic import methods
+from bigsmic.engines import open_engine
+from bigsmic.engines.memory import address_room, lies_in_memory, share_arena
 from bigsmic.errors import BigsmicWarning, InputError, PlanError
-from bigsmic.functions import refuse_nameless
-from bigsmic.memory import address_room, lies_in_memory, share_arena
-from bigsmic.progress import reported
-from bigsmic.report import diagnose
+from bigsmic.methods.base import UNSET, MethodSettings
+from bigsmic.methods.smic.settings import OPTIONS
+from bigsmic.methods.weight_functions import refuse_nameless
 from bigsmic.result import Result
-from bigsmic.settings import OPTIONS, UNSET, MethodSettings, parse_bytes, warn_of_cuts
-from bigsmic.stages import distinct, reopen
+from bigsmic.runtime import planning
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.diagnostics import diagnose
+from bigsmic.runtime.job import Job, with_repair
+from bigsmic.runtime.options import Place
+from bigsmic.runtime.progress import reported
+from bigsmic.stages import distinct, recovery
 from bigsmic.stages.checkpoints import interval
-from bigsmic.store import Run, Source, SparseSource, as_location, checksum, open_source, remove_tree, temporary_run
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where and how a fit runs; nothing here changes its labels.
-
-    Parameters
-    ----------
-    out : str or Path, optional
-        Run directory; a temporary one by default, deleted with the Result.
-    storage_options : dict, optional
-        For file systems behind URLs; never written anywhere.
-    memory_limit : int or str, optional
-        What the process may use, interpreter included, such as ``"1GiB"``.
-    n_threads : int, optional
-        Tasks at once; by default the processors that the process may use.
-    progress : bool or callable, optional
-        On stderr, or ``progress(stage, done, total)``.
-    client : distributed.Client, optional
-        A Dask cluster.
-    scheduler : str, optional
-        Address of the scheduler of one.
-    performance_report : str or Path, optional
-        HTML file for what Dask has to say of the run.
-    """
-
-    out: str | os.PathLike | None = None
-    storage_options: dict | None = None
-    memory_limit: int | str | None = None
-    n_threads: int | None = None
-    progress: object = None
-    client: object = None
-    scheduler: str | None = None
-    performance_report: str | os.PathLike | None = None
-
-    def __post_init__(self):
-        if self.out is not None:
-            as_location(self.out)
-
-    @property
-    def threads(self):
-        """Tasks at once."""
-        if self.n_threads is not None:
-            return self.n_threads
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+from bigsmic.store import Run, Source, SparseSource, checksum, open_source, remove_tree, temporary_run
+from bigsmic.validation import parse_bytes, warn_of_cuts
 
 
 def fit(
@@ -249,7 +209,7 @@ def fit(
             with engine.recorded(performance_report), reported(progress, context.n) as report:
                 context.source = engine.reach(request.source, run, context.source_bounds)
                 job = Job(context, engine, planned, report, beside=request.beside)
-                reopen.check(job)
+                recovery.check(job)
                 with_repair(run, lambda: _stages(job, request.cuts))
     kernel = getattr(request.settings, "kernel", None)
     weight = kernel if callable(kernel) else None
@@ -266,7 +226,7 @@ def plan(data, c=None, **options):
 
     Returns
     -------
-    plan : bigsmic.planning.Plan
+    plan : bigsmic.runtime.planning.Plan
         Memory, disk and work per stage, and how many tasks run at once.
 
     Raises
@@ -338,35 +298,7 @@ def _stages(job, cuts):
     kind.run(job)
     found = {} if distinct.is_all(job.context) else kind.summary(job)
     diagnose(job, cuts, found | distinct.summary(job.context))
-    reopen.tidy(job)
-
-
-def cut(run, settings, n_clusters):
-    """Cut the trees of a finished SMIC fit into another number of clusters; see :meth:`bigsmic.Result.cut`.
-
-    Returns
-    -------
-    run : Overlay
-        In a temporary directory over that of the fit.
-    settings : Settings
-    """
-    kind = methods.of(settings)
-    overlay, settings = kind.cut_run(run, settings, n_clusters)
-    context = Context(None, overlay, settings)
-    n, d = context.n, context.d
-    place = Place()
-    try:
-        with ThreadEngine(place.threads) as engine:
-            planned = planning.plan(planning.Size(n, d), settings, None, place.threads, checkpoints=False)
-            job = Job(context, engine, planned)
-            kind.choose(job)
-            diagnose(job, {}, kind.summary(job))
-    except BaseException:
-        remove_tree(overlay.address)
-        raise
-    finally:
-        overlay.close()
-    return overlay, settings
+    recovery.tidy(job)
 
 
 def _source(data, settings, options):

@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 
 from bigsmic.errors import RunError
-from bigsmic.moments import Moments
+from bigsmic.numerics.moments import Moments
 from bigsmic.prediction import model_of
 from bigsmic.store import (
     CarriedRun,

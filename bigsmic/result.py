@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from bigsmic import methods
-from bigsmic.context import Context
 from bigsmic.errors import InputError, RunError
-from bigsmic.functions import refuse_other
+from bigsmic.methods.weight_functions import refuse_other
+from bigsmic.runtime.context import Context
 from bigsmic.store import CarriedRun, Run
 
 
@@ -198,7 +198,7 @@ class Result:
         InputError
             Out of range, or a fit without trees.
         """
-        from bigsmic.pipeline import cut
+        from bigsmic.methods.smic.tree_cuts import cut
 
         self._refuse_other_methods("cut")
         run, settings = cut(self._run, self.settings, n_clusters)
@@ -220,7 +220,7 @@ class Result:
         return tree.sizes(counts.astype(np.int64))
 
     def _medoid_tree(self):
-        from bigsmic.cuts import medoid_tree
+        from bigsmic.methods.smic.tree_cuts import medoid_tree
         from bigsmic.stages import distinct
 
         self._refuse_other_methods("tree")
@@ -236,7 +236,7 @@ class Result:
         """
         import pandas as pd
 
-        from bigsmic.cuts import stability
+        from bigsmic.methods.smic.tree_cuts import stability
         from bigsmic.stages import distinct
 
         self._refuse_other_methods("stability")

@@ -10,8 +10,8 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 
 import bigsmic
-from bigsmic.metrics import adjusted_rand_index, contingency
-from bigsmic.simulate import tetrodes
+from bigsmic.datasets import tetrodes
+from bigsmic.numerics.labeling.metrics import adjusted_rand_index, contingency
 
 FOLDER = Path(__file__).parent / "_static"
 INK = "#7d8590"

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 
-import bigsmic.context
-import bigsmic.methods.smic
-import bigsmic.planning
+import bigsmic.methods.smic.method
+import bigsmic.methods.smic.planning
+import bigsmic.runtime.context
 from bigsmic.stages.checkpoints import INTERVAL
 
 hypothesis.settings.register_profile(  # how long an example takes is the machine's load
@@ -31,21 +31,21 @@ def every_checkpoint():
 
 def cut_small(patch, group=300):
     """Have blocks of input of 256 rows, and groups of so many members."""
-    patch.setattr(bigsmic.context, "SOURCE_BYTES", 1)
-    for module in (bigsmic.context, bigsmic.planning):
+    patch.setattr(bigsmic.runtime.context, "SOURCE_BYTES", 1)
+    for module in (bigsmic.runtime.context, bigsmic.methods.smic.planning):
         patch.setattr(module, "group_rows", lambda n, d: group)
 
 
 def keep_on_disk(patch):
     """Have plans that allow one task at a time, with basis and kernel on disk, and one LSMI width a pass."""
-    plan = bigsmic.planning.plan
+    plan = bigsmic.methods.smic.planning.plan
 
     def changed(*args, **options):
         found = plan(*args, **options)
         stages = {name: replace(stage, width=1) for name, stage in found.stages.items()}
         return replace(found, stages=stages, n_gammas=1, basis_in_memory=False, kernel_in_memory=False)
 
-    for module in (bigsmic.planning, bigsmic.methods.smic):
+    for module in (bigsmic.methods.smic.planning, bigsmic.methods.smic.method):
         patch.setattr(module, "plan", changed)
 
 

@@ -13,8 +13,8 @@ from conftest import cut_small
 
 import bigsmic
 from bigsmic import store
-from bigsmic.partition import PartitionSettings
-from bigsmic.stages import association
+from bigsmic.numerics.graph.cells import PartitionSettings
+from bigsmic.stages import mwca
 
 FITS = {
     "smic": {"t": (3,), "widths": (1.5, 2), "n_centers": 20},
@@ -87,8 +87,8 @@ class Events:
 def cut_smaller(patch):
     """Have several blocks of everything."""
     cut_small(patch, 250)
-    patch.setattr(bigsmic.context, "PartitionSettings", partial(PartitionSettings, cell_rows=140))
-    patch.setattr(association, "TILE_BYTES", 1)
+    patch.setattr(bigsmic.runtime.context, "PartitionSettings", partial(PartitionSettings, cell_rows=140))
+    patch.setattr(mwca, "TILE_BYTES", 1)
 
 
 def fit(name, out, data=X):

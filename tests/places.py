@@ -5,8 +5,8 @@ from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-from bigsmic.engine import ThreadEngine
-from bigsmic.shares import Share, join_sums, run_calls
+from bigsmic.engines.threads import ThreadEngine
+from bigsmic.numerics.row_blocks import Share, join_sums, run_calls
 
 PATIENCE = 20  # seconds, after which a place that waits for another one has a bug
 

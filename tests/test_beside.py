@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bigsmic.beside import read_array
 from bigsmic.errors import InputError
+from bigsmic.store.side_inputs import read_array
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bigsmic import calibration
+from bigsmic.numerics.labeling import calibration
 
 rng = np.random.default_rng(0)
 POSTERIOR = rng.dirichlet(np.full(4, 0.7), 300).astype(np.float32)

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bigsmic.candidates import clearest_gap, eigengap, problems, readings, windows
-from bigsmic.context import Context
-from bigsmic.settings import SHRINKAGES, resolve
+from bigsmic.methods.smic.settings import SHRINKAGES, resolve
+from bigsmic.runtime.context import Context
+from bigsmic.stages.labeling_specs import clearest_gap, eigengap, problems, readings, windows
 
 
 @pytest.mark.parametrize(

@@ -81,8 +81,8 @@ def test_a_sparse_graph_is_not_changed_under_the_fit(blobs, kind):
 
 
 def test_tiles_of_the_dense_kernel_may_straddle_blocks_of_input(tmp_path, archive, monkeypatch):
-    monkeypatch.setattr("bigsmic.stages.association.TILE_ROWS", 300)
+    monkeypatch.setattr("bigsmic.stages.mwca.TILE_ROWS", 300)
     wanted = bigsmic.fit(archive, 3, method="mwca", n_threads=1)
-    monkeypatch.setattr("bigsmic.context.SOURCE_BYTES", 1)
+    monkeypatch.setattr("bigsmic.runtime.context.SOURCE_BYTES", 1)
     found = bigsmic.fit(archive, 3, method="mwca", n_threads=1)
     assert np.array_equal(found.labels, wanted.labels)

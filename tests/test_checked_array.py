@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::bigsmic.errors.BigsmicWarning")
 @pytest.fixture(scope="module")
 def posterior(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bigsmic.context.SOURCE_BYTES", 1)
+        patch.setattr("bigsmic.runtime.context.SOURCE_BYTES", 1)
         return fit("mspc", tmp_path_factory.mktemp("run") / "run", rows(n=900)).posterior
 
 
@@ -79,7 +79,7 @@ def test_it_is_like_an_array(posterior, whole):
 
 
 def test_spans_are_put_together(posterior, whole, monkeypatch):
-    monkeypatch.setattr("bigsmic.store.checked.SPAN_BYTES", 1)
+    monkeypatch.setattr("bigsmic.store.checked_arrays.SPAN_BYTES", 1)
     np.testing.assert_array_equal(posterior[3:800], whole[3:800])
 
 

@@ -13,9 +13,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import bigsmic
-from bigsmic import cli, demo, errors, pages, screen
-from bigsmic.metrics import adjusted_rand_index, contingency
-from bigsmic.simulate import TetrodeSimulator
+from bigsmic import errors
+from bigsmic.cli import console, demo, formatting, main
+from bigsmic.datasets import TetrodeSimulator
+from bigsmic.numerics.labeling.metrics import adjusted_rand_index, contingency
 from bigsmic.store import Run
 
 HEAVY = ["dask", "distributed", "zarr", "numba", "pynndescent", "sklearn", "scipy", "pandas"]
@@ -23,7 +24,7 @@ FAST = ["--t", "5", "--n-centers", "50", "--threads", "1"]
 
 
 def bigsmic_cli(*args):
-    return CliRunner().invoke(cli.app, [str(arg) for arg in args])
+    return CliRunner().invoke(main.app, [str(arg) for arg in args])
 
 
 def write_rows(path, X):
@@ -73,7 +74,7 @@ def test_importing_the_package_loads_nothing_heavy():
 
 
 def test_help_loads_nothing_heavy():
-    help_of_fit = "import bigsmic.cli; bigsmic.cli.app(['fit', '--help'], standalone_mode=False)"
+    help_of_fit = "import bigsmic.cli.main; bigsmic.cli.main.app(['fit', '--help'], standalone_mode=False)"
     assert loaded_after(help_of_fit) == []
 
 
@@ -99,7 +100,7 @@ def test_every_parameter_of_fit_has_its_option():
         "client",
         "more",
     }  # a metric is of sparse matrices in memory
-    flags = {flag.name for name in ("Rows", "Model", "Resources") for flag in cli.FIT[name]} - {"storage_options_file"}
+    flags = {flag.name for name in ("Rows", "Model", "Resources") for flag in main.FIT[name]} - {"storage_options_file"}
     assert flags == set(inspect.signature(bigsmic.fit).parameters) - spelled_out
 
 
@@ -286,14 +287,14 @@ def test_a_fit_of_an_open_number_shows_what_hints_at_it(fitted, tmp_path, method
 
 
 def test_predict_has_the_options_of_reading_and_resources_of_fit():
-    options = {flag.name for name in ("Rows", "Resources") for flag in cli.FIT[name]}
+    options = {flag.name for name in ("Rows", "Resources") for flag in main.FIT[name]}
     assert options - offered("predict") == {"memory_limit"}
     assert options <= offered("plan")
 
 
 def offered(command):
     """Names of a command's options."""
-    (found,) = (c for c in cli.app.registered_commands if c.callback.__signature__ and c.name == command)
+    (found,) = (c for c in main.app.registered_commands if c.callback.__signature__ and c.name == command)
     return set(inspect.signature(found.callback).parameters)
 
 
@@ -308,7 +309,7 @@ def test_plan_runs_nothing(fitted, tmp_path):
 
 
 def test_plan_looks_at_the_disk(fitted, tmp_path, monkeypatch):
-    monkeypatch.setattr(pages.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 10}))
+    monkeypatch.setattr(formatting.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 10}))
     result = bigsmic_cli("plan", fitted[0], "-c", 3, "--out", tmp_path / "run.zarr", "--json")
     assert result.exit_code == 4
     assert "has 10 B left" in json.loads(result.stdout)["error"]["message"]
@@ -392,7 +393,7 @@ def test_interruption_of_an_import_that_makes_something_else_of_it(tmp_path):
         "    raise SystemExit(99)\n"
     )
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # here it may be ignored
-    code += "; from bigsmic.cli import main; main()"
+    code += "; from bigsmic.cli.main import main; main()"
     command = [sys.executable, "-c", code, "fit", str(tmp_path), "-c", "3", "--out", str(tmp_path / "run")]
     path = os.pathsep.join([str(tmp_path), *sys.path])
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False)
@@ -495,7 +496,7 @@ def test_a_demo_whose_archive_was_deleted_is_written_again(tmp_path):
 
 
 def test_json_has_null_for_nan():
-    stream = screen.Screen(as_json=True)
+    stream = console.Screen(as_json=True)
     stream.stdout = Console(file=io.StringIO())
     stream.write({"a": [float("nan"), 1.5]})
     assert json.loads(stream.stdout.file.getvalue()) == {"a": [None, 1.5]}
@@ -503,4 +504,4 @@ def test_json_has_null_for_nan():
 
 @pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (1023, "1023 B"), (5 << 20, "5 MiB"), (3 << 29, "1.5 GiB")])
 def test_bytes_text(size, text):
-    assert pages.bytes_text(size) == text
+    assert formatting.bytes_text(size) == text

@@ -25,7 +25,9 @@ from conftest import FAST, cut_small, keep_on_disk
 from dask.utils import key_split
 from distributed import Client, get_client
 
-from bigsmic import cluster as dask_cluster
+from bigsmic.engines import dask as dask_cluster
+from bigsmic.engines import dask_tasks
+from bigsmic.engines.processor import Processor
 from bigsmic.errors import (
     BigsmicError,
     BigsmicWarning,
@@ -35,7 +37,6 @@ from bigsmic.errors import (
     PlanError,
     RunError,
 )
-from bigsmic.processor import Processor
 
 pytestmark = [
     pytest.mark.usefixtures("many_blocks"),
@@ -86,7 +87,7 @@ def test_a_block_that_kills_its_workers_is_named(client, blobs, tmp_path):
         pytest.raises(LostBlocksError, match="neighbors: block 2, positions"),
     ):
         fit(blobs[0], client=client, out=tmp_path / "run")
-    assert len(list(marks.iterdir())) == dask_cluster.DEATHS
+    assert len(list(marks.iterdir())) == dask_tasks.DEATHS
 
 
 # -- the client, or the scheduler, is gone
@@ -129,7 +130,7 @@ def test_a_killed_scheduler_is_an_error_and_the_next_fit_goes_on(client, blobs, 
 
 def test_an_address_where_nothing_answers_is_an_error_in_time(blobs, monkeypatch):
     allowed = []
-    monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 2)
+    monkeypatch.setattr(dask_tasks, "CONNECT_SECONDS", 2)
     monkeypatch.setattr(
         dask_cluster, "Client", lambda *args, **more: (allowed.append(more["timeout"]), Client(*args, **more))[1]
     )
@@ -171,7 +172,7 @@ def test_too_little_memory_is_refused_before_the_start(client, blobs, tmp_path):
 
 
 def test_a_run_directory_that_workers_do_not_see_is_refused(client, blobs, tmp_path, monkeypatch):
-    monkeypatch.setattr(dask_cluster, "_sees", _blind)
+    monkeypatch.setattr(dask_tasks, "_sees", _blind)
     with pytest.raises(RunError, match="is not there for 2 of 2 workers; give an out= on storage"):
         fit(blobs[0], client=client, out=tmp_path / "run")
 
@@ -182,7 +183,7 @@ def _blind(payload):
 
 @pytest.mark.parametrize("address", ["tcp://me:PASSWORD@127.0.0.1:9", "me:PASSWORD@127.0.0.1:9"])
 def test_a_password_in_an_address_is_not_shown(blobs, monkeypatch, address):
-    monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 2)
+    monkeypatch.setattr(dask_tasks, "CONNECT_SECONDS", 2)
     with pytest.raises(ClusterError, match=r"did not answer .*127\.0\.0\.1:9") as caught:
         fit(blobs[0], scheduler=address)
     assert "PASSWORD" not in "".join(traceback.format_exception(caught.value))
@@ -250,7 +251,7 @@ def test_dashboards_show_the_names_of_stages(client, blobs, tmp_path):
     residents = {"eigen_normalized.t3_resident", "labeling.normalized.t3_resident"}
     assert {"scan", "pieces", "neighbors", "matrix.normalized.t3", "output"} | residents <= prefixes
     assert {name for name in seen if not name.startswith(("eigen", "labeling", "verify"))} <= prefixes
-    assert all(key_split(dask_cluster._key(name)) == name for name in seen)
+    assert all(key_split(dask_tasks._key(name)) == name for name in seen)
 
 
 def test_a_performance_report_has_the_stages_and_no_secrets(client, blobs, tmp_path):
@@ -283,7 +284,7 @@ def test_a_performance_report_is_of_failed_fits_too(client, blobs, tmp_path):
 def test_a_performance_report_that_cannot_be_made_is_refused_at_once(client, blobs, tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"performance_report: cannot write to .*/nowhere; give a path"):
         fit(blobs[0], client=client, performance_report=tmp_path / "nowhere" / "report.html")
-    monkeypatch.setattr(dask_cluster, "_draws", bool)
+    monkeypatch.setattr(dask_tasks, "_draws", bool)
     with pytest.raises(InputError, match="install bokeh where the scheduler runs"):
         fit(blobs[0], client=client, performance_report=tmp_path / "report.html")
     assert not list(tmp_path.iterdir())

@@ -9,7 +9,7 @@ from clusters import assert_same, cluster_of, fill, fit, ledgers, redone, small_
 from conftest import cut_small, keep_on_disk
 from distributed import Status
 
-from bigsmic import cluster as dask_cluster
+from bigsmic.engines import dask as dask_cluster
 from bigsmic.errors import ClusterError, StorageError
 
 pytestmark = [

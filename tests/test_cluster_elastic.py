@@ -11,10 +11,10 @@ from conftest import cut_small
 from sklearn.datasets import make_blobs
 
 import bigsmic
-import bigsmic.cluster
-from bigsmic import residents
+import bigsmic.engines.dask
+from bigsmic.engines import dask_actors
+from bigsmic.engines.dask_actors import RETIREMENTS, Losses, LostPlaceError
 from bigsmic.errors import ClusterError
-from bigsmic.residents import RETIREMENTS, Losses, LostPlaceError
 
 pytestmark = [
     pytest.mark.usefixtures("many_blocks"),
@@ -70,7 +70,7 @@ def test_a_worker_that_joins_in_the_middle_of_a_stage_takes_blocks(rows, alone, 
 def test_a_worker_that_leaves_costs_nothing_that_is_done(rows, alone, tmp_path, monkeypatch, stage):
     before = {}
 
-    monkeypatch.setattr(bigsmic.cluster, "RETURN_SECONDS", 1)  # nobody comes back
+    monkeypatch.setattr(bigsmic.engines.dask, "RETURN_SECONDS", 1)  # nobody comes back
 
     def leave(name, done, total):
         if name == stage and not before and (done or " " in name or "labeling" in name):
@@ -128,7 +128,7 @@ def place():
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     worker = SimpleNamespace(address="here", loop=SimpleNamespace(asyncio_loop=loop), state=SimpleNamespace(nthreads=1))
-    place = residents._Place(worker, ("token", ["here", "there"], [0, 1, 2], None), 0)
+    place = dask_actors._Place(worker, ("token", ["here", "there"], [0, 1, 2], None), 0)
 
     async def ask(j, **message):
         return place.answers[message["op"]].pop(0)
@@ -141,7 +141,7 @@ def place():
 
 
 def test_rows_are_sent_again_to_a_worker_that_is_too_new_to_take_them(place):
-    place.answers = {"bigsmic_push": [None, None, residents.TAKEN]}
+    place.answers = {"bigsmic_push": [None, None, dask_actors.TAKEN]}
     place.receive(0, 1, np.ones(3))
     (received,) = place.exchange({1: np.zeros(2)}, [1]).values()
     np.testing.assert_array_equal(received, np.ones(3))
@@ -150,8 +150,8 @@ def test_rows_are_sent_again_to_a_worker_that_is_too_new_to_take_them(place):
 
 @pytest.mark.parametrize(("answers", "patience"), [([True, True, False], 60), ([None, None, None], 0)])
 def test_nobody_waits_for_a_peer_that_failed_or_never_came(place, monkeypatch, answers, patience):
-    monkeypatch.setattr(residents, "PING_SECONDS", 0.01)
-    monkeypatch.setattr(residents, "OPEN_SECONDS", patience)
+    monkeypatch.setattr(dask_actors, "PING_SECONDS", 0.01)
+    monkeypatch.setattr(dask_actors, "OPEN_SECONDS", patience)
     place.answers = {"bigsmic_goes_on": answers}
     with pytest.raises(LostPlaceError, match="there does not go on with its resident"):
         place.exchange({}, [1])
@@ -181,7 +181,7 @@ def test_workers_that_leave_on_purpose_are_no_deaths_but_cannot_go_on_for_ever()
 
 
 def test_what_a_lost_worker_has_used_is_not_forgotten():
-    with cluster_of(1) as client, bigsmic.cluster.ClusterEngine(client) as engine:
+    with cluster_of(1) as client, bigsmic.engines.dask.ClusterEngine(client) as engine:
         client.submit(lambda: sum(range(10**7)), pure=False).result()
         before, _ = engine.usage()
         client.restart(timeout=60)

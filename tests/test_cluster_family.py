@@ -7,7 +7,7 @@ import pytest
 from test_cluster import cluster_of
 
 import bigsmic
-from bigsmic.stages import association
+from bigsmic.stages import mwca
 
 pytestmark = [
     pytest.mark.usefixtures("small_cuts"),
@@ -33,12 +33,12 @@ SLOW = ("mwca, dense, spectral", "mwca, graph", "mspc, gep", "mspc, eig")
 
 def cut_tiles():
     """Have tiles of the dense kernel as small as the blocks."""
-    association.TILE_ROWS = TILE_ROWS
+    mwca.TILE_ROWS = TILE_ROWS
 
 
 @pytest.fixture
 def small_cuts(many_blocks, monkeypatch):
-    monkeypatch.setattr(association, "TILE_ROWS", TILE_ROWS)
+    monkeypatch.setattr(mwca, "TILE_ROWS", TILE_ROWS)
 
 
 @pytest.fixture(scope="module")

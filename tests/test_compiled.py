@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from bigsmic.frozen import frozen
+from bigsmic.numerics.frozen import frozen
 
 SMALL_FIT = """
 import json, sys

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from bigsmic import connect, kernel
+from bigsmic.numerics.graph import affinity, connectivity
 
 
 def exits_of(rows):
     component, squares, source, target = (np.array(column) for column in zip(*rows, strict=True))
-    return connect.Exits(component, squares.astype(np.float32), source, target, np.zeros(len(rows), int))
+    return connectivity.Exits(component, squares.astype(np.float32), source, target, np.zeros(len(rows), int))
 
 
 def as_tuples(exits):
@@ -23,7 +23,7 @@ def as_tuples(exits):
 
 def test_the_shortest_ways_out_are_kept_and_ties_go_to_small_positions():
     rows = [(2, 1, 9, 1), (1, 3, 5, 0), (1, 1, 6, 2), (1, 1, 4, 8), (1, 1, 4, 7), (2, 0.5, 8, 3)]
-    found = connect.best_exits(exits_of(rows), 2)
+    found = connectivity.best_exits(exits_of(rows), 2)
     assert as_tuples(found) == [(1, 1, 4, 7), (1, 1, 4, 8), (2, 0.5, 8, 3), (2, 1, 9, 1)]
 
 
@@ -32,7 +32,7 @@ def test_the_shortest_ways_out_are_kept_and_ties_go_to_small_positions():
 def test_best_of_parts_is_best_of_all(seed, n_best, n_parts):
     rng = np.random.default_rng(seed)
     n = 40
-    exits = connect.Exits(
+    exits = connectivity.Exits(
         rng.integers(1, 5, n),
         rng.integers(0, 6, n).astype(np.float32),
         rng.permutation(n),
@@ -40,21 +40,21 @@ def test_best_of_parts_is_best_of_all(seed, n_best, n_parts):
         np.zeros(n, int),
     )
     of = rng.integers(0, n_parts, n)
-    parts = [connect.Exits(*(array[of == part] for array in exits)) for part in range(n_parts)]
-    joined = connect.join_exits([connect.best_exits(part, n_best) for part in parts])
-    assert as_tuples(connect.best_exits(joined, n_best)) == as_tuples(connect.best_exits(exits, n_best))
+    parts = [connectivity.Exits(*(array[of == part] for array in exits)) for part in range(n_parts)]
+    joined = connectivity.join_exits([connectivity.best_exits(part, n_best) for part in parts])
+    assert as_tuples(connectivity.best_exits(joined, n_best)) == as_tuples(connectivity.best_exits(exits, n_best))
 
 
 def graph_blocks(indices, squares, bounds):
     """The graph of neighbour lists in row blocks."""
     pieces = [slice(lo, hi) for lo, hi in itertools.pairwise(bounds)]
-    outgoing = [kernel.outgoing_edges(piece.start, indices[piece], squares[piece]) for piece in pieces]
+    outgoing = [affinity.outgoing_edges(piece.start, indices[piece], squares[piece]) for piece in pieces]
     blocks = []
     for piece in pieces:
         kept = [(edges.target >= piece.start) & (edges.target < piece.stop) for edges in outgoing]
         fields = zip(*([array[k] for array in edges] for edges, k in zip(outgoing, kept, strict=True)), strict=True)
-        incoming = kernel.Edges(*(np.concatenate(arrays) for arrays in fields))
-        blocks.append(kernel.assemble(piece.start, indices[piece], squares[piece], incoming))
+        incoming = affinity.Edges(*(np.concatenate(arrays) for arrays in fields))
+        blocks.append(affinity.assemble(piece.start, indices[piece], squares[piece], incoming))
     return blocks
 
 
@@ -68,24 +68,24 @@ def test_ways_out_along_a_graph_leave_every_component_but_the_largest(bounds):
     squares = np.take_along_axis(all_squares, indices, axis=1)
     component = rng.integers(0, 4, 60)
     blocks = graph_blocks(indices, squares, bounds)
-    parts = [connect.graph_exits(block, component[np.r_[block.lo : block.hi, block.halo]], 3) for block in blocks]
+    parts = [connectivity.graph_exits(block, component[np.r_[block.lo : block.hi, block.halo]], 3) for block in blocks]
     linked = np.zeros((60, 60), bool)
     np.put_along_axis(linked, indices, True, axis=1)
     source, target = np.nonzero(linked | linked.T)
     kept = (component[source] > 0) & (component[source] != component[target])
     source, target = source[kept], target[kept]
-    wanted = connect.Exits(component[source], all_squares[source, target], source, target, component[target])
-    found = connect.best_exits(connect.join_exits(parts), 3)
-    assert as_tuples(found) == as_tuples(connect.best_exits(wanted, 3))
+    wanted = connectivity.Exits(component[source], all_squares[source, target], source, target, component[target])
+    found = connectivity.best_exits(connectivity.join_exits(parts), 3)
+    assert as_tuples(found) == as_tuples(connectivity.best_exits(wanted, 3))
     np.testing.assert_array_equal(found.reached, component[found.target])
 
 
 @pytest.mark.parametrize("panel", [1 << 22, 50])
 def test_the_nearest_row_outside_is_found(panel, monkeypatch):
-    monkeypatch.setattr(connect, "_PANEL_ENTRIES", panel)
+    monkeypatch.setattr(connectivity, "_PANEL_ENTRIES", panel)
     rng = np.random.default_rng(1)
     X, component = rng.normal(size=(80, 3)).astype(np.float32), rng.integers(0, 3, 80)
-    found = connect.nearest_outside(X[:20], component[:20], X, component, np.arange(100, 180))
+    found = connectivity.nearest_outside(X[:20], component[:20], X, component, np.arange(100, 180))
     squares = np.square(X[:20, None] - X).sum(axis=2)
     squares[component[:20, None] == component] = np.inf
     np.testing.assert_allclose(found[0], squares.min(axis=1), rtol=1e-5)
@@ -95,9 +95,9 @@ def test_the_nearest_row_outside_is_found(panel, monkeypatch):
 
 def test_a_block_without_a_row_outside_offers_nothing():
     X = np.ones((4, 2), np.float32)
-    squares, *_ = connect.nearest_outside(X, np.ones(4, int), X, np.ones(4, int), np.arange(4))
+    squares, *_ = connectivity.nearest_outside(X, np.ones(4, int), X, np.ones(4, int), np.arange(4))
     assert np.isinf(squares).all()
-    squares, targets, _ = connect.nearest_outside(X, np.ones(4, int), X[:0], np.ones(0, int), np.arange(0))
+    squares, targets, _ = connectivity.nearest_outside(X, np.ones(4, int), X[:0], np.ones(0, int), np.arange(0))
     assert np.isinf(squares).all()
     assert (targets == -1).all()
 
@@ -112,10 +112,10 @@ def test_components_are_united_and_numbered_by_size(seed, n_components):
     for _ in range(2):  # what was united is united further
         left, right = rng.integers(0, united.max() + 1, (2, n_components // 3))
         nothing = np.zeros(len(left), int)
-        exits = connect.Exits(left, nothing.astype(np.float32), nothing, nothing, right)
+        exits = connectivity.Exits(left, nothing.astype(np.float32), nothing, nothing, right)
         joined = coo_array((np.ones(len(left)), (left, right)), shape=(united.max() + 1, united.max() + 1))
         wanted = connected_components(joined, directed=False)[1][united]
-        united, n_left = connect.unite(united, exits, sizes, first)
+        united, n_left = connectivity.unite(united, exits, sizes, first)
         assert n_left == wanted.max() + 1
         assert len(set(zip(wanted.tolist(), united.tolist(), strict=True))) == n_left
         found = united[rows]
@@ -132,10 +132,11 @@ def test_first_of_parts_is_first_of_all(seed, n_first, n_parts):
     component, hashes, positions = rng.integers(0, 6, 50), rng.permutation(50), rng.permutation(99)[:50]
     of = rng.integers(0, n_parts, 50)
     parts = [
-        connect.first_of_each(component[of == j], hashes[of == j], positions[of == j], n_first) for j in range(n_parts)
+        connectivity.first_of_each(component[of == j], hashes[of == j], positions[of == j], n_first)
+        for j in range(n_parts)
     ]
-    joined = connect.first_of_each(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)), n_first)
-    whole = connect.first_of_each(component, hashes, positions, n_first)
+    joined = connectivity.first_of_each(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)), n_first)
+    whole = connectivity.first_of_each(component, hashes, positions, n_first)
     for found, wanted in zip(joined, whole, strict=True):
         np.testing.assert_array_equal(found, wanted)
     for y in np.unique(component):
@@ -143,7 +144,7 @@ def test_first_of_parts_is_first_of_all(seed, n_first, n_parts):
 
 
 def test_edges_go_both_ways_once():
-    source, target, squares = connect.both_ways(exits_of([(1, 2, 5, 3), (2, 2, 3, 5), (1, 1, 4, 3)]))
+    source, target, squares = connectivity.both_ways(exits_of([(1, 2, 5, 3), (2, 2, 3, 5), (1, 1, 4, 3)]))
     assert list(zip(source.tolist(), target.tolist(), squares.tolist(), strict=True)) == [
         (3, 4, 1),
         (3, 5, 2),

@@ -492,13 +492,14 @@ def wait_for_json(url, seconds=120):
 
 
 def test_a_job_that_cannot_succeed_is_not_tried_again(objects):
-    from bigsmic import cli, errors
+    from bigsmic import errors
+    from bigsmic.cli import main
 
     for name in ("bigsmic-fit", "bigsmic-predict"):
         job = objects["CronJob", name]["spec"]["jobTemplate"]["spec"]
         (never,) = [rule for rule in job["podFailurePolicy"]["rules"] if rule["action"] == "FailJob"]
-        passing = {cli.EXIT_CODES[kind] for kind in (errors.RunLockedError, errors.StorageError, errors.ClusterError)}
-        hopeless = {2, *cli.EXIT_CODES.values()} - passing
+        passing = {main.EXIT_CODES[kind] for kind in (errors.RunLockedError, errors.StorageError, errors.ClusterError)}
+        hopeless = {2, *main.EXIT_CODES.values()} - passing
         assert set(never["onExitCodes"]["values"]) == hopeless
         assert never["onExitCodes"]["containerName"] == job["template"]["spec"]["containers"][0]["name"]
 

@@ -12,10 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from bigsmic.cluster import ClusterEngine
-from bigsmic.engine import Engine, How, Narrowed, ThreadEngine, open_engine
+from bigsmic.engines import open_engine
+from bigsmic.engines.base import Engine, How
+from bigsmic.engines.dask import ClusterEngine
+from bigsmic.engines.threads import Narrowed, ThreadEngine
 from bigsmic.errors import InputError
-from bigsmic.shares import tree_sum
+from bigsmic.numerics.row_blocks import tree_sum
 
 
 @pytest.fixture(params=[1, 2, 5])
@@ -169,8 +171,8 @@ def test_an_error_leaves_blas_as_it_was():
 MEMORY = '''
 import os
 import numpy as np
-from bigsmic.engine import ThreadEngine
-from bigsmic.memory import keep_memory
+from bigsmic.engines.threads import ThreadEngine
+from bigsmic.engines.memory import keep_memory
 
 small = []
 

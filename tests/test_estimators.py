@@ -25,8 +25,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import bigsmic
 from bigsmic import methods
 from bigsmic.errors import InputError, RunMismatchError
-from bigsmic.estimators import SMIC
-from bigsmic.estimators_base import OF_EVERY_FIT, Clusterer
+from bigsmic.estimators.base import OF_EVERY_FIT, Clusterer
+from bigsmic.estimators.smic import SMIC
 
 PUBLIC = [getattr(bigsmic, name) for name in bigsmic.__all__]
 ESTIMATORS = [kind for kind in PUBLIC if isinstance(kind, type) and issubclass(kind, Clusterer)]

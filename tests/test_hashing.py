@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bigsmic.hashing import generator, row_hash, row_uniform
+from bigsmic.numerics.hashing import generator, row_hash, row_uniform
 
 
 def splitmix64(z):
@@ -16,7 +16,7 @@ def splitmix64(z):
 
 
 def test_the_mixer_is_splitmix64():
-    from bigsmic.hashing import _splitmix
+    from bigsmic.numerics.hashing import _splitmix
 
     values = [0, 1, 2**63, 0x9E3779B97F4A7C15, 2**64 - 1]
     with np.errstate(over="ignore"):

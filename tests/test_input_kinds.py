@@ -72,7 +72,7 @@ class Slices:
 
 @pytest.mark.parametrize("chunks", [None, (20, 5), (700, 1)])
 def test_a_dataset_of_hdf5_is_read_in_blocks(tmp_path, monkeypatch, blobs, many_blocks, chunks):
-    monkeypatch.setattr("bigsmic.store.door.LARGE_BAND", 700 * 4)
+    monkeypatch.setattr("bigsmic.store.admission.LARGE_BAND", 700 * 4)
     wanted = bigsmic.fit(blobs[0], 3, method="mspc", n_threads=1)
     with h5py.File(tmp_path / "rows.h5", "w") as file:
         file.create_dataset("X", data=blobs[0], chunks=chunks)

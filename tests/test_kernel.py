@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bigsmic import kernel
+from bigsmic.numerics.graph import affinity
 
 
 def _lists(X, k):
@@ -19,12 +19,12 @@ def _lists(X, k):
 
 def _blocks(indices, squares, bounds):
     spans = list(itertools.pairwise(bounds))
-    outgoing = [kernel.outgoing_edges(lo, indices[lo:hi], squares[lo:hi]) for lo, hi in spans]
+    outgoing = [affinity.outgoing_edges(lo, indices[lo:hi], squares[lo:hi]) for lo, hi in spans]
     blocks = []
     for lo, hi in spans:
-        incoming = [kernel.Edges(*(a[(e.target >= lo) & (e.target < hi)] for a in e)) for e in outgoing]
-        joined = kernel.Edges(*(np.concatenate(arrays) for arrays in zip(*incoming, strict=True)))
-        blocks.append(kernel.assemble(lo, indices[lo:hi], squares[lo:hi], joined))
+        incoming = [affinity.Edges(*(a[(e.target >= lo) & (e.target < hi)] for a in e)) for e in outgoing]
+        joined = affinity.Edges(*(np.concatenate(arrays) for arrays in zip(*incoming, strict=True)))
+        blocks.append(affinity.assemble(lo, indices[lo:hi], squares[lo:hi], joined))
     return blocks
 
 
@@ -43,8 +43,8 @@ def _dense_kernel(X, t, bandwidth):
 
 def _kernel_blocks(X, blocks, t, k, bandwidth=2.0):
     sigma = np.sqrt(_lists(X, k)[1][:, t - 1])
-    weight = kernel.LocalScaling(bandwidth)
-    return [kernel.kernel_block(g, t, weight, sigma[g.lo : g.hi], sigma[g.halo]) for g in blocks]
+    weight = affinity.LocalScaling(bandwidth)
+    return [affinity.kernel_block(g, t, weight, sigma[g.lo : g.hi], sigma[g.halo]) for g in blocks]
 
 
 @pytest.mark.parametrize("bandwidth", [1.0, 2.0])
@@ -52,7 +52,7 @@ def _kernel_blocks(X, blocks, t, k, bandwidth=2.0):
 def test_kernel_is_the_formula(t, bandwidth):
     X = np.random.default_rng(t).normal(size=(60, 3))
     blocks = _blocks(*_lists(X, 9), [0, 13, 14, 40, 60])
-    dense = kernel.to_dense(_kernel_blocks(X, blocks, t, 9, bandwidth))
+    dense = affinity.to_dense(_kernel_blocks(X, blocks, t, 9, bandwidth))
     np.testing.assert_allclose(dense, _dense_kernel(X, t, bandwidth)[0], atol=1e-14)
     np.testing.assert_array_equal(dense, dense.T)
 
@@ -60,7 +60,7 @@ def test_kernel_is_the_formula(t, bandwidth):
 def test_coincident_points_have_weight_one_and_nothing_is_nan():
     X = np.repeat(np.random.default_rng(0).normal(size=(12, 2)), 5, axis=0)
     blocks = _blocks(*_lists(X, 6), [0, 30, 60])
-    dense = kernel.to_dense(_kernel_blocks(X, blocks, 3, 6))
+    dense = affinity.to_dense(_kernel_blocks(X, blocks, 3, 6))
     assert set(np.unique(dense)) == {0.0, 1.0}
     np.testing.assert_array_equal(dense, _dense_kernel(X, 3, 2.0)[0])
 
@@ -72,32 +72,32 @@ def test_one_block_is_many_blocks(cuts, seed):
     indices, squares = _lists(X, 5)
     whole, many = _blocks(indices, squares, [0, 50]), _blocks(indices, squares, [0, *sorted(set(cuts)), 50])
     np.testing.assert_array_equal(
-        kernel.to_dense(_kernel_blocks(X, whole, 4, 5)), kernel.to_dense(_kernel_blocks(X, many, 4, 5))
+        affinity.to_dense(_kernel_blocks(X, whole, 4, 5)), affinity.to_dense(_kernel_blocks(X, many, 4, 5))
     )
 
 
 def test_normalised_kernel_is_the_formula():
     X = np.random.default_rng(3).normal(size=(60, 3))
-    blocks = [kernel.with_floor(b) for b in _kernel_blocks(X, _blocks(*_lists(X, 8), [0, 25, 60]), 5, 8)]
-    degrees = np.concatenate([kernel.degree(b) for b in blocks])
-    N = kernel.to_dense([kernel.normalise(b, degrees[b.lo : b.hi], degrees[b.halo]) for b in blocks])
+    blocks = [affinity.with_floor(b) for b in _kernel_blocks(X, _blocks(*_lists(X, 8), [0, 25, 60]), 5, 8)]
+    degrees = np.concatenate([affinity.degree(b) for b in blocks])
+    N = affinity.to_dense([affinity.normalise(b, degrees[b.lo : b.hi], degrees[b.halo]) for b in blocks])
     K = _dense_kernel(X, 5, 2.0)[0]
-    K = np.where(K > 0, np.maximum(K, kernel.WEIGHT_FLOOR), 0)
+    K = np.where(K > 0, np.maximum(K, affinity.WEIGHT_FLOOR), 0)
     d = K.sum(1)
     np.testing.assert_allclose(N, K / np.sqrt(np.outer(d, d)), atol=1e-14)
 
 
 def test_shrunk_degrees_lie_between_degrees_and_their_mean():
     degree = np.array([1.0, 2.0, 6.0])
-    np.testing.assert_array_equal(kernel.shrunk(degree, 3.0, 0.0), degree)
-    np.testing.assert_array_equal(kernel.shrunk(degree, 3.0, 0.5), [2.0, 2.5, 4.5])
-    np.testing.assert_array_equal(kernel.shrunk(degree, 3.0, 1.0), 3.0)
+    np.testing.assert_array_equal(affinity.shrunk(degree, 3.0, 0.0), degree)
+    np.testing.assert_array_equal(affinity.shrunk(degree, 3.0, 0.5), [2.0, 2.5, 4.5])
+    np.testing.assert_array_equal(affinity.shrunk(degree, 3.0, 1.0), 3.0)
 
 
 def test_degree_keeps_the_digits_of_small_rows():
     data = np.array([1e8, 1e8, 1e-7, 3e-7])
-    block = kernel.KernelBlock(0, 2, np.array([2, 3]), np.array([0, 2, 4]), np.array([2, 3, 2, 3], np.int32), data)
-    np.testing.assert_allclose(kernel.degree(block), [2e8, 4e-7], rtol=1e-12)
+    block = affinity.KernelBlock(0, 2, np.array([2, 3]), np.array([0, 2, 4]), np.array([2, 3, 2, 3], np.int32), data)
+    np.testing.assert_allclose(affinity.degree(block), [2e8, 4e-7], rtol=1e-12)
 
 
 def test_missing_neighbours_are_no_edges():
@@ -113,10 +113,10 @@ def test_components_are_those_of_the_t_graph():
     X = np.random.default_rng(1).normal(size=(90, 2))
     blocks = _blocks(*_lists(X, 5), [0, 17, 50, 90])
     for t in (1, 2, 4):
-        forest = kernel.new_forest(90)
+        forest = affinity.new_forest(90)
         for block in blocks:
-            kernel.join_block(forest, block, t)
-        labels, sizes, first = kernel.component_labels(forest)
+            affinity.join_block(forest, block, t)
+        labels, sizes, first = affinity.component_labels(forest)
         count, expected = connected_components(_dense_kernel(X, t, 2.0)[0])
         assert len(sizes) == count
         assert len(set(zip(labels, expected, strict=True))) == count

@@ -8,8 +8,9 @@ from scipy.optimize import minimize
 from scipy.special import entr, log_softmax, softmax
 
 from bigsmic.errors import InputError
-from bigsmic.kernel import KernelBlock
-from bigsmic.kernel_rim import (
+from bigsmic.numerics.eigen.block_vectors import MemoryBasis
+from bigsmic.numerics.graph.affinity import KernelBlock
+from bigsmic.numerics.objectives.kernel_rim import (
     GRADIENT,
     SLOTS,
     AscentSettings,
@@ -19,7 +20,6 @@ from bigsmic.kernel_rim import (
     ascend,
     posterior,
 )
-from bigsmic.krylov import MemoryBasis
 from bigsmic.store import FileBasis
 
 C = 3

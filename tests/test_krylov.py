@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import group_of
 
-from bigsmic.engine import ThreadEngine
+from bigsmic.engines.threads import ThreadEngine
 from bigsmic.errors import InputError
-from bigsmic.kernel import KernelBlock
-from bigsmic.krylov import GroupSpace, KernelProduct, MemoryBasis, RowSpace, solve_bytes
-from bigsmic.lanczos import Filter, LanczosParams, solve
-from bigsmic.shares import Share
+from bigsmic.numerics.eigen.block_vectors import GroupSpace, KernelProduct, MemoryBasis, RowSpace, solve_bytes
+from bigsmic.numerics.eigen.lanczos import Filter, LanczosParams, solve
+from bigsmic.numerics.graph.affinity import KernelBlock
+from bigsmic.numerics.row_blocks import Share
 
 
 class FileBasis:

@@ -5,9 +5,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from bigsmic import lanczos
 from bigsmic.errors import ConvergenceWarning, InputError
-from bigsmic.lanczos import Filter, LanczosParams, solve
+from bigsmic.numerics.eigen import lanczos
+from bigsmic.numerics.eigen.lanczos import Filter, LanczosParams, solve
 
 
 class DenseSpace:

@@ -9,12 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import group_of
 
-from bigsmic import kernel
-from bigsmic.engine import ThreadEngine
+from bigsmic.engines.threads import ThreadEngine
 from bigsmic.errors import InputError
-from bigsmic.krylov import GroupSpace, MemoryBasis, RowSpace
-from bigsmic.lanczos import Filter, LanczosParams, solve
-from bigsmic.links import (
+from bigsmic.numerics.constraints.links import (
     LinkAlgebra,
     Strength,
     criterion,
@@ -23,8 +20,11 @@ from bigsmic.links import (
     make_links,
     violations,
 )
-from bigsmic.links_product import Coupling, LinkedProduct
-from bigsmic.shares import Share
+from bigsmic.numerics.constraints.operator import Coupling, LinkedProduct
+from bigsmic.numerics.eigen.block_vectors import GroupSpace, MemoryBasis, RowSpace
+from bigsmic.numerics.eigen.lanczos import Filter, LanczosParams, solve
+from bigsmic.numerics.graph import affinity
+from bigsmic.numerics.row_blocks import Share
 
 
 def drawn_links(seed, n, c, m, *, labelled=0, close=False):
@@ -218,7 +218,7 @@ def _kernel_block(K, lo, hi):
     inside = (columns >= lo) & (columns < hi)
     local = np.where(inside, columns - lo, hi - lo + np.searchsorted(halo, columns))
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=hi - lo))])
-    return kernel.KernelBlock(lo, hi, halo, indptr, local.astype(np.int32), K[lo:hi][rows, columns])
+    return affinity.KernelBlock(lo, hi, halo, indptr, local.astype(np.int32), K[lo:hi][rows, columns])
 
 
 @pytest.mark.parametrize("close", [False, True])
@@ -232,10 +232,10 @@ def test_linked_blocks_and_groups_make_the_linked_kernel(bounds, close):
     expected = np.where(C == 1, 0, np.where(M == 1, 1, K)) * (1 - np.eye(50))
     blocks = [linked_block(block, links) for block in kernel_blocks(K, bounds)]
     groups = scattered(links, LinkAlgebra(links).within_groups(np.eye(len(links.rows))))
-    whole = kernel.to_dense(blocks)
+    whole = affinity.to_dense(blocks)
     whole[:, links.rows] += groups
     np.testing.assert_allclose(whole, expected, atol=1e-7)
-    degree = np.concatenate([kernel.degree(block) for block in blocks])
+    degree = np.concatenate([affinity.degree(block) for block in blocks])
     degree[links.rows] += group_degree(links)
     np.testing.assert_allclose(degree, expected.sum(axis=1), rtol=1e-6)
 
@@ -326,7 +326,7 @@ def test_operator_is_the_matrix_written_out(labelled, close, normalized, places)
     U, degree = dense_operator(K, links, strength, normalized)
     blocks = [linked_block(block, links) for block in kernel_blocks(K, BOUNDS, np.float64)]
     if normalized:
-        blocks = [kernel.normalise(block, degree[block.lo : block.hi], degree[block.halo]) for block in blocks]
+        blocks = [affinity.normalise(block, degree[block.lo : block.hi], degree[block.halo]) for block in blocks]
     make = functools.partial(linked_space, blocks=blocks, links=links, strength=strength)
     make = functools.partial(make, degree=degree if normalized else None)
     with group_of(make, BOUNDS, places) as group:

@@ -7,9 +7,11 @@ from places import group_of
 from test_links import drawn_links, written_out
 from test_moves import kernel_blocks, symmetric
 
-from bigsmic import kernel, links_moves, moves
-from bigsmic.hashing import row_uniform
-from bigsmic.links import violations
+from bigsmic.numerics.constraints import propagation
+from bigsmic.numerics.constraints.links import violations
+from bigsmic.numerics.graph import affinity
+from bigsmic.numerics.hashing import row_uniform
+from bigsmic.numerics.labeling import local_moving
 
 N, C = 40, 3
 seeds, cuts = st.integers(0, 2**31), st.lists(st.integers(0, N), max_size=4)
@@ -35,10 +37,10 @@ def test_neighbours_without_links_foretell_the_label_of_most_weight(seed, at):
     wanted = np.where(heard.any(axis=1), heard.argmax(axis=1), -1)[links.rows]
     found = []
     for block in kernel_blocks(W, at):
-        weights, positions = links_moves.free_neighbours(block, links)
+        weights, positions = propagation.free_neighbours(block, links)
         assert (np.diff(positions) > 0).all()
         assert free[positions].all()
-        found.append(links_moves.foretold(weights, labels[positions], C))
+        found.append(propagation.foretold(weights, labels[positions], C))
     np.testing.assert_array_equal(np.concatenate(found), wanted)
 
 
@@ -88,11 +90,11 @@ def test_a_sweep_goes_where_votes_neighbours_and_links_draw(seed, at):
     group[links.rows] = links.group
     counts = np.zeros((links.n_groups, C))
     np.add.at(counts, (group[group >= 0], labels[group >= 0]), 1)
-    pulls, found = links_moves.group_pull(counts, links), []
+    pulls, found = propagation.group_pull(counts, links), []
     for block in kernel_blocks(W, at):
-        drawn, own = links_moves.pull(block, links), slice(block.lo, block.hi)
+        drawn, own = propagation.pull(block, links), slice(block.lo, block.hi)
         known = np.concatenate([labels[own], labels[drawn.halo]])
-        found.append(links_moves.settle(drawn, known, ballots[own], group[own], pulls, movable[own]))
+        found.append(propagation.settle(drawn, known, ballots[own], group[own], pulls, movable[own]))
     gains, after, rows = dense_gains(dense_pull(W, links), ballots, labels), np.concatenate(found), np.arange(N)
     np.testing.assert_array_equal(after[~movable], labels[~movable])
     np.testing.assert_allclose(gains[rows, after][movable], gains.max(axis=1)[movable], atol=1e-6)
@@ -102,8 +104,8 @@ def test_a_row_stays_unless_another_label_draws_it_more():
     links, _ = drawn_links(0, 3, 2, 0)
     (block,) = kernel_blocks(np.zeros((3, 3), np.float32), [])
     ballots, labels = np.array([[0, 1], [0, 1], [-1, -1]]), np.array([1, 0, 1], np.int32)
-    drawn = links_moves.pull(block, links)
-    found = links_moves.settle(drawn, labels, ballots, np.full(3, -1), np.zeros((0, 2)), np.ones(3, bool))
+    drawn = propagation.pull(block, links)
+    found = propagation.settle(drawn, labels, ballots, np.full(3, -1), np.zeros((0, 2)), np.ones(3, bool))
     np.testing.assert_array_equal(found, labels)
 
 
@@ -111,10 +113,10 @@ def test_a_pull_without_links_is_a_share_of_the_weight():
     W = symmetric(N, 1, 0.2)
     links, _ = drawn_links(0, N, C, 0)
     (block,) = kernel_blocks(W, [])
-    np.testing.assert_allclose(kernel.degree(links_moves.pull(block, links)), W.any(axis=1), atol=1e-6)
+    np.testing.assert_allclose(affinity.degree(propagation.pull(block, links)), W.any(axis=1), atol=1e-6)
 
 
-class Settling(moves.RowMoves):
+class Settling(local_moving.RowMoves):
     """As the stage makes it, of arrays."""
 
     def __init__(self, share, blocks, links, ballots, labels):
@@ -125,7 +127,7 @@ class Settling(moves.RowMoves):
 
     def _moved(self, p, block, known, movable, sums, resolution):
         own, none = self.share.rows(p), np.full(block.hi - block.lo, -1)
-        return links_moves.settle(block, known, self.ballots[own], none, np.zeros((0, C)), movable)
+        return propagation.settle(block, known, self.ballots[own], none, np.zeros((0, C)), movable)
 
 
 def test_sweeps_over_blocks_and_places_are_those_of_the_matrix():
@@ -134,13 +136,13 @@ def test_sweeps_over_blocks_and_places_are_those_of_the_matrix():
     draw = np.random.default_rng(4)
     ballots, labels = draw.integers(0, C, (N, 5)), draw.integers(0, C, N).astype(np.int32)
     wanted, pull = labels, dense_pull(W, links)
-    for sweep in range(moves.N_SWEEPS):
-        movable = row_uniform(0, f"moves/{sweep}", np.arange(N)) < moves.MOVABLE_SHARE
+    for sweep in range(local_moving.N_SWEEPS):
+        movable = row_uniform(0, f"moves/{sweep}", np.arange(N)) < local_moving.MOVABLE_SHARE
         wanted = dense_sweep(pull, ballots, wanted, movable)
-    blocks = [links_moves.pull(block, links) for block in kernel_blocks(W, [7, 15, 30])]
+    blocks = [propagation.pull(block, links) for block in kernel_blocks(W, [7, 15, 30])]
     bounds = np.array([0, *(block.hi for block in blocks)])
     for places in ((), (1,), (1, 3)):
         with group_of(lambda share: Settling(share, blocks, links, ballots, labels), bounds, places) as group:
-            moves.local_moves(group)
+            local_moving.local_moves(group)
             found = np.concatenate([resident.labels for resident in group.residents])
         np.testing.assert_array_equal(found, wanted)

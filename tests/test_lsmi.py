@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bigsmic import gaussians, hashing
 from bigsmic.errors import InputError, NonFiniteError
-from bigsmic.gaussians import PAPER_GAMMAS, fold_of, median_distance
-from bigsmic.hashing import draw_rows
-from bigsmic.information import (
+from bigsmic.numerics import hashing
+from bigsmic.numerics.hashing import draw_rows
+from bigsmic.numerics.mutual_information import gaussian_basis
+from bigsmic.numerics.mutual_information.gaussian_basis import PAPER_GAMMAS, fold_of, median_distance
+from bigsmic.numerics.mutual_information.lsmi import (
     PAPER_DELTAS,
     LSMIDesign,
     LSMISettings,
@@ -24,10 +25,10 @@ from bigsmic.information import (
     score_one,
     sums_bytes,
 )
-from bigsmic.shares import tree_sum
+from bigsmic.numerics.row_blocks import tree_sum
 
 # the package offers a function of the same name
-module = importlib.import_module("bigsmic.information")
+module = importlib.import_module("bigsmic.numerics.mutual_information.lsmi")
 
 
 def direct(X, labels, design, n_classes):
@@ -119,7 +120,7 @@ def test_panels_do_not_show(monkeypatch):
     X, labels, _ = problem()
     before = lsmi(X, labels[0])
     monkeypatch.setattr(module, "_PANEL_ROWS", 7)
-    monkeypatch.setattr(gaussians, "_BLOCK_ROWS", 64)
+    monkeypatch.setattr(gaussian_basis, "_BLOCK_ROWS", 64)
     np.testing.assert_allclose(lsmi(X, labels[0]).cv_table, before.cv_table, rtol=0, atol=1e-10)
 
 

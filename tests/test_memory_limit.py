@@ -13,7 +13,7 @@ import pytest
 import zarr
 
 import bigsmic
-from bigsmic import memory
+from bigsmic.engines import memory
 from bigsmic.errors import PlanError
 
 MIB = 1 << 20
@@ -23,7 +23,7 @@ CHILD = """
 import json, sys, warnings
 import bigsmic
 from bigsmic import lanczos
-from bigsmic.memory import peak_memory
+from bigsmic.engines.memory import peak_memory
 
 warnings.simplefilter("ignore")
 lanczos.LanczosParams.matvec_limit = property(lambda self: 60)  # time, not memory
@@ -149,7 +149,7 @@ def test_freed_memory_of_threads_is_given_back():
     code = """
 import threading
 import numpy as np
-from bigsmic.memory import keep_memory, release_memory, share_arena
+from bigsmic.engines.memory import keep_memory, release_memory, share_arena
 resident = lambda: int(open("/proc/self/statm").read().split()[1]) * 4096
 keep_memory(), share_arena()
 before = resident()

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from scipy.cluster.hierarchy import dendrogram, fcluster, is_valid_linkage
 from sklearn.metrics import adjusted_rand_score
 
-from bigsmic import merge
 from bigsmic.errors import InputError
-from bigsmic.smic import Assignment
+from bigsmic.numerics.labeling import consensus as consensus_module
+from bigsmic.numerics.labeling.rotation import Assignment
 
 seeds = st.integers(0, 2**31)
 
@@ -38,20 +38,20 @@ def naive_merges(G, power):
 @settings(deadline=None, max_examples=40)
 @given(seeds, st.integers(1, 12), st.sampled_from([1.0, 1.2]))
 def test_merge_tree_agrees_with_naive_merging(seed, m, power):
-    G = merge.gram(soft(60, m, seed)) / 60
-    tree = merge.merge_tree(G, power)
+    G = consensus_module.gram(soft(60, m, seed)) / 60
+    tree = consensus_module.merge_tree(G, power)
     naive = naive_merges(G, power)
     np.testing.assert_array_equal(tree.merges, np.array([row[:2] for row in naive]).reshape(-1, 2))
     np.testing.assert_allclose(tree.ratios, [row[2] for row in naive], rtol=1e-9)
 
 
 def test_equal_ratios_merge_in_the_order_of_the_columns():
-    tree = merge.merge_tree(np.full((4, 4), 1 / 16))
+    tree = consensus_module.merge_tree(np.full((4, 4), 1 / 16))
     np.testing.assert_array_equal(tree.merges, [[0, 1], [0, 2], [0, 3]])
 
 
 def test_cuts_are_nested_and_numbered_by_smallest_column():
-    tree = merge.merge_tree(merge.gram(soft(200, 9)))
+    tree = consensus_module.merge_tree(consensus_module.gram(soft(200, 9)))
     for c in range(1, 9):
         coarse, fine = tree.cut(c), tree.cut(c + 1)
         assert len(set(zip(fine.tolist(), coarse.tolist(), strict=True))) == c + 1
@@ -62,8 +62,8 @@ def test_cuts_are_nested_and_numbered_by_smallest_column():
 
 def test_columns_without_mass_are_dropped():
     Q = np.insert(soft(50, 4), 2, 0.0, axis=1)
-    tree = merge.merge_tree(merge.gram(Q) / 50)
-    kept = merge.merge_tree(merge.gram(np.delete(Q, 2, axis=1)) / 50)
+    tree = consensus_module.merge_tree(consensus_module.gram(Q) / 50)
+    kept = consensus_module.merge_tree(consensus_module.gram(np.delete(Q, 2, axis=1)) / 50)
     np.testing.assert_array_equal(tree.columns, [0, 1, 3, 4])
     np.testing.assert_array_equal(np.delete(tree.cut(2), 2), kept.cut(2))
     assert tree.cut(2)[2] == -1
@@ -71,7 +71,7 @@ def test_columns_without_mass_are_dropped():
 
 @pytest.mark.parametrize("n_groups", [0, 5])
 def test_cut_outside_the_tree_is_refused(n_groups):
-    tree = merge.merge_tree(merge.gram(soft(50, 4)))
+    tree = consensus_module.merge_tree(consensus_module.gram(soft(50, 4)))
     with pytest.raises(InputError, match="the tree has 1 to 4"):
         tree.cut(n_groups)
 
@@ -82,7 +82,7 @@ def test_linkage_is_one_for_scipy(seed, m):
     Q = soft(60, m, seed)
     Q[:, -1] = 0.0
     Q[0] = 1 / m
-    tree = merge.merge_tree(merge.gram(Q) / 60)
+    tree = consensus_module.merge_tree(consensus_module.gram(Q) / 60)
     Z = tree.linkage()
     assert is_valid_linkage(Z, throw=True)
     assert Z[0, 2] == 0.0
@@ -91,13 +91,13 @@ def test_linkage_is_one_for_scipy(seed, m):
 
 
 def test_linkage_cuts_as_the_tree_does():
-    tree = merge.merge_tree(merge.gram(soft(300, 10)))
+    tree = consensus_module.merge_tree(consensus_module.gram(soft(300, 10)))
     groups = fcluster(tree.linkage(), 4, criterion="maxclust")
     assert len(set(zip(groups.tolist(), tree.cut(4).tolist(), strict=True))) == groups.max()
 
 
 def test_linkage_of_disjoint_columns_is_finite():
-    Z = merge.merge_tree(np.eye(3) / 3).linkage()
+    Z = consensus_module.merge_tree(np.eye(3) / 3).linkage()
     assert np.isfinite(Z).all()
 
 
@@ -105,34 +105,34 @@ def test_linkage_of_disjoint_columns_is_finite():
 @given(seeds, st.lists(st.integers(0, 80), max_size=4))
 def test_gram_adds_over_blocks(seed, cuts):
     Q = soft(80, 6, seed)
-    total = sum(merge.gram(part) for part in np.split(Q, sorted(cuts)))
+    total = sum(consensus_module.gram(part) for part in np.split(Q, sorted(cuts)))
     np.testing.assert_allclose(total, Q.T.astype(np.float64) @ Q, rtol=1e-12)
 
 
 def test_gram_takes_more_rows_than_one_piece():
-    Q = soft(merge._GRAM_ROWS * 2 + 5, 3)
-    np.testing.assert_allclose(merge.gram(Q), Q.T.astype(np.float64) @ Q, rtol=1e-12)
+    Q = soft(consensus_module._GRAM_ROWS * 2 + 5, 3)
+    np.testing.assert_allclose(consensus_module.gram(Q), Q.T.astype(np.float64) @ Q, rtol=1e-12)
 
 
 @settings(deadline=None, max_examples=20)
 @given(seeds, st.integers(2, 9), st.data())
 def test_grouped_columns_are_a_posterior(seed, m, data):
     Q, c = soft(30, m, seed), data.draw(st.integers(1, m))
-    groups = merge.merge_tree(merge.gram(Q)).cut(c)
-    P = merge.group_columns(Q, groups, c)
+    groups = consensus_module.merge_tree(consensus_module.gram(Q)).cut(c)
+    P = consensus_module.group_columns(Q, groups, c)
     np.testing.assert_allclose(P, Q @ (groups[:, None] == np.arange(c)), atol=1e-6)
     np.testing.assert_allclose(P.sum(axis=1), 1.0, atol=1e-6)
 
 
 def test_columns_left_out_give_their_mass_back():
     Q = np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]], dtype=np.float32)
-    P = merge.group_columns(Q, np.array([-1, 0, 1]), 2)
+    P = consensus_module.group_columns(Q, np.array([-1, 0, 1]), 2)
     np.testing.assert_array_equal(P, [[0.5, 0.5], [0.5, 0.5]])
 
 
 def test_rows_without_mass_stay_flat_when_groups_are_unequal():
     flat = Assignment(np.full((1, 4), 0.25, dtype=np.float32), np.array([False]), np.zeros(1, dtype=np.int32))
-    merged = merge.merged_assignment(flat, np.array([0, 0, 0, 1]), 2)
+    merged = consensus_module.merged_assignment(flat, np.array([0, 0, 0, 1]), 2)
     np.testing.assert_array_equal(merged.posterior, [[0.5, 0.5]])
     np.testing.assert_array_equal(merged.has_mass, [False])
 
@@ -142,11 +142,11 @@ def test_rows_without_mass_stay_flat_when_groups_are_unequal():
 def test_labels_at_every_cut_are_those_of_the_grouped_posterior(seed, m):
     # eighths add without rounding, so that ties are ties however the groups are summed
     Q = (np.random.default_rng(seed).multinomial(8, np.full(m, 1 / m), 50) / 8).astype(np.float32)
-    tree = merge.merge_tree(merge.gram(Q))
+    tree = consensus_module.merge_tree(consensus_module.gram(Q))
     cuts = [2, len(tree.columns), 1, 3]
-    labels = merge.cut_labels(Q, tree, cuts)
+    labels = consensus_module.cut_labels(Q, tree, cuts)
     for j, c in enumerate(cuts):
-        np.testing.assert_array_equal(labels[:, j], merge.group_columns(Q, tree.cut(c), c).argmax(axis=1))
+        np.testing.assert_array_equal(labels[:, j], consensus_module.group_columns(Q, tree.cut(c), c).argmax(axis=1))
 
 
 # ---- consensus
@@ -162,16 +162,16 @@ def noisy_labelings(n, c, B, seed=0, noise=0.1):
 
 
 def consensus(labels, sizes, c):
-    tree = merge.consensus_tree(merge.label_gram(labels, sizes), sizes)
-    votes = merge.vote(labels, sizes, tree.cut(c), c)
-    return votes, merge.consensus_labels(votes, votes / votes.sum(axis=1, keepdims=True))
+    tree = consensus_module.consensus_tree(consensus_module.label_gram(labels, sizes), sizes)
+    votes = consensus_module.vote(labels, sizes, tree.cut(c), c)
+    return votes, consensus_module.consensus_labels(votes, votes / votes.sum(axis=1, keepdims=True))
 
 
 def test_consensus_of_noisy_labelings_is_the_truth():
     truth, labels = noisy_labelings(2000, 5, 9)
     votes, found = consensus(labels, [5] * 9, 5)
     assert adjusted_rand_score(truth, found) > 0.999
-    assert 0.85 < merge.agreement(votes, found, 9).mean() < 0.95
+    assert 0.85 < consensus_module.agreement(votes, found, 9).mean() < 0.95
 
 
 def test_consensus_takes_labelings_of_different_sizes():
@@ -188,46 +188,46 @@ def test_label_gram_adds_over_blocks(seed, cuts):
     sizes = [3, 5, 2]
     labels = np.random.default_rng(seed).integers(0, sizes, (90, 3))
     A = np.hstack([labels[:, [j]] == np.arange(sizes[j]) for j in range(3)]).astype(np.int64)
-    total = sum(merge.label_gram(part, sizes) for part in np.split(labels, sorted(cuts)))
+    total = sum(consensus_module.label_gram(part, sizes) for part in np.split(labels, sorted(cuts)))
     np.testing.assert_array_equal(total, A.T @ A)
 
 
 def test_pairwise_ari_reads_the_label_gram():
     _, labels = noisy_labelings(300, 4, 3, noise=0.3)
-    ari = merge.pairwise_ari(merge.label_gram(labels, [4] * 3), [4] * 3)
+    ari = consensus_module.pairwise_ari(consensus_module.label_gram(labels, [4] * 3), [4] * 3)
     direct = [[adjusted_rand_score(a, b) for a in labels.T] for b in labels.T]
     np.testing.assert_allclose(ari, direct, atol=1e-12)
-    assert merge.stability(ari) == pytest.approx((np.sum(direct) - 3) / 6)
+    assert consensus_module.stability(ari) == pytest.approx((np.sum(direct) - 3) / 6)
 
 
 def test_medoid_is_the_labeling_closest_to_the_others():
     ari = np.array([[1.0, 0.5, 0.1], [0.5, 1.0, 0.6], [0.1, 0.6, 1.0]])
-    assert merge.medoid(ari) == 1
-    assert merge.medoid(np.ones((3, 3))) == 0
-    assert merge.medoid(np.ones((1, 1))) == 0
-    assert merge.stability(np.ones((1, 1))) == 1.0
+    assert consensus_module.medoid(ari) == 1
+    assert consensus_module.medoid(np.ones((3, 3))) == 0
+    assert consensus_module.medoid(np.ones((1, 1))) == 0
+    assert consensus_module.stability(np.ones((1, 1))) == 1.0
 
 
 def test_votes_of_labels_without_a_class_are_not_cast():
-    votes = merge.vote(np.array([[0, 1], [1, 1]]), [2, 2], np.array([0, -1, 1, 0]), 2)
+    votes = consensus_module.vote(np.array([[0, 1], [1, 1]]), [2, 2], np.array([0, -1, 1, 0]), 2)
     np.testing.assert_array_equal(votes, [[2, 0], [1, 0]])
 
 
 def test_classes_without_rows_are_left_out_and_nothing_else_changes():
     sizes, classes = [2, 2, 2], np.array([0, 1, 0, 1, 0, 2])  # class 2 is known to one labeling
     labels = np.array([[0, 0, 0], [1, 1, 1], [0, 0, 1], [1, 1, 0]])
-    votes = merge.vote(labels, sizes, classes, 3)
-    counts = merge.rows_won(votes)
+    votes = consensus_module.vote(labels, sizes, classes, 3)
+    counts = consensus_module.rows_won(votes)
     np.testing.assert_array_equal(counts, [2, 2, 0])
-    kept = merge.winners(classes, counts)
+    kept = consensus_module.winners(classes, counts)
     np.testing.assert_array_equal(kept, [0, 1, 0, 1, 0, -1])
-    np.testing.assert_array_equal(merge.vote(labels, sizes, kept, 2).argmax(axis=1), votes.argmax(axis=1))
-    np.testing.assert_array_equal(merge.winners(np.array([2, -1, 0]), np.array([1, 0, 5])), [1, -1, 0])
+    np.testing.assert_array_equal(consensus_module.vote(labels, sizes, kept, 2).argmax(axis=1), votes.argmax(axis=1))
+    np.testing.assert_array_equal(consensus_module.winners(np.array([2, -1, 0]), np.array([1, 0, 5])), [1, -1, 0])
 
 
 def test_tied_votes_go_by_posterior_then_to_the_smallest():
     votes = np.array([[2, 2, 1], [1, 1, 1], [0, 3, 0]])
     posterior = np.array([[0.2, 0.3, 0.5], [0.4, 0.2, 0.4], [1.0, 0.0, 0.0]], dtype=np.float32)
-    labels = merge.consensus_labels(votes, posterior)
+    labels = consensus_module.consensus_labels(votes, posterior)
     np.testing.assert_array_equal(labels, [1, 0, 1])
-    np.testing.assert_allclose(merge.agreement(votes, labels, 5), [0.4, 0.2, 0.6])
+    np.testing.assert_allclose(consensus_module.agreement(votes, labels, 5), [0.4, 0.2, 0.6])

@@ -10,11 +10,18 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bigsmic
+from bigsmic.datasets import circle_and_gaussian
 from bigsmic.errors import InputError
-from bigsmic.estimators_kernel import KernelRIM
-from bigsmic.kernel_features import Columns, Fourier, Kernel, Nystrom, default_length_scale, whitener
+from bigsmic.estimators.kernel_rim import KernelRIM
 from bigsmic.methods import mic
-from bigsmic.simulate import circle_and_gaussian
+from bigsmic.numerics.objectives.kernel_features import (
+    Columns,
+    Fourier,
+    Kernel,
+    Nystrom,
+    default_length_scale,
+    whitener,
+)
 
 FIT = {"method": "kernel_rim", "n_threads": 1, "n_components": 60}
 GRAPH = KernelRIM(2, kernel="local_scaling", reg="0.1/N")

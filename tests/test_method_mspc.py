@@ -14,9 +14,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bigsmic
 import bigsmic.methods.mspc as method
-from bigsmic import InputError, PlanError, msp_score, mspc, mspc_span
+from bigsmic import InputError, PlanError, msp_score
 from bigsmic.errors import ConvergenceWarning, NonFiniteError, OptionError, SingularCovarianceError
-from bigsmic.estimators_family import MSPC
+from bigsmic.estimators.mspc import MSPC
+from bigsmic.numerics.objectives import mspc, mspc_span
 from bigsmic.stages import span
 
 
@@ -260,7 +261,7 @@ def test_a_killed_fit_of_few_rows_finds_its_sums(few_rows, tmp_path, monkeypatch
 def test_the_command_line_has_it(blobs, tmp_path):
     from typer.testing import CliRunner
 
-    from bigsmic.cli import app
+    from bigsmic.cli.main import app
 
     zarr.create_array(str(tmp_path / "a.zarr"), data=blobs[0])
     line = ["fit", str(tmp_path / "a.zarr"), "-c", "3", "--out", str(tmp_path / "run.zarr"), "--method", "mspc"]

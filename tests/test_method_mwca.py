@@ -12,10 +12,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from test_mwca import ring
 
 import bigsmic
-import bigsmic.stages.association as stage
-from bigsmic import InputError, PlanError, mwca
+import bigsmic.stages.mwca as stage
+from bigsmic import InputError, PlanError
 from bigsmic.errors import BigsmicWarning, ConvergenceWarning, OptionError
-from bigsmic.estimators_family import MWCA
+from bigsmic.estimators.mwca import MWCA
+from bigsmic.numerics.objectives import mwca
 
 
 def two_clusters_only(estimator):

@@ -13,10 +13,12 @@ from sklearn.metrics import adjusted_rand_score
 from typer.testing import CliRunner
 
 import bigsmic
-from bigsmic import cli, planning, rim
-from bigsmic.context import Pieces
+from bigsmic.cli import main
 from bigsmic.errors import BigsmicWarning, CollapseError, ConvergenceWarning, InputError, OptionError, PlanError
 from bigsmic.methods import rim as method
+from bigsmic.numerics.objectives import rim
+from bigsmic.runtime import planning
+from bigsmic.runtime.context import Pieces
 from bigsmic.stages import rim as stages
 
 FAST = {"method": "rim", "n_threads": 1}
@@ -420,7 +422,7 @@ def test_the_command_takes_the_method_s_options(toy, tmp_path):
     np.save(tmp_path / "labels.npy", labels)
     words = ["fit", archive, "-c", 3, "--method", "rim", "--reg", "4/N", "--labels", tmp_path / "labels.npy"]
     words += ["--out", tmp_path / "run.zarr", "--threads", 1, "--json"]
-    result = CliRunner().invoke(cli.app, [str(word) for word in words])
+    result = CliRunner().invoke(main.app, [str(word) for word in words])
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     assert document["settings"]["reg"] == "4/N"

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import bigsmic
-from bigsmic import flags, methods
+from bigsmic import methods
+from bigsmic.cli import options
 from bigsmic.errors import InputError, OptionError, RunMismatchError
+from bigsmic.methods.base import MethodSettings
 from bigsmic.result import Result
-from bigsmic.settings import MethodSettings
 
 ROWS = np.random.default_rng(0).standard_normal((60, 3))
 
@@ -28,13 +29,13 @@ def test_every_method_offers_the_same_names(name):
 def test_every_option_has_its_flag(name):
     kind = methods.load(name)
     in_memory = {"metric", *kind.BESIDE}
-    assert {flag.name for flag in flags.METHODS[name]} - {*kind.BESIDE} == {*kind.Settings.names()} - in_memory
+    assert {flag.name for flag in options.METHODS[name]} - {*kind.BESIDE} == {*kind.Settings.names()} - in_memory
 
 
 def test_flags_of_one_name_are_one_flag():
-    shown = [flag.name for panel in flags.FIT.values() for flag in panel]
+    shown = [flag.name for panel in options.FIT.values() for flag in panel]
     assert len(shown) == len(set(shown))
-    assert set(shown) >= {flag.name for panel in flags.METHODS.values() for flag in panel}
+    assert set(shown) >= {flag.name for panel in options.METHODS.values() for flag in panel}
 
 
 @pytest.mark.parametrize("call", [bigsmic.fit, bigsmic.plan])

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score, rand_score
 
-from bigsmic import metrics
+from bigsmic.numerics.labeling import metrics
 
 labelings = st.integers(0, 2**31).map(lambda seed: np.random.default_rng(seed).integers(0, [[4], [6]], (2, 60)))
 

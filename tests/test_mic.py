@@ -10,10 +10,10 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bigsmic
+from bigsmic.datasets import double_spirals
 from bigsmic.errors import BigsmicWarning, ConvergenceWarning, InputError, OptionError, PlanError, RunMismatchError
-from bigsmic.estimators_kernel import MIC
+from bigsmic.estimators.mic import MIC
 from bigsmic.methods import mic
-from bigsmic.simulate import double_spirals
 
 FIT = {"method": "mic", "t": (3, 7), "n_centers": 40, "n_threads": 1}
 
@@ -44,7 +44,7 @@ def test_spirals_are_told_apart():
 
 
 def test_coefficients_make_the_posteriors_by_the_dense_kernel(fitted, blobs, many_blocks):
-    context = bigsmic.context.Context(None, fitted._run, fitted.settings)
+    context = bigsmic.runtime.context.Context(None, fitted._run, fitted.settings)
     t = mic._chosen(context)
     read = [fitted._run.reader(f"ascent.t{t}", p) for p in context.blocks]
     rows = np.concatenate([fitted._run.read("rows", p, "rows") for p in context.blocks])

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from bigsmic.errors import InputError, NonFiniteError
-from bigsmic.gaussians import fold_of
-from bigsmic.likelihood import (
+from bigsmic.numerics.mutual_information.gaussian_basis import fold_of
+from bigsmic.numerics.mutual_information.mlmi import (
     TOLERANCE,
     Drawn,
     MLMIDesign,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bigsmic import moments as m
 from bigsmic.errors import InputError
-from bigsmic.shares import tree_sum
+from bigsmic.numerics import moments as m
+from bigsmic.numerics.row_blocks import tree_sum
 
 
 def rows(n=500, d=7, seed=0, dtype=np.float32):

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from places import group_of
 
-from bigsmic import moves
-from bigsmic.kernel import KernelBlock
+from bigsmic.numerics.graph.affinity import KernelBlock
+from bigsmic.numerics.labeling import local_moving
 
 seeds = st.integers(0, 2**31)
 
@@ -53,21 +53,21 @@ def test_moves_in_blocks_agree_with_the_dense_definition(seed, c, cuts, resoluti
     draw = np.random.default_rng(seed)
     labels, movable = draw.integers(0, c, 40).astype(np.int32), draw.uniform(size=40) < 0.5
     degrees = W.sum(axis=1, dtype=np.float64)
-    volumes = moves.label_sums(labels, degrees, c)[1]
+    volumes = local_moving.label_sums(labels, degrees, c)[1]
     moved = []
     for block in kernel_blocks(W, cuts):
         own = slice(block.lo, block.hi)
         known = np.concatenate([labels[own], labels[block.halo]])
-        moved.append(moves.move_block(block, known, degrees[own], volumes, movable[own], resolution))
+        moved.append(local_moving.move_block(block, known, degrees[own], volumes, movable[own], resolution))
     np.testing.assert_array_equal(np.concatenate(moved), dense_moves(W, labels, degrees, c, movable, resolution))
 
 
 def test_moves_do_not_count_the_row_itself():
     W = symmetric(20)
     degrees, labels = W.sum(axis=1), (np.arange(20) % 3).astype(np.int32)
-    volumes = moves.label_sums(labels, degrees, 3)[1]
+    volumes = local_moving.label_sums(labels, degrees, 3)[1]
     moved = [
-        moves.move_block(kernel_block(K, 0, 20), labels, degrees, volumes, np.ones(20, dtype=bool))
+        local_moving.move_block(kernel_block(K, 0, 20), labels, degrees, volumes, np.ones(20, dtype=bool))
         for K in (W, W + 5 * np.eye(20, dtype=np.float32))
     ]
     np.testing.assert_array_equal(*moved)
@@ -76,7 +76,7 @@ def test_moves_do_not_count_the_row_itself():
 def test_a_row_without_weights_stays():
     block = kernel_block(np.zeros((3, 3), dtype=np.float32), 0, 3)
     labels = np.array([2, 1, 0], dtype=np.int32)
-    moved = moves.move_block(block, labels, np.zeros(3), np.zeros(3), np.ones(3, dtype=bool))
+    moved = local_moving.move_block(block, labels, np.zeros(3), np.zeros(3), np.ones(3, dtype=bool))
     np.testing.assert_array_equal(moved, labels)
 
 
@@ -88,12 +88,12 @@ def swept(W, cuts, labels, rows, c, places=()):
 
     def make(share):
         own = slice(share.lo, share.hi)
-        mover = moves.RowMoves(share, blocks.__getitem__, degrees[own], rows[own], seed=3)
+        mover = local_moving.RowMoves(share, blocks.__getitem__, degrees[own], rows[own], seed=3)
         mover.start(labels[own], c)
         return mover
 
     with group_of(make, bounds, places) as group:
-        moves.local_moves(group)
+        local_moving.local_moves(group)
         return np.concatenate([resident.labels for resident in group.residents])
 
 
@@ -131,9 +131,9 @@ def test_without_resolution_a_small_group_gains_no_rows_from_a_large_one():
         )
     labels = (np.arange(120) < 12).astype(np.int32)
     degrees = W.sum(axis=1, dtype=np.float64)
-    volumes = moves.label_sums(labels, degrees, 2)[1]
+    volumes = local_moving.label_sums(labels, degrees, 2)[1]
     block, all_rows = kernel_block(W, 0, 120), np.ones(120, dtype=bool)
-    stays, grows = (moves.move_block(block, labels, degrees, volumes, all_rows, g) for g in (0.0, 1.0))
+    stays, grows = (local_moving.move_block(block, labels, degrees, volumes, all_rows, g) for g in (0.0, 1.0))
     np.testing.assert_array_equal(stays, labels)
     assert grows.sum() > labels.sum()
 
@@ -151,20 +151,22 @@ def test_the_smallest_row_of_an_emptied_cluster_goes_back():
     rows = np.array([30, 10, 20, 40, 50])
     before, after = np.array([1, 1, 0, 0, 2]), np.array([0, 0, 0, 2, 2])
     degrees = np.arange(1.0, 6.0)
-    firsts = moves.first_members(rows, before, after, degrees, 3)
-    halves = [moves.first_members(rows[b], before[b], after[b], degrees[b], 3) for b in (slice(0, 1), slice(1, 5))]
-    np.testing.assert_array_equal(moves.earlier(*halves), firsts)
-    *undone, sums = moves.undo_emptied(np.array([2, 2, 1]), moves.label_sums(after, degrees, 3), firsts)
-    labels = moves.send_back(after, rows, undone)
+    firsts = local_moving.first_members(rows, before, after, degrees, 3)
+    halves = [
+        local_moving.first_members(rows[b], before[b], after[b], degrees[b], 3) for b in (slice(0, 1), slice(1, 5))
+    ]
+    np.testing.assert_array_equal(local_moving.earlier(*halves), firsts)
+    *undone, sums = local_moving.undo_emptied(np.array([2, 2, 1]), local_moving.label_sums(after, degrees, 3), firsts)
+    labels = local_moving.send_back(after, rows, undone)
     np.testing.assert_array_equal(labels, [0, 1, 0, 2, 2])
-    np.testing.assert_array_equal(sums, moves.label_sums(labels, degrees, 3))
+    np.testing.assert_array_equal(sums, local_moving.label_sums(labels, degrees, 3))
 
 
 def test_sending_a_row_back_can_empty_another_cluster():
     rows, before, after = np.arange(3), np.array([0, 1, 2]), np.array([1, 2, 2])
-    firsts = moves.first_members(rows, before, after, np.ones(3), 3)
-    *undone, sums = moves.undo_emptied(np.ones(3), moves.label_sums(after, np.ones(3), 3), firsts)
-    np.testing.assert_array_equal(moves.send_back(after, rows, undone), before)
+    firsts = local_moving.first_members(rows, before, after, np.ones(3), 3)
+    *undone, sums = local_moving.undo_emptied(np.ones(3), local_moving.label_sums(after, np.ones(3), 3), firsts)
+    np.testing.assert_array_equal(local_moving.send_back(after, rows, undone), before)
     np.testing.assert_array_equal(sums, np.ones((2, 3)))
 
 
@@ -175,31 +177,34 @@ def test_modularity_of_blocks_agrees_with_the_dense_definition(seed, cuts):
     sums = 0
     for block in kernel_blocks(W, cuts):
         known = np.concatenate([labels[block.lo : block.hi], labels[block.halo]])
-        sums = sums + moves.modularity_sums(block, known, 5)
+        sums = sums + local_moving.modularity_sums(block, known, 5)
     degrees = W.sum(axis=1, dtype=np.float64)
     expected = np.outer(degrees, degrees) / degrees.sum()
     direct = (W - expected)[labels[:, None] == labels].sum() / degrees.sum()
-    assert moves.modularity(sums) == pytest.approx(direct, abs=1e-6)
+    assert local_moving.modularity(sums) == pytest.approx(direct, abs=1e-6)
 
 
 def test_a_move_alone_raises_modularity():
     W = symmetric(40)
     degrees, labels = W.sum(axis=1, dtype=np.float64), (np.arange(40) % 4).astype(np.int32)
-    block, before = kernel_block(W, 0, 40), moves.modularity(moves.modularity_sums(kernel_block(W, 0, 40), labels, 4))
+    block, before = (
+        kernel_block(W, 0, 40),
+        local_moving.modularity(local_moving.modularity_sums(kernel_block(W, 0, 40), labels, 4)),
+    )
     for i in range(40):
-        volumes = moves.label_sums(labels, degrees, 4)[1]
-        moved = moves.move_block(block, labels, degrees, volumes, np.arange(40) == i)
-        after = moves.modularity(moves.modularity_sums(block, moved, 4))
+        volumes = local_moving.label_sums(labels, degrees, 4)[1]
+        moved = local_moving.move_block(block, labels, degrees, volumes, np.arange(40) == i)
+        after = local_moving.modularity(local_moving.modularity_sums(block, moved, 4))
         assert (after > before) if moved[i] != labels[i] else (after == before)
 
 
 def test_modularity_of_no_weight_is_zero():
-    assert moves.modularity(np.zeros((2, 3))) == 0.0
+    assert local_moving.modularity(np.zeros((2, 3))) == 0.0
 
 
 def test_normalized_association_is_the_mean_share_that_stays_inside():
     W, labels = symmetric(40), np.arange(40) % 4
     shares = [W[labels == y][:, labels == y].sum() / W[labels == y].sum() for y in range(4)]
-    sums = moves.modularity_sums(kernel_block(W, 0, 40), labels, 4)
-    assert moves.normalized_association(sums) == pytest.approx(np.mean(shares), rel=1e-6)
-    assert moves.normalized_association(np.zeros((2, 3))) == 0.0
+    sums = local_moving.modularity_sums(kernel_block(W, 0, 40), labels, 4)
+    assert local_moving.normalized_association(sums) == pytest.approx(np.mean(shares), rel=1e-6)
+    assert local_moving.normalized_association(np.zeros((2, 3))) == 0.0

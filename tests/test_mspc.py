@@ -12,9 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import eigh
 from scipy.optimize import minimize
 
-from bigsmic import mspc
 from bigsmic.errors import InputError, SingularCovarianceError
-from bigsmic.mspc import Halfspace, Rows, SplitSettings, Two, separate, solve, split
+from bigsmic.numerics.objectives import mspc
+from bigsmic.numerics.objectives.mspc import Halfspace, Rows, SplitSettings, Two, separate, solve, split
 
 
 def blobs(seed=0, n=300, d=5, distance=3.0):

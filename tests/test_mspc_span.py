@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bigsmic import mspc, mspc_span
-from bigsmic.mspc import Rows, SplitSettings
+from bigsmic.numerics.objectives import mspc, mspc_span
+from bigsmic.numerics.objectives.mspc import Rows, SplitSettings
 
 
 def problem(seed, n=60, d=80):

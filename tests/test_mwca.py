@@ -8,11 +8,11 @@ from scipy.spatial.distance import cdist
 from scipy.special import softmax
 from sklearn.metrics import adjusted_rand_score
 
-from bigsmic import mwca
-from bigsmic.engine import ThreadEngine
+from bigsmic.engines.threads import ThreadEngine
 from bigsmic.errors import InputError
-from bigsmic.mwca import AscentSettings, AssociationRows, DenseProduct, ascend
-from bigsmic.shares import LocalGroup, Share
+from bigsmic.numerics.objectives import mwca
+from bigsmic.numerics.objectives.mwca import AscentSettings, AssociationRows, DenseProduct, ascend
+from bigsmic.numerics.row_blocks import LocalGroup, Share
 
 
 def gaussian(X, Y, sigma):

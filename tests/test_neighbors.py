@@ -8,10 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bigsmic import neighbors
 from bigsmic.errors import InputError
-from bigsmic.neighbors import NeighborSettings, exact_neighbors, group_neighbors, merge_neighbors, start_knn, update_knn
-from bigsmic.partition import PartitionSettings, build_cells, probe, route
+from bigsmic.numerics.graph import neighbors
+from bigsmic.numerics.graph.cells import PartitionSettings, build_cells, probe, route
+from bigsmic.numerics.graph.neighbors import (
+    NeighborSettings,
+    exact_neighbors,
+    group_neighbors,
+    merge_neighbors,
+    start_knn,
+    update_knn,
+)
 
 
 def blobs(n, d=9, seed=0):

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bigsmic import partition
 from bigsmic.errors import InputError
-from bigsmic.partition import Cells, PartitionSettings, build_cells, group_rows, probe, route
+from bigsmic.numerics.graph import cells as cells_module
+from bigsmic.numerics.graph.cells import Cells, PartitionSettings, build_cells, group_rows, probe, route
 
 N, D = 6000, 7
 
@@ -61,9 +61,9 @@ def test_cells_are_the_nearest_ones_nearest_first_up_to_the_margin():
 
 
 def test_the_beam_loses_little(monkeypatch):
-    full = partition._nearest_sites(X, CELLS, 5)[0]
-    monkeypatch.setattr(partition, "_BEAM", 4)
-    beam = partition._nearest_sites(X, CELLS, 5)[0]
+    full = cells_module._nearest_sites(X, CELLS, 5)[0]
+    monkeypatch.setattr(cells_module, "_BEAM", 4)
+    beam = cells_module._nearest_sites(X, CELLS, 5)[0]
     assert len(CELLS.coarse) > 8
     assert (full[:, 0] == beam[:, 0]).mean() > 0.98
 
@@ -96,7 +96,7 @@ def test_one_block_is_many_blocks(cuts):
 
 
 def test_blocks_inside_a_call(monkeypatch):
-    monkeypatch.setattr(partition, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(cells_module, "_BLOCK_BYTES", 1)
     assert (route(X, np.arange(N), CELLS, 5) == ROUTED).mean() > 0.999
 
 
@@ -171,7 +171,7 @@ def test_probe_is_nearest_first():
 
 def test_group_rows_shrink_with_width():
     n = 10_000_000
-    assert group_rows(n, 152) * 152 * 4 <= partition.GROUP_BYTES
+    assert group_rows(n, 152) * 152 * 4 <= cells_module.GROUP_BYTES
     assert group_rows(n, 2) == 200_000
     assert group_rows(n, 10**6) == 4096
 
@@ -202,4 +202,4 @@ def test_route_memory_is_predicted():
     route(X, np.arange(N), CELLS, 5)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < partition.route_bytes(N, D, CELLS.n_cells, 5)
+    assert peak < cells_module.route_bytes(N, D, CELLS.n_cells, 5)

@@ -12,12 +12,12 @@ from sklearn.datasets import load_digits, make_blobs, make_moons
 from sklearn.metrics import adjusted_rand_score
 
 import bigsmic
-from bigsmic.context import Context
 from bigsmic.errors import ConvergenceWarning, InputError, NonFiniteError, PlanError, StorageError
-from bigsmic.gaussians import fold_of
-from bigsmic.hashing import draw_rows
-from bigsmic.stages import eigen
-from bigsmic.stages.assign import read_labels
+from bigsmic.numerics.hashing import draw_rows
+from bigsmic.numerics.mutual_information.gaussian_basis import fold_of
+from bigsmic.runtime.context import Context
+from bigsmic.stages import eigenvectors
+from bigsmic.stages.labelings import read_labels
 
 
 def fit(X, c, **options):
@@ -39,7 +39,7 @@ def assert_identical(result, other):
 @pytest.fixture
 def tight(monkeypatch):
     """Eigenvectors of the normalised kernel as exact as float32 allows."""
-    monkeypatch.setitem(eigen.TOLERANCE, "normalized", 2e-6)
+    monkeypatch.setitem(eigenvectors.TOLERANCE, "normalized", 2e-6)
 
 
 def dense_eigenvectors(X, kernel, t, c, bandwidth=2.0):
@@ -497,7 +497,7 @@ def test_what_n_rows_do_not_allow_is_cut_and_said():
 
 
 def test_an_eigensolve_that_is_cut_short_warns_and_is_told(monkeypatch):
-    monkeypatch.setattr("bigsmic.lanczos.LanczosParams.matvec_limit", 20)
+    monkeypatch.setattr("bigsmic.numerics.eigen.lanczos.LanczosParams.matvec_limit", 20)
     with pytest.warns(ConvergenceWarning, match="eigenpairs reached tol"):
         result = fit(islands(30, 20), 5, t=3, assignment="rotation", kernel="local_scaling")
     assert not result.diagnostics["eigen"][0]["converged"]

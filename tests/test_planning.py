@@ -12,17 +12,19 @@ import zarr
 from sklearn.datasets import make_blobs
 
 import bigsmic
-from bigsmic import memory, planning
-from bigsmic.context import source_bounds
+from bigsmic.engines import memory
 from bigsmic.errors import PlanError
-from bigsmic.settings import resolve
+from bigsmic.methods.smic import planning as smic_planning
+from bigsmic.methods.smic.settings import resolve
+from bigsmic.runtime import planning
+from bigsmic.runtime.context import source_bounds
 
 MIB = 1 << 20
 
 
 def plan_of(n, d, c, limit=1 << 40, n_threads=4, **options):
     settings, _ = resolve(c, **options).fitted_to(n)
-    return planning.plan(planning.Size(n, d), settings, limit, n_threads)
+    return smic_planning.plan(planning.Size(n, d), settings, limit, n_threads)
 
 
 @pytest.mark.parametrize(("n", "d"), [(1, 1), (255, 3), (257, 10**6), (10**6, 152), (10**9, 1000)])
@@ -94,7 +96,7 @@ def test_one_cluster_is_scanned_and_written():
 
 def test_without_a_limit_three_quarters_of_the_machine_may_be_used():
     settings, _ = resolve(3).fitted_to(1000)
-    limit = planning.plan(planning.Size(1000, 4), settings).memory_limit
+    limit = smic_planning.plan(planning.Size(1000, 4), settings).memory_limit
     assert limit == int(0.75 * memory.machine_memory())
     assert limit <= 0.75 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
@@ -120,7 +122,7 @@ import json, sys
 from contextlib import contextmanager
 import bigsmic
 from bigsmic import context
-from bigsmic.memory import peak_memory
+from bigsmic.engines.memory import peak_memory
 
 taken, timed = {}, context.Job.timed
 
@@ -181,7 +183,7 @@ def test_fits_stay_within_their_plans(tmp_path, shape, c, options):
 
 @pytest.mark.parametrize("n", [10**3, 10**6, 10**9])
 def test_a_scheduler_gets_few_tasks_at_any_size(n):
-    planned = planning.plan(planning.Size(n, 16, n_places=64), resolve(33), 1 << 40, 4)
+    planned = smic_planning.plan(planning.Size(n, 16, n_places=64), resolve(33), 1 << 40, 4)
     assert planned.scheduler_tasks == sum(
         stage.verbs * (1 + min(stage.tasks, 256)) for stage in planned.stages.values()
     )

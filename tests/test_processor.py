@@ -6,7 +6,7 @@ import pickle
 import subprocess
 import sys
 
-from bigsmic.processor import Processor, differences
+from bigsmic.engines.processor import Processor, differences
 
 OLD = Processor("Old", ("Haswell",), "haswell", ("avx2", "fma"), ("X86_V3",))
 NEW = Processor("New", ("SkylakeX",), "icelake-server", ("avx2", "avx512f", "fma"), ("X86_V3", "X86_V4"))
@@ -37,7 +37,7 @@ def test_this_process_counts_as_well():
 
 
 def test_what_the_environment_chooses_is_what_counts():
-    code = "import json; from bigsmic.processor import Processor; print(json.dumps(Processor.here()))"
+    code = "import json; from bigsmic.engines.processor import Processor; print(json.dumps(Processor.here()))"
     chosen = {"NUMBA_CPU_NAME": "generic", "OPENBLAS_CORETYPE": "Haswell"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | chosen, capture_output=True, text=True, check=True

@@ -10,9 +10,9 @@ from conftest import FAST
 from rich.console import Console
 
 import bigsmic
-from bigsmic import progress
 from bigsmic.errors import InputError
-from bigsmic.progress import Meter, stage_of, time_text
+from bigsmic.runtime import progress
+from bigsmic.runtime.progress import Meter, stage_of, time_text
 
 
 def metered(*calls, n_rows=None):

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import bigsmic
 import bigsmic.errors
-from bigsmic.cli import app
+from bigsmic.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))

@@ -18,9 +18,9 @@ from sklearn.datasets import make_blobs, make_moons
 from sklearn.metrics import adjusted_rand_score
 
 import bigsmic
-from bigsmic import merge
 from bigsmic.errors import InputError, RunError
-from bigsmic.stages import select
+from bigsmic.numerics.labeling import consensus
+from bigsmic.stages import selection
 from bigsmic.store import CheckedArray
 
 pytestmark = pytest.mark.usefixtures("many_blocks")
@@ -262,8 +262,8 @@ def test_as_many_clusters_come_out_as_are_asked_for():
     labels = [np.select([rows < 40, rows < 80, rows < edge + 40], [0, 1, 2], 3) for edge in edges]
     labels = np.stack([*labels, np.where(rows % 2, 3, rows // 40)], axis=1)  # the last one has a label across all
     of = [4] * 6
-    tree = merge.consensus_tree(merge.label_gram(labels, of), of)
-    assert (merge.rows_won(merge.vote(labels, of, tree.cut(4), 4)) == 0).any()
+    tree = consensus.consensus_tree(consensus.label_gram(labels, of), of)
+    assert (consensus.rows_won(consensus.vote(labels, of, tree.cut(4), 4)) == 0).any()
 
     def total(stage, blocks, task):
         return sum(task(context, p) for p in blocks)
@@ -272,6 +272,6 @@ def test_as_many_clusters_come_out_as_are_asked_for():
         return labels[60 * p : 60 * p + 60][:, list(numbers)]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(select, "all_labels", of_block)
-        (classes,) = select._cut_full(SimpleNamespace(context=context, sum=total), [tree], of)
-    assert (merge.rows_won(merge.vote(labels, of, classes, 4)) > 0).all()
+        patch.setattr(selection, "all_labels", of_block)
+        (classes,) = selection._cut_full(SimpleNamespace(context=context, sum=total), [tree], of)
+    assert (consensus.rows_won(consensus.vote(labels, of, classes, 4)) > 0).all()

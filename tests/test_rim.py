@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bigsmic import rim
 from bigsmic.errors import CollapseError
+from bigsmic.numerics.objectives import rim
 
 RNG = np.random.default_rng(0)
 N, D, K = 60, 4, 5

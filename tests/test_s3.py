@@ -23,7 +23,7 @@ pytest.importorskip("moto.server", reason="needs moto[server]: pip install '.[te
 pytest.importorskip("s3fs", reason="needs s3fs: pip install '.[s3]'")
 import s3
 
-from bigsmic.store import lease, stores
+from bigsmic.store import lease, retrying
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def run(url, proxy):
 def hasty(monkeypatch):
     """Seconds instead of minutes."""
     for name, seconds in {"PATIENCE": 3, "FIRST_PAUSE": 0.05, "UNKNOWN": 0}.items():
-        monkeypatch.setattr(stores, name, seconds)
+        monkeypatch.setattr(retrying, name, seconds)
     monkeypatch.setattr(lease, "HASTE", 1)
 
 
@@ -258,8 +258,8 @@ def test_one_on_another_host_is_refused_while_it_lives_and_a_while_after(url, se
 
 @pytest.mark.parametrize("trouble", [503, 500, "reset", "stall"])
 def test_trouble_that_passes_is_waited_for(run, proxy, hasty, caplog, monkeypatch, trouble):
-    monkeypatch.setattr(stores, "SILENCE", 1 if trouble == "stall" else 30)
-    monkeypatch.setattr(stores, "PATIENCE", 60)
+    monkeypatch.setattr(retrying, "SILENCE", 1 if trouble == "stall" else 30)
+    monkeypatch.setattr(retrying, "PATIENCE", 60)
     run = pickle.loads(pickle.dumps(run))  # its connections know how long to wait
     run._open("r+")
     proxy.requests.clear()
@@ -273,7 +273,7 @@ def test_trouble_that_passes_is_waited_for(run, proxy, hasty, caplog, monkeypatc
 
 @pytest.mark.parametrize("trouble", [503, "reset", "stall"])
 def test_trouble_that_does_not_pass_is_one_clear_error(run, proxy, hasty, monkeypatch, trouble):
-    monkeypatch.setattr(stores, "SILENCE", 0.5 if trouble == "stall" else 30)
+    monkeypatch.setattr(retrying, "SILENCE", 0.5 if trouble == "stall" else 30)
     proxy.trouble = lambda number, method, path: trouble
     with pytest.raises(StorageError, match=r"writing s3://bucket/.*\(\d attempts in .*run the same command again"):
         run.write("stage", 0, {"rows": rows()})

@@ -18,11 +18,12 @@ from fsspec.implementations.memory import MemoryFileSystem
 from typer.testing import CliRunner
 
 import bigsmic
-from bigsmic import cli, store
+from bigsmic import store
+from bigsmic.cli import main
 from bigsmic.errors import BigsmicError, CorruptBlockError, InputError, RunError, StorageError
-from bigsmic.store import stores
+from bigsmic.store import retrying
 from bigsmic.store.ledger import seal, write_entry
-from bigsmic.store.secrets import scrubbed, shown
+from bigsmic.store.redaction import scrubbed, shown
 
 SECRETS = ("s3cr3t-password", "t0ken-in-the-query", "opt1on-value", "nested-opt1on")
 OPTIONS = {"secret": SECRETS[2], "client": {"auth": {"token": SECRETS[3]}}, "endpoint_url": "http://127.0.0.1:9"}
@@ -84,7 +85,7 @@ class Vault(MemoryFileSystem):
 def vault(monkeypatch):
     fsspec.register_implementation("vault", Vault, clobber=True)
     for name, value in {"PATIENCE": 0.1, "FIRST_PAUSE": 0.02}.items():
-        monkeypatch.setattr(stores, name, value)
+        monkeypatch.setattr(retrying, name, value)
     Vault.store.clear()
     yield f"vault://user:{SECRETS[0]}@host"
     Vault.failing = False
@@ -98,7 +99,7 @@ def test_a_path_with_a_query_is_shown_without_it(tmp_path, where):
         ["fit", secret, "-c", "3", "--out", str(tmp_path / "run")],
         ["predict", secret, str(tmp_path), "--out", str(tmp_path / "out")],
     ):
-        done = command.invoke(cli.app, arguments)
+        done = command.invoke(main.app, arguments)
         assert done.exit_code in (3, 5)
         assert_no_secrets(done.output)
 
@@ -373,6 +374,6 @@ def test_the_command_line_tells_no_secret(vault, blobs, caplog):
     command = ["fit", data, "--component", "X", "-c", "4", "--out", out, *given]
     for more in (["--json"], [], ["--debug"]):
         Vault.failing = "--debug" in more
-        done = CliRunner().invoke(cli.app, [*command, *more])
+        done = CliRunner().invoke(main.app, [*command, *more])
         assert done.exit_code == (6 if Vault.failing else 0), done.output
         assert_no_secrets(done.output, caplog.text)

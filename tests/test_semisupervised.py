@@ -10,12 +10,12 @@ from test_links import written_out
 from typer.testing import CliRunner
 
 import bigsmic
-from bigsmic import cli
-from bigsmic.context import Context
+from bigsmic.cli import main
 from bigsmic.errors import InputError, RunMismatchError
-from bigsmic.links import make_links
 from bigsmic.methods import semisupervised
-from bigsmic.stages import assign, eigen, kept, links, settle
+from bigsmic.numerics.constraints.links import make_links
+from bigsmic.runtime.context import Context
+from bigsmic.stages import eigenvectors, labelings, link_propagation, link_scores, links
 
 
 def fit(X, c, **options):
@@ -58,7 +58,7 @@ def dense_operator(X, links, kernel, t, strength):
 @pytest.mark.parametrize("kernel", ["local_scaling", "normalized"])
 @pytest.mark.parametrize("given", ["pairs", "labels", "closed"])
 def test_posteriors_are_those_of_the_dense_operator(blobs, kernel, given, monkeypatch):
-    monkeypatch.setitem(eigen.TOLERANCE, "normalized", 2e-6)
+    monkeypatch.setitem(eigenvectors.TOLERANCE, "normalized", 2e-6)
     X, y = blobs
     beside = labels_of(y, 23) if given == "labels" else links_of(y, 150)
     options = {"t": 7, "gamma": 0.5, "kernel": kernel, "assignment": "paper", "selection": "links", "repair": False}
@@ -104,7 +104,7 @@ def test_the_best_labelings_are_taken(blobs):
     table = result.scores
     penalties = 10 * table.n_violated / table.n_violated.max() + table.n_held_out / table.n_held_out.max()
     np.testing.assert_allclose(table.criterion, table.lsmi / table.lsmi.max() - penalties)
-    assert table.chosen.sum() == kept.N_TAKEN
+    assert table.chosen.sum() == link_scores.N_TAKEN
     assert table.criterion[table.chosen].min() >= table.criterion[~table.chosen].max()
     assert result.n_violated <= table.n_violated[table.chosen].min()
     assert set(np.unique(np.round(5 * np.asarray(result.agreement)))) <= set(range(6))
@@ -121,7 +121,7 @@ def test_what_neighbours_foretell_is_held_against_the_links(blobs):
     W[:, given.rows] = 0
     for b in range(2):
         labels = np.empty(len(X), int)
-        labels[rows] = np.concatenate([assign.read_labels(context, p, b) for p in context.blocks])
+        labels[rows] = np.concatenate([labelings.read_labels(context, p, b) for p in context.blocks])
         heard = (W @ np.eye(4)[labels])[given.rows]
         told, known = heard.argmax(axis=1), heard.any(axis=1)
         wrong = 0
@@ -217,7 +217,7 @@ def test_threads_places_on_disk_and_run_directories_do_not_matter(blobs, tmp_pat
 
 
 @pytest.mark.usefixtures("many_blocks")
-@pytest.mark.parametrize("stage", [assign, kept, settle])
+@pytest.mark.parametrize("stage", [labelings, link_scores, link_propagation])
 def test_what_was_killed_goes_on(blobs, tmp_path, monkeypatch, stage):
     X, y = blobs
     options = links_of(y, 300) | {"gamma": 1.0}
@@ -258,7 +258,7 @@ def test_the_command_line_takes_links(blobs, tmp_path):
     arguments = ["fit", tmp_path / "X.zarr", "-c", 4, "--method", "3smic", "--out", tmp_path / "run", "--gamma", "0,1"]
     arguments += ["--must-links", tmp_path / "must_links.npy", "--cannot-links", tmp_path / "cannot_links.npy"]
     arguments += ["--t", "5", "--n-centers", "40", "--threads", "1", "--link-weight", "2"]
-    answer = CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+    answer = CliRunner().invoke(main.app, [str(argument) for argument in arguments])
     assert answer.exit_code == 0, answer.output
     found = bigsmic.Result.open(tmp_path / "run")
     np.testing.assert_array_equal(found.labels, fit(X, 4, link_weight=2.0, **given).labels)

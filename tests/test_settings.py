@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from bigsmic.errors import BigsmicWarning, InputError
-from bigsmic.settings import Settings, number_of_clusters, parse_bytes, resolve, warn_of_cuts
+from bigsmic.methods.smic.settings import Settings, number_of_clusters, resolve
+from bigsmic.validation import parse_bytes, warn_of_cuts
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bigsmic import simulate
+from bigsmic import datasets
+from bigsmic.datasets import CHUNK_ROWS, MixtureSimulator, TetrodeSimulator
 from bigsmic.errors import InputError
-from bigsmic.simulate import CHUNK_ROWS, MixtureSimulator, TetrodeSimulator
 
 N_ROWS = 2 * CHUNK_ROWS + 100
 SIMULATORS = {
@@ -44,7 +44,7 @@ def test_rows_outside_are_refused(name, lo, hi):
 
 
 def test_seeds_differ():
-    other, _ = simulate.tetrodes(100, 5, seed=4)
+    other, _ = datasets.tetrodes(100, 5, seed=4)
     assert not np.array_equal(other, WHOLE["tetrodes"][0][:100])
 
 
@@ -57,7 +57,7 @@ def test_unit_sizes_follow_the_power_law():
 
 
 def test_spikes_are_aligned_at_the_thirteenth_sample():
-    X, labels = simulate.tetrodes(CHUNK_ROWS, 3, seed=1, overlap=0.0)
+    X, labels = datasets.tetrodes(CHUNK_ROWS, 3, seed=1, overlap=0.0)
     for unit in range(3):
         mean = X[labels == unit].mean(axis=0).reshape(4, 38)
         best = mean[mean.min(axis=1).argmin()]
@@ -81,8 +81,8 @@ def test_noise_has_the_stated_deviation_and_correlations():
 
 
 def test_overlap_adds_a_second_spike():
-    alone, _labels = simulate.tetrodes(CHUNK_ROWS, 1, seed=5, noise=0.0, overlap=0.0)
-    mixed, _ = simulate.tetrodes(CHUNK_ROWS, 1, seed=5, noise=0.0, overlap=0.25)
+    alone, _labels = datasets.tetrodes(CHUNK_ROWS, 1, seed=5, noise=0.0, overlap=0.0)
+    mixed, _ = datasets.tetrodes(CHUNK_ROWS, 1, seed=5, noise=0.0, overlap=0.25)
     changed = (np.abs(mixed - alone).max(axis=1) > 1).mean()
     assert changed == pytest.approx(0.25, abs=0.03)
 
@@ -96,17 +96,17 @@ def test_mixture_moments():
 
 
 def test_toys_have_the_published_geometry():
-    X, labels = simulate.four_blobs(4000)
+    X, labels = datasets.four_blobs(4000)
     np.testing.assert_allclose(X[labels == 0].mean(axis=0), [2, 2], atol=0.1)
-    X, labels = simulate.circle_and_gaussian()
+    X, labels = datasets.circle_and_gaussian()
     np.testing.assert_allclose(np.linalg.norm(X[labels == 1], axis=1), 5, atol=0.5)
-    X, labels = simulate.double_spirals()
+    X, labels = datasets.double_spirals()
     np.testing.assert_allclose(X[labels == 0], -X[labels == 1], atol=1.0)
-    X, labels = simulate.two_densities(4000)
+    X, labels = datasets.two_densities(4000)
     np.testing.assert_allclose([X[labels == 0].std(), X[labels == 1].std()], [1, 0.1], rtol=0.05)
 
 
-@pytest.mark.parametrize("toy", simulate.TOYS.values())
+@pytest.mark.parametrize("toy", datasets.TOYS.values())
 def test_toys_are_balanced_and_reproducible(toy):
     X, labels = toy(seed=7)
     assert X.shape == (200, 2)
@@ -118,4 +118,4 @@ def test_senseless_parameters_are_refused():
     with pytest.raises(InputError, match="n_units=0 is too small"):
         TetrodeSimulator(n_units=0)
     with pytest.raises(InputError, match="n=3 is too small; use at least 4"):
-        simulate.four_blobs(3)
+        datasets.four_blobs(3)

@@ -19,7 +19,7 @@ import pytest
 import zarr
 
 import bigsmic
-from bigsmic.simulate import tetrodes
+from bigsmic.datasets import tetrodes
 
 pytestmark = pytest.mark.slurm
 ROOT = Path(__file__).parents[1]

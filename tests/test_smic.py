@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import block_diag, eigh
 
-from bigsmic import smic
 from bigsmic.errors import InputError
+from bigsmic.numerics.labeling import rotation
 
 rng = np.random.default_rng(0)
 seeds = st.integers(0, 2**31)
@@ -36,7 +36,7 @@ def test_rotation_is_orthogonal_whatever_the_sample(seed, m, s, rank):
     draw = np.random.default_rng(seed)
     sample = draw.normal(size=(s, rank)) @ draw.normal(size=(rank, m))
     sample[::3] = 0.0
-    R = smic.rotation(sample)
+    R = rotation.rotation(sample)
     np.testing.assert_allclose(R.T @ R, np.eye(m), atol=1e-12)
 
 
@@ -44,7 +44,7 @@ def test_rotation_finds_the_separated_components():
     sizes = (30, 10, 5, 40)
     truth = np.repeat(np.arange(4), sizes)
     V = components(sizes)[3] @ random_orthogonal(4)
-    found = smic.posterior_rotated(V.astype(np.float32), smic.rotation(V))
+    found = rotation.posterior_rotated(V.astype(np.float32), rotation.rotation(V))
     assert len(set(zip(truth.tolist(), found.labels.tolist(), strict=True))) == 4
     assert found.posterior.max(axis=1).min() > 1 - 1e-5
 
@@ -54,15 +54,15 @@ def test_rotation_undoes_a_rotation_of_the_basis():
     V = np.linalg.qr(np.abs(rng.normal(size=(200, 5))) * members + 0.01)[0]
     turned = V @ random_orthogonal(5)
     np.testing.assert_allclose(
-        np.sort(turned @ smic.rotation(turned), axis=1), np.sort(V @ smic.rotation(V), axis=1), atol=1e-6
+        np.sort(turned @ rotation.rotation(turned), axis=1), np.sort(V @ rotation.rotation(V), axis=1), atol=1e-6
     )
 
 
 def test_rotation_is_reproducible_and_ignores_zero_rows():
     V = rng.normal(size=(50, 4))
-    R = smic.rotation(V)
-    np.testing.assert_array_equal(R, smic.rotation(V))
-    np.testing.assert_allclose(smic.rotation(np.vstack([V, np.zeros((9, 4))])), R, atol=1e-6)
+    R = rotation.rotation(V)
+    np.testing.assert_array_equal(R, rotation.rotation(V))
+    np.testing.assert_allclose(rotation.rotation(np.vstack([V, np.zeros((9, 4))])), R, atol=1e-6)
 
 
 @settings(deadline=None, max_examples=20)
@@ -72,7 +72,7 @@ def test_information_does_not_change_under_rotation(seed):
     K = draw.normal(size=(30, 30))
     A = np.linalg.qr(draw.normal(size=(30, 4)))[0]
     turned = A @ random_orthogonal(4, seed)
-    values = [smic.smi_objective(smic.smi_sums((K + K.T) @ B), 30) for B in (A, turned)]
+    values = [rotation.smi_objective(rotation.smi_sums((K + K.T) @ B), 30) for B in (A, turned)]
     direct = 4 / (2 * 30) * np.trace(A.T @ (K + K.T) @ (K + K.T) @ A) - 0.5
     np.testing.assert_allclose(values, direct, rtol=1e-10)
 
@@ -80,7 +80,7 @@ def test_information_does_not_change_under_rotation(seed):
 def test_information_depends_on_the_rotation_under_a_prior():
     K, A = np.diag(np.arange(1.0, 9.0)), np.eye(8)[:, :2]
     prior = [0.2, 0.8]
-    values = [smic.smi_objective(smic.smi_sums(K @ A @ R), 8, prior) for R in (np.eye(2), np.eye(2)[::-1])]
+    values = [rotation.smi_objective(rotation.smi_sums(K @ A @ R), 8, prior) for R in (np.eye(2), np.eye(2)[::-1])]
     assert values[0] != pytest.approx(values[1])
 
 
@@ -93,8 +93,8 @@ def test_posteriors_are_distributions(seed, n, m):
     draw = np.random.default_rng(seed)
     V = draw.normal(size=(n, m)).astype(np.float32)
     for found in (
-        smic.posterior_rotated(V, random_orthogonal(m, seed)),
-        smic.posterior_paper(V, *smic.orient(smic.column_sums(V)), draw.dirichlet(np.ones(m) * 9)),
+        rotation.posterior_rotated(V, random_orthogonal(m, seed)),
+        rotation.posterior_paper(V, *rotation.orient(rotation.column_sums(V)), draw.dirichlet(np.ones(m) * 9)),
     ):
         assert found.posterior.dtype == np.float32
         assert found.labels.dtype == np.int32
@@ -109,7 +109,7 @@ def test_paper_posterior_agrees_with_its_formula():
     turned = V * np.sign(V.sum(axis=0))
     direct = np.maximum(turned, 0) / np.maximum(turned, 0).sum(axis=0)
     direct = direct[direct.sum(axis=1) > 0]
-    found = smic.posterior_paper(V, *smic.orient(smic.column_sums(V)))
+    found = rotation.posterior_paper(V, *rotation.orient(rotation.column_sums(V)))
     np.testing.assert_allclose(
         found.posterior[found.has_mass], direct / direct.sum(axis=1, keepdims=True), rtol=1e-5, atol=1e-7
     )
@@ -117,32 +117,32 @@ def test_paper_posterior_agrees_with_its_formula():
 
 def test_smallest_prior_takes_the_largest_eigenvalue():
     V = np.eye(3)
-    found = smic.posterior_paper(V, np.ones(3), np.ones(3), [0.5, 0.2, 0.3])
+    found = rotation.posterior_paper(V, np.ones(3), np.ones(3), [0.5, 0.2, 0.3])
     np.testing.assert_array_equal(found.labels, [1, 2, 0])
 
 
 def test_prior_weighs_the_classes():
     V = np.ones((1, 2))
-    found = smic.posterior_paper(V, np.ones(2), np.array([1.0, 1.0]), [0.75, 0.25])
+    found = rotation.posterior_paper(V, np.ones(2), np.array([1.0, 1.0]), [0.75, 0.25])
     np.testing.assert_allclose(found.posterior, [[0.75, 0.25]])
 
 
 def test_sign_makes_the_sum_positive():
     V = np.array([[1.0, -3.0, 0.0], [2.0, 1.0, 0.0]])
-    signs, positive_sums = smic.orient(smic.column_sums(V))
+    signs, positive_sums = rotation.orient(rotation.column_sums(V))
     np.testing.assert_array_equal(signs, [1, -1, 1])
     np.testing.assert_array_equal(positive_sums, [3, 3, 0])
 
 
 def test_ties_go_to_the_smallest_label():
     V = np.full((4, 3), 0.5, dtype=np.float32)
-    assert (smic.posterior_rotated(V, np.eye(3)).labels == 0).all()
-    assert (smic.posterior_paper(V, np.ones(3), np.ones(3)).labels == 0).all()
+    assert (rotation.posterior_rotated(V, np.eye(3)).labels == 0).all()
+    assert (rotation.posterior_paper(V, np.ones(3), np.ones(3)).labels == 0).all()
 
 
 def test_rows_without_mass_are_flat_and_said_so():
     V = np.array([[0.0, 0.0], [-1.0, -2.0], [1.0, 0.0]], dtype=np.float32)
-    for found in (smic.posterior_rotated(V, np.eye(2)), smic.posterior_paper(V, np.ones(2), np.ones(2))):
+    for found in (rotation.posterior_rotated(V, np.eye(2)), rotation.posterior_paper(V, np.ones(2), np.ones(2))):
         np.testing.assert_array_equal(found.has_mass, [False, False, True])
         np.testing.assert_array_equal(found.posterior, [[0.5, 0.5], [0.5, 0.5], [1.0, 0.0]])
 
@@ -150,12 +150,12 @@ def test_rows_without_mass_are_flat_and_said_so():
 @pytest.mark.parametrize("prior", [[0.5, 0.6], [1.0, 0.0], [1.5, -0.5], [np.nan, 1.0]])
 def test_prior_that_is_none_is_refused(prior):
     with pytest.raises(InputError, match="positive values that sum to 1"):
-        smic.posterior_paper(np.ones((1, 2)), np.ones(2), np.ones(2), prior)
+        rotation.posterior_paper(np.ones((1, 2)), np.ones(2), np.ones(2), prior)
 
 
 def test_prior_of_the_wrong_length_is_refused():
     with pytest.raises(InputError, match="one per cluster"):
-        smic.check_prior([0.5, 0.5], 3)
+        rotation.check_prior([0.5, 0.5], 3)
 
 
 # ---- blocks
@@ -166,9 +166,12 @@ def test_prior_of_the_wrong_length_is_refused():
 def test_posteriors_of_blocks_are_those_of_the_whole(seed, cuts):
     V = np.random.default_rng(seed).normal(size=(70, 9)).astype(np.float32)
     R, parts = random_orthogonal(9, seed), np.split(V, sorted(cuts))
-    oriented = smic.orient(sum(smic.column_sums(part) for part in parts))
-    np.testing.assert_allclose(oriented, smic.orient(smic.column_sums(V)), rtol=1e-12)
-    for read in (lambda rows: smic.posterior_rotated(rows, R), lambda rows: smic.posterior_paper(rows, *oriented)):
+    oriented = rotation.orient(sum(rotation.column_sums(part) for part in parts))
+    np.testing.assert_allclose(oriented, rotation.orient(rotation.column_sums(V)), rtol=1e-12)
+    for read in (
+        lambda rows: rotation.posterior_rotated(rows, R),
+        lambda rows: rotation.posterior_paper(rows, *oriented),
+    ):
         joined = [np.concatenate(arrays) for arrays in zip(*map(read, parts), strict=True)]
         for got, whole in zip(joined, read(V), strict=True):
             np.testing.assert_array_equal(got, whole)
@@ -178,10 +181,10 @@ def test_summary_counts_over_blocks():
     labels = np.array([0, 0, 2, 2, 0])
     posterior = np.eye(4, dtype=np.float32)[[0, 2, 2, 2, 0]]
     has_mass = np.array([True, True, True, False, True])
-    whole = smic.assignment_sums(labels, posterior, has_mass)
-    parts = [smic.assignment_sums(labels[b], posterior[b], has_mass[b]) for b in (slice(0, 2), slice(2, 5))]
+    whole = rotation.assignment_sums(labels, posterior, has_mass)
+    parts = [rotation.assignment_sums(labels[b], posterior[b], has_mass[b]) for b in (slice(0, 2), slice(2, 5))]
     np.testing.assert_array_equal(sum(parts), whole)
-    summary = smic.summarise(whole)
+    summary = rotation.summarise(whole)
     np.testing.assert_array_equal(summary.counts, [3, 0, 2, 0])
     np.testing.assert_array_equal(summary.empty, [1, 3])
     assert (summary.n_without_mass, summary.share_off_argmax) == (1, 0.2)
@@ -198,21 +201,21 @@ def as_neighbors(K):
 def test_extension_of_training_rows_is_the_eigenvector():
     N, _, values, V = components((8, 12, 5))
     weights, indices = as_neighbors(N)
-    np.testing.assert_allclose(smic.extend(weights, indices, V, values), V, atol=1e-5)
+    np.testing.assert_allclose(rotation.extend(weights, indices, V, values), V, atol=1e-5)
 
 
 def test_extension_normalises_by_both_degrees():
     N, degrees, values, V = components((8, 12, 5))
     K = N * np.sqrt(np.outer(degrees, degrees))
     weights, indices = as_neighbors(K)
-    np.testing.assert_allclose(smic.extend(weights, indices, V, values, degrees), V, atol=1e-5)
+    np.testing.assert_allclose(rotation.extend(weights, indices, V, values, degrees), V, atol=1e-5)
 
 
 def test_degrees_of_new_rows_may_be_given():
     N, degrees, values, V = components((8, 12, 5))
     K = N * np.sqrt(np.outer(degrees, degrees))
     weights, indices = as_neighbors(K)
-    extension = smic.extend(weights, indices, V, values, degrees, 4 * weights.sum(axis=1))
+    extension = rotation.extend(weights, indices, V, values, degrees, 4 * weights.sum(axis=1))
     np.testing.assert_allclose(2 * extension, V, atol=1e-5)
 
 
@@ -223,9 +226,9 @@ def test_extension_of_a_row_does_not_depend_on_the_others():
     values, degrees, R = rng.uniform(0.5, 1, 13), rng.uniform(1, 2, 100), random_orthogonal(13)
 
     def predict(part):
-        extension = smic.extend(weights[part], indices[part], V, values, degrees)
-        turned = smic.posterior_rotated(extension, R).posterior
-        paper = smic.posterior_paper(extension, *smic.orient(smic.column_sums(V))).posterior
+        extension = rotation.extend(weights[part], indices[part], V, values, degrees)
+        turned = rotation.posterior_rotated(extension, R).posterior
+        paper = rotation.posterior_paper(extension, *rotation.orient(rotation.column_sums(V))).posterior
         return np.hstack([extension, turned, paper])
 
     whole = predict(slice(None))
@@ -236,9 +239,9 @@ def test_extension_of_a_row_does_not_depend_on_the_others():
 def test_extension_without_neighbors_is_zero():
     V = np.ones((4, 2), dtype=np.float32)
     weights, indices = np.zeros((1, 3), dtype=np.float32), np.full((1, 3), -1)
-    np.testing.assert_array_equal(smic.extend(weights, indices, V, np.ones(2), np.ones(4)), [[0, 0]])
+    np.testing.assert_array_equal(rotation.extend(weights, indices, V, np.ones(2), np.ones(4)), [[0, 0]])
 
 
 def test_extension_needs_positive_eigenvalues():
     with pytest.raises(InputError, match="needs to be positive"):
-        smic.extend(np.ones((1, 1)), np.zeros((1, 1), dtype=int), np.ones((1, 2)), np.array([1.0, -0.5]))
+        rotation.extend(np.ones((1, 1)), np.zeros((1, 1), dtype=int), np.ones((1, 2)), np.array([1.0, -0.5]))

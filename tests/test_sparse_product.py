@@ -8,9 +8,9 @@ import numba
 import numpy as np
 import pytest
 
-from bigsmic import sparse_product
-from bigsmic.kernel import KernelBlock
-from bigsmic.sparse_product import Rows, multiply
+from bigsmic.numerics.eigen import sparse_product
+from bigsmic.numerics.eigen.sparse_product import Rows, multiply
+from bigsmic.numerics.graph.affinity import KernelBlock
 
 FACTORS = (2.0, 0.5, 1.0)
 OF_ANOTHER_PROCESSOR = """

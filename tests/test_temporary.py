@@ -16,7 +16,7 @@ from conftest import FAST
 from fsspec.implementations.memory import MemoryFileSystem
 
 import bigsmic
-import bigsmic.methods.smic
+import bigsmic.methods.smic.method
 from bigsmic import store
 from bigsmic.store import processes, temporary
 
@@ -129,7 +129,7 @@ def test_a_large_directory_is_not_looked_at_for_every_run(folder, monkeypatch):
 def test_a_fit_that_fails_and_a_cut_that_fails_leave_nothing(folder, monkeypatch):
     result = fit()
     before = names(folder)
-    monkeypatch.setattr(bigsmic.methods.smic, "choose", lambda job: 1 / 0)
+    monkeypatch.setattr(bigsmic.methods.smic.method, "choose", lambda job: 1 / 0)
     for call in (lambda: result.cut(2), fit):
         with pytest.raises(ZeroDivisionError, match="division by zero"):
             call()

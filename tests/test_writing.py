@@ -20,9 +20,10 @@ from fsspec.implementations.memory import MemoryFileSystem
 from typer.testing import CliRunner
 
 import bigsmic
-from bigsmic import cli, store
+from bigsmic import store
+from bigsmic.cli import main
 from bigsmic.errors import InputError, RunError, RunLockedError
-from bigsmic.store import places
+from bigsmic.store import destinations
 
 SMALL = FAST | {"t": (3,), "widths": (1.5, 2), "n_centers": 20}
 PARTIAL = ("zarr.0123456789abcdef0123456789abcdef.partial", "zarr.json.0123456789ab1f-140.partial")
@@ -427,7 +428,7 @@ def test_predictions_behind_a_url(memory, result):
 
 def test_the_command_asks_too(tmp_path, result, archive):
     def predict(*args):
-        return CliRunner().invoke(cli.app, ["predict", result.location, str(archive / "X"), "--out", *map(str, args)])
+        return CliRunner().invoke(main.app, ["predict", result.location, str(archive / "X"), "--out", *map(str, args)])
 
     other = write_archive(tmp_path / "other.zarr", labels=ROWS)
     refused = predict(other)
@@ -457,13 +458,13 @@ def test_the_command_asks_too(tmp_path, result, archive):
     ],
 )
 def test_places(place, other, inside):
-    assert places.lies_in(place, other) is inside
+    assert destinations.lies_in(place, other) is inside
 
 
 def test_places_by_links(tmp_path, monkeypatch):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").symlink_to("a")
     monkeypatch.chdir(tmp_path)
-    assert places.lies_in("b/new", tmp_path / "a")
-    assert places.lies_in("b/../a/.", "b")
-    assert not places.lies_in("new", tmp_path / "a")
+    assert destinations.lies_in("b/new", tmp_path / "a")
+    assert destinations.lies_in("b/../a/.", "b")
+    assert not destinations.lies_in("new", tmp_path / "a")

@@ -14,7 +14,7 @@
     Result              :class:`bigsmic.result.Result`, or a subclass that tells more; what it tells of stages that
                         the model does not read is in ``_tells``, in the form of ``reads``
 
-To add a method: such a module, a line in `MODULES`, and its options in :mod:`bigsmic.flags`.
+To add a method: such a module, a line in `MODULES`, and its options in :mod:`bigsmic.cli.options`.
 """
 
 import importlib
@@ -26,7 +26,7 @@ from bigsmic.spelling import refuse_unknown
 
 DEFAULT = "smic"
 MODULES = {
-    "smic": "bigsmic.methods.smic",
+    "smic": "bigsmic.methods.smic.method",
     "3smic": "bigsmic.methods.semisupervised",
     "kernel_rim": "bigsmic.methods.kernel_rim",
     "mic": "bigsmic.methods.mic",

@@ -1,7 +1,7 @@
 """Kernel RIM: scan -> map -> climb -> output, linear RIM on features of a kernel; on the neighbour graph, MIC at one t.
 
 A feature kernel is given by name, as a function, or by its values; the rows are mapped as they are read, so that a fit
-holds as little of them as linear RIM does, and has all of its options. See :mod:`bigsmic.kernel_features`.
+holds as little of them as linear RIM does, and has all of its options. See :mod:`bigsmic.numerics.objectives.kernel_features`.
 """
 
 from collections.abc import Callable
@@ -11,19 +11,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bigsmic import kernel_features, planning
-from bigsmic.context import Context
 from bigsmic.errors import InputError
-from bigsmic.functions import identity_of
-from bigsmic.gaussians import SAMPLE_ROWS
-from bigsmic.hashing import draw_rows
-from bigsmic.kernel_features import KERNELS, Columns, Fourier, Kernel, Nystrom
 from bigsmic.methods import mic, rim
-from bigsmic.moments import Scaler
+from bigsmic.methods.weight_functions import identity_of
+from bigsmic.numerics.hashing import draw_rows
+from bigsmic.numerics.moments import Scaler
+from bigsmic.numerics.mutual_information.gaussian_basis import SAMPLE_ROWS
+from bigsmic.numerics.objectives import kernel_features
+from bigsmic.numerics.objectives.kernel_features import KERNELS, Columns, Fourier, Kernel, Nystrom
 from bigsmic.result import Result
-from bigsmic.settings import check_choice, check_integer
+from bigsmic.runtime import planning
+from bigsmic.runtime.context import Context
 from bigsmic.stages import distinct, scan
 from bigsmic.stages import rim as stages
+from bigsmic.validation import check_choice, check_integer
 
 __all__ = ["BESIDE", "Result", "Settings", "admit", "model", "plan", "run", "summary"]
 

@@ -18,18 +18,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bigsmic import likelihood, planning
-from bigsmic import settings as base
-from bigsmic.candidates import Problem
-from bigsmic.context import Context
+from bigsmic import validation
 from bigsmic.errors import BigsmicWarning, ConvergenceWarning
-from bigsmic.gaussians import PAPER_GAMMAS
-from bigsmic.kernel_rim import PRODUCT_COLUMNS, SLOTS, AscentSettings, posterior
-from bigsmic.likelihood import MLMISettings
-from bigsmic.prediction import Neighborhood
+from bigsmic.methods.base import MethodSettings
+from bigsmic.methods.smic import planning as smic_planning
+from bigsmic.methods.smic import settings as base
+from bigsmic.numerics.mutual_information import mlmi
+from bigsmic.numerics.mutual_information.gaussian_basis import PAPER_GAMMAS
+from bigsmic.numerics.mutual_information.mlmi import MLMISettings
+from bigsmic.numerics.objectives.kernel_rim import PRODUCT_COLUMNS, SLOTS, AscentSettings, posterior
 from bigsmic.result import Result as BaseResult
-from bigsmic.settings import MethodSettings
-from bigsmic.stages import ascent, assign, beginning, eigen, estimate, matrix, output
+from bigsmic.runtime import planning
+from bigsmic.runtime.context import Context
+from bigsmic.stages import eigenvectors, graph_pipeline, kernel_matrix, kernel_rim, labelings, mi_samples, output
+from bigsmic.stages.labeling_specs import Problem
+from bigsmic.stages.out_of_sample import Neighborhood
 
 __all__ = ["BESIDE", "Result", "Settings", "model", "plan", "run", "summary"]
 
@@ -96,9 +99,9 @@ class Settings(MethodSettings):
     def __post_init__(self):
         if self.t is None:
             object.__setattr__(self, "t", PAPER_GRID if self.preset == "paper" else GRID)
-        base.check_integer("start_t", self.start_t, 1)
+        validation.check_integer("start_t", self.start_t, 1)
         if self.mlmi_rows is not None:
-            base.check_integer("mlmi_rows", self.mlmi_rows, 2)
+            validation.check_integer("mlmi_rows", self.mlmi_rows, 2)
         object.__setattr__(self, "t", self.of_graph(t=self.t).t)
         _ = self.ascent, self.graph
 
@@ -156,7 +159,7 @@ def plan(size, settings, memory_limit, n_threads, checkpoints):
     PlanError
         A stage does not fit; the message says which, and what would do.
     """
-    common = planning.plan(size, settings.graph, memory_limit, n_threads, checkpoints=checkpoints)
+    common = smic_planning.plan(size, settings.graph, memory_limit, n_threads, checkpoints=checkpoints)
     stages, in_memory = dict(common.stages), (True, True)
     if settings.n_clusters > 1:
         eigen = stages["eigen"]
@@ -202,9 +205,9 @@ def run(job):
     """The pipeline: each stage does what the ledger lacks."""
     settings = job.context.settings
     on_graph, of_start = job.under(settings.graph), job.under(settings.start)
-    if not beginning.scan_rows(on_graph):
+    if not graph_pipeline.scan_rows(on_graph):
         return
-    beginning.build_graph(on_graph)
+    graph_pipeline.build_graph(on_graph)
     _begin(of_start)
     with on_graph.timed("ascent"):
         _ascend(on_graph, settings, job.plan.ascent_in_memory)
@@ -217,24 +220,24 @@ def run(job):
 def _begin(job):
     """Self-tuning spectral clustering: eigenvectors of the normalised kernel, turned."""
     with job.timed("eigen"):
-        eigen.run(job)
+        eigenvectors.run(job)
     with job.timed("assign"):
-        assign.run(job)
-        matrix.drop_weights(job)
+        labelings.run(job)
+        kernel_matrix.drop_weights(job)
 
 
 def _read_start(context, p, settings):
-    return assign.read_labels(context.under(settings), p, 0)
+    return labelings.read_labels(context.under(settings), p, 0)
 
 
 def _ascend(job, settings, in_memory):
     """Climb for every t; once one is chosen, where what is kept has been damaged: of the others, how they ended."""
     chosen = _chosen(job.context) if job.run.done("choice", 0) else None
     for t in settings.t:
-        if chosen not in (None, t) and job.run.done(ascent.summit_name(t), 0):
+        if chosen not in (None, t) and job.run.done(kernel_rim.summit_name(t), 0):
             continue
-        ascent.run(job, t, settings.ascent, partial(_read_start, settings=settings.start), in_memory)
-        summit = job.run.info(ascent.summit_name(t), 0)
+        kernel_rim.run(job, t, settings.ascent, partial(_read_start, settings=settings.start), in_memory)
+        summit = job.run.info(kernel_rim.summit_name(t), 0)
         if not summit["converged"]:
             warnings.warn(
                 f"mic: t={t} still gained more than tol={settings.tol:g} nats per row after {summit['n_iter']} "
@@ -257,7 +260,7 @@ def _choose(job, block):
     without = [len(score.without_center) for score in found]
     info = {"t": int(settings.t[best]), "classes_without_center": without}
     context.run.write("choice", 0, columns | tables, info=info)
-    _warn_of_collapse(context.run.info(ascent.summit_name(settings.t[best]), 0), settings)
+    _warn_of_collapse(context.run.info(kernel_rim.summit_name(settings.t[best]), 0), settings)
 
 
 def _warn_of_collapse(summit, settings):
@@ -277,22 +280,22 @@ def _scores(job):
     context, settings = job.context, job.context.settings
     gammas = tuple(PAPER_GAMMAS) if settings.preset == "paper" else None
     wanted = MLMISettings(settings.n_centers, gammas, min(5, context.n), settings.seed)
-    design, of_centers = estimate.drawn_design(job, "choice", wanted, _labels)
-    drawn = likelihood.drawn_rows(context.n, settings.mlmi_rows, design)
+    design, of_centers = mi_samples.drawn_design(job, "choice", wanted, _labels)
+    drawn = mlmi.drawn_rows(context.n, settings.mlmi_rows, design)
     sums = job.sum("choice", context.blocks, partial(_sums, design=design))
-    at, distances, labels = estimate.gather(job, "choice", drawn, partial(likelihood.distances, design=design), _labels)
-    taken = likelihood.Drawn(at, distances)
-    return job.here(lambda i: likelihood.score(sums, taken, labels[i], of_centers[i], design), range(len(settings.t)))
+    at, distances, labels = mi_samples.gather(job, "choice", drawn, partial(mlmi.distances, design=design), _labels)
+    taken = mlmi.Drawn(at, distances)
+    return job.here(lambda i: mlmi.score(sums, taken, labels[i], of_centers[i], design), range(len(settings.t)))
 
 
 def _labels(context, p, chosen):
     """Labels of some rows of a block for every t, shape (T, m)."""
-    return np.stack([context.run.read(ascent.stage_name(t), p, "labels")[chosen] for t in context.settings.t])
+    return np.stack([context.run.read(kernel_rim.stage_name(t), p, "labels")[chosen] for t in context.settings.t])
 
 
 def _sums(context, p, design):
     read = context.run.reader("rows", p)
-    return likelihood.block_sums(read("X"), read("rows"), design)
+    return mlmi.block_sums(read("X"), read("rows"), design)
 
 
 # -- labels and posteriors
@@ -309,14 +312,14 @@ def _output(job):
     output.create(context)
     job.fill("output", context.source_blocks, output.write_block)
     for t in set(context.settings.t) - {_chosen(context)}:
-        job.run.drop(ascent.stage_name(t), context.blocks)
+        job.run.drop(kernel_rim.stage_name(t), context.blocks)
 
 
 def _final(context, p):
     """Labels and posteriors of one row block, in parts by block of input."""
     t = _chosen(context)
-    bias = context.run.read(ascent.summit_name(t), 0, "bias")
-    P, labels = posterior(context.run.read(ascent.stage_name(t), p, "logits"), bias)
+    bias = context.run.read(kernel_rim.summit_name(t), 0, "bias")
+    P, labels = posterior(context.run.read(kernel_rim.stage_name(t), p, "logits"), bias)
     arrays = {"labels": labels, "posterior": P, "agreement": np.ones(len(labels), np.float32)}
     context.run.write("final", p, arrays, parts=dict.fromkeys(arrays, context.layout.before[:, p]))
 
@@ -334,12 +337,12 @@ def summary(job):
     scores = {name: read(name) for name in ("mlmi", "gamma", "gap")}
     candidates = [
         {"t": t, "chosen": t == info["t"], "classes_without_center": info["classes_without_center"][i]}
-        | run.info(ascent.summit_name(t), 0)
+        | run.info(kernel_rim.summit_name(t), 0)
         | {name: values[i].item() for name, values in scores.items()}
         for i, t in enumerate(settings.t)
     ]
     spectrum = {"t": settings.start_t} | run.info("spectrum", 0)
-    sizes = run.info(ascent.summit_name(info["t"]), 0)["sizes"]
+    sizes = run.info(kernel_rim.summit_name(info["t"]), 0)["sizes"]
     return {
         "neighbors": run.info("recall", 0),
         "start": spectrum,
@@ -364,9 +367,9 @@ class Model(Neighborhood):
     def __init__(self, context: Context):
         super().__init__(context.under(context.settings.graph))
         self.n_clusters, t = context.settings.n_clusters, _chosen(context)
-        self.problem, self.stage = Problem("local_scaling", t), ascent.stage_name(t)
-        self.bias = context.run.read(ascent.summit_name(t), 0, "bias")
-        self.reads = self.reads | {"choice": (), self.stage: ("coefficients",), ascent.summit_name(t): ("bias",)}
+        self.problem, self.stage = Problem("local_scaling", t), kernel_rim.stage_name(t)
+        self.bias = context.run.read(kernel_rim.summit_name(t), 0, "bias")
+        self.reads = self.reads | {"choice": (), self.stage: ("coefficients",), kernel_rim.summit_name(t): ("bias",)}
 
     def __call__(self, X):
         """Posteriors and labels of scaled rows, float32 (b, c) and int32 (b,)."""

@@ -1,4 +1,4 @@
-"""MSPC: scan -> passes -> output. What is kept of the rows between passes is a few sums; see :mod:`bigsmic.mspc`.
+"""MSPC: scan -> passes -> output. What is kept of the rows between passes is a few sums; see :mod:`bigsmic.numerics.objectives.mspc`.
 
 Every pass answers the next question of all splits at once, and its sums go to the run directory. A fit that is killed
 asks the same questions again and finds the answers there.
@@ -14,13 +14,16 @@ from typing import ClassVar
 import numpy as np
 from sklearn.cluster import KMeans
 
-from bigsmic import mspc, planning
-from bigsmic.context import Context, Job, source_bounds
 from bigsmic.errors import ConvergenceWarning, InputError
-from bigsmic.mspc import SplitSettings, Tree
+from bigsmic.methods.base import MethodSettings
+from bigsmic.numerics.objectives import mspc
+from bigsmic.numerics.objectives.mspc import SplitSettings, Tree
 from bigsmic.result import Result as BaseResult
-from bigsmic.settings import MethodSettings, check_choice, check_integer
-from bigsmic.stages import direct, distinct, scan, span
+from bigsmic.runtime import planning
+from bigsmic.runtime.context import Context, source_bounds
+from bigsmic.runtime.job import Job
+from bigsmic.stages import distinct, rowwise_output, scan, span
+from bigsmic.validation import check_choice, check_integer
 
 __all__ = ["BESIDE", "Result", "Settings", "model", "plan", "run", "summary"]
 
@@ -155,7 +158,7 @@ def run(job: Job):
     with job.timed("passes"):
         job.steps("tree", [0], _grow)
     with job.timed("output"):
-        direct.run(job)
+        rowwise_output.run(job)
 
 
 def _grow(job, _):

@@ -1,4 +1,4 @@
-"""MWCA: scan -> width -> [route -> neighbors -> graph ->] memberships -> output; see :mod:`bigsmic.mwca`.
+"""MWCA: scan -> width -> [route -> neighbors -> graph ->] memberships -> output; see :mod:`bigsmic.numerics.objectives.mwca`.
 
 Dense, a product with the kernel takes time in proportion to the square of the rows, and memory to their number; on the
 neighbour graph both go with the rows.
@@ -13,17 +13,22 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.cluster import KMeans
 
-from bigsmic import moments, mwca, planning
-from bigsmic import settings as base
-from bigsmic.context import PIECE_BYTES, Context, source_bounds
+from bigsmic import validation
 from bigsmic.errors import BigsmicWarning, ConvergenceWarning, InputError
-from bigsmic.mwca import AscentSettings, Gaussian
-from bigsmic.prediction import Neighborhood, Reads
+from bigsmic.methods.base import MethodSettings
+from bigsmic.methods.smic import planning as smic_planning
+from bigsmic.methods.smic import settings as base
+from bigsmic.numerics import moments
+from bigsmic.numerics.objectives import mwca
+from bigsmic.numerics.objectives.mwca import AscentSettings, Gaussian
+from bigsmic.numerics.row_blocks import tree_sum
 from bigsmic.result import Result as BaseResult
-from bigsmic.settings import MethodSettings
-from bigsmic.shares import tree_sum
-from bigsmic.stages import association, beginning
-from bigsmic.stages.association import Ascent, Dense, Sparse
+from bigsmic.runtime import planning
+from bigsmic.runtime.context import PIECE_BYTES, Context, source_bounds
+from bigsmic.stages import graph_pipeline
+from bigsmic.stages import mwca as stages
+from bigsmic.stages.mwca import Ascent, Dense, Sparse
+from bigsmic.stages.out_of_sample import Neighborhood, Reads
 
 __all__ = ["BESIDE", "Result", "Settings", "model", "plan", "run", "summary"]
 
@@ -48,7 +53,7 @@ class Settings(MethodSettings):
     kernel : {"dense", "graph", "local_scaling"}
         Gaussians between all rows, those on the edges of the neighbour graph, or its local-scaling kernel.
     sigma : {"deviation", "quartile", "likelihood"} or float
-        Width of the Parzen windows; see :func:`bigsmic.mwca.width`. Not used with local scaling.
+        Width of the Parzen windows; see :func:`bigsmic.numerics.objectives.mwca.width`. Not used with local scaling.
     direction : {"natural", "gradient"}
         Of the ascent: the gradient in the metric of the memberships, or in the logits, as published.
     n_starts : int
@@ -88,10 +93,10 @@ class Settings(MethodSettings):
         if isinstance(self.t, tuple | list) and len(self.t) == 1:  # as the command line has it
             object.__setattr__(self, "t", self.t[0])
         for name in ("n_clusters", "n_starts", "t", "n_neighbors", "max_iter"):
-            base.check_integer(name, getattr(self, name), 1)
+            validation.check_integer(name, getattr(self, name), 1)
             object.__setattr__(self, name, int(getattr(self, name)))
         for name, allowed in (("solver", SOLVERS), ("kernel", KERNELS), ("scale", SCALES)):
-            base.check_choice(name, getattr(self, name), allowed)
+            validation.check_choice(name, getattr(self, name), allowed)
         if self.solver == "spectral" and self.n_clusters > 2:
             raise InputError(
                 f"solver: 'spectral' cuts one eigenvector in two, got {self.n_clusters} clusters; use 'gradient' or c=2"
@@ -142,7 +147,7 @@ def plan(size, settings, memory_limit, n_threads, checkpoints):
         tail = [_dense_stage(size, settings), _output_stage(size, settings)]
         stages = planning.widened([planning.scan_stage(size, wanted), *tail], limit, n_threads)
         return planning.Plan(size, limit, stages, wanted, checkpoints=checkpoints)
-    common = planning.plan(size, settings.graph(Gaussian(1.0)), memory_limit, n_threads, checkpoints=checkpoints)
+    common = smic_planning.plan(size, settings.graph(Gaussian(1.0)), memory_limit, n_threads, checkpoints=checkpoints)
     stages = {name: stage for name, stage in common.stages.items() if name not in ("eigen", "assign", "select")}
     if settings.n_clusters > 1:
         for in_memory in (True, False):
@@ -169,7 +174,7 @@ LIBRARY_BYTES = 64 << 20
 def _columns_bytes(settings):
     """Bytes per row of logits, products, tries and their products, or of the eigensolver's basis."""
     if settings.solver == "spectral":
-        return 4 * (association.EIGEN.size(1 << 30) + 4 * association.EIGEN.block_width)
+        return 4 * (stages.EIGEN.size(1 << 30) + 4 * stages.EIGEN.block_width)
     every = settings.n_starts * settings.n_clusters
     return 4 * (2 * every + 3 * len(mwca.FACTORS) * every + 2 * min(mwca.COLUMNS, 2 * every))
 
@@ -177,7 +182,7 @@ def _columns_bytes(settings):
 def _dense_stage(size, settings):
     """Columns of all rows; two blocks of rows and a tile of the kernel a task."""
     n, d = size.n, size.d
-    height = int(association.tile_bounds(n, d)[1])
+    height = int(stages.tile_bounds(n, d)[1])
     task = height * (4 * 8 * (d + 2) + 8 * mwca.COLUMNS) + (16 << 20)
     fixed = n * _columns_bytes(settings) + PIECE_BYTES + 12 * START_ROWS * d
     columns = min(mwca.COLUMNS, 2 * settings.n_starts * settings.n_clusters)
@@ -212,7 +217,7 @@ def _output_stage(size, settings):
 
 def run(job):
     """Each stage does what the ledger lacks."""
-    if not beginning.scan_rows(job):
+    if not graph_pipeline.scan_rows(job):
         return
     job.steps("width", [0], _width)
     layout = _layout(job.context, job.plan.kernel_in_memory)
@@ -253,15 +258,15 @@ def _find(job, layout):
     """Find memberships, and say what went wrong."""
     settings, run = job.context.settings, job.run
     if settings.solver == "spectral":
-        association.spectral(job, layout, settings.seed)
+        stages.spectral(job, layout, settings.seed)
         return
     shape, centers = (settings.n_starts, settings.n_clusters), run.read("width", 0, "centers")
-    association.climb(job, Ascent(layout, shape, settings.seed, settings.ascent, centers))
+    stages.climb(job, Ascent(layout, shape, settings.seed, settings.ascent, centers))
     _warn(job, settings)
 
 
 def _warn(job, settings):
-    info, totals = job.run.info(association.SUMMIT, 0), job.run.read(association.SUMMIT, 0, "totals")
+    info, totals = job.run.info(stages.SUMMIT, 0), job.run.read(stages.SUMMIT, 0, "totals")
     if not info["converged"][info["best"]]:
         warnings.warn(
             f"mwca: the best start still gained more than tol={settings.tol:g} a step after max_iter="
@@ -286,8 +291,8 @@ def summary(job):
     if job.context.settings.n_clusters == 1:
         return {}
     run = job.run
-    values = run.read(association.SUMMIT, 0, "values").tolist()
-    return run.info("width", 0) | {"ascent": run.info(association.SUMMIT, 0) | {"association": values}}
+    values = run.read(stages.SUMMIT, 0, "values").tolist()
+    return run.info("width", 0) | {"ascent": run.info(stages.SUMMIT, 0) | {"association": values}}
 
 
 def model(context):
@@ -295,7 +300,7 @@ def model(context):
     return DenseModel(context) if context.settings.kernel == "dense" else SparseModel(context)
 
 
-_READING: Reads = {"width": (), association.SUMMIT: ("totals",), association.MEMBERSHIPS: ("columns",)}
+_READING: Reads = {"width": (), stages.SUMMIT: ("totals",), stages.MEMBERSHIPS: ("columns",)}
 
 
 class Reading:
@@ -308,7 +313,7 @@ class Reading:
 
     def __init__(self, context):
         self.spectral, self.n = context.settings.solver == "spectral", context.n
-        self.totals = context.run.read(association.SUMMIT, 0, "totals")
+        self.totals = context.run.read(stages.SUMMIT, 0, "totals")
 
     def __call__(self, images):
         """Posteriors and labels."""
@@ -328,7 +333,7 @@ class DenseModel:
 
     def __init__(self, context: Context):
         self.context, self.n_clusters = context, context.settings.n_clusters
-        self.reads = _READING | {association.TILES: ("X",)}
+        self.reads = _READING | {stages.TILES: ("X",)}
         self.layout, self.reading = _layout(context), Reading(context)
 
     def __call__(self, X):
@@ -343,12 +348,10 @@ class DenseModel:
         padded[: len(X)] = X
         images: np.ndarray | None = None
         for p in range(len(self.layout.bounds(self.context)) - 1):
-            columns = self.context.run.read(association.MEMBERSHIPS, p, "columns")
+            columns = self.context.run.read(stages.MEMBERSHIPS, p, "columns")
             if images is None:
                 images = np.zeros((PANEL, columns.shape[1]))
-            mwca.add_gaussian_product(
-                padded, association.read_tile(self.context, p), columns, self.layout.sigma, images
-            )
+            mwca.add_gaussian_product(padded, stages.read_tile(self.context, p), columns, self.layout.sigma, images)
         assert images is not None
         return self.reading(images[: len(X)])
 
@@ -369,7 +372,7 @@ class SparseModel(Neighborhood):
 
     def __call__(self, X):
         """Posteriors and labels of scaled rows."""
-        read = partial(self.context.run.read, association.MEMBERSHIPS, name="columns")
+        read = partial(self.context.run.read, stages.MEMBERSHIPS, name="columns")
         return self.reading(self._product(X, self.layout.problem, read).astype(np.float64))
 
 

@@ -1,4 +1,4 @@
-"""RIM: scan -> start -> climb -> output. A linear classifier that nobody has taught; see :mod:`bigsmic.rim`.
+"""RIM: scan -> start -> climb -> output. A linear classifier that nobody has taught; see :mod:`bigsmic.numerics.objectives.rim`.
 
 No graph: what a fit holds is some blocks of rows and the classifier, so that its memory does not grow with the rows.
 """
@@ -14,16 +14,18 @@ from typing import ClassVar
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bigsmic import planning, rim
-from bigsmic.beside import read_array
-from bigsmic.context import PIECE_BYTES, Context, Job, source_bounds
 from bigsmic.errors import BigsmicWarning, InputError
-from bigsmic.hashing import draw_rows
-from bigsmic.information import LSMISettings, block_sums, finish
+from bigsmic.methods.base import MethodSettings
+from bigsmic.numerics.hashing import draw_rows
+from bigsmic.numerics.mutual_information.lsmi import LSMISettings, block_sums, finish
+from bigsmic.numerics.objectives import rim
 from bigsmic.result import Result as BaseResult
-from bigsmic.settings import MethodSettings
+from bigsmic.runtime import planning
+from bigsmic.runtime.context import PIECE_BYTES, Context, source_bounds
+from bigsmic.runtime.job import Job
 from bigsmic.stages import distinct, scan
 from bigsmic.stages import rim as stages
+from bigsmic.store.side_inputs import read_array
 
 __all__ = ["BESIDE", "Result", "Settings", "admit", "model", "plan", "run", "summary"]
 
@@ -477,7 +479,7 @@ class Result(BaseResult):
 
     @property
     def classifier(self):
-        """The classifier of scaled rows, :class:`bigsmic.rim.Linear`, and the scaler."""
+        """The classifier of scaled rows, :class:`bigsmic.numerics.objectives.rim.Linear`, and the scaler."""
         return self._linear, self._context.scaler
 
     @property

@@ -1,6 +1,6 @@
 """3SMIC: SMIC with must-links and cannot-links; the stages of SMIC, with other matrices and another choice.
 
-The matrix of every eigenproblem is U of :mod:`bigsmic.links`. Labelings are rated by information and by the links that
+The matrix of every eigenproblem is U of :mod:`bigsmic.numerics.constraints.links`. Labelings are rated by information and by the links that
 they violate; the rows settle under the consensus of the best ones.
 """
 
@@ -13,18 +13,30 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from bigsmic import prediction, report
-from bigsmic.beside import read_array
-from bigsmic.candidates import problems
 from bigsmic.errors import InputError
-from bigsmic.links import Strength, make_links
-from bigsmic.pipeline import cut
-from bigsmic.planning import plan
+from bigsmic.methods.smic import diagnostics as smic_diagnostics
+from bigsmic.methods.smic.planning import plan
+from bigsmic.methods.smic.settings import Settings as SmicSettings
+from bigsmic.methods.smic.settings import number_of_clusters
+from bigsmic.methods.smic.tree_cuts import cut
+from bigsmic.numerics.constraints.links import Strength, make_links
 from bigsmic.result import Result as BaseResult
-from bigsmic.settings import Settings as SmicSettings
-from bigsmic.settings import number_of_clusters
-from bigsmic.stages import assign, beginning, eigen, extension, kept, links, matrix, output, select, settle
+from bigsmic.stages import (
+    eigenvectors,
+    graph_pipeline,
+    kernel_matrix,
+    labelings,
+    link_propagation,
+    link_scores,
+    links,
+    nystrom,
+    out_of_sample,
+    output,
+    selection,
+)
+from bigsmic.stages.labeling_specs import problems
 from bigsmic.store import Overlay
+from bigsmic.store.side_inputs import read_array
 
 __all__ = ["BESIDE", "Result", "Settings", "admit", "choose", "cut_run", "model", "plan", "run", "summary"]
 
@@ -82,7 +94,7 @@ class Settings(SmicSettings):
     link_weight : float
         Of the share of violated links against the share of the LSMI in the criterion; 1 as published.
     close_links : bool
-        Add the links that follow from those given; see :func:`bigsmic.links.make_links`.
+        Add the links that follow from those given; see :func:`bigsmic.numerics.constraints.links.make_links`.
     """
 
     method: ClassVar[str] = "3smic"
@@ -171,7 +183,7 @@ def admit(settings, given, n_rows, storage_options=None):
     ----------
     settings : Settings
     given : dict
-        Options by name; links and labels as arrays or files, see :func:`bigsmic.beside.read_array`.
+        Options by name; links and labels as arrays or files, see :func:`bigsmic.store.side_inputs.read_array`.
     n_rows : int
     storage_options : dict, optional
 
@@ -180,12 +192,12 @@ def admit(settings, given, n_rows, storage_options=None):
     settings : Settings
         Without strengths of which the links have no use; with the t of few rows, where none was given.
     beside : dict of str to ndarray
-        Fields of :class:`bigsmic.links.Links`.
+        Fields of :class:`bigsmic.numerics.constraints.links.Links`.
 
     Raises
     ------
     InputError
-        See :func:`bigsmic.links.make_links`.
+        See :func:`bigsmic.numerics.constraints.links.make_links`.
     """
     must, cannot, labels = (read_array(name, given.get(name), storage_options) for name in BESIDE)
     found = make_links(n_rows, settings.n_clusters, must=must, cannot=cannot, labels=labels, close=settings.close_links)
@@ -201,37 +213,37 @@ def admit(settings, given, n_rows, storage_options=None):
 
 def run(job):
     """The stages of SMIC up to the eigenvectors, with links in every kernel; then the choice."""
-    if not beginning.scan_rows(job):
+    if not graph_pipeline.scan_rows(job):
         return
-    beginning.build_graph(job)
+    graph_pipeline.build_graph(job)
     with job.timed("graph"):
         links.run(job)
     with job.timed("eigen"):
-        eigen.run(job)
+        eigenvectors.run(job)
     choose(job)
 
 
 def choose(job):
     """From eigenvectors to labels, or to the curve over numbers of clusters."""
     with job.timed("assign"):
-        assign.run(job)
+        labelings.run(job)
     with job.timed("select"):
-        select.score(job, job.plan.n_gammas)
-        kept.run(job)
+        selection.score(job, job.plan.n_gammas)
+        link_scores.run(job)
         if not job.context.settings.undecided:
-            select.agree(job)
-            settle.run(job)
+            selection.agree(job)
+            link_propagation.run(job)
     if not job.context.settings.undecided:
         with job.timed("output"):
-            extension.run(job)
-            matrix.drop_weights(job)
+            nystrom.run(job)
+            kernel_matrix.drop_weights(job)
             output.run(job)
 
 
 def summary(job):
     """What the stages noted, with strengths and violated links for every candidate."""
     context = job.context
-    found = report.smic_summary(job)
+    found = smic_diagnostics.smic_summary(job)
     if context.settings.n_clusters == 1:
         return found
     read = context.run.reader("kept", 0)
@@ -252,7 +264,7 @@ def _curve(context, read, rows):
     """The best candidate of every number of clusters."""
     lsmi, score = context.run.read("scores", 0, "lsmi"), read("criterion")
     curve = []
-    for same in kept.numbers_of(context):
+    for same in link_scores.numbers_of(context):
         b = int(same[np.argmax(score[same])])
         reading = context.readings[b]
         number = reading.width
@@ -269,15 +281,15 @@ def model(context):
     return Model(context)
 
 
-class Model(prediction.Model):
-    """Predictions that carry the eigenvectors of U over by :mod:`bigsmic.stages.extension`."""
+class Model(out_of_sample.Model):
+    """Predictions that carry the eigenvectors of U over by :mod:`bigsmic.stages.nystrom`."""
 
     def __init__(self, context):
         super().__init__(context)
         self.reads |= {"kept": ("taken", "criterion")}
 
     def _basis_name(self, problem):
-        return extension.name(problem)
+        return nystrom.name(problem)
 
     def _basis(self, problem, known):
         E = self._gather(lambda p: self.context.run.read(self._basis_name(problem), p, "E"), known)
@@ -302,7 +314,7 @@ def cut_run(base, settings, n_clusters):
             f"cut: got {n_clusters} clusters; this fit was asked for {settings.numbers[0]} to {settings.numbers[-1]}"
         )
     settings = replace(settings, n_clusters=int(n_clusters), undecided=False, eta=(0.0,))
-    own = [assign.labeling_name(problem) for problem in problems(settings)]
+    own = [labelings.labeling_name(problem) for problem in problems(settings)]
     return Overlay.over(base, (*OF_ONE_NUMBER, *own)), settings
 
 

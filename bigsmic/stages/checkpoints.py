@@ -4,8 +4,8 @@ import math
 import os
 import time
 
-from bigsmic.context import Job
 from bigsmic.errors import InputError
+from bigsmic.runtime.job import Job
 
 INTERVAL = "BIGSMIC_CHECKPOINT_SECONDS"
 SECONDS = 60.0

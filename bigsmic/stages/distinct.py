@@ -10,11 +10,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from bigsmic import distinct
-from bigsmic.context import Context, Job
-from bigsmic.distinct import Distinct
 from bigsmic.errors import ConvergenceWarning, InputError
-from bigsmic.stages import direct
+from bigsmic.numerics import distinct
+from bigsmic.numerics.distinct import Distinct
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
+from bigsmic.stages import rowwise_output
 
 STAGE = "distinct"
 
@@ -90,7 +91,7 @@ def settle(job: Job):
     if k is None or not is_all:
         return False
     with job.timed("output"):
-        direct.create_arrays(context, ("labels", "posterior", "agreement"), k)
+        rowwise_output.create_arrays(context, ("labels", "posterior", "agreement"), k)
         job.fill("output", context.source_blocks, _label)
     return True
 
@@ -111,7 +112,9 @@ def fewer(job: Job):
 
 def _label(context: Context, s: int):
     posterior, labels = Model(context)(context.scaled_block(s))
-    direct.write(context, s, {"labels": labels, "posterior": posterior, "agreement": np.ones(len(labels), np.float32)})
+    rowwise_output.write(
+        context, s, {"labels": labels, "posterior": posterior, "agreement": np.ones(len(labels), np.float32)}
+    )
 
 
 def summary(context: Context):

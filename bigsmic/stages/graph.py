@@ -4,9 +4,10 @@ from functools import partial
 
 import numpy as np
 
-from bigsmic import kernel
-from bigsmic.context import Context, Job
-from bigsmic.stages.exchange import senders
+from bigsmic.numerics.graph import affinity
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
+from bigsmic.stages.shuffle import senders
 
 HUB_NEIGHBORS = 10  # at which in-degrees are counted
 
@@ -25,7 +26,7 @@ def run(job: Job):
 def _export(context: Context, p: int):
     """Write the edges that end in other blocks, in one part per block."""
     read, lo = context.run.reader("lists", p), context.layout.bounds[p]
-    edges = kernel.outgoing_edges(lo, read("indices").astype(np.int64), read("squares"))
+    edges = affinity.outgoing_edges(lo, read("indices").astype(np.int64), read("squares"))
     bounds = np.searchsorted(edges.target, context.layout.bounds)
     context.run.write("edges", p, edges._asdict(), parts=dict.fromkeys(edges._fields, bounds))
 
@@ -34,9 +35,9 @@ def _assemble(context: Context, p: int, sent_by):
     read, lo = context.run.reader("lists", p), int(context.layout.bounds[p])
     indices, squares = read("indices").astype(np.int64), read("squares")
     from_blocks = sent_by[p] if len(sent_by[p]) else [p]  # no edges, of the right types
-    sent = context.run.gather("edges", from_blocks, kernel.Edges._fields, p)
-    incoming = kernel.Edges(*map(np.concatenate, zip(*sent, strict=True)))
-    graph = kernel.assemble(lo, indices, squares, incoming)
+    sent = context.run.gather("edges", from_blocks, affinity.Edges._fields, p)
+    incoming = affinity.Edges(*map(np.concatenate, zip(*sent, strict=True)))
+    graph = affinity.assemble(lo, indices, squares, incoming)
     sigma = np.sqrt(np.stack([_tth(squares, t) for t in context.settings.t]))
     arrays = {name: getattr(graph, name) for name in ("halo", "indptr", "indices", "sq_distances", "ranks")}
     info = {"in_degree": _in_degree_sums(lo, indices, incoming)}
@@ -63,19 +64,19 @@ def read_graph(context: Context, p: int):
     read = context.run.reader("graph", p)
     lo, hi = (int(b) for b in context.layout.bounds[p : p + 2])
     arrays = [read(name) for name in ("halo", "indptr", "indices", "sq_distances", "ranks")]
-    return kernel.GraphBlock(lo, hi, *arrays)
+    return affinity.GraphBlock(lo, hi, *arrays)
 
 
 def _components(context: Context, block: int):
     """Number the components of the t-graph, for each t of the fit."""
-    forests = [kernel.new_forest(context.n) for _ in context.settings.t]
+    forests = [affinity.new_forest(context.n) for _ in context.settings.t]
     for p in context.blocks:
         graph = read_graph(context, p)
         for t, forest in zip(context.settings.t, forests, strict=True):
-            kernel.join_block(forest, graph, t)
+            affinity.join_block(forest, graph, t)
     arrays, counts = {}, {}
     for t in context.settings.t:
-        labels, sizes, first = kernel.component_labels(forests.pop(0))
+        labels, sizes, first = affinity.component_labels(forests.pop(0))
         counts[str(t)] = len(sizes)
         arrays[f"labels.t{t}"] = labels.astype(context.position_dtype)
         arrays |= {f"sizes.t{t}": sizes, f"first.t{t}": first}

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from bigsmic.context import Context, Job
-from bigsmic.links import LinkAlgebra, Links, group_degree, linked_block
-from bigsmic.links_product import Coupling
+from bigsmic.numerics.constraints.links import LinkAlgebra, Links, group_degree, linked_block
+from bigsmic.numerics.constraints.operator import Coupling
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
 
 FIELDS = ("rows", "must", "cannot", "group", "apart")
 GIVEN, PLACED = 0, 1  # blocks of the stage

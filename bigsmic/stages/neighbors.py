@@ -7,11 +7,12 @@ from functools import partial
 
 import numpy as np
 
-from bigsmic import neighbors
-from bigsmic.context import Context, Job
-from bigsmic.hashing import draw_rows
-from bigsmic.stages.exchange import senders
+from bigsmic.numerics.graph import neighbors
+from bigsmic.numerics.hashing import draw_rows
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
 from bigsmic.stages.route import FIRST_CELL, HOME, RANK, ROW
+from bigsmic.stages.shuffle import senders
 
 RECALL_ROWS = 200
 RECALL_NEIGHBORS = 10

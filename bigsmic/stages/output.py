@@ -2,13 +2,14 @@
 
 import numpy as np
 
-from bigsmic import calibration, merge, smic
-from bigsmic.context import Context, Job
-from bigsmic.hashing import draw_rows
-from bigsmic.shares import panels
-from bigsmic.stages import direct, settle
-from bigsmic.stages.assign import PANEL_ROWS, Reader, read_basis, read_labels
-from bigsmic.stages.select import ballots, chosen, chosen_window, members
+from bigsmic.numerics.hashing import draw_rows
+from bigsmic.numerics.labeling import calibration, consensus, rotation
+from bigsmic.numerics.row_blocks import panels
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
+from bigsmic.stages import link_propagation, rowwise_output
+from bigsmic.stages.labelings import PANEL_ROWS, Reader, read_basis, read_labels
+from bigsmic.stages.selection import ballots, chosen, chosen_window, members
 
 SHARPNESS_ROWS = 10_000  # on which it is found how sure the posterior may be
 
@@ -29,7 +30,7 @@ def _final(context: Context, p: int):
     labels, agreement = _one(context, p) if chosen(context) is not None else _consensus(context, p, posterior)
     arrays = {"labels": labels, "posterior": posterior, "agreement": agreement}
     parts = dict.fromkeys(arrays, context.layout.before[:, p])
-    arrays["sums"] = smic.assignment_sums(labels, posterior, has_mass)
+    arrays["sums"] = rotation.assignment_sums(labels, posterior, has_mass)
     context.run.write("final", p, arrays, parts=parts)
 
 
@@ -42,10 +43,10 @@ def _one(context: Context, p: int):
 def _consensus(context: Context, p: int, posterior):
     """Labels with the most votes, or that rows settled with, and the share of labelings that cast them."""
     labels, of, classes = ballots(context, p, chosen_window(context))
-    votes = merge.vote(labels, of, classes, context.settings.n_clusters)
+    votes = consensus.vote(labels, of, classes, context.settings.n_clusters)
     settled = context.settings.settles
-    labels = settle.read_labels(context, p) if settled else merge.consensus_labels(votes, posterior)
-    return labels, merge.agreement(votes, labels, len(of))
+    labels = link_propagation.read_labels(context, p) if settled else consensus.consensus_labels(votes, posterior)
+    return labels, consensus.agreement(votes, labels, len(of))
 
 
 def _posterior(context: Context, p: int):
@@ -64,7 +65,7 @@ def _add_posterior(context: Context, p: int, member, total, has_mass):
     reader, V = Reader(context, b), read_basis(context, context.readings[b], p)
     for rows in panels(len(V), PANEL_ROWS):
         found = reader(V[rows])
-        total[rows] += merge.group_columns(found.posterior, to, total.shape[1])
+        total[rows] += consensus.group_columns(found.posterior, to, total.shape[1])
         has_mass[rows] |= found.has_mass
 
 
@@ -89,7 +90,7 @@ def sharpness(context: Context):
 
 def create(context: Context):
     """Make the arrays that users read, one chunk per block of input."""
-    direct.create_arrays(context, ("labels", "posterior", "agreement"), context.settings.n_clusters)
+    rowwise_output.create_arrays(context, ("labels", "posterior", "agreement"), context.settings.n_clusters)
 
 
 def _write_sharpened(context: Context, s: int):
@@ -110,7 +111,7 @@ def write_block(context: Context, s: int, power=1.0):
         for name, array in found.items():
             array[at] = read(name, s)
     found["posterior"] = calibration.sharpened(found["posterior"], power)
-    direct.write(context, s, found)
+    rowwise_output.write(context, s, found)
 
 
 def check(context: Context, s: int):
@@ -133,4 +134,6 @@ def run_single(job: Job):
 def _write_single(context: Context, s: int):
     height = int(context.source_bounds[s + 1] - context.source_bounds[s])
     ones = np.ones(height, np.float32)
-    direct.write(context, s, {"labels": np.zeros(height, np.int32), "posterior": ones[:, None], "agreement": ones})
+    rowwise_output.write(
+        context, s, {"labels": np.zeros(height, np.int32), "posterior": ones[:, None], "agreement": ones}
+    )

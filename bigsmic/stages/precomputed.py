@@ -5,8 +5,9 @@ Takes the place of scan, route and neighbors. Positions are row numbers, row blo
 
 import numpy as np
 
-from bigsmic.context import Context, Job
 from bigsmic.errors import InputError, RunMismatchError
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
 from bigsmic.store import checksum
 
 

@@ -16,13 +16,14 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
-from bigsmic import rim
-from bigsmic.context import Context, Job
 from bigsmic.errors import CollapseError
-from bigsmic.hashing import row_uniform
-from bigsmic.moments import class_sums
-from bigsmic.rim import Adam, Aim, Linear, Point, Reference, Weighting
-from bigsmic.stages import direct
+from bigsmic.numerics.hashing import row_uniform
+from bigsmic.numerics.moments import class_sums
+from bigsmic.numerics.objectives import rim
+from bigsmic.numerics.objectives.rim import Adam, Aim, Linear, Point, Reference, Weighting
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
+from bigsmic.stages import rowwise_output
 from bigsmic.store import checksum
 
 GROUP_BYTES = 32 << 20  # float32 bytes of the rows that batches are drawn from at a time
@@ -524,7 +525,7 @@ def write_output(job: Job):
     """Labels and posteriors, and what clusters look like."""
     context, run = job.context, job.run
     model = read_model(context, "model", 0)
-    direct.create_arrays(context, ("labels", "posterior"), model.n_categories)
+    rowwise_output.create_arrays(context, ("labels", "posterior"), model.n_categories)
     for s in context.source_blocks:
         if not run.done("clusters", s):
             run.forget("output", s)
@@ -539,7 +540,7 @@ def _write(context, s):
     rows = np.argsort(np.einsum("ij,ij->i", posterior, logs), kind="stable")[:UNCERTAIN_ROWS]
     arrays = {"rows": lo + rows, "log_posterior": logs[rows], "shapes": _shapes(X, labels, model.n_categories)}
     context.run.write("clusters", s, arrays | {"information": np.concatenate([field.ravel() for field in sums])})
-    direct.write(context, s, {"labels": labels, "posterior": posterior})
+    rowwise_output.write(context, s, {"labels": labels, "posterior": posterior})
 
 
 def _shapes(X, labels, k):

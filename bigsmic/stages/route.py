@@ -6,8 +6,9 @@ block: no chunk has two writers, and none is read, changed and written back.
 
 import numpy as np
 
-from bigsmic import partition
-from bigsmic.context import Context, Job
+from bigsmic.numerics.graph import cells as cells_module
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
 
 HOME, RANK, ROW, FIRST_CELL = 0, 1, 2, 3
 """Columns of the tags that travel with a routed row: home group, rank among the block's rows of that home, row
@@ -32,7 +33,7 @@ def run(job: Job):
 
 
 def _build_cells(context: Context, block: int):
-    context.run.write("cells", block, partition.build_cells(context.sample, context.partition_settings).to_arrays())
+    context.run.write("cells", block, cells_module.build_cells(context.sample, context.partition_settings).to_arrays())
 
 
 def _route(context: Context, s: int):
@@ -51,7 +52,7 @@ def _find_homes(context: Context, s: int):
 def _nearest_cells(context: Context, s: int):
     lo, hi = context.source_bounds[s : s + 2]
     X = context.scaled_block(s)
-    return X, partition.route(X, np.arange(lo, hi), context.cells, context.partition_settings.overlap)
+    return X, cells_module.route(X, np.arange(lo, hi), context.cells, context.partition_settings.overlap)
 
 
 def _write_homes(context: Context, s: int, cells):

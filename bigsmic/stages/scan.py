@@ -4,10 +4,11 @@ from functools import partial
 
 import numpy as np
 
-from bigsmic.context import Context, Job
 from bigsmic.errors import InputError, NonFiniteError
-from bigsmic.hashing import row_uniform
-from bigsmic.moments import first_nonfinite, moments, origin_of
+from bigsmic.numerics.hashing import row_uniform
+from bigsmic.numerics.moments import first_nonfinite, moments, origin_of
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
 from bigsmic.store import checksum
 
 SAMPLE_BYTES = 64 << 20  # float32 bytes of the sample at most

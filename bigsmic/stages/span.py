@@ -1,4 +1,4 @@
-"""span: splits of rows that are fewer than their columns; see :mod:`bigsmic.mspc_span`.
+"""span: splits of rows that are fewer than their columns; see :mod:`bigsmic.numerics.objectives.mspc_span`.
 
 Sums over columns are made of two blocks of rows at a time. What is held of a node are matrices of its rows by its rows.
 """
@@ -8,8 +8,9 @@ from functools import partial
 import numpy as np
 from sklearn.cluster import KMeans
 
-from bigsmic import mspc, mspc_span
-from bigsmic.context import Context, Job
+from bigsmic.numerics.objectives import mspc, mspc_span
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
 
 N_MATRICES = 12
 """Matrices of n by n that are held at once: products as they come and as they are centred, and what a solver makes."""

@@ -9,15 +9,15 @@ itself, ``checked`` is how users read rows of it, ``lease`` sees to it that one 
 what it needs once.
 """
 
+from bigsmic.store.admission import in_blocks, refuse_unreadable
 from bigsmic.store.basis import FileBasis
-from bigsmic.store.carried import CarriedRun, block_bytes, copy_array, copy_block
-from bigsmic.store.checked import CheckedArray
-from bigsmic.store.door import in_blocks, refuse_unreadable
+from bigsmic.store.checked_arrays import CheckedArray
+from bigsmic.store.destinations import as_location, lies_in
+from bigsmic.store.in_memory import CarriedRun, block_bytes, copy_array, copy_block
 from bigsmic.store.objects import absolute, checksum, is_local, remove_tree
-from bigsmic.store.places import as_location, lies_in
 from bigsmic.store.predictions import PredictionGroup, digest
+from bigsmic.store.redaction import scrubbed, shown
 from bigsmic.store.run import FORMAT_VERSION, Overlay, Run
-from bigsmic.store.secrets import scrubbed, shown
 from bigsmic.store.sources import (
     DaskSource,
     Source,

@@ -51,7 +51,7 @@ def store_of(location, storage_options=None, read_only=False):
     """Return what Zarr opens for a location; storage options are for URLs alone, an archive and a run share theirs."""
     if is_local(location):
         return location
-    from bigsmic.store.stores import open_store
+    from bigsmic.store.retrying import open_store
 
     return open_store(location, storage_options, read_only)
 
@@ -225,7 +225,7 @@ class StoreBytes:
 
     Parameters
     ----------
-    store : bigsmic.store.stores.PatientStore
+    store : bigsmic.store.retrying.PatientStore
     """
 
     def __init__(self, store):

@@ -6,11 +6,7 @@ from contextlib import contextmanager
 from functools import cached_property
 
 from bigsmic.errors import RunError
-from bigsmic.store.lease import GROUP as LEASE
-from bigsmic.store.lease import KEY as LEASE_KEY
-from bigsmic.store.lease import Lease
-from bigsmic.store.objects import absolute, bytes_at, is_local, storage_errors, store_of
-from bigsmic.store.places import (
+from bigsmic.store.destinations import (
     as_location,
     lies_in,
     look,
@@ -20,7 +16,11 @@ from bigsmic.store.places import (
     refuse_files,
     refuse_nested,
 )
-from bigsmic.store.secrets import shown
+from bigsmic.store.lease import GROUP as LEASE
+from bigsmic.store.lease import KEY as LEASE_KEY
+from bigsmic.store.lease import Lease
+from bigsmic.store.objects import absolute, bytes_at, is_local, storage_errors, store_of
+from bigsmic.store.redaction import shown
 from bigsmic.store.sources import create_arrays
 
 MARK = "bigsmic_prediction"

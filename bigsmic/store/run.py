@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 
 from bigsmic.errors import CorruptBlockError, RunError, RunMismatchError, RunVersionError, StorageError
-from bigsmic.store.checked import CheckedArray, decoded
+from bigsmic.store.checked_arrays import CheckedArray, decoded
+from bigsmic.store.destinations import RUN_MARK, as_location, make_run
 from bigsmic.store.lease import GROUP as LEASE
 from bigsmic.store.lease import Lease
 from bigsmic.store.ledger import NAME, RUN_ID, read_entry, seal, write_entry
@@ -38,9 +39,8 @@ from bigsmic.store.objects import (
     storage_errors,
     store_of,
 )
-from bigsmic.store.places import RUN_MARK, as_location, make_run
-from bigsmic.store.secrets import scrubbed, shown
-from bigsmic.store.shared import Shared
+from bigsmic.store.redaction import scrubbed, shown
+from bigsmic.store.reopenable import Shared
 from bigsmic.store.temporary import delete_with, temporary_folder, temporary_run
 
 FORMAT_VERSION = 2

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from bigsmic.errors import InputError, NonFiniteError, StorageError
-from bigsmic.store import door
+from bigsmic.store import admission
 from bigsmic.store.decoding import Decoding
+from bigsmic.store.destinations import canonical
 from bigsmic.store.objects import absolute, checksum, is_local, storage_errors, store_of
-from bigsmic.store.places import canonical
-from bigsmic.store.secrets import scrubbed, shown
+from bigsmic.store.redaction import scrubbed, shown
+from bigsmic.store.reopenable import Shared
 from bigsmic.store.shards import Shards, is_sharded
-from bigsmic.store.shared import Shared
 
 _ORIGIN_BYTES = 16 << 20  # read at once for a checksum
 
@@ -60,8 +60,8 @@ def open_source(data, component=None, storage_options=None, missing_chunks="erro
 
 def _member(data, component):
     """The array that was handed in, or a component of the group that was."""
-    if door.is_group(data):
-        return door.choose_member(data, component, shown(getattr(data, "store_path", _kind(data))))
+    if admission.is_group(data):
+        return admission.choose_member(data, component, shown(getattr(data, "store_path", _kind(data))))
     if component is not None:
         raise InputError(f"input: got component={component!r} for an array, which has none; leave it out")
     return data
@@ -73,13 +73,13 @@ def _kind(data):
 
 
 def _source_of(data, missing_chunks) -> "Source":
-    door.refuse_unreadable(data)
+    admission.refuse_unreadable(data)
     if _is_zarr(data):
         return ZarrSource(data, missing_chunks)
     if hasattr(data, "dask") and hasattr(data, "compute"):
         return DaskSource(data)
-    if door.reads_ranges(data):
-        return DaskSource(data.data) if door.is_lazy_dask(data) else SlicedSource(data)
+    if admission.reads_ranges(data):
+        return DaskSource(data.data) if admission.is_lazy_dask(data) else SlicedSource(data)
     return Source(np.asanyarray(data), "array")
 
 
@@ -319,10 +319,10 @@ class SlicedSource(BandedSource):
         super().__init__(array, _kind(array), 1)
         self._reading = threading.Lock()
         self._decoding = None
-        if door.is_file_array(array):
+        if admission.is_file_array(array):
             self._decoding = Decoding.of(dict(array.attrs), np.dtype(array.dtype))
         if len(self.shape) == 2:
-            self._height = min(door.chunk_rows(array), max(1, self.shape[0]))
+            self._height = min(admission.chunk_rows(array), max(1, self.shape[0]))
 
     @property
     def decoded(self):
@@ -401,7 +401,7 @@ class ZarrSource(Shared, BandedSource):
         return super().describe() | ({"decoded": self._decoding.describe()} if self._decoding else {})
 
     def _decode(self, lo, hi):
-        from bigsmic.store.stores import AbsentChunkError
+        from bigsmic.store.retrying import AbsentChunkError
 
         try:
             if self._shards is not None:
@@ -459,7 +459,7 @@ def _insisting(array, missing_chunks):
     """Return the array on a store that insists, and that another process finds from its own working directory."""
     import zarr
 
-    from bigsmic.store.stores import PatientStore, WholeStore
+    from bigsmic.store.retrying import PatientStore, WholeStore
 
     store: Any = array.store_path.store
     if isinstance(store, WholeStore):  # it has been here before
@@ -592,8 +592,8 @@ def open_array(location, component=None, storage_options=None):
     name = shown(location)
     try:
         node: Any = zarr.open(store_of(location, storage_options, read_only=True), mode="r")
-        if door.is_group(node):
-            node = door.choose_member(node, component, repr(name))
+        if admission.is_group(node):
+            node = admission.choose_member(node, component, repr(name))
         elif component is not None:
             raise InputError(f"input: {name!r} is an array, which has no component={component!r}; leave it out")
     except StorageError as error:
@@ -602,7 +602,7 @@ def open_array(location, component=None, storage_options=None):
         raise
     except Exception as error:
         text = scrubbed(f"{type(error).__name__}: {error}", location, storage_options)
-        remedy = door.remedy_for(location)
+        remedy = admission.remedy_for(location)
         raise InputError(
             f"input: {name!r} could not be opened as Zarr ({text}); "
             + (f"pass {remedy}" if remedy else "give the path or URL of a Zarr array, or of a group with component=")

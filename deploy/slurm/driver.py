@@ -16,7 +16,7 @@ from contextlib import suppress
 from dask.distributed import Client
 from dask_jobqueue import SLURMCluster
 
-from bigsmic.cli import app
+from bigsmic.cli.main import app
 
 
 def interrupt(signum, frame):

@@ -1,0 +1,116 @@
+"""The data of ``bigsmic demo``: an archive of simulated spikes, and how found clusters compare with the true units."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from bigsmic.datasets import CHUNK_ROWS
+from bigsmic.errors import InputError
+from bigsmic.numerics.labeling.metrics import adjusted_rand_index, contingency
+from bigsmic.store import create_arrays, open_array
+
+BLOCK_ROWS = 8 * CHUNK_ROWS
+
+
+def write_archive(folder, simulator, progress=None):
+    """Write rows ``X`` and their true units ``labels`` to ``archive.zarr``, block by block, unless that was done.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Made if absent. A note in it, ``demo.json``, says what the archive was made of.
+    simulator : BlockSimulator
+    progress : callable, optional
+        ``progress(stage, done, total)``.
+
+    Returns
+    -------
+    location : str
+        Of the archive.
+
+    Raises
+    ------
+    InputError
+        The folder is of another demo, or of none.
+    """
+    location, note = Path(folder) / "archive.zarr", Path(folder) / "demo.json"
+    written = _written(location, note, repr(simulator))
+    if not written:
+        _make_folder(folder)
+        note.write_text(json.dumps({"made_of": repr(simulator), "complete": False}))
+        _write(location, simulator, progress)
+        note.write_text(json.dumps({"made_of": repr(simulator), "complete": True}))
+    return str(location)
+
+
+def _written(location, note, made_of):
+    if not note.exists():
+        if location.exists():
+            raise InputError(f"demo: {location} is not of a demo; give another --out")
+        return False
+    there = _note(note)
+    if there["made_of"] != made_of:
+        raise InputError(f"demo: {location} was made of {there['made_of']}, asked for is {made_of}; give another --out")
+    return there["complete"] and location.exists()
+
+
+def _note(path):
+    try:
+        note = json.loads(path.read_text())
+        return {name: note[name] for name in ("made_of", "complete")}
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(f"demo: {path} is not of a demo, and is not written over; give another --out") from None
+
+
+def _make_folder(folder):
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"demo: {folder} cannot be a folder ({error.strerror}); give another --out") from None
+
+
+def _write(location, simulator, progress):
+    n, d = simulator.shape
+    arrays = create_arrays(location, {"X": ((n, d), np.float32), "labels": ((n,), np.int32)}, CHUNK_ROWS)
+    starts = range(0, n, BLOCK_ROWS)
+    for done, lo in enumerate(starts):
+        if progress is not None:
+            progress("simulate", done, len(starts))
+        hi = min(lo + BLOCK_ROWS, n)
+        arrays["X"][lo:hi], arrays["labels"][lo:hi] = simulator.block(lo, hi)
+
+
+def compare(location, result):
+    """Compare the clusters of a fit with the units that the spikes are of.
+
+    Parameters
+    ----------
+    location : str
+        The archive.
+    result : Result
+
+    Returns
+    -------
+    comparison : dict
+        ``ari``, the adjusted Rand index; ``clusters``, the largest first: ``cluster``, ``spikes``, the ``unit`` that
+        most of them are of, their share of the cluster (``purity``) and of the unit (``completeness``);
+        ``missed_units``, which are no cluster's.
+    """
+    units = open_array(location, "labels")
+    counts = np.zeros((result.n_clusters, result.n_clusters), np.int64)  # a demo asks for as many clusters as units
+    for lo in range(0, units.shape[0], BLOCK_ROWS):
+        block = slice(lo, lo + BLOCK_ROWS)
+        counts += contingency(units[block], result.labels[block], *counts.shape)
+    order = np.argsort(-counts.sum(axis=0), kind="stable")
+    clusters = [_cluster(counts, int(k)) for k in order if counts[:, k].any()]
+    present = np.flatnonzero(counts.any(axis=1)).tolist()
+    missed = sorted(set(present) - {cluster["unit"] for cluster in clusters})
+    return {"ari": adjusted_rand_index(counts), "clusters": clusters, "missed_units": missed}
+
+
+def _cluster(counts, k):
+    unit = int(counts[:, k].argmax())
+    size, common = int(counts[:, k].sum()), int(counts[unit, k])
+    shares = {"purity": common / size, "completeness": common / int(counts[unit].sum())}
+    return {"cluster": k, "spikes": size, "unit": unit} | shares

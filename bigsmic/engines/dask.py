@@ -1,0 +1,491 @@
+"""The verbs of an engine on a Dask cluster; with :mod:`bigsmic.engines.dask_actors`, the only door to ``distributed``.
+
+A verb becomes at most :data:`~bigsmic.numerics.row_blocks.MAX_TASKS` tasks, however many blocks there are: a task is a run of
+consecutive blocks, cut so that sums fall on nodes of the fixed tree. What a task needs travels once per verb, as the
+result of another task, which the scheduler makes again if its worker is lost. Workers share nothing but the store.
+"""
+
+import os
+import time
+import warnings
+from collections import Counter
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+from distributed import Client, as_completed, get_client, performance_report, rejoin, secede
+from distributed.comm import get_address_host_port
+from distributed.scheduler import KilledWorker
+from distributed.worker import thread_state
+
+from bigsmic.engines.base import DEFAULT, Resources
+from bigsmic.engines.dask_tasks import (
+    CONNECT_SECONDS,
+    DEATHS,
+    Payload,
+    _allow_deaths,
+    _draws,
+    _facts,
+    _join,
+    _key,
+    _load,
+    _refuse_other_versions,
+    _run_collect,
+    _run_each,
+    _run_sum,
+    _running,
+    _sees,
+    _statuses,
+    _topic,
+    _usage,
+    _versions,
+)
+from bigsmic.engines.processor import Processor, differences
+from bigsmic.errors import BigsmicWarning, ClusterError, InputError, LostBlocksError, RunError
+from bigsmic.numerics.row_blocks import MAX_TASKS, share_out, stretches
+from bigsmic.store import scrubbed, shown, stage_input
+
+REPORT_HEAD = 1 << 16  # first bytes of a report; the title is among them
+WORKER_SECONDS = 300
+"""How long a cluster may take to have its first worker."""
+RETURN_SECONDS = 10
+"""How long workers that were lost may take to come back, before what they did is shared out among the others."""
+WATCH_SECONDS = 30
+"""How often it is asked what workers do, while nothing is heard of them."""
+PAUSED_SECONDS = 120
+"""How long all workers may be out of memory before the fit ends."""
+SUMS_PER_THREAD = 2  # partial sums that wait in the memory of a worker
+JOINED = 8  # partial sums that one task adds
+
+
+def connect(client, scheduler):
+    """Return the client to use and whether it was made here; None where there is no cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client, optional
+    scheduler : str, optional
+        Address such as ``"tcp://host:8786"``. TLS is configured as everywhere in Dask.
+
+    Raises
+    ------
+    ClusterError
+        Nothing answers there in time.
+    """
+    if client is not None:
+        return client, False
+    if scheduler is not None:
+        try:
+            if isinstance(scheduler, str) and not scheduler.startswith("inproc://"):
+                get_address_host_port(scheduler)  # a client would try for as long as it may
+            return Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False), True
+        except (OSError, ValueError, TypeError, RuntimeError) as error:
+            address = f"{scheduler}" if "://" in f"{scheduler}" else f"tcp://{scheduler}"
+            raise ClusterError(
+                f"scheduler: {shown(address)!r} did not answer within {CONNECT_SECONDS} s "
+                f"({scrubbed(str(error), address)}); give the address that the scheduler prints, such as "
+                "tcp://host:8786, tls:// where it asks for TLS"
+            ) from None  # what Dask says has the address as it was given
+    try:
+        return get_client(), False
+    except ValueError:
+        return None, False
+
+
+def within_task():
+    """Whether this is called by a task on a thread of a worker."""
+    return getattr(thread_state, "key", None) is not None
+
+
+class ClusterEngine:
+    """Runs tasks on the workers of a Dask cluster.
+
+    Within a task of Dask, the task leaves the threads of its worker for as long as the engine is open, as it does in
+    ``dask.compute``: what it waits for may have to run there.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    owned : bool
+        Close the client in the end.
+
+    Raises
+    ------
+    ClusterError
+        No worker, or workers with other versions of packages that matter.
+    """
+
+    def __init__(self, client, owned=False):
+        self.client, self._owned = client, owned
+        self._allowed: int | None = None
+        self._cpu: dict[str, float] = {}
+        self._known: set[tuple] = set()
+        self._seceded = False
+
+    def __enter__(self):
+        try:
+            self._seceded = _secede()
+            self.resources = self._look()
+            self._allowed = self.client.run_on_scheduler(_allow_deaths, DEATHS - 1)
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    def __exit__(self, *exc):
+        with suppress(Exception):  # the scheduler may be gone, and what it allowed with it
+            if self.client.status == "running":
+                self.client.run_on_scheduler(_allow_deaths, self._allowed)
+        self._close()
+
+    def _close(self):
+        try:
+            if self._owned:
+                self.client.close(timeout=CONNECT_SECONDS)
+        finally:
+            if self._seceded:
+                rejoin()
+
+    def _look(self):
+        """What the workers have; they must be there, and run the same versions."""
+        try:
+            self.await_workers()
+            found = self.client.run(_facts, on_error="return")  # some may leave just now
+            facts = {worker: fact for worker, fact in found.items() if not isinstance(fact, OSError)}
+            for fact in facts.values():
+                if isinstance(fact, Exception):
+                    raise fact
+        except (ImportError, AttributeError) as error:
+            raise ClusterError(f"cluster: workers have another version of bigsmic, or none ({error})") from error
+        except OSError as error:
+            raise ClusterError(f"cluster: {self.address} does not answer ({error})") from error
+        if not facts:
+            raise ClusterError(f"cluster: the workers of {self.address} do not answer; see their logs")
+        here = _versions()
+        for worker, fact in facts.items():
+            _refuse_other_versions(here, fact["versions"], worker)
+        self._warn_of_other_processors([fact["processor"] for fact in facts.values()])
+        per_host: dict[str, int] = {}
+        for fact in facts.values():
+            per_host[fact["host"]] = per_host.get(fact["host"], 0) + 1
+        limits = [fact["limit"] or int(0.75 * fact["machine"] / per_host[fact["host"]]) for fact in facts.values()]
+        return Resources(len(facts), max(fact["threads"] for fact in facts.values()), min(limits))
+
+    def _warn_of_other_processors(self, found):
+        """Say, once for each type, that some workers do not compute the same bits as the others or this process."""
+        types = {processor.bits for processor in found}
+        text = differences(Processor.here(), found)
+        if not text or types <= self._known:
+            return
+        self._known |= types
+        warnings.warn(
+            f"cluster: processors of several types: {text}. Their floating-point sums differ in the last bits, so that "
+            "labels may depend on which worker did what: use machines of one type where labels have to be repeatable",
+            BigsmicWarning,
+            stacklevel=2,
+        )
+
+    @property
+    def address(self):
+        """Address of the scheduler."""
+        return self.client.scheduler.address if self.client.scheduler else "the scheduler"
+
+    @contextmanager
+    def recorded(self, path):
+        """Have Dask write a report of what runs here, as HTML, also if it fails.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            None: no report.
+
+        Raises
+        ------
+        InputError
+            The report cannot be written; nothing has run.
+        """
+        if path is None:
+            yield
+            return
+        folder = Path(path).absolute().parent
+        if not os.access(folder, os.W_OK):
+            raise InputError(f"performance_report: cannot write to {folder}; give a path in a folder that is there")
+        _refuse_others(Path(path))
+        if not self.client.run_on_scheduler(_draws):
+            raise InputError("performance_report: the scheduler cannot draw it; install bokeh where the scheduler runs")
+        report = performance_report(os.fspath(path))
+        with self.client.as_current():
+            report.__enter__()
+        try:
+            yield
+        except BaseException:
+            with suppress(Exception):  # what ended the run is to be said, not what became of its report
+                self._end_report(report)
+            raise
+        self._end_report(report)
+
+    def _end_report(self, report):
+        with self.client.as_current():
+            report.__exit__(None, None, None)
+
+    def reach(self, source, run, bounds):
+        """Return a source that workers can read: rows in the memory of this process are copied into the run.
+
+        Parameters
+        ----------
+        source : Source
+        run : Run
+        bounds : ndarray of int64
+            Row ranges that tasks will ask for.
+
+        Raises
+        ------
+        RunError
+            Some worker does not see the run directory.
+        """
+        payload = Payload.of(run)
+        futures = {
+            worker: self.client.submit(_sees, payload, workers=[worker], key=_key("look"), pure=False)
+            for worker in self.workers()
+        }
+        seeing = [self._answer(worker, future) for worker, future in futures.items()]
+        if False in seeing:
+            raise RunError(
+                f"run: {run.location} is not there for {seeing.count(False)} of {len(futures)} workers; give an out= "
+                "on storage that all of them share, such as a shared file system or s3://"
+            )
+        return source if source is None or source.travels else stage_input(source, run, bounds)
+
+    def usage(self):
+        """CPU seconds of this process and the workers, and the largest resident set of a worker that is there.
+
+        Of a worker that was lost they are those that it had used when it was last asked.
+        """
+        found = self.client.run(_usage, on_error="ignore").values()
+        self._warn_of_other_processors([usage.processor for usage in found])  # some may have joined since
+        self._cpu |= {usage.process: usage.cpu for usage in found}
+        return time.process_time() + sum(self._cpu.values()), max((usage.peak for usage in found), default=0)
+
+    def _answer(self, worker, future):
+        """Result of a task that was sent to one worker; None if that one leaves before it answers."""
+        while True:
+            try:
+                return future.result(timeout=1)
+            except TimeoutError:
+                if future.done():
+                    raise
+                if worker not in self.workers():
+                    return None
+
+    def await_workers(self, wanted=1):
+        """Wait until there is a worker, and a while for more of them.
+
+        A task asks for it, which clusters that grow with their work take for work.
+
+        Raises
+        ------
+        ClusterError
+        """
+        try:
+            self.client.submit(_facts, pure=False, key=_key("look")).result(timeout=WORKER_SECONDS)
+        except TimeoutError:
+            raise ClusterError(
+                f"cluster: {self.address} has had no free worker for {WORKER_SECONDS} s; start workers, wait for those "
+                "that are busy, or give more memory to those that Dask has paused"
+            ) from None
+        deadline = time.monotonic() + RETURN_SECONDS
+        while len(self.workers()) < wanted and time.monotonic() < deadline:
+            time.sleep(0.2)
+
+    def workers(self):
+        """Threads of the workers that take tasks, by address."""
+        return self.client.run_on_scheduler(_running)
+
+    def retired(self, workers):
+        """Whether those of some workers that are gone have left as they were told to, and none has died."""
+        statuses = self.client.run_on_scheduler(_statuses)
+        gone = [worker for worker in workers if statuses.get(worker) != "running"]
+        return bool(gone) and all(statuses.get(w) == "closing_gracefully" or self._was_removed(w) for w in gone)
+
+    def _was_removed(self, worker):
+        """Whether the scheduler let a worker go, rather than lose it."""
+        events = [event for _, event in self.client.get_events(worker) if isinstance(event, dict)]
+        return any(event.get("expected") for event in events if event.get("action") == "remove-worker")
+
+    # -- verbs
+
+    def each(self, task, blocks, how=DEFAULT):
+        """Run `task` on every block; the first error stops what has not started."""
+        self._in_pieces(_run_each, task, list(blocks), how, keep=False)
+
+    def collect(self, task, blocks, how=DEFAULT):
+        """Return ``[task(b) for b in blocks]``."""
+        found = self._in_pieces(_run_collect, task, list(blocks), how)
+        return [value for values in found for value in values]
+
+    def sum(self, task, blocks, how=DEFAULT):
+        """Return the sum over blocks along the fixed tree; workers add up, one sum reaches this process."""
+        blocks = list(blocks)
+        pieces = stretches(len(blocks), max(1, SUMS_PER_THREAD * sum(self.workers().values())))
+        shared = self._share(task, how)
+        numbers = [[blocks[i] for i in piece] for piece in pieces]
+        starts = [piece.start for piece in pieces]
+        futures = [
+            self._submit(how, _run_sum, shared, of_run, start, len(blocks))
+            for of_run, start in zip(numbers, starts, strict=True)
+        ]
+        level = list(futures)
+        while len(level) > 1:
+            parts = [level[i : i + JOINED] for i in range(0, len(level), JOINED)]
+            level = [self.client.submit(_join, *part, key=_key(f"{how.name} sum"), pure=False) for part in parts]
+        self._gather(futures, numbers, how, keep=False)
+        return self._result(level[0], how, blocks).total()
+
+    def reside(self, make, bounds, work, how=DEFAULT):
+        """Return ``work(group)`` for residents on all workers; again on those that are left when some are lost."""
+        from bigsmic.engines.dask_actors import WorkerGroup
+
+        return WorkerGroup.reside(self, make, np.asarray(bounds, np.int64), work, how)
+
+    def share_out(self, bounds):
+        """Workers by address, and the cuts between the shares of row blocks that they get."""
+        workers = list(self.workers())
+        cuts = share_out(np.diff(bounds), len(workers))
+        return workers[: len(cuts) - 1], cuts
+
+    # -- tasks
+
+    def _in_pieces(self, run_task, task, blocks, how, keep=True):
+        if not blocks:
+            return []
+        pieces = stretches(len(blocks), MAX_TASKS)
+        shared = self._share(task, how)
+        numbers = [[blocks[i] for i in piece] for piece in pieces]
+        return self._gather([self._submit(how, run_task, shared, of_run) for of_run in numbers], numbers, how, keep)
+
+    def _share(self, task, how):
+        """A task's function, on its way to the workers once."""
+        payload = Payload.of((task, how.name, how.width))
+        return self.client.submit(_load, payload, _versions(), key=_key(f"{how.name} begin"), pure=False)
+
+    def _submit(self, how, function, *arguments):
+        return self.client.submit(function, *arguments, key=_key(how.name), pure=False)
+
+    def _gather(self, futures, numbers, how, keep=True):
+        """Results in order, which are fetched all at once; ticks as they are done."""
+        places = {future.key: i for i, future in enumerate(futures)}
+        try:
+            for future in self._completed(futures):
+                i = places[future.key]
+                if future.status != "finished":
+                    self._result(future, how, numbers[i])
+                if how.tick is not None:
+                    for _ in numbers[i]:
+                        how.tick()
+        except BaseException:
+            self.client.cancel(futures, force=True) if self.client.status == "running" else None
+            raise
+        return self._results(futures, numbers, how) if keep else []
+
+    def _results(self, futures, numbers, how):
+        """Results of what is done: in one request, or one by one where some were lost since."""
+        with suppress(Exception):
+            return self.client.gather(futures)
+        return [self._result(future, how, of_run) for future, of_run in zip(futures, numbers, strict=True)]
+
+    def _completed(self, futures):
+        """Yield futures as they are done; what waits for workers that will not go on is an error."""
+        pending, watch = dict.fromkeys(futures), _Watch(self)
+        while pending:
+            done = as_completed(pending, loop=self.client.loop, timeout=WATCH_SECONDS)  # this client may be no default
+            while (future := _next(done)) is not None:
+                del pending[future]
+                yield future
+            if pending:
+                watch.look()
+
+    def _result(self, future, how, blocks):
+        try:
+            return future.result(timeout=CONNECT_SECONDS if future.status in ("cancelled", "lost") else None)
+        except KilledWorker as error:
+            blamed = self._blamed(how.name, blocks, error.last_worker.address)
+            raise LostBlocksError(
+                f"{how.name}: {DEATHS} workers died while they ran block {blamed}; see the log of "
+                f"{error.last_worker.address}",
+                how.name,
+                [blamed],
+            ) from error
+        except Exception as error:
+            if future.status in ("cancelled", "lost"):
+                raise ClusterError(
+                    f"{how.name}: the connection to {self.address} was lost; what is finished is kept, the same call "
+                    f"goes on from there ({error})"
+                ) from error
+            raise
+
+    def _blamed(self, name, blocks, worker):
+        """The block that a dead worker was running: tasks that waited there, or had ended, died with it innocently."""
+        with suppress(Exception):
+            begun = [event for _, event in self.client.get_events(_topic(name))]
+            running = [block for address, block in begun if address == worker][-self.resources.n_threads :]
+            times = Counter(block for _, block in begun)
+            return max(running, key=lambda block: times[block])
+        return blocks[0]
+
+
+def _next(completed):
+    """The next future that is done; None if there is none in time."""
+    try:
+        return next(completed, None)
+    except TimeoutError:
+        return None
+
+
+class _Watch:
+    """Ends a wait for workers that are all out of memory: Dask has them wait for what nobody will free."""
+
+    def __init__(self, engine):
+        self.engine, self.paused_since = engine, None
+
+    def look(self):
+        """Look at the workers once.
+
+        Raises
+        ------
+        ClusterError
+        """
+        if self.engine.client.status != "running":
+            return
+        statuses = self.engine.client.run_on_scheduler(_statuses)
+        if not statuses or {*statuses.values()} != {"paused"}:
+            self.paused_since = None
+            return
+        now = time.monotonic()
+        self.paused_since = self.paused_since or now
+        if now - self.paused_since >= PAUSED_SECONDS:
+            raise ClusterError(
+                f"cluster: all {len(statuses)} workers of {self.engine.address} are paused, for {PAUSED_SECONDS} s: "
+                "their memory is full, and what they hold does not go to their disks, which may be full as well; give "
+                "workers more memory, or room in their local_directory; the same call goes on from there"
+            )
+
+
+def _secede():
+    """Leave the threads of the worker whose task this is; return whether it was on one of them."""
+    if not within_task():
+        return False
+    with suppress(KeyError):  # has left already
+        secede()
+        return True
+    return False
+
+
+def _refuse_others(path):
+    """Raise InputError if there is something that is no report: one of an earlier call is written over by the next."""
+    if path.exists() and not (path.is_file() and b"Dask Performance Report" in _head(path)):
+        raise InputError(f"performance_report: {path} is there, and no report of Dask's; give another path")
+
+
+def _head(path):
+    with open(path, "rb") as file:
+        return file.read(REPORT_HEAD)

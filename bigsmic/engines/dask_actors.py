@@ -1,0 +1,396 @@
+"""Residents on Dask workers: long-lived state, and rows that go from worker to worker.
+
+On every worker a task *holds* a resident for as long as its group lives, so that the scheduler sees that the worker is
+busy. Calls reach all residents at once, out of band of the scheduler's tasks; what residents exchange goes straight
+from worker to worker, over the connections that Dask has between them, with its TLS. A resident dies with its worker:
+then the group ends, and `work` begins again with a new one, at what it finds in the run directory.
+"""
+
+import asyncio
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from distributed import get_worker, secede
+from distributed.core import send_recv
+from distributed.protocol import to_serialize
+
+from bigsmic.engines.dask_tasks import CONNECT_SECONDS, DEATHS, Payload, _key
+from bigsmic.engines.memory import keep_memory, release_memory
+from bigsmic.engines.threads import ThreadEngine
+from bigsmic.errors import BigsmicError, ClusterError
+from bigsmic.numerics.row_blocks import Share, close, join_sums, run_calls
+
+PING_SECONDS = 5
+"""After this long without what a place waits for, it asks whether the sender is alive."""
+PEER_SECONDS = 10
+"""How long a peer may take to accept a connection."""
+OPEN_SECONDS = 120
+"""How long a worker may take to begin to hold a resident."""
+TAKEN = "taken"
+"""What a worker answers to rows that it has taken; Dask's answer to a message that a worker does not know is None."""
+RETIREMENTS = 20
+"""How often workers may leave on purpose, at the end of their lifetime or because a cluster shrinks, without progress
+of what they held."""
+
+
+class LostPlaceError(ClusterError):
+    """A worker that held a resident is gone."""
+
+
+class WorkerGroup:
+    """The residents of one group, seen from the client.
+
+    Parameters
+    ----------
+    engine : ClusterEngine
+    make : callable
+        ``make(share)`` returns a resident.
+    bounds : ndarray of int64, shape (n_blocks + 1,)
+    how : How
+    """
+
+    def __init__(self, engine, make, bounds, how):
+        self.engine, self.client, self.how, self.token = engine, engine.client, how, uuid.uuid4().hex
+        self.workers, self.cuts = engine.share_out(bounds)
+        self.bounds, self.saved = bounds, False
+        payload = Payload.of((make, bounds))
+        group = (self.token, self.workers, self.cuts, how.width)
+        self.holders = [
+            self.client.submit(
+                _hold, payload, group, j, workers=[worker], key=_key(f"{how.name} resident"), pure=False, retries=0
+            )
+            for j, worker in enumerate(self.workers)
+        ]
+
+    @classmethod
+    def reside(cls, engine, make, bounds, work, how):
+        """Return ``work(group)``; see :meth:`bigsmic.engines.base.Engine.reside`."""
+        losses, wanted = Losses(how.name), 1
+        while True:
+            engine.await_workers(wanted)
+            group = cls(engine, make, bounds, how)
+            try:
+                group.begin()
+                return work(group)
+            except LostPlaceError as error:
+                losses.count(error, group.saved, engine.retired(group.workers))
+            finally:
+                group.close()
+            wanted = len(group.workers)
+
+    def sum(self, *calls):
+        """Make calls on every resident, in one round; return the sum of what the last one returns."""
+        return join_sums(self.gather(*calls))
+
+    def begin(self):
+        """Make the residents."""
+        self._on_all(None)
+
+    def gather(self, *calls):
+        """Make calls on every resident, in one round; return what the last one returns, one value per place."""
+        found = self._on_all(Payload.of(calls))
+        self.saved = self.saved or any(call[0] == "save" for call in calls)
+        return found
+
+    def _on_all(self, payload):
+        try:
+            found = self.client.run(_call, self.token, payload, workers=self.workers, on_error="return")
+        except Exception as error:
+            raise ClusterError(
+                f"{self.how.name}: the connection to the scheduler was lost ({error}); the same call goes on at the "
+                "last checkpoint"
+            ) from error
+        errors = [value for value in found.values() if isinstance(value, Exception)]
+        if errors:
+            self._raise(errors, {worker for worker, value in found.items() if isinstance(value, OSError)})
+        return [found[worker] for worker in self.workers]
+
+    def _raise(self, errors, unreachable):
+        """The error of a resident, before those of others that only waited for it."""
+        for error in errors:
+            if not isinstance(error, LostPlaceError) and (
+                isinstance(error, BigsmicError) or not isinstance(error, OSError)
+            ):
+                raise error
+        lost = [j for j, worker in enumerate(self.workers) if worker in unreachable] or range(len(self.workers))
+        first, last = self.cuts[min(lost)], self.cuts[max(lost) + 1]
+        rows = f"blocks {first} to {last - 1}, positions {self.bounds[first]} to {self.bounds[last] - 1}"
+        raise LostPlaceError(f"a worker that held some of {rows} is gone") from errors[0]
+
+    def close(self):
+        """Let the residents go."""
+        if self.client.status != "running":
+            return
+        try:
+            alive = sorted({*self.workers} & {*self.engine.workers()})  # connecting to a dead one takes half a minute
+            self.client.run(_end, self.token, workers=alive, on_error="ignore")
+            self.client.cancel(self.holders, force=True)
+        except Exception:  # the scheduler is gone, and with it what kept the residents
+            return
+
+
+class Losses:
+    """How often in a row a group was lost before it had saved anything.
+
+    Parameters
+    ----------
+    name : str
+        What the group does.
+    """
+
+    def __init__(self, name):
+        self.name, self.deaths, self.retirements = name, 0, 0
+
+    def count(self, error, progress, on_purpose):
+        """Count one more loss.
+
+        Parameters
+        ----------
+        error : LostPlaceError
+        progress : bool
+            Whether the group had saved something.
+        on_purpose : bool
+            Whether workers have left as they were told to.
+
+        Raises
+        ------
+        ClusterError
+            There were too many.
+        """
+        if progress:
+            self.deaths = self.retirements = 0
+        self.deaths += not on_purpose
+        self.retirements += on_purpose
+        if self.deaths >= DEATHS:
+            raise ClusterError(
+                f"{self.name}: workers were lost {self.deaths} times without progress; {error}. Give workers more "
+                "memory, or see their logs; the same call goes on at the last checkpoint"
+            ) from error
+        if self.retirements >= RETIREMENTS:
+            raise ClusterError(
+                f"{self.name}: workers have left {self.retirements} times before the next checkpoint; {error}. Give "
+                "them a longer lifetime, or have the cluster keep more of them; the same call goes on at the last one"
+            ) from error
+
+
+# -- on the workers
+
+
+class _Place:
+    """One resident, where it lives; its peers push arrays to it.
+
+    Parameters
+    ----------
+    worker : distributed.Worker
+    group : tuple
+        Token, addresses of all workers, cuts between their shares, width.
+    number : int
+        Of this place.
+    """
+
+    def __init__(self, worker, group, number):
+        self.worker, self.number = worker, number
+        self.token, self.workers, self.cuts, self.width = group
+        self.engine = ThreadEngine(self.width or worker.state.nthreads)
+        self.resident = None
+        self.over = threading.Event()
+        self._inbox: dict[tuple[int, int], np.ndarray] = {}
+        self._arrival = threading.Condition()
+        self._failed: str | None = None
+        self._step = 0
+
+    def make(self, payload):
+        """Make the resident."""
+        keep_memory()
+        make, bounds = payload.load()
+        blocks = range(self.cuts[self.number], self.cuts[self.number + 1])
+        share = Share(self.engine.__enter__(), bounds, blocks, self if len(self.workers) > 1 else None)
+        share.scratch = Path(self.worker.local_directory) / f"bigsmic-{self.token}"
+        self.resident = make(share)
+
+    def exchange(self, outgoing, senders):
+        """Push arrays to other places, and wait for theirs."""
+        step, self._step = self._step, self._step + 1
+        self._wait_for([self._push(j, step, array) for j, array in outgoing.items()])
+        return {j: self._await(step, j) for j in senders}
+
+    async def _push(self, j, step, array):
+        rows = to_serialize(np.ascontiguousarray(array))
+        message = {"op": "bigsmic_push", "token": self.token, "sender": self.number, "step": step, "array": rows}
+        deadline = time.monotonic() + OPEN_SECONDS
+        while await self._ask(j, **message) != TAKEN:  # a worker that is new answers nothing to what it does not know
+            if time.monotonic() > deadline:
+                raise LostPlaceError(f"{self.workers[j]} does not hold its resident")
+            await asyncio.sleep(0.05)
+
+    async def _ask(self, j, **message):
+        """Send a message to another place, and wait for its answer; not for a dead one as long as Dask would."""
+        address, pool = self.workers[j], self.worker.rpc
+        try:
+            comm = await pool.connect(address, timeout=PEER_SECONDS)
+            try:
+                return await send_recv(comm, **message)
+            finally:
+                pool.reuse(address, comm)
+        except (OSError, RuntimeError) as error:  # the latter where the pool of connections is closed
+            raise LostPlaceError(f"{address} cannot be reached ({error})") from None
+
+    def _await(self, step, sender):
+        deadline = time.monotonic() + OPEN_SECONDS
+        with self._arrival:
+            while (step, sender) not in self._inbox:
+                if self._failed is not None:
+                    raise LostPlaceError(self._failed)
+                if self._arrival.wait(PING_SECONDS):
+                    continue
+                goes_on = self._goes_on(sender)
+                if goes_on is False or (goes_on is None and time.monotonic() > deadline):
+                    raise LostPlaceError(f"{self.workers[sender]} does not go on with its resident")
+            return self._inbox.pop((step, sender))
+
+    def _goes_on(self, sender):
+        """Whether a peer has not failed, which it could not tell while this place was not; None: it is not there."""
+        question = self._ask(sender, op="bigsmic_goes_on", token=self.token)
+        self._arrival.release()
+        try:
+            return self._wait_for([asyncio.wait_for(question, CONNECT_SECONDS)])[0]
+        except TimeoutError:
+            raise LostPlaceError(f"{self.workers[sender]} does not answer") from None
+        finally:
+            self._arrival.acquire()
+
+    def _wait_for(self, coroutines):
+        """Have the worker's event loop run some coroutines, from a thread; return what they do."""
+        return asyncio.run_coroutine_threadsafe(_all(coroutines), self.worker.loop.asyncio_loop).result()
+
+    def receive(self, step, sender, array):
+        """Take what a peer pushes."""
+        with self._arrival:
+            self._inbox[step, sender] = array
+            self._arrival.notify_all()
+
+    def fail(self, why):
+        """End what waits here: a peer will not go on."""
+        with self._arrival:
+            self._failed = self._failed or why
+            self._arrival.notify_all()
+
+    @property
+    def goes_on(self):
+        """Whether it has neither failed nor ended."""
+        return self._failed is None
+
+    @property
+    def leaves(self):
+        """Whether the worker was told to go."""
+        return self.worker.status.name.startswith("clos")
+
+    def tell_peers(self):
+        """Let peers know that this place will not go on."""
+        others = [j for j in range(len(self.workers)) if j != self.number]
+        with suppress(Exception):  # they find out by themselves, if later
+            self._wait_for([self._ask(j, op="bigsmic_fail", token=self.token, why="a peer failed") for j in others])
+
+    def end(self):
+        """Let the resident go."""
+        if not self.over.is_set():
+            self.over.set()
+            self.fail("the group has ended")
+            if self.resident is not None:
+                close(self.resident)
+                self.engine.__exit__()
+                self.resident = None
+                release_memory()  # or that of one resident lies in the arenas of other threads than that of the next
+
+
+async def _all(coroutines):
+    """Wait for all, also after the first error; return their values."""
+    values = await asyncio.gather(*coroutines, return_exceptions=True)
+    for value in values:
+        if isinstance(value, BaseException):
+            raise value
+    return values
+
+
+_places: dict[str, tuple[_Place, Payload]] = {}
+
+
+def _hold(payload, group, number):
+    """Hold a resident until its group ends, or nobody wants this task any more."""
+    worker, token = get_worker(), group[0]
+    for op, handler in HANDLERS.items():
+        worker.handlers.setdefault(op, handler)
+    key = worker.get_current_task()
+    place = _Place(worker, group, number)
+    _places[token] = place, payload
+    secede()
+    try:
+        while not place.over.wait(1.0):
+            if place.leaves:  # peers need not find out by themselves
+                place.fail(f"{worker.address} leaves")
+                place.tell_peers()
+            task = worker.state.tasks.get(key)
+            if task is None or task.state in ("cancelled", "resumed", "released", "forgotten"):
+                break
+    finally:
+        _places.pop(token, None)
+        place.end()
+
+
+async def _call(token, payload, dask_worker=None):
+    """Make calls on this worker's resident, on a thread."""
+    deadline = time.monotonic() + OPEN_SECONDS
+    while token not in _places:
+        if time.monotonic() > deadline:
+            raise LostPlaceError(f"{dask_worker.address} does not hold its resident")
+        await asyncio.sleep(0.005)
+    place, make = _places[token]
+
+    def run():
+        try:
+            return place.make(make) if payload is None else run_calls(place.resident, payload.load())
+        except BaseException as error:
+            place.fail(f"{place.worker.address} failed ({error})")
+            place.tell_peers()
+            if place.leaves:  # whatever fails while a worker shuts down
+                raise LostPlaceError(f"{place.worker.address} leaves") from error
+            raise
+
+    return await asyncio.get_running_loop().run_in_executor(None, run)
+
+
+async def _end(token, dask_worker=None):
+    if token in _places:
+        place, _ = _places[token]
+        await asyncio.get_running_loop().run_in_executor(None, place.end)
+
+
+async def _take(token, sender, step, array):
+    """Handler of a worker: rows from a peer, which may be there before this place has begun."""
+    deadline = time.monotonic() + OPEN_SECONDS
+    while token not in _places:
+        if time.monotonic() > deadline:
+            raise LostPlaceError("no resident takes these rows")
+        await asyncio.sleep(0.005)
+    _places[token][0].receive(step, sender, array)
+    return TAKEN
+
+
+async def _stop(token, why):
+    """Handler of a worker: a peer has failed."""
+    if token in _places:
+        _places[token][0].fail(why)
+
+
+async def _goes_on(token):
+    """Handler of a worker: whether its place may still send what a peer waits for."""
+    return _places[token][0].goes_on if token in _places else None
+
+
+HANDLERS: dict[str, Callable[..., Any]] = {"bigsmic_push": _take, "bigsmic_fail": _stop, "bigsmic_goes_on": _goes_on}

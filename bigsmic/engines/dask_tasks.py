@@ -1,0 +1,223 @@
+"""What travels to the workers of a Dask cluster, and what runs there."""
+
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+from distributed import get_worker
+from distributed.protocol import pickle
+
+from bigsmic import __version__
+from bigsmic.engines.memory import keep_memory, machine_memory, peak_memory, release_memory, share_arena
+from bigsmic.engines.processor import Processor
+from bigsmic.engines.threads import one_thread
+from bigsmic.errors import ClusterError, RunError
+from bigsmic.numerics.row_blocks import TreeSum
+
+CONNECT_SECONDS = 20
+"""How long a scheduler may take to answer."""
+DEATHS = 3
+"""Workers that a block may kill before the fit ends."""
+PACKAGES = ("dask", "distributed", "numba", "numpy", "pynndescent", "scikit-learn", "scipy", "zarr")
+"""Packages whose versions can change a label, or what travels."""
+
+
+# -- on the workers
+
+
+class Verb(NamedTuple):
+    """What the tasks of a verb share.
+
+    Parameters
+    ----------
+    task : callable
+    name : str
+    width : int or None
+    """
+
+    task: Callable
+    name: str
+    width: int | None
+
+    def __call__(self, block):
+        """Run the task on one block, and let the scheduler know that it has begun."""
+        worker = get_worker()
+        worker.log_event(_topic(self.name), (worker.address, block))
+        return self.task(block)
+
+
+@dataclass(frozen=True)
+class Payload:
+    """A pickled object that does not show in logs what it holds.
+
+    Parameters
+    ----------
+    pickled : bytes
+    """
+
+    pickled: bytes
+
+    @classmethod
+    def of(cls, value):
+        """Pickle a value."""
+        return cls(pickle.dumps(value))
+
+    def load(self):
+        """Return the value."""
+        return pickle.loads(self.pickled)
+
+    def __repr__(self):
+        return f"Payload({len(self.pickled)} bytes)"
+
+
+def _load(payload, versions):
+    """Return what a verb's tasks call; a worker that joined later must run the same versions, too."""
+    _refuse_other_versions(versions, _versions(), get_worker().address)
+    keep_memory()
+    share_arena()
+    return Verb(*payload.load())
+
+
+def _run_each(verb, blocks):
+    with slots(verb.width):
+        for block in blocks:
+            verb(block)
+
+
+def _run_collect(verb, blocks):
+    with slots(verb.width):
+        return [verb(block) for block in blocks]
+
+
+def _run_sum(verb, blocks, start, n):
+    tree = TreeSum(n)
+    with slots(verb.width):
+        for i, block in enumerate(blocks, start):
+            tree.add(i, verb(block))
+    return tree
+
+
+def _join(*parts):
+    tree = TreeSum(parts[0].sizes[0])
+    for part in parts:
+        tree.join(part)
+    return tree
+
+
+_gates: dict[int, threading.Semaphore] = {}
+_gates_lock = threading.Lock()
+
+
+@contextmanager
+def slots(width):
+    """At most `width` tasks at once in this process, BLAS on one thread in each."""
+    with _gates_lock:
+        gate: Any = nullcontext() if width is None else _gates.setdefault(width, threading.Semaphore(width))
+    with gate, one_thread():
+        yield
+
+
+def _sees(payload):
+    """Whether a run is where this worker looks for it."""
+    try:
+        return bool(payload.load().identity)
+    except RunError:
+        return False
+
+
+def _facts(dask_worker=None):
+    worker = dask_worker or get_worker()
+    host = worker.address.rsplit(":", 1)[0]
+    limit = worker.memory_manager.memory_limit
+    return {
+        "versions": _versions(),
+        "host": host,
+        "threads": worker.state.nthreads,
+        "limit": limit,
+        "machine": machine_memory(),
+        "processor": Processor.here(),
+    }
+
+
+class Usage(NamedTuple):
+    """What a worker has used.
+
+    Parameters
+    ----------
+    process : str
+        The worker's name.
+    cpu : float
+        Seconds.
+    peak : int
+        Bytes.
+    processor : Processor
+    """
+
+    process: str
+    cpu: float
+    peak: int
+    processor: Processor
+
+
+def _usage(dask_worker):
+    release_memory()
+    return Usage(dask_worker.id, time.process_time(), peak_memory(), Processor.here())
+
+
+def _versions():
+    python = ".".join(str(part) for part in sys.version_info[:2])
+    return {"python": python, "bigsmic": __version__} | _packages()
+
+
+@cache
+def _packages():
+    return {name: version(name) for name in PACKAGES}
+
+
+def _refuse_other_versions(here, there, worker):
+    differing = [name for name in here if here[name] != there.get(name)]
+    if differing:
+        lines = ", ".join(f"{name} {there.get(name)} there and {here[name]} here" for name in differing)
+        raise ClusterError(f"cluster: {worker} has {lines}; labels could differ: install the same versions everywhere")
+
+
+# -- on the scheduler
+
+
+def _allow_deaths(number, dask_scheduler=None):
+    """Set how many workers a task may kill before it fails; return what it was."""
+    before, dask_scheduler.allowed_failures = dask_scheduler.allowed_failures, number
+    return before
+
+
+def _draws():
+    """Whether there is what reports are drawn with."""
+    return find_spec("bokeh") is not None
+
+
+def _statuses(dask_scheduler=None):
+    return {address: worker.status.name for address, worker in dask_scheduler.workers.items()}
+
+
+def _running(dask_scheduler=None):
+    """Threads of the workers that take tasks, by address, in order."""
+    workers = sorted(dask_scheduler.workers.items())
+    return {address: worker.nthreads for address, worker in workers if worker.status.name == "running"}
+
+
+def _key(name):
+    """Key of a task: dashboards show the name."""
+    return f"{name.replace(' ', '_')}-{uuid.uuid4().hex}"
+
+
+def _topic(name):
+    """Where the scheduler keeps what was begun."""
+    return f"bigsmic {name}"

@@ -1,0 +1,200 @@
+"""Where tasks run: verbs over blocks, and residents that keep state between calls.
+
+A task is a function of one block that returns a small value or nothing; bulk goes through the store. In process the
+verbs are a pool of threads, with BLAS on one thread inside each task; :mod:`bigsmic.engines.dask` has the same verbs on
+a Dask cluster.
+"""
+
+import numbers
+import os
+import threading
+import time
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Self
+
+from threadpoolctl import threadpool_limits
+
+from bigsmic.engines.base import DEFAULT, Engine, How, Resources
+from bigsmic.engines.memory import address_room, peak_memory, release_memory
+from bigsmic.errors import InputError
+from bigsmic.numerics.row_blocks import LocalGroup, Share, TreeSum, close
+
+
+def check_threads(n_threads):
+    """Refuse a number of threads with which nothing could run.
+
+    Raises
+    ------
+    InputError
+    """
+    if not isinstance(n_threads, numbers.Integral) or isinstance(n_threads, bool) or n_threads < 1:
+        raise InputError(f"n_threads: got {n_threads!r}; give an integer of at least 1, or None for all processors")
+
+
+class _OneThread:
+    """Holds BLAS and LAPACK to one thread each as long as any engine is open, in whatever order they close."""
+
+    def __init__(self):
+        self._lock, self._holders = threading.Lock(), 0
+
+    def acquire(self):
+        with self._lock:
+            if self._holders == 0:
+                self._limits = threadpool_limits(limits=1)
+            self._holders += 1
+
+    def release(self):
+        with self._lock:
+            self._holders -= 1
+            if self._holders == 0:
+                self._limits.restore_original_limits()
+
+
+_ONE_THREAD = _OneThread()
+
+
+@contextmanager
+def one_thread():
+    """BLAS and LAPACK on one thread each, in the whole process."""
+    _ONE_THREAD.acquire()
+    try:
+        yield
+    finally:
+        _ONE_THREAD.release()
+
+
+class ThreadEngine:
+    """Runs tasks on threads of this process.
+
+    Parameters
+    ----------
+    n_threads : int
+        Tasks at once. BLAS and LAPACK are held to one thread each while the engine is open.
+    """
+
+    def __init__(self, n_threads: int = 1):
+        check_threads(n_threads)
+        self.n_threads = int(n_threads)
+        self.resources = Resources(n_threads=self.n_threads, memory_limit=address_room())
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        _ONE_THREAD.acquire()
+        self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="bigsmic")
+        return self
+
+    def __exit__(self, *exc) -> None:
+        assert self._pool is not None
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        _ONE_THREAD.release()
+
+    def usage(self) -> tuple[float, int]:
+        """CPU seconds so far, and the largest resident set in bytes."""
+        return time.process_time(), peak_memory()
+
+    def recorded(self, path: str | os.PathLike | None) -> AbstractContextManager[None]:
+        """Context in which nothing is recorded; see :meth:`bigsmic.engines.dask.ClusterEngine.recorded`.
+
+        Raises
+        ------
+        InputError
+            A report was asked for.
+        """
+        if path is not None:
+            raise InputError(
+                "performance_report: a report is of a Dask cluster, and this fit would run on threads of one process; "
+                "give client= or scheduler=, or leave performance_report out"
+            )
+        return nullcontext()
+
+    def reach(self, source, run, bounds):
+        """Return a source that tasks can read, here the same; see :meth:`bigsmic.engines.dask.ClusterEngine.reach`."""
+        return source
+
+    def each(self, task, blocks, how=DEFAULT):
+        """Run `task` on every block; the first error stops what has not started."""
+        deque(self._run(task, blocks, how), maxlen=0)
+
+    def collect(self, task, blocks, how=DEFAULT):
+        """Return ``[task(b) for b in blocks]``."""
+        blocks = list(blocks)
+        values = [None] * len(blocks)
+        for i, value in self._run(task, blocks, how):
+            values[i] = value
+        return values
+
+    def sum(self, task, blocks, how=DEFAULT):
+        """Return the sum over blocks along the fixed tree, adding as soon as both terms are there."""
+        blocks = list(blocks)
+        tree = TreeSum(len(blocks))
+        for i, value in self._run(task, blocks, how):
+            tree.add(i, value)
+        return tree.total()
+
+    def reside(self, make, bounds, work, how=DEFAULT):
+        """Return ``work(group)`` for one resident that has all blocks."""
+        engine = self if how.width is None else Narrowed(self, how.width)
+        resident = make(Share(engine, bounds, range(len(bounds) - 1)))
+        try:
+            return work(LocalGroup(resident))
+        finally:
+            close(resident)
+            del resident
+            release_memory()  # or that of one resident lies in the arenas of other threads than that of the next
+
+    def _run(self, task, blocks, how):
+        for i, value in self._unordered(task, blocks, how.width):
+            if how.tick is not None:
+                how.tick()
+            yield i, value
+
+    def _unordered(self, task, blocks, width):
+        width = self.n_threads if width is None else max(1, min(width, self.n_threads))
+        if width == 1 or self._pool is None:
+            yield from ((i, task(block)) for i, block in enumerate(blocks))
+            return
+        pending: dict = {}
+        try:
+            for i, block in enumerate(blocks):
+                pending[self._pool.submit(task, block)] = i
+                if len(pending) >= width:
+                    yield from _finished(pending)
+            while pending:
+                yield from _finished(pending)
+        finally:
+            for future in pending:
+                future.cancel()
+            wait(pending)
+
+
+class Narrowed:
+    """An engine that runs at most `width` tasks at once.
+
+    Parameters
+    ----------
+    engine : Engine
+    width : int
+    """
+
+    def __init__(self, engine: Engine, width: int):
+        self.engine, self.how = engine, How(width=width)
+
+    def each(self, task, blocks):
+        """Run `task` on every block."""
+        self.engine.each(task, blocks, self.how)
+
+    def collect(self, task, blocks):
+        """Return ``[task(b) for b in blocks]``."""
+        return self.engine.collect(task, blocks, self.how)
+
+    def sum(self, task, blocks):
+        """Return the sum over the blocks along the fixed tree."""
+        return self.engine.sum(task, blocks, self.how)
+
+
+def _finished(pending):
+    done, _ = wait(pending, return_when=FIRST_COMPLETED)
+    for future in done:
+        yield pending.pop(future), future.result()

@@ -1,0 +1,158 @@
+"""What the scikit-learn clusterers share."""
+
+import numbers
+import sys
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bigsmic.errors import InputError
+from bigsmic.estimators.scores import lsmi_score
+from bigsmic.pipeline import fit
+from bigsmic.runtime.options import Place
+from bigsmic.store import in_blocks, refuse_unreadable
+
+OF_EVERY_FIT = ("n_clusters", "out", "memory_limit", "n_jobs", "random_state")
+
+
+class Clusterer(ClusterMixin, BaseEstimator):
+    """A clusterer whose parameters, but for those of every fit, are the options of its method by the same names.
+
+    A subclass has the method's name, a constructor with the defaults of the method's settings, or None for what is the
+    method's to fill in, and :meth:`_take`.
+    """
+
+    _method: str
+
+    def fit(self, X, y=None):
+        """Cluster the rows of X.
+
+        Parameters
+        ----------
+        X : array_like, Zarr array, dask array or dataframe, or path, shape (n, d)
+            Arrays out of core are read in blocks and never held.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X)
+
+    def _fit(self, X, **beside):
+        """Cluster the rows of X, with what came beside them."""
+        X = self._rows(X, reset=True)
+        self.seed_ = seed_of(self.random_state)
+        self.result_ = fit(
+            X,
+            self.n_clusters,
+            method=self._method,
+            out=self.out,
+            seed=self.seed_,
+            memory_limit=self.memory_limit,
+            **self._place(X),
+            **self._options(),
+            **{name: value for name, value in beside.items() if value is not None},
+        )
+        self.labels_ = self.result_.labels
+        self.classes_ = np.arange(self.result_.n_clusters)
+        self.n_features_in_ = self.result_.diagnostics["columns"]
+        self._take(self.result_)
+        return self
+
+    def _take(self, result):
+        """Set the attributes that not every method has."""
+
+    def _options(self):
+        """Options that the caller set: of others, what has to be cut to few rows needs no warning."""
+        defaults = type(self)().get_params(deep=False)
+        given = self.get_params(deep=False)
+        return {
+            name: value
+            for name, value in given.items()
+            if name not in OF_EVERY_FIT and not _same(value, defaults[name])
+        }
+
+    def _place(self, X):
+        """Where the fit runs: within a task of Dask, rows in memory are fitted there, without asking for more tasks."""
+        n_threads = threads_of(self.n_jobs)
+        if "distributed" in sys.modules and isinstance(X, np.ndarray):
+            from bigsmic.engines.dask import within_task
+
+            if within_task():
+                return {"client": False, "n_threads": n_threads or 1}
+        return {"n_threads": n_threads}
+
+    def predict(self, X):
+        """Labels of new rows, int32, shape (m,), lazy for a dask array; see :meth:`bigsmic.Result.predict`."""
+        check_is_fitted(self)
+        return self.result_.predict(self._rows(X, reset=False))
+
+    def predict_proba(self, X):
+        """Posteriors of new rows, float32, shape (m, c); a row's do not depend on the other rows."""
+        check_is_fitted(self)
+        return self.result_.predict_proba(self._rows(X, reset=False))
+
+    def score(self, X, y=None):
+        """Squared-loss mutual information between rows and their predicted labels: larger is better.
+
+        Parameters
+        ----------
+        X : array_like, Zarr array, dask array or dataframe, or path, shape (m, d)
+            At least two rows; of more than 10,000, so many are drawn.
+        y : ignored
+
+        Returns
+        -------
+        score : float
+            0 where labels say nothing of the rows, up to (c - 1) / 2; it grows with the number of clusters that can be
+            told apart, so that it compares settings better than numbers of clusters.
+
+        Raises
+        ------
+        InputError
+            X is a graph or a kernel, which has no features.
+        """
+        check_is_fitted(self)
+        if get_tags(self).input_tags.pairwise:
+            raise InputError("score: needs features, which what is precomputed has not; give scoring=")
+        return lsmi_score(self.result_, self._rows(X, reset=False), self.seed_)
+
+    def _rows(self, X, reset):
+        """Validate what is in memory; leave alone what is read in blocks, which the pipeline checks."""
+        if hasattr(X, "dask"):
+            from bigsmic.lazy import rows_of
+
+            return rows_of(X, lengths=reset)
+        if in_blocks(X):
+            return X
+        sparse = "csr" if get_tags(self).input_tags.sparse else False
+        if not sparse:  # what scikit-learn takes for an array as well as what it refuses in other words
+            refuse_unreadable(X)
+        return validate_data(
+            self, X, reset=reset, accept_sparse=sparse, dtype="numeric", ensure_min_samples=2 if reset else 1
+        )
+
+
+def seed_of(random_state):
+    """Seed that a `random_state` stands for; None, or a generator, draws one."""
+    if isinstance(random_state, numbers.Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def threads_of(n_jobs):
+    """Threads that an `n_jobs` stands for: as in scikit-learn, -1 is all processors, -2 all but one."""
+    if not isinstance(n_jobs, numbers.Integral) or int(n_jobs) >= 0:
+        return n_jobs
+    return max(1, Place().threads + 1 + int(n_jobs))
+
+
+def _same(value, default):
+    """Whether a parameter has its default, also after a copy or a pickle has made another object of it."""
+    return value is default or (type(value) is type(default) and isinstance(value, _PLAIN) and value == default)
+
+
+_PLAIN = (bool, numbers.Number, str, tuple)

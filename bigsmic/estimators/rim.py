@@ -1,0 +1,281 @@
+"""scikit-learn clusterer by regularized information maximization."""
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bigsmic.errors import InputError
+from bigsmic.estimators.base import Clusterer, seed_of
+from bigsmic.estimators.rim_stream import Stream, prior_of
+from bigsmic.estimators.scores import objective_score
+from bigsmic.methods.rim import Settings, checked_beside
+from bigsmic.numerics.objectives.rim import Aim
+
+
+class RIM(Clusterer):
+    """Regularized information maximization with a linear classifier: clusters of rows, on disk, in memory or streamed.
+
+    Parameters
+    ----------
+    n_clusters : int, optional
+        The strength of the penalty is found at which so many categories stay alive. None: as many as do at `reg`.
+    reg : float or str, optional
+        Strength of the penalty on the weights. ``"2/N"``: over the number of rows. ``"lsmi"``: the one, along a path,
+        whose labels have the largest squared-loss mutual information. None: found for `n_clusters`, or 4/N.
+    solver : {"auto", "minibatch", "lbfgs"}
+        Adam on batches, or exact gradients; "auto": the latter where all rows are no more than a batch.
+    n_init_categories : int, optional
+        Categories to begin with; by default 100, or three for each cluster that is asked for and at least 30.
+    prior : array_like of float, shape (n_clusters,), or "power", optional
+        Shares of the clusters; "power": they fall as a power of the rank, with the exponent that fits best.
+    tau : float
+        Weight of the information against labels that are given.
+    scale : {"standard", "variance", None}
+        What centred columns are divided by.
+    batch_size : int
+        Rows of a batch.
+    learning_rate : float
+        Of Adam: about how far its first step moves the logits of a row.
+    n_epochs : int, optional
+        Passes over the rows at each strength; over a chunk in `partial_fit`.
+    max_iter : int
+        Iterations of L-BFGS at most.
+    polish : int
+        Iterations of L-BFGS after the last batch.
+    out : str or Path, optional
+        Run directory: the same fit resumes there, and the fitted estimator is pickled as the path.
+    memory_limit : int or str, optional
+        What the process may use, such as ``"1GiB"``.
+    n_jobs : int, optional
+        Threads; by default all processors that the process may use, as -1 says.
+    random_state : int, RandomState or None
+        Seed; None draws one, kept as ``seed_``.
+
+    Attributes
+    ----------
+    labels_ : ndarray of int32, shape (n,)
+        Of the fitted rows; of the last chunk after `partial_fit`.
+    classes_ : ndarray of int, shape (c,)
+        Columns of `predict_proba`.
+    coef_ : ndarray of float64, shape (c, d)
+        Weights on the columns as they came, not scaled.
+    intercept_ : ndarray of float64, shape (c,)
+    marginal_ : ndarray of float64, shape (c,)
+        Mean posterior.
+    path_ : pandas.DataFrame
+        Strengths that were tried: ``reg``, categories ``alive``, ``objective``, ``lsmi``. After `fit` only.
+    result_ : bigsmic.Result
+        What else there is: the least certain rows, means and spreads, diagnostics. After `fit` only.
+    n_iter_ : int
+        Strengths that were tried; chunks seen after `partial_fit`.
+    seed_ : int
+    n_features_in_ : int
+
+    References
+    ----------
+    .. [1] Gomes, Krause, Perona, "Discriminative clustering by regularized information maximization", NIPS 2010.
+
+    Examples
+    --------
+    >>> from bigsmic import RIM
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> RIM(3, random_state=0).fit(X).coef_.shape
+    (3, 13)
+    """
+
+    _method = "rim"
+
+    def __init__(
+        self,
+        n_clusters=None,
+        *,
+        reg=None,
+        solver="auto",
+        n_init_categories=None,
+        prior=None,
+        tau=1.0,
+        scale="standard",
+        batch_size=2048,
+        learning_rate=0.3,
+        n_epochs=None,
+        max_iter=200,
+        polish=0,
+        out=None,
+        memory_limit=None,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.n_clusters = n_clusters
+        self.reg = reg
+        self.solver = solver
+        self.n_init_categories = n_init_categories
+        self.prior = prior
+        self.tau = tau
+        self.scale = scale
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.n_epochs = n_epochs
+        self.max_iter = max_iter
+        self.polish = polish
+        self.out = out
+        self.memory_limit = memory_limit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X, y=None, *, labels=None, sample_weight=None):
+        """Cluster the rows of X.
+
+        Parameters
+        ----------
+        X : array_like, Zarr array, dask array or dataframe, or path, shape (n, d)
+            Arrays out of core are read in blocks and never held.
+        y : ignored
+        labels : array_like of int, shape (n,), optional
+            Known categories 0, 1, ..; -1 where there is none. They are clusters of the same numbers.
+        sample_weight : array_like of float, shape (n,), optional
+            At least 0.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, labels=labels, sample_weight=sample_weight)
+
+    def _take(self, result):
+        self.n_iter_ = max(1, len(result.diagnostics["path"]))
+        self._classify_by(result.coef, result.intercept, result.marginal)
+        self._stream = None
+
+    def partial_fit(self, X, y=None, *, labels=None, sample_weight=None):
+        """Go on learning from a chunk of rows.
+
+        The scaling and the categories are those of the first chunk, which should be thousands of rows of every kind.
+        `n_clusters` categories are there from the start and no strength is looked for: `reg`, or 4 over the number of
+        rows seen.
+
+        Parameters
+        ----------
+        X : array_like, shape (m, d)
+        y : ignored
+        labels, sample_weight
+            As in `fit`, for these rows.
+
+        Returns
+        -------
+        self
+        """
+        stream: Any = getattr(self, "_stream", None)
+        first = stream is None
+        X = validate_data(self, X, reset=first, dtype="numeric", ensure_min_samples=2 if first else 1)
+        beside = {"labels": labels, "sample_weight": sample_weight}
+        beside = checked_beside({name: given for name, given in beside.items() if given is not None}, len(X))
+        if first:
+            self.seed_ = seed_of(self.random_state)
+            self._stream = stream = Stream(self._settings())
+            self.n_iter_ = 0
+        stream.learn(X, beside.get("labels"), beside.get("sample_weight"))
+        coef, intercept = stream.classifier
+        self._classify_by(coef, intercept, stream.memory.marginal)
+        self.labels_ = self.predict(X)
+        self.n_iter_ += 1
+        return self
+
+    def _settings(self):
+        settings = Settings.of(self.n_clusters, seed=self.seed_, **self._options())
+        if settings.reg == "lsmi":
+            raise InputError("partial_fit: reg='lsmi' needs all rows; give a number, or a share such as '4/N'")
+        return settings
+
+    def _classify_by(self, coef, intercept, marginal):
+        self.coef_, self.intercept_, self.marginal_ = coef, intercept, marginal
+        self.classes_ = np.arange(len(intercept))
+
+    @property
+    def path_(self):
+        """Strengths that were tried."""
+        check_is_fitted(self, "result_")
+        return self.result_.path
+
+    def decision_function(self, X):
+        """Logits ``X @ coef_.T + intercept_`` of rows in memory or of a dask array, float64, shape (m, c)."""
+        check_is_fitted(self)
+        return self._ask_logits("logits", X, np.float64, len(self.classes_))
+
+    def predict(self, X):
+        """Labels of new rows, int32, shape (m,)."""
+        check_is_fitted(self)
+        if getattr(self, "_stream", None) is None:
+            return super().predict(X)
+        return self._ask_logits("labels", X, np.int32)
+
+    def predict_proba(self, X):
+        """Posteriors of new rows, float32, shape (m, c)."""
+        check_is_fitted(self)
+        if getattr(self, "_stream", None) is None:
+            return super().predict_proba(X)
+        return self._ask_logits("posterior", X, np.float32, len(self.classes_))
+
+    def _ask_logits(self, what, X, dtype, width=None):
+        classifier = Logits(self.coef_, self.intercept_)
+        if not hasattr(X, "dask"):
+            return getattr(classifier, what)(validate_data(self, X, reset=False, dtype="numeric"))
+        from bigsmic.lazy import Answer, Lazily
+
+        lazily = Lazily(classifier, self.n_features_in_, f"bigsmic-logits-{uuid.uuid4().hex}")
+        return lazily(what, self._rows(X, reset=False), Answer(dtype, width))
+
+    def score(self, X, y=None):
+        """What RIM maximises, on X: information less penalty, in nats; larger is better.
+
+        Parameters
+        ----------
+        X : array_like, Zarr array, dask array or dataframe, or path, shape (m, d)
+            Read in blocks.
+        y : ignored
+
+        Returns
+        -------
+        score : float
+            Mutual information between rows and clusters, or its like under `prior`, less ``reg |W|^2``; of the fitted
+            rows, when there were neither labels nor weights, ``result_.diagnostics["objective"]``.
+        """
+        check_is_fitted(self)
+        stream = getattr(self, "_stream", None)
+        classifier, reg, settings = (
+            (self.result_.classifier, self.result_.diagnostics["reg"], self.result_.settings)
+            if stream is None
+            else ((stream.state.model, stream.scaler), stream.reg(stream.n_seen), stream.settings)
+        )
+        aim = Aim(reg, prior_of(settings), settings.tau)
+        return objective_score(classifier, aim, self._rows(X, reset=False))
+
+
+@dataclass(frozen=True)
+class Logits:
+    """A linear classifier of rows as they came.
+
+    Parameters
+    ----------
+    coef : ndarray of float64, shape (c, d)
+    intercept : ndarray of float64, shape (c,)
+    """
+
+    coef: np.ndarray
+    intercept: np.ndarray
+
+    def logits(self, X):
+        """Float64, shape (m, c)."""
+        return X.astype(np.float64) @ self.coef.T + self.intercept
+
+    def labels(self, X):
+        """Int32, shape (m,)."""
+        return self.logits(X).argmax(axis=1).astype(np.int32)
+
+    def posterior(self, X):
+        """Float32, shape (m, c)."""
+        return softmax(self.logits(X), axis=1).astype(np.float32)

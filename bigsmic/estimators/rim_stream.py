@@ -1,0 +1,120 @@
+"""RIM on a stream: a classifier that goes on learning, chunk by chunk, and forgets the chunks.
+
+The scaling and the categories are those of the first chunk. Every chunk is gone through a few times by Adam. Its own
+mean posterior stands in the gradient where it has as many rows as a batch; a smaller one borrows from those before it,
+which then count for what is missing.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from bigsmic.numerics.hashing import row_uniform
+from bigsmic.numerics.moments import class_sums, moments, scaler
+from bigsmic.numerics.objectives import rim
+from bigsmic.numerics.objectives.rim import Adam, Aim, Information, Linear, Reference, Weighting
+
+PASSES = 5  # over a chunk, where the number of epochs is not given
+
+
+@dataclass
+class Stream:
+    """A classifier and what it remembers of the rows that it has seen.
+
+    Parameters
+    ----------
+    settings : bigsmic.methods.rim.Settings
+    n_seen : int
+        Rows so far.
+    """
+
+    settings: Any
+    n_seen: int = 0
+    scaler: Any = None
+    spread: float = 1.0
+    state: Any = None
+    memory: Information | None = field(default=None, repr=False)
+
+    @property
+    def classifier(self):
+        """Weights on the columns as they come, shape (c, d), and biases (c,), float64."""
+        model = self.state.model
+        coef = (model.W * self.scaler.factor[:, None]).T
+        return coef, model.b - coef @ self.scaler.mean
+
+    def learn(self, X, labels=None, weights=None):
+        """Learn from a chunk of rows.
+
+        Parameters
+        ----------
+        X : ndarray, shape (m, d)
+            Finite; at least two rows in the first chunk.
+        labels : ndarray of int, shape (m,), optional
+            -1 for none.
+        weights : ndarray of float, shape (m,), optional
+        """
+        with threadpool_limits(limits=1):
+            if self.state is None:
+                self._begin(X, labels)
+            rows = self.n_seen + np.arange(len(X))
+            self.n_seen += len(X)
+            weighting = Weighting(None if weights is None else weights * len(X) / weights.sum(), labels)
+            self._climb(self.scaler.apply(X), weighting, rows)
+
+    def _begin(self, X, labels):
+        settings = self.settings
+        self.scaler = scaler(moments(X), settings.scale)
+        scaled = self.scaler.apply(X)
+        self.spread = rim.spread(scaled)
+        k = min(settings.n_clusters or settings.first_categories(len(X)), len(X))
+        known = None
+        if labels is not None and labels.max(initial=-1) >= 0:
+            sums = class_sums(scaled, labels, int(labels.max()) + 1)
+            known = (sums[:, :-1] / np.maximum(sums[:, -1:], 1)).astype(np.float32)
+        centers, found = rim.first_centers(scaled, k, settings.seed, known)
+        self.state = Adam.start(rim.taught(scaled, found, len(centers), self.reg(len(X))))
+
+    def reg(self, n):
+        """Strength of the penalty after n rows: none is looked for, as the categories are there from the start."""
+        given = self.settings.strength(n)
+        return 4 / n if given is None else given
+
+    def _climb(self, X, weighting, rows):
+        settings, aim = self.settings, Aim(self.reg(self.n_seen), prior_of(self.settings), self.settings.tau)
+        passes = settings.n_epochs or PASSES
+        for e in range(passes):
+            order = np.argsort(row_uniform(settings.seed, f"stream.{e}", rows), kind="stable")
+            for batch in np.array_split(order, max(1, round(len(X) / settings.batch_size))):
+                gradient, sums = self._slope(X[batch], weighting[batch], aim)
+                if not all(np.isfinite(part).all() for part in gradient):
+                    rim.refuse_divergence(np.nan, 0.0, settings.learning_rate)
+                self.state = self.state.step(gradient, settings.learning_rate, self.spread)
+                if e == passes - 1:
+                    self._remember(sums)
+
+    def _slope(self, X, weighting, aim):
+        """Gradient of a batch, with a mean posterior that borrows what the batch lacks, and the batch's own sums."""
+        model = self.state.model
+        sums = rim.linear_information(X, model, weighting)
+        reference = Reference.of(self._lent(sums), aim.prior, aim.tau)
+        own = aim.tau / float(sums.weight) if sums.weight > 0 else 0.0
+        slope = rim.linear_gradient(X, model, reference._replace(information=own), weighting)
+        return Linear.of_vector(rim.penalised(slope, model, aim.reg), X.shape[1]), sums
+
+    def _lent(self, sums):
+        """Sums of a batch, with those before it for the weight that it lacks."""
+        lacking = self.settings.batch_size - float(sums.weight)
+        if self.memory is None or lacking <= 0 or self.memory.weight == 0:
+            return sums
+        share = min(1.0, lacking / float(self.memory.weight))
+        return sums._replace(mass=sums.mass + share * self.memory.mass, weight=sums.weight + share * self.memory.weight)
+
+    def _remember(self, sums):
+        self.memory = self._lent(sums)
+
+
+def prior_of(settings):
+    """Prior over categories as the objective wants it."""
+    return settings.prior if settings.prior is None or isinstance(settings.prior, str) else np.array(settings.prior)

@@ -1,0 +1,65 @@
+"""How well a fitted model does on rows, as one number: larger is better."""
+
+import itertools
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from bigsmic.numerics.hashing import draw_rows
+from bigsmic.numerics.mutual_information.lsmi import lsmi
+from bigsmic.numerics.objectives import rim
+from bigsmic.prediction import refuse_nonfinite
+from bigsmic.runtime.context import source_bounds
+from bigsmic.store import open_source
+
+LSMI_ROWS = 10_000
+LSMI_CENTERS = 200
+
+
+def lsmi_score(result, data, seed):
+    """Squared-loss mutual information between rows and the labels that are predicted for them.
+
+    Parameters
+    ----------
+    result : Result
+    data : array_like, Zarr array, dask array or path, shape (m, d)
+    seed : int
+        Of the rows and centres that are drawn.
+
+    Returns
+    -------
+    float
+    """
+    source = open_source(data)
+    drawn = draw_rows(source.shape[0], LSMI_ROWS, seed, "score")
+    X = np.concatenate([rows[drawn[(drawn >= lo) & (drawn < lo + len(rows))] - lo] for lo, rows in _blocks(source)])
+    return float(lsmi(result.scaled(X), result.predict(X), n_centers=min(LSMI_CENTERS, len(X)), seed=seed).value)
+
+
+def objective_score(classifier, aim, data):
+    """What RIM maximises, on rows.
+
+    Parameters
+    ----------
+    classifier : tuple of Linear and Scaler
+    aim : rim.Aim
+    data : array_like, Zarr array, dask array or path, shape (m, d)
+
+    Returns
+    -------
+    float
+    """
+    (model, scaler), total = classifier, None
+    with threadpool_limits(limits=1):
+        for _, X in _blocks(open_source(data)):
+            sums = rim.linear_information(scaler.apply(X), model)
+            total = sums if total is None else total + sums
+    return rim.objective(total, aim.prior, aim.tau) - rim.penalty(model, aim.reg)
+
+
+def _blocks(source):
+    """First row and rows of every block of a source."""
+    for lo, hi in itertools.pairwise(int(b) for b in source_bounds(*source.shape)):
+        X = source.read(lo, hi)
+        refuse_nonfinite(source, X, lo)
+        yield lo, X

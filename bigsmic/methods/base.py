@@ -1,0 +1,62 @@
+"""What the settings of every method answer."""
+
+from dataclasses import asdict, fields
+from typing import Any, ClassVar
+
+
+class MethodSettings:
+    """What the settings of every method answer; base of frozen dataclasses, one for each method.
+
+    Fields are options of :func:`bigsmic.fit` by the same names, and ``n_clusters``; they hold what JSON can.
+    """
+
+    method: ClassVar[str]
+
+    @classmethod
+    def of(cls, c, **given):
+        """Settings for `c` clusters, and what the caller gave."""
+        return cls(n_clusters=c, **given)  # type: ignore[call-arg]
+
+    @classmethod
+    def names(cls):
+        """Options that the method takes."""
+        return tuple(field.name for field in fields(cls) if field.name != "n_clusters")  # type: ignore[arg-type]
+
+    @classmethod
+    def stored(cls, stored, kernel=None):
+        """Settings from their identity; `kernel` is the function that a stored name stands for."""
+        stored = {key: tuple(v) if isinstance(v, list) else v for key, v in stored.items() if key != "method"}
+        if str(stored.get("kernel")).startswith("callable"):
+            stored["kernel"] = kernel if kernel is not None else "callable"
+        return cls(**stored)
+
+    @property
+    def precomputed(self):
+        """Whether the input is a graph, and not features."""
+        return False
+
+    @property
+    def block_columns(self):
+        """Columns that blocks of input rows are cut for, where they are more than the input has."""
+        return 1
+
+    @property
+    def undecided(self):
+        """Whether a fit leaves the number of clusters open."""
+        return False
+
+    def fitted_to(self, n):
+        """Cut what `n` rows do not allow: settings, and a dict of what was cut."""
+        return self, {}
+
+    def identity(self):
+        """JSON-like form in which two fits are told apart."""
+        return {"method": self.method} | asdict(self)  # type: ignore[call-overload]
+
+
+class _Unset:
+    def __repr__(self):
+        return "<default>"
+
+
+UNSET: Any = _Unset()

@@ -1,0 +1,1 @@
+"""SMIC, the default method."""

@@ -1,0 +1,101 @@
+"""What the stages of SMIC tell about a fit: stored with the run, printed."""
+
+import numpy as np
+
+from bigsmic.numerics.labeling.rotation import summarise
+from bigsmic.stages import labelings, selection
+from bigsmic.stages.labeling_specs import problems
+
+SCORES = ("lsmi", "gamma", "delta", "cv", "classes_without_center")
+
+
+def smic_summary(job):
+    """What the stages of SMIC noted."""
+    context = job.context
+    summary: dict = {}
+    if context.settings.n_clusters > 1:
+        summary |= {
+            "neighbors": {} if context.settings.precomputed else job.run.info("recall", 0) | _hubness(context),
+            "components": _components(context),
+            "eigen": [_spectrum(context, q) for q in range(len(problems(context.settings)))],
+        }
+    if context.settings.n_clusters > 1 and not context.settings.undecided:
+        summary |= {"candidates": _candidates(context), "windows": _windows(context), "output": _output(context)}
+    return summary
+
+
+def _hubness(context):
+    """Share of rows in nobody's list, and skewness of the in-degree."""
+    sums = [info["in_degree"] for info in context.run.infos("graph", context.blocks)]
+    n, unlisted, first, second, third = np.sum(sums, axis=0)
+    mean = first / n
+    variance = second / n - mean**2
+    skewness = (third / n - 3 * mean * variance - mean**3) / variance**1.5 if variance > 0 else 0.0
+    return {"in_degree_zero": unlisted / n, "in_degree_skewness": skewness}
+
+
+def _components(context):
+    return {str(t): context.run.info("repair", i) for i, t in enumerate(context.settings.t)}
+
+
+def _spectrum(context, q):
+    read = context.run.reader("spectrum", q)
+    problem = problems(context.settings)[q]
+    figures = {name: np.round(read(name), 9).tolist() for name in ("ritz_values", "residual_norms")}
+    return {"kernel": problem.kernel, "t": problem.t} | context.run.info("spectrum", q) | figures
+
+
+def _candidates(context):
+    rows, graph = labelings.without_mass(context), context.settings.precomputed
+    scores = {} if graph else {name: context.run.read("scores", 0, name) for name in SCORES}
+    ari, taken = _median_ari(context), selection.members(context)
+    return [
+        {
+            "kernel": reading.problem.kernel,
+            "assignment": reading.assignment,
+            "t": reading.problem.t,
+            "shrinkage": reading.problem.shrinkage,
+            "columns": reading.width,
+            "zero_posterior_share": float(rows[b] / context.n),
+            "chosen": b in taken,
+        }
+        | ari.get(b, {})
+        | {name: values[b].item() for name, values in scores.items()}
+        for b, reading in enumerate(context.readings)
+    ]
+
+
+def _median_ari(context):
+    """Median ARI of every labeling to the others, where they were compared."""
+    if not context.run.done("consensus", 0):
+        return {}
+    ari = context.run.read("consensus", 0, "ari")
+    return {b: {"median_ari": float(np.median(np.delete(ari[b], b))) if len(ari) > 1 else 1.0} for b in range(len(ari))}
+
+
+def _windows(context):
+    if not context.run.done("windows", 0):
+        return []
+    modularity, association = (
+        context.run.read("windows", 0, name).mean(axis=1) for name in ("modularity", "association")
+    )
+    best = selection.chosen_window(context)
+    return [
+        {
+            "columns": sorted({context.readings[b].width for b in window}),
+            "shrinkage": sorted({context.readings[b].problem.shrinkage for b in window}),
+            "modularity": float(modularity[w]),
+            "association": float(association[w]),
+            "chosen": w == best,
+        }
+        for w, window in enumerate(context.windows)
+    ]
+
+
+def _output(context):
+    found = summarise(np.sum([sums for (sums,) in context.run.gather("final", context.blocks, ["sums"])], axis=0))
+    return {
+        "cluster_sizes": found.counts.tolist(),
+        "empty_clusters": found.empty.tolist(),
+        "label_off_argmax_share": found.share_off_argmax,
+    }

@@ -1,0 +1,97 @@
+"""SMIC, the default method: scan -> route -> neighbors -> graph -> eigen -> assign -> select -> output."""
+
+from dataclasses import replace
+
+from bigsmic.errors import InputError
+from bigsmic.methods.smic.diagnostics import smic_summary as summary
+from bigsmic.methods.smic.planning import plan
+from bigsmic.methods.smic.settings import Settings
+from bigsmic.result import Result
+from bigsmic.runtime.context import Context
+from bigsmic.stages import (
+    distinct,
+    eigenvectors,
+    graph_pipeline,
+    kernel_matrix,
+    labelings,
+    out_of_sample,
+    output,
+    selection,
+)
+from bigsmic.stages.labeling_specs import problems, readings
+from bigsmic.store import Overlay
+
+__all__ = ["BESIDE", "Result", "Settings", "choose", "cut_run", "model", "plan", "run", "summary"]
+
+BESIDE = ()
+OF_ONE_CUT = ("assigned", "scores", "consensus", "windows", "final", "sharpness", "output")
+"""Stages that depend on the number of clusters."""
+
+
+def run(job):
+    """The pipeline: each stage does what the ledger lacks."""
+    if not graph_pipeline.scan_rows(job):
+        return
+    graph_pipeline.build_graph(job)
+    with job.timed("eigen"):
+        eigenvectors.run(job)
+    if job.context.settings.undecided:
+        with job.timed("assign"):
+            labelings.frames(job)
+        return
+    choose(job)
+
+
+def choose(job):
+    """From eigenvectors to the labels of one number of clusters."""
+    with job.timed("assign"):
+        labelings.run(job)
+    with job.timed("select"):
+        selection.run(job, job.plan.n_gammas)
+        kernel_matrix.drop_weights(job)
+    with job.timed("output"):
+        output.run(job)
+
+
+def model(context):
+    """What predictions need of a finished fit."""
+    return out_of_sample.Model(context)
+
+
+def cut_run(base, settings, n_clusters):
+    """A run over that of a finished fit, and settings, for another number of clusters.
+
+    Returns
+    -------
+    run : Overlay
+        In a temporary directory over that of the fit.
+    settings : Settings
+    """
+    distinct.refuse_cut(base, n_clusters)
+    width = {
+        reading.width for reading in readings(settings, base.identity["input"]["rows"]) if reading.assignment == "merge"
+    }
+    context = Context(None, base, settings)
+    columns = tuple(m for m in _chosen_columns(context) if m >= n_clusters)
+    columns = columns or tuple(sorted(m for m in width if m >= n_clusters))
+    if not columns or n_clusters < 2:
+        raise InputError(
+            f"cut: got {n_clusters} clusters; this fit has trees of {sorted(width)} columns, which cut into 2 to "
+            f"{max(width, default=0)}: fit with a larger c for more"
+        )
+    if eigenvectors.falls_apart(context, n_clusters):
+        if settings.undecided or n_clusters != settings.n_clusters:
+            columns = tuple(sorted({int(n_clusters), *columns}))
+        elif columns == (n_clusters,):
+            settings = replace(settings, shrinkage=(0.0,))
+    settings = replace(settings, n_clusters=int(n_clusters), columns=columns, undecided=False)
+    frames = [labelings.frame_name(reading) for reading in readings(settings, context.n) if reading.width not in width]
+    own = (*OF_ONE_CUT, *frames, *(labelings.labeling_name(problem) for problem in problems(settings)))
+    return Overlay.over(base, own), settings
+
+
+def _chosen_columns(context):
+    """Columns of the window that the fit chose; of the first one where it did not."""
+    settings = context.settings
+    w = 0 if settings.undecided or settings.selection != "consensus" else selection.chosen_window(context)
+    return sorted({context.readings[b].width for b in context.windows[w]})

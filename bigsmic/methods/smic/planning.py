@@ -1,0 +1,216 @@
+"""Memory, disk and work of a SMIC fit, stage by stage."""
+
+import math
+from dataclasses import replace
+
+from bigsmic.numerics.eigen import lanczos
+from bigsmic.numerics.graph import cells, neighbors
+from bigsmic.numerics.graph.cells import PartitionSettings, group_rows
+from bigsmic.numerics.mutual_information.gaussian_basis import GAMMA_MULTIPLES, PAPER_GAMMAS
+from bigsmic.numerics.mutual_information.lsmi import panel_bytes, sums_bytes
+from bigsmic.runtime.context import PIECE_BYTES, source_bounds
+from bigsmic.runtime.planning import (
+    EDGES_PER_NEIGHBOR,
+    GUESTS,
+    HELD,
+    Plan,
+    StagePlan,
+    building_bytes,
+    limit_of,
+    scan_stage,
+    widened,
+)
+from bigsmic.stages.labeling_specs import FINEST_CUT, problems, readings
+from bigsmic.stages.labelings import PANEL_ROWS
+from bigsmic.stages.link_scores import N_TAKEN
+from bigsmic.stages.scan import sample_rows
+
+
+def plan(size, settings, memory_limit=None, n_threads=1, checkpoints=True):
+    """Plan a fit.
+
+    Parameters
+    ----------
+    size : Size
+    settings : Settings
+        Cut to the number of rows.
+    memory_limit : int, optional
+        Bytes that the process may use; three quarters of :func:`bigsmic.engines.memory.machine_memory` by default.
+    n_threads : int
+        Tasks at once where memory allows.
+    checkpoints : bool
+        Whether there is a run directory to resume from.
+
+    Returns
+    -------
+    plan : Plan
+
+    Raises
+    ------
+    PlanError
+        A stage does not fit even with one task at a time; the message says which, and what would do.
+    """
+    limit = limit_of(memory_limit)
+    figures = _Figures(size, settings, n_threads)
+    wanted = sample_rows(size.n, size.d, PartitionSettings(size.n).cell_rows)
+    stages = {"scan": scan_stage(size, wanted)}
+    basis = matrix = True
+    n_gammas = 1
+    if settings.n_clusters > 1:
+        eigen, assign, basis, matrix = _largest_that_fits(limit, figures.eigen_choices())
+        select, n_gammas = _largest_that_fits(limit, figures.select_choices(matrix))
+        more = (figures.route(wanted), figures.neighbors(), figures.graph(), eigen, assign, select)
+        stages |= {stage.name: stage for stage in more}
+    stages["output"] = figures.output(matrix)
+    order = [stages[name] for name in ORDER if name in stages]
+    return Plan(size, limit, widened(order, limit, n_threads), wanted, n_gammas, basis, matrix, checkpoints)
+
+
+class _Figures:
+    """Memory, disk and work of each stage, from shape and settings."""
+
+    def __init__(self, size, settings, n_threads):
+        self.size, self.settings, self.n_threads = size, settings, n_threads
+        n, d = size.n, size.d
+        self.row_bytes = 4 * d
+        self.source_rows = int(source_bounds(n, d)[1])
+        self.n_source = len(source_bounds(n, d)) - 1
+        members = min(group_rows(n, d), int(GUESTS * n) + 1)
+        self.members, self.n_groups = members, max(1, round(GUESTS * n / members))
+        self.block_rows = min(n, -(-2 * n // self.n_groups)) if self.n_groups > 1 else n
+        self.t_max, self.k = max(settings.t), settings.n_neighbors
+        self.n_problems = len(problems(settings))
+        self.readings = readings(settings, n)
+        self.n_candidates = len(self.readings)
+        self.c = settings.n_clusters
+        self.links = settings.strengths != (None,)
+        self.params = lanczos.LanczosParams(max(reading.width for reading in self.readings))
+
+    def route(self, wanted):
+        """A block of input, scaled, and its pieces twice; the cells' sample."""
+        n, d = self.size.n, self.size.d
+        n_cells = max(1, n // PartitionSettings(n).cell_rows)
+        r = PartitionSettings(n).overlap
+        block = self.source_rows * (
+            d * self.size.itemsize + self.row_bytes + 2 * GUESTS * (self.row_bytes + 4 * r + 12)
+        )
+        task = block + cells.route_bytes(self.source_rows, d, n_cells, r)
+        fixed = self.size.band_bytes + 3 * wanted * self.row_bytes
+        disk = int(n * GUESTS * (self.row_bytes + 4 * (r + 3)))
+        flops = 2.0 * n * d * 24 * math.sqrt(n_cells)
+        return StagePlan("route", self.n_source, fixed, int(task), flops=flops, disk_bytes=disk, verbs=2)
+
+    def neighbors(self):
+        """All members of one group with their lists."""
+        n, d, k = self.size.n, self.size.d, self.k
+        r = PartitionSettings(n).overlap
+        task = self.members * (self.row_bytes + 4 * (r + 3) + 24) + neighbors.group_bytes(self.members, d, k)
+        flops = 2.0 * n * d * PartitionSettings(n).candidates
+        disk = n * (self.row_bytes + 12) + int(GUESTS * n * k * 8) + n * k * 8
+        return StagePlan("neighbors", 4 * self.n_groups, 0, int(task), flops=flops, disk_bytes=disk, verbs=6)
+
+    def graph(self):
+        """Lists of a block, its edges in three states of assembly; one forest for every t."""
+        n, k = self.size.n, self.k
+        entries = EDGES_PER_NEIGHBOR * k
+        task = self.block_rows * (k * 12 + 2 * entries * 32)
+        disk = int(n * (entries * 10 + 4 * len(self.settings.t)) + 0.6 * n * k * 22)
+        fixed = n * 4 * len(self.settings.t)
+        return StagePlan(
+            "graph", 2 * self.n_groups + 1, fixed, int(task), disk_bytes=disk, verbs=4 + 4 * len(self.settings.t)
+        )
+
+    def eigen_choices(self):
+        """Basis and matrix in memory, the matrix on disk, both on disk; the matrix moves rows, too."""
+        n, held = self.size.n, self._held_rows()
+        entries, matrix_bytes = n * EDGES_PER_NEIGHBOR * self.t_max, self._matrix_bytes()
+        looked_up = min(8 * n, PIECE_BYTES + 8 * self.block_rows)  # degrees of neighbours, in their own blocks
+        building = building_bytes(self.block_rows, self.k, self.t_max) + looked_up
+        products = self.params.matvec_limit / 8  # seldom more than an eighth of the limit
+        m = self.params.size(n)
+        wide = 4 * (5 if self.links else 3)  # with links, what is between two products
+        flops = self.n_problems * products * (2 * entries + 6.0 * n * m)
+        disk = int(self.n_problems * 4 * n * self.params.n_wanted + matrix_bytes)
+        for basis, matrix in ((True, True), (True, False), (False, False)):
+            fixed = held * (wide * self.params.block_width + basis * 4 * m + 12) + matrix * matrix_bytes * held // n
+            task = 0 if matrix else matrix_bytes * self.block_rows // n
+            task += 0 if basis else 2 * 4 * m * self.block_rows  # what is read, and what is made of it
+            task += 4 * self.params.block_width * self.block_rows * 2
+            on_disk = disk + (0 if basis else 4 * n * m)
+            task = int(max(task, building))
+            stage = StagePlan("eigen", self.n_groups, int(fixed), task, flops=flops, disk_bytes=on_disk)
+            stage = replace(stage, verbs=4 * self.n_problems)
+            yield stage, self._assign(matrix), basis, matrix
+
+    def _held_rows(self):
+        """Rows of the largest share, and those of others that it touches."""
+        n, n_places = self.size.n, self.size.n_places
+        return n if n_places == 1 else min(n, math.ceil(HELD * n / n_places))
+
+    def _matrix_bytes(self):
+        return int(self.size.n * (8 * EDGES_PER_NEIGHBOR * self.t_max + 8))
+
+    def _panel_bytes(self):
+        """Posteriors over all columns and over the clusters, with what they are made of."""
+        return min(PANEL_ROWS, self.block_rows) * 24 * (self.params.n_wanted + self.c)
+
+    def _assign(self, kernel_in_memory):
+        """The basis of one block, posteriors of a panel; labels, degrees and weights of all rows that move."""
+        n, held = self.size.n, self._held_rows()
+        in_memory = self._matrix_bytes() * held // n if kernel_in_memory else 0
+        task = self.block_rows * (4 * self.params.n_wanted + 12 * self.n_candidates) + self._panel_bytes()
+        disk = 4 * n * self.n_candidates
+        verbs = 1 + 2 * self.n_candidates + self.n_problems
+        return StagePlan("assign", self.n_groups, 40 * held + in_memory, int(task), disk_bytes=disk, verbs=verbs)
+
+    def select_choices(self, kernel_in_memory):
+        """All LSMI widths in one pass, or fewer; then kernel and labels of all rows, by which windows are rated."""
+        settings, n, d = self.settings, self.size.n, self.size.d
+        b, drawn = settings.n_centers, min(n, settings.lsmi_rows or n)
+        rows = self.block_rows * drawn // n
+        n_gammas = len(PAPER_GAMMAS) if settings.preset == "paper" else len(GAMMA_MULTIPLES)
+        work = panel_bytes(b, d, self.n_candidates, 4) + rows * (2 * self.row_bytes + 8 * self.n_candidates)
+        work += self.block_rows * self.row_bytes
+        votes = self.block_rows * (12 * self.n_candidates + 4 * FINEST_CUT * self.c)
+        held = self._held_rows()
+        rated = 16 * held + (self._matrix_bytes() * held // n if kernel_in_memory else 0)
+        for gammas in range(n_gammas, 0, -1):
+            sums = sums_bytes(b, gammas, 5, self.n_candidates, self.c)
+            depth = math.ceil(math.log2(max(2, self.n_groups)))
+            flops = 2.0 * drawn * b * (b / 2 + self.n_candidates) * n_gammas
+            # a term being made by each task, the partial sums that the tree still waits with, and one being added
+            stage = StagePlan(
+                "select",
+                self.n_groups,
+                int(max((depth + 1) * sums, rated)),
+                int(max(votes, work + sums)),
+                flops=flops,
+            )
+            verbs = 3 + CONSENSUS_CUTS + -(-n_gammas // gammas) + LINK_VERBS * self.links
+            yield replace(stage, verbs=verbs), gammas
+
+    def output(self, kernel_in_memory):
+        """Final posteriors of a block, and the same rows in input order; with links, what predictions need of U."""
+        n, c, held = self.size.n, self.c, self._held_rows()
+        block = self.block_rows * (4 * self.params.n_wanted + 32 * c + 24) + self._panel_bytes()
+        task = max(block, self.source_rows * (16 * c + 24))
+        stage = StagePlan("output", self.n_groups + self.n_source, 0, int(task), disk_bytes=8 * n * (c + 1), verbs=2)
+        if not self.links:
+            return stage
+        extended = held * 4 * (self.params.n_wanted + 5 * self.params.block_width)
+        in_memory = self._matrix_bytes() * held // n if kernel_in_memory else 0
+        disk = stage.disk_bytes + N_TAKEN * 4 * n * self.params.n_wanted
+        return replace(stage, fixed_bytes=extended + in_memory, disk_bytes=disk, verbs=2 + 3 * N_TAKEN)
+
+
+CONSENSUS_CUTS = 8  # seldom more, until as many clusters as asked for win rows
+LINK_VERBS = 5  # labels of linked rows, those that neighbours foretell, and rows that settle
+ORDER = ("scan", "route", "neighbors", "graph", "eigen", "assign", "select", "output")
+
+
+def _largest_that_fits(limit, choices):
+    """The first choice whose stages fit with one task at a time; the last one if none does."""
+    for choice in choices:
+        if all(part.peak_bytes <= limit for part in choice if isinstance(part, StagePlan)):
+            break
+    return choice

@@ -1,0 +1,326 @@
+"""What a fit is asked to do, checked once, at the door."""
+
+import math
+import numbers
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bigsmic.errors import InputError
+from bigsmic.methods.base import UNSET, MethodSettings
+from bigsmic.methods.weight_functions import identity_of
+from bigsmic.validation import check_choice, check_integer, check_prior
+
+KERNELS = ("local_scaling", "normalized")
+ASSIGNMENTS = ("merge", "rotation", "paper", "auto")
+WINDOWS = ((1.5, 2.0, 2.5), (1.0, 1.25, 1.5), (2.0, 3.0, 4.0), (3.0, 4.0, 6.0))
+SHRINKAGES = (0.0, 0.75)  # of over-segmented labelings
+MAX_COLUMNS = 100  # of an over-segmented labeling, where the first window asks for less
+UNDECIDED = 30  # clusters up to which a fit that was given no number keeps it open
+SELECTIONS = ("consensus", "lsmi", "medoid")
+REPORTED_CENTERS = 200  # of LSMI, where it is reported and nothing is chosen by it
+MIN_NEIGHBORS = 20  # one graph then serves every t up to 20
+OPTIONS = (
+    "t",
+    "assignment",
+    "selection",
+    "kernel",
+    "metric",
+    "rotation",
+    "prior",
+    "preset",
+    "scale",
+    "bandwidth",
+    "repair",
+    "seed",
+    "neighbors",
+    "n_neighbors",
+    "n_centers",
+    "lsmi_rows",
+    "widths",
+    "shrinkage",
+)
+"""Parameters of :func:`bigsmic.fit` that are SMIC's to take."""
+
+
+@dataclass(frozen=True)
+class Settings(MethodSettings):
+    """Parameters of a SMIC fit; :func:`bigsmic.fit` says what each means.
+
+    ``widths`` are windows: columns of over-segmented labelings that form a consensus together, as multiples of the
+    number of clusters; ``columns`` takes their place as one window of absolute numbers. ``shrinkage`` draws the degrees
+    of the normalised kernel to their mean, one eigenproblem for each value: from 0, the kernel as it is, to 1, which
+    leaves the plain kernel. ``undecided`` leaves the number of clusters open up to ``n_clusters``.
+
+    Raises
+    ------
+    InputError
+        A value that cannot be used; the message says what would do.
+    """
+
+    method: ClassVar[str] = "smic"
+    selections: ClassVar[tuple[str, ...]] = SELECTIONS
+
+    n_clusters: int
+    t: tuple[int, ...] = (5, 10)
+    assignment: str = "merge"
+    selection: str = "consensus"
+    kernel: str | Callable = "auto"
+    metric: str = "euclidean"
+    prior: tuple[float, ...] | None = None
+    preset: str | None = None
+    scale: str | None = "standard"
+    bandwidth: float = 2.0
+    repair: bool = True
+    seed: int = 0
+    neighbors: str = "auto"
+    n_neighbors: int = MIN_NEIGHBORS
+    widths: tuple[tuple[float, ...], ...] = WINDOWS
+    columns: tuple[int, ...] | None = None
+    shrinkage: tuple[float, ...] | None = None
+    undecided: bool = False
+    merge_power: float = 1.2
+    n_centers: int = 800
+    lsmi_rows: int | None = 200_000
+    max_matvecs: int | None = None
+
+    def __post_init__(self):
+        check_integer("c (n_clusters)", self.n_clusters, 1)
+        check_integer("seed", self.seed)
+        check_integer("n_centers", self.n_centers, 1)
+        check_integer("n_neighbors", self.n_neighbors, 1)
+        for name, least in (("lsmi_rows", 2), ("max_matvecs", 1)):
+            if getattr(self, name) is not None:
+                check_integer(name, getattr(self, name), least)
+        check_choice("preset", self.preset, (None, "paper"))
+        check_choice("metric", self.metric, ("euclidean", "precomputed"))
+        check_choice("scale", self.scale, ("standard", "variance", None))
+        check_choice("neighbors", self.neighbors, ("auto", "exact", "pynndescent"))
+        check_choice("assignment", self.assignment, ASSIGNMENTS)
+        check_choice("selection", self.selection, self.selections)
+        check_choice("repair", self.repair, (True, False))
+        if not callable(self.kernel):
+            check_choice("kernel", self.kernel, ("auto", *KERNELS, "precomputed", "callable"))
+        if not (isinstance(self.bandwidth, numbers.Real) and self.bandwidth > 0 and math.isfinite(self.bandwidth)):
+            raise InputError(
+                f"bandwidth: got {self.bandwidth!r}; use a positive number, 2 as in SMIC or 1 as in self-tuning"
+            )
+        if self.precomputed and self.selection == "lsmi":
+            raise InputError("selection: 'lsmi' needs features, which a precomputed graph has not; use 'consensus'")
+        t = (1,) if self.kernel == "precomputed" else self.t
+        object.__setattr__(self, "t", _neighbor_numbers(t))
+        object.__setattr__(self, "widths", _windows(self.widths))
+        object.__setattr__(self, "shrinkage", _shrinkages(self.shrinkage))
+        object.__setattr__(self, "prior", _prior_of(self.prior, self.n_clusters, self.assignment))
+        object.__setattr__(self, "n_neighbors", max(self.n_neighbors, *self.t))
+
+    @classmethod
+    def of(cls, c, **given):
+        """Settings for `c`: a number, or several that are left open; see :func:`resolve`."""
+        n_clusters, undecided = number_of_clusters(c)
+        return replace(resolve(n_clusters, **given), undecided=undecided)
+
+    @classmethod
+    def names(cls):
+        """Options that the method takes."""
+        return OPTIONS
+
+    @property
+    def settles(self):
+        """Whether rows settle between the consensus and what else they hear; with links."""
+        return False
+
+    @property
+    def kernels(self):
+        """Kernels of the eigenproblems."""
+        if self.assignment == "merge" and self.kernel != "local_scaling":
+            return ("normalized",)
+        if self.kernel == "auto":
+            return KERNELS
+        return ("callable",) if callable(self.kernel) else (self.kernel,)
+
+    @property
+    def precomputed(self):
+        """Whether the input is a graph, and not features."""
+        return "precomputed" in (self.kernel, self.metric)
+
+    @property
+    def shrinkages(self):
+        """Shrinkages of the degrees that normalise; by default none but for over-segmented labelings."""
+        if self.shrinkage is not None:
+            return self.shrinkage
+        return SHRINKAGES if self.assignment == "merge" and self.strengths == (None,) else (0.0,)
+
+    @property
+    def strengths(self) -> tuple:
+        """Strengths of links to choose from; None without links."""
+        return (None,)
+
+    @property
+    def numbers(self):
+        """Numbers of clusters for which bases are read as they are."""
+        return (self.n_clusters,)
+
+    @property
+    def assignments(self):
+        """Ways in which every basis is read."""
+        return ("paper", "rotation") if self.assignment == "auto" else (self.assignment,)
+
+    def fitted_to(self, n):
+        """Cut what `n` rows do not allow: neighbours, every t, centres; repeats dropped.
+
+        Returns
+        -------
+        settings : Settings
+        cuts : dict of str to str
+            What was cut, for the diagnostics.
+        """
+        k = min(self.n_neighbors, n - 1)
+        t = tuple(dict.fromkeys(min(v, max(k, 1)) for v in self.t))
+        cuts = {}
+        if self.undecided and self.n_clusters > n:
+            cuts["c"] = f"cut to {n}"
+        if t != self.t:
+            cuts["t"] = f"{self.t} cut to {t}: {n} rows have {n - 1} neighbours"
+        if k != self.n_neighbors:
+            cuts["n_neighbors"] = f"{self.n_neighbors} cut to {k}"
+        if self.n_centers > n:
+            cuts["n_centers"] = f"{self.n_centers} cut to {n}"
+        c = min(self.n_clusters, n) if self.undecided else self.n_clusters
+        return replace(self, n_clusters=c, t=t, n_neighbors=max(k, 1), n_centers=min(self.n_centers, n)), cuts
+
+    def identity(self):
+        """JSON-like form in which two fits are told apart; names no method, as runs did when there was one."""
+        if not callable(self.kernel):
+            return asdict(self)
+        return asdict(replace(self, kernel="auto")) | {"kernel": identity_of(self.kernel)}
+
+
+def number_of_clusters(c):
+    """Largest number of clusters that `c` asks for, and whether it leaves the number open.
+
+    Parameters
+    ----------
+    c : int, None, or sequence of int
+        None stands for 2 to 30.
+
+    Returns
+    -------
+    n_clusters : int
+    undecided : bool
+    """
+    if c is None:
+        return UNDECIDED, True
+    if isinstance(c, numbers.Integral | float | str):
+        return int(c) if isinstance(c, np.integer) else c, False
+    try:
+        return max(int(v) for v in c), True
+    except (TypeError, ValueError):
+        raise InputError(f"c: got {c!r}; use an integer, a range of integers, or None") from None
+
+
+def resolve(n_clusters, preset=None, rotation=None, **chosen):
+    """Build Settings from what the caller gave; what was left out follows from it.
+
+    Parameters
+    ----------
+    n_clusters : int
+    preset : {None, "paper"}
+        "paper": kernel of eq. (7), signs, t = 1..10, 200 centres, the published grids, the graph as it is.
+    rotation : {None, "auto", True, False}
+        Without `assignment`: read c eigenvectors turned, as they come, or both ("auto"), and let LSMI choose.
+    **chosen
+        Fields of Settings; UNSET means left out.
+
+    Raises
+    ------
+    InputError
+        Choices that exclude each other.
+    """
+    chosen = {key: value for key, value in chosen.items() if value is not UNSET}
+    if chosen.get("kernel") == "callable":  # the name that a stored fit has for a function
+        raise InputError("kernel: got the name 'callable'; give the function itself")
+    return Settings(n_clusters=n_clusters, preset=preset, **{**_implied(preset, rotation, chosen), **chosen})
+
+
+def _implied(preset, rotation, chosen) -> dict[str, Any]:
+    """Defaults that follow from what was chosen."""
+    if preset == "paper" and rotation is None:
+        return _PAPER
+    check_choice("rotation", rotation, (None, "auto", True, False))
+    prior = chosen.get("prior")
+    uneven = prior is not None and np.ptp(prior) > 0
+    if uneven and rotation is True:
+        raise InputError(
+            "rotation: got True with a non-uniform prior, whose objective a rotation changes; leave rotation out"
+        )
+    if rotation is not None and "assignment" in chosen:
+        raise InputError(f"rotation: got {rotation!r} beside assignment={chosen['assignment']!r}; give one of the two")
+    implied: dict[str, Any] = {}
+    if uneven or rotation is not None:
+        implied["assignment"] = "paper" if uneven else {"auto": "auto", True: "rotation", False: "paper"}[rotation]
+    if chosen.get("assignment", implied.get("assignment", "merge")) != "merge":
+        graph = "precomputed" in (chosen.get("kernel"), chosen.get("metric"))
+        implied |= {"selection": "consensus" if graph else "lsmi", "t": (3, 5, 7, 10)}
+    elif chosen.get("selection") != "lsmi":
+        implied["n_centers"] = REPORTED_CENTERS
+    return implied
+
+
+_PAPER = {
+    "t": tuple(range(1, 11)),
+    "kernel": "local_scaling",
+    "assignment": "paper",
+    "selection": "lsmi",
+    "n_centers": 200,
+    "repair": False,
+}
+
+
+def _windows(widths):
+    """Windows of factors; one flat sequence, or a single factor, is one window."""
+    values = tuple(widths) if isinstance(widths, Iterable) else (widths,)
+    windows = (values,) if all(isinstance(v, numbers.Real) for v in values) else tuple(_factors(w) for w in values)
+    if not windows or not all(w and all(isinstance(f, numbers.Real) and float(f) >= 1 for f in w) for w in windows):
+        raise InputError(f"widths: got {widths!r}; use factors of at least 1, such as (1.5, 2, 2.5), or several such")
+    return tuple(tuple(float(f) for f in w) for w in windows)
+
+
+def _factors(window):
+    return tuple(window) if isinstance(window, Iterable) else (window,)
+
+
+def _shrinkages(shrinkage):
+    if shrinkage is None:
+        return None
+    values = (shrinkage,) if isinstance(shrinkage, numbers.Real) else tuple(shrinkage)
+    if not values or not all(isinstance(s, numbers.Real) and 0 <= float(s) <= 1 for s in values):
+        raise InputError(f"shrinkage: got {shrinkage!r}; use numbers from 0 to 1, such as 0, or several as (0, 0.75)")
+    return tuple(dict.fromkeys(float(s) for s in values))
+
+
+def _neighbor_numbers(t):
+    if not isinstance(t, numbers.Integral | Iterable) or isinstance(t, str):
+        raise InputError(f"t: got {t!r}; use an integer, or several such as (5, 7, 10)")
+    values = (t,) if isinstance(t, numbers.Integral) else tuple(t)
+    if not values:
+        raise InputError("t: got no value; give at least one neighbour number, such as t=(5,)")
+    for value in values:
+        check_integer("t", value, 1)
+        if value > 1000:
+            raise InputError(f"t: got {value}; use at most 1000 neighbours")
+    return tuple(dict.fromkeys(int(v) for v in values))
+
+
+def _prior_of(prior, c, assignment):
+    if prior is None:
+        return None
+    values = tuple(check_prior(prior, c).tolist())
+    if len(set(values)) > 1 and assignment != "paper":
+        raise InputError(
+            f"prior: a non-uniform prior needs assignment='paper', got {assignment!r}: its objective changes when "
+            "the eigenvectors are turned or merged; leave assignment out"
+        )
+    return values

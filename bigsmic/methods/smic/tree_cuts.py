@@ -1,0 +1,114 @@
+"""What the merge trees of a fit say of other numbers of clusters."""
+
+import numpy as np
+
+from bigsmic import methods
+from bigsmic.engines.threads import ThreadEngine
+from bigsmic.errors import InputError
+from bigsmic.methods.smic import planning as smic_planning
+from bigsmic.numerics.hashing import draw_rows
+from bigsmic.numerics.labeling import consensus
+from bigsmic.runtime import planning
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.diagnostics import diagnose
+from bigsmic.runtime.job import Job
+from bigsmic.runtime.options import Place
+from bigsmic.stages.labelings import Reader, read_basis
+from bigsmic.store import remove_tree
+
+SAMPLE_ROWS = 20_000
+
+
+def _merged(context):
+    """Readers of the labelings that have a tree."""
+    readers = [Reader(context, b) for b in range(len(context.readings))]
+    readers = [reader for reader in readers if reader.reading.assignment == "merge"]
+    if not readers:
+        raise InputError("tree: this fit has no over-segmented labeling; use assignment='merge', or more rows")
+    return readers
+
+
+def _sampled_labels(context, readers, numbers):
+    """Labels of sampled rows under every labeling that has enough columns, at every cut: dict of int to (rows, B)."""
+    rows = draw_rows(context.n, SAMPLE_ROWS, context.settings.seed, "stability")
+    found: dict[int, list] = {number: [] for number in numbers}
+    for reader in readers:
+        cuts = [number for number in numbers if number <= len(reader.tree.columns)]
+        parts = []
+        for p in context.blocks:
+            V = read_basis(context, reader.reading, p)[np.isin(context.run.read("rows", p, "rows"), rows)]
+            parts.append(consensus.cut_labels(reader.columns(V).posterior, reader.tree, cuts))
+        for number, labels in zip(cuts, np.concatenate(parts).T, strict=True):
+            found[number].append(labels)
+    return {number: np.stack(labels, axis=1) for number, labels in found.items() if labels}
+
+
+def stability(run, settings):
+    """Mean pairwise ARI of the labelings at every cut that at least two of them have.
+
+    Parameters
+    ----------
+    run : Run
+    settings : Settings
+
+    Returns
+    -------
+    numbers : list of int
+    mean_ari : list of float
+    """
+    context = Context(None, run, settings)
+    readers = _merged(context)
+    widest = sorted(len(reader.tree.columns) for reader in readers)[-2:][0]
+    found = _sampled_labels(context, readers, range(2, widest + 1))
+    mean_ari = [
+        consensus.stability(
+            consensus.pairwise_ari(consensus.label_gram(labels, [number] * labels.shape[1]), [number] * labels.shape[1])
+        )
+        for number, labels in found.items()
+    ]
+    return list(found), mean_ari
+
+
+def medoid_tree(run, settings):
+    """Tree of the labeling that is most like the others, and the rows of its columns.
+
+    Returns
+    -------
+    tree : MergeTree
+    counts : ndarray of float64, shape (m,)
+    """
+    context = Context(None, run, settings)
+    readers = _merged(context)
+    least = min(settings.n_clusters, *(len(reader.tree.columns) for reader in readers))
+    labels = _sampled_labels(context, readers, [least])[least]
+    sizes = [least] * labels.shape[1]
+    best = readers[consensus.medoid(consensus.pairwise_ari(consensus.label_gram(labels, sizes), sizes))]
+    return best.tree, best.counts
+
+
+def cut(run, settings, n_clusters):
+    """Cut the trees of a finished SMIC fit into another number of clusters; see :meth:`bigsmic.Result.cut`.
+
+    Returns
+    -------
+    run : Overlay
+        In a temporary directory over that of the fit.
+    settings : Settings
+    """
+    kind = methods.of(settings)
+    overlay, settings = kind.cut_run(run, settings, n_clusters)
+    context = Context(None, overlay, settings)
+    n, d = context.n, context.d
+    place = Place()
+    try:
+        with ThreadEngine(place.threads) as engine:
+            planned = smic_planning.plan(planning.Size(n, d), settings, None, place.threads, checkpoints=False)
+            job = Job(context, engine, planned)
+            kind.choose(job)
+            diagnose(job, {}, kind.summary(job))
+    except BaseException:
+        remove_tree(overlay.address)
+        raise
+    finally:
+        overlay.close()
+    return overlay, settings

@@ -1,0 +1,1 @@
+"""Pure functions of arrays: they know neither Dask nor Zarr."""

@@ -1,0 +1,1 @@
+"""Must-links and cannot-links: closure, consistency, operator, propagation."""

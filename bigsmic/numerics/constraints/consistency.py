@@ -1,0 +1,239 @@
+"""What follows from links: rows that must be together as one, contradictions, and whether any labeling keeps them."""
+
+import heapq
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csgraph, csr_array
+
+from bigsmic.errors import InputError
+
+SHOWN = 6  # rows that an error names
+COLORING_STEPS = 200_000  # of the search for a labeling that keeps all cannot-links; then it is left to the fit
+
+
+@dataclass(frozen=True, eq=False)
+class Quotient:
+    """Linked rows with those as one vertex that must be together.
+
+    Parameters
+    ----------
+    links : bigsmic.numerics.constraints.links.Links
+    ties : ndarray of int64, shape (e, 2)
+        Pairs that must be together: linked rows, and numbers from T on that stand for groups.
+    vertex : ndarray of int64, shape (T,)
+    apart : ndarray of int64, shape (a, 2)
+        Vertices that cannot be together: for every cannot-link, then for every two groups apart.
+    """
+
+    links: Any
+    ties: np.ndarray
+    vertex: np.ndarray
+    apart: np.ndarray
+
+    @classmethod
+    def of(cls, links):
+        """Join what must be together."""
+        n, members = len(links.rows), np.flatnonzero(links.group >= 0)
+        ties = np.concatenate([links.must, np.stack([members, n + links.group[members]], axis=1)])
+        vertex = _components(ties, n + links.n_groups)
+        return cls(links, ties, vertex[:n], np.concatenate([vertex[links.cannot], vertex[n + links.apart]]))
+
+    @property
+    def n_vertices(self):
+        """Number of vertices."""
+        return int(self.vertex.max(initial=-1)) + 1
+
+    def refuse_contradictions(self):
+        """Refuse a cannot-link within a vertex, showing what joins its ends."""
+        clash = self.apart[:, 0] == self.apart[:, 1]
+        if not clash.any():
+            return
+        links, at = self.links, int(np.argmax(clash))
+        if at < len(links.cannot):
+            i, j = links.cannot[at]
+            what = f"cannot_links: rows {links.rows[i]} and {links.rows[j]}"
+        else:
+            i, j = (np.argmax(links.group == g) for g in links.apart[at - len(links.cannot)])
+            what = f"labels: rows {links.rows[i]} and {links.rows[j]}, of different labels,"
+        path = _path(self.ties, len(links.rows) + links.n_groups, int(i), int(j))
+        chain = " - ".join(str(links.rows[v]) for v in path if v < len(links.rows))
+        raise InputError(
+            f"{what} are joined by must-links or equal labels: {chain}; drop one of these links "
+            f"({int(clash.sum())} such contradictions)"
+        )
+
+    def refuse_infeasible(self, n_clusters):
+        """Refuse links of which it is found out that no labeling keeps them, with rows in every cluster."""
+        most = self.links.n_rows - len(self.links.rows) + self.n_vertices
+        if most < n_clusters <= self.links.n_rows:
+            raise InputError(
+                f"must_links: got {n_clusters} clusters, of which links and equal labels leave {most}, for all other "
+                "rows are joined to these; ask for as many, or drop links"
+            )
+        if n_clusters == 2:
+            found = self._odd_cycle()
+        else:
+            pairs = _core(distinct(self.apart), self.n_vertices, n_clusters)
+            found = _uncolorable(pairs, self.n_vertices, n_clusters)
+        if len(found):
+            rows = self.links.rows[np.unique(self.vertex, return_index=True)[1]][found]
+            shown = ", ".join(str(row) for row in rows[:SHOWN]) + (", .." if len(rows) > SHOWN else "")
+            raise InputError(
+                f"cannot_links: no labeling by {n_clusters} clusters keeps all links among rows {shown} (each for all "
+                "that must be with it); ask for more clusters, or drop one of these links"
+            )
+
+    def _odd_cycle(self):
+        """Vertices of a cycle of odd length, each apart from the next; none if two clusters are enough."""
+        n = self.n_vertices
+        sides = _components(self._double_cover(), 2 * n)
+        odd = np.flatnonzero(sides[:n] == sides[n:])
+        return np.unique(_path(self._double_cover(), 2 * n, odd[0], n + odd[0]) % n) if len(odd) else odd
+
+    def _double_cover(self):
+        """Edges between vertices on one side and those that cannot be with them, on the other."""
+        first, second = self.apart.T
+        return np.concatenate(
+            [np.stack(pair, axis=1) for pair in ((first, second + self.n_vertices), (first + self.n_vertices, second))]
+        )
+
+    def closed(self, n_clusters):
+        """Links with vertices as groups; of two clusters, with all that are known to be on one side as one group."""
+        group, apart = self.vertex, self.apart
+        if n_clusters == 2:
+            n = self.n_vertices
+            side = _components(self._double_cover(), 2 * n)
+            group, apart = side[self.vertex], np.stack([side[:n], side[n:]], axis=1)
+        present, group = np.unique(group, return_inverse=True)
+        apart = apart[np.isin(apart, present).all(axis=1)]
+        return replace(self.links, group=group.astype(np.int64), apart=distinct(np.searchsorted(present, apart)))
+
+
+def _components(edges, n):
+    return csgraph.connected_components(_adjacency(edges, n), directed=False)[1].astype(np.int64)
+
+
+def _path(edges, n, start, end):
+    """Vertices on a shortest path."""
+    before = csgraph.breadth_first_order(_adjacency(edges, n), start, directed=False)[1]
+    path = [int(end)]
+    while path[-1] != start:
+        path.append(int(before[path[-1]]))
+    return np.array(path[::-1])
+
+
+def _adjacency(edges, n):
+    return csr_array((np.ones(len(edges), np.int32), (edges[:, 0], edges[:, 1])), shape=(n, n))
+
+
+def _core(pairs, n, c):
+    """Pairs that are left when vertices apart from fewer than c others are taken out, again and again.
+
+    Such a vertex finds a free color, whatever the others have.
+    """
+    kept = np.zeros(len(pairs), bool)
+    while not kept.all():
+        degree = np.bincount(pairs.ravel(), minlength=n)
+        kept = (degree[pairs] >= c).all(axis=1)
+        pairs = pairs[kept]
+    return pairs
+
+
+def _uncolorable(pairs, n, c):
+    """Vertices of the first connected part that is found to have no coloring by c colors; empty if there is none."""
+    part = _components(pairs, n)[pairs[:, 0]]
+    for number in np.unique(part):
+        vertices, edges = np.unique(pairs[part == number], return_inverse=True)
+        if _Coloring(edges.reshape(-1, 2), len(vertices), c).search() is False:
+            return vertices
+    return np.zeros(0, np.int64)
+
+
+class _Coloring:
+    """Search for colors that differ at the ends of every edge: the vertex with the fewest left first, back at none."""
+
+    def __init__(self, edges, n, c):
+        self.neighbors: list[list[int]] = [[] for _ in range(n)]
+        for i, j in edges.tolist():
+            self.neighbors[i].append(j)
+            self.neighbors[j].append(i)
+        self.c, self.color = c, [-1] * n
+        self.taken = [[0] * c for _ in range(n)]  # neighbours of a vertex, by color
+        self.queue: list[tuple[int, int, int]] = []
+        for vertex in range(n):
+            self._enqueue(vertex)
+
+    def search(self):
+        """True or False as a coloring was found or ruled out; None when the steps have run out."""
+        done: list[tuple[int, int]] = []  # vertices with a color, and how many colors were in use before
+        vertex, used, start = self._next(), 0, 0
+        for _ in range(COLORING_STEPS):
+            color = self._free(vertex, start, min(used + 1, self.c))  # one unused color is as good as another
+            if color is not None:
+                self._set(vertex, color)
+                done.append((vertex, used))
+                if len(done) == len(self.color):
+                    return True
+                vertex, used, start = self._next(), max(used, color + 1), 0
+            elif done:
+                self._enqueue(vertex)
+                vertex, used = done.pop()
+                start = self.color[vertex] + 1
+                self._clear(vertex)
+            else:
+                return False
+        return None
+
+    def _enqueue(self, vertex):
+        heapq.heappush(self.queue, (*self._urgency(vertex), vertex))
+
+    def _urgency(self, vertex):
+        return sum(count == 0 for count in self.taken[vertex]), -len(self.neighbors[vertex])
+
+    def _next(self):
+        """The uncolored vertex with the fewest free colors; entries that are no longer true are passed over."""
+        while True:
+            *urgency, vertex = heapq.heappop(self.queue)
+            if self.color[vertex] < 0 and tuple(urgency) == self._urgency(vertex):
+                return vertex
+
+    def _free(self, vertex, start, stop):
+        return next((color for color in range(start, stop) if self.taken[vertex][color] == 0), None)
+
+    def _set(self, vertex, color):
+        self.color[vertex] = color
+        self._count(vertex, color, 1)
+
+    def _clear(self, vertex):
+        color, self.color[vertex] = self.color[vertex], -1
+        self._count(vertex, color, -1)
+
+    def _count(self, vertex, color, change):
+        for other in self.neighbors[vertex]:
+            self.taken[other][color] += change
+            if self.color[other] < 0 and self.taken[other][color] == max(change, 0):
+                self._enqueue(other)
+
+
+def distinct(pairs):
+    """Each pair once, smaller end first, in ascending order.
+
+    Parameters
+    ----------
+    pairs : ndarray of int64, shape (m, 2), not negative
+
+    Returns
+    -------
+    pairs : ndarray of int64, shape (k, 2)
+    """
+    low, high = np.sort(pairs, axis=1).T
+    base = int(high.max(initial=0)) + 1
+    return np.stack(np.divmod(ascending(low * base + high), base), axis=1)
+
+
+def ascending(values):
+    """Each of some integers once, ascending; ten times as fast as np.unique, which hashes, on a million row numbers."""
+    values = np.sort(values)
+    return values[np.concatenate([[True], values[1:] > values[:-1]])] if len(values) else values

@@ -1,0 +1,488 @@
+"""Must-links and cannot-links between rows, and the operator that they make of a kernel.
+
+M holds the must-links (unit diagonal), C the cannot-links (zero diagonal), K' the kernel with a 1 at every must-link,
+a 0 at every cannot-link and a unit diagonal. The clustering maximises an information whose maximiser is given by the
+top eigenvectors of [1]_
+
+    U = K' (2 I + 2 gamma M + gamma^2 M^2 - 2 eta C + eta^2 C^2) K' = K' ((I + gamma M)^2 + (I - eta C)^2) K'
+
+U is never formed. Links touch few rows, so ``(I + gamma M)^2 + (I - eta C)^2`` is a multiple of the identity but for a
+small matrix on the rows that they touch; groups of rows that belong together, as rows of one known label do, enter as
+indicators, ``M = .. + G G'`` and ``C = .. + G A G'``, and never as pairs.
+
+References
+----------
+.. [1] Calandriello, Niu, Sugiyama, "Semi-supervised information-maximization clustering", Neural Networks 57, 2014.
+   doi:10.1016/j.neunet.2014.05.016
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from bigsmic.errors import InputError
+from bigsmic.numerics.constraints.consistency import Quotient, ascending, distinct
+from bigsmic.numerics.graph import affinity as graph_kernel
+
+UNLABELLED = -1
+SHOWN = 3  # offenders that an error names
+
+NO_PAIRS = np.zeros((0, 2), np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Links between rows, checked: distinct, without contradiction. Made by :func:`make_links`.
+
+    Pairs and groups number the rows that have links, ``0 .. T - 1``, in the order of `rows`.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows of the data.
+    rows : ndarray of int64, shape (T,), ascending
+        The rows that have links.
+    must, cannot : ndarray of int64, shape (m, 2) and (q, 2)
+        Each pair once, smaller end first, in ascending order.
+    group : ndarray of int64, shape (T,)
+        Rows of one group are must-linked with each other; -1 for rows of none.
+    apart : ndarray of int64, shape (a, 2)
+        Groups whose rows are cannot-linked with those of the other; smaller first, each pair once.
+    """
+
+    n_rows: int
+    rows: np.ndarray
+    must: np.ndarray
+    cannot: np.ndarray
+    group: np.ndarray
+    apart: np.ndarray
+
+    @property
+    def n_groups(self):
+        """Number of groups."""
+        return int(self.group.max(initial=-1)) + 1
+
+    @property
+    def sizes(self):
+        """Rows of each group, int64, shape (n_groups,)."""
+        return np.bincount(self.group[self.group >= 0], minlength=self.n_groups)
+
+    @property
+    def n_links(self):
+        """Linked pairs, each counted once: those given and those that groups stand for."""
+        sizes = self.sizes
+        within = int((sizes * (sizes - 1) // 2).sum())
+        between = int((sizes[self.apart[:, 0]] * sizes[self.apart[:, 1]]).sum())
+        return within + between + int((~self.grouped(self.must)).sum() + (~self.grouped(self.cannot)).sum())
+
+    def grouped(self, pairs):
+        """Whether each pair is one that groups stand for; bool, shape (len(pairs),)."""
+        first, second = self.group[pairs[:, 0]], self.group[pairs[:, 1]]
+        low, high = np.minimum(first, second), np.maximum(first, second)
+        both = low >= 0
+        return both & ((low == high) | _among(low * self.n_groups + high, self._apart_keys))
+
+    @property
+    def _apart_keys(self):
+        return np.sort(self.apart[:, 0] * self.n_groups + self.apart[:, 1])
+
+    def among(self, chosen):
+        """The links between some of the linked rows.
+
+        Parameters
+        ----------
+        chosen : ndarray of bool, shape (T,)
+
+        Returns
+        -------
+        links : Links
+            Between the rows that were chosen, those without any link left included.
+        """
+        number = np.cumsum(chosen) - 1
+        must, cannot = (number[pairs[chosen[pairs].all(axis=1)]] for pairs in (self.must, self.cannot))
+        left, group = np.unique(self.group[chosen & (self.group >= 0)], return_inverse=True)
+        whole = np.full(len(self.rows), UNLABELLED, np.int64)
+        whole[chosen & (self.group >= 0)] = group
+        met = np.isin(self.apart, left).all(axis=1)
+        apart = np.searchsorted(left, self.apart[met])
+        return Links(self.n_rows, self.rows[chosen], must, cannot, whole[chosen], apart)
+
+    def reordered(self, positions):
+        """The same links between rows that are numbered otherwise.
+
+        Parameters
+        ----------
+        positions : ndarray of int64, shape (T,)
+            New number of each row of `rows`.
+
+        Returns
+        -------
+        links : Links
+        """
+        order = np.argsort(positions, kind="stable")
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        return replace(
+            self,
+            rows=np.asarray(positions, np.int64)[order],
+            must=distinct(place[self.must]),
+            cannot=distinct(place[self.cannot]),
+            group=self.group[order],
+        )
+
+
+def make_links(n_rows, n_clusters, *, must=None, cannot=None, labels=None, close=False):
+    """Check links, and turn known labels into groups.
+
+    Parameters
+    ----------
+    n_rows, n_clusters : int
+    must, cannot : array_like of int, shape (m, 2), optional
+        Pairs of row numbers. A pair that is given several times, either way round, counts once.
+    labels : array_like of int, shape (n_rows,), optional
+        Known labels, -1 where there is none. They say which rows belong together and which do not; they do not number
+        the clusters.
+    close : bool
+        Add the links that follow: rows that a chain of must-links joins are linked with each other, and cannot-linked
+        with all rows joined to one that any of them is cannot-linked with; of two clusters, those that both cannot be
+        with a third are linked with each other.
+
+    Returns
+    -------
+    links : Links
+
+    Raises
+    ------
+    InputError
+        Not pairs of integers, out of range, a row linked with itself; a cannot-link between rows that a chain of
+        must-links and equal labels joins; links that join the rows to fewer groups than clusters; links that no
+        labeling by `n_clusters` clusters keeps, where that is found out. The message names the rows.
+
+    Notes
+    -----
+    Whether some labeling keeps all links is a question of graph coloring. It is decided for two clusters. For more, it
+    is decided where rows with fewer than `n_clusters` links, taken out one after the other, leave nothing; otherwise it
+    is searched for, and where the search has not ended after :data:`~bigsmic.numerics.constraints.consistency.COLORING_STEPS` steps, links
+    are let pass.
+    """
+    must = _checked_pairs("must_links", must, n_rows)
+    cannot = _checked_pairs("cannot_links", cannot, n_rows)
+    labelled, group = _checked_labels(labels, n_rows)
+    rows = ascending(np.concatenate([must.ravel(), cannot.ravel(), labelled]))
+    whole = np.full(len(rows), UNLABELLED, np.int64)
+    whole[np.searchsorted(rows, labelled)] = group
+    apart = np.stack(np.triu_indices(int(group.max(initial=-1)) + 1, 1), axis=1)
+    _refuse_too_many_labels(len(np.unique(group)), n_clusters)
+    links = Links(n_rows, rows, np.searchsorted(rows, must), np.searchsorted(rows, cannot), whole, apart)
+    quotient = Quotient.of(links)
+    quotient.refuse_contradictions()
+    quotient.refuse_infeasible(n_clusters)
+    return quotient.closed(n_clusters) if close else links
+
+
+def _refuse_too_many_labels(n_labels, n_clusters):
+    if n_labels > n_clusters:
+        raise InputError(
+            f"labels: got {n_labels} different labels for {n_clusters} clusters; ask for at least {n_labels}"
+        )
+
+
+def _checked_pairs(name, pairs, n_rows):
+    """Distinct pairs, smaller end first, ascending."""
+    if pairs is None:
+        return NO_PAIRS
+    pairs = np.asarray(pairs)
+    if pairs.size == 0 and pairs.ndim <= 2:
+        return NO_PAIRS
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise InputError(
+            f"{name}: got {pairs.dtype} of shape {pairs.shape}, needs integers of shape (m, 2); "
+            "give one pair of row numbers for each link"
+        )
+    outside = ((pairs < 0) | (pairs >= n_rows)).any(axis=1)
+    if outside.any():
+        raise InputError(
+            f"{name}: {_shown(pairs, outside)} out of range for {n_rows} rows; rows are numbered 0 to {n_rows - 1}"
+        )
+    selves = pairs[:, 0] == pairs[:, 1]
+    if selves.any():
+        raise InputError(f"{name}: {_shown(pairs, selves)} tie a row to itself; leave such pairs out")
+    return distinct(pairs.astype(np.int64))
+
+
+def _checked_labels(labels, n_rows):
+    """Rows that have a label, ascending, and the number of each one's group."""
+    if labels is None:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    labels = np.asarray(labels)
+    if labels.shape != (n_rows,) or labels.dtype.kind not in "iu":
+        raise InputError(
+            f"labels: got {labels.dtype} of shape {labels.shape}, needs integers of shape ({n_rows},); "
+            "give -1 to rows whose label is not known"
+        )
+    if labels.min(initial=0) < UNLABELLED:
+        raise InputError(f"labels: got {labels.min()}; a label is at least 0, and -1 marks a row without a known one")
+    labelled = np.flatnonzero(labels != UNLABELLED)
+    return labelled, np.unique(labels[labelled], return_inverse=True)[1].astype(np.int64)
+
+
+def _shown(pairs, bad):
+    """The first offending pairs and how many there are."""
+    first = ", ".join(f"({i}, {j})" for i, j in pairs[bad][:SHOWN].tolist())
+    count = int(bad.sum())
+    return f"pair {first}" if count == 1 else f"{count} pairs, such as {first},"
+
+
+def _among(values, ascending):
+    """Whether each value is one of some that ascend."""
+    if len(ascending) == 0:
+        return np.zeros(np.shape(values), bool)
+    at = np.searchsorted(ascending, values).clip(max=len(ascending) - 1)
+    return ascending[at] == values
+
+
+# -- products
+
+
+class LinkAlgebra:
+    """Products with M and C on linked rows: everywhere else M is the identity, and C is zero.
+
+    Parameters
+    ----------
+    links : Links
+
+    Notes
+    -----
+    Time and memory: the pairs given, and the rows of groups, times the columns of what is multiplied; never the pairs
+    that groups stand for.
+    """
+
+    def __init__(self, links):
+        n_linked, members = len(links.rows), np.flatnonzero(links.group >= 0)
+        self.links = links
+        self._must = _symmetric(links.must[~links.grouped(links.must)], n_linked)
+        self._cannot = _symmetric(links.cannot[~links.grouped(links.cannot)], n_linked)
+        self._apart = _symmetric(links.apart, links.n_groups)
+        ones, shape = np.ones(len(members)), (n_linked, links.n_groups)
+        self._groups = csr_array((ones, (members, links.group[members])), shape=shape)
+        self._is_member = (links.group >= 0).astype(np.float64)[:, None]
+
+    def tied(self, W):
+        """``(M - I) W`` on linked rows: the sum over the rows that each is must-linked with.
+
+        Parameters
+        ----------
+        W : ndarray of float64, shape (T, b)
+
+        Returns
+        -------
+        product : ndarray of float64, shape (T, b)
+        """
+        return self._must @ W + self.within_groups(W)
+
+    def barred(self, W):
+        """``C W`` on linked rows; shapes as of :meth:`tied`."""
+        return self._cannot @ W + self._groups @ (self._apart @ (self._groups.T @ W))
+
+    def within_groups(self, W):
+        """``(G G' - diag) W``: the part of :meth:`tied` that groups stand for."""
+        return self._groups @ (self._groups.T @ W) - self._is_member * W
+
+    def middle(self, W, strength):
+        """``((I + gamma M)^2 + (I - eta C)^2) W`` on linked rows, which needs no other rows.
+
+        Parameters
+        ----------
+        W : ndarray of float64, shape (T, b)
+        strength : Strength
+
+        Returns
+        -------
+        product : ndarray of float64, shape (T, b)
+        """
+        gamma, eta = strength
+        nearer, apart = W, W
+        for _ in range(2):
+            nearer = (1 + gamma) * nearer + gamma * self.tied(nearer)
+            apart = apart - eta * self.barred(apart)
+        return nearer + apart
+
+
+class Strength(NamedTuple):
+    """How much links count.
+
+    Parameters
+    ----------
+    gamma, eta : float
+        Of must-links and of cannot-links, at least 0. With more than two clusters eta is 0: an enemy's enemy need not
+        be a friend.
+    """
+
+    gamma: float = 0.0
+    eta: float = 0.0
+
+    @property
+    def elsewhere(self):
+        """``(1 + gamma)^2 + 1``: what :meth:`LinkAlgebra.middle` is on rows without links."""
+        return (1 + self.gamma) ** 2 + 1
+
+
+def _symmetric(pairs, n):
+    both = np.concatenate([pairs, pairs[:, ::-1]])
+    return csr_array((np.ones(len(both)), (both[:, 0], both[:, 1])), shape=(n, n))
+
+
+# -- the kernel with links
+
+
+def linked_block(block, links):
+    """One row block of K' as far as it is sparse: without diagonal, and without the pairs that groups stand for.
+
+    Must-links are 1, cannot-links 0. Pairs within a group are 1 in K', and are left to
+    :meth:`LinkAlgebra.within_groups`.
+
+    Parameters
+    ----------
+    block : KernelBlock
+        Zero diagonal.
+    links : Links
+        Numbered as the rows of the kernel.
+
+    Returns
+    -------
+    linked : KernelBlock
+    """
+    return graph_kernel.with_edges(without_links(block, links), *link_entries(block.lo, block.hi, links, links.must))
+
+
+def without_links(block, links):
+    """One row block of a kernel without the entries of linked pairs; arguments as of :func:`linked_block`."""
+    place = places(block, links)
+    rows = np.repeat(np.arange(block.hi - block.lo), np.diff(block.indptr))
+    ends = np.stack([place[rows], place[block.indices]], axis=1)
+    both = np.flatnonzero((ends >= 0).all(axis=1))
+    kept = np.ones(len(rows), bool)
+    kept[both] = ~_is_linked(ends[both], links)
+    indptr = np.concatenate([[0], np.cumsum(kept)])[block.indptr]
+    return block._replace(indptr=indptr, indices=block.indices[kept], data=block.data[kept])
+
+
+def places(block, links):
+    """Which of the linked rows each column of a block is, -1 for rows without links; int64, shape (b + h,)."""
+    return _found(np.concatenate([np.arange(block.lo, block.hi), block.halo]), links.rows)
+
+
+def _found(values, ascending):
+    """Place of each value among some that ascend, -1 where it is not there."""
+    at = np.searchsorted(ascending, values).clip(max=max(len(ascending) - 1, 0))
+    return np.where(ascending[at] == values, at, -1) if len(ascending) else np.full(len(values), -1)
+
+
+def _is_linked(pairs, links):
+    """Whether pairs of linked rows have a link with each other."""
+    T = len(links.rows)
+    given = np.sort(np.concatenate([pair[:, 0] * T + pair[:, 1] for pair in (links.must, links.cannot)]))
+    low, high = np.sort(pairs, axis=1).T
+    return links.grouped(pairs) | _among(low * T + high, given)
+
+
+def link_entries(lo, hi, links, pairs):
+    """Linked pairs, but those that groups stand for, from rows ``lo:hi``: sources ascending, targets, weights of 1."""
+    pairs = links.rows[pairs[~links.grouped(pairs)]]
+    both = np.concatenate([pairs, pairs[:, ::-1]])
+    both = both[(both[:, 0] >= lo) & (both[:, 0] < hi)]
+    source, target = both[np.lexsort((both[:, 1], both[:, 0]))].T
+    return source, target, np.ones(len(source), np.float32)
+
+
+def group_degree(links):
+    """What groups add to the row sums of K' without its diagonal; float64, shape (T,)."""
+    sizes = np.append(links.sizes, 1)  # the last one is for rows without a group, whose number is -1
+    return (sizes[links.group] - 1).astype(np.float64)
+
+
+# -- violations
+
+
+class Violations(NamedTuple):
+    """What a labeling makes of links.
+
+    Parameters
+    ----------
+    n_violated : int
+        Linked pairs that it violates, each once, those that groups stand for included.
+    n_links : int
+        Linked pairs.
+    must, cannot : ndarray of int64, shape (m, 2) and (q, 2)
+        The given pairs that it violates, as row numbers.
+    strays : ndarray of int64, shape (s,)
+        Rows of a group that have not the label that most of it has.
+    """
+
+    n_violated: int
+    n_links: int
+    must: np.ndarray
+    cannot: np.ndarray
+    strays: np.ndarray
+
+
+def violations(links, labels, n_clusters):
+    """Count and list the links that a labeling violates.
+
+    Parameters
+    ----------
+    links : Links
+    labels : ndarray of int, shape (T,)
+        Of the linked rows.
+    n_clusters : int
+
+    Returns
+    -------
+    violations : Violations
+    """
+    labels = np.asarray(labels)
+    together = labels[links.must[:, 0]] == labels[links.must[:, 1]]
+    apart = labels[links.cannot[:, 0]] != labels[links.cannot[:, 1]]
+    count = int((~together & ~links.grouped(links.must)).sum() + (~apart & ~links.grouped(links.cannot)).sum())
+    members = np.flatnonzero(links.group >= 0)
+    table = np.zeros((links.n_groups, n_clusters), np.int64)
+    np.add.at(table, (links.group[members], labels[members]), 1)
+    sizes = table.sum(axis=1)
+    count += int((sizes**2 - (table**2).sum(axis=1)).sum()) // 2
+    count += int((table[links.apart[:, 0]] * table[links.apart[:, 1]]).sum())
+    strays = members[labels[members] != table.argmax(axis=1)[links.group[members]]]
+    return Violations(
+        count, links.n_links, links.rows[links.must[~together]], links.rows[links.cannot[~apart]], links.rows[strays]
+    )
+
+
+def criterion(lsmi, n_violated, weight=1.0, n_held_out=0):
+    """``LSMI / max LSMI - weight n_violated / max n_violated - n_held_out / max n_held_out`` of candidates.
+
+    All maxima over the candidates. No violation counts 0 whatever the others have; if no LSMI is positive, the first
+    term is ``LSMI - max LSMI``. Without the last term it is eq. (10) of [1]_.
+
+    Parameters
+    ----------
+    lsmi : array_like of float, shape (k,)
+    n_violated : array_like of int, shape (k,)
+    weight : float
+        Of the links against the rows.
+    n_held_out : array_like of int, shape (k,), optional
+        Links violated by the labels that :func:`bigsmic.numerics.constraints.propagation.foretold` gives.
+
+    Returns
+    -------
+    score : ndarray of float64, shape (k,)
+    """
+    lsmi = np.asarray(lsmi, np.float64)
+    best = lsmi.max()
+    information = lsmi / best if best > 0 else lsmi - best
+    return information - weight * _over_largest(n_violated) - _over_largest(n_held_out)
+
+
+def _over_largest(counts):
+    counts = np.asarray(counts, np.float64)
+    return counts / max(counts.max(), 1.0)

@@ -1,0 +1,133 @@
+"""What the eigensolver multiplies where links are: U as products on row blocks, never formed.
+
+With K' in two parts, sparse rows and groups of linked rows, ``U X`` is: a product with K' over row blocks; on the
+linked rows alone, which every place has all of, ``(I + gamma M)^2 + (I - eta C)^2``; and a product with K' again.
+Everything is divided by what the middle is on rows without links, so that eigenvalues are of the size of those of K'^2.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from bigsmic.numerics.constraints.links import LinkAlgebra, Strength
+from bigsmic.numerics.eigen.block_vectors import KernelProduct
+
+
+@dataclass(frozen=True, eq=False)
+class Coupling:
+    """What U is made of beside the sparse rows K of the kernel: ``K' = a (K + S (G G' - diag) S) + e I``.
+
+    Parameters
+    ----------
+    algebra : LinkAlgebra
+        Of links numbered as the rows of the kernel.
+    strength : Strength
+    factor, diagonal : float
+        a and e: 1 and 1 for the plain kernel, 1/2 and 1/2 for the normalised one.
+    root : ndarray of float64, shape (T,)
+        S at the linked rows: ones, or one over the root of the degree.
+    """
+
+    algebra: LinkAlgebra
+    strength: Strength
+    factor: float
+    diagonal: float
+    root: np.ndarray
+
+    @property
+    def rows(self):
+        """Positions of the linked rows, ascending."""
+        return self.algebra.links.rows
+
+    def middle(self, W):
+        """The middle of U on linked rows, over what it is on others; float64, shape (T, b)."""
+        return self.algebra.middle(W, self.strength) / self.strength.elsewhere
+
+    def groups(self, W):
+        """What groups add to ``K' W`` on linked rows; float64, shape (T, b)."""
+        root = self.root[:, None]
+        return self.factor * root * self.algebra.within_groups(root * W)
+
+
+class _Operand(NamedTuple):
+    """What the last product of ``U X`` needs: ``Z = middle K' X`` with the rows of others, X, and the groups' part."""
+
+    Z: np.ndarray
+    X: np.ndarray
+    groups: np.ndarray
+
+
+class LinkedProduct:
+    """U, as it multiplies the rows of one share; see :class:`bigsmic.numerics.eigen.block_vectors.Product`.
+
+    Parameters
+    ----------
+    share : Share
+    load_block : callable
+        ``load_block(p)`` returns block p of the sparse rows of K', a :class:`bigsmic.numerics.graph.affinity.KernelBlock`.
+    coupling : Coupling
+    """
+
+    def __init__(self, share, load_block, coupling):
+        self.share, self.sparse, self.coupling = share, KernelProduct(share, load_block), coupling
+        first, nothing = share.blocks.start, np.empty(0, np.int64)
+        self._everywhere = share.halo(lambda p: coupling.rows if p == first else nothing)
+        self._linked = self._everywhere.local(first, coupling.rows)  # where they are, in what the halo extends to
+        self._cuts = np.searchsorted(coupling.rows, share.bounds)
+
+    def middle_of(self, X):
+        """``Z = middle K' X`` over what the middle is elsewhere.
+
+        Parameters
+        ----------
+        X : ndarray, shape (rows of the share, b)
+
+        Returns
+        -------
+        Z : ndarray, shape (rows of the share, b)
+        at_links : ndarray of float64, shape (T, b)
+            Z at all linked rows.
+        """
+        Y, operand = np.empty_like(X), self.sparse.operand(X)
+        groups = self.coupling.groups(self._at_links(X))
+
+        def task(p):
+            rows = self.share.rows(p)
+            factors = self.coupling.factor, -self.coupling.diagonal, 0
+            self.sparse.multiply(p, factors, operand, X[rows], Y[rows])
+            self._add_at_links(p, groups, Y[rows])
+
+        self.share.each(task)
+        at_links = self.coupling.middle(self._at_links(Y))
+        for p in self.share.blocks:
+            where, own = self._links_of(p)
+            Y[self.share.rows(p)][where] = at_links[own]
+        return Y, at_links
+
+    def operand(self, X):
+        """What is left of ``U X`` when the last product with K' is still to come."""
+        Z, at_links = self.middle_of(X)
+        return _Operand(self.sparse.operand(Z), X, self.coupling.groups(at_links))
+
+    def multiply(self, p, factors, operand, Y, out):
+        """One row block of ``out = a U X - b X - g Y``."""
+        a, b, g = factors
+        factors = a * self.coupling.factor, -a * self.coupling.diagonal, g
+        self.sparse.multiply(p, factors, operand.Z, Y, out)
+        self._add_at_links(p, a * operand.groups, out)
+        if b:
+            out -= out.dtype.type(b) * operand.X[self.share.rows(p)]
+
+    def _at_links(self, X):
+        """X at all linked rows, wherever they are; float64, shape (T, b)."""
+        return self._everywhere.extend(X)[self._linked].astype(np.float64)
+
+    def _links_of(self, p):
+        """Linked rows of one block, counted from its first row, and which of all linked rows they are."""
+        own = slice(int(self._cuts[p]), int(self._cuts[p + 1]))
+        return self.coupling.rows[own] - self.share.bounds[p], own
+
+    def _add_at_links(self, p, values, out):
+        where, own = self._links_of(p)
+        out[where] += values[own].astype(out.dtype)

@@ -1,0 +1,164 @@
+"""Labels beside links: what the neighbours of a linked row say of it, and rows that settle between all they hear.
+
+Labelings that keep the links say little about which of them is right: that is what they were made to do. A linked row
+is therefore also labelled by its neighbours without links, whose labels no link has set, and what these labels make of
+the links tells labelings apart. The consensus of the best labelings breaks links again; its rows settle where votes,
+neighbours and links together draw them.
+
+Functions take one block of rows.
+"""
+
+import numba
+import numpy as np
+from scipy.sparse import csr_array
+
+from bigsmic.numerics.constraints.links import link_entries, places, without_links
+from bigsmic.numerics.graph import affinity
+
+UNKNOWN = -1
+"""Label of a row that no neighbour tells one."""
+
+
+def free_neighbours(block, links):
+    """Weights between the linked rows of one block and rows without links.
+
+    Parameters
+    ----------
+    block : bigsmic.numerics.graph.affinity.KernelBlock
+    links : bigsmic.numerics.constraints.links.Links
+        Numbered as the rows of the kernel.
+
+    Returns
+    -------
+    weights : csr_array, shape (l, m)
+        For the l linked rows of the block, ascending.
+    positions : ndarray of int64, shape (m,), ascending
+        Rows without links that they touch.
+    """
+    place, height = places(block, links), block.hi - block.lo
+    columns = np.concatenate([np.arange(block.lo, block.hi), block.halo])
+    entries = (block.data, block.indices, block.indptr)
+    whole = csr_array(entries, shape=(height, len(columns)))[np.flatnonzero(place[:height] >= 0)]
+    touched = np.unique(whole.indices)
+    touched = touched[place[touched] < 0]
+    touched = touched[np.argsort(columns[touched])]
+    return csr_array(whole[:, touched]), columns[touched].astype(np.int64)
+
+
+def foretold(weights, labels, n_clusters):
+    """Label of the most weight among the neighbours without links.
+
+    Parameters
+    ----------
+    weights : csr_array, shape (l, m)
+        Of :func:`free_neighbours`.
+    labels : ndarray of int, shape (m,)
+        Of the rows without links.
+    n_clusters : int
+
+    Returns
+    -------
+    labels : ndarray of int64, shape (l,)
+        The smallest among equals, :data:`UNKNOWN` for rows that touch none.
+    """
+    of_label = csr_array((np.ones(len(labels)), (np.arange(len(labels)), labels)), shape=(len(labels), n_clusters))
+    found = (weights.astype(np.float64) @ of_label).toarray()
+    return np.where(found.any(axis=1), found.argmax(axis=1), UNKNOWN)
+
+
+def pull(block, links):
+    """What draws the rows of one block to the labels of other rows: ``D^-1 W + M - C``, without what groups add.
+
+    Parameters
+    ----------
+    block : bigsmic.numerics.graph.affinity.KernelBlock
+        Rows of the kernel, with or without links.
+    links : bigsmic.numerics.constraints.links.Links
+        Numbered as the rows of the kernel.
+
+    Returns
+    -------
+    block : bigsmic.numerics.graph.affinity.KernelBlock
+        W without linked pairs, its row sums D, must-links 1 and cannot-links -1.
+    """
+    plain = without_links(block, links)
+    degree = affinity.degree(plain)
+    share = np.repeat(1 / np.where(degree > 0, degree, 1), np.diff(plain.indptr))
+    found = plain._replace(data=(share * plain.data).astype(np.float32))
+    for pairs, sign in ((links.must, 1), (links.cannot, -1)):
+        source, target, weights = link_entries(plain.lo, plain.hi, links, pairs)
+        found = affinity.with_edges(found, source, target, sign * weights)
+    return found
+
+
+def group_pull(counts, links):
+    """What draws rows of known label, or of a closed group, to each label, by group.
+
+    Parameters
+    ----------
+    counts : ndarray of float64, shape (n_groups, c)
+        Rows of each group with each label.
+    links : bigsmic.numerics.constraints.links.Links
+
+    Returns
+    -------
+    pull : ndarray of float64, shape (n_groups, c)
+        Rows of the same group less those of groups apart. A row is one of its own group, and not to be counted.
+    """
+    found = counts.copy()
+    for first, second in (links.apart.T, links.apart.T[::-1]):
+        np.subtract.at(found, first, counts[second])
+    return found
+
+
+def settle(block, labels, ballots, group, pulls, movable):
+    """Move each movable row of one block to the label that most draws it, all at once.
+
+    Row i goes to ``argmax_y [ v_iy + sum_j W_ij [l_j = y] / d_i + m_iy - q_iy ]``: the share of the labelings of the
+    consensus that vote for y, the share of its neighbours, and how many rows with label y it is must-linked and
+    cannot-linked with.
+
+    Parameters
+    ----------
+    block : bigsmic.numerics.graph.affinity.KernelBlock
+        Of :func:`pull`.
+    labels : ndarray of int32, shape (b + h,)
+        Labels before the sweep, of the block's own rows and then of its halo.
+    ballots : ndarray of int, shape (b, B)
+        Label that each labeling votes for, -1 for none.
+    group : ndarray of int64, shape (b,)
+        -1 for rows of none.
+    pulls : ndarray of float64, shape (n_groups, c)
+        Of :func:`group_pull`.
+    movable : ndarray of bool, shape (b,)
+
+    Returns
+    -------
+    labels : ndarray of int32, shape (b,)
+        A row stays unless another label is strictly better; the smallest label among equals.
+    """
+    moved = labels[: block.hi - block.lo].astype(np.int32)
+    _settle(block[3:], np.asarray(labels, np.int32), (ballots, group, pulls), np.flatnonzero(movable), moved)
+    return moved
+
+
+@numba.njit(cache=True, nogil=True)
+def _settle(csr, labels, heard, rows, moved):
+    indptr, indices, data = csr
+    ballots, group, pulls = heard
+    vote = 1.0 / ballots.shape[1]
+    gains = np.empty(pulls.shape[1])
+    for i in rows:
+        own = labels[i]
+        gains[:] = 0.0
+        if group[i] >= 0:
+            gains += pulls[group[i]]
+            gains[own] -= 1.0
+        for y in ballots[i]:
+            if y >= 0:
+                gains[y] += vote
+        for entry in range(indptr[i], indptr[i + 1]):
+            gains[labels[indices[entry]]] += data[entry]
+        best = np.argmax(gains)
+        if gains[best] > gains[own]:
+            moved[i] = best

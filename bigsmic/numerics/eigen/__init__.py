@@ -1,0 +1,1 @@
+"""Thick-restart block Lanczos, and the block vectors that it works on."""

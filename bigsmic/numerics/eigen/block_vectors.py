@@ -1,0 +1,437 @@
+"""The rows of the eigensolver: kernel blocks, basis and working block over fixed row blocks.
+
+:class:`RowSpace` implements :class:`bigsmic.numerics.eigen.lanczos.Space` for the rows of one share, :class:`GroupSpace` for those of
+all shares of a group, wherever these are. In the memory of a place at any time: the last block and the working
+block (n x b each), and per thread one kernel block and one block of the basis, unless the basis itself is in
+memory. Dense work runs over panels of `PANEL` rows that stay in cache, as float32 (or float64) GEMM whose results
+are added up in float64; all bounds are fixed, so results do not depend on threads or on where the basis lies.
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from bigsmic.errors import InputError
+from bigsmic.numerics.eigen.sparse_product import Rows, multiply
+from bigsmic.numerics.hashing import row_uniform
+from bigsmic.numerics.row_blocks import Group, Share, panels
+
+PANEL = 4096
+CHECKED = 8
+
+
+class Basis(Protocol):
+    """Where the columns of V are kept, one Fortran-ordered array per row block of a share.
+
+    Attributes
+    ----------
+    bounds : ndarray of int64, shape (p + 1,)
+        Block i of the share is ``bounds[i]:bounds[i + 1]``.
+    capacity : int
+        Columns that there is room for.
+    dtype : dtype
+        float32 or float64.
+    """
+
+    bounds: np.ndarray
+    capacity: int
+    dtype: np.dtype
+
+    def read(self, block: int, start: int, stop: int) -> np.ndarray:
+        """Return columns ``start:stop`` of a block, Fortran-ordered; the caller may write into it."""
+        ...
+
+    def write(self, block: int, start: int, columns: np.ndarray) -> None:
+        """Store `columns` from column `start` on."""
+        ...
+
+    def close(self) -> None:
+        """Give up what outlives the memory of a place."""
+        ...
+
+
+class MemoryBasis:
+    """A basis in memory.
+
+    Parameters
+    ----------
+    bounds : array_like of int, shape (p + 1,)
+    capacity : int
+    dtype : dtype, default float32
+    """
+
+    def __init__(self, bounds, capacity, dtype=np.float32):
+        self.bounds = np.asarray(bounds, dtype=np.int64)
+        self.capacity = capacity
+        self.dtype = np.dtype(dtype)
+        self._blocks = [np.zeros((m, capacity), self.dtype, order="F") for m in np.diff(self.bounds)]
+
+    def read(self, block, start, stop):
+        """Return a view of the columns."""
+        return self._blocks[block][:, start:stop]
+
+    def write(self, block, start, columns):
+        """Store the columns; nothing to do for those that were changed in place."""
+        target = self._blocks[block][:, start : start + columns.shape[1]]
+        if not np.may_share_memory(target, columns):
+            target[...] = columns
+
+    def close(self):
+        """Nothing outlives memory."""
+
+
+class Product(Protocol):
+    """The matrix of the eigenproblem, as it multiplies the rows of one share."""
+
+    def operand(self, X: np.ndarray) -> Any:
+        """What products with X need of it, and of the rows of others; X is of shape (rows of the share, w)."""
+        ...
+
+    def multiply(self, p: int, factors: tuple, operand: Any, Y: np.ndarray, out: np.ndarray) -> None:
+        """One row block of ``out = a K X - b X - g Y``; `factors` are a, b, g, and `out` may be Y."""
+        ...
+
+
+class KernelProduct:
+    """A sparse matrix in row blocks.
+
+    Parameters
+    ----------
+    share : Share
+    load_block : callable
+        ``load_block(p)`` returns :class:`bigsmic.numerics.graph.affinity.KernelBlock` p; it may read it anew each time.
+    """
+
+    def __init__(self, share: Share, load_block):
+        self.share, self.load_block = share, load_block
+        self._halo = share.halo(lambda p: load_block(p).halo)
+
+    def operand(self, X):
+        """X, and the rows of others that blocks of this share touch: side by side, without a copy of X."""
+        return X, self._halo.foreign(X)
+
+    def multiply(self, p, factors, operand, Y, out):
+        """One row block of ``out = a K X - b X - g Y``."""
+        block, (X, foreign) = self.load_block(p), operand
+        rows = Rows(X, foreign, self.share.rows(p), self._halo.local(p, block.halo))
+        multiply(block, factors, rows, Y, out)
+
+
+class WithDiagonal(KernelProduct):
+    """A sparse kernel with ones on its diagonal, which its blocks leave out."""
+
+    def multiply(self, p, factors, operand, Y, out):
+        """One row block of ``out = a (K + I) X - b X - g Y``."""
+        a, b, g = factors
+        super().multiply(p, (a, b - a, g), operand, Y, out)
+
+
+class RowSpace:
+    """Kernel, basis and working block of one share, as the eigensolver sees them.
+
+    Sums are over all rows where the share has them all, and this share's part of them otherwise.
+
+    Parameters
+    ----------
+    share : Share
+    product : Product
+        What multiplies.
+    basis : Basis
+        Storage for the columns of V; its row blocks are those of the share.
+    seed : int
+        Seed of the hashed random columns.
+    n_columns : int
+        Columns that the basis already holds: known eigenvectors, then a warm start.
+
+    Notes
+    -----
+    To resume, pass the stored basis and the number of its columns, and call :meth:`reopen`.
+    """
+
+    def __init__(self, share: Share, product: Product, basis: Basis, seed: int = 0, n_columns: int = 0):
+        self.share, self.product, self.basis, self.seed = share, product, basis, seed
+        self.n_columns = n_columns
+        self.n_rows = int(share.bounds[-1])
+        self.eps = float(np.finfo(basis.dtype).eps)
+        self._last = self._empty(0)
+        self._work = self._last
+
+    def reopen(self, width):
+        """Take the last `width` columns of the basis as its last block, as after a restart."""
+        self._last = self._empty(width)
+        self.share.each(lambda p: self._copy_last(p, self.n_columns - width))
+
+    def apply(self, filter):
+        """``W <- p(K) V_last`` by the Chebyshev recurrence, one map per degree; return the moments."""
+        older, newer = None, self._last
+        self._last = self._work = self._empty(0)  # lets go of both: the recurrence keeps two arrays, not four
+        for _ in range(filter.degree):
+            older, newer = newer, self._recur(filter, older, newer)
+        self._work = newer
+        return self.share.sum(self._moments)
+
+    def project(self, S, Q):
+        """``W <- (W - V S) Q``; return the moments."""
+        S, Q, old = self._cast(S), self._cast(Q), self._work
+        self._work = old if Q.shape[0] == Q.shape[1] else self._empty(Q.shape[1])
+        return self.share.sum(lambda p: self._project_block(p, old, S, Q))
+
+    def draw(self, n_kept, n_new, key):
+        """``W <- [first n_kept columns of W, n_new hashed random ones]``; return the moments."""
+        old = self._work
+        self._work = self._empty(n_kept + n_new)
+
+        def task(p):
+            rows, positions = self.share.rows(p), self.share.positions(p)
+            self._work[rows, :n_kept] = old[rows, :n_kept]
+            for j in range(n_new):
+                self._work[rows, n_kept + j] = row_uniform(self.seed, f"lanczos {key} {j}", positions) - 0.5
+            return self._moments(p)
+
+        return self.share.sum(task)
+
+    def recall(self, Q, start):
+        """``W <- V[:, start:] Q``, drop those columns; return the moments."""
+        stop, self.n_columns = self.n_columns, start
+        self._work, Q = self._empty(Q.shape[1]), self._cast(Q)
+
+        def task(p):
+            self._work[self.share.rows(p)] = self._read(p, start, stop) @ Q
+            return self._moments(p)
+
+        return self.share.sum(task)
+
+    def append(self, Q):
+        """``V_last <- W Q``, ``V <- [V, V_last]``."""
+        if self.n_columns + Q.shape[1] > self.basis.capacity:
+            raise InputError(
+                f"basis: {self.n_columns + Q.shape[1]} columns do not fit its capacity of {self.basis.capacity}; "
+                "make it LanczosParams.size(n)"
+            )
+        Q, self._last = self._cast(Q), self._empty(Q.shape[1])
+
+        def task(p):
+            rows = self.share.rows(p)
+            np.matmul(self._work[rows], Q, out=self._last[rows])
+            self._write(p, self.n_columns, np.asfortranarray(self._last[rows]))
+
+        self.share.each(task)
+        self.n_columns += Q.shape[1]
+
+    def rotate(self, Q, start):
+        """``V <- [V[:, :start], V[:, start:] Q]``, in place."""
+        Qt, stop, width = self._cast(Q.T), self.n_columns, Q.shape[1]
+
+        def task(p):
+            columns = self._read(p, start, stop)
+            for panel in panels(len(columns), PANEL):
+                columns[panel, :width] = (Qt @ columns[panel].T).T
+            self._write(p, start, columns[:, :width])
+
+        self.share.each(task)
+        self.n_columns = start + width
+
+    def column_sums(self):
+        """Return the sums of each column of V, plain and with hashed weights; float64, shape (2, k)."""
+
+        def task(p):
+            V = self._read(p, 0, self.n_columns)
+            weights = row_uniform(self.seed, "lanczos signs", self.share.positions(p))
+            return np.stack([V.sum(axis=0, dtype=np.float64), _weighted_sums(V, weights)])
+
+        return self.share.sum(task)
+
+    def squared_residuals(self, values, start):
+        """Squared norms ``|K v - theta v|^2`` of the columns from `start` on, one for each value.
+
+        Parameters
+        ----------
+        values : ndarray of float64, shape (c,)
+            theta.
+        start : int
+
+        Returns
+        -------
+        squares : ndarray of float64, shape (c,)
+        """
+        self._last = self._empty(len(values))
+        self.share.each(lambda p: self._copy_last(p, start))
+        values, operand = values.astype(self.basis.dtype), self.product.operand(self._last)
+
+        def task(p):
+            own = self._last[self.share.rows(p)]
+            difference = np.empty_like(own)
+            self.product.multiply(p, (1, 0, 0), operand, own, difference)
+            difference -= own * values
+            return np.sum(difference**2, axis=0, dtype=np.float64)
+
+        return self.share.sum(task)
+
+    def residual_norms(self, values, start):
+        """True residual norms of the columns from `start` on; see `squared_residuals`. All rows must be here."""
+        return residual_norms(self.squared_residuals, values, start)
+
+    def _recur(self, filter, older, newer):
+        """``(2/h) (K - c) newer - older``, written over `older`; half of the product alone in the first step."""
+        factor = (1.0 if older is None else 2.0) / filter.half_width
+        factors = (factor, factor * filter.center, 0.0 if older is None else 1.0)
+        result, older = (self._empty(newer.shape[1]), newer) if older is None else (older, older)
+        operand = self.product.operand(newer)
+
+        def task(p):
+            rows = self.share.rows(p)
+            self.product.multiply(p, factors, operand, older[rows], result[rows])
+
+        self.share.each(task)
+        return result
+
+    def _copy_last(self, p, start):
+        self._last[self.share.rows(p)] = self._read(p, start, start + self._last.shape[1])
+
+    def _moments(self, p):
+        V, W = self._read(p, 0, self.n_columns), self._work[self.share.rows(p)]
+        return _sum_panels(len(W), lambda panel: _moments(V[panel], W[panel]))
+
+    def _project_block(self, p, old, S, Q):
+        rows = self.share.rows(p)
+        V, W, new = self._read(p, 0, self.n_columns), old[rows], self._work[rows]
+
+        def step(panel):
+            new[panel] = (W[panel] - V[panel] @ S) @ Q
+            return _moments(V[panel], new[panel])
+
+        return _sum_panels(len(W), step)
+
+    def _empty(self, width):
+        return np.empty((self.share.n_rows, width), self.basis.dtype)
+
+    def _cast(self, A):
+        return np.ascontiguousarray(A, dtype=self.basis.dtype)
+
+    def _read(self, p, start, stop):
+        return self.basis.read(p - self.share.blocks.start, start, stop)
+
+    def _write(self, p, start, columns):
+        self.basis.write(p - self.share.blocks.start, start, columns)
+
+
+class GroupSpace:
+    """The rows of all shares of a group, whose residents are :class:`RowSpace` or pass its verbs on.
+
+    What returns nothing waits for the next verb that does: a step of the eigensolver is two rounds, and one more for
+    every pass that orthogonality takes beyond the first.
+
+    Parameters
+    ----------
+    group : Group
+    n_rows, n_columns : int
+        Of all shares, and columns that the basis already holds.
+    dtype : dtype
+        Of the basis.
+    """
+
+    def __init__(self, group: Group, n_rows: int, n_columns: int = 0, dtype=np.float32):
+        self.group, self.n_rows, self.n_columns = group, n_rows, n_columns
+        self.eps = float(np.finfo(dtype).eps)
+        self._waiting: list[tuple] = []
+
+    def apply(self, filter):
+        """``W <- p(K) V_last``; return the moments."""
+        return self._sum("apply", filter)
+
+    def project(self, S, Q):
+        """``W <- (W - V S) Q``; return the moments."""
+        return self._sum("project", S, Q)
+
+    def draw(self, n_kept, n_new, key):
+        """``W <- [first n_kept columns of W, n_new hashed random ones]``; return the moments."""
+        return self._sum("draw", n_kept, n_new, key)
+
+    def recall(self, Q, start):
+        """``W <- V[:, start:] Q``, drop those columns; return the moments."""
+        self.n_columns = start
+        return self._sum("recall", Q, start)
+
+    def append(self, Q):
+        """``V_last <- W Q``, ``V <- [V, V_last]``."""
+        self._waiting.append(("append", Q))
+        self.n_columns += Q.shape[1]
+
+    def rotate(self, Q, start):
+        """``V <- [V[:, :start], V[:, start:] Q]``."""
+        self._waiting.append(("rotate", Q, start))
+        self.n_columns = start + Q.shape[1]
+
+    def column_sums(self):
+        """Return the sums of each column of V, plain and with hashed weights; float64, shape (2, k)."""
+        return self._sum("column_sums")
+
+    def residual_norms(self, values, start):
+        """True residual norms ``|K v - theta v|`` of the columns from `start` on, one for each value."""
+        return residual_norms(lambda *part: self._sum("squared_residuals", *part), values, start)
+
+    def finish(self, *calls):
+        """Make what waits, and `calls` after it, on every resident."""
+        calls, self._waiting = (*self._waiting, *calls), []
+        self.group.gather(*calls)
+
+    def _sum(self, *call):
+        calls, self._waiting = (*self._waiting, call), []
+        return self.group.sum(*calls)
+
+
+def residual_norms(squared_residuals, values, start):
+    """Residual norms of many columns, a few at a time, which bounds the memory that they take.
+
+    Parameters
+    ----------
+    squared_residuals : callable
+        ``squared_residuals(values, start)``; see :meth:`RowSpace.squared_residuals`.
+    values : ndarray of float64, shape (c,)
+    start : int
+
+    Returns
+    -------
+    norms : ndarray of float64, shape (c,)
+    """
+    parts = [slice(j, min(j + CHECKED, len(values))) for j in range(0, len(values), CHECKED)]
+    squares = [squared_residuals(values[part], start + part.start) for part in parts]
+    return np.sqrt(np.concatenate([np.zeros(0), *squares]))
+
+
+def _sum_panels(n, term):
+    return sum(term(panel).astype(np.float64) for panel in panels(n, PANEL))
+
+
+def _moments(V, W):
+    return np.concatenate([V.T @ W, W.T @ W])
+
+
+def _weighted_sums(V, weights):
+    return sum(weights[panel] @ V[panel].astype(np.float64) for panel in panels(len(V), PANEL))
+
+
+def solve_bytes(bounds, params, *, n_threads=1, dtype=np.float32, basis_on_disk=False):
+    """Return the peak memory of a solve in this process, kernel blocks not counted.
+
+    Parameters
+    ----------
+    bounds : array_like of int, shape (p + 1,)
+        Row blocks.
+    params : LanczosParams
+    n_threads : int
+    dtype : dtype
+    basis_on_disk : bool
+
+    Returns
+    -------
+    n_bytes : int
+        The basis (on disk: one block of it per thread), two n x b blocks, and per thread the rows that a product
+        touches, of a block and of a halo as large, panels and their results.
+    """
+    heights, itemsize, b = np.diff(bounds), np.dtype(dtype).itemsize, params.block_width
+    n, tallest, dimension = int(np.sum(heights)), int(np.max(heights)), params.size(int(np.sum(heights)))
+    basis = n_threads * 2 * tallest * dimension if basis_on_disk else n * dimension
+    per_thread = tallest * (4 * b + 2) + PANEL * (dimension + 3 * b)
+    small = 8 * (len(heights) + 8) * (dimension + b) * b + 64 * dimension**2
+    return int(itemsize * (basis + 2 * n * b + n_threads * per_thread) + 16 * n_threads * tallest + small)

@@ -1,0 +1,677 @@
+"""Thick-restart block Lanczos: the largest eigenpairs of a symmetric matrix that only multiplies.
+
+With V the orthonormal basis (n x k, last block of b columns), p a polynomial and T = V'p(K)V, every step keeps
+
+    p(K) V = V T + U B E'       U orthonormal (n x b), V'U = 0, E' = the last b rows of the identity
+
+so that a Ritz pair (p(theta), V s) of p(K) has the residual norm ``|B E' s|`` and no vector of length n is touched
+to know it. U becomes the next block. At full length the basis is rotated to its best Ritz vectors and grows again
+([1]_). Those that look converged are checked by a product with K itself, then locked: they stay for
+orthogonalisation and are rotated no more, and what is reported of them is their true residual.
+
+p is the identity until the Ritz values show what is not wanted, then a Chebyshev polynomial that is small there
+([4]_): a step of degree 5 advances as far as five without, but orthogonalises once, over a shorter basis that is
+read twice instead of ten times.
+
+Blocks are orthonormalised by Gram matrices alone ([2]_, [3]_): one pass over the basis measures V'W and W'W, the
+next one subtracts, scales and measures again, and what it measures decides whether a third one is due. All small
+algebra is float64. Directions lost to rank deficiency are replaced by hashed random ones.
+
+The rows of K and V are behind :class:`Space`; this file does not know how they are stored.
+
+References
+----------
+.. [1] Wu and Simon, "Thick-restart Lanczos method for large symmetric eigenvalue problems", SIAM J. Matrix Anal.
+   Appl. 22, 2000. doi 10.1137/S0895479898334605
+.. [2] Stathopoulos and Wu, "A block orthogonalization procedure with constant synchronization requirements",
+   SIAM J. Sci. Comput. 23, 2002. doi 10.1137/S1064827500370883
+.. [3] Yamamoto, Nakatsukasa, Yanagisawa and Fukaya, "Roundoff error analysis of the CholeskyQR2 algorithm",
+   ETNA 44, 2015.
+.. [4] Li, Xi, Vecharynski, Yang and Saad, "A thick-restart Lanczos algorithm with polynomial filtering for
+   Hermitian eigenvalue problems", SIAM J. Sci. Comput. 38, 2016. doi 10.1137/15M1054493
+"""
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+
+from bigsmic.errors import ConvergenceWarning, InputError
+from bigsmic.numerics.hashing import generator
+
+MAX_PASSES = 12
+WELL_CONDITIONED = 0.1  # least eigenvalue of a Gram matrix that one scaling makes orthonormal to rounding
+AMPLIFICATION = 20.0  # of the largest eigenvalue by a filter; more spends products on what has converged
+GROWTH = 4  # a new filter costs the basis, so it has to be of a much higher degree
+HOPELESS = 1e3  # slack at which rounding, not the space, keeps the residuals up
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Chebyshev polynomial ``p(x) = T_degree((x - center) / half_width)``; the default is ``p(x) = x``.
+
+    Within [-1, 1] on the interval, increasing above it. The degree is odd, so that eigenvalues left of the
+    interval become negative and are never mistaken for large ones.
+    """
+
+    degree: int = 1
+    center: float = 0.0
+    half_width: float = 1.0
+
+    @property
+    def edge(self):
+        """Right end of the interval."""
+        return self.center + self.half_width
+
+    def __call__(self, values):
+        """Values of p."""
+        return _chebyshev(self.degree, (np.asarray(values, dtype=np.float64) - self.center) / self.half_width)
+
+    def inverse(self, images):
+        """Return the largest x with ``p(x)`` as given."""
+        return self.center + self.half_width * _chebyshev(1 / self.degree, np.asarray(images, dtype=np.float64))
+
+    def secant(self, values):
+        """``(x - edge) / (p(x) - 1)``: residual of K over residual of p(K), if it lies near the edge."""
+        if self.degree == 1:
+            return np.full(len(values), self.half_width)
+        above = values > self.edge
+        return np.where(above, (values - self.edge) / np.where(above, self(values) - 1, 1), np.inf)
+
+
+def _chebyshev(degree, x):
+    """T_degree(x); degree 1/d gives the largest x' with ``T_d(x') = x``."""
+    if degree == 1:
+        return x
+    inside = np.cos(degree * np.arccos(np.clip(x, -1, 1)))
+    outside = np.sign(x) * np.cosh(degree * np.arccosh(np.maximum(np.abs(x), 1)))
+    return np.where(np.abs(x) > 1, outside, inside)
+
+
+class Space(Protocol):
+    """The rows of K, of the basis V (n x k), of its last block and of a working block W (n x w).
+
+    Every verb is one map over row blocks, `apply` one per degree. *Moments* are the float64 array of shape
+    (k + w, w) that stacks V'W on W'W, summed in a fixed order.
+
+    Attributes
+    ----------
+    n_rows, n_columns : int
+        n, and k, the columns now in the basis.
+    eps : float
+        Spacing of the precision in which rows are stored.
+    """
+
+    n_rows: int
+    n_columns: int
+    eps: float
+
+    def apply(self, filter: Filter) -> np.ndarray:
+        """``W <- p(K) V_last``; return the moments."""
+        ...
+
+    def project(self, S: np.ndarray, Q: np.ndarray) -> np.ndarray:
+        """``W <- (W - V S) Q``; return the moments."""
+        ...
+
+    def draw(self, n_kept: int, n_new: int, key: int) -> np.ndarray:
+        """``W <- [first n_kept columns of W, n_new random ones]``, hashed from `key`; return the moments."""
+        ...
+
+    def recall(self, Q: np.ndarray, start: int) -> np.ndarray:
+        """``W <- V[:, start:] Q``, and ``V <- V[:, :start]``; return the moments."""
+        ...
+
+    def append(self, Q: np.ndarray) -> None:
+        """``V_last <- W Q``, ``V <- [V, V_last]``."""
+        ...
+
+    def rotate(self, Q: np.ndarray, start: int) -> None:
+        """``V <- [V[:, :start], V[:, start:] Q]``; W is left alone."""
+        ...
+
+    def residual_norms(self, values: np.ndarray, start: int) -> np.ndarray:
+        """``|K v - theta v|`` of the columns from `start` on, one for each value; W is left alone."""
+        ...
+
+    def column_sums(self) -> np.ndarray:
+        """Return the sums of each column of V, plain and with hashed weights; shape (2, k)."""
+        ...
+
+
+@dataclass(frozen=True)
+class LanczosParams:
+    """What to compute, and how far.
+
+    Parameters
+    ----------
+    n_wanted : int
+        Eigenpairs, those of the algebraically largest eigenvalues.
+    tol : float
+        Residual norm relative to the largest absolute Ritz value. Clamped to 16 eps, 2e-6 in float32.
+    max_matvecs : int or None
+        Limit on the products of K with one vector; None: 2000 + 300 n_wanted.
+    block_width : int
+        Columns per block. An eigenvalue of higher multiplicity costs a fresh start per `block_width` copies.
+    dimension : int or None
+        Columns of the basis; None: ``n_wanted + 7 block_width``. At most n.
+    degree : int
+        Largest degree of the filter, odd; 1 for none.
+    """
+
+    n_wanted: int
+    tol: float = 1e-4
+    max_matvecs: int | None = None
+    block_width: int = 8
+    dimension: int | None = None
+    degree: int = 9
+
+    def __post_init__(self):
+        if self.n_wanted < 1:
+            raise InputError(f"lanczos: n_wanted={self.n_wanted} must be at least 1")
+        if self.block_width < 1:
+            raise InputError(f"lanczos: block_width={self.block_width} must be at least 1")
+        if not 0 < self.tol < 1:
+            raise InputError(f"lanczos: tol={self.tol} must lie in (0, 1); 1e-4 is usual")
+        if self.degree < 1 or self.degree % 2 == 0:
+            raise InputError(f"lanczos: degree={self.degree} must be odd and positive; 9 is usual")
+        least = self.n_wanted + 2 * self.block_width
+        if self.dimension is not None and self.dimension < least:
+            raise InputError(f"lanczos: dimension={self.dimension} must be at least n_wanted + 2 block_width = {least}")
+
+    @property
+    def matvec_limit(self):
+        """The limit in force."""
+        return 2000 + 300 * self.n_wanted if self.max_matvecs is None else self.max_matvecs
+
+    def size(self, n_rows):
+        """Columns that the basis needs; a function of n and these parameters only."""
+        return min(n_rows, self.dimension or self.n_wanted + 7 * self.block_width)
+
+    def n_retained(self, n_rows):
+        """Columns that survive a restart: a few more than wanted, where two more blocks still fit."""
+        spare = self.size(n_rows) - self.n_wanted
+        return self.n_wanted + max(1, min(spare // 4, spare - 2 * self.block_width))
+
+
+@dataclass(frozen=True)
+class LanczosState:
+    """All that a solve knows at a restart besides the basis: enough to go on, bit for bit.
+
+    The basis holds the locked columns, k unlocked Ritz vectors and a last block that K has not seen.
+
+    Parameters
+    ----------
+    images, norms : ndarray of float64, shape (k,)
+        Ritz values of p(K), and the residual norms of K that are expected of them.
+    width : int
+        Columns of the last block.
+    locked_values, locked_norms : ndarray of float64, shape (n_locked,)
+        Eigenvalues of K, and the true residual norms they were locked with.
+    filter : Filter
+        p.
+    n_settled : int
+        Locked columns that are older than the last random start.
+    n_turns : int
+        How often locked columns have been changed: until it is more, those that were locked first are as they were.
+    n_starts : int
+        Random starts after the first; 0 again once the basis has spanned everything.
+    slack : float
+        Factor by which residuals have turned out larger than expected.
+    low, scale : float
+        Smallest, and largest absolute Ritz value of K seen.
+    n_matvecs, n_restarts, n_draws : int
+        Counters.
+    """
+
+    images: np.ndarray
+    norms: np.ndarray
+    width: int
+    locked_values: np.ndarray
+    locked_norms: np.ndarray
+    filter: Filter = field(default_factory=Filter)
+    n_settled: int = 0
+    n_turns: int = 0
+    n_starts: int = 0
+    slack: float = 1.0
+    low: float = 0.0
+    scale: float = 0.0
+    n_matvecs: int = 0
+    n_restarts: int = 0
+    n_draws: int = 1
+
+    @property
+    def n_locked(self):
+        """Columns that have converged and stay."""
+        return len(self.locked_values)
+
+
+@dataclass(frozen=True)
+class LanczosResult:
+    """How it went; the eigenvectors are the first n_wanted columns of the basis.
+
+    Parameters
+    ----------
+    ritz_values : ndarray of float64, shape (n_wanted,), descending
+    residual_norms : ndarray of float64, shape (n_wanted,)
+        True ``|K v - theta v|`` relative to the largest absolute Ritz value; 0 for known eigenvectors.
+    converged : bool
+    n_converged, n_matvecs, n_restarts : int
+    filter : Filter
+        The last polynomial: a start for a neighbouring matrix.
+    """
+
+    ritz_values: np.ndarray
+    residual_norms: np.ndarray
+    converged: bool
+    n_converged: int
+    n_matvecs: int
+    n_restarts: int
+    filter: Filter
+
+
+@dataclass(frozen=True)
+class _Expansion:
+    """A basis at full length: T of its unlocked columns, the next block ``W Q``, its coupling B to the last one."""
+
+    T: np.ndarray
+    Q: np.ndarray
+    coupling: np.ndarray
+    n_matvecs: int
+    n_draws: int
+
+
+@dataclass(frozen=True)
+class _Tolerances:
+    """What counts as orthogonal to the basis, and what as rounding noise of a product."""
+
+    eps: float
+    overlap: float
+    noise: float
+
+
+def solve(
+    space: Space,
+    params: LanczosParams,
+    *,
+    known_values: Sequence[float] | np.ndarray = (),
+    warm_filter: Filter | None = None,
+    state: LanczosState | None = None,
+    on_restart: Callable[[LanczosState], None] | None = None,
+) -> LanczosResult:
+    """Compute the largest eigenpairs; the vectors are left in the first columns of the basis.
+
+    Parameters
+    ----------
+    space : Space
+        With room for ``params.size(n)`` columns. Columns that it already holds are, first, the eigenvectors of
+        `known_values`; the others are approximate eigenvectors for a warm start.
+    params : LanczosParams
+    known_values : sequence of float
+        The largest eigenvalues, where their orthonormal eigenvectors are known beforehand.
+    warm_filter : Filter, optional
+        The filter that the approximate eigenvectors came with.
+    state : LanczosState, optional
+        Resume from here; the space holds the basis that `on_restart` saw with it.
+    on_restart : callable, optional
+        Called with the state after every restart: the place for logs and checkpoints.
+
+    Returns
+    -------
+    result : LanczosResult
+
+    Raises
+    ------
+    InputError
+        If more pairs are wanted than there are rows.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the limit on products is reached first.
+    """
+    if params.n_wanted > space.n_rows:
+        raise InputError(
+            f"lanczos: n_wanted={params.n_wanted} eigenpairs of a matrix with {space.n_rows} rows; "
+            f"ask for at most {space.n_rows}"
+        )
+    if state is None:
+        state = begin(space, params, known_values, warm_filter)
+    while state.width > 0:
+        state = step(space, params, state)
+        if on_restart is not None and state.width > 0:
+            on_restart(state)
+    return _finish(space, params, state)
+
+
+def begin(space, params, known_values=(), warm_filter=None):
+    """State of a basis that holds the known eigenvectors and a first block: random, or mixed from a warm start.
+
+    With enough of them known there is no first block: ``width == 0``, as at the end.
+    """
+    known_values = np.asarray(known_values, dtype=np.float64)
+    n_known, n_warm = len(known_values), space.n_columns - len(known_values)
+    state = LanczosState(
+        images=np.zeros(0),
+        norms=np.zeros(0),
+        width=0,
+        locked_values=known_values,
+        locked_norms=np.zeros(n_known),
+        n_settled=n_known,
+        scale=float(np.max(np.abs(known_values), initial=0.0)),
+    )
+    if n_known >= params.n_wanted:
+        return state
+    if n_warm == 0:
+        return _start_randomly(space, params, state)
+    if warm_filter is not None:
+        state = replace(state, low=warm_filter.center - warm_filter.half_width)
+    return _start_mixed(space, params, state, warm_filter or Filter())
+
+
+def step(space, params, state):
+    """One cycle: expand the basis to its full length, lock what has converged, append the next first block.
+
+    Returns
+    -------
+    state : LanczosState
+        With ``width == 0`` and no next block if the solve is finished.
+    """
+    expansion = _expand(space, params, state)
+    state = _lock(space, params, state, expansion)
+    if _is_finished(space, params, state):
+        return state
+    if _n_missing(params, state, space.eps) == 0 and _hides_copies(space, params, state):
+        return _start_randomly(space, params, replace(state, n_starts=state.n_starts + 1))
+    better = _better_filter(params, state, space.eps)
+    if better is not None:
+        return _start_mixed(space, params, state, better)
+    space.append(expansion.Q)
+    return replace(state, width=expansion.Q.shape[1])
+
+
+def _start_randomly(space, params, state):
+    """Go on from the locked columns and a random block."""
+    space.recall(np.zeros((space.n_columns - state.n_locked, 0)), state.n_locked)
+    moments = space.draw(0, min(params.block_width, space.n_rows - state.n_locked), state.n_draws)
+    state = replace(state, n_settled=state.n_locked, n_draws=state.n_draws + 1)
+    return _start_from(space, params, state, moments)
+
+
+def _start_mixed(space, params, state, new_filter):
+    """Go on with another filter, from the locked columns and a random mixture of the others."""
+    n_mixed = space.n_columns - state.n_locked
+    width = min(params.block_width, space.n_rows - state.n_locked)
+    mixture = generator(state.n_draws, "lanczos mixture").standard_normal((n_mixed, width))
+    moments = space.recall(mixture, state.n_locked)
+    return _start_from(space, params, replace(state, filter=new_filter, n_draws=state.n_draws + 1), moments)
+
+
+def _start_from(space, params, state, moments):
+    """Append W, made orthonormal, as a first block that is coupled to nothing."""
+    width = moments.shape[1]
+    tolerances = _tolerances(space, params, 0.0)
+    _, Q, _, n_draws = _next_block(space, moments, np.zeros((width, 1)), width, tolerances, state.n_draws)
+    space.append(Q)
+    return replace(state, images=np.zeros(0), norms=np.zeros(0), width=width, n_draws=n_draws)
+
+
+def _expand(space, params, state):
+    """Grow the basis block by block to its full length; every product ``V'p(K)V`` in T is a measured one."""
+    n_locked, dimension = state.n_locked, params.size(space.n_rows)
+    T = np.zeros((dimension, dimension))
+    np.fill_diagonal(T[: len(state.images), : len(state.images)], state.images)
+    n_matvecs, n_draws, scale = state.n_matvecs, state.n_draws, np.max(np.abs(state.images), initial=0.0)
+    while True:
+        moments = space.apply(state.filter)
+        k, w = space.n_columns, moments.shape[1]
+        n_matvecs += w * state.filter.degree
+        scale = max(scale, np.sqrt(np.max(np.diag(moments[k:]))))
+        width = min(params.block_width, space.n_rows - k)
+        tolerances = _tolerances(space, params, scale)
+        column, Q, coupling, n_draws = _next_block(space, moments, np.eye(w), width, tolerances, n_draws)
+        _set_columns(T, column[n_locked:])
+        exhausted = n_matvecs >= params.matvec_limit and k >= params.n_wanted
+        if k + width > dimension or width == 0 or exhausted:
+            return _Expansion(T[: k - n_locked, : k - n_locked], Q, coupling, n_matvecs, n_draws)
+        space.append(Q)
+
+
+def _set_columns(T, column):
+    k, w = column.shape
+    T[:k, k - w : k] = column
+    T[k - w : k, :k] = column.T
+    T[k - w : k, k - w : k] = (column[k - w :] + column[k - w :].T) / 2
+
+
+def _tolerances(space, params, scale):
+    return _Tolerances(space.eps, max(4 * space.eps, 0.05 * params.tol), 10 * space.eps * scale)
+
+
+def _next_block(space, moments, coupling, width, tolerances, n_draws):
+    """Make W orthonormal, orthogonal to the basis and `width` columns wide.
+
+    Returns the overlap with V that was removed (k x w), Q and the coupling B: the new block is ``W Q``, and the W
+    of the start was ``V column + (W Q) B``. Rows of B are ordered by norm; those of random columns are zero.
+    """
+    k = space.n_columns
+    column = np.zeros((k, coupling.shape[1]))
+    n_random = int(np.count_nonzero(~coupling.any(axis=1)))
+    for attempt in range(MAX_PASSES):
+        S, gram = moments[:k], moments[k:]
+        column = column + S @ coupling
+        Q, inverse, smallest = _whiten(gram - S.T @ S, tolerances.eps)
+        Q, coupling, strength = _by_strength(Q, inverse @ coupling)
+        clean = smallest >= WELL_CONDITIONED and np.max(np.abs(S @ Q), initial=0.0) <= tolerances.overlap
+        n_strong = int(np.count_nonzero(strength > tolerances.noise))
+        n_kept = min(n_strong + n_random, len(coupling), width)
+        if (clean or attempt) and n_kept < len(coupling):
+            n_random, n_kept = max(0, width - n_strong), min(n_strong, width)
+            space.project(S, Q)
+            moments = space.draw(n_kept, n_random, n_draws)
+            coupling = np.vstack([coupling[:n_kept], np.zeros((n_random, coupling.shape[1]))])
+            n_draws += 1
+        elif clean:
+            break
+        else:
+            moments = space.project(S, Q)
+    return column, Q, coupling, n_draws
+
+
+def _whiten(gram, eps):
+    """Q with ``Q' gram Q = I`` as far as eps allows, its inverse, and the least eigenvalue at unit diagonal."""
+    length = np.sqrt(np.maximum(np.diag(gram), 0.0))
+    divisor = np.where(length > 0, length, 1.0)
+    values, U = np.linalg.eigh(gram / np.outer(divisor, divisor))
+    root = np.sqrt(np.maximum(values, 10 * eps))
+    return U / root / divisor[:, None], root[:, None] * U.T * length, np.min(values, initial=1.0)
+
+
+def _by_strength(Q, coupling):
+    X, strength, _ = np.linalg.svd(coupling)
+    strength = np.concatenate([strength, np.zeros(len(X) - len(strength))])
+    return Q @ X, X.T @ coupling, strength
+
+
+def _lock(space, params, state, expansion):
+    """Rotate to the best Ritz vectors, and lock those that a product with K confirms."""
+    images, Y = _descending_eigh(expansion.T)
+    values = state.filter.inverse(images)
+    exact = expansion.Q.shape[1] == 0
+    norms = np.linalg.norm(expansion.coupling @ Y[-expansion.coupling.shape[1] :], axis=0)
+    norms = norms if exact else norms * state.filter.secant(values) * state.slack
+    state = replace(
+        state,
+        low=min(state.low, values[-1]) if state.filter.degree == 1 else state.low,
+        scale=max(state.scale, float(np.max(np.abs(values)))),
+        n_restarts=state.n_restarts + 1,
+        n_draws=expansion.n_draws,
+    )
+    bound = _bound(params, state, space.eps)
+    wanted = _wanted(params, state.locked_values, values, bound)
+    old = np.flatnonzero(wanted[: state.n_locked])
+    passed = wanted[state.n_locked :] & (norms <= bound)
+    new = np.flatnonzero(passed)[np.argsort(norms[passed], kind="stable")]
+    others = np.flatnonzero(~passed)[: params.n_retained(space.n_rows) - len(old) - len(new)]
+    _keep_columns(space, state.n_locked, old, Y[:, np.concatenate([new, others])])
+
+    true_norms = space.residual_norms(values[new], len(old))
+    n_new = len(new) if exact else _leading(true_norms <= bound)
+    slack = 1.0 if n_new == len(new) else _excess(true_norms, norms[new])
+    rest = np.concatenate([new[n_new:], others])
+    return replace(
+        state,
+        images=images[rest],
+        norms=np.concatenate([true_norms[n_new:], norms[others]]),
+        width=0,
+        locked_values=np.concatenate([state.locked_values[old], values[new[:n_new]]]),
+        locked_norms=np.concatenate([state.locked_norms[old], true_norms[:n_new]]),
+        n_settled=len(old) + n_new if exact else int(np.count_nonzero(old < state.n_settled)),
+        n_turns=state.n_turns + (len(old) < state.n_locked),
+        n_starts=0 if exact else state.n_starts,
+        slack=state.slack * slack,
+        n_matvecs=expansion.n_matvecs + len(new),
+    )
+
+
+def _keep_columns(space, n_locked, old, Y):
+    """Rotate the unlocked columns by Y; locked ones are touched only if some have to go."""
+    if len(old) == n_locked:
+        space.rotate(Y, n_locked)
+        return
+    M = np.zeros((n_locked + len(Y), len(old) + Y.shape[1]))
+    M[old, np.arange(len(old))] = 1
+    M[n_locked:, len(old) :] = Y
+    space.rotate(M, 0)
+
+
+def _descending_eigh(T):
+    values, Y = np.linalg.eigh(T)
+    return values[::-1], Y[:, ::-1]
+
+
+def _bound(params, state, eps):
+    return max(params.tol, 16 * eps) * state.scale
+
+
+def _wanted(params, locked_values, values, bound):
+    """Which of the locked and unlocked Ritz values, in this order, are among the n_wanted largest.
+
+    A locked one gives way only to one that is larger by more than the residuals allow.
+    """
+    everything = np.concatenate([locked_values + bound, values])
+    wanted = np.zeros(len(everything), dtype=bool)
+    wanted[np.argsort(-everything, kind="stable")[: params.n_wanted]] = True
+    return wanted
+
+
+def _excess(true_norms, norms):
+    return np.clip(np.max(true_norms / np.maximum(norms, np.finfo(np.float64).tiny)), 1.0, 2.0)
+
+
+def _leading(flags):
+    return len(flags) if flags.all() else int(np.argmin(flags))
+
+
+def _n_missing(params, state, eps):
+    values = state.filter.inverse(state.images)
+    wanted = _wanted(params, state.locked_values, values, _bound(params, state, eps))
+    return params.n_wanted - np.count_nonzero(wanted[: state.n_locked])
+
+
+def _is_finished(space, params, state):
+    """Whether nothing is left to find, or to spend, or rounding keeps residuals above what is asked."""
+    if state.n_matvecs >= params.matvec_limit or state.slack > HOPELESS:
+        return True
+    return (
+        _n_missing(params, state, space.eps) == 0
+        and not _hides_copies(space, params, state)
+        and _is_exhausted(params, state, space.eps)
+    )
+
+
+def _hides_copies(space, params, state):
+    """Whether an eigenvalue was found as often as one start block can find it, so that copies may be missing.
+
+    Copies of the least wanted value would change nothing.
+    """
+    if state.n_locked == space.n_rows:
+        return False
+    bound, b = _bound(params, state, space.eps), params.block_width
+    found = np.sort(state.locked_values[state.n_settled :])
+    found = found[found > np.min(state.locked_values) + bound]
+    return len(found) >= b and bool(np.any(found[b - 1 :] - found[: len(found) - b + 1] <= 2 * bound))
+
+
+def _is_exhausted(params, state, eps):
+    """Whether, after a fresh start, what is still unlocked has shown that it is not wanted."""
+    if state.n_starts == 0:
+        return True
+    if len(state.images) == 0:
+        return False
+    bound, top = _bound(params, state, eps), np.argmax(state.images)
+    value, norm = state.filter.inverse(state.images[top]), state.norms[top]
+    return norm <= bound or value + norm <= np.min(state.locked_values) + bound
+
+
+def _better_filter(params, state, eps):
+    """Return a filter for what is known now, or None if the present one will do."""
+    values = state.filter.inverse(state.images)
+    ranked = np.sort(np.concatenate([state.locked_values, values]))[::-1]
+    edge, least_wanted, largest = np.min(values), ranked[params.n_wanted - 1], ranked[0]
+    if len(values) <= params.n_wanted - state.n_locked:
+        return None
+    if state.filter.degree > 1 and least_wanted <= state.filter.edge:
+        return Filter()
+    if edge >= least_wanted - _bound(params, state, eps):
+        return None
+    low = state.low - 0.05 * (edge - state.low)
+    center, half_width = (edge + low) / 2, (edge - low) / 2
+    degree = np.arccosh(AMPLIFICATION) / np.arccosh((largest - center) / half_width)
+    degree = min(params.degree, 2 * int((degree - 1) / 2) + 1)
+    return Filter(degree, float(center), float(half_width)) if degree >= GROWTH * state.filter.degree else None
+
+
+def _finish(space, params, state):
+    """Order the pairs, and give each vector a sign that no cut into blocks can change."""
+    unlocked = state.filter.inverse(state.images)
+    wanted = _wanted(params, state.locked_values, unlocked, _bound(params, state, space.eps))
+    values = np.concatenate([state.locked_values, unlocked])
+    order = np.argsort(np.where(wanted, -values, np.inf), kind="stable")[: params.n_wanted]
+    signs = _signs(space.column_sums()[:, order], space.n_rows)
+    M = np.zeros((space.n_columns, len(order)))
+    M[order, np.arange(len(order))] = signs
+    space.rotate(M, 0)
+    n_missing = np.count_nonzero(order >= state.n_locked)
+    norms = state.locked_norms[order] if n_missing == 0 else space.residual_norms(values[order], 0)
+    result = LanczosResult(
+        ritz_values=values[order],
+        residual_norms=norms / (state.scale if state.scale > 0 else 1.0),
+        converged=n_missing == 0,
+        n_converged=params.n_wanted - n_missing,
+        n_matvecs=state.n_matvecs,
+        n_restarts=state.n_restarts,
+        filter=state.filter,
+    )
+    if not result.converged:
+        _warn(params, result)
+    return result
+
+
+def _signs(sums, n_rows):
+    """Sign of the column's sum where that is well away from rounding, else of its sum with hashed weights."""
+    plain, hashed = sums
+    decisive = np.where(np.abs(plain) > 1e-3 * np.sqrt(n_rows), plain, hashed)
+    return np.where(decisive < 0, -1.0, 1.0)
+
+
+def _warn(params, result):
+    warnings.warn(
+        f"lanczos: {result.n_converged} of {params.n_wanted} eigenpairs reached tol={params.tol} within "
+        f"{result.n_matvecs} products (limit {params.matvec_limit}); the largest residual is "
+        f"{result.residual_norms.max():.1e}. Raise max_matvecs or tol",
+        ConvergenceWarning,
+        stacklevel=4,
+    )

@@ -1,0 +1,201 @@
+"""Products of sparse row blocks with few dense columns, at the speed at which memory gives rows.
+
+A row of the result is a sum of rows of the operand, eight or more columns at once in vector registers. To this end
+the rows that a block touches, its own and then those of its halo, are first copied side by side, `LANES` columns wide:
+every entry of the block is then one load, one product and one sum, without a branch. Numba has no vectors of its own,
+and keeps the sums of a plain loop in memory; the functions of :class:`Lanes` hand LLVM the vectors themselves.
+
+Every column is summed in the order of the entries, product and sum rounded one after the other, never fused: the bits
+do not depend on the processor, on the number of columns, or on which of them are multiplied together.
+"""
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import extending
+from numba.core import types
+
+from bigsmic.numerics.frozen import frozen
+
+LANES = (32, 16, 8)
+"""Columns that are multiplied together: the most that fit, and the last few filled up with zeros."""
+
+
+class Rows(NamedTuple):
+    """The rows of the operand that one block touches, and where they lie.
+
+    Parameters
+    ----------
+    X : ndarray, shape (n, w)
+        C-ordered, as all dense arrays here.
+    foreign : ndarray, shape (f, w)
+        Rows that are counted on from those of X.
+    own : slice
+        Rows of X that are those of the block.
+    halo : ndarray of int, shape (h,)
+        Which rows of X and `foreign` are those of its halo.
+    """
+
+    X: np.ndarray
+    foreign: np.ndarray
+    own: slice
+    halo: np.ndarray
+
+
+def multiply(block, factors, rows, Y, out):
+    """One row block of ``out = a K X - b X - g Y``, all dense arrays C-ordered and of one dtype.
+
+    Parameters
+    ----------
+    block : bigsmic.numerics.graph.affinity.KernelBlock
+    factors : tuple of float
+        a, b, g.
+    rows : Rows
+        Of X.
+    Y, out : ndarray, shape (hi - lo, w)
+        They may be the same.
+    """
+    csr = (frozen(block.indptr), frozen(block.indices), frozen(block.data, out.dtype))
+    numbers = tuple(out.dtype.type(factor) for factor in factors)
+    for columns, lanes in _cut(out.shape[1]):
+        X = _side_by_side(rows, columns, len(lanes))
+        if len(lanes) == out.shape[1]:
+            _multiply(csr, numbers, (X, Y), out, lanes)
+            continue
+        filled = np.zeros((len(out), len(lanes)), out.dtype)
+        filled[:, : columns.stop - columns.start] = Y[:, columns]
+        _multiply(csr, numbers, (X, filled), filled, lanes)
+        out[:, columns] = filled[:, : columns.stop - columns.start]
+
+
+def _cut(width):
+    """Ranges of columns, and a tuple as long as each is wide when filled up, from whose type the compiler knows it."""
+    start = 0
+    while start < width:
+        lanes = next((lanes for lanes in LANES if lanes <= width - start), LANES[-1])
+        yield slice(start, min(start + lanes, width)), (False,) * lanes
+        start += lanes
+
+
+def _side_by_side(rows, columns, lanes):
+    """Own rows and then the halo, filled up with zeros; shape (hi - lo + h, lanes)."""
+    height, width = rows.own.stop - rows.own.start, columns.stop - columns.start
+    found = (np.empty if width == lanes else np.zeros)((height + len(rows.halo), lanes), rows.X.dtype)
+    found[:height, :width] = rows.X[rows.own, columns]
+    _take((rows.X, rows.foreign), columns.start, frozen(rows.halo), found[height:], width)
+    return found
+
+
+@numba.njit(cache=True, nogil=True)
+def _take(sources, start, where, taken, width):
+    X, foreign = sources
+    n = len(X)
+    for i in range(len(where)):
+        j = where[i]
+        if j < n:
+            for c in range(width):
+                taken[i, c] = X[j, start + c]
+        else:
+            for c in range(width):
+                taken[i, c] = foreign[j - n, start + c]
+
+
+# -- rows in vector registers
+
+_intrinsic: Any = extending.intrinsic  # its type says that calls take what the generator takes
+
+
+class Lanes(types.Type):
+    """Numba type of a row of so many numbers, a vector of LLVM."""
+
+    def __init__(self, dtype, count):
+        self.dtype, self.count = dtype, count
+        super().__init__(f"Lanes({dtype}, {count})")
+
+
+@extending.register_model(Lanes)
+class _LanesModel(extending.models.PrimitiveModel):
+    def __init__(self, manager, lanes):
+        super().__init__(manager, lanes, ir.VectorType(manager.lookup(lanes.dtype).get_value_type(), lanes.count))
+
+
+@_intrinsic
+def _zeros(typing, X, lanes):
+    """As many zeros as `lanes` is long, of the type of X."""
+    row = Lanes(X.dtype, lanes.count)
+    return row(X, lanes), lambda context, builder, signature, args: ir.Constant(context.get_value_type(row), None)
+
+
+@_intrinsic
+def _load(typing, X, i, like):
+    """Row i of X, whose width must be that of `like`; no index is negative."""
+
+    def generate(context, builder, signature, args):
+        place = _place(context, builder, signature.args, args)
+        return builder.load(place, align=_itemsize(X))
+
+    return like(X, i, like), generate
+
+
+@_intrinsic
+def _store(typing, X, i, row):
+    """Put a row where row i of X is."""
+
+    def generate(context, builder, signature, args):
+        builder.store(args[2], _place(context, builder, signature.args, args), align=_itemsize(X))
+        return context.get_dummy_value()
+
+    return types.none(X, i, row), generate
+
+
+@_intrinsic
+def _times(typing, row, factor):
+    """Every number times the factor."""
+
+    def generate(context, builder, signature, args):
+        vector, undefined = args[0].type, ir.Constant(args[0].type, ir.Undefined)
+        first = builder.insert_element(undefined, args[1], ir.Constant(ir.IntType(32), 0))
+        zeros = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), None)
+        return builder.fmul(args[0], builder.shuffle_vector(first, undefined, zeros))
+
+    return row(row, row.dtype), generate
+
+
+@_intrinsic
+def _plus(typing, row, other):
+    """Sum of two rows."""
+    return row(row, row), lambda context, builder, signature, args: builder.fadd(*args)
+
+
+@_intrinsic
+def _minus(typing, row, other):
+    """Difference of two rows."""
+    return row(row, row), lambda context, builder, signature, args: builder.fsub(*args)
+
+
+def _place(context, builder, kinds, args):
+    """Pointer to row `i` of X, counted without sign; `kinds` and `args` are of X, i and a row."""
+    (array, index, row), (X, i) = kinds, args[:2]
+    start = context.make_array(array)(context, builder, X).data
+    i = builder.zext(i, ir.IntType(64)) if index.bitwidth < 64 else i
+    first = builder.gep(start, [builder.mul(i, ir.Constant(ir.IntType(64), row.count))])
+    return builder.bitcast(first, context.get_value_type(row).as_pointer())
+
+
+def _itemsize(X):
+    return X.dtype.bitwidth // 8
+
+
+@numba.njit(cache=True, nogil=True)
+def _multiply(csr, factors, operands, out, lanes):
+    indptr, indices, data = csr
+    a, b, g = factors
+    X, Y = operands
+    for i in range(len(out)):
+        total = zero = _zeros(X, lanes)
+        for p in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):  # unsigned: no index counts from the end
+            total = _plus(total, _times(_load(X, indices[p], zero), data[p]))
+        total = _minus(_times(total, a), _times(_load(X, i, zero), b))
+        _store(out, i, _minus(total, _times(_load(Y, i, zero), g)))

@@ -1,0 +1,1 @@
+"""Neighbour search, its cells, and the weighted graph that comes of it."""

@@ -1,0 +1,466 @@
+"""Nearest neighbours among the members of one group of cells, of new rows, and by brute force.
+
+Matrix products nominate, exact sums decide. A tile of products says roughly how far many pairs are apart; the pairs
+below either row's current worst go into the lists of both rows, a few more than are wanted. Then the distances of those
+nominated are recomputed as sums of squared differences, always in the same order: they do not depend on the tile, are
+the same for (i, j) and (j, i), and exactly 0 for rows that coincide. Lists are ordered by (distance, row).
+"""
+
+import threading
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+from bigsmic.errors import InputError
+from bigsmic.numerics.frozen import frozen
+
+_SLACK = 4  # nominated beyond k, for what the rounding of a matrix product may misplace
+_QUERY_SLACK = 8  # the same where a list must not depend on the other rows of the call
+_LANE = 32  # pairs that one branch decides about
+_TILE_ROWS, _TILE_COLUMNS = 512, 1024  # a tile and its operands stay in a second-level cache of a megabyte or so
+_OWN, _VISITS, _ONE_SIDED = 0, 1, 2  # rows of a tile: residents like the columns, visitors, or none of the group
+_NO_CELLS = np.empty((0, 1), np.int32)
+_FAR = np.finfo(np.float32).max  # worse than any neighbour; unlike inf, it may meet inf without making nan
+_PYNNDESCENT_LOCK = threading.Lock()  # numba's default threading layer ends the process if two threads enter it
+
+
+@dataclass(frozen=True)
+class NeighborSettings:
+    """How to search a group.
+
+    Parameters
+    ----------
+    k : int
+        Neighbours of each row.
+    method : {"auto", "exact", "pynndescent"}
+        How to search among the members: every resident of the cells that a row belongs to, or one approximate index
+        over the whole group. "auto" takes the index where that looks at least twice as cheap.
+    seed : int
+        Seed of pynndescent.
+
+    Raises
+    ------
+    InputError
+        k below 1, or another method.
+    """
+
+    k: int = 20
+    method: str = "auto"
+    seed: int = 0
+
+    def __post_init__(self):
+        if self.k < 1:
+            raise InputError(f"neighbors: got k={self.k}, need at least 1; raise it")
+        if self.method not in ("auto", "exact", "pynndescent"):
+            raise InputError(f"neighbors: got method={self.method!r}; use 'auto', 'exact' or 'pynndescent'")
+
+
+def group_neighbors(X, rows, member_cells, settings):
+    """Find neighbours among the members of one group of cells.
+
+    A pair is compared if one of its rows belongs to the home cell of the other. A row at home that meets fewer than k
+    others this way is compared with every member.
+
+    Parameters
+    ----------
+    X : ndarray of float32, shape (m, d)
+        Members: rows at home in the group, and visitors from other groups.
+    rows : ndarray of int64, shape (m,), ascending
+        Their global row numbers.
+    member_cells : ndarray of int32, shape (m, r)
+        Cells that each row belongs to, its home first; -1 for a cell of another group. Cells may be repeated.
+    settings : NeighborSettings
+
+    Returns
+    -------
+    indices : ndarray of int32, shape (m, k)
+        Positions in `rows`, by (distance, row). The row itself is not among them.
+    squares : ndarray of float32, shape (m, k)
+        Squared distances. Places for which there is no neighbour, as in a group of k rows or fewer or for a visitor
+        who met few residents, hold index -1 and distance inf.
+
+    Raises
+    ------
+    InputError
+        Rows that are not ascending.
+
+    Notes
+    -----
+    Memory: :func:`group_bytes`, beside X. A join (comparing with neighbours of neighbours that were not met)
+    gained .5 to .75 of the recall per second that visiting more cells does, so there is none.
+    """
+    if (np.diff(rows) <= 0).any():
+        raise InputError(
+            "neighbors: got rows that are not strictly ascending, so ties cannot go to the smaller; sort the members"
+        )
+    member_cells = np.ascontiguousarray(member_cells, np.int32)
+    if _method(X, member_cells, settings) == "pynndescent":
+        ids = _nominate_by_index(X, settings)
+    else:
+        ids = _nominate_by_cells(X, member_cells, settings.k + _SLACK)
+    _complete(X, np.flatnonzero(member_cells[:, 0] >= 0), ids, settings.k)
+    return _settled(X, X, np.argsort(member_cells[:, 0], kind="stable"), ids, settings.k)
+
+
+def group_bytes(m, d, k, overlap=16):
+    """Predict the memory of :func:`group_neighbors`, by cells, for m members beside X and `member_cells`, in bytes."""
+    tile = 4 * (_TILE_ROWS * _TILE_COLUMNS + 3 * (_TILE_ROWS + _TILE_COLUMNS) * d)
+    return tile + m * (24 + max(40 * overlap, 8 * overlap + 16 * (k + _SLACK) + 8 * k))
+
+
+def merge_neighbors(lists):
+    """Merge neighbour lists of the same rows that were found in different places.
+
+    Parameters
+    ----------
+    lists : sequence of (indices, squares)
+        ``indices`` is an ndarray of int, shape (m, k), -1 where there is none, in one numbering for all lists;
+        ``squares`` an ndarray of float32, shape (m, k), ascending along each row.
+
+    Returns
+    -------
+    indices : ndarray of the first list's dtype, shape (m, k)
+        The k best, each once, by (distance, index).
+    squares : ndarray of float32, shape (m, k)
+    """
+    (indices, squares), *others = lists
+    dtype, indices = indices.dtype, indices.astype(np.int64)
+    for other_indices, other_squares in others:
+        one = frozen(indices), frozen(squares)
+        other = frozen(other_indices, np.int64), frozen(other_squares)
+        indices, squares = _nothing_found(*indices.shape)
+        _merge(one, other, indices, squares)
+    return indices.astype(dtype, copy=False), squares
+
+
+def exact_neighbors(Q, X, k):
+    """Find the nearest rows of one block by comparing with all of them.
+
+    Parameters
+    ----------
+    Q : ndarray of float32, shape (q, d)
+    X : ndarray of float32, shape (b, d)
+    k : int
+
+    Returns
+    -------
+    indices : ndarray of int32, shape (q, k)
+        Rows of the block by (distance, row); -1 where the block has fewer than k.
+    squares : ndarray of float32, shape (q, k)
+
+    Notes
+    -----
+    Lists of several blocks, once their indices are global, are put together by :func:`merge_neighbors`.
+    """
+    ids = _nominate_by_force(Q, X, k + _QUERY_SLACK)
+    return _settled(Q, X, np.arange(len(Q)), ids, k)
+
+
+def start_knn(n_queries, k):
+    """Lists in which nothing has been found yet, for :func:`update_knn`."""
+    return _nothing_found(n_queries, k)
+
+
+def update_knn(best, queries, probes, X, rows, homes):
+    """Improve the lists of new rows by one block of training rows.
+
+    Parameters
+    ----------
+    best : (indices, squares)
+        Global rows, int64, and squared distances, float32, each of shape (q, k): what is found so far.
+    queries : ndarray of float32, shape (q, d)
+    probes : ndarray of int32, shape (q, p)
+        Cells whose residents each query is compared with; see :func:`bigsmic.numerics.graph.cells.probe`.
+    X : ndarray of float32, shape (b, d)
+        Training rows.
+    rows : ndarray of int64, shape (b,), ascending
+        Their global row numbers.
+    homes : ndarray of int32, shape (b,)
+        Their home cells.
+
+    Returns
+    -------
+    best : (indices, squares)
+        By (distance, row). The list of a query does not depend on the other queries, nor on the order of the blocks,
+        except for which of more than k + 8 coincident training rows are taken.
+    """
+    k = best[0].shape[1]
+    lists = _empty_lists(len(queries), k + _QUERY_SLACK)
+    residents, askers = _by_cell(np.arange(len(rows)), homes), _by_cell(*_flat(probes))
+    for cell in sorted(residents.keys() & askers.keys()):
+        _compare(lists, (queries, askers[cell]), (X, residents[cell]), _ONE_SIDED)
+    found, squares = _settled(queries, X, np.arange(len(queries)), lists.ids, k)
+    return merge_neighbors([best, (np.where(found >= 0, rows[found], -1), squares)])
+
+
+class _Lists(NamedTuple):
+    """The w nearest found so far of m rows, by distances that are not exact yet.
+
+    Parameters
+    ----------
+    squares : ndarray of float32, shape (m, w), ascending along each row
+        `_FAR` where nothing is found yet.
+    ids : ndarray of int32, shape (m, w)
+        -1 where nothing is found yet.
+    worst : ndarray of float32, shape (m,)
+        Last column of `squares`.
+    """
+
+    squares: np.ndarray
+    ids: np.ndarray
+    worst: np.ndarray
+
+
+class _Tile(NamedTuple):
+    """Products of some rows with some columns.
+
+    Parameters
+    ----------
+    products : ndarray of float32, shape (a, w)
+        ``-2 x . y``; w is a multiple of `_LANE`.
+    row_norms, column_norms : ndarray of float32, shape (a,) and (w,)
+        ``|x|^2`` and ``|y|^2``; inf for columns that only fill up.
+    rows, columns : ndarray of int64, shape (a,) and (w,)
+        Their lists.
+    """
+
+    products: np.ndarray
+    row_norms: np.ndarray
+    column_norms: np.ndarray
+    rows: np.ndarray
+    columns: np.ndarray
+
+
+def _empty_lists(m, size):
+    squares, ids = np.full((m, size), _FAR, np.float32), np.full((m, size), -1, np.int32)
+    return _Lists(squares, ids, np.full(m, _FAR, np.float32))
+
+
+def _nothing_found(m, k):
+    return np.full((m, k), -1, np.int64), np.full((m, k), np.inf, np.float32)
+
+
+def _rows_of_cells(member_cells):
+    """Rows at home in every cell, and rows that visit it, each a dict of ascending arrays."""
+    home = member_cells[:, 0]
+    visited = member_cells[:, 1:]
+    residents = _by_cell(*_flat(member_cells[:, :1]))
+    visitors = _by_cell(*_flat(np.where(visited == home[:, None], -1, visited)))
+    return residents, visitors
+
+
+def _flat(cells):
+    """Rows and cells of the entries that are cells at all."""
+    rows, columns = np.nonzero(cells >= 0)
+    return rows, cells[rows, columns]
+
+
+def _by_cell(rows, cells):
+    """Dict from cell, ascending, to its rows, ascending."""
+    order = np.argsort(cells, kind="stable")
+    names, starts = np.unique(cells[order], return_index=True)
+    return dict(zip(names.tolist(), np.split(rows[order], starts[1:]), strict=False))
+
+
+def _method(X, cells, settings):
+    """The method, chosen if need be by rough CPU seconds of both; an index over few rows is no index."""
+    m, d = X.shape
+    if settings.method == "exact" or m <= 10 * (settings.k + _SLACK):
+        return "exact"
+    if settings.method == "pynndescent":
+        return "pynndescent"
+    exact = _n_pairs(cells) * (1.6e-11 * d + 3e-10)
+    index = 18 + m * (4e-5 + 1e-7 * d)
+    return "exact" if exact < 2 * index else "pynndescent"
+
+
+def _n_pairs(cells):
+    """Pairs that the search by cells compares."""
+    here = cells >= 0
+    here[:, 1:] &= cells[:, 1:] != cells[:, :1]
+    residents = np.bincount(cells[:, 0][here[:, 0]], minlength=1).astype(np.float64)
+    members = np.bincount(cells[here], minlength=len(residents))[: len(residents)]
+    return float(residents @ (members - residents / 2))
+
+
+def _nominate_by_cells(X, cells, size):
+    """Nominate the nearest among the residents of the cells that each row belongs to, and among those who visit it."""
+    residents, visitors = _rows_of_cells(cells)
+    lists = _empty_lists(len(X), size)
+    for own in residents.values():
+        _compare(lists, (X, own), (X, own), _OWN)
+    for cell, own in residents.items():
+        if cell in visitors:
+            _compare(lists, (X, visitors[cell]), (X, own), _VISITS, cells)
+    return lists.ids
+
+
+def _nominate_by_force(Q, X, size):
+    """Nominate the nearest among all rows of X."""
+    lists = _empty_lists(len(Q), size)
+    _compare(lists, (Q, np.arange(len(Q))), (X, np.arange(len(X))), _ONE_SIDED)
+    return lists.ids
+
+
+def _nominate_by_index(X, settings):
+    """Nominate neighbours by one pynndescent index, on one thread: its result depends on their number."""
+    from pynndescent import NNDescent
+
+    size = settings.k + _SLACK + 1
+    with _PYNNDESCENT_LOCK:
+        index = NNDescent(X, n_neighbors=size, max_candidates=size, random_state=settings.seed, n_jobs=1)
+        found = index.neighbor_graph[0]
+    return np.where(found == np.arange(len(X))[:, None], -1, found).astype(np.int32)
+
+
+def _complete(X, home, ids, k):
+    """Nominate by force for the rows at home that have fewer than k neighbours, if there are others at all."""
+    few = home[np.count_nonzero(ids[home] >= 0, axis=1) < min(k, len(X) - 1)]
+    if len(few):
+        found = _nominate_by_force(X[few], X, ids.shape[1])
+        ids[few] = np.where(found == few[:, None], -1, found)
+
+
+def _compare(lists, rows, columns, kind, cells=_NO_CELLS):
+    """Compare rows with columns, each given as (array, positions in it), and keep what is near."""
+    (Q, queries), (X, members) = rows, columns
+    for lo in range(0, len(members), _TILE_COLUMNS):
+        part = members[lo : lo + _TILE_COLUMNS]
+        centre = X[part].mean(axis=0)  # the products round less near the origin
+        operand, norms = _columns(X[part] - centre)
+        ids = np.append(part, np.full(len(norms) - len(part), -1))
+        for a in range(lo if kind == _OWN else 0, len(queries), _TILE_ROWS):
+            chunk = queries[a : a + _TILE_ROWS]
+            x = Q[chunk] - centre
+            _feed(_Tile(x @ operand, np.einsum("ij,ij->i", x, x), norms, chunk, ids), lists, cells, kind)
+
+
+def _columns(y):
+    """``-2 y'`` and ``|y|^2``, filled up to a multiple of `_LANE` columns."""
+    operand = np.zeros((-(-len(y) // _LANE) * _LANE, y.shape[1]), np.float32)
+    norms = np.full(len(operand), np.inf, np.float32)
+    np.multiply(y, -2, out=operand[: len(y)])
+    norms[: len(y)] = np.einsum("ij,ij->i", y, y)
+    return operand.T, norms
+
+
+@numba.njit(cache=True, nogil=True)
+def _feed(tile, lists, cells, kind):
+    """Offer every pair of a tile to the list of its row and, unless one-sided, of its column."""
+    both = kind != _ONE_SIDED
+    limits = np.full(len(tile.columns), -np.inf, np.float32)  # products below it interest the column, but for |x|^2
+    for j in range(len(limits)):
+        if both and tile.columns[j] >= 0:
+            limits[j] = lists.worst[tile.columns[j]] - tile.column_norms[j]
+    near = np.empty(_LANE, np.int64)
+    for i in range(len(tile.rows)):
+        row, norm = tile.rows[i], tile.row_norms[i]
+        for lo in range(0, len(limits), _LANE):
+            bound = lists.worst[row] - norm
+            for place in range(_lookup(tile, limits, i, lo, bound, near)):
+                j = near[place]
+                column = tile.columns[j]
+                if (kind == _OWN and column >= row) or (kind == _VISITS and _met_before(cells, row, column)):
+                    continue
+                square = max(tile.products[i, j] + (norm + tile.column_norms[j]), np.float32(0))
+                if square < lists.worst[row]:
+                    _insert(lists, row, square, column)
+                if both and square < lists.worst[column]:
+                    _insert(lists, column, square, row)
+                    limits[j] = lists.worst[column] - tile.column_norms[j]
+
+
+@numba.njit(cache=True, nogil=True)
+def _lookup(tile, limits, i, lo, bound, near):
+    """Put the columns of one lane that may interest either side into `near`; return how many they are."""
+    products = tile.products[i, lo : lo + _LANE]
+    limits, norms = limits[lo : lo + _LANE], tile.column_norms[lo : lo + _LANE]
+    norm, hits = tile.row_norms[i], 0
+    for j in range(_LANE):
+        hits += products[j] < max(limits[j] - norm, bound - norms[j])
+    if hits == 0:
+        return 0
+    hits = 0
+    for j in range(_LANE):
+        near[hits] = lo + j
+        hits += products[j] < max(limits[j] - norm, bound - norms[j])
+    return hits
+
+
+@numba.njit(cache=True, nogil=True)
+def _insert(lists, row, square, column):
+    squares, ids = lists.squares[row], lists.ids[row]
+    at = len(ids) - 1
+    while at > 0 and squares[at - 1] > square:
+        squares[at], ids[at] = squares[at - 1], ids[at - 1]
+        at -= 1
+    squares[at], ids[at] = square, column
+    lists.worst[row] = squares[-1]
+
+
+@numba.njit(cache=True, nogil=True)
+def _met_before(cells, row, column):
+    """Whether the pair was met before, in the home cell of the row: cells are searched in ascending order."""
+    home, here = cells[row, 0], cells[column, 0]
+    if 0 <= home < here:
+        for t in range(1, cells.shape[1]):
+            if cells[column, t] == home:
+                return True
+    return False
+
+
+def _settled(Q, X, order, ids, k):
+    """The k best of those nominated, by exact distance and then position; `order` is one in which rows are near."""
+    squares = np.empty(ids.shape, np.float32)
+    _settle(frozen(Q), frozen(X), order, ids, squares)
+    return np.ascontiguousarray(ids[:, :k]), np.ascontiguousarray(squares[:, :k])
+
+
+@numba.njit(cache=True, nogil=True)
+def _settle(Q, X, order, ids, squares):
+    for i in order:
+        found = 0
+        for t in range(ids.shape[1]):
+            j = ids[i, t]
+            if j >= 0:
+                square = _square(Q[i], X[j])
+                at = found
+                while at > 0 and (square < squares[i, at - 1] or (square == squares[i, at - 1] and j < ids[i, at - 1])):
+                    squares[i, at], ids[i, at] = squares[i, at - 1], ids[i, at - 1]
+                    at -= 1
+                squares[i, at], ids[i, at] = square, j
+                found += 1
+        ids[i, found:] = -1
+        squares[i, found:] = np.inf
+
+
+@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _square(x, y):
+    """Squared distance; compiled once, so that every pair is summed in one order."""
+    total = np.float32(0)
+    for p in range(len(x)):
+        total += (x[p] - y[p]) ** 2
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def _merge(one, other, indices, squares):
+    """Two ascending lists per row, by (distance, index), into one; an index met in both is taken once, as it comes."""
+    k = indices.shape[1]
+    for i in range(len(indices)):
+        a, b, found = 0, 0, 0
+        while found < k and (a < k or b < k):
+            first = b >= k
+            if a < k and b < k:
+                x, y = one[1][i, a], other[1][i, b]
+                first = x < y or (x == y and one[0][i, a] <= other[0][i, b])
+            source, at = (one, a) if first else (other, b)
+            a, b = a + first, b + (not first)
+            index, known = source[0][i, at], False
+            for t in range(found):
+                known |= indices[i, t] == index
+            if index >= 0 and not known:
+                indices[i, found], squares[i, found] = index, source[1][i, at]
+                found += 1

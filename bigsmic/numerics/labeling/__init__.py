@@ -1,0 +1,1 @@
+"""From eigenvectors to labels: rotation, consensus, local moving, calibration, metrics."""

@@ -1,0 +1,99 @@
+"""How sure a posterior may be: raised to a power until it claims no more than what labelings agree on.
+
+The mean of the posteriors of several labelings is too modest where clusters are clear: columns of eigenvectors overlap
+by more than clusters do. How often two labelings agree needs no true labels, and is about as often as a label is right.
+"""
+
+import numba
+import numpy as np
+
+from bigsmic.numerics.frozen import frozen
+
+POWERS = 2.0 ** np.linspace(0, 4, 17)
+"""That are tried; the one that is taken lies between two of them."""
+
+
+def sharpened(posterior, power):
+    """``p_y^power / sum_z p_z^power``.
+
+    Parameters
+    ----------
+    posterior : ndarray of float32, shape (b, c)
+        Rows sum to 1.
+    power : float
+        At least 1, which leaves everything as it is.
+
+    Returns
+    -------
+    posterior : ndarray of float32, shape (b, c)
+        In the same order in every row; a row does not depend, to the last bit, on the others.
+    """
+    if power == 1.0:
+        return posterior
+    found = np.empty(posterior.shape, np.float32)
+    _sharpen(frozen(posterior, np.float32), power, found)
+    return found
+
+
+@numba.njit(cache=True, nogil=True)
+def _sharpen(posterior, power, found):
+    for i in range(len(posterior)):
+        largest = np.float64(posterior[i].max())
+        total = 0.0
+        for p in posterior[i]:
+            total += (p / largest) ** power
+        for y in range(posterior.shape[1]):
+            found[i, y] = (posterior[i, y] / largest) ** power / total
+
+
+def claim_sums(posterior, agreement):
+    """What the posteriors of one block claim, sharpened by every one of :data:`POWERS`, and what labelings agree on.
+
+    Parameters
+    ----------
+    posterior : ndarray of float32, shape (b, c)
+    agreement : ndarray of float32, shape (b,)
+        Share of the labelings that vote for the row's label.
+
+    Returns
+    -------
+    sums : ndarray of float64, shape (2 + len(POWERS),)
+        Rows; squared agreements, each the chance that two labelings drawn at random both vote for the label; largest
+        posteriors. Add over blocks.
+    """
+    claims = np.zeros(len(POWERS))
+    _claims(frozen(posterior, np.float32), POWERS, claims)
+    return np.concatenate([[len(posterior), np.square(agreement, dtype=np.float64).sum()], claims])
+
+
+@numba.njit(cache=True, nogil=True)
+def _claims(posterior, powers, claims):
+    logs = np.empty(posterior.shape[1])
+    for i in range(len(posterior)):
+        largest = posterior[i, 0]
+        for y in range(1, len(logs)):
+            largest = max(largest, posterior[i, y])
+        for y in range(len(logs)):
+            logs[y] = np.log(np.float64(max(posterior[i, y] / largest, np.float32(1e-30))))
+        for k in range(len(powers)):
+            total = 0.0
+            for y in range(len(logs)):
+                total += np.exp(powers[k] * logs[y])
+            claims[k] += 1 / total
+
+
+def power_of(sums):
+    """Power with which the largest posterior is, on average, the chance that two labelings agree on the label.
+
+    Parameters
+    ----------
+    sums : ndarray of float64
+        Total of `claim_sums`.
+
+    Returns
+    -------
+    power : float
+        From 1, where the posterior claims as much already, to the last of :data:`POWERS`.
+    """
+    agreed, claims = sums[1] / sums[0], sums[2:] / sums[0]
+    return float(np.interp(agreed, claims, POWERS))

@@ -1,0 +1,339 @@
+"""Rows that move to the cluster where their neighbours are: parallel sweeps that raise modularity.
+
+Functions take one block of rows; :class:`RowMoves` holds the labels of one share, and :func:`local_moves` makes the
+sweeps over a group of such residents, between which labels of halo rows and sums per cluster are all that travels.
+"""
+
+from functools import reduce
+
+import numba
+import numpy as np
+
+from bigsmic.numerics.hashing import row_uniform
+
+N_SWEEPS = 10
+MOVABLE_SHARE = 0.5  # of the rows in one sweep: below 1, so that neighbours do not swap labels for ever
+
+
+def local_moves(group, resolution=1.0, n_sweeps=N_SWEEPS):
+    """Move the rows of a group of :class:`RowMoves`, or of residents that offer its verbs.
+
+    In every sweep half of the rows, drawn by hash, may move, all at once. No cluster is emptied: the smallest row of
+    one that would be stays.
+
+    Parameters
+    ----------
+    group : bigsmic.numerics.row_blocks.Group
+    resolution : float
+        Of `move_block`.
+    n_sweeps : int
+    """
+    sums = group.sum(("label_sums",))
+    for sweep in range(n_sweeps):
+        counts = sums[0]
+        sums = group.sum(("move", sweep, sums, resolution))
+        if np.any((counts > 0) & (sums[0] == 0)):
+            firsts = reduce(earlier, group.gather(("first_members",)))
+            *undone, sums = undo_emptied(counts, sums, firsts)
+            group.gather(("send_back", *undone))
+
+
+class RowMoves:
+    """Labels of the rows of one share, on the move.
+
+    Parameters
+    ----------
+    share : bigsmic.numerics.row_blocks.Share
+    load_block : callable
+        ``load_block(p)`` returns row block p of W, the kernel before normalisation.
+    degrees : ndarray of float64, shape (n,)
+        Row sums of W, for the rows of the share.
+    rows : ndarray of int64, shape (n,)
+        Global row numbers of these.
+    seed : int
+        Of the draw of the rows that may move in a sweep.
+    """
+
+    def __init__(self, share, load_block, degrees, rows, seed=0):
+        self.share, self.load_block, self.seed = share, load_block, seed
+        self.degrees, self.row_numbers = degrees, rows
+        self.halo = share.halo(lambda p: load_block(p).halo)
+
+    def start(self, labels, n_clusters):
+        """Begin with these labels of the share's rows: int32, shape (n,)."""
+        self.labels = self.before = np.asarray(labels, np.int32)
+        self.n_clusters = n_clusters
+
+    def label_sums(self):
+        """Rows and degree sums per label, shape (2, c); a subclass may add rows."""
+        return self.share.sum(self._label_sums)
+
+    def move(self, sweep, sums, resolution):
+        """Make one sweep, `sums` being `label_sums` before it; return those after it."""
+        self.before, self.labels = self.labels, np.empty_like(self.labels)
+        extended = self.halo.extend(self.before)
+
+        def task(p):
+            block, own = self.load_block(p), self.share.rows(p)
+            known = self.halo.around(p, block.halo, extended)
+            movable = row_uniform(self.seed, f"moves/{sweep}", self.row_numbers[own]) < MOVABLE_SHARE
+            self.labels[own] = self._moved(p, block, known, movable, sums, resolution)
+            return self._label_sums(p)
+
+        return self.share.sum(task)
+
+    def _moved(self, p, block, known, movable, sums, resolution):
+        """Labels of one block after a sweep; `known` are those of its rows and of its halo before."""
+        return move_block(block, known, self.degrees[self.share.rows(p)], sums[1], movable, resolution)
+
+    def first_members(self):
+        """Smallest row of each cluster before the last sweep; see :func:`first_members`."""
+        return first_members(self.row_numbers, self.before, self.labels, self.degrees, self.n_clusters)
+
+    def send_back(self, rows, labels):
+        """Give rows, by number, the labels that they had."""
+        self.labels = send_back(self.labels, self.row_numbers, (rows, labels))
+
+    def _label_sums(self, p):
+        own = self.share.rows(p)
+        return label_sums(self.labels[own], self.degrees[own], self.n_clusters)
+
+
+def label_sums(labels, degrees, n_clusters):
+    """Rows and degree sums per label, over one block.
+
+    Parameters
+    ----------
+    labels : ndarray of int, shape (b,)
+    degrees : ndarray of float, shape (b,)
+    n_clusters : int
+
+    Returns
+    -------
+    sums : ndarray of float64, shape (2, c)
+        Counts and volumes; add over blocks.
+    """
+    volumes = np.bincount(labels, weights=degrees, minlength=n_clusters)
+    return np.stack([np.bincount(labels, minlength=n_clusters).astype(np.float64), volumes])
+
+
+def move_block(block, labels, degrees, volumes, movable, resolution=1.0):
+    """Move each movable row to the cluster that raises modularity most, all at once.
+
+    Row i goes to ``argmax_y [ sum_{j: l_j = y} W_ij - g d_i s_y / vol ]``, s_y the degree sum of y without i [1]_ and g
+    the resolution.
+
+    Parameters
+    ----------
+    block : KernelBlock
+        Rows of W, the kernel before normalisation. Entries of a row with itself are not counted.
+    labels : ndarray of int32, shape (b + h,)
+        Labels before the sweep, of the block's own rows and then of its halo.
+    degrees : ndarray of float, shape (b,)
+        Row sums of W.
+    volumes : ndarray of float64, shape (c,)
+        Degree sum of each label before the sweep, over all rows.
+    movable : ndarray of bool, shape (b,)
+    resolution : float
+        1: clusters are drawn to even sizes, which keeps small groups that hang on the graph from staying clusters. 0:
+        rows go where most of their weight is.
+
+    Returns
+    -------
+    labels : ndarray of int32, shape (b,)
+        A row stays unless another cluster is strictly better; the smallest label among equals.
+
+    References
+    ----------
+    .. [1] Newman, "Modularity and community structure in networks", PNAS 103 (2006).
+       doi:10.1073/pnas.0601602103
+    """
+    moved = labels[: block.hi - block.lo].astype(np.int32)
+    rows = np.flatnonzero(movable)
+    shares = resolution * np.asarray(degrees, dtype=np.float64) / max(float(volumes.sum()), np.finfo(np.float64).tiny)
+    _best_labels(block[3:], np.asarray(labels, dtype=np.int32), rows, (shares, degrees), volumes, moved)
+    return moved
+
+
+@numba.njit(cache=True, nogil=True)
+def _best_labels(csr, labels, rows, degrees, volumes, moved):
+    indptr, indices, data = csr
+    shares, degree = degrees
+    gains = np.empty(len(volumes))
+    for i in rows:
+        own = labels[i]
+        for y in range(len(volumes)):
+            gains[y] = -shares[i] * volumes[y]
+        gains[own] += shares[i] * degree[i]
+        for entry in range(indptr[i], indptr[i + 1]):
+            if indices[entry] != i:
+                gains[labels[indices[entry]]] += data[entry]
+        best = 0
+        for y in range(1, len(gains)):
+            if gains[y] > gains[best]:
+                best = y
+        if gains[best] > gains[own]:
+            moved[i] = best
+
+
+def first_members(rows, before, after, degrees, n_clusters):
+    """Find the smallest row of each cluster before a sweep, over one block, and what became of it.
+
+    Parameters
+    ----------
+    rows : ndarray of int, shape (b,)
+        Global row numbers.
+    before, after : ndarray of int, shape (b,)
+        Labels on either side of the sweep.
+    degrees : ndarray of float, shape (b,)
+    n_clusters : int
+
+    Returns
+    -------
+    firsts : ndarray of float64, shape (c, 3)
+        Row, its label after, its degree; row infinite for clusters that the block does not meet. Combine
+        blocks with `earlier`.
+    """
+    firsts = np.full((n_clusters, 3), np.inf)
+    order = np.argsort(rows, kind="stable")
+    present, place = np.unique(before[order], return_index=True)
+    chosen = order[place]
+    firsts[present] = np.column_stack([rows[chosen], after[chosen], degrees[chosen]])
+    return firsts
+
+
+def earlier(firsts, others):
+    """Keep the smaller row of two blocks, cluster by cluster; arguments and result as of `first_members`."""
+    return np.where(firsts[:, :1] <= others[:, :1], firsts, others)
+
+
+def undo_emptied(counts_before, sums, firsts):
+    """Rows to send back so that no cluster is emptied: the smallest of each that would be.
+
+    Parameters
+    ----------
+    counts_before : ndarray of float64, shape (c,)
+        Rows per cluster before the sweep.
+    sums : ndarray of float64, shape (2 or more, c)
+        `label_sums` after it.
+    firsts : ndarray of float64, shape (c, 3)
+        `first_members` of all rows.
+
+    Returns
+    -------
+    rows : ndarray of int64, shape (u,)
+    labels : ndarray of int32, shape (u,)
+        Where they go back to.
+    sums : ndarray of float64, shape (2 or more, c)
+        `label_sums` with them back, in the first two rows.
+    """
+    sums, back = sums.copy(), []
+    # sending a row back can empty the cluster it had gone to
+    while len(emptied := np.flatnonzero((counts_before > 0) & (sums[0] == 0))):
+        y = int(emptied[0])
+        row, gone_to, degree = firsts[y]
+        sums[:2, int(gone_to)] -= 1.0, degree
+        sums[:2, y] += 1.0, degree
+        back.append((int(row), y))
+    rows, labels = np.array(back, dtype=np.int64).reshape(-1, 2).T
+    return rows, labels.astype(np.int32), sums
+
+
+def send_back(labels, rows, undone):
+    """Labels of one block with the rows of `undo_emptied` back where they were.
+
+    Parameters
+    ----------
+    labels : ndarray of int32, shape (b,)
+    rows : ndarray of int, shape (b,)
+        Global row numbers.
+    undone : tuple of ndarray
+        Rows and labels, as `undo_emptied` returns them.
+
+    Returns
+    -------
+    labels : ndarray of int32, shape (b,)
+    """
+    labels = labels.copy()
+    for row, label in zip(*undone, strict=True):
+        labels[rows == row] = label
+    return labels
+
+
+# -- modularity
+
+
+def modularity_sums(block, labels, n_clusters):
+    """Weight inside each cluster, and its degree sum, over one block of rows.
+
+    Parameters
+    ----------
+    block : KernelBlock
+        Rows of W, the kernel before normalisation.
+    labels : ndarray of int, shape (b + h,)
+        Labels of the block's own rows and then of its halo.
+    n_clusters : int
+
+    Returns
+    -------
+    sums : ndarray of float64, shape (2, c)
+        Add over blocks for `modularity`.
+    """
+    sums = np.zeros((2, n_clusters))
+    _weights_inside(block.indptr, block.indices, block.data, np.asarray(labels, dtype=np.int32), sums)
+    return sums
+
+
+@numba.njit(cache=True, nogil=True)
+def _weights_inside(indptr, indices, data, labels, sums):
+    for i in range(len(indptr) - 1):
+        y = labels[i]
+        for entry in range(indptr[i], indptr[i + 1]):
+            sums[1, y] += data[entry]
+            if labels[indices[entry]] == y:
+                sums[0, y] += data[entry]
+
+
+def modularity(sums):
+    """Share of the weight inside clusters, less what random edges of the same degrees would have there.
+
+    ``sum_y [ w_y / vol - (s_y / vol)^2 ]``, the quantity that `move_block` raises.
+
+    Parameters
+    ----------
+    sums : ndarray of float64, shape (2, c)
+        Total of `modularity_sums`.
+
+    Returns
+    -------
+    float
+        At most 1; 0 for a graph without weight.
+
+    Notes
+    -----
+    At a given number of clusters it tells labelings that split a large cluster and join small ones from those that do
+    not, and so chooses how far to over-segment: more columns help clusters of even size and hurt those of skewed size.
+    """
+    inside, volumes = sums
+    total = volumes.sum()
+    return float(inside.sum() / total - np.square(volumes / total).sum()) if total > 0.0 else 0.0
+
+
+def normalized_association(sums):
+    """Share of the weight of a cluster's rows that stays inside, mean over clusters: ``mean_y w_y / s_y``.
+
+    One less the normalised cut over c, which does not prefer clusters of even size (Shi and Malik, IEEE TPAMI 22,
+    2000), but takes stray rows for clusters where no others stand apart.
+
+    Parameters
+    ----------
+    sums : ndarray of float64, shape (2, c)
+        Total of `modularity_sums`.
+
+    Returns
+    -------
+    float
+        At most 1; clusters without weight count as 0.
+    """
+    inside, volumes = sums
+    return float(np.mean(inside / np.where(volumes > 0.0, volumes, 1.0)))

@@ -1,0 +1,387 @@
+"""From eigenvectors to posteriors and labels, for the training rows and for new ones.
+
+The kernel's top eigenvectors maximise the squared-loss mutual information [1]_; what is left is to read them.
+`posterior_paper` does it as published, with a sign per column. `posterior_rotated` first turns the basis,
+which costs no information under a uniform prior, so that its columns are nearly non-negative and nearly
+disjoint. Functions named ``*_sums`` take one block of rows and return an array that adds up over blocks; what
+their total means is said by the function that takes it.
+
+References
+----------
+.. [1] Sugiyama, Niu, Yamada, Kimura, Hachiya, "Information-maximization clustering based on squared-loss
+   mutual information", Neural Computation 26 (2014). doi:10.1162/NECO_a_00534
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from scipy.linalg import qr, svd
+
+from bigsmic.errors import InputError
+from bigsmic.numerics.frozen import frozen
+from bigsmic.validation import check_prior
+
+
+class Assignment(NamedTuple):
+    """Posteriors and labels of one block of rows.
+
+    Parameters
+    ----------
+    posterior : ndarray of float32, shape (b, c)
+        Rows sum to 1.
+    has_mass : ndarray of bool, shape (b,)
+        False where no column is positive: the posterior is then flat, and the label a guess that
+        the nearest labelled neighbour replaces.
+    labels : ndarray of int32, shape (b,)
+        The largest value of the row, the smallest column among equals.
+    """
+
+    posterior: np.ndarray
+    has_mass: np.ndarray
+    labels: np.ndarray
+
+
+@dataclass(frozen=True)
+class AssignmentSummary:
+    """What `assignment_sums` come to, over all rows.
+
+    Parameters
+    ----------
+    counts : ndarray of int64, shape (c,)
+        Rows per label.
+    n_without_mass : int
+        Rows whose posterior is flat because no column is positive there.
+    share_off_argmax : float
+        Share of rows whose label is not the argmax of their posterior.
+    """
+
+    counts: np.ndarray
+    n_without_mass: int
+    share_off_argmax: float
+
+    @property
+    def empty(self):
+        """Labels that no row has, ascending."""
+        return np.flatnonzero(self.counts == 0)
+
+
+def rotation(sample, max_iterations=300, tolerance=1e-7):
+    """Orthogonal R that makes ``V R`` nearly non-negative with nearly disjoint columns.
+
+    ``R <- polar(Z' [Z R]+)``, Z the rows of V normalised, repeated to convergence from the polar factor of
+    the rows that a column-pivoted QR of ``Z'`` picks [1]_. Each step does not lower ``|[Z R]+|``.
+
+    Parameters
+    ----------
+    sample : ndarray of float, shape (s, m)
+        Rows of V; 500 to 1000 are enough. Zero rows are ignored; s < m and deficient rank are allowed.
+    max_iterations : int
+    tolerance : float
+        Ends when no entry of R moves by more.
+
+    Returns
+    -------
+    R : ndarray of float64, shape (m, m), orthogonal
+
+    References
+    ----------
+    .. [1] Damle, Minden, Ying, "Simple, direct and efficient multi-way spectral clustering", Information and
+       Inference 8 (2019). doi:10.1093/imaiai/iay008
+    """
+    Z = _unit_rows(np.asarray(sample, dtype=np.float64))
+    R = _polar(_pivot_rows(Z).T)
+    for _ in range(max_iterations):
+        previous, R = R, _polar(Z.T @ np.maximum(Z @ R, 0.0))
+        if np.abs(R - previous).max() <= tolerance:
+            break
+    return R
+
+
+def _unit_rows(V):
+    norms = np.linalg.norm(V, axis=1)
+    keep = norms > 0.0
+    return V[keep] / norms[keep, None]
+
+
+def _pivot_rows(Z):
+    m = Z.shape[1]
+    rows = np.zeros((m, m))
+    if len(Z):
+        picked = qr(Z.T, mode="r", pivoting=True)[1][:m]
+        rows[: len(picked)] = Z[picked]
+    return rows
+
+
+def _polar(A):
+    # scipy.linalg.polar returns the same factor and forms the one that is not needed here
+    U, _, Vt = svd(A, check_finite=False)
+    return U @ Vt
+
+
+def rotate(V, R):
+    """``V R`` for one block of rows, each row bit for bit what it would be alone.
+
+    Parameters
+    ----------
+    V : ndarray of float32, shape (b, m)
+    R : ndarray of float, shape (m, m)
+
+    Returns
+    -------
+    Y : ndarray of float32, shape (b, m)
+
+    Notes
+    -----
+    A BLAS product sums in an order that depends on the number of rows, hence on how rows are cut into blocks.
+    """
+    Y = np.empty((len(V), np.shape(R)[1]), dtype=np.float32)
+    _rotate_rows(frozen(V, np.float32), frozen(R, np.float32), Y)
+    return Y
+
+
+@numba.njit(cache=True, nogil=True)
+def _rotate_rows(V, R, Y):
+    for i in range(V.shape[0]):
+        row = Y[i]
+        row[:] = np.float32(0.0)
+        for k in range(V.shape[1]):
+            v = V[i, k]
+            for y in range(R.shape[1]):
+                row[y] += v * R[k, y]
+
+
+def posterior_rotated(V, R):
+    """Posterior ``[V R]+`` normalised per row; label = argmax of ``V R``.
+
+    Parameters
+    ----------
+    V : ndarray of float32, shape (b, m)
+        Rows of the eigenvectors.
+    R : ndarray of float, shape (m, m)
+        From `rotation`.
+
+    Returns
+    -------
+    Assignment
+        With m columns.
+    """
+    Y = rotate(V, R)
+    labels = np.argmax(Y, axis=1).astype(np.int32)
+    posterior, has_mass = _normalise(np.maximum(Y, 0.0, out=Y))
+    return Assignment(posterior, has_mass, labels)
+
+
+def _normalise(P):
+    """Rows over their sum in float32, flat where the sum is zero; and where it is not."""
+    total = P.sum(axis=1, keepdims=True)
+    has_mass = total[:, 0] > 0.0
+    P = np.divide(P, total, out=np.full_like(P, 1.0 / P.shape[1]), where=total > 0.0)
+    return P.astype(np.float32, copy=False), has_mass
+
+
+def column_sums(V):
+    """Add up the positive and the negative parts of each column, over one block of rows.
+
+    Parameters
+    ----------
+    V : ndarray of float, shape (b, c)
+
+    Returns
+    -------
+    sums : ndarray of float64, shape (2, c)
+        ``sum_i [v_iy]+`` and ``sum_i [-v_iy]+``; add them over blocks for `orient`.
+    """
+    V = np.asarray(V, dtype=np.float64)
+    return np.stack([np.maximum(V, 0.0).sum(axis=0), np.maximum(-V, 0.0).sum(axis=0)])
+
+
+def orient(sums):
+    """Sign of each column's sum, and the sum of the positive part after that sign.
+
+    Parameters
+    ----------
+    sums : ndarray of float64, shape (2, c)
+        Total of `column_sums`.
+
+    Returns
+    -------
+    signs : ndarray of float64, shape (c,)
+        ``sign(phi_y' 1)``, with sign(0) = 1.
+    positive_sums : ndarray of float64, shape (c,)
+        ``sum_j [phi~_y]+_j``.
+    """
+    positive, negative = sums
+    return np.where(positive >= negative, 1.0, -1.0), np.maximum(positive, negative)
+
+
+def posterior_paper(V, signs, positive_sums, prior=None):
+    """Posterior as published: ``p(y|x_i) ~ pi_y [phi~_y]+_i / sum_j [phi~_y]+_j``; label = argmax.
+
+    The class of the smallest prior takes the eigenvector of the largest eigenvalue, and so on; columns come
+    back in the order of `prior`.
+
+    Parameters
+    ----------
+    V : ndarray of float, shape (b, c)
+        Rows of the eigenvectors, largest eigenvalue first; or, for new rows, of their extension.
+    signs, positive_sums : ndarray of float64, shape (c,)
+        From `orient`, over the training rows.
+    prior : array_like of float, shape (c,), optional
+        Positive, sum 1; uniform by default.
+
+    Returns
+    -------
+    Assignment
+
+    Raises
+    ------
+    InputError
+        If `prior` is not c positive numbers of sum 1.
+    """
+    prior = check_prior(prior, V.shape[1])
+    classes = np.argsort(prior, kind="stable")
+    scale = np.divide(signs, positive_sums, out=np.zeros(V.shape[1]), where=positive_sums > 0.0)
+    P = np.empty(V.shape)
+    P[:, classes] = np.maximum(V * (scale * prior[classes]), 0.0)
+    labels = np.argmax(P, axis=1).astype(np.int32)
+    posterior, has_mass = _normalise(P)
+    return Assignment(posterior, has_mass, labels)
+
+
+def assignment_sums(labels, posterior, has_mass):
+    """Count the rows of one block for `summarise`: per label, without mass, off the argmax.
+
+    Parameters
+    ----------
+    labels : ndarray of int, shape (b,)
+        Final labels, which moves or neighbours may have changed.
+    posterior : ndarray of float32, shape (b, c)
+    has_mass : ndarray of bool, shape (b,)
+
+    Returns
+    -------
+    sums : ndarray of int64, shape (c + 2,)
+    """
+    off = np.count_nonzero(labels != np.argmax(posterior, axis=1))
+    counts = np.bincount(labels, minlength=posterior.shape[1])
+    return np.concatenate([counts, [np.count_nonzero(~has_mass), off]]).astype(np.int64)
+
+
+def summarise(sums):
+    """Read the total of `assignment_sums`.
+
+    Parameters
+    ----------
+    sums : ndarray of int64, shape (c + 2,)
+
+    Returns
+    -------
+    AssignmentSummary
+    """
+    counts = sums[:-2]
+    return AssignmentSummary(counts, int(sums[-2]), float(sums[-1] / max(1, counts.sum())))
+
+
+def extend(weights, indices, V, eigenvalues, degrees=None, own_degrees=None):
+    """Eigenvectors at new rows: ``v(x) = K(x, X) V Lambda^-1``.
+
+    With `degrees`, K is normalised first: ``N(x, x_i) = K(x, x_i) / sqrt(d(x) d_i)``.
+
+    Parameters
+    ----------
+    weights : ndarray of float32, shape (b, k)
+        K between each new row and its k candidates; zero where the two are not neighbours.
+    indices : ndarray of int, shape (b, k)
+        Rows of `V` that the candidates are; read only where the weight is positive.
+    V : ndarray of float32, shape (u, m)
+        Eigenvectors at the training rows, all of them or those that `indices` names.
+    eigenvalues : ndarray of float64, shape (m,)
+        Positive.
+    degrees : ndarray of float, shape (u,), optional
+        Degrees of the training rows, for the normalised kernel.
+    own_degrees : ndarray of float, shape (b,), optional
+        Degrees of the new rows; the sums of their weights by default.
+
+    Returns
+    -------
+    extension : ndarray of float32, shape (b, m)
+        Zero in rows without weight. A row depends, to the last bit, on its own weights and indices only.
+
+    Raises
+    ------
+    InputError
+        If an eigenvalue is not positive.
+    """
+    eigenvalues = np.asarray(eigenvalues, dtype=np.float64)
+    if not np.all(eigenvalues > 0.0):
+        raise InputError(
+            f"extend: smallest eigenvalue is {eigenvalues.min():.3g}, needs to be positive; ask for fewer vectors"
+        )
+    weights = np.asarray(weights, dtype=np.float64)
+    if degrees is not None:
+        own = weights.sum(axis=1) if own_degrees is None else own_degrees
+        weights = _normalise_weights(weights, indices, np.asarray(degrees, dtype=np.float64), own)
+    indices, V = frozen(indices, np.int64), frozen(V, np.float32)
+    extension = np.empty((len(weights), V.shape[1]))
+    _weighted_rows(weights, indices, V, extension)
+    return (extension / eigenvalues).astype(np.float32)
+
+
+def _normalise_weights(weights, indices, degrees, own):
+    used = weights > 0.0
+    scale = own[:, None] * degrees[np.where(used, indices, 0)]
+    return np.divide(weights, np.sqrt(scale), out=np.zeros_like(weights), where=used & (scale > 0.0))
+
+
+@numba.njit(cache=True, nogil=True)
+def _weighted_rows(weights, indices, V, out):
+    for i in range(weights.shape[0]):
+        row = out[i]
+        row[:] = 0.0
+        for k in range(weights.shape[1]):
+            w = weights[i, k]
+            if w > 0.0:
+                v = V[indices[i, k]]
+                for y in range(V.shape[1]):
+                    row[y] += w * v[y]
+
+
+def smi_sums(KA):
+    """Squared norms of the columns of ``K alpha``, over one block of rows.
+
+    Parameters
+    ----------
+    KA : ndarray of float, shape (b, c)
+        Rows of the kernel times the coefficients alpha.
+
+    Returns
+    -------
+    sums : ndarray of float64, shape (c,)
+    """
+    KA = np.asarray(KA, dtype=np.float64)
+    return np.einsum("iy,iy->y", KA, KA)
+
+
+def smi_objective(sums, n_rows, prior=None):
+    """Estimate of the information, which SMIC maximises: ``1/(2n) sum_y alpha_y' K^2 alpha_y / pi_y - 1/2``.
+
+    Parameters
+    ----------
+    sums : ndarray of float64, shape (c,)
+        Total of `smi_sums`.
+    n_rows : int
+    prior : array_like of float, shape (c,), optional
+        Uniform by default; the value is then the same for every rotation of alpha.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InputError
+        If `prior` is not c positive numbers of sum 1.
+    """
+    return float(np.sum(sums / check_prior(prior, len(sums))) / (2 * n_rows) - 0.5)

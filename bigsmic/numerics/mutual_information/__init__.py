@@ -1,0 +1,1 @@
+"""Estimates of mutual information between rows and labels."""

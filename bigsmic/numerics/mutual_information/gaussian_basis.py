@@ -1,0 +1,167 @@
+"""Gaussians on drawn rows, which estimates of mutual information are made of: their centres, widths and folds.
+
+:mod:`bigsmic.numerics.mutual_information.lsmi` and :mod:`bigsmic.numerics.mutual_information.mlmi` model the density ratio by the same Gaussians, and differ in
+how these are fitted.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from bigsmic.errors import InputError, NonFiniteError
+from bigsmic.numerics.hashing import draw_rows, row_hash
+from bigsmic.numerics.row_blocks import panels
+
+PAPER_GAMMAS = 10.0 ** (np.arange(-4, 5) / 2)
+GAMMA_MULTIPLES = 10.0 ** (np.arange(-4, 3) / 4)
+SAMPLE_ROWS = 2000  # whose distances to the centres set the scale of the widths
+_BLOCK_ROWS = 65536
+
+
+class GaussianSettings:
+    """Checks of what is to be estimated with what; base of frozen dataclasses.
+
+    Attributes
+    ----------
+    what : str
+        The estimate, as errors name it.
+    grids : tuple of str
+        Fields that are numbers to choose from.
+    """
+
+    what: ClassVar[str]
+    grids: ClassVar[tuple[str, ...]] = ("gammas",)
+
+    n_centers: int
+    gammas: Sequence[float] | None
+    n_folds: int
+    seed: int
+
+    def __post_init__(self):
+        if self.n_centers < 1:
+            raise InputError(f"{self.what}: n_centers={self.n_centers}, at least 1 is needed")
+        if self.n_folds < 2:
+            raise InputError(f"{self.what}: n_folds={self.n_folds}, at least 2 are needed to hold one out")
+        for name in self.grids:
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, tuple(check_grid(f"{self.what}: {name}", getattr(self, name)).tolist()))
+
+    def widths(self, centers, sample) -> np.ndarray:
+        """Widths to choose from: those given, or multiples of the median distance between rows and centres."""
+        if self.gammas is None:
+            return GAMMA_MULTIPLES * median_distance(sample, centers)
+        return np.asarray(self.gammas)
+
+
+class GaussianDesign:
+    """Checks of the centres, grids and folds that all candidates share; base of frozen dataclasses."""
+
+    what: ClassVar[str]
+    grids: ClassVar[tuple[str, ...]] = ("gammas",)
+
+    centers: np.ndarray
+    center_rows: np.ndarray
+
+    def __post_init__(self):
+        centers, rows = np.asarray(self.centers, np.float64), np.asarray(self.center_rows, np.int64)
+        if centers.ndim != 2 or rows.shape != centers.shape[:1] or len(rows) == 0:
+            raise InputError(
+                f"{self.what}: centers of shape {centers.shape} with center_rows of shape {rows.shape}; "
+                "(b, d) and (b,) with b >= 1 are needed"
+            )
+        grids = {name: check_grid(f"{self.what}: {name}", getattr(self, name)) for name in self.grids}
+        for name, value in {"centers": centers, "center_rows": rows, **grids}.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def n_centers(self) -> int:
+        """Number of centres, b."""
+        return len(self.center_rows)
+
+
+def draw_design(settings, X):
+    """Design on centres that are drawn among rows in memory.
+
+    Parameters
+    ----------
+    settings : LSMISettings or MLMISettings
+    X : ndarray of float, shape (n, d)
+
+    Returns
+    -------
+    LSMIDesign or MLMIDesign
+    """
+    rows = draw_rows(len(X), settings.n_centers, settings.seed, "lsmi-center")
+    return settings.design(X[rows], rows, X[draw_rows(len(X), SAMPLE_ROWS, settings.seed, "lsmi-sample")])
+
+
+def fold_of(rows, design) -> np.ndarray:
+    """Fold of each row, ``hash(seed, row) mod n_folds``, int64; `design` has the seed and the number."""
+    return (row_hash(design.seed, "fold", rows) % np.uint64(design.n_folds)).astype(np.int64)
+
+
+def median_distance(sample, centers) -> float:
+    """Median Euclidean distance between sample rows and centres that do not coincide; 1 if all do."""
+    centers = np.asarray(centers, np.float64)
+    squared = 2 * half_squared_distances(sample, centers)
+    # what is left of a zero after the cancellation of the squared norms
+    rounding = 1e-12 * np.square(centers - centers.mean(axis=0)).sum(axis=1)
+    positive = squared[squared > rounding]
+    return float(np.sqrt(np.median(positive))) if len(positive) else 1.0
+
+
+def half_squared_distances(X, centers):
+    """``|x - u|^2 / 2``, float64, shape (m, b)."""
+    origin = centers.mean(axis=0, dtype=np.float64)
+    U = centers - origin
+    Z = X - origin
+    half_squared = Z @ -U.T
+    half_squared += np.square(Z).sum(axis=1)[:, None] / 2
+    half_squared += np.square(U).sum(axis=1) / 2
+    return np.maximum(half_squared, 0, out=half_squared)
+
+
+def row_blocks(n):
+    """Cut rows in memory into blocks, so that what is made of one at a time is small: slices."""
+    return panels(n, _BLOCK_ROWS)
+
+
+def told(result):
+    """Classes and centres of a result, as its repr tells them."""
+    silent = f", {len(result.without_center)} classes without a center" if len(result.without_center) else ""
+    return f"{len(result.classes)} classes, {result.n_centers} centers{silent}"
+
+
+def check_preset(what, preset):
+    """InputError unless the preset is None or "paper"; `what` is named in the error, here and below."""
+    if preset not in (None, "paper"):
+        raise InputError(f"{what}: preset={preset!r}; it is None or 'paper'")
+
+
+def check_grid(name, values) -> np.ndarray:
+    """Return a grid as sorted float64; InputError unless it has positive finite numbers."""
+    values = np.sort(np.asarray(values, np.float64).ravel())
+    if not len(values) or not np.isfinite(values).all() or values[0] <= 0:
+        raise InputError(f"{name}={values.tolist()}, positive finite numbers are needed")
+    return values
+
+
+def check_data(X, labels, what):
+    """Return float rows, classes, and labels as numbers into them."""
+    X, labels = np.asarray(X), np.asarray(labels)
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
+    if X.ndim != 2 or labels.shape != X.shape[:1]:
+        raise InputError(
+            f"{what}: X of shape {X.shape} with labels of shape {labels.shape}; (n, d) and (n,) are needed"
+        )
+    if len(X) < 2 or X.shape[1] < 1:
+        raise InputError(f"{what}: X of shape {X.shape}, at least two rows and one column are needed")
+    for block in row_blocks(len(X)):
+        bad = ~np.isfinite(X[block]).all(axis=1)
+        if bad.any():
+            row = block.start + int(np.argmax(bad))
+            raise NonFiniteError(f"{what}: NaN or infinity in row {row} of X; drop or fill such rows")
+    classes, codes = np.unique(labels, return_inverse=True)
+    return X, classes, codes.astype(np.int32)

@@ -1,0 +1,1 @@
+"""Objectives that other methods maximise, and how they do it."""

@@ -1,0 +1,201 @@
+"""Features whose inner products are a kernel, or nearly so: what turns kernel RIM into linear RIM.
+
+Nystrom, from m landmarks u: ``f(x) = (k(x, u_1) .. k(x, u_m)) U s^-1/2`` with ``k(u, u) = U s U'``; all of the kernel
+where the landmarks are all rows. Random Fourier features of the Gaussian kernel: ``sqrt(2/m) cos(x W + b)``. Either
+takes rows one by one, so that a fit reads them in blocks and holds none.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, manhattan_distances, pairwise_kernels
+
+from bigsmic.errors import InputError
+from bigsmic.numerics.hashing import generator
+from bigsmic.numerics.mutual_information.gaussian_basis import median_distance
+
+KERNELS = tuple(sorted(set(PAIRWISE_KERNEL_FUNCTIONS) - {"additive_chi2", "chi2"}))
+"""Kernels by name, those of scikit-learn that take rows of any sign."""
+ROUNDING = 1e-6  # of the largest in size: a kernel computed in float32
+SCALED = ("rbf", "laplacian")
+LEAST_EIGENVALUE = 1e-6  # of the largest; below it a direction is rounding
+PANEL = 2048
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel on rows.
+
+    Parameters
+    ----------
+    function : str or callable
+        A name of :data:`KERNELS`, or ``k(X, Y) -> (len(X), len(Y))``.
+    length_scale : float or None
+        Of those that have one: ``exp(-|x - y|^2 / (2 l^2))`` of "rbf", ``exp(-|x - y|_1 / l)`` of "laplacian".
+    """
+
+    function: str | Callable
+    length_scale: float | None = None
+
+    @property
+    def gamma(self):
+        """What scikit-learn calls the scale; None stands for its default."""
+        if self.length_scale is None or self.function not in SCALED:
+            return None
+        return 1 / (2 * self.length_scale**2) if self.function == "rbf" else 1 / self.length_scale
+
+    def __call__(self, X, Y):
+        """Values between all pairs, float64.
+
+        Raises
+        ------
+        InputError
+            A callable returned another shape, or what is not finite.
+        """
+        if not callable(self.function):
+            return np.asarray(
+                pairwise_kernels(X, Y, metric=self.function, filter_params=True, gamma=self.gamma), np.float64
+            )
+        found = np.asarray(self.function(X, Y))
+        if found.shape != (len(X), len(Y)) or found.dtype.kind not in "fiub":
+            raise InputError(
+                f"kernel: for {len(X)} and {len(Y)} rows the callable returned {found.dtype} of shape {found.shape}; "
+                f"return numbers of shape ({len(X)}, {len(Y)})"
+            )
+        if not np.isfinite(found).all():
+            raise InputError("kernel: the callable returned NaN or infinity; its values must be finite")
+        return found.astype(np.float64)
+
+
+def default_length_scale(function, sample, landmarks):
+    """Median distance, of the kernels that have a length; of differences summed over columns for the Laplacian."""
+    if function not in SCALED:
+        return None
+    if function == "rbf":
+        return median_distance(sample, landmarks)
+    found = manhattan_distances(sample, landmarks)
+    return float(np.median(found[found > 0])) if found.any() else 1.0
+
+
+def whitener(K):
+    """``U s^-1/2`` of a kernel between landmarks, without the directions that it does not resolve.
+
+    Parameters
+    ----------
+    K : ndarray of float64, shape (m, m)
+        Symmetric; negative eigenvalues, of a kernel that is none, are left out.
+
+    Returns
+    -------
+    M : ndarray of float64, shape (m, r)
+        Signs fixed: the largest entry of a column is positive.
+
+    Raises
+    ------
+    InputError
+        Not symmetric, or no positive eigenvalue.
+    """
+    if not np.allclose(K, K.T, rtol=1e-4, atol=1e-6 * np.abs(K).max(initial=0)):
+        raise InputError("kernel: values between rows are not symmetric; give k with k(x, y) = k(y, x)")
+    values, U = eigh((K + K.T) / 2)
+    values, U = values[::-1], U[:, ::-1]
+    kept = values > LEAST_EIGENVALUE * values[0]
+    if values[0] <= ROUNDING * np.abs(values).max():
+        raise InputError(
+            f"kernel: the largest eigenvalue between the landmarks is {values[0]:.3g}; a positive one is needed"
+        )
+    M = U[:, kept] / np.sqrt(values[kept])
+    return M * np.sign(M[np.abs(M).argmax(axis=0), np.arange(M.shape[1])])
+
+
+@dataclass(frozen=True, eq=False)
+class Nystrom:
+    """``f(x) = k(x, landmarks) M``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    landmarks : ndarray of float32, shape (m, d)
+    M : ndarray of float64, shape (m, r)
+        From :func:`whitener`.
+    """
+
+    kernel: Kernel
+    landmarks: np.ndarray
+    M: np.ndarray
+
+    @property
+    def width(self):
+        """Features, r."""
+        return self.M.shape[1]
+
+    def __call__(self, X):
+        """Features of scaled rows, float32, shape (b, r)."""
+        return _by_panels(X, lambda panel: self.kernel(panel, self.landmarks) @ self.M, self.width)
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """``f(x) = x[columns] M`` where a row is the kernel's values with all fitted rows.
+
+    Parameters
+    ----------
+    columns : ndarray of int64, shape (m,)
+        Those of the landmarks.
+    M : ndarray of float64, shape (m, r)
+    """
+
+    columns: np.ndarray
+    M: np.ndarray
+
+    @property
+    def width(self):
+        """Features, r."""
+        return self.M.shape[1]
+
+    def __call__(self, X):
+        """Features of rows of the kernel, float32, shape (b, r)."""
+        return _by_panels(X, lambda panel: panel[:, self.columns].astype(np.float64) @ self.M, self.width)
+
+
+@dataclass(frozen=True, eq=False)
+class Fourier:
+    """``f(x) = sqrt(2/m) cos(x W + b)``; inner products are the Gaussian kernel up to ``O(m^-1/2)`` [1]_.
+
+    Parameters
+    ----------
+    W : ndarray of float64, shape (d, m)
+    b : ndarray of float64, shape (m,)
+
+    References
+    ----------
+    .. [1] Rahimi, Recht, "Random features for large-scale kernel machines", NIPS 2007.
+    """
+
+    W: np.ndarray
+    b: np.ndarray
+
+    @classmethod
+    def draw(cls, d, m, length_scale, seed):
+        """Frequencies of ``exp(-|x - y|^2 / (2 l^2))``."""
+        rng = generator(seed, "fourier")
+        return cls(rng.standard_normal((d, m)) / length_scale, rng.uniform(0, 2 * np.pi, m))
+
+    @property
+    def width(self):
+        """Features, m."""
+        return len(self.b)
+
+    def __call__(self, X):
+        """Features of scaled rows, float32, shape (b, m)."""
+        scale = np.sqrt(2 / self.width)
+        return _by_panels(X, lambda panel: scale * np.cos(panel.astype(np.float64) @ self.W + self.b), self.width)
+
+
+def _by_panels(X, features, width):
+    out = np.empty((len(X), width), np.float32)
+    for lo in range(0, len(X), PANEL):
+        out[lo : lo + PANEL] = features(X[lo : lo + PANEL])
+    return out

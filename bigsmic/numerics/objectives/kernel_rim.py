@@ -1,0 +1,470 @@
+"""Regularised information maximisation on a sparse kernel: coefficients and logits of row blocks, and their ascent.
+
+The model is ``p(k|x_i) = softmax_k(z_i + b)`` with logits ``Z = K A``, and what is maximised, over n rows,
+
+    F = n H(mean_i p_i) - sum_i H(p_i) - reg sum_k |a_k|^2
+
+The penalty is on the coefficients: the local-scaling kernel is indefinite, and ``a' K a`` would pay for nonsense.
+Where F is largest A lies in the range of K, so with ``A = K B`` it is RIM on the kernel K^2, which is positive
+semi-definite; in its own inner product ``<U, V> = tr(U' K^2 V)`` the gradient is
+
+    dF/dB = G - 2 reg B,      G_ik = p_ik (l_ik - sum_c p_ic l_ic),   l_ik = log(p_ik / mean_j p_jk)
+
+and the problem is well conditioned: the Hessian's eigenvalues are within ``2 reg`` and ``2 reg + |K|^2 / 2``. So the
+rows climb by conjugate gradients in that inner product. Logits are linear in B: a step along a direction whose image
+under K^2 is known needs no product, and an iteration needs one image, that of the new gradient.
+
+A :class:`KernelRows` has the rows of one share; :func:`ascend` leads all of them, wherever they are.
+"""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import line_search
+
+from bigsmic.errors import InputError
+from bigsmic.numerics.eigen.block_vectors import PANEL, Basis, WithDiagonal
+from bigsmic.numerics.objectives.rim import log_softmax
+from bigsmic.numerics.row_blocks import Group, Share, panels
+
+COEFFICIENTS, LOGITS, DIRECTION, RISE, GRADIENT, PREVIOUS, IMAGE = range(7)
+"""What is kept of every row, c columns each: B, Z, direction and image, gradient, the one before, the newest image."""
+SLOTS = 7
+PRODUCT_COLUMNS = 16  # multiplied at a time: bounds what is in memory of all rows
+_TINY = np.finfo(np.float32).tiny
+_CURVATURE = 0.5  # of the strong Wolfe condition: finer searches cost more than the iterations that they save
+_TRIALS = 10
+
+
+@dataclass(frozen=True)
+class AscentSettings:
+    """How far to climb.
+
+    Parameters
+    ----------
+    reg : float
+        Weight of the penalty, as a multiple of 1/n of the objective per row; above 0.
+    max_iter : int
+        Iterations at most.
+    tol : float
+        Nats per row that two iterations in a row must gain to go on.
+    """
+
+    reg: float = 0.5
+    max_iter: int = 200
+    tol: float = 1e-6
+
+    def __post_init__(self):
+        if not (np.isfinite(self.reg) and self.reg > 0):
+            raise InputError(f"reg: got {self.reg!r}; use a positive number, such as 0.5")
+        if self.max_iter < 1:
+            raise InputError(f"max_iter: got {self.max_iter}; use at least 1")
+        if not (np.isfinite(self.tol) and self.tol >= 0):
+            raise InputError(f"tol: got {self.tol!r}; use a number of at least 0, such as 1e-6")
+
+
+class Summit(NamedTuple):
+    """Where the climb ended.
+
+    Parameters
+    ----------
+    value : float
+        Objective per row, in nats.
+    bias : ndarray of float64, shape (c,)
+    n_iter : int
+    converged : bool
+        Whether it ended because nothing more was gained.
+    """
+
+    value: float
+    bias: np.ndarray
+    n_iter: int
+    converged: bool
+
+
+# -- objectives over logits
+
+
+class Information:
+    """``n H(mean p) - sum_i H(p_i)``: rows times the information between rows and categories.
+
+    ``sums`` adds up over rows, ``read`` makes of the total the objective, its slope along a direction, and what
+    ``gradient`` needs of all rows.
+    """
+
+    @staticmethod
+    def sums(Z, D, labels=None):
+        """What one pass has to add up.
+
+        Parameters
+        ----------
+        Z, D : ndarray of float, shape (m, c)
+            Logits, bias included, and their direction.
+        labels : ignored
+
+        Returns
+        -------
+        sums : ndarray of float64, shape (2 c + 2,)
+            ``p``, ``dp``, ``sum_k p log p`` and ``sum_k dp log p``.
+        """
+        P, logs = _softmax(Z)
+        dP = P * (D - _dot(P, D))
+        columns = [P.sum(axis=0, dtype=np.float64), dP.sum(axis=0, dtype=np.float64)]
+        return np.concatenate([*columns, [np.vdot(P, logs), np.vdot(dP, logs)]])
+
+    @staticmethod
+    def read(total, n):
+        """Objective, slope, and the logarithm of the mean posterior."""
+        c = len(total) // 2 - 1
+        log_mean = np.log(np.maximum(total[:c] / n, _TINY))
+        return total[-2] - total[:c] @ log_mean, total[-1] - total[c : 2 * c] @ log_mean, log_mean
+
+    @staticmethod
+    def gradient(Z, log_mean, labels=None):
+        """Derivative by the logits, (m, c)."""
+        P, logs = _softmax(Z)
+        gains = logs - log_mean.astype(logs.dtype)
+        return P * (gains - _dot(P, gains))
+
+
+class Likelihood:
+    """``sum_i log p(y_i | x_i)`` of given labels, by the same three steps: what the categories start from."""
+
+    @staticmethod
+    def sums(Z, D, labels):
+        """``sum log p_y`` and its slope."""
+        P, logs = _softmax(Z)
+        rows = np.arange(len(Z))
+        slopes = D[rows, labels] - _dot(P, D)[:, 0]
+        return np.array([logs[rows, labels].sum(dtype=np.float64), slopes.sum(dtype=np.float64)])
+
+    @staticmethod
+    def read(total, n):
+        """Objective and slope; nothing else is needed."""
+        return total[0], total[1], None
+
+    @staticmethod
+    def gradient(Z, _, labels):
+        """Derivative by the logits, (m, c)."""
+        P, _ = _softmax(Z)
+        P[np.arange(len(Z)), labels] -= 1
+        return -P
+
+
+OBJECTIVES: dict[str, Any] = {"information": Information, "likelihood": Likelihood}
+
+
+def _softmax(Z):
+    """Posteriors and their logarithms."""
+    logs, P = log_softmax(np.array(Z))
+    return P, logs
+
+
+def _dot(P, Q):
+    return np.einsum("ik,ik->i", P, Q)[:, None]
+
+
+def posterior(Z, bias):
+    """Posteriors and labels of rows from their logits: float32 (m, c), int32 (m,)."""
+    Z = Z + bias.astype(Z.dtype)
+    P, _ = _softmax(Z)
+    return P.astype(np.float32), np.argmax(Z, axis=1).astype(np.int32)
+
+
+# -- the rows of one share
+
+
+class KernelRows:
+    """Coefficients, logits and directions of the rows of one share.
+
+    Sums are over all rows where the share has them all, and this share's part of them otherwise.
+
+    Parameters
+    ----------
+    share : Share
+    load_block : callable
+        ``load_block(p)`` returns :class:`bigsmic.numerics.graph.affinity.KernelBlock` p of K, without its diagonal, which is 1.
+    basis : Basis
+        Storage for ``7 c`` columns; its row blocks are those of the share.
+    labels : ndarray of int32, shape (rows of the share,)
+        What the categories start from.
+    """
+
+    def __init__(self, share: Share, load_block, basis: Basis, labels):
+        self.share, self.basis, self.labels = share, basis, labels
+        self.product = WithDiagonal(share, load_block)
+        self.c = basis.capacity // SLOTS
+        self.share.each(lambda p: basis.write(p - share.blocks.start, 0, self._zeros(p)))
+
+    def measure(self, objective, step, bias, bias_direction):
+        """Sums of the objective and of the penalty, `step` along the direction; see :func:`_read`."""
+        number, offset = self.basis.dtype.type(step), bias + step * bias_direction
+
+        def task(p):
+            B, Z, D, R = (self._read(p, slot) for slot in (COEFFICIENTS, LOGITS, DIRECTION, RISE))
+            labels, total = self.labels[self.share.rows(p)], []
+            for panel in panels(len(B), PANEL):
+                b, z, r = B[panel] + number * D[panel], Z[panel] + number * R[panel], R[panel]
+                parts = OBJECTIVES[objective].sums(*self._shifted(z, r, offset, bias_direction), labels[panel])
+                total.append(np.concatenate([parts, [np.vdot(b, z), np.vdot(b, r)]]))
+            return np.sum(total, axis=0)
+
+        return self.share.sum(task)
+
+    def climb(self, objective, common, step, bias, reg):
+        """Go `step` along the direction; find the gradient there; return the sums of G, float64 (c,)."""
+        number = self.basis.dtype.type(step)
+
+        def task(p):
+            B = self._read(p, COEFFICIENTS) + number * self._read(p, DIRECTION)
+            Z = self._read(p, LOGITS) + number * self._read(p, RISE)
+            self._write(p, COEFFICIENTS, B)
+            self._write(p, LOGITS, Z)
+            self._write(p, PREVIOUS, self._read(p, GRADIENT))
+            labels, total, H = self.labels[self.share.rows(p)], [], np.empty_like(B)
+            for panel in panels(len(B), PANEL):
+                z = Z[panel] + bias.astype(Z.dtype)
+                G = OBJECTIVES[objective].gradient(z, common, labels[panel])
+                total.append(G.sum(axis=0, dtype=np.float64))
+                H[panel] = G - Z.dtype.type(2 * reg) * B[panel]
+            self._write(p, GRADIENT, H)
+            return np.sum(total, axis=0)
+
+        return self.share.sum(task)
+
+    def image(self):
+        """Multiply the gradient with K twice; return its inner products with itself and with the one before."""
+        for start in range(0, self.c, PRODUCT_COLUMNS):
+            columns = slice(start, min(start + PRODUCT_COLUMNS, self.c))
+            self._put(IMAGE, columns, self._times_kernel(self._times_kernel(self._take(GRADIENT, columns))))
+
+        def task(p):
+            image = self._read(p, IMAGE)
+            return np.array([_inner(self._read(p, slot), image) for slot in (GRADIENT, PREVIOUS)])
+
+        return self.share.sum(task)
+
+    def turn(self, factor):
+        """``D <- H + factor D``, and its image."""
+        number = self.basis.dtype.type(factor)
+
+        def task(p):
+            for old, new in ((DIRECTION, GRADIENT), (RISE, IMAGE)):
+                self._write(p, old, self._read(p, new) + number * self._read(p, old))
+
+        self.share.each(task)
+
+    def mean_row_sum(self):
+        """Sum of the entries of K, its diagonal included."""
+        return self.share.sum(lambda p: float(self.product.load_block(p).data.sum(dtype=np.float64) + self._height(p)))
+
+    def finish(self):
+        """Leave the kernel's coefficients ``A = K B`` where the gradient was."""
+        for start in range(0, self.c, PRODUCT_COLUMNS):
+            columns = slice(start, min(start + PRODUCT_COLUMNS, self.c))
+            self._put(GRADIENT, columns, self._times_kernel(self._take(COEFFICIENTS, columns)))
+
+    def coefficients(self, p):
+        """A of one block after :meth:`finish`, shape (b, c)."""
+        return np.ascontiguousarray(self._read(p, GRADIENT))
+
+    def logits(self, p):
+        """Z of one block, bias not included, shape (b, c)."""
+        return np.ascontiguousarray(self._read(p, LOGITS))
+
+    def _shifted(self, z, r, bias, bias_direction):
+        return z + bias.astype(z.dtype), r + bias_direction.astype(z.dtype)
+
+    def _times_kernel(self, X):
+        """``K X`` on the rows of the share."""
+        operand, out = self.product.operand(X), np.empty_like(X)
+
+        def task(p):
+            own = self.share.rows(p)
+            self.product.multiply(p, (1.0, 0.0, 0.0), operand, X[own], out[own])
+
+        self.share.each(task)
+        return out
+
+    def _take(self, slot, columns):
+        """Some columns of all rows of the share, C-ordered."""
+        X = np.empty((self.share.n_rows, columns.stop - columns.start), self.basis.dtype)
+
+        def task(p):
+            X[self.share.rows(p)] = self._read(p, slot)[:, columns]
+
+        self.share.each(task)
+        return X
+
+    def _put(self, slot, columns, X):
+        def task(p):
+            first = slot * self.c + columns.start
+            self.basis.write(p - self.share.blocks.start, first, np.asfortranarray(X[self.share.rows(p)]))
+
+        self.share.each(task)
+
+    def _zeros(self, p):
+        return np.zeros((self._height(p), self.basis.capacity), self.basis.dtype, order="F")
+
+    def _height(self, p):
+        return int(self.share.bounds[p + 1] - self.share.bounds[p])
+
+    def _read(self, p, slot):
+        return self.basis.read(p - self.share.blocks.start, slot * self.c, (slot + 1) * self.c)
+
+    def _write(self, p, slot, columns):
+        self.basis.write(p - self.share.blocks.start, slot * self.c, np.asfortranarray(columns))
+
+
+def _inner(U, V):
+    """``tr(U' V)`` with sums of panels in float64."""
+    return float(sum(np.vdot(U[panel], V[panel]) for panel in panels(len(U), PANEL)))
+
+
+# -- the ascent
+
+
+def ascend(group: Group, n: int, objective: str, settings: AscentSettings, bias, on_step=None) -> Summit:
+    """Climb from where the rows are, by conjugate gradients with the factor of Hestenes and Stiefel, cut to Dai's.
+
+    Parameters
+    ----------
+    group : Group
+        Of :class:`KernelRows`.
+    n : int
+        Rows of all shares.
+    objective : {"information", "likelihood"}
+    settings : AscentSettings
+    bias : array_like of float, shape (c,)
+    on_step : callable, optional
+        ``on_step(iteration)``.
+
+    Returns
+    -------
+    Summit
+
+    Raises
+    ------
+    InputError
+        The objective is not finite.
+    """
+    climb = _Climb(group, n, objective, settings, bias)
+    gains = [np.inf, np.inf]
+    iteration = 0
+    while iteration < settings.max_iter and max(gains[-2:]) > settings.tol * n:
+        before, iteration = climb.value, iteration + 1
+        moved = climb.step()
+        gains.append(climb.value - before)
+        if not moved:
+            if climb.steepest:
+                gains.append(climb.promise)
+                break
+            climb.turn(0.0)
+        if on_step is not None:
+            on_step(iteration)
+    converged = max(gains[-2:]) <= settings.tol * n
+    return Summit(float(climb.value / n), climb.bias, iteration, bool(converged))
+
+
+class _Climb:
+    """One ascent: where it is, and what it remembers of the step before.
+
+    The bias is a coordinate more, on which the kernel is constant: `weight`, so that it moves no faster than the rest.
+    """
+
+    def __init__(self, group, n, objective, settings, bias):
+        self.group, self.n, self.objective, self.settings = group, n, objective, settings
+        mean = group.sum(("mean_row_sum",)) / n
+        self.weight = mean**2 / n
+        self.length = self.cautious = 1 / (2 * settings.reg + mean**2 / 4)  # a softmax's Hessian is at most 1/2
+        self.bias = np.array(bias, np.float64)
+        self.bias_direction = np.zeros_like(self.bias)
+        self.bias_gradient = np.zeros_like(self.bias)
+        self.value, self.slope, self.common = self._measure(0.0)
+        self._gradient(0.0)
+        self.turn(0.0)
+
+    @property
+    def promise(self):
+        """Gain that the gradient promises of a cautious step."""
+        return self.squared * self.cautious / 2
+
+    def step(self):
+        """Search the direction, go, and turn; False if no step is a gain."""
+        line = _Line(self._measure, self.length, self.value, self.slope)
+        length = line.search()
+        if length is None:
+            return False
+        self.value, ahead, self.common = line.at(length)
+        drop, before = self.slope - ahead, self.squared
+        self.bias = self.bias + length * self.bias_direction
+        mixed = self._gradient(length)
+        conjugate, dai_yuan = (self.squared - mixed) / drop, self.squared / drop
+        self.turn(max(0.0, min(conjugate, dai_yuan)), ahead)
+        self.length = length * before / max(self.slope, 1e-300)
+        return True
+
+    def turn(self, factor, ahead=0.0):
+        """Take a new direction; `ahead` is the slope here along the old one."""
+        self.slope = self.squared + factor * ahead
+        self.steepest = factor == 0.0 or self.slope <= 0
+        if self.slope <= 0:
+            factor, self.slope = 0.0, self.squared
+        self.group.gather(("turn", factor))
+        self.bias_direction = self.weight * self.bias_gradient + factor * self.bias_direction
+
+    def _gradient(self, length):
+        """Go, and find the gradient; return its inner product with the one before."""
+        old = self.bias_gradient
+        call = ("climb", self.objective, self.common, length, self.bias, self.settings.reg)
+        self.bias_gradient = self.group.sum(call)
+        squared, mixed = self.group.sum(("image",))
+        self.squared = squared + self.weight * self.bias_gradient @ self.bias_gradient
+        return mixed + self.weight * self.bias_gradient @ old
+
+    def _measure(self, step):
+        total = self.group.sum(("measure", self.objective, step, self.bias, self.bias_direction))
+        value, slope, common = OBJECTIVES[self.objective].read(total[:-2], self.n)
+        value, slope = value - self.settings.reg * total[-2], slope - 2 * self.settings.reg * total[-1]
+        if not np.isfinite(value):
+            raise InputError(
+                f"kernel_rim: the objective is {value} after a step of {step:.3g}; scale the kernel down, or raise reg"
+            )
+        return float(value), float(slope), common
+
+
+class _Line:
+    """The objective along one direction, each point of it measured once."""
+
+    def __init__(self, measure, length, value, slope):
+        self.measure, self.length, self.value, self.slope = measure, length, value, slope
+        self.known: dict[float, tuple] = {}
+
+    def at(self, length):
+        """Objective, slope and common part at a length."""
+        if length not in self.known:
+            self.known[length] = self.measure(length)
+        return self.known[length]
+
+    def search(self):
+        """Length at which the strong Wolfe conditions hold, or else the best one seen; None if none is a gain."""
+        scale = self.length
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a search that ends without: what it has seen will do
+            found = line_search(
+                lambda x: -self.at(x[0] * scale)[0],
+                lambda x: np.array([-self.at(x[0] * scale)[1] * scale]),
+                np.zeros(1),
+                np.ones(1),
+                gfk=np.array([-self.slope * scale]),
+                old_fval=-self.value,
+                c2=_CURVATURE,
+                maxiter=_TRIALS,
+            )[0]
+        if found is not None and found * scale in self.known:
+            return found * scale
+        gains = {length: point[0] for length, point in self.known.items() if length > 0 and point[1] < self.slope}
+        best = max(gains, key=gains.__getitem__, default=None)
+        return best if best is not None and gains[best] > self.value else None

@@ -1,0 +1,51 @@
+"""Where and how a fit runs; nothing here changes its labels."""
+
+import os
+from dataclasses import dataclass
+
+from bigsmic.store import as_location
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where and how a fit runs; nothing here changes its labels.
+
+    Parameters
+    ----------
+    out : str or Path, optional
+        Run directory; a temporary one by default, deleted with the Result.
+    storage_options : dict, optional
+        For file systems behind URLs; never written anywhere.
+    memory_limit : int or str, optional
+        What the process may use, interpreter included, such as ``"1GiB"``.
+    n_threads : int, optional
+        Tasks at once; by default the processors that the process may use.
+    progress : bool or callable, optional
+        On stderr, or ``progress(stage, done, total)``.
+    client : distributed.Client, optional
+        A Dask cluster.
+    scheduler : str, optional
+        Address of the scheduler of one.
+    performance_report : str or Path, optional
+        HTML file for what Dask has to say of the run.
+    """
+
+    out: str | os.PathLike | None = None
+    storage_options: dict | None = None
+    memory_limit: int | str | None = None
+    n_threads: int | None = None
+    progress: object = None
+    client: object = None
+    scheduler: str | None = None
+    performance_report: str | os.PathLike | None = None
+
+    def __post_init__(self):
+        if self.out is not None:
+            as_location(self.out)
+
+    @property
+    def threads(self):
+        """Tasks at once."""
+        if self.n_threads is not None:
+            return self.n_threads
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

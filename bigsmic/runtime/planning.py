@@ -1,0 +1,196 @@
+"""Memory, disk and work of a fit, said before the first task, and what the memory limit makes of them.
+
+Every figure is a function of shape and settings; the limit decides only how many tasks run at once, whether basis
+and kernel stay in memory or on disk, and how many LSMI widths share a pass. None of it changes a label.
+"""
+
+from dataclasses import dataclass, replace
+
+from bigsmic.engines.memory import machine_memory
+from bigsmic.errors import PlanError
+from bigsmic.numerics.row_blocks import MAX_TASKS
+from bigsmic.runtime.context import source_bounds
+
+INTERPRETER_BYTES = 320 << 20
+"""Python with numpy, scipy, numba, scikit-learn and zarr: 210 MiB at the end of a fit, and 100 more where numba
+compiles what its cache lacks, as in the first fit of an installation: what it compiles with stays in memory."""
+EDGES_PER_NEIGHBOR = 1.6  # undirected edges of a t-graph per row and neighbour, seen up to 1.55
+HELD = 1.5  # rows of a share and of its halo, over an even share
+GUESTS = 2.0  # copies of a row that routing makes, seen up to 1.93
+
+
+@dataclass(frozen=True)
+class Size:
+    """What there is to cluster.
+
+    Parameters
+    ----------
+    n, d : int
+        Rows and columns.
+    itemsize : int
+        Bytes of an entry as stored.
+    band_bytes : int
+        Memory that reading the input takes beyond the rows asked for.
+    n_places : int
+        Processes among which row blocks are shared out where they stay in memory.
+    """
+
+    n: int
+    d: int
+    itemsize: int = 4
+    band_bytes: int = 0
+    n_places: int = 1
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """One stage.
+
+    Parameters
+    ----------
+    name : str
+    tasks : int
+        How many there are.
+    fixed_bytes : int
+        Memory beside the tasks.
+    task_bytes : int
+        Memory of one task.
+    width : int
+        Tasks at once.
+    flops : float
+        Floating-point operations, roughly.
+    disk_bytes : int
+        What it writes.
+    verbs : int
+        Maps and sums over its blocks.
+    """
+
+    name: str
+    tasks: int
+    fixed_bytes: int
+    task_bytes: int
+    width: int = 1
+    flops: float = 0.0
+    disk_bytes: int = 0
+    verbs: int = 1
+
+    @property
+    def scheduler_tasks(self):
+        """Tasks that a cluster's scheduler gets at most: ``verbs (1 + min(blocks, 256))``, whatever the rows."""
+        return self.verbs * (1 + min(self.tasks, MAX_TASKS))
+
+    @property
+    def peak_bytes(self):
+        """Predicted peak of the process during the stage."""
+        return INTERPRETER_BYTES + self.fixed_bytes + self.width * self.task_bytes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a fit will run.
+
+    Parameters
+    ----------
+    size : Size
+    memory_limit : int
+        Bytes that the process may use.
+    stages : dict of str to StagePlan
+    sample_rows : int
+        Rows that the scan draws for the cells.
+    n_gammas : int
+        LSMI widths per pass.
+    basis_in_memory, kernel_in_memory : bool
+        Where the eigensolver keeps its basis and the matrix.
+    checkpoints : bool
+        Whether long solves write their state now and then.
+    decoded : str
+        What is made of the stored numbers; empty where they are taken as they are.
+    """
+
+    size: Size
+    memory_limit: int
+    stages: dict[str, StagePlan]
+    sample_rows: int
+    n_gammas: int = 1
+    basis_in_memory: bool = True
+    kernel_in_memory: bool = True
+    checkpoints: bool = True
+    decoded: str = ""
+
+    @property
+    def scheduler_tasks(self):
+        """Tasks that a cluster's scheduler gets at most."""
+        return sum(stage.scheduler_tasks for stage in self.stages.values())
+
+    def width(self, stage):
+        """Tasks of a stage at once."""
+        return self.stages[stage].width
+
+    @property
+    def peak_bytes(self):
+        """Predicted peak of the process."""
+        return max(stage.peak_bytes for stage in self.stages.values())
+
+    @property
+    def disk_bytes(self):
+        """Predicted size of the run directory at its largest."""
+        return sum(stage.disk_bytes for stage in self.stages.values())
+
+
+def limit_of(memory_limit):
+    """Bytes that a fit may use: those that were given, or three quarters of the machine's."""
+    return memory_limit or int(0.75 * machine_memory())
+
+
+def widened(stages, limit, n_threads):
+    """Stages by name, each as many tasks at once as memory allows.
+
+    Parameters
+    ----------
+    stages : sequence of StagePlan
+    limit : int
+        Bytes that the process may use.
+    n_threads : int
+
+    Raises
+    ------
+    PlanError
+        A stage does not fit with one task at a time.
+    """
+    found = {stage.name: _widened(stage, limit, n_threads) for stage in stages}
+    _refuse_what_does_not_fit(found.values(), limit)
+    return found
+
+
+def scan_stage(size, wanted):
+    """Figures of the scan: read, check, sum; a sample of `wanted` rows is gathered in the end."""
+    n, d = size.n, size.d
+    bounds = source_bounds(n, d)
+    task = int(bounds[1]) * d * (2 * size.itemsize) + (4 << 20)
+    return StagePlan(
+        "scan", len(bounds) - 1, size.band_bytes, task, flops=6.0 * n * d, disk_bytes=wanted * d * size.itemsize
+    )
+
+
+def building_bytes(rows, n_neighbors, t):
+    """A block of the graph with which edges of it are kept and their running number, and what the kernel takes."""
+    return rows * EDGES_PER_NEIGHBOR * (n_neighbors * 20 + t * 40)
+
+
+def _widened(stage, limit, n_threads):
+    room = limit - INTERPRETER_BYTES - stage.fixed_bytes
+    return replace(stage, width=max(1, min(n_threads, room // max(1, stage.task_bytes))))
+
+
+def _refuse_what_does_not_fit(stages, limit):
+    worst = max(stages, key=lambda stage: stage.peak_bytes)
+    if worst.peak_bytes > limit:
+        raise PlanError(
+            f"plan: stage {worst.name} needs {_mib(worst.peak_bytes)} with one task at a time, the memory limit is "
+            f"{_mib(limit)}; set memory_limit to at least {_mib(worst.peak_bytes)}, or ask for fewer clusters, "
+            "candidates or neighbours"
+        )
+
+
+def _mib(size):
+    return f"{-(-size // (1 << 20))}MiB"

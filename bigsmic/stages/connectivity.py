@@ -1,0 +1,128 @@
+"""repair: for every t, the edges that make its graph connected."""
+
+from functools import partial
+
+import numpy as np
+
+from bigsmic.numerics.graph import connectivity
+from bigsmic.numerics.hashing import draw_rows, row_hash
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
+from bigsmic.stages.graph import read_graph
+
+EXITS = 3  # of each component
+LEAST_WEIGHT = 0.01  # of an added edge
+SEARCH_PAIRS = 2e10  # of queries and rows that an exact search compares; above it, against a sample of the rows
+
+
+def run(job: Job):
+    """Find the edges that connect the t-graph, for every t."""
+    job.steps("repair", range(len(job.context.settings.t)), _connect)
+
+
+def _connect(job: Job, i: int):
+    """Add exits until one component is left; `united` says what has become of each component of the graph."""
+    context = job.context
+    t = context.settings.t[i]
+    before = left = context.run.info("components", 0)["count"][str(t)]
+    found, united = [], np.arange(before)
+    while context.settings.repair and left > 1:
+        exits = _exits(job, t, united, left)
+        if len(exits.source) == 0:  # a precomputed graph holds no way out
+            break
+        found.append(exits)
+        united, left = connectivity.unite(united, exits, *_sizes(context, t))
+    source, target, squares = connectivity.both_ways(connectivity.join_exits([*found, connectivity.NO_EXITS]))
+    arrays = {"source": source, "target": target, "squares": squares, "united": united}
+    parts = dict.fromkeys(("source", "target", "squares"), np.searchsorted(source, context.layout.bounds))
+    info = {"before": before, "after": left, "edges": len(source) // 2}
+    context.run.write("repair", i, arrays, parts=parts, info=info)
+
+
+def _exits(job: Job, t: int, united, n_components):
+    """Best way out of every component but the largest: along the graph, or else by search."""
+    blocks = job.context.blocks
+    along = job.collect("repair", blocks, partial(_along, t=t, united=united))
+    exits = connectivity.best_exits(connectivity.join_exits(along), EXITS)
+    lonely = np.setdiff1d(np.arange(1, n_components), exits.component)
+    if len(lonely) == 0 or job.context.settings.precomputed:
+        return exits
+    return connectivity.join_exits([exits, _searched(job, t, united, lonely)])
+
+
+def _along(context: Context, p: int, t: int, united):
+    graph = read_graph(context, p)
+    own, outside = (united[_components_at(context, t, at)] for at in (np.arange(graph.lo, graph.hi), graph.halo))
+    return connectivity.graph_exits(graph, np.concatenate([own, outside]), EXITS)
+
+
+def _searched(job: Job, t: int, united, lonely):
+    """Ways out of components that no edge leaves: from three rows of each, drawn by hash, to the nearest outside."""
+    context, blocks = job.context, job.context.blocks
+    members = job.collect("repair", blocks, partial(_members, t=t, united=united, lonely=lonely))
+    component, hashes, positions = (np.concatenate(part) for part in zip(*members, strict=True))
+    component, _, queries = connectivity.first_of_each(component, hashes, positions, EXITS)
+    order = np.argsort(queries)
+    component, queries = component[order], queries[order]
+    X = np.concatenate(job.collect("repair", blocks, partial(_rows_at, positions=queries)))
+    share = max(10_000, int(SEARCH_PAIRS / len(queries)))
+    rows = None if share >= context.n else draw_rows(context.n, share, context.settings.seed, "repair")
+    search = partial(_search, t=t, queries=(X, component), united=united, drawn=rows)
+    found = [np.stack(part) for part in zip(*job.collect("repair", blocks, search), strict=True)]
+    best, at = found[0].argmin(axis=0), np.arange(len(queries))
+    squares, targets, reached = (array[best, at] for array in found)
+    return connectivity.Exits(component, squares, queries, targets, reached)
+
+
+def _members(context: Context, p: int, t: int, united, lonely):
+    """Rows of one block in some components, the first by hash of each: components, hashes and positions."""
+    component = united[_read_components(context, t, p)]
+    at = np.flatnonzero(np.isin(component, lonely))
+    positions = context.layout.bounds[p] + at
+    hashes = row_hash(context.settings.seed, "repair", positions)
+    return connectivity.first_of_each(component[at], hashes, positions, EXITS)
+
+
+def _rows_at(context: Context, p: int, positions):
+    lo, hi = context.layout.bounds[p : p + 2]
+    return context.run.read("rows", p, "X")[positions[(positions >= lo) & (positions < hi)] - lo]
+
+
+def _search(context: Context, p: int, t: int, queries, united, drawn):
+    lo, hi = context.layout.bounds[p : p + 2]
+    read = context.run.reader("rows", p)
+    X, at = read("X"), np.arange(lo, hi)
+    if drawn is not None:
+        chosen = np.isin(read("rows"), drawn)
+        X, at = X[chosen], at[chosen]
+    component = united[_read_components(context, t, p)]
+    return connectivity.nearest_outside(queries[0], queries[1], X, component[at - lo], at)
+
+
+def _sizes(context: Context, t: int):
+    """Rows of every component of the t-graph, and the smallest position in it."""
+    read = context.run.reader("components", 0)
+    return read(f"sizes.t{t}"), read(f"first.t{t}")
+
+
+def _read_components(context: Context, t: int, p: int):
+    return context.run.read("components", 0, f"labels.t{t}", p)
+
+
+def _components_at(context: Context, t: int, positions):
+    """Component of the rows at ascending positions, before the repair."""
+    return context.at(f"components {t}", lambda p: _read_components(context, t, p), positions)
+
+
+def read_components(context: Context, t: int, p: int):
+    """Component of every row of one block after the repair; 0 is the largest."""
+    i = context.settings.t.index(t)
+    if context.run.info("repair", i)["after"] == 1:
+        return np.zeros(context.layout.heights[p], np.int32)
+    return context.run.read("repair", i, "united")[_read_components(context, t, p)]
+
+
+def bridges(context: Context, t: int, p: int):
+    """Added edges that begin in one row block: sources, targets and squared distances."""
+    read = context.run.reader("repair", context.settings.t.index(t))
+    return read("source", p), read("target", p), read("squares", p)

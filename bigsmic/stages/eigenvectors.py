@@ -1,0 +1,320 @@
+"""eigen: the top eigenvectors of every problem, by block Lanczos on row blocks; resumed at the last checkpoint."""
+
+from dataclasses import asdict
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from bigsmic.errors import CorruptBlockError
+from bigsmic.numerics.constraints.operator import LinkedProduct
+from bigsmic.numerics.eigen import lanczos
+from bigsmic.numerics.eigen.block_vectors import GroupSpace, KernelProduct, MemoryBasis, RowSpace
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
+from bigsmic.stages import connectivity, kernel_matrix, links
+from bigsmic.stages.checkpoints import Checkpoints
+from bigsmic.stages.labeling_specs import clearest_gap, problems
+from bigsmic.store import FileBasis
+
+TOLERANCE = {"normalized": 1e-4}
+CLEAR_GAP = 2.2  # eigengap from which on parts of the graph are taken as it shows them
+STATE_ARRAYS = ("images", "norms", "locked_values", "locked_norms")
+DEFAULT_TOLERANCE = 1e-6  # top vectors of the plain kernel are localised: many entries are near zero
+
+
+def run(job: Job):
+    """Solve what is not solved; the matrix of a problem lasts as long as its solve, its weights until the moves."""
+    context, wanted = job.context, problems(job.context.settings)
+    for q, problem in enumerate(wanted):
+        solved = job.run.done("spectrum", q) and job.complete(basis_name(problem), context.blocks)
+        if not solved or not job.complete(kernel_matrix.degree_name(problem), context.blocks):
+            kernel_matrix.prepare(job, problem)
+        if not solved:
+            kernel_matrix.normalise(job, problem)
+            _solve(job, q, problem)
+        if problem.kernel == "normalized" and problem.matrix not in [later.matrix for later in wanted[q + 1 :]]:
+            job.run.drop(kernel_matrix.matrix_name(problem), context.blocks)
+
+
+def _solve(job: Job, q: int, problem):
+    """Solve one eigenproblem: known vectors and warm start in, eigenvectors out, checkpoints at restarts."""
+    settings = job.context.settings
+    params = lanczos.LanczosParams(
+        n_wanted=job.context.n_vectors,
+        tol=TOLERANCE.get(problem.kernel, DEFAULT_TOLERANCE),
+        max_matvecs=settings.max_matvecs,
+    )
+    in_memory = job.plan.basis_in_memory, job.plan.kernel_in_memory
+    make = partial(StoredRows, problem=problem, params=params, in_memory=in_memory)
+    mass, kept = _component_mass(job, problem, params), _Restarts(job, problem)
+    result = job.reside(
+        f"eigen {problem.name}", make, lambda group: _iterate(job, problem, (params, mass, kept), group)
+    )
+    info = {
+        "converged": bool(result.converged),
+        "n_converged": int(result.n_converged),
+        "n_matvecs": int(result.n_matvecs),
+        "n_restarts": int(result.n_restarts),
+        "n_known": len(mass),
+        "mean_degree": kernel_matrix.mean_degree(job, problem),
+        "filter": _plain(asdict(result.filter)),
+    }
+    job.run.write(
+        "spectrum", q, {"ritz_values": result.ritz_values, "residual_norms": result.residual_norms}, info=info
+    )
+    if job.plan.checkpoints:
+        kept.drop()
+
+
+def _iterate(job: Job, problem, wanted, group):
+    """Let the residents of a group find the eigenvectors, and write them."""
+    context, space = job.context, GroupSpace(group, job.context.n)
+    params, mass, kept = wanted
+    before = _solved_before(context, problem)
+    state = kept.restore(group)
+    space.n_columns = _columns(state) if state else _begin(group, mass, before)
+    name = f"eigen {problem.name}"
+    job.report(name, state.n_locked if state else 0, params.n_wanted)
+
+    def on_restart(state):
+        job.report(name, state.n_locked, params.n_wanted)
+        if kept.checkpoints.due:
+            kept.save(space, state)
+
+    if len(mass) == params.n_wanted:
+        result = lanczos.LanczosResult(np.ones(len(mass)), np.zeros(len(mass)), True, len(mass), 0, 0, lanczos.Filter())
+    else:
+        result = lanczos.solve(
+            space,
+            params,
+            known_values=np.ones(len(mass)),
+            warm_filter=_warm_filter(context, before),
+            state=state,
+            on_restart=on_restart,
+        )
+    space.finish(("write_basis", params.n_wanted))
+    return result
+
+
+class StoredRows(RowSpace):
+    """Rows of an eigenproblem whose kernel, start and result are in the run directory.
+
+    Parameters
+    ----------
+    context : Context
+    share : Share
+    problem : Problem
+    params : LanczosParams
+    in_memory : tuple of bool
+        Whether the basis, and the kernel, are held in memory.
+    """
+
+    def __init__(self, context: Context, share, problem, params, in_memory):
+        self.context, self.problem = context, problem
+        # room for the known vectors and the warm start that it begins with, too
+        capacity = max(params.size(context.n), 2 * params.n_wanted)
+        load = kernel_matrix.loader(context, share, kernel_matrix.matrix_name(problem), in_memory[1])
+        basis = columns_of(context, share, basis_name(problem), capacity, in_memory[0])
+        super().__init__(share, product_of(context, share, problem, load), basis, context.settings.seed)
+
+    def close(self):
+        """Delete a basis on disk."""
+        self.basis.close()
+
+    def write_known(self, mass):
+        """Eigenvalue 1 of the normalised kernel has ``D^1/2 1_component`` for its vectors: the largest ones."""
+        n_known = len(mass)
+
+        def task(p):
+            component = connectivity.read_components(self.context, self.problem.t, p)
+            degree = kernel_matrix.read_degree(self.context, self.problem, p)
+            columns = np.zeros((len(degree), n_known), np.float32, order="F")
+            inside = np.flatnonzero(component < n_known)
+            columns[inside, component[inside]] = np.sqrt(degree[inside] / mass[component[inside]])
+            self._write(p, 0, columns)
+
+        self.share.each(task)
+        self.n_columns = n_known
+
+    def write_warm_start(self, name):
+        """Append the eigenvectors of another problem."""
+
+        def task(p):
+            V = self.context.run.read(name, p, "V")
+            self._write(p, self.n_columns, V)
+            return V.shape[1]
+
+        self.n_columns += self.share.engine.collect(task, self.share.blocks)[0]
+
+    def width(self):
+        """Columns that the basis holds."""
+        return self.n_columns
+
+    def save(self, name, start, stop):
+        """Write columns of the basis to a stage."""
+        self.share.each(lambda p: self.context.run.write(name, p, {"V": self._read(p, start, stop).T}))
+
+    def restore(self, parts, n_columns, width):
+        """Read the basis from stages, each given with the first of its columns; False if one is damaged."""
+
+        def task(p):
+            for name, start in parts:
+                self._write(p, start, self.context.run.read(name, p, "V").T)
+
+        try:
+            self.share.each(task)
+        except CorruptBlockError:
+            return False
+        self.n_columns = n_columns
+        self.reopen(width)
+        return True
+
+    def write_basis(self, n_wanted):
+        """Write the eigenvectors."""
+
+        def task(p):
+            V = np.ascontiguousarray(self._read(p, 0, n_wanted))
+            self.context.run.write(basis_name(self.problem), p, {"V": V})
+
+        self.share.each(task)
+
+
+def columns_of(context: Context, share, name: str, capacity: int, in_memory: bool):
+    """Room for columns of the rows of a share: in memory, or in a folder of that name on the disk of its place."""
+    if in_memory:
+        return MemoryBasis(share.own_bounds, capacity)
+    return FileBasis((share.scratch or context.run.scratch) / name, share.own_bounds, capacity)
+
+
+def product_of(context: Context, share, problem, load):
+    """What multiplies: the kernel, or what links make of it."""
+    if problem.strength is None:
+        return KernelProduct(share, load)
+    return LinkedProduct(
+        share, load, links.coupling(context, problem, partial(kernel_matrix.degree_at, context, problem))
+    )
+
+
+def falls_apart(context: Context, n_clusters: int):
+    """Whether the graphs fall into parts that are clear, and that are most of so many clusters."""
+    wanted = problems(context.settings)
+    plain = [q for q, problem in enumerate(wanted) if problem.kernel == "normalized" and not problem.shrinkage]
+    spectra = [context.run.read("spectrum", q, "ritz_values") for q in plain]
+    return bool(spectra) and clearest_gap(spectra, n_clusters) >= CLEAR_GAP
+
+
+def basis_name(problem):
+    """Stage of the eigenvectors."""
+    return f"basis.{problem.name}"
+
+
+def _component_mass(job: Job, problem, params):
+    """Degree sums of the largest components, at most as many as vectors are wanted; none for other matrices."""
+    if problem.kernel != "normalized" or problem.strength is not None or problem.shrinkage:
+        return np.zeros(0)
+    i = job.context.settings.t.index(problem.t)
+    n_known = min(job.run.info("repair", i)["after"], params.n_wanted)
+    return job.sum("known vectors", job.context.blocks, partial(_degree_sums, problem=problem, n_known=n_known))
+
+
+def _degree_sums(context: Context, p: int, problem, n_known):
+    component = connectivity.read_components(context, problem.t, p)
+    return np.bincount(component, kernel_matrix.read_degree(context, problem, p), n_known)[:n_known]
+
+
+def _solved_before(context: Context, problem):
+    """The problem of the same kernel that was solved last, for another t or shrinkage; None if this is the first."""
+    solved = problems(context.settings)
+    before = solved[q - 1] if (q := solved.index(problem)) else None
+    return before if before and before.kernel == problem.kernel else None
+
+
+def _warm_filter(context: Context, before):
+    """The filter of the problem before: worth a third on N, nothing on K, whose spectrum moves with t, nor on U."""
+    if before is None or before.kernel != "normalized" or before.strength is not None:
+        return None
+    return lanczos.Filter(**context.run.info("spectrum", problems(context.settings).index(before))["filter"])
+
+
+def _begin(group, mass, before):
+    """Write known eigenvectors and those of the problem before; return how many columns there are."""
+    warm = [] if before is None else [("write_warm_start", basis_name(before))]
+    return group.gather(("write_known", mass), *warm, ("width",))[0]
+
+
+# -- checkpoints: state and basis at a restart; locked columns are written once, in the stages of the restarts they are
+# first seen at, and are referred to from then on
+
+
+class _Restarts:
+    """Checkpoints of one solve.
+
+    Parameters
+    ----------
+    job : Job
+    problem : Problem
+    """
+
+    def __init__(self, job: Job, problem):
+        self.run, self.problem = job.run, problem
+        self.checkpoints = Checkpoints(job, problem.name, len(job.context.blocks))
+        self.n_turns, self.cuts = 0, [0]
+
+    def save(self, space, state):
+        """Write a state, and what is not written yet of the basis."""
+        if state.n_turns != self.n_turns:
+            self.n_turns, self.cuts = state.n_turns, [0]
+        fields = asdict(state)
+        arrays = {key: fields.pop(key) for key in STATE_ARRAYS}
+        cuts = self.cuts if self.cuts[-1] == state.n_locked else [*self.cuts, state.n_locked]
+        new = [("save", self._locked(lo), lo, hi) for lo, hi in pairwise(cuts[len(self.cuts) - 1 :])]
+        self.checkpoints.write(
+            lambda name: space.finish(*new, ("save", name, state.n_locked, _columns(state))),
+            arrays,
+            _plain(fields) | {"cuts": cuts},
+        )
+        self.cuts = cuts
+
+    def restore(self, group):
+        """State of the newest whole checkpoint, the basis as it was; None if there is none."""
+        state = self.checkpoints.restore(lambda name: self._read(group, name))
+        if state is None:
+            self.n_turns, self.cuts = 0, [0]
+        return state
+
+    def drop(self):
+        """Delete all."""
+        self.checkpoints.drop()
+        for start in self.cuts[:-1]:
+            self.run.drop(self._locked(start), range(self.checkpoints.last))
+
+    def _read(self, group, name):
+        try:
+            state, cuts = self._read_state(name)
+        except CorruptBlockError:
+            return None
+        self.n_turns, self.cuts = state.n_turns, cuts
+        parts = [*((self._locked(start), start) for start in cuts[:-1]), (name, state.n_locked)]
+        return state if all(group.gather(("restore", parts, _columns(state), state.width))) else None
+
+    def _read_state(self, name):
+        read = self.run.reader(name, self.checkpoints.last)
+        fields = self.run.info(name, self.checkpoints.last) | {key: read(key) for key in STATE_ARRAYS}
+        cuts, _ = fields.pop("cuts"), fields.pop("number")
+        fields["filter"] = lanczos.Filter(**fields["filter"])
+        return lanczos.LanczosState(**fields), cuts
+
+    def _locked(self, start):
+        return f"restart.{self.problem.name}.{self.n_turns}.{start}.locked"
+
+
+def _columns(state):
+    """Columns of the basis that belong to a state."""
+    return state.n_locked + len(state.images) + state.width
+
+
+def _plain(fields):
+    """Numbers as JSON takes them."""
+    plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in fields.items()}
+    return {key: _plain(value) if isinstance(value, dict) else value for key, value in plain.items()}

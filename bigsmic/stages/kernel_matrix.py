@@ -1,0 +1,159 @@
+"""weights and matrix: the kernel of one eigenproblem in row blocks, before and after normalisation, and its degrees."""
+
+from functools import partial
+
+import numpy as np
+
+from bigsmic.errors import InputError
+from bigsmic.numerics.graph import affinity
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
+from bigsmic.stages import connectivity, links
+from bigsmic.stages.graph import read_graph
+from bigsmic.stages.labeling_specs import problems
+
+CHECKED_EDGES = 1000  # of a block, on which a callable is tried with sigma_i and sigma_j exchanged
+FIELDS = ("halo", "indptr", "indices", "data")
+
+
+def prepare(job: Job, problem):
+    """Write weights and degrees of `problem`, unless they are there."""
+    context, name = job.context, weights_name(problem)
+    if not job.complete(name, context.blocks) or not job.complete(degree_name(problem), context.blocks):
+        for p in context.blocks:
+            if not job.run.done(degree_name(problem), p):
+                job.run.forget(name, p)
+        job.fill(name, context.blocks, partial(_write_weights, problem=problem))
+
+
+def normalise(job: Job, problem):
+    """Write the matrix of a normalised problem, unless it is there."""
+    if problem.kernel == "normalized":
+        task = partial(_write_normalised, problem=problem, mean=mean_degree(job, problem))
+        job.fill(matrix_name(problem), job.context.blocks, task)
+
+
+def mean_degree(job: Job, problem):
+    """Mean over all rows of their row sums of weights; 0 where no degree is drawn to it."""
+    if not problem.shrinkage:
+        return 0.0
+    return float(job.sum("mean degree", job.context.blocks, partial(_degree_sum, problem=problem))) / job.context.n
+
+
+def _degree_sum(context: Context, p: int, problem):
+    return read_degree(context, problem, p).sum()
+
+
+def drop_weights(job: Job):
+    """Delete the weights of every problem: nothing after the choice reads them."""
+    for problem in problems(job.context.settings):
+        job.run.drop(weights_name(problem), job.context.blocks)
+
+
+def weights_name(problem):
+    """Stage of the kernel before normalisation."""
+    return f"weights.{problem.graph.name}"
+
+
+def matrix_name(problem):
+    """Stage of the matrix whose eigenvectors are wanted."""
+    return f"matrix.{problem.matrix.name}" if problem.kernel == "normalized" else weights_name(problem)
+
+
+def degree_name(problem):
+    """Stage of the row sums of the weights."""
+    return f"degree.{problem.graph.name}"
+
+
+def _write_weights(context: Context, p: int, problem):
+    graph = read_graph(context, p)
+    own, outside = (sigma_at(context, problem.t, at) for at in (np.arange(graph.lo, graph.hi), graph.halo))
+    block = affinity.kernel_block(graph, problem.t, weight_of(context), own, outside)
+    if problem.kernel == "normalized":
+        block = affinity.with_floor(block)
+    source, target, squares = connectivity.bridges(context, problem.t, p)
+    distinct, where = np.unique(target, return_inverse=True)
+    sigmas = own[source - graph.lo], sigma_at(context, problem.t, distinct)[where]
+    added = np.maximum(weight_of(context)(squares, *sigmas), np.float32(connectivity.LEAST_WEIGHT))
+    block, of_groups = links.linked(context, problem, affinity.with_edges(block, source, target, added))
+    context.run.write(degree_name(problem), p, {"degree": affinity.degree(block) + of_groups})
+    _write_block(context, weights_name(problem), p, block)
+
+
+def _write_normalised(context: Context, p: int, problem, mean):
+    block = read_block(context, weights_name(problem), p)
+    degrees = read_degree(context, problem, p), degree_at(context, problem, block.halo)
+    own, outside = (affinity.shrunk(degree, mean, problem.shrinkage) for degree in degrees)
+    _write_block(context, matrix_name(problem), p, affinity.normalise(block, own, outside))
+
+
+def weight_of(context: Context):
+    """Return the function of (squared distances, sigma_i, sigma_j) that the fit uses."""
+    given = context.settings.kernel
+    if given == "precomputed":
+        return _precomputed
+    return partial(_given, given) if callable(given) else affinity.LocalScaling(context.settings.bandwidth)
+
+
+def _precomputed(squares, sigma_i, sigma_j):
+    """Affinities, over the largest, of which the graph holds the logarithms."""
+    return np.exp(-squares)
+
+
+def _given(weight, squares, sigma_i, sigma_j):
+    """Weights of a callable, float32, if they can be used.
+
+    Raises
+    ------
+    InputError
+    """
+    found = np.asarray(weight(squares, sigma_i, sigma_j))
+    if found.shape != squares.shape or found.dtype.kind not in "fiub":
+        raise InputError(
+            f"kernel: for {len(squares)} edges the callable returned {found.dtype} of shape {found.shape}; "
+            "return one weight for each"
+        )
+    with np.errstate(over="ignore"):
+        found = found.astype(np.float32)
+    good = np.isfinite(found) & (found >= 0)
+    if not good.all():
+        raise InputError(f"kernel: the callable returned {found[~good][0]}; weights must be finite and at least 0")
+    some = slice(0, CHECKED_EDGES)
+    if not np.allclose(found[some], weight(squares[some], sigma_j[some], sigma_i[some]), rtol=1e-4):
+        raise InputError("kernel: the callable is not symmetric: it tells sigma_i from sigma_j; make it f(d2, s_i s_j)")
+    return found
+
+
+def sigma_at(context: Context, t: int, positions):
+    """Distance to the t-th neighbour, at ascending positions, float32."""
+    i = context.settings.t.index(t)
+    return context.at(f"sigma {i}", lambda p: context.run.read("graph", p, "sigma", i)[0], positions)
+
+
+def read_degree(context: Context, problem, p: int):
+    """Row sums of the weights of one block, float64, shape (b,)."""
+    return context.run.read(degree_name(problem), p, "degree")
+
+
+def degree_at(context: Context, problem, positions):
+    """Row sums of the weights, at ascending positions, float64."""
+    return context.at(degree_name(problem), partial(read_degree, context, problem), positions)
+
+
+def _write_block(context: Context, name: str, p: int, block):
+    context.run.write(name, p, {field: getattr(block, field) for field in FIELDS})
+
+
+def read_block(context: Context, name: str, p: int):
+    """Return one row block of weights or matrix."""
+    read = context.run.reader(name, p)
+    lo, hi = (int(b) for b in context.layout.bounds[p : p + 2])
+    return affinity.KernelBlock(lo, hi, *(read(field) for field in FIELDS))
+
+
+def loader(context: Context, share, name: str, in_memory: bool):
+    """Return a function that gives row block p of a stage: from memory, or each time from disk."""
+    read = partial(read_block, context, name)
+    if not in_memory:
+        return read
+    return dict(zip(share.blocks, share.engine.collect(read, share.blocks), strict=True)).__getitem__

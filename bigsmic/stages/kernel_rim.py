@@ -1,0 +1,99 @@
+"""ascent: kernel RIM on the sparse kernel of one t, from the labels of a start: its coefficients, logits, labels."""
+
+from functools import partial
+
+import numpy as np
+
+from bigsmic.numerics.objectives.kernel_rim import SLOTS, AscentSettings, KernelRows, ascend, posterior
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
+from bigsmic.stages import eigenvectors, kernel_matrix
+from bigsmic.stages.labeling_specs import Problem
+
+START_ITERATIONS = 10  # that fit the categories to the labels of the start; it is a start only
+
+
+def run(job: Job, t: int, settings: AscentSettings, read_start, in_memory):
+    """Climb on the kernel of one t, unless it has been done.
+
+    Parameters
+    ----------
+    job : Job
+        With the settings of the graph.
+    t : int
+    settings : AscentSettings
+    read_start : callable
+        ``read_start(context, p)`` returns the labels that block p starts from.
+    in_memory : tuple of bool
+        Whether coefficients and directions, and the kernel, are held in memory.
+    """
+    if job.run.done(summit_name(t), 0) and job.complete(stage_name(t), job.context.blocks):
+        return
+    problem = Problem("local_scaling", t)
+    kernel_matrix.prepare(job, problem)
+    make = partial(StoredKernelRows, problem=problem, read_start=read_start, in_memory=in_memory)
+    job.reside(f"ascent t={t}", make, lambda group: _climb(job, t, settings, group))
+    for name in (kernel_matrix.weights_name(problem), kernel_matrix.degree_name(problem)):
+        job.run.drop(name, job.context.blocks)
+
+
+def _climb(job: Job, t: int, settings: AscentSettings, group):
+    """Let the residents of a group fit the start, then climb; write where they end."""
+    context, to_start = job.context, AscentSettings(settings.reg, START_ITERATIONS)
+    begun = ascend(group, context.n, "likelihood", to_start, np.zeros(context.settings.n_clusters))
+
+    def on_step(iteration):
+        job.report(f"ascent t={t}", iteration, settings.max_iter)
+
+    ended = ascend(group, context.n, "information", settings, begun.bias, on_step)
+    group.gather(("finish",))
+    sizes = group.sum(("write_rows", ended.bias))
+    info = {"value": ended.value, "n_iter": ended.n_iter, "converged": ended.converged, "sizes": sizes.tolist()}
+    context.run.write(summit_name(t), 0, {"bias": ended.bias}, info=info)
+
+
+class StoredKernelRows(KernelRows):
+    """Rows of a kernel RIM whose kernel, start and result are in the run directory.
+
+    Parameters
+    ----------
+    context : Context
+    share : Share
+    problem : Problem
+    read_start : callable
+    in_memory : tuple of bool
+    """
+
+    def __init__(self, context: Context, share, problem, read_start, in_memory):
+        self.context, self.problem = context, problem
+        capacity = SLOTS * context.settings.n_clusters
+        basis = eigenvectors.columns_of(context, share, f"ascent.{problem.name}", capacity, in_memory[0])
+        load = kernel_matrix.loader(context, share, kernel_matrix.weights_name(problem), in_memory[1])
+        labels = np.concatenate([read_start(context, p) for p in share.blocks])
+        super().__init__(share, load, basis, labels)
+
+    def write_rows(self, bias):
+        """Write coefficients, logits and labels of every block; return the rows of each category."""
+
+        def task(p):
+            Z = self.logits(p)
+            labels = posterior(Z, bias)[1]
+            arrays = {"coefficients": self.coefficients(p), "logits": Z, "labels": labels}
+            self.context.run.write(stage_name(self.problem.t), p, arrays)
+            return np.bincount(labels, minlength=self.c)
+
+        return self.share.sum(task)
+
+    def close(self):
+        """Delete what is on disk."""
+        self.basis.close()
+
+
+def stage_name(t):
+    """Stage of the coefficients, logits and labels for one t."""
+    return f"ascent.t{t}"
+
+
+def summit_name(t):
+    """Stage of what all rows share for one t: the bias, and how the climb went."""
+    return f"summit.t{t}"

@@ -1,0 +1,175 @@
+"""What is solved, and how the solutions are read: eigenproblems, and the labelings made of their eigenvectors."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bigsmic.methods.smic.settings import MAX_COLUMNS
+
+FINEST_CUT = 3  # times the number of clusters, into which a consensus is cut to find as many that win rows
+LEAST_DISTANCE = 1e-7  # from 1 of an eigenvalue, by which two of them are told apart
+
+
+class Problem(NamedTuple):
+    """One eigenproblem: the kernel of one t-graph.
+
+    Parameters
+    ----------
+    kernel : {"local_scaling", "normalized", "callable", "precomputed"}
+    t : int
+    strength : bigsmic.numerics.constraints.links.Strength, optional
+        Of the links that the matrix is made of beside the kernel.
+    shrinkage : float
+        How far degrees are drawn to their mean before they normalise the kernel.
+    """
+
+    kernel: str
+    t: int
+    strength: Any = None
+    shrinkage: float = 0.0
+
+    @property
+    def graph(self):
+        """The problem whose weights and degrees this one shares."""
+        return self._replace(strength=None, shrinkage=0.0)
+
+    @property
+    def matrix(self):
+        """The problem whose matrix this one shares."""
+        return self._replace(strength=None)
+
+    @property
+    def name(self):
+        """Name of its artifacts."""
+        links = "" if self.strength is None else ".gamma{:g}.eta{:g}".format(*self.strength)
+        shrunk = f".s{self.shrinkage:g}" if self.shrinkage else ""
+        return f"{self.kernel}.t{self.t}{shrunk}{links}"
+
+
+class Reading(NamedTuple):
+    """One labeling: some eigenvectors of one problem, and how they are read.
+
+    Parameters
+    ----------
+    problem : Problem
+    assignment : {"paper", "rotation", "merge"}
+        Signs of the columns; columns turned; more columns than clusters, turned, merged and moved.
+    width : int
+        Columns that are read.
+    """
+
+    problem: Problem
+    assignment: str
+    width: int
+
+    @property
+    def name(self):
+        """Name of its artifacts."""
+        return f"{self.problem.name}.{self.assignment}.m{self.width}"
+
+
+def problems(settings):
+    """All eigenproblems of a fit, neighbouring t next to each other, and those of one kernel and shrinkage."""
+    return [
+        Problem(kernel, t, strength, shrinkage)
+        for kernel in settings.kernels
+        for shrinkage in (settings.shrinkages if kernel == "normalized" else (0.0,))
+        for t in settings.t
+        for strength in settings.strengths
+    ]
+
+
+def readings(settings, n):
+    """All labelings of a fit to n rows; of equal scores the first is chosen.
+
+    Where n leaves no room for more columns than clusters, there is nothing to merge and the columns are only turned.
+    """
+    found = []
+    for problem in problems(settings):
+        for assignment in settings.assignments:
+            widths = sorted(set().union(*windows(settings, n))) if assignment == "merge" else []
+            if widths:
+                found += [Reading(problem, "merge", m) for m in widths]
+            else:
+                kind = "rotation" if assignment == "merge" else assignment
+                found += [Reading(problem, kind, min(m, n)) for m in settings.numbers]
+    return found
+
+
+def windows(settings, n):
+    """Numbers of columns whose labelings form a consensus together, one tuple per candidate consensus.
+
+    Returns
+    -------
+    windows : list of tuple of int
+        Distinct; each with a number above that of the clusters. Numbers above :data:`MAX_COLUMNS`, unless the first
+        window has them, and above a third of the rows are left out.
+    """
+    c = settings.n_clusters
+    if settings.columns is not None:
+        return [tuple(m for m in settings.columns if m >= c)]
+    most = max(MAX_COLUMNS, round(max(settings.widths[0]) * c))
+    found: list[tuple[int, ...]] = []
+    for factors in settings.widths:
+        columns = sorted({min(round(f * c), n // 3) for f in factors if round(f * c) <= most})
+        window = tuple(m for m in columns if m >= c)
+        if window and window[-1] > c and window not in found and (len(window) > 1 or not found):
+            found.append(window)
+    return found
+
+
+def plain(settings, n):
+    """Labelings that over-segment nothing, though they could: c eigenvectors, and plain degrees.
+
+    Returns
+    -------
+    numbers : list of int
+        Among :func:`readings`.
+    """
+    return [
+        b
+        for b, reading in enumerate(readings(settings, n))
+        if (reading.assignment, reading.width) == ("merge", settings.n_clusters) and not reading.problem.shrinkage
+    ]
+
+
+def clearest_gap(spectra, n_clusters):
+    """Largest eigengap after more than half of the clusters that all graphs have in common.
+
+    Parameters
+    ----------
+    spectra : list of ndarray of float64
+        Eigenvalues of each graph; see :func:`eigengap`.
+    n_clusters : int
+        c.
+
+    Returns
+    -------
+    gap : float
+        ``max_k min_g gap_gk``, c/2 < k <= c and k > 1. A single graph can have a gap by chance, after the last of
+        its islands that repair hangs on a thread.
+    """
+    ks = range(max(2, n_clusters // 2 + 1), n_clusters + 1)
+    gaps = np.array([[eigengap(values, k) for values in spectra] for k in ks])
+    return float(gaps.min(axis=1).max(initial=1.0))
+
+
+def eigengap(values, k):
+    """How much farther from 1 the next eigenvalue of the normalised kernel is than the k-th: (1 - l_k+1) / (1 - l_k).
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (m,), descending
+        The largest is 1.
+    k : int
+
+    Returns
+    -------
+    gap : float
+        At least 1; large where the graph falls into k parts, the cuts between which are far cheaper than any within
+        one. 1 where m is not above k.
+    """
+    if len(values) <= k:
+        return 1.0
+    within, between = 1.0 - values[k], 1.0 - values[k - 1]
+    return float(max(within, LEAST_DISTANCE) / max(between, LEAST_DISTANCE))

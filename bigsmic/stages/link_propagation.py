@@ -1,0 +1,112 @@
+"""settled: the labels of a consensus of labelings beside links, rows settled between votes, neighbours and links."""
+
+from functools import partial
+
+import numpy as np
+
+from bigsmic.numerics.constraints import propagation
+from bigsmic.numerics.constraints.links import violations
+from bigsmic.numerics.labeling import consensus, local_moving
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
+from bigsmic.stages import kernel_matrix, link_scores, links, selection
+
+N_SWEEPS = 20
+LISTS = ("must", "cannot", "strays")
+
+
+def run(job: Job):
+    """Write the labels that the fit ends with, and which links they violate."""
+    context = job.context
+    if selection.chosen(context) is None and not job.complete("settled", context.blocks):
+        kernel_matrix.prepare(job, link_scores.graph(context))
+        make = partial(Settling, in_memory=job.plan.kernel_in_memory)
+        job.reside("settled", make, _settle)
+    job.steps("violated", [0], _list)
+
+
+def _settle(group):
+    local_moving.local_moves(group, n_sweeps=N_SWEEPS)
+    group.gather(("write",))
+
+
+def read_labels(context: Context, p: int):
+    """Labels of one block that the fit ends with, int32, shape (b,)."""
+    return context.run.read("settled", p, "labels")
+
+
+class Settling(local_moving.RowMoves):
+    """Labels of the rows of one share as they settle; the sums of a sweep have a row for each group of links.
+
+    Parameters
+    ----------
+    context : Context
+    share : Share
+    in_memory : bool
+        Whether the kernel is held in memory.
+    """
+
+    def __init__(self, context: Context, share, in_memory):
+        self.context, self.links = context, links.placed(context)
+        rows = np.concatenate([context.run.read("rows", p, "rows") for p in share.blocks])
+        super().__init__(share, self._loader(share, in_memory), np.zeros(share.n_rows), rows, context.settings.seed)
+        c = context.settings.n_clusters
+        ballots = [_ballots(context, p) for p in share.blocks]
+        self.ballots = np.concatenate([cast for cast, _ in ballots])
+        own = slice(*np.searchsorted(self.links.rows, [share.lo, share.hi]))
+        self.group = np.full(share.n_rows, -1)
+        self.group[self.links.rows[own] - share.lo] = self.links.group[own]
+        self.start(np.concatenate([first for _, first in ballots]), c)
+
+    def _loader(self, share, in_memory):
+        name = kernel_matrix.weights_name(link_scores.graph(self.context))
+
+        def load(p):
+            return propagation.pull(kernel_matrix.read_block(self.context, name, p), self.links)
+
+        if not in_memory:
+            return load
+        return dict(zip(share.blocks, share.engine.collect(load, share.blocks), strict=True)).__getitem__
+
+    def _label_sums(self, p):
+        own = self.share.rows(p)
+        grouped = self.group[own] >= 0
+        of_groups = np.zeros((self.links.n_groups, self.n_clusters))
+        np.add.at(of_groups, (self.group[own][grouped], self.labels[own][grouped]), 1)
+        return np.vstack([super()._label_sums(p), of_groups])
+
+    def _moved(self, p, block, known, movable, sums, resolution):
+        own, pulls = self.share.rows(p), propagation.group_pull(sums[2:], self.links)
+        return propagation.settle(block, known, self.ballots[own], self.group[own], pulls, movable)
+
+    def write(self):
+        """Write the labels."""
+
+        def task(p):
+            self.context.run.write("settled", p, {"labels": self.labels[self.share.rows(p)]})
+
+        self.share.each(task)
+
+
+def _ballots(context: Context, p: int):
+    """Label that every labeling of the consensus votes for, and that of most votes, for the rows of one block."""
+    labels, of, classes = selection.ballots(context, p, 0)
+    c = context.settings.n_clusters
+    cast = classes[labels + consensus.label_offsets(of)[:-1]]
+    first = consensus.vote(labels, of, classes, c).argmax(axis=1)
+    return cast.astype(np.min_scalar_type(-c)), first.astype(np.int32)
+
+
+def _list(job: Job, block: int):
+    """List the links that the labels violate."""
+    context = job.context
+    (labels,) = link_scores.of_linked_rows(job, "violated", _linked)
+    found = violations(links.given(context), labels, context.settings.n_clusters)
+    info = {"n_violated": found.n_violated, "n_links": found.n_links}
+    context.run.write("violated", block, {name: getattr(found, name) for name in LISTS}, info=info)
+
+
+def _linked(context: Context, p: int):
+    b = selection.chosen(context)
+    labels = read_labels(context, p) if b is None else selection.read_labels(context, p, b)
+    return labels[link_scores.is_linked(context, p)][None]

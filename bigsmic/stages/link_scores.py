@@ -1,0 +1,99 @@
+"""kept: which links every labeling keeps, and which labelings are taken for it."""
+
+from functools import partial
+
+import numpy as np
+
+from bigsmic.numerics.constraints.links import criterion, violations
+from bigsmic.numerics.constraints.propagation import foretold, free_neighbours
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
+from bigsmic.stages import kernel_matrix, links
+from bigsmic.stages.labeling_specs import problems
+from bigsmic.stages.labelings import read_labels
+
+N_TAKEN = 5  # labelings whose consensus is the result
+
+
+def run(job: Job):
+    """Count the links that every labeling violates, by its labels and by those that neighbours foretell; rate them."""
+    kernel_matrix.prepare(job, graph(job.context))
+    job.steps("kept", [0], _rate)
+
+
+def graph(context: Context):
+    """The problem whose kernel says which rows are neighbours: the first one of largest t."""
+    return max(problems(context.settings), key=lambda problem: problem.t)
+
+
+def _rate(job: Job, block: int):
+    context = job.context
+    given = links.given(context)
+    n_violated = _count(context, given, of_linked_rows(job, "kept", _labels))
+    if context.settings.selection == "consensus":
+        told = of_linked_rows(job, "kept", _foretold)
+        known = (told >= 0).all(axis=0)
+        n_held_out = _count(context, given.among(known), told[:, known])
+    else:
+        n_held_out = np.zeros_like(n_violated)
+    score = _scores(context, n_violated, n_held_out)
+    arrays = {"n_violated": n_violated, "n_held_out": n_held_out, "criterion": score}
+    arrays["taken"] = np.sort(np.argsort(-score, kind="stable")[:N_TAKEN])
+    context.run.write("kept", block, arrays, info={"n_links": given.n_links})
+
+
+def _count(context: Context, of, labels):
+    n_clusters = context.settings.n_clusters
+    return np.array([violations(of, of_one, n_clusters).n_violated for of_one in labels])
+
+
+def of_linked_rows(job: Job, stage: str, task):
+    """Labels of the linked rows in the order of the input, shape (B, T); `task` finds those of one block."""
+    labels = np.concatenate(job.collect(stage, job.context.blocks, task), axis=1)
+    order = np.argsort(job.run.read("links", links.PLACED, "positions"), kind="stable")
+    in_input_order = np.empty_like(labels)
+    in_input_order[:, order] = labels
+    return in_input_order
+
+
+def is_linked(context: Context, p: int):
+    """Whether each row of one block has links."""
+    return np.isin(context.run.read("rows", p, "rows"), context.run.read("links", links.GIVEN, "rows"))
+
+
+def _labels(context: Context, p: int):
+    """Labels of the linked rows of one block under every labeling, int32, shape (B, l)."""
+    linked = is_linked(context, p)
+    return np.stack([read_labels(context, p, b)[linked] for b in range(len(context.readings))])
+
+
+def _foretold(context: Context, p: int):
+    """Labels that neighbours without links foretell the linked rows of one block, under every labeling, (B, l)."""
+    block = kernel_matrix.read_block(context, kernel_matrix.weights_name(graph(context)), p)
+    weights, positions = free_neighbours(block, links.placed(context))
+    found = []
+    for b in range(len(context.readings)):
+        labels = context.at(f"labels {b}", partial(read_labels, context, b=b), positions)
+        found.append(foretold(weights, labels, context.settings.n_clusters))
+    return np.stack(found)
+
+
+def _scores(context: Context, n_violated, n_held_out):
+    """Criterion of every labeling among those of as many clusters."""
+    lsmi, score = context.run.read("scores", 0, "lsmi"), np.empty(len(n_violated))
+    for same in numbers_of(context):
+        score[same] = criterion(lsmi[same], n_violated[same], context.settings.link_weight, n_held_out[same])
+    return score
+
+
+def numbers_of(context: Context):
+    """Labelings by their number of clusters: one array of their numbers for each of those the fit was given."""
+    if not context.settings.undecided:
+        return [np.arange(len(context.readings))]
+    widths = np.array([reading.width for reading in context.readings])
+    return [np.flatnonzero(widths == width) for width in np.unique(widths)]
+
+
+def chosen(context: Context):
+    """Number of the labeling of largest criterion, the first among equals."""
+    return int(np.argmax(context.run.read("kept", 0, "criterion")))

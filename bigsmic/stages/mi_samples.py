@@ -1,0 +1,66 @@
+"""What estimates of information take of the rows: those that are drawn by hash, from wherever they lie."""
+
+from functools import partial
+
+import numpy as np
+
+from bigsmic.numerics.hashing import draw_rows
+from bigsmic.numerics.mutual_information.gaussian_basis import SAMPLE_ROWS
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
+
+
+def drawn_design(job: Job, stage: str, wanted, labels_of):
+    """Fix the design of an estimate on centres that are drawn among all rows.
+
+    Parameters
+    ----------
+    job : Job
+    stage : str
+    wanted : LSMISettings or MLMISettings
+    labels_of : callable
+        As of :func:`gather`.
+
+    Returns
+    -------
+    design : LSMIDesign or MLMIDesign
+    labels : ndarray of int32, shape (T, b)
+        Of the centres.
+    """
+    sample = job.context.sample
+    rows = draw_rows(job.context.n, wanted.n_centers, wanted.seed, "lsmi-center")
+    at, centers, labels = gather(job, stage, rows, np.asarray, labels_of)
+    few = draw_rows(len(sample), SAMPLE_ROWS, wanted.seed, "lsmi-sample")
+    return wanted.design(centers, at, sample[few]), labels
+
+
+def gather(job: Job, stage: str, rows, take, labels_of):
+    """Gather what is wanted of some rows.
+
+    Parameters
+    ----------
+    job : Job
+    stage : str
+    rows : ndarray of int64, shape (m,)
+    take : callable
+        ``take(X)`` returns what is wanted of scaled rows (b, d), shape (b, ...).
+    labels_of : callable
+        ``labels_of(context, p, chosen)`` returns the labels of some rows of block p under T labelings, shape (T, b).
+
+    Returns
+    -------
+    rows : ndarray of int64, shape (m,), ascending
+    taken : ndarray, shape (m, ...)
+    labels : ndarray of int32, shape (T, m)
+    """
+    task = partial(_read, rows=rows, take=take, labels_of=labels_of)
+    at, taken, labels = zip(*job.collect(stage, job.context.blocks, task), strict=True)
+    order = np.argsort(np.concatenate(at))
+    return np.concatenate(at)[order], np.concatenate(taken)[order], np.concatenate(labels, axis=1)[:, order]
+
+
+def _read(context: Context, p: int, rows, take, labels_of):
+    read = context.run.reader("rows", p)
+    numbers = read("rows")
+    chosen = np.isin(numbers, rows)
+    return numbers[chosen], take(read("X")[chosen]), labels_of(context, p, chosen)

@@ -1,0 +1,344 @@
+"""association: MWCA on the rows of a run, by ascent or by the leading eigenvector; dense in tiles, or on the graph.
+
+Two layouts. Dense: row blocks are ranges of the input, and a product compares every row with every other. Sparse: row
+blocks are those of the neighbour graph, in cell order.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bigsmic.errors import CorruptBlockError
+from bigsmic.methods.smic.settings import Settings as GraphSettings
+from bigsmic.numerics import moments
+from bigsmic.numerics.eigen import lanczos
+from bigsmic.numerics.eigen.block_vectors import GroupSpace, MemoryBasis, RowSpace, WithDiagonal
+from bigsmic.numerics.objectives import mwca
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
+from bigsmic.stages import graph_pipeline, kernel_matrix, output, rowwise_output
+from bigsmic.stages.checkpoints import Checkpoints
+from bigsmic.stages.labeling_specs import Problem
+
+MEMBERSHIPS, SUMMIT, TILES = "memberships", "summit", "tiles"
+TILE_ROWS = 4096
+TILE_BYTES = 8 << 20
+EIGEN = lanczos.LanczosParams(1, tol=1e-5, block_width=4, degree=1)
+"""A product with a dense kernel costs its exponentials, so that a filter of several products a step does not pay."""
+
+
+def tile_bounds(n, d):
+    """Bounds of the row blocks of the dense layout."""
+    return np.append(np.arange(0, n, max(256, min(TILE_ROWS, TILE_BYTES // (4 * d)))), n)
+
+
+@dataclass(frozen=True)
+class Dense:
+    """Every row with every other.
+
+    Parameters
+    ----------
+    sigma : float
+    """
+
+    sigma: float
+
+    def bounds(self, context):
+        """Bounds of the row blocks."""
+        return tile_bounds(context.n, context.d)
+
+    def prepare(self, job: Job):
+        """Keep the scaled rows where every task finds them."""
+        job.fill(TILES, range(len(self.bounds(job.context)) - 1), _write_tile)
+
+    def begin(self, job: Job):
+        """Nothing is made before products are."""
+
+    def product(self, context, share):
+        """What multiplies."""
+        return mwca.DenseProduct(share, partial(read_tile, context), self.sigma)
+
+    def rows(self, context, p):
+        """Scaled rows of a block, and their numbers."""
+        lo, hi = self.bounds(context)[p : p + 2]
+        return read_tile(context, p), np.arange(lo, hi)
+
+    def finish(self, job: Job):
+        """Write ``labels`` and ``posterior`` in the order of the input, in which the memberships are."""
+        context = job.context
+        rowwise_output.create(context)
+        job.fill("output", context.source_blocks, partial(_write_range, bounds=self.bounds(context)))
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """Every row with its neighbours, and with those whose neighbour it is; itself at 1.
+
+    Parameters
+    ----------
+    settings : Settings
+        Of the stages that SMIC has too: one t, and the kernel.
+    in_memory : bool
+        Whether the kernel is held in memory.
+    """
+
+    settings: GraphSettings
+    in_memory: bool = True
+
+    @property
+    def problem(self):
+        """The kernel."""
+        return Problem("local_scaling", self.settings.t[0])
+
+    def context(self, context):
+        """The same run under the settings of the graph."""
+        return context.under(self.settings)
+
+    def bounds(self, context):
+        """Bounds of the row blocks."""
+        return self.context(context).layout.bounds
+
+    def prepare(self, job: Job):
+        """Find neighbours."""
+        graph_pipeline.build_graph(job.under(self.settings))
+
+    def begin(self, job: Job):
+        """Write the kernel."""
+        job = job.under(self.settings)
+        with job.timed("graph"):
+            kernel_matrix.prepare(job, self.problem)
+
+    def product(self, context, share):
+        """What multiplies."""
+        of_graph = self.context(context)
+        load = kernel_matrix.loader(of_graph, share, kernel_matrix.weights_name(self.problem), self.in_memory)
+        return WithDiagonal(share, load)
+
+    def rows(self, context, p):
+        """Scaled rows of a block, and their numbers."""
+        read = context.run.reader("rows", p)
+        return read("X"), read("rows")
+
+    def finish(self, job: Job):
+        """Write ``labels`` and ``posterior`` in the order of the input; drop the kernel."""
+        of_graph = self.context(job.context)
+        job.fill("final", of_graph.blocks, partial(_final, layout=self))
+        output.create(of_graph)
+        job.fill("output", job.context.source_blocks, partial(_gather, layout=self))
+        kernel_matrix.drop_weights(job.under(self.settings))
+
+
+def _write_tile(context: Context, p: int):
+    lo, hi = (int(b) for b in tile_bounds(context.n, context.d)[p : p + 2])
+    context.run.write(TILES, p, {"X": context.scaler.apply(context.input_rows(lo, hi))})
+
+
+def read_tile(context: Context, p: int):
+    """Scaled rows of one block of the dense layout, float32."""
+    return context.pieces.get((TILES, p), partial(context.run.read, TILES, p, "X"))
+
+
+# -- the ascent
+
+
+@dataclass(frozen=True)
+class Ascent:
+    """What an ascent of MWCA is asked to do.
+
+    Parameters
+    ----------
+    layout : Dense or Sparse
+    shape : tuple of int
+        Starts and clusters.
+    seed : int
+    settings : AscentSettings
+    centers : ndarray of float64, shape (c, d)
+        Of k-means: the first start.
+    """
+
+    layout: Any
+    shape: tuple[int, int]
+    seed: int
+    settings: mwca.AscentSettings
+    centers: np.ndarray
+
+
+def climb(job: Job, wanted: Ascent):
+    """Climb from every start, unless it has been done; write memberships of the best one, and how all ended."""
+    bounds = wanted.layout.bounds(job.context)
+    if job.run.done(SUMMIT, 0) and job.complete(MEMBERSHIPS, range(len(bounds) - 1)):
+        return
+    wanted.layout.begin(job)
+    make = partial(StoredRows, wanted=wanted)
+    kept = Checkpoints(job, MEMBERSHIPS, len(bounds) - 1)
+    job.reside(MEMBERSHIPS, make, lambda group: _climb(job, wanted, kept, group), bounds)
+
+
+def _climb(job: Job, wanted: Ascent, kept, group):
+    def on_step(iteration, state):
+        job.report(MEMBERSHIPS, iteration, wanted.settings.max_iter)
+        if kept.due:
+            kept.write(lambda name: group.gather(("save", name)), state._asdict())
+
+    state = kept.restore(partial(_restore, job.run, group, kept.last))
+    if state is None:
+        group.gather(("begin",))
+    state = mwca.ascend(group, (job.context.n, *wanted.shape), wanted.settings, state, on_step)
+    group.gather(("write_rows", state.best))
+    info = {"best": state.best, "n_iter": state.n_iter.tolist(), "converged": state.converged.tolist()}
+    values = state.values / job.context.n
+    job.run.write(SUMMIT, 0, {"values": values, "totals": state.totals[state.best]}, info=info)
+
+
+def _restore(run, group, last, name):
+    """Let the rows be where a state was; None if it is damaged."""
+    try:
+        read = run.reader(name, last)
+        state = mwca.State(*(read(field) for field in mwca.State._fields))
+    except CorruptBlockError:
+        return None
+    return state if all(group.gather(("restore", name))) else None
+
+
+class StoredRows(mwca.AssociationRows):
+    """Rows of an ascent whose kernel, start and result are in the run directory.
+
+    Parameters
+    ----------
+    context : Context
+    share : Share
+    wanted : Ascent
+    """
+
+    def __init__(self, context: Context, share, wanted: Ascent):
+        self.context, self.wanted = context, wanted
+        logits = np.empty((share.n_rows, *wanted.shape), np.float32)
+        super().__init__(share, wanted.layout.product(context, share), logits, wanted.settings.direction)
+
+    def begin(self):
+        """Take the logits of the starts."""
+
+        def task(p):
+            rows = self.share.rows(p)
+            self.logits[rows], self.images[rows] = _start(self.context, p, self.wanted), 0
+
+        self.share.each(task)
+
+    def save(self, name):
+        """Write logits and products to a generation of checkpoints."""
+
+        def task(p):
+            rows = self.share.rows(p)
+            self.context.run.write(name, p, {"logits": self.logits[rows], "images": self.images[rows]})
+
+        self.share.each(task)
+
+    def restore(self, name):
+        """Read logits and products from a generation; False if it is damaged."""
+
+        def task(p):
+            read, rows = self.context.run.reader(name, p), self.share.rows(p)
+            self.logits[rows], self.images[rows] = read("logits"), read("images")
+
+        try:
+            self.share.each(task)
+        except CorruptBlockError:
+            return False
+        return True
+
+    def write_rows(self, best):
+        """Write the memberships of one start."""
+
+        def task(p):
+            Z = mwca.memberships(self.logits[self.share.rows(p), best])
+            labels = Z.argmax(axis=1).astype(np.int32)
+            self.context.run.write(MEMBERSHIPS, p, {"columns": Z, "posterior": Z, "labels": labels})
+
+        self.share.each(task)
+
+
+def _start(context: Context, p: int, wanted: Ascent):
+    """Logits of every start: k-means first, then hashed ones, shape (b, n_starts, c)."""
+    (X, numbers), (n_starts, c) = wanted.layout.rows(context, p), wanted.shape
+    labels = moments.nearest_mean(X, np.column_stack([wanted.centers, np.ones(len(wanted.centers))]))
+    first = mwca.logits_of(labels, c)
+    others = [mwca.random_logits(wanted.seed, s, numbers, c) for s in range(1, n_starts)]
+    return np.stack([first, *others], axis=1)
+
+
+# -- the eigenvector
+
+
+def spectral(job: Job, layout, seed):
+    """The leading eigenvector, unless it is there; its mean and eigenvalue beside it."""
+    bounds = layout.bounds(job.context)
+    if job.run.done(SUMMIT, 0) and job.complete(MEMBERSHIPS, range(len(bounds) - 1)):
+        return
+    layout.begin(job)
+    make = partial(StoredVector, layout=layout, seed=seed)
+    job.reside(MEMBERSHIPS, make, lambda group: _solve(job, group), bounds)
+
+
+def _solve(job: Job, group):
+    result = lanczos.solve(GroupSpace(group, job.context.n), EIGEN)
+    total = float(group.sum(("column_sums",))[0, 0])
+    sign, mean = np.sign(total) or 1.0, abs(total) / job.context.n
+    group.gather(("write_rows", sign, mean))
+    info = {"converged": [bool(result.converged)], "n_iter": [int(result.n_matvecs)], "best": 0}
+    arrays = {"values": result.ritz_values[:1] / job.context.n, "totals": np.array([mean, result.ritz_values[0]])}
+    job.run.write(SUMMIT, 0, arrays, info=info)
+
+
+class StoredVector(RowSpace):
+    """Rows of the eigenproblem.
+
+    Parameters
+    ----------
+    context : Context
+    share : Share
+    layout : Dense or Sparse
+    seed : int
+    """
+
+    def __init__(self, context: Context, share, layout, seed):
+        self.context = context
+        basis = MemoryBasis(share.own_bounds, EIGEN.size(context.n))
+        super().__init__(share, layout.product(context, share), basis, seed)
+
+    def write_rows(self, sign, mean):
+        """Write entries of the vector, and what they say."""
+
+        def task(p):
+            v = np.ascontiguousarray(self.basis.read(p - self.share.blocks.start, 0, 1)) * np.float32(sign)
+            posterior, labels = mwca.read_vector(v[:, 0], mean)
+            self.context.run.write(MEMBERSHIPS, p, {"columns": v, "posterior": posterior, "labels": labels})
+
+        self.share.each(task)
+
+
+# -- labels and posteriors in the order of the input
+
+
+def _write_range(context: Context, s: int, bounds):
+    lo, hi = (int(b) for b in context.source_bounds[s : s + 2])
+    blocks = range(int(np.searchsorted(bounds, lo, side="right")) - 1, int(np.searchsorted(bounds, hi)))
+    found = {}
+    for name in ("labels", "posterior"):
+        rows = np.concatenate([context.run.read(MEMBERSHIPS, p, name) for p in blocks])
+        found[name] = rows[lo - int(bounds[blocks[0]]) :][: hi - lo]
+    rowwise_output.write(context, s, found)
+
+
+def _final(context: Context, p: int, layout):
+    """Labels and posteriors of one row block of the graph, in parts by block of input."""
+    read = context.run.reader(MEMBERSHIPS, p)
+    arrays = {name: read(name) for name in ("labels", "posterior")}
+    arrays["agreement"] = np.ones(len(arrays["labels"]), np.float32)
+    before = layout.context(context).layout.before[:, p]
+    context.run.write("final", p, arrays, parts=dict.fromkeys(arrays, before))
+
+
+def _gather(context: Context, s: int, layout):
+    output.write_block(layout.context(context), s)

@@ -1,0 +1,171 @@
+"""Eigenvectors extended to new rows through their neighbours among the fitted rows, then read."""
+
+import numpy as np
+
+from bigsmic.numerics.graph import affinity, cells, neighbors
+from bigsmic.numerics.graph.affinity import WEIGHT_FLOOR
+from bigsmic.numerics.labeling import calibration, consensus, rotation
+from bigsmic.runtime.context import Context
+from bigsmic.stages import eigenvectors, kernel_matrix, labelings, output, selection
+from bigsmic.stages.labeling_specs import problems
+from bigsmic.stages.labelings import Reader
+
+Reads = dict[str, tuple[str, ...] | None]
+"""Stages that a model reads, and of each the arrays; None: all of them."""
+LEAST_EIGENVALUE = 0.01
+"""Of the largest. An extension divides by the eigenvalue what a solve to 1e-4 has left: below it says nothing."""
+
+
+NEIGHBORS: Reads = {"cells": None, "route": ("counts",), "rows": ("X", "cell"), "graph": ("sigma",)}
+
+
+class Neighborhood:
+    """Neighbours of new rows among the fitted ones, and the kernel with them.
+
+    Parameters
+    ----------
+    context : Context
+        With the settings of the neighbour graph.
+    """
+
+    def __init__(self, context: Context):
+        self.context = context
+        self.reads = NEIGHBORS
+
+    def _search(self, X):
+        """Positions and squared distances of the nearest training rows."""
+        context = self.context
+        best = neighbors.start_knn(len(X), context.settings.n_neighbors)
+        probes = cells.probe(X, context.cells)
+        for p in context.blocks:
+            read = context.run.reader("rows", p)
+            lo, hi = context.layout.bounds[p : p + 2]
+            best = neighbors.update_knn(best, X, probes, read("X"), np.arange(lo, hi), read("cell"))
+        return best
+
+    def _touched(self, indices):
+        """The fitted rows that some neighbours are, ascending, and where each neighbour lies among them."""
+        known = np.unique(indices[indices >= 0])
+        return known, np.searchsorted(known, np.maximum(indices, 0)).clip(max=len(known) - 1)
+
+    def _weights(self, problem, indices, squares, known, local):
+        """Kernel with the t nearest training rows, and with those found to which x is as near as their own t-th."""
+        t = problem.t
+        i = self.context.settings.t.index(t)
+        sigma = self._gather(lambda p: self.context.run.read("graph", p, "sigma", i)[0], known)[local]
+        own = np.sqrt(squares[:, min(t, squares.shape[1]) - 1])[:, None]
+        near = ((np.arange(indices.shape[1]) < t) | (np.sqrt(squares) <= sigma)) & (indices >= 0)
+        found = kernel_matrix.weight_of(self.context)(
+            squares[near], np.broadcast_to(own, squares.shape)[near], sigma[near]
+        )
+        weights = np.zeros(squares.shape, np.float32)
+        weights[near] = np.maximum(found, np.float32(WEIGHT_FLOOR)) if problem.kernel == "normalized" else found
+        return weights
+
+    def _product(self, X, problem, read_columns):
+        """``K(x, X) C`` for scaled new rows; `read_columns` reads C at the rows of a block. float32, shape (b, m)."""
+        indices, squares = self._search(X)
+        known, local = self._touched(indices)
+        weights, C = self._weights(problem, indices, squares, known, local), self._gather(read_columns, known)
+        return rotation.extend(weights, local, C, np.ones(C.shape[1]))
+
+    def _gather(self, read_block, positions):
+        """Entries of a per-row array at some positions, ascending."""
+        bounds = self.context.layout.bounds
+        cuts = np.searchsorted(positions, bounds)
+        parts = [
+            read_block(p)[positions[cuts[p] : cuts[p + 1]] - bounds[p]]
+            for p in self.context.blocks
+            if cuts[p + 1] > cuts[p]
+        ]
+        return np.concatenate(parts)
+
+
+_CHOICE: Reads = {
+    "consensus": None,
+    "windows": ("modularity", "association"),
+    "scores": ("lsmi",),
+    "spectrum": ("ritz_values",),
+    "final": ("labels",),
+    "sharpness": None,
+}
+"""What a Model reads to know what the result is made of."""
+
+
+class Model(Neighborhood):
+    """What predictions need of a finished fit; rows of training blocks are read as they are needed.
+
+    Parameters
+    ----------
+    context : Context
+    """
+
+    def __init__(self, context: Context):
+        super().__init__(context)
+        self.n_clusters = context.settings.n_clusters
+        self.classes = selection.members(context)
+        self.readers = {b: Reader(context, b) for b in self.classes}
+        self.problems = list(dict.fromkeys(context.readings[b].problem for b in self.classes))
+        self.power = output.sharpness(context)
+        self.reads = self.reads | _CHOICE | {labelings.frame_name(r.reading): None for r in self.readers.values()}
+        normalised = [problem for problem in self.problems if problem.kernel == "normalized"]
+        self.reads |= {kernel_matrix.degree_name(problem): ("degree",) for problem in normalised}
+        self.reads |= {self._basis_name(problem): None for problem in self.problems}
+
+    def _basis_name(self, problem):
+        """Stage of what is extended to new rows."""
+        return eigenvectors.basis_name(problem)
+
+    def __call__(self, X):
+        """Posteriors and labels of scaled rows, float32 (b, c) and int32 (b,)."""
+        return self.read(*self._search(X))
+
+    def read(self, indices, squares):
+        """Posteriors and labels of rows whose neighbours among the fitted rows are known."""
+        bases = {problem: self._extend(problem, indices, squares) for problem in self.problems}
+        c = self.context.settings.n_clusters
+        total, votes = np.zeros((len(indices), c)), np.zeros((len(indices), c), np.int32)
+        rows, has_mass = np.arange(len(indices)), np.zeros(len(indices), bool)
+        for b, reader in self.readers.items():
+            found = reader(bases[reader.reading.problem][:, : reader.reading.width])
+            total += consensus.group_columns(found.posterior, self.classes[b], c)
+            to = self.classes[b][found.labels]
+            votes[rows[to >= 0], to[to >= 0]] += 1
+            has_mass |= found.has_mass
+        posterior = (total / len(self.readers)).astype(np.float32)
+        labels = consensus.consensus_labels(votes, posterior)
+        return calibration.sharpened(posterior, self.power), self._adopt(labels, has_mass, indices)
+
+    def _extend(self, problem, indices, squares):
+        """``v(x) = K(x, X) V Lambda^-1`` on the neighbours of each new row."""
+        known, local = self._touched(indices)
+        weights = self._weights(problem, indices, squares, known, local)
+        degrees = self._degrees(problem, weights, known) if problem.kernel == "normalized" else (None, None)
+        V, values = self._basis(problem, known)
+        usable = values > LEAST_EIGENVALUE * np.abs(values).max()
+        extension = np.zeros((len(indices), len(values)), np.float32)
+        extension[:, usable] = rotation.extend(weights, local, V[:, usable], values[usable], *degrees)
+        return extension
+
+    def _degrees(self, problem, weights, known):
+        """Degrees that normalise, of some training rows and of the new ones."""
+        fitted = self._gather(lambda p: kernel_matrix.read_degree(self.context, problem, p), known)
+        mean = self._solved(problem, self.context.run.info).get("mean_degree", 0.0)
+        return [affinity.shrunk(d, mean, problem.shrinkage) for d in (fitted, weights.sum(axis=1, dtype=np.float64))]
+
+    def _solved(self, problem, read, *name):
+        """What the run directory keeps of the solve of a problem."""
+        return read("spectrum", problems(self.context.settings).index(problem), *name)
+
+    def _basis(self, problem, known):
+        """Eigenvectors at some training rows, and eigenvalues."""
+        values = self._solved(problem, self.context.run.read, "ritz_values")
+        return self._gather(lambda p: self.context.run.read(self._basis_name(problem), p, "V"), known), values
+
+    def _adopt(self, labels, has_mass, indices):
+        """A new row in which no column is positive takes the label of its nearest training row."""
+        orphans = np.flatnonzero(~has_mass & (indices[:, 0] >= 0))
+        if len(orphans):
+            nearest, inverse = np.unique(indices[orphans, 0], return_inverse=True)
+            labels[orphans] = self._gather(lambda p: self.context.run.read("final", p, "labels"), nearest)[inverse]
+        return labels

@@ -1,0 +1,41 @@
+"""exchange: which row blocks have sent something to which, so that nobody opens what holds nothing for it.
+
+Every block writes parts for all others, most of them empty: a group has neighbours in space. Ledger entries name all
+parts, so that opening every block from every block would cost in time what grows with the cube of their number.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
+
+
+def senders(job: Job, stage: str, name: str):
+    """Blocks that have parts of an array which are not empty for each row block.
+
+    Parameters
+    ----------
+    job : Job
+    stage : str
+        All of its blocks must be done.
+    name : str
+        Array with a part for every row block.
+
+    Returns
+    -------
+    senders : list of ndarray of int32
+        For each row block, ascending.
+    """
+    blocks = job.context.blocks
+    found = job.collect(f"{stage} sent", blocks, partial(_recipients, stage=stage, name=name))
+    sender = np.repeat(np.arange(len(blocks), dtype=np.int32), [len(to) for to in found])
+    recipient = np.concatenate(found)
+    order = np.argsort(recipient, kind="stable")
+    return np.split(sender[order], np.searchsorted(recipient[order], np.arange(1, len(blocks))))
+
+
+def _recipients(context: Context, p: int, stage: str, name: str):
+    """Row blocks for which block p has parts that are not empty."""
+    return np.flatnonzero(np.diff(context.run.entry(stage, p)["arrays"][name]["bounds"])).astype(np.int32)

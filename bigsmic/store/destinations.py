@@ -1,0 +1,277 @@
+"""Places: which of them are the same, what lies there, and whether something may be written to them."""
+
+import errno
+import json
+import os
+import posixpath
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bigsmic.errors import InputError, RunError, StorageError
+from bigsmic.store.objects import absolute, bytes_at, is_first_write, is_local
+from bigsmic.store.redaction import scrubbed, shown
+
+GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+RUN_MARK = "bigsmic_format"
+"""Attribute of the group that is a run."""
+
+_SAME_PROTOCOL = {"s3a": "s3", "gcs": "gs"}
+
+
+def as_location(value, name="out"):
+    """Return a path or URL as str.
+
+    Parameters
+    ----------
+    value : str or path-like
+    name : str
+        Of the parameter, for the message.
+
+    Raises
+    ------
+    InputError
+        It is neither.
+    """
+    location = os.fspath(value) if isinstance(value, str | os.PathLike) else value
+    if not isinstance(location, str):
+        raise InputError(f"{name}: got {value!r} of type {type(value).__name__}; give a path or URL, as str or Path")
+    if not location.strip() or "\0" in location:
+        raise InputError(f"{name}: got {value!r}, which names no place; give a path or URL")
+    return location
+
+
+# -- which are the same
+
+
+def canonical(location):
+    """Return the one name of a place: of a path the one without symbolic links, of a URL the one without its query.
+
+    >>> canonical("s3a://me@bucket//a/b/../c/?sig=abc")
+    's3://bucket/a/c'
+    """
+    location = absolute(location)
+    if is_local(location):
+        return os.path.realpath(location)
+    protocol, _, rest = location.rpartition("::")[2].partition("://")
+    protocol = _SAME_PROTOCOL.get(protocol.lower(), protocol.lower())
+    path = posixpath.normpath(rest.partition("?")[0].rpartition("@")[2].strip("/"))
+    return f"{protocol}://{path}"
+
+
+def lies_in(place, other):
+    """Whether a place is another one, or below it."""
+    place, other = canonical(place), canonical(other)
+    if place == other or place.startswith(other.rstrip("/") + "/"):
+        return True
+    if not (is_local(place) and is_local(other)):
+        return False
+    return any(_is_same_folder(folder, other) for folder in (place, *map(str, Path(place).parents)))
+
+
+def _is_same_folder(folder, other):
+    """Whether two paths lead to one inode, as they may on a case-insensitive file system, or by a mount."""
+    try:
+        return os.path.samefile(folder, other)
+    except OSError:
+        return False
+
+
+def _above(address):
+    """Addresses of the folders above one, the nearest first."""
+    if is_local(address):
+        return [str(folder) for folder in Path(os.path.realpath(address)).parents]
+    start, _, rest = address.rpartition("://")
+    path, mark, query = rest.partition("?")
+    host, *folders = path.rstrip("/").split("/")
+    return [f"{start}://{'/'.join([host, *folders[:i]])}{mark}{query}" for i in range(len(folders) - 1, -1, -1)]
+
+
+# -- what lies there
+
+
+class Found(NamedTuple):
+    """What lies at a place.
+
+    Parameters
+    ----------
+    names : list of str
+        At its top, without what killed writers have left.
+    node : dict, optional
+        Metadata of the Zarr v3 node there; None if there are none, {} if they are torn.
+    """
+
+    names: list[str]
+    node: dict[str, Any] | None
+
+    @property
+    def is_free(self):
+        """Whether there is nothing, or a Zarr group with nothing in it."""
+        if self.node is None:
+            return not self.names
+        return self.is_group and not self.attributes and not self.members
+
+    @property
+    def is_group(self):
+        """Whether it is a Zarr group."""
+        return self.node is not None and self.node.get("node_type") == "group"
+
+    @property
+    def is_array(self):
+        """Whether it is a Zarr array."""
+        return ".zarray" in self.names or (self.node is not None and self.node.get("node_type") == "array")
+
+    @property
+    def attributes(self):
+        """Attributes of the node."""
+        found = (self.node or {}).get("attributes")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def members(self):
+        """What lies in the group."""
+        return [name for name in self.names if name != "zarr.json"]
+
+    @property
+    def is_run(self):
+        """Whether it is a run directory."""
+        return self.is_group and RUN_MARK in self.attributes
+
+
+def look(objects, ignored=()):
+    """Return what lies at a place.
+
+    Parameters
+    ----------
+    objects : LocalBytes or StoreBytes
+    ignored : collection of str
+        Names that do not count.
+
+    Returns
+    -------
+    found : Found
+    """
+    # Names first: what another process makes between the two requests begins with the metadata that are read last.
+    names = [name for name in objects.names() if not is_first_write(name) and name not in ignored]
+    return Found(names, read_node(objects, "zarr.json"))
+
+
+def read_node(objects, key):
+    """Return the metadata of a Zarr v3 node as a dict; None if there are none, {} if they are torn."""
+    raw = objects.get(key)
+    if raw is None:
+        return None
+    try:
+        return dict(json.loads(bytes(raw)))
+    except (ValueError, TypeError):
+        return {}
+
+
+# -- whether something may be written there
+
+
+@contextmanager
+def opening(what, address, options=None):
+    """Turn what the store has to say about a place into one of bigsmic's errors.
+
+    Parameters
+    ----------
+    what : str
+        What is opened, with its name, such as ``"run: /data/run"``.
+    address : str
+    options : dict, optional
+        Storage options, to be kept out of the message.
+    """
+    try:
+        yield
+    except StorageError as error:
+        raise StorageError(error.errno, f"{what} cannot be opened; {error}") from None
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StorageError(error.errno, f"{what}: no space left on the device; free some") from error
+        text = scrubbed(error.strerror or str(error), address, options)
+        raise RunError(f"{what} cannot be made or opened ({text}); give another out=") from (
+            error if is_local(address) else None
+        )
+    except (ImportError, ValueError) as error:
+        text = scrubbed(f"{type(error).__name__}: {error}", address, options)
+        raise RunError(f"{what} cannot be opened ({text}); give another out=") from None
+
+
+def refuse_files(address, what):
+    """Raise RunError if there is something at a local place that is no directory."""
+    if is_local(address) and os.path.lexists(address) and not os.path.isdir(address):
+        kind = "a symbolic link to nothing" if os.path.islink(address) else "a file"
+        raise RunError(f"{what} is {kind}, and would have to be a directory; give another out=")
+
+
+def refuse_nested(address, what, options=None):
+    """Raise RunError if a place is within a Zarr array, or within a run directory.
+
+    Parameters
+    ----------
+    address : str
+    what : str
+        What is to be made, with its name.
+    options : dict, optional
+        Storage options.
+    """
+    for folder in _above(address):
+        kind = _kind(folder, options)
+        if kind is not None:
+            raise RunError(f"{what} would lie within {kind} {shown(folder)}; give an out= outside of it")
+
+
+def _kind(address, options):
+    with suppress(OSError, ValueError, RunError):  # what lies above may be forbidden, or led to by links
+        objects = bytes_at(address, options, read_only=True)
+        if not is_local(address):
+            objects = objects.with_patience(0)
+        node = read_node(objects, "zarr.json")
+        found = Found([".zarray"] if objects.get(".zarray") is not None else [], node)
+        return "the Zarr array" if found.is_array else "the run" if found.is_run else None
+    return None
+
+
+def make_group(objects, address, attributes):
+    """Write the metadata of a group, and return whether they were not there."""
+    if is_local(address):
+        os.makedirs(address, exist_ok=True)
+    return objects.create("zarr.json", json.dumps(GROUP | {"attributes": attributes}).encode())
+
+
+def make_run(address, location, options, version):
+    """Make an empty run unless one is there; nothing is written where something else is.
+
+    Parameters
+    ----------
+    address : str
+    location : str
+        What messages call the place.
+    options : dict, optional
+        Storage options.
+    version : int
+        Of the format.
+
+    Raises
+    ------
+    RunError
+        There is a file, an array, a group that is not a run, a directory with other things; or it would lie within
+        an array or another run.
+    StorageError
+    """
+    what = f"run: {location}"
+    refuse_files(address, what)
+    with opening(what, address, options):
+        objects = bytes_at(address, options)
+        found = look(objects, ignored=("lease", ".scratch"))
+        if found.is_run:
+            return
+        if found.is_array:
+            raise RunError(f"{what} is a Zarr array; give another out=")
+        if found.is_group and not found.is_free:
+            raise RunError(f"{what} holds a Zarr group that is not a run; give another out=")
+        if found.node is None and not found.is_free:
+            raise RunError(f"{what} is a directory with other things in it; give another out=")
+        refuse_nested(address, what, options)
+        make_group(objects, address, {RUN_MARK: version})

@@ -1,0 +1,251 @@
+"""Stores of Zarr that insist: on an answer, for a while, and on chunks being there."""
+
+import asyncio
+import errno
+import logging
+import random
+import time
+
+from zarr.storage import FsspecStore, WrapperStore
+
+from bigsmic.errors import StorageError
+from bigsmic.store.redaction import scrubbed, shown
+
+log = logging.getLogger("bigsmic")
+
+PATIENCE = 120.0
+"""Seconds after which nothing is tried again; an attempt that began before may end later."""
+
+ATTEMPTS = 3
+"""Attempts at least: it may be this process that was stopped for so long."""
+
+SILENCE = 30.0
+"""Seconds that the answer to a request may take, and the time that its bytes take at SLOWEST beside."""
+
+SLOWEST = 1 << 20
+"""Bytes per second of the slowest transfer that is waited for."""
+
+UNKNOWN = 32 << 20
+"""Bytes that are allowed for where nobody knows how many will come."""
+
+FIRST_PAUSE, LAST_PAUSE = 0.2, 10.0
+"""Seconds between attempts; they double, and are drawn from the upper half so that many workers do not come at once."""
+
+_FINAL = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
+_METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
+_FINAL_NUMBERS = (errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.ENAMETOOLONG, errno.EMSGSIZE, errno.ENOSPC)
+_PASSING = ("HTTPClientError", "IncompleteReadError", "ResponseParserError", "ConnectionError", "ClientError")
+"""Classes of botocore and aiohttp, which need not be installed, for connections that fail."""
+
+
+def passes(error):
+    """Whether an error of a file system may be gone at the next attempt: 5xx, 429, a reset, silence."""
+    status = getattr(error, "status", None)  # of aiohttp's ClientResponseError
+    if isinstance(status, int):
+        return status >= 500 or status == 429
+    if isinstance(error, OSError):
+        return not isinstance(error, _FINAL) and error.errno not in _FINAL_NUMBERS
+    return any(kind.__name__ in _PASSING for kind in type(error).__mro__)
+
+
+def open_store(location, storage_options=None, read_only=False):
+    """Open a URL as a store of Zarr.
+
+    Parameters
+    ----------
+    location : str
+        fsspec URL.
+    storage_options : dict, optional
+    read_only : bool
+
+    Returns
+    -------
+    store : PatientStore
+
+    Raises
+    ------
+    ImportError, ValueError
+        The protocol is not known, or its package is not installed.
+    """
+    options = _asked(location, storage_options or {})
+    store = FsspecStore.from_url(location, storage_options=options, read_only=read_only)
+    return PatientStore(store, location, storage_options)
+
+
+def _asked(location, options):
+    """Options for the file system: its own caches and retries would hide what others write, and how long it takes."""
+    options = {"use_listings_cache": False} | options
+    if location.startswith(("s3://", "s3a://")):
+        config = {
+            "retries": {"total_max_attempts": 1, "mode": "standard"},
+            "max_pool_connections": 50,
+            "connect_timeout": SILENCE / 2,
+            "read_timeout": SILENCE,
+        }
+        options["config_kwargs"] = config | options.get("config_kwargs", {})
+        options.setdefault("max_concurrency", 1)  # more, and every object is asked for its size before it is read
+    return options
+
+
+class PatientStore(WrapperStore):
+    """A store whose requests are made again for :data:`PATIENCE` seconds, and then end in a StorageError.
+
+    Parameters
+    ----------
+    store : zarr.abc.store.Store
+    location : str
+        URL of the store.
+    storage_options : dict, optional
+        What is to be kept out of messages, with the secrets of the URL.
+    patience : float, optional
+        Other than :data:`PATIENCE`, and then without a least number of attempts.
+    """
+
+    def __init__(self, store, location="", storage_options=None, patience=None):
+        super().__init__(store)
+        self._location, self._options, self._patience = location, storage_options, patience
+
+    def _with_store(self, store):
+        return type(self)(store, self._location, self._options, self._patience)
+
+    def with_patience(self, seconds):
+        """Return the same store with another patience."""
+        return type(self)(self._store, self._location, self._options, seconds)
+
+    def __str__(self):
+        return shown(self._location)
+
+    def __repr__(self):
+        return f"PatientStore({shown(self._location)!r})"
+
+    def __eq__(self, other):
+        return type(self) is type(other) and self._store == other._store
+
+    __hash__ = None  # type: ignore[assignment]
+
+    async def get(self, key, prototype, byte_range=None):
+        """Return the bytes of a key, or a range of them."""
+        start, stop = getattr(byte_range, "start", None), getattr(byte_range, "end", None)
+        size = UNKNOWN if start is None or stop is None else stop - start
+        return await self._ask("reading", key, lambda: self._store.get(key, prototype, byte_range), size)
+
+    async def get_partial_values(self, prototype, key_ranges):
+        """Return ranges of bytes of several keys."""
+        wanted = list(key_ranges)
+        name = wanted[0][0] if wanted else ""
+        size = UNKNOWN * max(1, len(wanted))
+        return await self._ask("reading", name, lambda: self._store.get_partial_values(prototype, wanted), size)
+
+    async def _get_many(self, requests):
+        for key, prototype, byte_range in requests:
+            yield key, await self.get(key, prototype, byte_range)
+
+    async def exists(self, key):
+        """Whether there is a key."""
+        return await self._ask("looking for", key, lambda: self._store.exists(key))
+
+    async def set(self, key, value):
+        """Write the bytes of a key: all of them, or none."""
+        await self._ask("writing", key, lambda: self._store.set(key, value), len(value))
+
+    async def set_if_not_exists(self, key, value):
+        """Write the bytes of a key that is not there."""
+        await self._ask("writing", key, lambda: self._store.set_if_not_exists(key, value), len(value))
+
+    async def _set_many(self, values):
+        await asyncio.gather(*(self.set(key, value) for key, value in values))
+
+    async def create(self, key, value):
+        """Write the bytes of a key that is not there, and return whether it was not."""
+        fs, path = self._store.fs, f"{self._store.path.rstrip('/')}/{key}"
+        try:
+            await self._ask("writing", key, lambda: fs._pipe_file(path, value, mode="create"), len(value))
+        except FileExistsError:
+            return False
+        except (TypeError, StorageError) as error:
+            if getattr(error, "errno", errno.ENOSYS) != errno.ENOSYS:
+                raise
+            if await self.exists(key):  # the best that a store without conditions can do
+                return False
+            await self._ask("writing", key, lambda: fs._pipe_file(path, value), len(value))
+        return True
+
+    async def delete(self, key):
+        """Delete a key, if it is there."""
+        await self._ask("deleting", key, lambda: self._store.delete(key))
+
+    async def delete_dir(self, prefix):
+        """Delete all keys below a prefix."""
+        await self._ask("deleting", prefix, lambda: self._store.delete_dir(prefix), UNKNOWN)
+
+    async def list_dir(self, prefix):
+        """Names one level below a prefix."""
+        for name in await self._ask("listing", prefix, lambda: _all(self._store.list_dir(prefix)), UNKNOWN):
+            yield name
+
+    async def list_prefix(self, prefix):
+        """Keys below a prefix."""
+        for key in await self._ask("listing", prefix, lambda: _all(self._store.list_prefix(prefix)), UNKNOWN):
+            yield key
+
+    async def list(self):
+        """All keys."""
+        for key in await self._ask("listing", "", lambda: _all(self._store.list()), UNKNOWN):
+            yield key
+
+    async def _ask(self, what, key, request, size=0):
+        """Make a request until it is answered, or :data:`PATIENCE` is over."""
+        begun, pause, attempts = time.monotonic(), FIRST_PAUSE, 0
+        patience, least = (PATIENCE, ATTEMPTS) if self._patience is None else (self._patience, 1)
+        while True:
+            attempts += 1
+            try:
+                return await asyncio.wait_for(request(), SILENCE + size / SLOWEST)
+            except Exception as error:
+                if isinstance(error, FileNotFoundError | FileExistsError):
+                    raise
+                if isinstance(error, TypeError):
+                    raise  # of this program
+                reason, number = self._scrub(error), getattr(error, "errno", None)
+                passing, waited = passes(error), time.monotonic() - begun
+            if not passing or (attempts >= least and waited + pause > patience):
+                failed = StorageError(
+                    f"store: {what} {shown(self._location)}/{key} failed ({attempts} attempts in {waited:.0f} s): "
+                    f"{reason}; see to the store, and run the same command again: finished blocks are kept"
+                )
+                failed.errno = number
+                raise failed
+            level = logging.WARNING if attempts == 1 else logging.INFO
+            log.log(level, "store: %s %s/%s failed (%s); trying again", what, shown(self._location), key, reason)
+            await asyncio.sleep(pause * random.uniform(0.5, 1))
+            pause = min(2 * pause, LAST_PAUSE)
+
+    def _scrub(self, error):
+        text = scrubbed(str(error), self._location, self._options)
+        return f"{type(error).__name__}: {text}" if text else f"{type(error).__name__}, no answer"
+
+
+class AbsentChunkError(Exception):
+    """A chunk is not there; the argument is its key."""
+
+
+class WholeStore(WrapperStore):
+    """A store of which every chunk must be there: an absent one would read as fill values without a word."""
+
+    async def get(self, key, prototype, byte_range=None):
+        """Return the bytes of a key, or a range of them."""
+        found = await self._store.get(key, prototype, byte_range)
+        if found is None and not key.endswith(_METADATA):
+            raise AbsentChunkError(key)
+        return found
+
+    async def get_partial_values(self, prototype, key_ranges):
+        """Return ranges of bytes of several keys."""
+        return [await self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
+
+    def __str__(self):
+        return str(self._store)
+
+
+async def _all(found):
+    return [name async for name in found]

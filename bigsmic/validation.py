@@ -1,0 +1,97 @@
+"""Checks of values that a caller gives; each refusal says what was got and what would do."""
+
+import math
+import numbers
+import warnings
+
+import numpy as np
+
+from bigsmic.errors import BigsmicWarning, InputError
+
+_UNITS = {
+    "": 1,
+    "b": 1,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+    "ki": 2**10,
+    "mi": 2**20,
+    "gi": 2**30,
+    "ti": 2**40,
+}
+
+
+def warn_of_cuts(cuts, given):
+    """Warn of those cuts that concern a parameter which the caller gave."""
+    for name, what in cuts.items():
+        if name in given:
+            warnings.warn(f"{name}: {what}", BigsmicWarning, stacklevel=4)
+
+
+def parse_bytes(size):
+    """Bytes in ``"1.5GiB"``, ``"800MB"`` or a plain number; None stays None.
+
+    Raises
+    ------
+    InputError
+    """
+    if size is None:
+        return None
+    if isinstance(size, numbers.Real) and 0 < float(size) < math.inf:
+        return int(float(size))
+    text = str(size).strip().lower()
+    digits = text.rstrip("bkmgti ")
+    unit = text[len(digits) :].strip()
+    unit = unit[:-1] if unit.endswith("b") and len(unit) > 1 else unit
+    try:
+        value = float(digits) * _UNITS[unit]
+    except (ValueError, KeyError):
+        value = 0
+    if not 0 < value < math.inf:
+        raise InputError(f"memory_limit: got {size!r}; use a number of bytes, or a size such as '1GiB' or '800MB'")
+    return int(value)
+
+
+def check_integer(name, value, least=None):
+    """InputError unless a setting is an integer, and at least `least`."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        raise InputError(f"{name}: got {value!r}; use an integer")
+    if least is not None and value < least:
+        raise InputError(f"{name}: got {value}; use at least {least}")
+
+
+def check_choice(name, value, allowed):
+    """InputError unless a setting is one of those allowed, True and 1 told apart."""
+    if not any(value is a or (type(value) is type(a) and value == a) for a in allowed):
+        raise InputError(f"{name}: got {value!r}; use one of {allowed}")
+
+
+def check_prior(prior, c):
+    """Prior over labels.
+
+    Parameters
+    ----------
+    prior : array_like of float, c of them, or None
+        None is uniform.
+    c : int
+
+    Returns
+    -------
+    prior : ndarray of float64, shape (c,)
+
+    Raises
+    ------
+    InputError
+        Not c positive numbers of sum 1.
+    """
+    if prior is None:
+        return np.full(c, 1.0 / c)
+    values = np.ravel(np.asarray(prior, np.float64))
+    if len(values) != c:
+        raise InputError(f"prior: got {len(values)} values for c = {c} clusters; give one per cluster")
+    if not (values > 0).all() or abs(values.sum() - 1) > 1e-6:
+        raise InputError(
+            f"prior: got {tuple(values.tolist())}, sum {values.sum():.6g}; give positive values that sum to 1"
+        )
+    return values
