@@ -50,7 +50,7 @@ def fit(archive, c, n_workers=0, n_threads=1, memory_limit=None, scheduler=None,
             "labels": hashlib.sha256(result.labels.tobytes()).hexdigest()[:16],
             "posterior": posterior.hexdigest()[:16],
             "stages": result.diagnostics["stages"],
-            "matvecs": [problem["n_matvecs"] for problem in result.diagnostics["eigen"]],
+            "matvecs": [eigenproblem["n_matvecs"] for eigenproblem in result.diagnostics["eigen"]],
         }
 
 

@@ -17,8 +17,8 @@ def fit(name, n_threads=1, **options):
         "stages": figures["stages"],
         "recall": figures["neighbors"]["recall"],
         "in_degree_zero": figures["neighbors"]["in_degree_zero"],
-        "matvecs": [problem["n_matvecs"] for problem in figures["eigen"]],
-        "converged": all(problem["converged"] for problem in figures["eigen"]),
+        "matvecs": [eigenproblem["n_matvecs"] for eigenproblem in figures["eigen"]],
+        "converged": all(eigenproblem["converged"] for eigenproblem in figures["eigen"]),
         "chosen": [(row["kernel"], row["assignment"], row["t"]) for row in figures["candidates"] if row["chosen"]],
     }
 

@@ -124,7 +124,7 @@ def thinned(trace, kept=11):
 
 
 def ours_at(name, n_categories, reg, **options):
-    """One climb at one strength from disk, everything included: scan, start, climb, output."""
+    """One ascent at one strength from disk, everything included: scan, start, ascent, output."""
     began = time.process_time(), time.perf_counter()
     result = bigsmic.fit(
         as_zarr(name),
@@ -244,7 +244,13 @@ def _cold(name, options):
         rows[lo : lo + 13_797]
     progress("plain", 1, 1)
     bigsmic.fit(as_zarr(name), method="rim", progress=progress, **options)
-    names = {"plain": "plain", "scan": "scan", "climb": "restart.climb.0", "objective": "objective", "output": "output"}
+    names = {
+        "plain": "plain",
+        "scan": "scan",
+        "ascent": "restart.ascent.0",
+        "objective": "objective",
+        "output": "output",
+    }
     return {key: megabytes / (ended[stage] - began[stage]) for key, stage in names.items()}
 
 

@@ -26,7 +26,7 @@ from bigsmic.engines.threads import ThreadEngine
 from bigsmic.numerics.eigen.block_vectors import KernelProduct, MemoryBasis, RowSpace
 from bigsmic.numerics.eigen.lanczos import LanczosParams, solve
 from bigsmic.numerics.graph.affinity import KernelBlock
-from bigsmic.numerics.row_blocks import Share
+from bigsmic.numerics.row_blocks import Shard
 
 N_BLOCKS = 8
 N_CLUSTERS = 33
@@ -112,7 +112,7 @@ def run_lanczos(K, c, tol, dtype, n_threads=1):
     blocks, basis = kernel_blocks(K, bounds, dtype), MemoryBasis(bounds, params.size(n), dtype)
     with ThreadEngine(n_threads) as engine:
         start = time.process_time()
-        share = Share(engine, bounds, range(N_BLOCKS))
+        share = Shard(engine, bounds, range(N_BLOCKS))
         result = solve(RowSpace(share, KernelProduct(share, blocks.__getitem__), basis), params)
         seconds = time.process_time() - start
     V = np.concatenate([basis.read(p, 0, c) for p in range(N_BLOCKS)])

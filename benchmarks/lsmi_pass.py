@@ -33,7 +33,7 @@ class Clock:
         self.cpu, self.wall = time.process_time() - self.cpu, time.perf_counter() - self.wall
 
 
-def problem(n, d, n_classes, n_labelings, dtype):
+def eigenproblem(n, d, n_classes, n_labelings, dtype):
     """Gaussian clusters, standardised, and the truth with ever more labels drawn anew."""
     rng = np.random.default_rng(0)
     truth = rng.integers(0, n_classes, n)
@@ -88,7 +88,7 @@ def loss(bases, y, thetas):
 
 def formulas(n=20_000, n_labelings=10):
     """One pass against the formulas: seconds, ratio and the largest differences."""
-    X, labels = problem(n, 64, 10, n_labelings, np.float64)
+    X, labels = eigenproblem(n, 64, 10, n_labelings, np.float64)
     design = design_for(X, 200, PAPER_GAMMAS)
     with Clock() as one_pass:
         sums = block_sums(X, np.arange(n), labels, design)
@@ -116,7 +116,7 @@ def scale(n=70_000, n_labelings=16):
 
 
 def scale_at(n, n_labelings, n_classes):
-    X, labels = problem(n, 64, n_classes, n_labelings, np.float32)
+    X, labels = eigenproblem(n, 64, n_classes, n_labelings, np.float32)
     design = design_for(X, 800, None)
     with Clock() as one_pass:
         sums = block_sums(X, np.arange(n), labels, design)

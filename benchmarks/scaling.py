@@ -21,7 +21,7 @@ from _harness import RESULTS, measure, save, table
 from bigsmic.methods.smic import planning as smic_planning
 from bigsmic.methods.smic.settings import resolve
 from bigsmic.runtime import planning
-from bigsmic.stages.labeling_specs import problems, readings
+from bigsmic.stages.labeling_specs import eigenproblems, labeling_specs
 
 STAGES = ("scan", "route", "neighbors", "graph", "eigen", "assign", "select", "output")
 D, C = 16, 20
@@ -130,13 +130,14 @@ def outlook(coefficients, n, workers, n_products):
     """Time, memory of a worker, bytes that cross between workers and the store, and scheduler tasks.
 
     A product of the matrix with one vector moves four bytes for each row of others that a share touches. What is stored
-    is written once and read once; the eigenvectors of every problem are read once more for every window of labelings.
+    is written once and read once; the eigenvectors of every eigenproblem are read once more for every window of
+    labelings.
     """
     settings = resolve(C)
-    plan = smic_planning.plan(planning.Size(n, D, n_places=workers), settings, WORKER_BYTES, THREADS)
-    n_vectors = max(reading.width for reading in readings(settings, n))
+    plan = smic_planning.plan(planning.Size(n, D, n_workers=workers), settings, WORKER_BYTES, THREADS)
+    n_vectors = max(reading.n_eigenvectors for reading in labeling_specs(settings, n))
     halo = EDGE_HALO * n * 4 * n_products
-    store = 2 * plan.disk_bytes + len(settings.widths) * len(problems(settings)) * 4 * n * n_vectors
+    store = 2 * plan.disk_bytes + len(settings.widths) * len(eigenproblems(settings)) * 4 * n * n_vectors
     return {
         "hours": sum(predicted(coefficients, n, workers, THREADS).values()) / 3600,
         "worker_gib": plan.peak_bytes / 2**30,

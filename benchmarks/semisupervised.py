@@ -5,7 +5,7 @@
 
 sets   links between random pairs, or all links among a random subset of rows; the share is of all pairs. Every seed
        draws links, and of the digits and faces the rows too. 3SMIC chooses everything itself; the others are given t,
-       and constrained spectral clustering solves a dense problem of all rows, so that it is left out above 1,000.
+       and constrained spectral clustering solves a dense eigenproblem of all rows, so that it is left out above 1,000.
        Cells that results/semisupervised.json has are not made again.
 large  319,209 simulated spikes with 10,000 links beside SMIC without any: seconds and links kept
 
@@ -156,7 +156,7 @@ def large(threads):
             "must_kept": float(np.mean(labels[must[:, 0]] == labels[must[:, 1]])),
             "cannot_kept": float(np.mean(labels[cannot[:, 0]] != labels[cannot[:, 1]])),
             "stages": {stage: round(cost["cpu"], 1) for stage, cost in result.diagnostics["stages"].items()},
-            "matvecs": [problem["n_matvecs"] for problem in result.diagnostics["eigen"]],
+            "matvecs": [eigenproblem["n_matvecs"] for eigenproblem in result.diagnostics["eigen"]],
         }
         table({name: found[name]}, ("ari", "cpu_s", "wall_s", "must_kept", "cannot_kept"), LARGE)
     return found

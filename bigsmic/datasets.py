@@ -146,7 +146,7 @@ class TetrodeSimulator(BlockSimulator):
     noise : float
         Mean standard deviation of the background in uV; wires differ by up to a fifth.
     overlap : float
-        Share of rows with another spike at a random lag, from a unit that is not deeper.
+        Shard of rows with another spike at a random lag, from a unit that is not deeper.
     """
 
     n_units: int = 12

@@ -20,7 +20,7 @@ from bigsmic.runtime import planning
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.diagnostics import diagnose
 from bigsmic.runtime.job import Job, with_repair
-from bigsmic.runtime.options import Place
+from bigsmic.runtime.options import RunOptions
 from bigsmic.runtime.progress import reported
 from bigsmic.stages import distinct, recovery
 from bigsmic.stages.checkpoints import interval
@@ -200,15 +200,15 @@ def fit(
     """
     options = {name: value for name, value in locals().items() if name not in ("data", "c", "more")}
     request = _Request.of(data, c, options, more)
-    with open_engine(client, scheduler, request.place.threads) as engine:
+    with open_engine(client, scheduler, request.run_options.threads) as engine:
         planned = request.plan(engine.resources)
-        with _run_directory(request.place) as run:
+        with _run_directory(request.run_options) as run:
             identity = {"input": request.describe(), "settings": request.settings.identity()}
             run.bind(identity, {"settings.method": methods.DEFAULT})
             context = Context(request.source, run, request.settings)
             with engine.recorded(performance_report), reported(progress, context.n) as report:
                 context.source = engine.reach(request.source, run, context.source_bounds)
-                job = Job(context, engine, planned, report, beside=request.beside)
+                job = Job(context, engine, planned, report, side_inputs=request.side_inputs)
                 recovery.check(job)
                 with_repair(run, lambda: _stages(job, request.cuts))
     kernel = getattr(request.settings, "kernel", None)
@@ -236,7 +236,7 @@ def plan(data, c=None, **options):
     """
     more = {name: value for name, value in options.items() if name not in _DEFAULTS}
     request = _Request.of(data, c, _DEFAULTS | options, more)
-    with open_engine(request.place.client, request.place.scheduler, request.place.threads) as engine:
+    with open_engine(request.run_options.client, request.run_options.scheduler, request.run_options.threads) as engine:
         return request.plan(engine.resources)
 
 
@@ -251,8 +251,8 @@ class _Request:
     source: Source
     settings: MethodSettings
     cuts: dict[str, str]
-    place: Place
-    beside: dict[str, np.ndarray] = field(default_factory=dict)
+    run_options: RunOptions
+    side_inputs: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
     def of(cls, data, c, options, more):
@@ -264,29 +264,33 @@ class _Request:
         _warn_of_wide(source, settings)
         settings, cuts = settings.fitted_to(source.shape[0])
         warn_of_cuts(cuts, set(given))
-        place = Place(**{field.name: options[field.name] for field in fields(Place)})
-        if place.out is not None and callable(getattr(settings, "kernel", None)):
+        run_options = RunOptions(**{field.name: options[field.name] for field in fields(RunOptions)})
+        if run_options.out is not None and callable(getattr(settings, "kernel", None)):
             refuse_nameless(settings.kernel)
         interval()  # is refused before anything is done
-        settings, beside = methods.admit(settings, given, source.shape[0], options["storage_options"])
-        return cls(source, settings, cuts, place, beside)
+        settings, side_inputs = methods.admit(settings, given, source.shape[0], options["storage_options"])
+        return cls(source, settings, cuts, run_options, side_inputs)
 
     def describe(self):
         """What the run is a run of, beside its settings."""
-        beside = {"beside": {name: checksum(array) for name, array in self.beside.items()}} if self.beside else {}
-        return self.source.describe() | beside
+        side_inputs = (
+            {"side_inputs": {name: checksum(array) for name, array in self.side_inputs.items()}}
+            if self.side_inputs
+            else {}
+        )
+        return self.source.describe() | side_inputs
 
     def plan(self, resources):
         """Plan the fit for what there is to run on."""
-        (n, d), place = self.source.shape, self.place
-        size = planning.Size(n, d, self.source.dtype.itemsize, self.source.band_bytes, resources.n_places)
-        limits = [limit for limit in (parse_bytes(place.memory_limit), resources.memory_limit) if limit]
-        checkpoints = place.out is not None or resources.n_places > 1
+        (n, d), run_options = self.source.shape, self.run_options
+        size = planning.Size(n, d, self.source.dtype.itemsize, self.source.band_bytes, resources.n_workers)
+        limits = [limit for limit in (parse_bytes(run_options.memory_limit), resources.memory_limit) if limit]
+        checkpoints = run_options.out is not None or resources.n_workers > 1
         limit, kind = min(limits, default=None), methods.of(self.settings)
         try:
             found = kind.plan(size, self.settings, limit, resources.n_threads, checkpoints=checkpoints)
         except PlanError as error:
-            if resources.n_places > 1 or address_room() is None or limit != resources.memory_limit:
+            if resources.n_workers > 1 or address_room() is None or limit != resources.memory_limit:
                 raise
             raise PlanError(f"{error}; that limit is what `ulimit -v` leaves this process: raise it") from None
         return replace(found, decoded=self.source.decoded)
@@ -331,23 +335,23 @@ def _warn_of_wide(source, settings):
 
 
 @contextmanager
-def _run_directory(place):
+def _run_directory(run_options):
     """A run directory that is open and locked; a temporary one goes if the fit fails."""
-    location = temporary_run() if place.out is None else os.fspath(place.out)
-    if place.memory_limit is not None and lies_in_memory(location):
+    location = temporary_run() if run_options.out is None else os.fspath(run_options.out)
+    if run_options.memory_limit is not None and lies_in_memory(location):
         warnings.warn(
-            f"run: {location} is on a file system in memory, which the limit of {place.memory_limit} does not count; "
-            "give an out= on disk, or set TMPDIR",
+            f"run: {location} is on a file system in memory, which the limit of {run_options.memory_limit} does not "
+            "count; give an out= on disk, or set TMPDIR",
             BigsmicWarning,
             stacklevel=3,
         )
     try:
-        run = Run(location, place.storage_options)
+        run = Run(location, run_options.storage_options)
         try:
             yield run
         finally:
             run.close()
     except BaseException:
-        if place.out is None:
+        if run_options.out is None:
             remove_tree(location)
         raise

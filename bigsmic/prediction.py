@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from bigsmic import methods
 from bigsmic.engines import open_engine
-from bigsmic.engines.base import How
+from bigsmic.engines.base import TaskOptions
 from bigsmic.engines.memory import share_arena
 from bigsmic.engines.threads import ThreadEngine
 from bigsmic.errors import InputError, NonFiniteError
@@ -99,13 +99,13 @@ def predict(  # noqa: PLR0913
         engine.recorded(performance_report),
         reported(progress, m) as report,
     ):
-        how = How("predict", tick=ticks(report, "predict", len(starts)))
+        options = TaskOptions("predict", tick=ticks(report, "predict", len(starts)))
         if group is None:
-            found = engine.collect(predictor, starts, how) or [predictor.nothing()]
+            found = engine.map(predictor, starts, options) or [predictor.nothing()]
             posterior, labels = (np.concatenate(parts) for parts in zip(*found, strict=True))
             return labels, posterior
         with group.writing(_shapes(m, predictor.model.n_clusters), rows) as arrays:
-            engine.each(partial(_predict_into, predictor, arrays), starts, how)
+            engine.for_each(partial(_predict_into, predictor, arrays), starts, options)
         return arrays["labels"], arrays["posterior"]
 
 

@@ -153,7 +153,7 @@ class Result:
 
     @cached_property
     def agreement(self):
-        """Share of the labelings that agree with the consensus at every row: ndarray of float32, shape (n,).
+        """Shard of the labelings that agree with the consensus at every row: ndarray of float32, shape (n,).
 
         1 everywhere where a single labeling was chosen.
         """

@@ -12,14 +12,14 @@ from bigsmic.numerics.objectives.mspc import Two, second_moments
 from bigsmic.runtime.context import source_bounds
 from bigsmic.store import open_source
 
-PANEL_ENTRIES = 1 << 18
+TILE_ENTRIES = 1 << 18
 
 
 def msp_score(X, labels, *, reg=0.0, component=None, storage_options=None, n_threads=1):
     """Minimum separation probability of a labeling: the share of rows that a hyperplane sets apart in the worst case.
 
     For two clusters with means m_k and covariances S_k, and over all pairs of distributions that have these, the best
-    hyperplane puts at least a share p of both on their own side [1]_::
+    hyperplane puts at least a shard p of both on their own side [1]_::
 
         p = kappa^2 / (1 + kappa^2),      kappa = max_w |w'(m_1 - m_0)| / (sqrt(w' S_0 w) + sqrt(w' S_1 w))
 
@@ -76,7 +76,7 @@ def msp_score(X, labels, *, reg=0.0, component=None, storage_options=None, n_thr
     center = source.read(0, int(bounds[1])).mean(axis=0, dtype=np.float64)
     task = partial(_block_sums, source, bounds, center, (labels, len(classes)))
     with ThreadEngine(n_threads) as engine:
-        sums = engine.sum(task, range(len(bounds) - 1))
+        sums = engine.reduce(task, range(len(bounds) - 1))
     return min(Two.of(sums[list(pair)]).separation(reg).msp for pair in combinations(range(len(classes)), 2))
 
 
@@ -91,7 +91,7 @@ def _block_sums(source, bounds, center, labels, s):
             "drop or impute these rows"
         )
     sums = np.zeros((n_classes, X.shape[1] + 1, X.shape[1] + 1))
-    step = max(256, PANEL_ENTRIES // X.shape[1])
+    step = max(256, TILE_ENTRIES // X.shape[1])
     for at in range(0, len(X), step):
         panel = X[at : at + step] - center
         classes = labels[lo + at : lo + at + len(panel)]

@@ -18,7 +18,7 @@ import bigsmic
 
 STAGES = (
     "scan",
-    "pieces",
+    "routed_rows",
     "rows",
     "neighbors",
     "lists",
@@ -30,10 +30,10 @@ STAGES = (
     "final",
     "output",
 )
-"""Stages in which a worker is lost: those of tasks, and of residents."""
+"""Stages in which a worker is lost: those of tasks, and of actors."""
 
 AT_ONCE = ("basis.", "labeling.", "degree.")
-"""Stages whose blocks residents write all at once when they are done, and write again if one of them dies of it;
+"""Stages whose blocks actors write all at once when they are done, and write again if one of them dies of it;
 degrees are written with weights, before them."""
 
 

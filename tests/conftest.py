@@ -42,7 +42,7 @@ def keep_on_disk(patch):
 
     def changed(*args, **options):
         found = plan(*args, **options)
-        stages = {name: replace(stage, width=1) for name, stage in found.stages.items()}
+        stages = {name: replace(stage, max_concurrency=1) for name, stage in found.stages.items()}
         return replace(found, stages=stages, n_gammas=1, basis_in_memory=False, kernel_in_memory=False)
 
     for module in (bigsmic.methods.smic.planning, bigsmic.methods.smic.method):

@@ -1,4 +1,4 @@
-"""Groups of residents on threads of the test, with queues between them."""
+"""Groups of actors on threads of the test, with queues between them."""
 
 import queue
 from collections import defaultdict
@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from bigsmic.engines.threads import ThreadEngine
-from bigsmic.numerics.row_blocks import Share, join_sums, run_calls
+from bigsmic.numerics.row_blocks import Shard, join_sums, run_calls
 
 PATIENCE = 20  # seconds, after which a place that waits for another one has a bug
 
@@ -24,30 +24,30 @@ class QueuePeers:
 
 
 class ThreadGroup:
-    """Residents that make their calls at the same time."""
+    """Actors that make their calls at the same time."""
 
-    def __init__(self, pool, residents):
-        self.pool, self.residents = pool, residents
+    def __init__(self, pool, actors):
+        self.pool, self.actors = pool, actors
 
-    def gather(self, *calls):
-        return list(self.pool.map(lambda resident: run_calls(resident, calls), self.residents))
+    def call(self, *calls):
+        return list(self.pool.map(lambda actor: run_calls(actor, calls), self.actors))
 
-    def sum(self, *calls):
-        return join_sums(self.gather(*calls))
+    def call_sum(self, *calls):
+        return join_sums(self.call(*calls))
 
 
 @contextmanager
 def group_of(make, bounds, inner_cuts=()):
     """Group whose places have the blocks between the cuts; one place without cuts."""
     cuts, queues = [0, *inner_cuts, len(bounds) - 1], defaultdict(queue.Queue)
-    n_places = len(cuts) - 1
-    with ThreadPoolExecutor(n_places) as pool, ThreadEngine(1) as engine:
+    n_workers = len(cuts) - 1
+    with ThreadPoolExecutor(n_workers) as pool, ThreadEngine(1) as engine:
 
         def place(j):
-            peers = QueuePeers(j, cuts, queues) if n_places > 1 else None
-            return make(Share(engine, bounds, range(cuts[j], cuts[j + 1]), peers))
+            peers = QueuePeers(j, cuts, queues) if n_workers > 1 else None
+            return make(Shard(engine, bounds, range(cuts[j], cuts[j + 1]), peers))
 
-        for i in range(n_places):
-            for j in range(n_places):
+        for i in range(n_workers):
+            for j in range(n_workers):
                 queues[i, j]  # made before any thread looks for it
-        yield ThreadGroup(pool, list(pool.map(place, range(n_places))))
+        yield ThreadGroup(pool, list(pool.map(place, range(n_workers))))

@@ -7,7 +7,7 @@ import pytest
 
 from bigsmic.methods.smic.settings import SHRINKAGES, resolve
 from bigsmic.runtime.context import Context
-from bigsmic.stages.labeling_specs import clearest_gap, eigengap, problems, readings, windows
+from bigsmic.stages.labeling_specs import clearest_gap, eigengap, eigenproblems, eigenvector_sets, labeling_specs
 
 
 @pytest.mark.parametrize(
@@ -19,33 +19,33 @@ from bigsmic.stages.labeling_specs import clearest_gap, eigengap, problems, read
         (10, 30, (1.5, 2), []),  # no room above c
         (10, 1000, ((1.5, 2, 2.5), (1, 1.25, 1.5), (3, 4, 6)), [(15, 20, 25), (10, 12, 15), (30, 40, 60)]),
         (33, 9999, ((1.5, 2, 2.5), (2, 3, 4), (3, 4, 6)), [(50, 66, 82), (66, 99)]),  # 100 columns at most
-        (60, 9999, ((1.5, 2, 2.5), (2, 3, 4)), [(90, 120, 150)]),  # the first window may have more
+        (60, 9999, ((1.5, 2, 2.5), (2, 3, 4)), [(90, 120, 150)]),  # the first eigenvector set may have more
     ],
 )
 def test_windows(c, n, widths, found):
-    assert windows(resolve(c, widths=widths), n)[: len(found)] == found
-    assert len(windows(resolve(c, widths=widths), n)) >= len(found)
+    assert eigenvector_sets(resolve(c, widths=widths), n)[: len(found)] == found
+    assert len(eigenvector_sets(resolve(c, widths=widths), n)) >= len(found)
 
 
 def test_columns_take_the_place_of_windows():
     from dataclasses import replace
 
     settings = replace(resolve(10), n_clusters=16, columns=(15, 20, 25))
-    assert windows(settings, 1000) == [(20, 25)]
+    assert eigenvector_sets(settings, 1000) == [(20, 25)]
 
 
 def test_every_problem_is_read_in_every_width_once():
     settings = resolve(10, widths=((1.5, 2), (2, 3)))
-    names = [reading.name for reading in readings(settings, 1000)]
-    assert len(names) == len(set(names)) == 3 * len(problems(settings))
+    names = [spec.name for spec in labeling_specs(settings, 1000)]
+    assert len(names) == len(set(names)) == 3 * len(eigenproblems(settings))
 
 
 def test_without_room_columns_are_only_turned():
-    assert {reading.assignment for reading in readings(resolve(10), 25)} == {"rotation"}
+    assert {spec.assignment for spec in labeling_specs(resolve(10), 25)} == {"rotation"}
 
 
 def test_shrinkages_share_weights_and_not_matrices():
-    plain, shrunk = problems(resolve(10, t=5))
+    plain, shrunk = eigenproblems(resolve(10, t=5))
     assert (plain.shrinkage, shrunk.shrinkage) == SHRINKAGES
     assert plain.graph == shrunk.graph == plain
     assert plain.matrix != shrunk.matrix
@@ -54,13 +54,16 @@ def test_shrinkages_share_weights_and_not_matrices():
 
 @pytest.mark.parametrize("chosen", [{"assignment": "rotation"}, {"preset": "paper"}, {"kernel": "local_scaling"}])
 def test_degrees_are_shrunk_for_merged_labelings_of_the_normalised_kernel_only(chosen):
-    assert {problem.shrinkage for problem in problems(resolve(10, **chosen))} == {0.0}
+    assert {eigenproblem.shrinkage for eigenproblem in eigenproblems(resolve(10, **chosen))} == {0.0}
 
 
 def test_windows_are_of_all_shrinkages_and_of_each_alone():
     settings = resolve(10, t=5, widths=((1.5, 2), (2, 3)))
     context = Context(None, SimpleNamespace(identity={"input": {"rows": 1000, "columns": 2}}), settings)
-    of = [[(context.readings[b].problem.shrinkage, context.readings[b].width) for b in w] for w in context.windows]
+    of = [
+        [(context.specs[b].eigenproblem.shrinkage, context.specs[b].n_eigenvectors) for b in w]
+        for w in context.eigenvector_sets
+    ]
     assert of[0] == [(0.0, 15), (0.0, 20), (0.75, 15), (0.75, 20)]
     assert of[3] == [(0.0, 20), (0.0, 30)]
     assert of[4] == [(0.75, 15), (0.75, 20)]
@@ -70,12 +73,15 @@ def test_windows_are_of_all_shrinkages_and_of_each_alone():
 def test_c_eigenvectors_and_plain_degrees_are_the_last_window():
     rows = SimpleNamespace(identity={"input": {"rows": 1000, "columns": 2}})
     context = Context(None, rows, resolve(10))
-    of = [(context.readings[b].problem, context.readings[b].width) for b in context.windows[-1]]
-    assert [(problem.t, problem.shrinkage, width) for problem, width in of] == [(5, 0.0, 10), (10, 0.0, 10)]
-    assert context.windows[-1] == context.plain
+    of = [(context.specs[b].eigenproblem, context.specs[b].n_eigenvectors) for b in context.eigenvector_sets[-1]]
+    assert [(eigenproblem.t, eigenproblem.shrinkage, width) for eigenproblem, width in of] == [
+        (5, 0.0, 10),
+        (10, 0.0, 10),
+    ]
+    assert context.eigenvector_sets[-1] == context.plain
     wider = Context(None, rows, resolve(10, widths=(1.5, 2)))  # as the caller wants
     assert wider.plain == []
-    assert len(wider.windows) == 3  # both shrinkages, and each
+    assert len(wider.eigenvector_sets) == 3  # both shrinkages, and each
 
 
 @pytest.mark.parametrize(

@@ -248,8 +248,8 @@ def test_dashboards_show_the_names_of_stages(client, blobs, tmp_path):
     seen = set()
     fit(blobs[0], client=client, out=tmp_path / "run", progress=lambda stage, *_: seen.add(stage.replace(" ", "_")))
     prefixes = client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
-    residents = {"eigen_normalized.t3_resident", "labeling.normalized.t3_resident"}
-    assert {"scan", "pieces", "neighbors", "matrix.normalized.t3", "output"} | residents <= prefixes
+    actors = {"eigen_normalized.t3_resident", "labeling.normalized.t3_resident"}
+    assert {"scan", "routed_rows", "neighbors", "matrix.normalized.t3", "output"} | actors <= prefixes
     assert {name for name in seen if not name.startswith(("eigen", "labeling", "verify"))} <= prefixes
     assert all(key_split(dask_tasks._key(name)) == name for name in seen)
 

@@ -1,4 +1,4 @@
-"""On Dask workers whose own disk is full: what they spill, and what residents keep there."""
+"""On Dask workers whose own disk is full: what they spill, and what actors keep there."""
 
 from contextlib import ExitStack
 

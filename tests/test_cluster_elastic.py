@@ -13,7 +13,7 @@ from sklearn.datasets import make_blobs
 import bigsmic
 import bigsmic.engines.dask
 from bigsmic.engines import dask_actors
-from bigsmic.engines.dask_actors import RETIREMENTS, Losses, LostPlaceError
+from bigsmic.engines.dask_actors import RETIREMENTS, Losses, LostWorkerError
 from bigsmic.errors import ClusterError
 
 pytestmark = [
@@ -22,8 +22,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-LEFT = ("pieces", "neighbors", "matrix.normalized.t3", "eigen normalized.t3", "labeling.normalized.t3", "output")
-"""Stages in which a worker leaves: those of tasks, and of residents."""
+LEFT = ("routed_rows", "neighbors", "matrix.normalized.t3", "eigen normalized.t3", "labeling.normalized.t3", "output")
+"""Stages in which a worker leaves: those of tasks, and of actors."""
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def place():
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     worker = SimpleNamespace(address="here", loop=SimpleNamespace(asyncio_loop=loop), state=SimpleNamespace(nthreads=1))
-    place = dask_actors._Place(worker, ("token", ["here", "there"], [0, 1, 2], None), 0)
+    place = dask_actors._ActorHost(worker, ("token", ["here", "there"], [0, 1, 2], None), 0)
 
     async def ask(j, **message):
         return place.answers[message["op"]].pop(0)
@@ -153,7 +153,7 @@ def test_nobody_waits_for_a_peer_that_failed_or_never_came(place, monkeypatch, a
     monkeypatch.setattr(dask_actors, "PING_SECONDS", 0.01)
     monkeypatch.setattr(dask_actors, "OPEN_SECONDS", patience)
     place.answers = {"bigsmic_goes_on": answers}
-    with pytest.raises(LostPlaceError, match="there does not go on with its resident"):
+    with pytest.raises(LostWorkerError, match="there does not go on with its actor"):
         place.exchange({}, [1])
 
 
@@ -163,7 +163,7 @@ def test_nobody_waits_for_a_peer_that_failed_or_never_came(place, monkeypatch, a
 def counted(*losses):
     count = Losses("eigen")
     for progress, on_purpose in losses:
-        count.count(LostPlaceError("it is gone"), progress, on_purpose)
+        count.count(LostWorkerError("it is gone"), progress, on_purpose)
     return count
 
 

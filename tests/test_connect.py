@@ -80,9 +80,9 @@ def test_ways_out_along_a_graph_leave_every_component_but_the_largest(bounds):
     np.testing.assert_array_equal(found.reached, component[found.target])
 
 
-@pytest.mark.parametrize("panel", [1 << 22, 50])
-def test_the_nearest_row_outside_is_found(panel, monkeypatch):
-    monkeypatch.setattr(connectivity, "_PANEL_ENTRIES", panel)
+@pytest.mark.parametrize("tile", [1 << 22, 50])
+def test_the_nearest_row_outside_is_found(tile, monkeypatch):
+    monkeypatch.setattr(connectivity, "_TILE_ENTRIES", tile)
     rng = np.random.default_rng(1)
     X, component = rng.normal(size=(80, 3)).astype(np.float32), rng.integers(0, 3, 80)
     found = connectivity.nearest_outside(X[:20], component[:20], X, component, np.arange(100, 180))

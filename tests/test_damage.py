@@ -58,7 +58,7 @@ def test_a_damaged_block_of_any_stage_is_made_again(name, tmp_path, runs):
 def test_what_the_way_to_the_result_went_by_is_made_again(name, tmp_path, runs):
     """Blocks that neither labels nor predictions are read from, and that the summary tells of."""
     wanted = runs(name)
-    for stage in ("summit.t3", "summit.t5") if name == "mic" else ("point", "start"):
+    for stage in ("optimum.t3", "optimum.t5") if name == "mic" else ("point", "start"):
         out = tmp_path / stage
         shutil.copytree(wanted.out, out)
         for block in blocks_of(out)[stage]:
@@ -70,9 +70,9 @@ def test_what_the_way_to_the_result_went_by_is_made_again(name, tmp_path, runs):
 def test_damage_in_what_a_killed_fit_left_is_made_again(name, tmp_path, runs):
     """One block of every stage at once, the temporary ones included, wherever the fit was killed."""
     wanted = runs(name)
-    for share in (0.25, 0.45, 0.6, 0.75, 0.9):
-        out = tmp_path / str(share)
-        half_finished(name, out, int(share * wanted.n_events))
+    for shard in (0.25, 0.45, 0.6, 0.75, 0.9):
+        out = tmp_path / str(shard)
+        half_finished(name, out, int(shard * wanted.n_events))
         for blocks in blocks_of(out).values():
             if blocks:
                 flip_block(blocks[-1])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from bigsmic.engines import open_engine
-from bigsmic.engines.base import Engine, How
+from bigsmic.engines.base import Engine, TaskOptions
 from bigsmic.engines.dask import ClusterEngine
 from bigsmic.engines.threads import Narrowed, ThreadEngine
 from bigsmic.errors import InputError
@@ -40,13 +40,13 @@ class Words(str):
 
 
 def test_collect_keeps_the_order(engine):
-    assert engine.collect(late, range(7)) == list(range(7))
-    assert engine.collect(late, []) == []
+    assert engine.map(late, range(7)) == list(range(7))
+    assert engine.map(late, []) == []
 
 
 def test_each_runs_every_block(engine):
     seen = []
-    engine.each(lambda block: seen.append(late(block)), iter(range(7)))
+    engine.for_each(lambda block: seen.append(late(block)), iter(range(7)))
     assert sorted(seen) == list(range(7))
 
 
@@ -60,7 +60,7 @@ def test_sums_have_the_brackets_of_the_tree(n):
     words = [Words(f"{i},") for i in range(n)]
     for n_threads in (1, 3):
         with ThreadEngine(n_threads) as engine:
-            assert engine.sum(words.__getitem__, range(n)) == tree_sum(words)
+            assert engine.reduce(words.__getitem__, range(n)) == tree_sum(words)
 
 
 def test_sums_are_the_same_whoever_is_first():
@@ -69,7 +69,7 @@ def test_sums_are_the_same_whoever_is_first():
     found = []
     for n_threads in (1, 2, 7):
         with ThreadEngine(n_threads) as engine:
-            found.append(engine.sum(lambda i: (late(i % 5), terms[i])[1], range(33)))
+            found.append(engine.reduce(lambda i: (late(i % 5), terms[i])[1], range(33)))
     assert all((other == found[0]).all() for other in found)
 
 
@@ -89,7 +89,7 @@ def test_a_sum_holds_few_terms():
             return Term()
 
     with ThreadEngine(1) as engine:
-        engine.sum(lambda i: Term(), range(1000))
+        engine.reduce(lambda i: Term(), range(1000))
     assert most[0] <= 13
 
 
@@ -108,17 +108,17 @@ def test_no_more_tasks_at_once_than_allowed(width, narrow):
 
     with ThreadEngine(3) as engine:
         if narrow:
-            Narrowed(engine, width).each(task, range(20))
+            Narrowed(engine, width).for_each(task, range(20))
         else:
-            engine.each(task, range(20), How(width=width))
+            engine.for_each(task, range(20), TaskOptions(max_concurrency=width))
     assert most[0] <= width
 
 
 def test_narrowed_does_what_it_narrows():
     with ThreadEngine(3) as engine:
         narrowed = Narrowed(engine, 2)
-        assert narrowed.collect(late, range(5)) == list(range(5))
-        assert narrowed.sum(float, range(5)) == 10
+        assert narrowed.map(late, range(5)) == list(range(5))
+        assert narrowed.reduce(float, range(5)) == 10
 
 
 def test_the_first_error_ends_it(engine):
@@ -131,7 +131,7 @@ def test_the_first_error_ends_it(engine):
         time.sleep(0.01)
 
     with pytest.raises(ValueError, match="three"):
-        engine.each(task, range(500))
+        engine.for_each(task, range(500))
     n_started = len(started)
     assert n_started < 500
     time.sleep(0.02)
@@ -146,7 +146,7 @@ def test_blas_runs_on_one_thread_while_it_is_open():
     with threadpool_limits(2):
         before = blas_threads()
         with ThreadEngine(2) as engine:
-            assert set(engine.collect(blas_threads, [0])[0]) == {1}
+            assert set(engine.map(blas_threads, [0])[0]) == {1}
         assert blas_threads() == before
 
 
@@ -164,7 +164,7 @@ def test_engines_may_overlap():
 def test_an_error_leaves_blas_as_it_was():
     before = blas_threads()
     with pytest.raises(ZeroDivisionError, match="division"), ThreadEngine(2) as engine:
-        engine.each(lambda _: 1 / 0, [0])
+        engine.for_each(lambda _: 1 / 0, [0])
     assert blas_threads() == before
 
 
@@ -181,7 +181,7 @@ def resident_bytes():
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 def part(block):
-    """An array that the resident holds, and before the next one a small one that outlives it."""
+    """An array that the actor holds, and before the next one a small one that outlives it."""
     array = np.ones(4 << 20, np.uint8)
     small.append(np.ones(2000, np.uint8))
     return array
@@ -192,7 +192,7 @@ def work(group):
 keep_memory()
 with ThreadEngine(2) as engine:
     before = resident_bytes()
-    during = engine.reside(lambda share: share.engine.collect(part, share.blocks), range(41), work)
+    during = engine.run_actors(lambda share: share.engine.map(part, share.blocks), range(41), work)
     print(during - before, resident_bytes() - before)
 '''
 

@@ -106,7 +106,7 @@ def test_rows_without_weight_do_not_count(blobs):
 
 
 @pytest.mark.parametrize(
-    ("beside", "match"),
+    ("side_inputs", "match"),
     [
         ({"labels": np.zeros(5, int)}, r"labels: got shape \(5,\); give one value for each of the 178 rows"),
         ({"labels": np.full(178, -2)}, "labels: got int64, least -2"),
@@ -115,12 +115,12 @@ def test_rows_without_weight_do_not_count(blobs):
         ({"sample_weight": np.zeros(178)}, "every weight is zero"),
     ],
 )
-def test_what_comes_beside_the_rows_is_checked(beside, match):
+def test_what_comes_beside_the_rows_is_checked(side_inputs, match):
     X = load_wine().data
     with pytest.raises(InputError, match=match):
-        RIM(3, **FAST).fit(X, **beside)
+        RIM(3, **FAST).fit(X, **side_inputs)
     with pytest.raises(InputError, match=match):
-        RIM(3, **FAST).partial_fit(X, **beside)
+        RIM(3, **FAST).partial_fit(X, **side_inputs)
 
 
 @pytest.mark.parametrize("options", [{}, {"prior": "power"}, {"reg": "3/N", "n_clusters": None}])

@@ -22,7 +22,7 @@ from bigsmic.errors import CorruptBlockError, InputError, RunError, RunLockedErr
 
 pytestmark = pytest.mark.usefixtures("many_blocks")
 
-AGAIN = ("basis.", "degree.", "pieces", "restart.")
+AGAIN = ("basis.", "degree.", "routed_rows", "restart.")
 """Stages of which a block may be written twice: a solve writes its basis as a whole when it ends, degrees come with
 weights, and pieces with routes."""
 
@@ -136,8 +136,8 @@ SHARES = np.linspace(0.001, 0.999, 24).round(3).tolist()
 
 
 @pytest.mark.parametrize(("assignment", "share"), list(zip(["merge", "auto"] * 12, SHARES, strict=True)))
-def test_a_run_that_was_cut_short_goes_on_with_what_it_has(tmp_path, blobs, undisturbed, assignment, share):
-    cut_short(tmp_path / "run", blobs[0], int(share * undisturbed[assignment].n_events), assignment=assignment)
+def test_a_run_that_was_cut_short_goes_on_with_what_it_has(tmp_path, blobs, undisturbed, assignment, shard):
+    cut_short(tmp_path / "run", blobs[0], int(shard * undisturbed[assignment].n_events), assignment=assignment)
     assert_goes_on(tmp_path / "run", blobs[0], undisturbed[assignment], assignment=assignment)
 
 
@@ -176,7 +176,7 @@ for at in map(int, sys.argv[3:]):
 
 def test_a_killed_process_leaves_a_run_that_goes_on(tmp_path, blobs, undisturbed):
     np.save(tmp_path / "X.npy", blobs[0])
-    at = [int(share * undisturbed["merge"].n_events) for share in (0.1, 0.3, 0.45, 0.6, 0.97)]
+    at = [int(shard * undisturbed["merge"].n_events) for shard in (0.1, 0.3, 0.45, 0.6, 0.97)]
     driver = [sys.executable, "-c", DRIVER, tmp_path / "X.npy", tmp_path, *map(str, at)]
     paths = [str(Path(__file__).parent), str(Path(bigsmic.__file__).parents[1])]
     done = subprocess.run(driver, env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)}, capture_output=True)
@@ -364,7 +364,7 @@ that rows and graph are made of, which are gone."""
 
 
 TEMPORARY = [
-    ("pieces", "neighbors/"),
+    ("routed_rows", "neighbors/"),
     ("neighbors", "lists/"),
     ("lists", "edges/"),
     ("edges", "graph/"),
@@ -413,12 +413,12 @@ def test_what_is_damaged_is_said_to_who_only_reads(tmp_path, blobs, undisturbed)
 
 def test_a_full_disk_is_said_and_the_run_goes_on(tmp_path, blobs, undisturbed):
     full = OSError(errno.ENOSPC, "No space left on device")
-    for share in (0.1, 0.5, 0.9):
+    for shard in (0.1, 0.5, 0.9):
         with pytest.MonkeyPatch.context() as patch:
-            Tripwire(patch, int(share * undisturbed["merge"].n_events), full)
+            Tripwire(patch, int(shard * undisturbed["merge"].n_events), full)
             with pytest.raises(StorageError, match=r"no space left .* run the same command again"):
-                fit(blobs[0], tmp_path / str(share))
-        assert_goes_on(tmp_path / str(share), blobs[0], undisturbed["merge"])
+                fit(blobs[0], tmp_path / str(shard))
+        assert_goes_on(tmp_path / str(shard), blobs[0], undisturbed["merge"])
 
 
 @pytest.fixture

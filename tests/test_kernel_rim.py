@@ -46,14 +46,14 @@ def block_of(K, bounds, p):
 
 
 def maker(K, labels, bounds, dtype=np.float64, folder=None):
-    """What makes the rows of a share."""
+    """What makes the rows of a shard."""
     bounds = np.asarray(bounds)
 
-    def make(share):
-        own = bounds[share.blocks.start : share.blocks.stop + 1] - share.lo
+    def make(shard):
+        own = bounds[shard.blocks.start : shard.blocks.stop + 1] - shard.lo
         basis = MemoryBasis(own, SLOTS * C, dtype) if folder is None else FileBasis(folder, own, SLOTS * C, dtype)
         load = {p: block_of(K.astype(dtype), bounds, p) for p in range(len(bounds) - 1)}.__getitem__
-        return KernelRows(share, load, basis, labels[share.lo : share.hi])
+        return KernelRows(shard, load, basis, labels[shard.lo : shard.hi])
 
     return make
 
@@ -64,8 +64,8 @@ def fit(K, labels, bounds=(0, 90), cuts=(), settings=None, **options):
     with group_of(maker(K, labels, bounds, **options), np.asarray(bounds), cuts) as group:
         begun = ascend(group, len(K), "likelihood", AscentSettings(0.3, 5), np.zeros(C))
         ended = ascend(group, len(K), "information", settings, begun.bias)
-        group.gather(("finish",))
-        places = [(resident, p) for resident in group.residents for p in resident.share.blocks]
+        group.call(("finish",))
+        places = [(actor, p) for actor in group.actors for p in actor.shard.blocks]
         return ended, *(np.concatenate([getattr(r, name)(p) for r, p in places]) for name in ("logits", "coefficients"))
 
 
@@ -112,11 +112,11 @@ def test_gradients_are_the_finite_differences(kind, name):
     def gradient(x):
         B, bias = x[:-C].reshape(-1, C), x[-C:]
         with group_of(maker(K, labels, (0, 30)), np.array([0, 30])) as group:
-            rows = group.residents[0]
+            rows = group.actors[0]
             rows._write(0, 0, B)
             rows._write(0, 1, full @ full @ B)
             common = kind.read(rows.measure(name, 0.0, bias, np.zeros(C))[:-2], 30)[2]
-            sums = rows.climb(name, common, 0.0, bias, reg)
+            sums = rows.ascent(name, common, 0.0, bias, reg)
             return np.concatenate([(full @ full @ rows._read(0, GRADIENT)).ravel(), sums])
 
     x, h = np.concatenate([B.ravel(), bias]), 1e-5
@@ -138,8 +138,8 @@ def test_a_general_optimiser_gets_no_higher():
     ended, _, _ = fit(K, labels)
     with group_of(maker(K, labels, (0, 90)), np.array([0, 90])) as group:
         begun = ascend(group, 90, "likelihood", AscentSettings(0.3, 5), np.zeros(C))
-        group.gather(("finish",))
-        start = np.concatenate([group.residents[0].coefficients(0).ravel(), begun.bias])
+        group.call(("finish",))
+        start = np.concatenate([group.actors[0].coefficients(0).ravel(), begun.bias])
 
     def negative(x):
         return -objective(x[:-C].reshape(-1, C), x[-C:], K, 0.3)

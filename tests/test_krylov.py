@@ -13,7 +13,7 @@ from bigsmic.errors import InputError
 from bigsmic.numerics.eigen.block_vectors import GroupSpace, KernelProduct, MemoryBasis, RowSpace, solve_bytes
 from bigsmic.numerics.eigen.lanczos import Filter, LanczosParams, solve
 from bigsmic.numerics.graph.affinity import KernelBlock
-from bigsmic.numerics.row_blocks import Share
+from bigsmic.numerics.row_blocks import Shard
 
 
 class FileBasis:
@@ -71,8 +71,8 @@ def vectors(basis, c):
 
 def row_space(engine, blocks, basis, **options):
     """All rows in one place."""
-    share = Share(engine, basis.bounds, range(len(basis.bounds) - 1))
-    return RowSpace(share, KernelProduct(share, blocks.__getitem__), basis, **options)
+    shard = Shard(engine, basis.bounds, range(len(basis.bounds) - 1))
+    return RowSpace(shard, KernelProduct(shard, blocks.__getitem__), basis, **options)
 
 
 def run(K, bounds, params, *, basis=None, threads=1, dtype=np.float32, **options):
@@ -123,15 +123,15 @@ def test_places_do_not_change_a_bit(places):
     K, params = clusters(), LanczosParams(12)
     blocks = kernel_blocks(K, BOUNDS)
 
-    def make(share):
-        bounds = BOUNDS[share.blocks.start : share.blocks.stop + 1] - share.lo
-        return RowSpace(share, KernelProduct(share, blocks.__getitem__), MemoryBasis(bounds, params.size(1500)), seed=3)
+    def make(shard):
+        bounds = BOUNDS[shard.blocks.start : shard.blocks.stop + 1] - shard.lo
+        return RowSpace(shard, KernelProduct(shard, blocks.__getitem__), MemoryBasis(bounds, params.size(1500)), seed=3)
 
     with group_of(make, BOUNDS, places) as group:
         space = GroupSpace(group, 1500)
         found = solve(space, params)
         space.finish()
-        V = np.concatenate([vectors(resident.basis, 12) for resident in group.residents])
+        V = np.concatenate([vectors(actor.basis, 12) for actor in group.actors])
     whole, U = run(K, BOUNDS, params)
     np.testing.assert_array_equal(V, U)
     np.testing.assert_array_equal(found.residual_norms, whole.residual_norms)
@@ -141,9 +141,9 @@ def test_a_step_is_two_rounds():
     K, params, calls = clusters(), LanczosParams(12), []
     blocks = kernel_blocks(K, BOUNDS)
 
-    def make(share):
-        bounds = BOUNDS[share.blocks.start : share.blocks.stop + 1] - share.lo
-        return RowSpace(share, KernelProduct(share, blocks.__getitem__), MemoryBasis(bounds, params.size(1500)), seed=3)
+    def make(shard):
+        bounds = BOUNDS[shard.blocks.start : shard.blocks.stop + 1] - shard.lo
+        return RowSpace(shard, KernelProduct(shard, blocks.__getitem__), MemoryBasis(bounds, params.size(1500)), seed=3)
 
     with group_of(make, BOUNDS, [2]) as group:
         gather = group.gather

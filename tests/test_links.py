@@ -13,7 +13,7 @@ from bigsmic.engines.threads import ThreadEngine
 from bigsmic.errors import InputError
 from bigsmic.numerics.constraints.links import (
     LinkAlgebra,
-    Strength,
+    LinkWeights,
     criterion,
     group_degree,
     linked_block,
@@ -24,7 +24,7 @@ from bigsmic.numerics.constraints.operator import Coupling, LinkedProduct
 from bigsmic.numerics.eigen.block_vectors import GroupSpace, MemoryBasis, RowSpace
 from bigsmic.numerics.eigen.lanczos import Filter, LanczosParams, solve
 from bigsmic.numerics.graph import affinity
-from bigsmic.numerics.row_blocks import Share
+from bigsmic.numerics.row_blocks import Shard
 
 
 def drawn_links(seed, n, c, m, *, labelled=0, close=False):
@@ -198,12 +198,12 @@ def test_products_are_those_of_the_matrices_written_out(c, labelled, close):
     whole, at = scattered(links, W), links.rows
     np.testing.assert_allclose(W + algebra.tied(W), (M @ whole)[at], rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(algebra.barred(W), (C @ whole)[at], rtol=1e-12, atol=1e-12)
-    strength, eye = Strength(0.7, 1.3), np.eye(50)
+    link_weights, eye = LinkWeights(0.7, 1.3), np.eye(50)
     A, B = eye + 0.7 * M, eye - 1.3 * C
-    np.testing.assert_allclose(algebra.middle(W, strength), ((A @ A + B @ B) @ whole)[at], rtol=1e-10)
+    np.testing.assert_allclose(algebra.middle(W, link_weights), ((A @ A + B @ B) @ whole)[at], rtol=1e-10)
     untouched = np.setdiff1d(np.arange(50), at)
     np.testing.assert_allclose(
-        (A @ A + B @ B)[untouched][:, untouched], strength.elsewhere * eye[: len(untouched)][:, : len(untouched)]
+        (A @ A + B @ B)[untouched][:, untouched], link_weights.elsewhere * eye[: len(untouched)][:, : len(untouched)]
     )
 
 
@@ -280,7 +280,7 @@ def test_no_links_at_all():
     links = make_links(5, 2)
     assert links.n_links == 0
     assert violations(links, np.zeros(0, int), 2).n_violated == 0
-    assert LinkAlgebra(links).middle(np.zeros((0, 2)), Strength(1, 1)).shape == (0, 2)
+    assert LinkAlgebra(links).middle(np.zeros((0, 2)), LinkWeights(1, 1)).shape == (0, 2)
 
 
 # -- the operator on row blocks
@@ -289,7 +289,7 @@ def test_no_links_at_all():
 BOUNDS = np.array([0, 11, 12, 30, 50])
 
 
-def dense_operator(K, links, strength, normalized):
+def dense_operator(K, links, link_weights, normalized):
     """U written out: K' and its middle, over what the middle is on rows without links."""
     M, C = written_out(links)
     W = np.where(C == 1, 0, np.where(M == 1, 1, K)) * (1 - np.eye(len(K)))
@@ -297,18 +297,18 @@ def dense_operator(K, links, strength, normalized):
     degree = W.sum(axis=1)
     root = 1 / np.sqrt(np.where(degree > 0, degree, 1))
     linked = (W * np.multiply.outer(root, root) + eye) / 2 if normalized else W + eye
-    A, B = eye + strength.gamma * M, eye - strength.eta * C
-    return linked @ (A @ A + B @ B) @ linked / strength.elsewhere, degree
+    A, B = eye + link_weights.gamma * M, eye - link_weights.eta * C
+    return linked @ (A @ A + B @ B) @ linked / link_weights.elsewhere, degree
 
 
-def linked_space(share, blocks, links, strength, degree=None):
+def linked_space(shard, blocks, links, link_weights, degree=None):
     """Rows of U in float64, for the plain kernel, or with the degrees of the normalised one."""
-    bounds = share.bounds[share.blocks.start : share.blocks.stop + 1] - share.lo
+    bounds = shard.bounds[shard.blocks.start : shard.blocks.stop + 1] - shard.lo
     root = np.ones(len(links.rows)) if degree is None else 1 / np.sqrt(degree[links.rows])
     factor = 1.0 if degree is None else 0.5
-    coupling = Coupling(LinkAlgebra(links), strength, factor, factor, root)
-    product = LinkedProduct(share, blocks.__getitem__, coupling)
-    return RowSpace(share, product, MemoryBasis(bounds, 50, np.float64), seed=1)
+    coupling = Coupling(LinkAlgebra(links), link_weights, factor, factor, root)
+    product = LinkedProduct(shard, blocks.__getitem__, coupling)
+    return RowSpace(shard, product, MemoryBasis(bounds, 50, np.float64), seed=1)
 
 
 def random_kernel(seed, n=50):
@@ -321,19 +321,19 @@ def random_kernel(seed, n=50):
 @pytest.mark.parametrize("normalized", [False, True])
 @pytest.mark.parametrize(("labelled", "close"), [(0, False), (20, False), (0, True)])
 def test_operator_is_the_matrix_written_out(labelled, close, normalized, places):
-    K, strength = random_kernel(3), Strength(0.4, 0.9)
+    K, link_weights = random_kernel(3), LinkWeights(0.4, 0.9)
     links, _ = drawn_links(7, 50, 2, 25, labelled=labelled, close=close)
-    U, degree = dense_operator(K, links, strength, normalized)
+    U, degree = dense_operator(K, links, link_weights, normalized)
     blocks = [linked_block(block, links) for block in kernel_blocks(K, BOUNDS, np.float64)]
     if normalized:
         blocks = [affinity.normalise(block, degree[block.lo : block.hi], degree[block.halo]) for block in blocks]
-    make = functools.partial(linked_space, blocks=blocks, links=links, strength=strength)
+    make = functools.partial(linked_space, blocks=blocks, links=links, link_weights=link_weights)
     make = functools.partial(make, degree=degree if normalized else None)
     with group_of(make, BOUNDS, places) as group:
         space = GroupSpace(group, 50, dtype=np.float64)
         found = solve(space, LanczosParams(4, tol=1e-9, block_width=3))
         space.finish()
-        V = np.concatenate([_vectors(resident.basis, 4) for resident in group.residents])
+        V = np.concatenate([_vectors(actor.basis, 4) for actor in group.actors])
     values, vectors = np.linalg.eigh(U)
     np.testing.assert_allclose(found.ritz_values, values[::-1][:4], rtol=1e-7)
     np.testing.assert_allclose(np.abs(V.T @ vectors[:, ::-1][:, :4]).max(axis=1), 1, atol=1e-6)
@@ -345,12 +345,12 @@ def _vectors(basis, c):
 
 @pytest.mark.parametrize("filter", [Filter(), Filter(5, 0.3, 0.7)])
 def test_residuals_and_polynomials_are_of_the_same_operator(filter):
-    K, strength = random_kernel(4), Strength(1.0, 0.2)
+    K, link_weights = random_kernel(4), LinkWeights(1.0, 0.2)
     links, _ = drawn_links(8, 50, 2, 30, labelled=15)
-    U, _ = dense_operator(K, links, strength, normalized=False)
+    U, _ = dense_operator(K, links, link_weights, normalized=False)
     blocks = [linked_block(block, links) for block in kernel_blocks(K, BOUNDS, np.float64)]
     with ThreadEngine() as engine:
-        space = linked_space(Share(engine, BOUNDS, range(4)), blocks, links, strength)
+        space = linked_space(Shard(engine, BOUNDS, range(4)), blocks, links, link_weights)
         V = np.linalg.qr(np.random.default_rng(0).normal(size=(50, 5)))[0]
         for p, (lo, hi) in enumerate(itertools.pairwise(BOUNDS)):
             space.basis.write(p, 0, V[lo:hi])

@@ -40,7 +40,7 @@ def test_neighbours_without_links_foretell_the_label_of_most_weight(seed, at):
         weights, positions = propagation.free_neighbours(block, links)
         assert (np.diff(positions) > 0).all()
         assert free[positions].all()
-        found.append(propagation.foretold(weights, labels[positions], C))
+        found.append(propagation.predicted(weights, labels[positions], C))
     np.testing.assert_array_equal(np.concatenate(found), wanted)
 
 
@@ -94,7 +94,7 @@ def test_a_sweep_goes_where_votes_neighbours_and_links_draw(seed, at):
     for block in kernel_blocks(W, at):
         drawn, own = propagation.pull(block, links), slice(block.lo, block.hi)
         known = np.concatenate([labels[own], labels[drawn.halo]])
-        found.append(propagation.settle(drawn, known, ballots[own], group[own], pulls, movable[own]))
+        found.append(propagation.propagate(drawn, known, ballots[own], group[own], pulls, movable[own]))
     gains, after, rows = dense_gains(dense_pull(W, links), ballots, labels), np.concatenate(found), np.arange(N)
     np.testing.assert_array_equal(after[~movable], labels[~movable])
     np.testing.assert_allclose(gains[rows, after][movable], gains.max(axis=1)[movable], atol=1e-6)
@@ -105,7 +105,7 @@ def test_a_row_stays_unless_another_label_draws_it_more():
     (block,) = kernel_blocks(np.zeros((3, 3), np.float32), [])
     ballots, labels = np.array([[0, 1], [0, 1], [-1, -1]]), np.array([1, 0, 1], np.int32)
     drawn = propagation.pull(block, links)
-    found = propagation.settle(drawn, labels, ballots, np.full(3, -1), np.zeros((0, 2)), np.ones(3, bool))
+    found = propagation.propagate(drawn, labels, ballots, np.full(3, -1), np.zeros((0, 2)), np.ones(3, bool))
     np.testing.assert_array_equal(found, labels)
 
 
@@ -119,15 +119,15 @@ def test_a_pull_without_links_is_a_share_of_the_weight():
 class Settling(local_moving.RowMoves):
     """As the stage makes it, of arrays."""
 
-    def __init__(self, share, blocks, links, ballots, labels):
-        rows = np.arange(share.lo, share.hi)
-        super().__init__(share, blocks.__getitem__, np.zeros(share.n_rows), rows)
-        self.links, self.ballots = links, ballots[share.lo : share.hi]
-        self.start(labels[share.lo : share.hi], C)
+    def __init__(self, shard, blocks, links, ballots, labels):
+        rows = np.arange(shard.lo, shard.hi)
+        super().__init__(shard, blocks.__getitem__, np.zeros(shard.n_rows), rows)
+        self.links, self.ballots = links, ballots[shard.lo : shard.hi]
+        self.start(labels[shard.lo : shard.hi], C)
 
     def _moved(self, p, block, known, movable, sums, resolution):
-        own, none = self.share.rows(p), np.full(block.hi - block.lo, -1)
-        return propagation.settle(block, known, self.ballots[own], none, np.zeros((0, C)), movable)
+        own, none = self.shard.rows(p), np.full(block.hi - block.lo, -1)
+        return propagation.propagate(block, known, self.ballots[own], none, np.zeros((0, C)), movable)
 
 
 def test_sweeps_over_blocks_and_places_are_those_of_the_matrix():
@@ -142,7 +142,7 @@ def test_sweeps_over_blocks_and_places_are_those_of_the_matrix():
     blocks = [propagation.pull(block, links) for block in kernel_blocks(W, [7, 15, 30])]
     bounds = np.array([0, *(block.hi for block in blocks)])
     for places in ((), (1,), (1, 3)):
-        with group_of(lambda share: Settling(share, blocks, links, ballots, labels), bounds, places) as group:
+        with group_of(lambda shard: Settling(shard, blocks, links, ballots, labels), bounds, places) as group:
             local_moving.local_moves(group)
-            found = np.concatenate([resident.labels for resident in group.residents])
+            found = np.concatenate([actor.labels for actor in group.actors])
         np.testing.assert_array_equal(found, wanted)

@@ -21,9 +21,9 @@ from bigsmic.numerics.mutual_information.lsmi import (
     first_equal,
     join_sweeps,
     lsmi,
-    panel_bytes,
     score_one,
     sums_bytes,
+    tile_bytes,
 )
 from bigsmic.numerics.row_blocks import tree_sum
 
@@ -119,7 +119,7 @@ def test_one_block_is_many_blocks(cuts):
 def test_panels_do_not_show(monkeypatch):
     X, labels, _ = problem()
     before = lsmi(X, labels[0])
-    monkeypatch.setattr(module, "_PANEL_ROWS", 7)
+    monkeypatch.setattr(module, "_TILE_ROWS", 7)
     monkeypatch.setattr(gaussian_basis, "_BLOCK_ROWS", 64)
     np.testing.assert_allclose(lsmi(X, labels[0]).cv_table, before.cv_table, rtol=0, atol=1e-10)
 
@@ -283,7 +283,7 @@ def test_memory_is_what_was_said():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert sums.nbytes == sums_bytes(300, 2, 5, 3, 3)
-    assert peak - sums.nbytes < 1.1 * panel_bytes(300, 4, 3, 8) + 100_000
+    assert peak - sums.nbytes < 1.1 * tile_bytes(300, 4, 3, 8) + 100_000
 
 
 def test_results_read_well():

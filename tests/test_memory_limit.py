@@ -136,10 +136,10 @@ def test_few_addresses_are_refused_at_the_door(tmp_path, limit):
 
 
 def test_what_a_limit_of_addresses_leaves_is_the_machine_s(monkeypatch):
-    taken, resident = (int(pages) for pages in Path("/proc/self/statm").read_text().split()[:2])
+    taken, actor = (int(pages) for pages in Path("/proc/self/statm").read_text().split()[:2])
     limit = (taken * os.sysconf("SC_PAGE_SIZE")) + (4 << 30)
     monkeypatch.setattr(memory.resource, "getrlimit", lambda _: (limit, limit))
-    assert 3 << 30 < memory.address_room() < (5 << 30) + resident * os.sysconf("SC_PAGE_SIZE")
+    assert 3 << 30 < memory.address_room() < (5 << 30) + actor * os.sysconf("SC_PAGE_SIZE")
     monkeypatch.setattr(memory.resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
     assert memory.address_room() is None
 
@@ -150,9 +150,9 @@ def test_freed_memory_of_threads_is_given_back():
 import threading
 import numpy as np
 from bigsmic.engines.memory import keep_memory, release_memory, share_arena
-resident = lambda: int(open("/proc/self/statm").read().split()[1]) * 4096
+actor = lambda: int(open("/proc/self/statm").read().split()[1]) * 4096
 keep_memory(), share_arena()
-before = resident()
+before = actor()
 held = []
 def work():
     held.append(np.ones(1000))
@@ -161,7 +161,7 @@ def work():
 threads = [threading.Thread(target=work) for _ in range(4)]
 [t.start() for t in threads], [t.join() for t in threads]
 release_memory()
-print(resident() - before)
+print(actor() - before)
 """
     places = {"PYTHONPATH": str(Path(bigsmic.__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | places)

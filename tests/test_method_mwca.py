@@ -134,15 +134,15 @@ class Killed(Exception):
 
 def test_a_killed_ascent_goes_on_where_it_was(tmp_path, small_tiles, monkeypatch):
     X, _ = ring(n=300)
-    climb, calls, fatal = stage.StoredRows.climb, [], None
+    ascent, calls, fatal = stage.StoredRows.ascent, [], None
 
     def counted(self, *args):
         calls.append(1)
         if len(calls) == fatal:
             raise Killed
-        return climb(self, *args)
+        return ascent(self, *args)
 
-    monkeypatch.setattr(stage.StoredRows, "climb", counted)
+    monkeypatch.setattr(stage.StoredRows, "ascent", counted)
     wanted = bigsmic.fit(X, 2, method="mwca", n_starts=2)
     whole = len(calls)
     calls.clear()

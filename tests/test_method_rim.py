@@ -18,7 +18,7 @@ from bigsmic.errors import BigsmicWarning, CollapseError, ConvergenceWarning, In
 from bigsmic.methods import rim as method
 from bigsmic.numerics.objectives import rim
 from bigsmic.runtime import planning
-from bigsmic.runtime.context import Pieces
+from bigsmic.runtime.context import BlockCache
 from bigsmic.stages import rim as stages
 
 FAST = {"method": "rim", "n_threads": 1}
@@ -137,7 +137,7 @@ def test_chunks_and_threads_change_nothing(blobs, tmp_path, monkeypatch, many_bl
         same(fit(data, **options), wanted)
     same(bigsmic.fit(str(tmp_path / "a.zarr"), method="rim", n_threads=2, **options), wanted)
     monkeypatch.setattr(method, "ROWS_BYTES", 0)
-    monkeypatch.setattr(Pieces.__init__, "__defaults__", (0,))
+    monkeypatch.setattr(BlockCache.__init__, "__defaults__", (0,))
     same(fit(X, **options), wanted)
 
 
@@ -153,7 +153,7 @@ def test_what_memory_holds_changes_nothing(blobs, monkeypatch, many_blocks, kept
         return replace(plan(*arguments, **named), rows_in_memory=kept[0], posteriors_in_memory=kept[1])
 
     monkeypatch.setattr(method, "plan", planned)
-    monkeypatch.setattr(Pieces.__init__, "__defaults__", (0,))
+    monkeypatch.setattr(BlockCache.__init__, "__defaults__", (0,))
     same(fit(X, **options), wanted)
 
 
@@ -237,9 +237,9 @@ def test_what_has_been_evaluated_is_not_evaluated_again(toy, tmp_path, monkeypat
     options = {"solver": "lbfgs", "reg": 0.01, "n_init_categories": 5}
     evaluate, made = stages._evaluate, []
 
-    def counted(job, climb, i, vector, group):
+    def counted(job, ascent, i, vector, group):
         made.append(i)
-        return evaluate(job, climb, i, vector, group)
+        return evaluate(job, ascent, i, vector, group)
 
     def progress(stage, done, total):
         if stage.startswith("ascent") and done == 4:
@@ -260,7 +260,7 @@ def test_other_labels_beside_the_rows_are_another_run(toy, tmp_path):
     X, y = toy
     labels = np.where(np.arange(450) % 9 == 0, y, -1)
     fit(X, 3, labels=labels, out=tmp_path / "run.zarr")
-    with pytest.raises(bigsmic.RunError, match=r"beside\.labels: stored"):
+    with pytest.raises(bigsmic.RunError, match=r"side_inputs\.labels: stored"):
         fit(X, 3, labels=-np.ones(450, int), out=tmp_path / "run.zarr")
 
 
@@ -394,20 +394,20 @@ def test_the_plan_does_not_grow_with_the_rows(toy):
 
     plans = [plan(planning.Size(n, 152), Settings(33), None, 1, True) for n in (10**6, 10**7)]
     assert plans[1].peak_bytes < 1.1 * plans[0].peak_bytes
-    assert plans[1].peak_bytes < 500 << 20
+    assert plans[1].peak_bytes - planning.INTERPRETER_BYTES < 240 << 20
     with pytest.raises(PlanError, match="the memory limit is 10MiB"):
         fit(toy[0], 3, memory_limit="10MiB")
-    assert list(bigsmic.plan(toy[0], 3, method="rim").stages) == ["scan", "start", "climb", "output"]
+    assert list(bigsmic.plan(toy[0], 3, method="rim").stages) == ["scan", "start", "ascent", "output"]
 
 
 def test_polish_that_would_lose_a_category_is_left_out(toy, monkeypatch):
-    climb = stages.Search.climb
+    ascent = stages.Search.ascend
 
     def losing(self, reg, model, fresh=False, polish=0):
-        point = climb(self, reg, model, fresh, polish)
+        point = ascent(self, reg, model, fresh, polish)
         return point._replace(alive=point.alive - 1) if polish else point
 
-    monkeypatch.setattr(stages.Search, "climb", losing)
+    monkeypatch.setattr(stages.Search, "ascend", losing)
     with pytest.warns(BigsmicWarning, match="polish would have lost a category"):
         assert fit(toy[0], 3, polish=5).n_clusters == 3
 

@@ -28,14 +28,14 @@ def test_every_method_offers_the_same_names(name):
 @pytest.mark.parametrize("name", methods.MODULES)
 def test_every_option_has_its_flag(name):
     kind = methods.load(name)
-    in_memory = {"metric", *kind.BESIDE}
-    assert {flag.name for flag in options.METHODS[name]} - {*kind.BESIDE} == {*kind.Settings.names()} - in_memory
+    in_memory = {"metric", *kind.SIDE_INPUTS}
+    assert {flag.name for flag in options.METHODS[name]} - {*kind.SIDE_INPUTS} == {*kind.Settings.names()} - in_memory
 
 
 def test_flags_of_one_name_are_one_flag():
-    shown = [flag.name for panel in options.FIT.values() for flag in panel]
+    shown = [flag.name for tile in options.FIT.values() for flag in tile]
     assert len(shown) == len(set(shown))
-    assert set(shown) >= {flag.name for panel in options.METHODS.values() for flag in panel}
+    assert set(shown) >= {flag.name for tile in options.METHODS.values() for flag in tile}
 
 
 @pytest.mark.parametrize("call", [bigsmic.fit, bigsmic.plan])

@@ -51,7 +51,7 @@ def test_coefficients_make_the_posteriors_by_the_dense_kernel(fitted, blobs, man
     A = np.empty((700, 4))
     A[rows] = np.concatenate([r("coefficients") for r in read])
     K = kernel(standardised(blobs[0]), t) + np.eye(700)
-    Z = K @ A + fitted._run.read(f"summit.t{t}", 0, "bias")
+    Z = K @ A + fitted._run.read(f"optimum.t{t}", 0, "bias")
     P = np.exp(Z - Z.max(axis=1, keepdims=True))
     P /= P.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(np.asarray(fitted.posterior), P, atol=2e-3)

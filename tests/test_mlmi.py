@@ -53,8 +53,8 @@ def test_optimality_conditions_of_the_whole_problem():
     assert found.mlmi == pytest.approx(np.log(own).mean(), abs=1e-12)
     assert (found.theta >= 0).all()
     assert sum(r[:, k].sum() for k in y) / n**2 == pytest.approx(1, abs=1e-12)
-    share = np.bincount(y) / n
-    price = share[owners] * L.mean(axis=0)  # of a unit of each coefficient, in the constraint
+    shard = np.bincount(y) / n
+    price = shard[owners] * L.mean(axis=0)  # of a unit of each coefficient, in the constraint
     gain = np.array([(L[y == k, j] / own[y == k]).sum() / n for j, k in enumerate(owners)]) / price
     used = found.theta > 1e-10
     np.testing.assert_allclose(gain[used], 1, atol=1e-6)

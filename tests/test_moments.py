@@ -32,7 +32,7 @@ def test_one_block_is_many_blocks(cuts):
 
 def test_panels_are_blocks_too(monkeypatch):
     whole = m.moments(rows())
-    monkeypatch.setattr(m, "_PANEL_ENTRIES", 60)
+    monkeypatch.setattr(m, "_TILE_ENTRIES", 60)
     for found, wanted in zip(m.moments(rows()), whole, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-11)
 
@@ -65,7 +65,7 @@ def test_scaling_is_what_it_says(scale):
 def test_rows_are_scaled_alone(monkeypatch):
     scaler = m.scaler(m.moments(rows()), "standard")
     wanted = scaler.apply(rows())
-    monkeypatch.setattr(m, "_PANEL_ENTRIES", 20)
+    monkeypatch.setattr(m, "_TILE_ENTRIES", 20)
     np.testing.assert_array_equal(scaler.apply(rows()), wanted)
     np.testing.assert_array_equal(scaler.apply(rows()[77:78]), wanted[77:78])
 
@@ -92,7 +92,7 @@ def test_the_first_entry_that_is_not_finite_is_found(dtype, monkeypatch):
     assert m.first_nonfinite(X) == (0, -1, -1)
     X[31, 2], X[31, 3], X[50, 0] = np.nan, np.inf, -np.inf
     assert m.first_nonfinite(X) == (3, 31, 2)
-    monkeypatch.setattr(m, "_PANEL_ENTRIES", 28)
+    monkeypatch.setattr(m, "_TILE_ENTRIES", 28)
     assert m.first_nonfinite(X) == (3, 31, 2)
 
 

@@ -34,7 +34,7 @@ def kernel_block(W, lo, hi):
 
 
 def dense_moves(W, labels, degrees, c, movable, resolution=1.0):
-    """One sweep by the definition, row after row, all reading the old labels."""
+    """One sweep by the definition, row after row, all spec the old labels."""
     volumes = np.bincount(labels, weights=degrees, minlength=c)
     moved = labels.copy()
     for i in np.flatnonzero(movable):
@@ -86,15 +86,15 @@ def swept(W, cuts, labels, rows, c, places=()):
     bounds = np.array([0, *(block.hi for block in blocks)])
     degrees = W.sum(axis=1, dtype=np.float64)
 
-    def make(share):
-        own = slice(share.lo, share.hi)
-        mover = local_moving.RowMoves(share, blocks.__getitem__, degrees[own], rows[own], seed=3)
+    def make(shard):
+        own = slice(shard.lo, shard.hi)
+        mover = local_moving.RowMoves(shard, blocks.__getitem__, degrees[own], rows[own], seed=3)
         mover.start(labels[own], c)
         return mover
 
     with group_of(make, bounds, places) as group:
         local_moving.local_moves(group)
-        return np.concatenate([resident.labels for resident in group.residents])
+        return np.concatenate([actor.labels for actor in group.actors])
 
 
 @settings(deadline=None, max_examples=20)

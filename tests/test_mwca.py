@@ -12,7 +12,7 @@ from bigsmic.engines.threads import ThreadEngine
 from bigsmic.errors import InputError
 from bigsmic.numerics.objectives import mwca
 from bigsmic.numerics.objectives.mwca import AscentSettings, AssociationRows, DenseProduct, ascend
-from bigsmic.numerics.row_blocks import LocalGroup, Share
+from bigsmic.numerics.row_blocks import LocalGroup, Shard
 
 
 def gaussian(X, Y, sigma):
@@ -52,18 +52,18 @@ def engine():
 
 def share_of(engine, n, height=70):
     bounds = np.append(np.arange(0, n, height), n)
-    return Share(engine, bounds, range(len(bounds) - 1))
+    return Shard(engine, bounds, range(len(bounds) - 1))
 
 
 def dense(engine, X, sigma, height=70):
-    share = share_of(engine, len(X), height)
-    return share, DenseProduct(share, lambda p: X[share.rows(p)], sigma)
+    shard = share_of(engine, len(X), height)
+    return shard, DenseProduct(shard, lambda p: X[shard.rows(p)], sigma)
 
 
-def climb(engine, X, sigma, logits, **settings):
-    share, product = dense(engine, X, sigma)
+def run_ascent(engine, X, sigma, logits, **settings):
+    shard, product = dense(engine, X, sigma)
     settings = AscentSettings(**settings)
-    rows = AssociationRows(share, product, logits.copy(), settings.direction)
+    rows = AssociationRows(shard, product, logits.copy(), settings.direction)
     return ascend(LocalGroup(rows), logits.shape, settings), rows
 
 
@@ -118,10 +118,10 @@ def test_tiles_are_the_kernel(engine, sigma, monkeypatch):
     monkeypatch.setattr(mwca, "_TILE", (16, 32))
     X, _ = ring()
     Z = np.random.default_rng(0).normal(size=(len(X), 5)).astype(np.float32)
-    share, product = dense(engine, X, sigma)
+    shard, product = dense(engine, X, sigma)
     out = np.empty_like(Z)
     operand = product.operand(Z)
-    share.each(lambda p: product.multiply(p, (2.0, 0.5, 0.25), operand, Z[share.rows(p)], out[share.rows(p)]))
+    shard.for_each_block(lambda p: product.multiply(p, (2.0, 0.5, 0.25), operand, Z[shard.rows(p)], out[shard.rows(p)]))
     wanted = 2 * gaussian(X, X, sigma) @ Z - 0.75 * Z
     assert_allclose(out, wanted, atol=2e-5 * np.abs(wanted).max())
 
@@ -165,10 +165,10 @@ def reference_ascent(G, logits, settings):
 def test_an_ascent_is_that_in_memory(engine, kind):
     X, _ = ring(n=80)
     logits = starts(160, 2)
-    summit, rows = climb(engine, X, 0.5, logits, direction=kind, max_iter=4, tol=0)
+    optimum, rows = run_ascent(engine, X, 0.5, logits, direction=kind, max_iter=4, tol=0)
     for s in range(3):
         value, labels = reference_ascent(gaussian(X, X, 0.5), logits[:, s], AscentSettings(kind, 4, 0))
-        assert summit.values[s] / 160 == pytest.approx(value, rel=1e-4)
+        assert optimum.values[s] / 160 == pytest.approx(value, rel=1e-4)
         assert (rows.logits[:, s].argmax(axis=1) == labels).mean() > 0.98
 
 
@@ -176,32 +176,32 @@ def test_places_make_no_difference():
     X, _ = ring(n=120)
     bounds, logits = np.array([0, 70, 140, 200, 240]), starts(240, 2, 2)
 
-    def make(share):
-        product = DenseProduct(share, lambda p: X[bounds[p] : bounds[p + 1]], 0.5)
-        return AssociationRows(share, product, logits[share.lo : share.hi].copy())
+    def make(shard):
+        product = DenseProduct(shard, lambda p: X[bounds[p] : bounds[p + 1]], 0.5)
+        return AssociationRows(shard, product, logits[shard.lo : shard.hi].copy())
 
     found = []
     for cuts in ((), (1,), (1, 3)):
         with group_of(make, bounds, cuts) as group:
             found.append(ascend(group, logits.shape, AscentSettings(max_iter=6)))
-    for summit in found[1:]:
-        assert_array_equal(summit.totals, found[0].totals)
-        assert_array_equal(summit.n_iter, found[0].n_iter)
+    for optimum in found[1:]:
+        assert_array_equal(optimum.totals, found[0].totals)
+        assert_array_equal(optimum.n_iter, found[0].n_iter)
 
 
 def test_an_ascent_goes_on_where_it_was(engine):
     X, _ = ring(n=100)
     logits, settings = starts(200, 2, 2), AscentSettings(max_iter=9)
-    whole, _ = climb(engine, X, 0.5, logits, max_iter=9)
-    share, product = dense(engine, X, 0.5)
-    rows, kept = AssociationRows(share, product, logits.copy()), {}
+    whole, _ = run_ascent(engine, X, 0.5, logits, max_iter=9)
+    shard, product = dense(engine, X, 0.5)
+    rows, kept = AssociationRows(shard, product, logits.copy()), {}
 
     def keep(iteration, state):
         if iteration == 4:
             kept.update(state=state, logits=rows.logits.copy(), images=rows.images.copy())
 
     ascend(LocalGroup(rows), logits.shape, settings, on_step=keep)
-    again = AssociationRows(share, product, kept["logits"])
+    again = AssociationRows(shard, product, kept["logits"])
     again.images = kept["images"]
     resumed = ascend(LocalGroup(again), logits.shape, settings, state=kept["state"])
     assert_array_equal(resumed.totals, whole.totals)
@@ -210,48 +210,48 @@ def test_an_ascent_goes_on_where_it_was(engine):
 
 def test_every_step_gains(engine):
     X, _ = ring()
-    share, product = dense(engine, X, 0.5)
+    shard, product = dense(engine, X, 0.5)
     seen = []
 
-    class Watched(mwca._Climb):
+    class Watched(mwca._LineSearch):
         def step(self, tol):
             super().step(tol)
             seen.append(self.values.copy())
 
     logits = starts(len(X), 2)
-    climb = Watched(LocalGroup(AssociationRows(share, product, logits)), len(X), mwca.State.fresh(3, 2))
-    climb.measure()
-    seen.append(climb.values.copy())
+    ascent = Watched(LocalGroup(AssociationRows(shard, product, logits)), len(X), mwca.State.fresh(3, 2))
+    ascent.measure()
+    seen.append(ascent.values.copy())
     for _ in range(8):
-        climb.step(0.0)
+        ascent.step(0.0)
     assert (np.diff(seen, axis=0) >= 0).all()
     assert seen[-1].min() > seen[0].max()
 
 
 def test_the_ring_is_found(engine):
     X, y = ring()
-    sigma = mwca.width("deviation", len(X), X.var(axis=0), X)
-    summit, rows = climb(engine, X, sigma, starts(len(X), 2, 5))
-    labels = rows.logits[:, summit.best].argmax(axis=1)
+    sigma = mwca.bandwidth("deviation", len(X), X.var(axis=0), X)
+    optimum, rows = run_ascent(engine, X, sigma, starts(len(X), 2, 5))
+    labels = rows.logits[:, optimum.best].argmax(axis=1)
     assert adjusted_rand_score(y, labels) > 0.75
-    assert summit.converged[summit.best]
+    assert optimum.converged[optimum.best]
     of_truth = mwca.association(np.eye(2)[y], gaussian(X, X, sigma) @ np.eye(2)[y])[1].sum()
-    assert summit.values[summit.best] >= of_truth
+    assert optimum.values[optimum.best] >= of_truth
 
 
 def test_three_blobs_are_found_from_labels_nearby(engine):
     X, y = blobs(n=90)
     logits = mwca.logits_of(np.where(np.arange(90) % 7 == 0, 0, y), 3)[:, None]
-    summit, rows = climb(engine, X, 1.0, logits)
+    optimum, rows = run_ascent(engine, X, 1.0, logits)
     assert_array_equal(rows.logits[:, 0].argmax(axis=1), y)
-    assert summit.totals[0, 0] == pytest.approx([30, 30, 30], rel=1e-2)
+    assert optimum.totals[0, 0] == pytest.approx([30, 30, 30], rel=1e-2)
 
 
 def test_columns_beyond_the_limit_are_multiplied_in_turn(engine, monkeypatch):
     X, _ = ring(n=60)
-    whole = climb(engine, X, 0.5, starts(120, 3, 4), max_iter=5)[0]
+    whole = run_ascent(engine, X, 0.5, starts(120, 3, 4), max_iter=5)[0]
     monkeypatch.setattr(mwca, "COLUMNS", 7)
-    parts = climb(engine, X, 0.5, starts(120, 3, 4), max_iter=5)[0]
+    parts = run_ascent(engine, X, 0.5, starts(120, 3, 4), max_iter=5)[0]
     assert_allclose(parts.values, whole.values, rtol=1e-5)
 
 
@@ -259,10 +259,10 @@ def test_a_cluster_without_mass_pulls_nothing_and_is_no_nan(engine):
     X, _ = ring(n=40)
     logits = np.zeros((80, 1, 3), np.float32)
     logits[:, 0, 2] = -1e4
-    summit, rows = climb(engine, X, 0.5, logits + 0.1 * starts(80, 3, 1), max_iter=20)
-    assert np.isfinite(summit.totals).all()
+    optimum, rows = run_ascent(engine, X, 0.5, logits + 0.1 * starts(80, 3, 1), max_iter=20)
+    assert np.isfinite(optimum.totals).all()
     assert np.isfinite(rows.logits).all()
-    assert summit.totals[0, 0, 2] == 0
+    assert optimum.totals[0, 0, 2] == 0
 
 
 # --- the width
@@ -271,10 +271,12 @@ def test_a_cluster_without_mass_pulls_nothing_and_is_no_nan(engine):
 def test_the_widths_are_those_of_the_formulas():
     X = np.random.default_rng(0).standard_t(2, size=(500, 3)) * [1, 2, 3]
     s = np.sqrt(X.var(axis=0).mean())
-    assert mwca.width("deviation", 500, X.var(axis=0), X) == pytest.approx(1.06 * s * 500**-0.2)
+    assert mwca.bandwidth("deviation", 500, X.var(axis=0), X) == pytest.approx(1.06 * s * 500**-0.2)
     low, high = np.quantile(X, (0.25, 0.75), axis=0)
-    assert mwca.width("quartile", 500, X.var(axis=0), X) == pytest.approx(1.06 * (high - low).mean() / 1.34 * 500**-0.2)
-    assert mwca.width(0.3, 500, X.var(axis=0), X) == 0.3
+    assert mwca.bandwidth("quartile", 500, X.var(axis=0), X) == pytest.approx(
+        1.06 * (high - low).mean() / 1.34 * 500**-0.2
+    )
+    assert mwca.bandwidth(0.3, 500, X.var(axis=0), X) == 0.3
 
 
 def test_the_likely_width_is_near_that_of_a_known_density():
@@ -282,13 +284,13 @@ def test_the_likely_width_is_near_that_of_a_known_density():
     for d in (1, 2, 5):
         X = np.random.default_rng(d).normal(size=(3000, d)).astype(np.float32)
         wanted = (4 / (d + 2)) ** (1 / (d + 4)) * 3000 ** (-1 / (d + 4))
-        assert mwca.width("likelihood", 3000, X.var(axis=0), X) == pytest.approx(wanted, rel=0.6)
+        assert mwca.bandwidth("likelihood", 3000, X.var(axis=0), X) == pytest.approx(wanted, rel=0.6)
 
 
 def test_rows_that_coincide_have_no_width():
     X = np.repeat([[0.0, 1.0]] * 4 + [[5.0, 7.0]], 4, axis=0)
     with pytest.raises(InputError, match=r"'quartile' gives a width of 0.*give a number"):
-        mwca.width("quartile", 20, X.var(axis=0), X)
+        mwca.bandwidth("quartile", 20, X.var(axis=0), X)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +306,7 @@ def test_settings_are_checked(settings, message):
         AscentSettings(**settings)
 
 
-# --- reading
+# --- spec
 
 
 def test_new_rows_where_no_kernel_reaches_have_a_flat_posterior():

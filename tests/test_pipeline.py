@@ -220,7 +220,7 @@ def test_the_memory_limit_does_not_matter(tmp_path):
     assert (tight.basis_in_memory, tight.kernel_in_memory, tight.n_gammas) == (False, False, 1)
     assert (roomy.basis_in_memory, roomy.kernel_in_memory, roomy.n_gammas) == (True, True, 7)
     assert {tight.width("scan"), tight.width("select")} == {1}
-    assert {roomy.width(stage) for stage in roomy.stages} == {2}
+    assert {roomy.max_concurrency(stage) for stage in roomy.stages} == {2}
     files = []
 
     def look(stage, done, total):

@@ -54,14 +54,14 @@ def test_more_of_anything_takes_no_less(grows, options):
 @pytest.mark.parametrize("options", [{"n_centers": 800}, {"assignment": "auto"}])
 def test_a_smaller_limit_is_kept_by_fewer_tasks_and_by_disk(options):
     roomy = plan_of(3_000_000, 100, 20, **options)
-    assert {stage.width for stage in roomy.stages.values()} == {4}
+    assert {stage.max_concurrency for stage in roomy.stages.values()} == {4}
     assert roomy.basis_in_memory
     widths = dict.fromkeys(roomy.stages, 4)
     n_gammas, on_disk = roomy.n_gammas, 0
     for limit in range(roomy.peak_bytes, least_limit(3_000_000, 100, 20, **options), -100 * MIB):
         plan = plan_of(3_000_000, 100, 20, limit, **options)
         assert plan.peak_bytes <= limit
-        found = {name: plan.width(name) for name in widths}
+        found = {name: plan.max_concurrency(name) for name in widths}
         stayed = [name for name in widths if name not in ("eigen", "select", "assign")]
         assert all(found[name] <= widths[name] for name in stayed)
         assert plan.n_gammas <= n_gammas
@@ -183,8 +183,8 @@ def test_fits_stay_within_their_plans(tmp_path, shape, c, options):
 
 @pytest.mark.parametrize("n", [10**3, 10**6, 10**9])
 def test_a_scheduler_gets_few_tasks_at_any_size(n):
-    planned = smic_planning.plan(planning.Size(n, 16, n_places=64), resolve(33), 1 << 40, 4)
+    planned = smic_planning.plan(planning.Size(n, 16, n_workers=64), resolve(33), 1 << 40, 4)
     assert planned.scheduler_tasks == sum(
-        stage.verbs * (1 + min(stage.tasks, 256)) for stage in planned.stages.values()
+        stage.passes * (1 + min(stage.tasks, 256)) for stage in planned.stages.values()
     )
     assert planned.scheduler_tasks < 100_000

@@ -31,7 +31,7 @@ METHODS = {
     "dense": {"method": "mwca", "n_starts": 2},
     "spectral": {"method": "mwca", "kernel": "local_scaling", "solver": "spectral"},
 }
-SMALL = {"consensus", "scores", "windows", "kept", "spectrum", "final"}
+SMALL = {"consensus", "scores", "eigenvector_sets", "kept", "spectrum", "final"}
 """Stages of a few numbers, and the labels of row blocks, which only rows without mass ask for."""
 
 
@@ -70,11 +70,11 @@ def test_what_is_taken_along_is_what_predictions_read(name, results, blobs, monk
     loaded, read = pickle.loads(pickle.dumps(results[name])), set()
     original = Run._read_part
 
-    def reading(run, stage, block, array, *rest):
+    def spec(run, stage, block, array, *rest):
         read.add((stage, array))
         return original(run, stage, block, array, *rest)
 
-    monkeypatch.setattr(Run, "_read_part", reading)
+    monkeypatch.setattr(Run, "_read_part", spec)
     loaded.predict(blobs[0])
     run, wanted = results[name]._run, portable.needed(results[name]._context)
     entries = {stage: run.entry(stage, block)["arrays"] for stage, block in run.blocks() if stage in wanted}

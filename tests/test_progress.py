@@ -33,8 +33,8 @@ def test_a_step_stays_in_the_stage_that_it_is_met_in():
     ("method", "c", "stages"),
     [
         ("mspc", 2, "scan passes output"),
-        ("rim", 3, "scan climb output"),
-        ("kernel_rim", 3, "scan climb output"),
+        ("rim", 3, "scan ascent output"),
+        ("kernel_rim", 3, "scan ascent output"),
         ("mwca", 3, "scan memberships output"),
         ("mic", 3, "scan route neighbors graph eigen assign ascent select output"),
     ],
@@ -53,10 +53,10 @@ def test_stages_of_other_methods_have_names_of_their_own(blobs, method, c, stage
 
 def test_speed_and_time_left_are_those_of_the_step():
     meter = metered(
-        ("scan", 0, 4, 10.0), ("scan", 4, 4, 11.0), ("pieces", 0, 8, 20.0), ("pieces", 2, 8, 24.0), n_rows=80
+        ("scan", 0, 4, 10.0), ("scan", 4, 4, 11.0), ("routed_rows", 0, 8, 20.0), ("routed_rows", 2, 8, 24.0), n_rows=80
     )
     assert (meter.rate, meter.rows_per_second, meter.seconds_left) == (0.5, 5.0, 12.0)
-    assert str(meter) == "pieces 2/8 blocks, 5 rows/s, 12 s left"
+    assert str(meter) == "routed_rows 2/8 blocks, 5 rows/s, 12 s left"
 
 
 def test_what_was_done_before_is_done_but_is_no_speed():
@@ -86,11 +86,11 @@ def test_time_text(seconds, text):
 def test_a_line_that_changes_where_there_is_a_terminal():
     stream = io.StringIO()
     with progress.bars(Console(file=stream, force_terminal=True, width=120), 100) as shown:
-        for step, total in (("scan", 2), ("cells", 1), ("pieces", 2)):
+        for step, total in (("scan", 2), ("cells", 1), ("routed_rows", 2)):
             for done in range(total + 1):
                 shown(step, done, total)
         shown._shown.refresh()
-        assert "pieces 2/2 blocks" in stream.getvalue()
+        assert "routed_rows 2/2 blocks" in stream.getvalue()
         assert "rows/s" in stream.getvalue()
     last = stream.getvalue().rsplit("\x1b[2K", 1)[-1]
     assert last.count("✓") == 2
@@ -103,11 +103,11 @@ def test_lines_where_there_is_none(monkeypatch):
     with progress.lines(Console(file=stream, width=80), 100) as shown:
         for done in range(6):
             shown("scan", done, 5)
-        shown("pieces", 3, 5)
+        shown("routed_rows", 3, 5)
     assert [line.split(maxsplit=2)[2] for line in stream.getvalue().splitlines()] == [
         "scan",
         "scan: scan 3/5 blocks, 2 rows/s, 20 s left",
-        "route: pieces 3/5 blocks",
+        "route: routed_rows 3/5 blocks",
     ]
 
 

@@ -105,8 +105,8 @@ def test_diagnostics_are_json_and_complete(result):
     assert found["neighbors"]["recall"] == 1
     assert 0 <= found["neighbors"]["in_degree_zero"] < 1
     assert set(found["components"]) == {str(t) for t in result.settings.t}
-    problems = {(solve["kernel"], solve["t"]) for solve in found["eigen"]}
-    assert problems == {(kernel, t) for kernel in result.settings.kernels for t in result.settings.t}
+    eigenproblems = {(solve["kernel"], solve["t"]) for solve in found["eigen"]}
+    assert eigenproblems == {(kernel, t) for kernel in result.settings.kernels for t in result.settings.t}
     for solve in found["eigen"]:
         assert solve["converged"]
         assert (np.diff(solve["ritz_values"]) <= 1e-9).all()
@@ -234,7 +234,9 @@ def test_uneven_clusters_that_are_well_apart_are_not_cut_into_even_ones(uneven, 
     result = result if c == 4 else result.cut(4)
     assert adjusted_rand_score(y, result.labels) > 0.97
     if c == 4:
-        (chosen,) = [window for window in result.diagnostics["windows"] if window["chosen"]]
+        (chosen,) = [
+            eigenvector_set for eigenvector_set in result.diagnostics["eigenvector_sets"] if eigenvector_set["chosen"]
+        ]
         assert (chosen["columns"], chosen["shrinkage"]) == ([4], [0.0])
 
 
@@ -257,7 +259,7 @@ def test_parts_that_overlap_do_not_hide_that_others_are_clear():
 
 def test_as_many_clusters_come_out_as_are_asked_for():
     """A cut of the consensus into c has classes that few labelings know, and that win no row."""
-    context = SimpleNamespace(settings=SimpleNamespace(n_clusters=4), blocks=[0, 1], windows=[list(range(6))])
+    context = SimpleNamespace(settings=SimpleNamespace(n_clusters=4), blocks=[0, 1], eigenvector_sets=[list(range(6))])
     edges, rows = (52, 56, 60, 64, 68), np.arange(120)
     labels = [np.select([rows < 40, rows < 80, rows < edge + 40], [0, 1, 2], 3) for edge in edges]
     labels = np.stack([*labels, np.where(rows % 2, 3, rows // 40)], axis=1)  # the last one has a label across all

@@ -11,6 +11,7 @@ import pytest
 import zarr
 
 import bigsmic
+from bigsmic.errors import ConvergenceWarning
 
 PAGE = (Path(__file__).parents[1] / "docs" / "run-directory.md").read_text()
 CODES = {"any": "any"} | {np.dtype(code).str: code for code in ("f4", "f8", "i4", "i8", "u2")}
@@ -39,10 +40,10 @@ def names_of(cell):
 
 
 def pattern(stage):
-    """Name in the table of a stage, or of an array that there is for each t or window."""
-    stage = re.sub(r"^restart\..*\.[01]$", "restart.<problem>.<0 or 1>", stage)
-    stage = re.sub(r"^restart\..*\.\d+\.\d+\.locked$", "restart.<problem>.<turn>.<column>.locked", stage)
-    stage = re.sub(r"^(weights|degree|matrix|basis|labeling)\.\w+\.t\d+(\.s[\d.]+)?$", r"\1.<problem>", stage)
+    """Name in the table of a stage, or of an array that there is for each t or eigenvector set."""
+    stage = re.sub(r"^restart\..*\.[01]$", "restart.<eigenproblem>.<0 or 1>", stage)
+    stage = re.sub(r"^restart\..*\.\d+\.\d+\.locked$", "restart.<eigenproblem>.<turn>.<column>.locked", stage)
+    stage = re.sub(r"^(weights|degree|matrix|basis|labeling)\.\w+\.t\d+(\.s[\d.]+)?$", r"\1.<eigenproblem>", stage)
     stage = re.sub(r"^frame\..*$", "frame.<labeling>", stage)
     stage = re.sub(r"^classes\.\d+$", "classes.0", stage)
     return re.sub(r"^(labels|sizes|first)\.t\d+$", r"\1.t5", stage)
@@ -54,7 +55,10 @@ def ledger(block):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A finished run, and the stages that were there at some time, with the arrays that blocks of them had."""
+    """A finished run, and the stages that were there at some time, with the arrays that blocks of them had.
+
+    Beside it lies ``few``, a run of rows of which few can be told apart.
+    """
     out = tmp_path_factory.mktemp("run") / "run.zarr"
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.standard_normal((300, 8)), rng.standard_normal((300, 8)) + 4]).astype("f4")
@@ -65,6 +69,8 @@ def run(tmp_path_factory):
             seen.setdefault(path.parents[2].name, set()).add(path.parent.name)
 
     options = {"t": (3, 5), "n_centers": 30, "n_threads": 1, "progress": look}
+    with pytest.warns(ConvergenceWarning, match="no more than 2 rows differ"):
+        bigsmic.fit(X[:2].repeat(300, axis=0), 3, out=(out := out.with_name("few")), **options)
     for name, others in {"first": {"assignment": "auto", "repair": False}, "second": {}}.items():
         out = out.with_name(name)
         bigsmic.fit(X, 2, out=out, **options, **others)
@@ -74,7 +80,8 @@ def run(tmp_path_factory):
 def test_every_stage_is_in_the_table(run):
     out, seen = run
     stages = documented()
-    kept = {path.parents[1].name for path in out.glob("*/[0-9]*/zarr.json")}
+    runs = (out, out.with_name("few"))
+    kept = {path.parents[1].name for run in runs for path in run.glob("*/[0-9]*/zarr.json")}
     assert {pattern(name) for name in {*seen, *kept}} == set(stages)
     assert {pattern(name) for name in kept} == {name for name, stage in stages.items() if stage.kept}
 

@@ -39,14 +39,14 @@ def labels_of(y, every):
     return {"labels": np.where(np.arange(len(y)) % every, -1, y)}
 
 
-def dense_operator(X, links, kernel, t, strength):
+def dense_operator(X, links, kernel, t, link_weights):
     """U, over what its middle is on rows without links, as the formulas read."""
     M, C = written_out(links)
     eye = np.eye(len(X))
     K = reference.kernel(reference.standardised(X), t, floor=1e-10 if kernel == "normalized" else 0.0)
     K = np.where(C == 1, 0, np.where(M == 1, 1, K)) * (1 - eye)
     linked = (reference.normalised(K) + eye) / 2 if kernel == "normalized" else K + eye
-    gamma, eta = strength
+    gamma, eta = link_weights
     A, B = eye + gamma * M, eye - eta * C
     return linked @ (A @ A + B @ B) @ linked / ((1 + gamma) ** 2 + 1)
 
@@ -60,10 +60,10 @@ def dense_operator(X, links, kernel, t, strength):
 def test_posteriors_are_those_of_the_dense_operator(blobs, kernel, given, monkeypatch):
     monkeypatch.setitem(eigenvectors.TOLERANCE, "normalized", 2e-6)
     X, y = blobs
-    beside = labels_of(y, 23) if given == "labels" else links_of(y, 150)
+    side_inputs = labels_of(y, 23) if given == "labels" else links_of(y, 150)
     options = {"t": 7, "gamma": 0.5, "kernel": kernel, "assignment": "paper", "selection": "links", "repair": False}
-    result = fit(X, 4, **options, **beside, close_links=given == "closed")
-    must, cannot, labels = (beside.get(name) for name in semisupervised.BESIDE)
+    result = fit(X, 4, **options, **side_inputs, close_links=given == "closed")
+    must, cannot, labels = (side_inputs.get(name) for name in semisupervised.SIDE_INPUTS)
     made = make_links(len(X), 4, must=must, cannot=cannot, labels=labels, close=given == "closed")
     values, V = reference.top_eigenvectors(dense_operator(X, made, kernel, 7, (0.5, 0.0)), 5)
     assert (-np.diff(values) / values[0]).min() > 2e-4  # or single eigenvectors mean nothing
@@ -145,7 +145,9 @@ def test_defaults_follow_the_number_of_clusters(blobs, c, assignment):
     X, y = blobs
     result = fit(X, c, **links_of(y % c, 40))
     assert result.settings.assignment == assignment
-    assert {problem["link_eta"] for problem in result.scores.to_dict("records")} == ({0, 1, 10} if c == 2 else {0})
+    assert {eigenproblem["link_eta"] for eigenproblem in result.scores.to_dict("records")} == (
+        {0, 1, 10} if c == 2 else {0}
+    )
 
 
 def test_few_rows_have_another_t_unless_one_is_given(blobs, monkeypatch):
@@ -341,4 +343,4 @@ def test_all_labelings_are_scored_by_number(blobs):
     X, y = blobs
     result = fit(X, range(2, 5), **links_of(y, 100), assignment="rotation", kernel="normalized")
     context = Context(None, result._run, result.settings)
-    assert [reading.width for reading in context.readings] == [2, 3, 4] * 2
+    assert [spec.n_eigenvectors for spec in context.specs] == [2, 3, 4] * 2

@@ -50,7 +50,7 @@ def objects():
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     monkeypatch.setattr(lease, "BEAT", 0.1)
-    monkeypatch.setattr(lease, "SETTLE", 0.1)
+    monkeypatch.setattr(lease, "PROPAGATE", 0.1)
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_a_torn_lease_is_nobodys(objects):
 
 @pytest.mark.parametrize("stale", [False, True])
 def test_of_many_at_once_one_gets_it(stale, monkeypatch):
-    monkeypatch.setattr(lease, "SETTLE", 0.5)
+    monkeypatch.setattr(lease, "PROPAGATE", 0.5)
 
     def attempt(objects):
         try:

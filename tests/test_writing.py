@@ -195,7 +195,7 @@ def test_all_losers_of_a_race_are_told_that_it_is_being_written(tmp_path):
 
 
 def test_one_that_comes_while_another_makes_the_directory_sees_no_others(tmp_path, monkeypatch):
-    """Between the listing and the reading of the metadata the other one may have made everything."""
+    """Between the listing and the spec of the metadata the other one may have made everything."""
     names, first = store.objects.LocalBytes.names, []
 
     def and_then_another_is_quicker(self):

@@ -90,7 +90,7 @@ def plan_page(plan):
         {
             "stage": stage.name,
             "tasks": stage.tasks,
-            "at once": stage.width,
+            "at once": stage.max_concurrency,
             "memory": bytes_text(stage.peak_bytes),
             "disk": bytes_text(stage.disk_bytes),
             "Gflop": round(stage.flops / 1e9),
@@ -207,5 +207,5 @@ def bytes_text(size):
 
 
 def percent(part, whole=1):
-    """Share of `part`, ``"12.3 %"``."""
+    """Shard of `part`, ``"12.3 %"``."""
     return f"{100 * part / max(whole, 1):.1f} %"

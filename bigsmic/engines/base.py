@@ -6,29 +6,29 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
-from bigsmic.numerics.row_blocks import Share
+from bigsmic.numerics.row_blocks import Shard
 
 
 @dataclass(frozen=True)
-class How:
+class TaskOptions:
     """How the tasks of one verb run; nothing here changes what comes out.
 
     Parameters
     ----------
     name : str
         What dashboards and messages call them.
-    width : int, optional
+    max_concurrency : int, optional
         Tasks at once in one process; by default its threads.
     tick : callable, optional
         Called without arguments when a task is done.
     """
 
     name: str = "task"
-    width: int | None = None
+    max_concurrency: int | None = None
     tick: Callable[[], None] | None = None
 
 
-DEFAULT = How()
+DEFAULT = TaskOptions()
 
 
 @dataclass(frozen=True)
@@ -37,21 +37,21 @@ class Resources:
 
     Parameters
     ----------
-    n_places : int
-        Processes that share nothing but the store.
+    n_workers : int
+        Processes that shard nothing but the store.
     n_threads : int
         Tasks at once in each.
     memory_limit : int, optional
         Bytes that each may use; None: what the machine has.
     """
 
-    n_places: int = 1
+    n_workers: int = 1
     n_threads: int = 1
     memory_limit: int | None = None
 
 
 class Engine(Protocol):
-    """What a stage may ask of the place where it runs; to be used in a ``with`` block."""
+    """What a stage may ask of the worker where it runs; to be used in a ``with`` block."""
 
     resources: Resources
 
@@ -65,7 +65,7 @@ class Engine(Protocol):
         Raises
         ------
         InputError
-            There is nobody to write it, or no place to write it to; nothing has run.
+            There is nobody to write it, or no worker to write it to; nothing has run.
         """
         ...
 
@@ -82,24 +82,26 @@ class Engine(Protocol):
         ...
 
     def usage(self) -> tuple[float, int]:
-        """CPU seconds of all places so far, and the largest resident set of one of them in bytes."""
+        """CPU seconds of all workers so far, and the largest resident set of one of them in bytes."""
         ...
 
-    def each(self, task: Callable[[Any], Any], blocks: Iterable[Any], how: How = DEFAULT) -> None:
+    def for_each(self, task: Callable[[Any], Any], blocks: Iterable[Any], options: TaskOptions = DEFAULT) -> None:
         """Run `task` on every block."""
         ...
 
-    def collect(self, task: Callable[[Any], Any], blocks: Iterable[Any], how: How = DEFAULT) -> list:
+    def map(self, task: Callable[[Any], Any], blocks: Iterable[Any], options: TaskOptions = DEFAULT) -> list:
         """Return ``[task(b) for b in blocks]``."""
         ...
 
-    def sum(self, task: Callable[[Any], Any], blocks: Iterable[Any], how: How = DEFAULT) -> Any:
-        """Return the sum of ``task(b)`` over the blocks, added along the tree of :class:`~bigsmic.numerics.row_blocks.TreeSum`."""
+    def reduce(self, task: Callable[[Any], Any], blocks: Iterable[Any], options: TaskOptions = DEFAULT) -> Any:
+        """Return the sum of ``task(b)`` over the blocks, added along the tree of `TreeSum`."""
         ...
 
-    def reside(self, make: Callable[[Share], Any], bounds: Any, work: Callable[[Any], Any], how: How = DEFAULT) -> Any:
-        """Return ``work(group)`` for residents ``make(share)`` that share out row blocks and keep state between calls.
+    def run_actors(
+        self, make: Callable[[Shard], Any], bounds: Any, work: Callable[[Any], Any], options: TaskOptions = DEFAULT
+    ) -> Any:
+        """Return ``work(group)`` for actors ``make(shard)`` that shard out row blocks and keep state between calls.
 
-        `work` begins anew, with new residents, when a place is lost.
+        `work` begins anew, with new actors, when a worker is lost.
         """
         ...

@@ -1,6 +1,7 @@
 """The verbs of an engine on a Dask cluster; with :mod:`bigsmic.engines.dask_actors`, the only door to ``distributed``.
 
-A verb becomes at most :data:`~bigsmic.numerics.row_blocks.MAX_TASKS` tasks, however many blocks there are: a task is a run of
+A verb becomes at most :data:`~bigsmic.numerics.row_blocks.MAX_TASKS` tasks, however many blocks there are: a task is
+a run of
 consecutive blocks, cut so that sums fall on nodes of the fixed tree. What a task needs travels once per verb, as the
 result of another task, which the scheduler makes again if its worker is lost. Workers share nothing but the store.
 """
@@ -42,7 +43,7 @@ from bigsmic.engines.dask_tasks import (
 )
 from bigsmic.engines.processor import Processor, differences
 from bigsmic.errors import BigsmicWarning, ClusterError, InputError, LostBlocksError, RunError
-from bigsmic.numerics.row_blocks import MAX_TASKS, share_out, stretches
+from bigsmic.numerics.row_blocks import MAX_TASKS, split_blocks, stretches
 from bigsmic.store import scrubbed, shown, stage_input
 
 REPORT_HEAD = 1 << 16  # first bytes of a report; the title is among them
@@ -314,84 +315,86 @@ class ClusterEngine:
 
     # -- verbs
 
-    def each(self, task, blocks, how=DEFAULT):
+    def for_each(self, task, blocks, options=DEFAULT):
         """Run `task` on every block; the first error stops what has not started."""
-        self._in_pieces(_run_each, task, list(blocks), how, keep=False)
+        self._in_pieces(_run_each, task, list(blocks), options, keep=False)
 
-    def collect(self, task, blocks, how=DEFAULT):
+    def map(self, task, blocks, options=DEFAULT):
         """Return ``[task(b) for b in blocks]``."""
-        found = self._in_pieces(_run_collect, task, list(blocks), how)
+        found = self._in_pieces(_run_collect, task, list(blocks), options)
         return [value for values in found for value in values]
 
-    def sum(self, task, blocks, how=DEFAULT):
+    def reduce(self, task, blocks, options=DEFAULT):
         """Return the sum over blocks along the fixed tree; workers add up, one sum reaches this process."""
         blocks = list(blocks)
         pieces = stretches(len(blocks), max(1, SUMS_PER_THREAD * sum(self.workers().values())))
-        shared = self._share(task, how)
+        shared = self._share(task, options)
         numbers = [[blocks[i] for i in piece] for piece in pieces]
         starts = [piece.start for piece in pieces]
         futures = [
-            self._submit(how, _run_sum, shared, of_run, start, len(blocks))
+            self._submit(options, _run_sum, shared, of_run, start, len(blocks))
             for of_run, start in zip(numbers, starts, strict=True)
         ]
         level = list(futures)
         while len(level) > 1:
             parts = [level[i : i + JOINED] for i in range(0, len(level), JOINED)]
-            level = [self.client.submit(_join, *part, key=_key(f"{how.name} sum"), pure=False) for part in parts]
-        self._gather(futures, numbers, how, keep=False)
-        return self._result(level[0], how, blocks).total()
+            level = [self.client.submit(_join, *part, key=_key(f"{options.name} sum"), pure=False) for part in parts]
+        self._gather(futures, numbers, options, keep=False)
+        return self._result(level[0], options, blocks).total()
 
-    def reside(self, make, bounds, work, how=DEFAULT):
-        """Return ``work(group)`` for residents on all workers; again on those that are left when some are lost."""
+    def run_actors(self, make, bounds, work, options=DEFAULT):
+        """Return ``work(group)`` for actors on all workers; again on those that are left when some are lost."""
         from bigsmic.engines.dask_actors import WorkerGroup
 
-        return WorkerGroup.reside(self, make, np.asarray(bounds, np.int64), work, how)
+        return WorkerGroup.run_actors(self, make, np.asarray(bounds, np.int64), work, options)
 
-    def share_out(self, bounds):
+    def split_blocks(self, bounds):
         """Workers by address, and the cuts between the shares of row blocks that they get."""
         workers = list(self.workers())
-        cuts = share_out(np.diff(bounds), len(workers))
+        cuts = split_blocks(np.diff(bounds), len(workers))
         return workers[: len(cuts) - 1], cuts
 
     # -- tasks
 
-    def _in_pieces(self, run_task, task, blocks, how, keep=True):
+    def _in_pieces(self, run_task, task, blocks, options, keep=True):
         if not blocks:
             return []
         pieces = stretches(len(blocks), MAX_TASKS)
-        shared = self._share(task, how)
+        shared = self._share(task, options)
         numbers = [[blocks[i] for i in piece] for piece in pieces]
-        return self._gather([self._submit(how, run_task, shared, of_run) for of_run in numbers], numbers, how, keep)
+        return self._gather(
+            [self._submit(options, run_task, shared, of_run) for of_run in numbers], numbers, options, keep
+        )
 
-    def _share(self, task, how):
+    def _share(self, task, options):
         """A task's function, on its way to the workers once."""
-        payload = Payload.of((task, how.name, how.width))
-        return self.client.submit(_load, payload, _versions(), key=_key(f"{how.name} begin"), pure=False)
+        payload = Payload.of((task, options.name, options.max_concurrency))
+        return self.client.submit(_load, payload, _versions(), key=_key(f"{options.name} begin"), pure=False)
 
-    def _submit(self, how, function, *arguments):
-        return self.client.submit(function, *arguments, key=_key(how.name), pure=False)
+    def _submit(self, options, function, *arguments):
+        return self.client.submit(function, *arguments, key=_key(options.name), pure=False)
 
-    def _gather(self, futures, numbers, how, keep=True):
+    def _gather(self, futures, numbers, options, keep=True):
         """Results in order, which are fetched all at once; ticks as they are done."""
         places = {future.key: i for i, future in enumerate(futures)}
         try:
             for future in self._completed(futures):
                 i = places[future.key]
                 if future.status != "finished":
-                    self._result(future, how, numbers[i])
-                if how.tick is not None:
+                    self._result(future, options, numbers[i])
+                if options.tick is not None:
                     for _ in numbers[i]:
-                        how.tick()
+                        options.tick()
         except BaseException:
             self.client.cancel(futures, force=True) if self.client.status == "running" else None
             raise
-        return self._results(futures, numbers, how) if keep else []
+        return self._results(futures, numbers, options) if keep else []
 
-    def _results(self, futures, numbers, how):
+    def _results(self, futures, numbers, options):
         """Results of what is done: in one request, or one by one where some were lost since."""
         with suppress(Exception):
             return self.client.gather(futures)
-        return [self._result(future, how, of_run) for future, of_run in zip(futures, numbers, strict=True)]
+        return [self._result(future, options, of_run) for future, of_run in zip(futures, numbers, strict=True)]
 
     def _completed(self, futures):
         """Yield futures as they are done; what waits for workers that will not go on is an error."""
@@ -404,22 +407,22 @@ class ClusterEngine:
             if pending:
                 watch.look()
 
-    def _result(self, future, how, blocks):
+    def _result(self, future, options, blocks):
         try:
             return future.result(timeout=CONNECT_SECONDS if future.status in ("cancelled", "lost") else None)
         except KilledWorker as error:
-            blamed = self._blamed(how.name, blocks, error.last_worker.address)
+            blamed = self._blamed(options.name, blocks, error.last_worker.address)
             raise LostBlocksError(
-                f"{how.name}: {DEATHS} workers died while they ran block {blamed}; see the log of "
+                f"{options.name}: {DEATHS} workers died while they ran block {blamed}; see the log of "
                 f"{error.last_worker.address}",
-                how.name,
+                options.name,
                 [blamed],
             ) from error
         except Exception as error:
             if future.status in ("cancelled", "lost"):
                 raise ClusterError(
-                    f"{how.name}: the connection to {self.address} was lost; what is finished is kept, the same call "
-                    f"goes on from there ({error})"
+                    f"{options.name}: the connection to {self.address} was lost; what is finished is kept, the same "
+                    f"call goes on from there ({error})"
                 ) from error
             raise
 

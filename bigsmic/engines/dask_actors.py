@@ -1,8 +1,8 @@
-"""Residents on Dask workers: long-lived state, and rows that go from worker to worker.
+"""Actors on Dask workers: long-lived state, and rows that go from worker to worker.
 
-On every worker a task *holds* a resident for as long as its group lives, so that the scheduler sees that the worker is
-busy. Calls reach all residents at once, out of band of the scheduler's tasks; what residents exchange goes straight
-from worker to worker, over the connections that Dask has between them, with its TLS. A resident dies with its worker:
+On every worker a task *holds* an actor for as long as its group lives, so that the scheduler sees that the worker is
+busy. Calls reach all actors at once, out of band of the scheduler's tasks; what actors exchange goes straight
+from worker to worker, over the connections that Dask has between them, with its TLS. An actor dies with its worker:
 then the group ends, and `work` begins again with a new one, at what it finds in the run directory.
 """
 
@@ -24,14 +24,14 @@ from bigsmic.engines.dask_tasks import CONNECT_SECONDS, DEATHS, Payload, _key
 from bigsmic.engines.memory import keep_memory, release_memory
 from bigsmic.engines.threads import ThreadEngine
 from bigsmic.errors import BigsmicError, ClusterError
-from bigsmic.numerics.row_blocks import Share, close, join_sums, run_calls
+from bigsmic.numerics.row_blocks import Shard, close, join_sums, run_calls
 
 PING_SECONDS = 5
-"""After this long without what a place waits for, it asks whether the sender is alive."""
+"""After this long without what a worker waits for, it asks whether the sender is alive."""
 PEER_SECONDS = 10
 """How long a peer may take to accept a connection."""
 OPEN_SECONDS = 120
-"""How long a worker may take to begin to hold a resident."""
+"""How long a worker may take to begin to hold an actor."""
 TAKEN = "taken"
 """What a worker answers to rows that it has taken; Dask's answer to a message that a worker does not know is None."""
 RETIREMENTS = 20
@@ -39,61 +39,61 @@ RETIREMENTS = 20
 of what they held."""
 
 
-class LostPlaceError(ClusterError):
-    """A worker that held a resident is gone."""
+class LostWorkerError(ClusterError):
+    """A worker that held an actor is gone."""
 
 
 class WorkerGroup:
-    """The residents of one group, seen from the client.
+    """The actors of one group, seen from the client.
 
     Parameters
     ----------
     engine : ClusterEngine
     make : callable
-        ``make(share)`` returns a resident.
+        ``make(shard)`` returns an actor.
     bounds : ndarray of int64, shape (n_blocks + 1,)
-    how : How
+    options : TaskOptions
     """
 
-    def __init__(self, engine, make, bounds, how):
-        self.engine, self.client, self.how, self.token = engine, engine.client, how, uuid.uuid4().hex
-        self.workers, self.cuts = engine.share_out(bounds)
+    def __init__(self, engine, make, bounds, options):
+        self.engine, self.client, self.options, self.token = engine, engine.client, options, uuid.uuid4().hex
+        self.workers, self.cuts = engine.split_blocks(bounds)
         self.bounds, self.saved = bounds, False
         payload = Payload.of((make, bounds))
-        group = (self.token, self.workers, self.cuts, how.width)
+        group = (self.token, self.workers, self.cuts, options.max_concurrency)
         self.holders = [
             self.client.submit(
-                _hold, payload, group, j, workers=[worker], key=_key(f"{how.name} resident"), pure=False, retries=0
+                _hold, payload, group, j, workers=[worker], key=_key(f"{options.name} actor"), pure=False, retries=0
             )
             for j, worker in enumerate(self.workers)
         ]
 
     @classmethod
-    def reside(cls, engine, make, bounds, work, how):
-        """Return ``work(group)``; see :meth:`bigsmic.engines.base.Engine.reside`."""
-        losses, wanted = Losses(how.name), 1
+    def run_actors(cls, engine, make, bounds, work, options):
+        """Return ``work(group)``; see :meth:`bigsmic.engines.base.Engine.run_actors`."""
+        losses, wanted = Losses(options.name), 1
         while True:
             engine.await_workers(wanted)
-            group = cls(engine, make, bounds, how)
+            group = cls(engine, make, bounds, options)
             try:
                 group.begin()
                 return work(group)
-            except LostPlaceError as error:
+            except LostWorkerError as error:
                 losses.count(error, group.saved, engine.retired(group.workers))
             finally:
                 group.close()
             wanted = len(group.workers)
 
-    def sum(self, *calls):
-        """Make calls on every resident, in one round; return the sum of what the last one returns."""
-        return join_sums(self.gather(*calls))
+    def call_sum(self, *calls):
+        """Make calls on every actor, in one round; return the sum of what the last one returns."""
+        return join_sums(self.call(*calls))
 
     def begin(self):
-        """Make the residents."""
+        """Make the actors."""
         self._on_all(None)
 
-    def gather(self, *calls):
-        """Make calls on every resident, in one round; return what the last one returns, one value per place."""
+    def call(self, *calls):
+        """Make calls on every actor, in one round; return what the last one returns, one value per host."""
         found = self._on_all(Payload.of(calls))
         self.saved = self.saved or any(call[0] == "save" for call in calls)
         return found
@@ -103,8 +103,8 @@ class WorkerGroup:
             found = self.client.run(_call, self.token, payload, workers=self.workers, on_error="return")
         except Exception as error:
             raise ClusterError(
-                f"{self.how.name}: the connection to the scheduler was lost ({error}); the same call goes on at the "
-                "last checkpoint"
+                f"{self.options.name}: the connection to the scheduler was lost ({error}); the same call goes on at "
+                "the last checkpoint"
             ) from error
         errors = [value for value in found.values() if isinstance(value, Exception)]
         if errors:
@@ -112,26 +112,26 @@ class WorkerGroup:
         return [found[worker] for worker in self.workers]
 
     def _raise(self, errors, unreachable):
-        """The error of a resident, before those of others that only waited for it."""
+        """The error of an actor, before those of others that only waited for it."""
         for error in errors:
-            if not isinstance(error, LostPlaceError) and (
+            if not isinstance(error, LostWorkerError) and (
                 isinstance(error, BigsmicError) or not isinstance(error, OSError)
             ):
                 raise error
         lost = [j for j, worker in enumerate(self.workers) if worker in unreachable] or range(len(self.workers))
         first, last = self.cuts[min(lost)], self.cuts[max(lost) + 1]
         rows = f"blocks {first} to {last - 1}, positions {self.bounds[first]} to {self.bounds[last] - 1}"
-        raise LostPlaceError(f"a worker that held some of {rows} is gone") from errors[0]
+        raise LostWorkerError(f"a worker that held some of {rows} is gone") from errors[0]
 
     def close(self):
-        """Let the residents go."""
+        """Let the actors go."""
         if self.client.status != "running":
             return
         try:
             alive = sorted({*self.workers} & {*self.engine.workers()})  # connecting to a dead one takes half a minute
             self.client.run(_end, self.token, workers=alive, on_error="ignore")
             self.client.cancel(self.holders, force=True)
-        except Exception:  # the scheduler is gone, and with it what kept the residents
+        except Exception:  # the scheduler is gone, and with it what kept the actors
             return
 
 
@@ -152,7 +152,7 @@ class Losses:
 
         Parameters
         ----------
-        error : LostPlaceError
+        error : LostWorkerError
         progress : bool
             Whether the group had saved something.
         on_purpose : bool
@@ -182,23 +182,23 @@ class Losses:
 # -- on the workers
 
 
-class _Place:
-    """One resident, where it lives; its peers push arrays to it.
+class _ActorHost:
+    """One actor, where it lives; its peers push arrays to it.
 
     Parameters
     ----------
     worker : distributed.Worker
     group : tuple
-        Token, addresses of all workers, cuts between their shares, width.
+        Token, addresses of all workers, cuts between their shares, max_concurrency.
     number : int
-        Of this place.
+        Of this host.
     """
 
     def __init__(self, worker, group, number):
         self.worker, self.number = worker, number
-        self.token, self.workers, self.cuts, self.width = group
-        self.engine = ThreadEngine(self.width or worker.state.nthreads)
-        self.resident = None
+        self.token, self.workers, self.cuts, self.max_concurrency = group
+        self.engine = ThreadEngine(self.max_concurrency or worker.state.nthreads)
+        self.actor = None
         self.over = threading.Event()
         self._inbox: dict[tuple[int, int], np.ndarray] = {}
         self._arrival = threading.Condition()
@@ -206,16 +206,16 @@ class _Place:
         self._step = 0
 
     def make(self, payload):
-        """Make the resident."""
+        """Make the actor."""
         keep_memory()
         make, bounds = payload.load()
         blocks = range(self.cuts[self.number], self.cuts[self.number + 1])
-        share = Share(self.engine.__enter__(), bounds, blocks, self if len(self.workers) > 1 else None)
-        share.scratch = Path(self.worker.local_directory) / f"bigsmic-{self.token}"
-        self.resident = make(share)
+        shard = Shard(self.engine.__enter__(), bounds, blocks, self if len(self.workers) > 1 else None)
+        shard.scratch = Path(self.worker.local_directory) / f"bigsmic-{self.token}"
+        self.actor = make(shard)
 
     def exchange(self, outgoing, senders):
-        """Push arrays to other places, and wait for theirs."""
+        """Push arrays to other workers, and wait for theirs."""
         step, self._step = self._step, self._step + 1
         self._wait_for([self._push(j, step, array) for j, array in outgoing.items()])
         return {j: self._await(step, j) for j in senders}
@@ -226,11 +226,11 @@ class _Place:
         deadline = time.monotonic() + OPEN_SECONDS
         while await self._ask(j, **message) != TAKEN:  # a worker that is new answers nothing to what it does not know
             if time.monotonic() > deadline:
-                raise LostPlaceError(f"{self.workers[j]} does not hold its resident")
+                raise LostWorkerError(f"{self.workers[j]} does not hold its actor")
             await asyncio.sleep(0.05)
 
     async def _ask(self, j, **message):
-        """Send a message to another place, and wait for its answer; not for a dead one as long as Dask would."""
+        """Send a message to another host, and wait for its answer; not for a dead one as long as Dask would."""
         address, pool = self.workers[j], self.worker.rpc
         try:
             comm = await pool.connect(address, timeout=PEER_SECONDS)
@@ -239,29 +239,29 @@ class _Place:
             finally:
                 pool.reuse(address, comm)
         except (OSError, RuntimeError) as error:  # the latter where the pool of connections is closed
-            raise LostPlaceError(f"{address} cannot be reached ({error})") from None
+            raise LostWorkerError(f"{address} cannot be reached ({error})") from None
 
     def _await(self, step, sender):
         deadline = time.monotonic() + OPEN_SECONDS
         with self._arrival:
             while (step, sender) not in self._inbox:
                 if self._failed is not None:
-                    raise LostPlaceError(self._failed)
+                    raise LostWorkerError(self._failed)
                 if self._arrival.wait(PING_SECONDS):
                     continue
                 goes_on = self._goes_on(sender)
                 if goes_on is False or (goes_on is None and time.monotonic() > deadline):
-                    raise LostPlaceError(f"{self.workers[sender]} does not go on with its resident")
+                    raise LostWorkerError(f"{self.workers[sender]} does not go on with its actor")
             return self._inbox.pop((step, sender))
 
     def _goes_on(self, sender):
-        """Whether a peer has not failed, which it could not tell while this place was not; None: it is not there."""
+        """Whether a peer has not failed, which it could not tell while this worker was not; None: it is not there."""
         question = self._ask(sender, op="bigsmic_goes_on", token=self.token)
         self._arrival.release()
         try:
             return self._wait_for([asyncio.wait_for(question, CONNECT_SECONDS)])[0]
         except TimeoutError:
-            raise LostPlaceError(f"{self.workers[sender]} does not answer") from None
+            raise LostWorkerError(f"{self.workers[sender]} does not answer") from None
         finally:
             self._arrival.acquire()
 
@@ -292,21 +292,21 @@ class _Place:
         return self.worker.status.name.startswith("clos")
 
     def tell_peers(self):
-        """Let peers know that this place will not go on."""
+        """Let peers know that this worker will not go on."""
         others = [j for j in range(len(self.workers)) if j != self.number]
         with suppress(Exception):  # they find out by themselves, if later
             self._wait_for([self._ask(j, op="bigsmic_fail", token=self.token, why="a peer failed") for j in others])
 
     def end(self):
-        """Let the resident go."""
+        """Let the actor go."""
         if not self.over.is_set():
             self.over.set()
             self.fail("the group has ended")
-            if self.resident is not None:
-                close(self.resident)
+            if self.actor is not None:
+                close(self.actor)
                 self.engine.__exit__()
-                self.resident = None
-                release_memory()  # or that of one resident lies in the arenas of other threads than that of the next
+                self.actor = None
+                release_memory()  # or that of one actor lies in the arenas of other threads than that of the next
 
 
 async def _all(coroutines):
@@ -318,79 +318,79 @@ async def _all(coroutines):
     return values
 
 
-_places: dict[str, tuple[_Place, Payload]] = {}
+_hosts: dict[str, tuple[_ActorHost, Payload]] = {}
 
 
 def _hold(payload, group, number):
-    """Hold a resident until its group ends, or nobody wants this task any more."""
+    """Hold an actor until its group ends, or nobody wants this task any more."""
     worker, token = get_worker(), group[0]
     for op, handler in HANDLERS.items():
         worker.handlers.setdefault(op, handler)
     key = worker.get_current_task()
-    place = _Place(worker, group, number)
-    _places[token] = place, payload
+    host = _ActorHost(worker, group, number)
+    _hosts[token] = host, payload
     secede()
     try:
-        while not place.over.wait(1.0):
-            if place.leaves:  # peers need not find out by themselves
-                place.fail(f"{worker.address} leaves")
-                place.tell_peers()
+        while not host.over.wait(1.0):
+            if host.leaves:  # peers need not find out by themselves
+                host.fail(f"{worker.address} leaves")
+                host.tell_peers()
             task = worker.state.tasks.get(key)
             if task is None or task.state in ("cancelled", "resumed", "released", "forgotten"):
                 break
     finally:
-        _places.pop(token, None)
-        place.end()
+        _hosts.pop(token, None)
+        host.end()
 
 
 async def _call(token, payload, dask_worker=None):
-    """Make calls on this worker's resident, on a thread."""
+    """Make calls on this worker's actor, on a thread."""
     deadline = time.monotonic() + OPEN_SECONDS
-    while token not in _places:
+    while token not in _hosts:
         if time.monotonic() > deadline:
-            raise LostPlaceError(f"{dask_worker.address} does not hold its resident")
+            raise LostWorkerError(f"{dask_worker.address} does not hold its actor")
         await asyncio.sleep(0.005)
-    place, make = _places[token]
+    host, make = _hosts[token]
 
     def run():
         try:
-            return place.make(make) if payload is None else run_calls(place.resident, payload.load())
+            return host.make(make) if payload is None else run_calls(host.actor, payload.load())
         except BaseException as error:
-            place.fail(f"{place.worker.address} failed ({error})")
-            place.tell_peers()
-            if place.leaves:  # whatever fails while a worker shuts down
-                raise LostPlaceError(f"{place.worker.address} leaves") from error
+            host.fail(f"{host.worker.address} failed ({error})")
+            host.tell_peers()
+            if host.leaves:  # whatever fails while a worker shuts down
+                raise LostWorkerError(f"{host.worker.address} leaves") from error
             raise
 
     return await asyncio.get_running_loop().run_in_executor(None, run)
 
 
 async def _end(token, dask_worker=None):
-    if token in _places:
-        place, _ = _places[token]
-        await asyncio.get_running_loop().run_in_executor(None, place.end)
+    if token in _hosts:
+        host, _ = _hosts[token]
+        await asyncio.get_running_loop().run_in_executor(None, host.end)
 
 
 async def _take(token, sender, step, array):
-    """Handler of a worker: rows from a peer, which may be there before this place has begun."""
+    """Handler of a worker: rows from a peer, which may be there before this worker has begun."""
     deadline = time.monotonic() + OPEN_SECONDS
-    while token not in _places:
+    while token not in _hosts:
         if time.monotonic() > deadline:
-            raise LostPlaceError("no resident takes these rows")
+            raise LostWorkerError("no actor takes these rows")
         await asyncio.sleep(0.005)
-    _places[token][0].receive(step, sender, array)
+    _hosts[token][0].receive(step, sender, array)
     return TAKEN
 
 
 async def _stop(token, why):
     """Handler of a worker: a peer has failed."""
-    if token in _places:
-        _places[token][0].fail(why)
+    if token in _hosts:
+        _hosts[token][0].fail(why)
 
 
 async def _goes_on(token):
-    """Handler of a worker: whether its place may still send what a peer waits for."""
-    return _places[token][0].goes_on if token in _places else None
+    """Handler of a worker: whether its worker may still send what a peer waits for."""
+    return _hosts[token][0].goes_on if token in _hosts else None
 
 
 HANDLERS: dict[str, Callable[..., Any]] = {"bigsmic_push": _take, "bigsmic_fail": _stop, "bigsmic_goes_on": _goes_on}

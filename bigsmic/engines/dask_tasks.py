@@ -33,19 +33,19 @@ PACKAGES = ("dask", "distributed", "numba", "numpy", "pynndescent", "scikit-lear
 # -- on the workers
 
 
-class Verb(NamedTuple):
-    """What the tasks of a verb share.
+class SharedTask(NamedTuple):
+    """What the tasks of a shared share.
 
     Parameters
     ----------
     task : callable
     name : str
-    width : int or None
+    max_concurrency : int or None
     """
 
     task: Callable
     name: str
-    width: int | None
+    max_concurrency: int | None
 
     def __call__(self, block):
         """Run the task on one block, and let the scheduler know that it has begun."""
@@ -79,29 +79,29 @@ class Payload:
 
 
 def _load(payload, versions):
-    """Return what a verb's tasks call; a worker that joined later must run the same versions, too."""
+    """Return what a shared's tasks call; a worker that joined later must run the same versions, too."""
     _refuse_other_versions(versions, _versions(), get_worker().address)
     keep_memory()
     share_arena()
-    return Verb(*payload.load())
+    return SharedTask(*payload.load())
 
 
-def _run_each(verb, blocks):
-    with slots(verb.width):
+def _run_each(shared, blocks):
+    with slots(shared.max_concurrency):
         for block in blocks:
-            verb(block)
+            shared(block)
 
 
-def _run_collect(verb, blocks):
-    with slots(verb.width):
-        return [verb(block) for block in blocks]
+def _run_collect(shared, blocks):
+    with slots(shared.max_concurrency):
+        return [shared(block) for block in blocks]
 
 
-def _run_sum(verb, blocks, start, n):
+def _run_sum(shared, blocks, start, n):
     tree = TreeSum(n)
-    with slots(verb.width):
+    with slots(shared.max_concurrency):
         for i, block in enumerate(blocks, start):
-            tree.add(i, verb(block))
+            tree.add(i, shared(block))
     return tree
 
 
@@ -117,10 +117,14 @@ _gates_lock = threading.Lock()
 
 
 @contextmanager
-def slots(width):
-    """At most `width` tasks at once in this process, BLAS on one thread in each."""
+def slots(max_concurrency):
+    """At most `max_concurrency` tasks at once in this process, BLAS on one thread in each."""
     with _gates_lock:
-        gate: Any = nullcontext() if width is None else _gates.setdefault(width, threading.Semaphore(width))
+        gate: Any = (
+            nullcontext()
+            if max_concurrency is None
+            else _gates.setdefault(max_concurrency, threading.Semaphore(max_concurrency))
+        )
     with gate, one_thread():
         yield
 

@@ -36,10 +36,10 @@ def address_room():
     if limit == resource.RLIM_INFINITY:
         return None
     try:
-        taken, resident = (int(pages) for pages in Path("/proc/self/statm").read_text().split()[:2])
+        taken, actor = (int(pages) for pages in Path("/proc/self/statm").read_text().split()[:2])
     except OSError:
         return limit
-    return max(1, limit - (taken - resident) * os.sysconf("SC_PAGE_SIZE") - ADDRESSES_TO_COME)
+    return max(1, limit - (taken - actor) * os.sysconf("SC_PAGE_SIZE") - ADDRESSES_TO_COME)
 
 
 ADDRESSES_TO_COME = 192 << 20  # libraries that are loaded and threads that are begun during a fit

@@ -1,4 +1,4 @@
-"""Where tasks run: verbs over blocks, and residents that keep state between calls.
+"""Where tasks run: verbs over blocks, and actors that keep state between calls.
 
 A task is a function of one block that returns a small value or nothing; bulk goes through the store. In process the
 verbs are a pool of threads, with BLAS on one thread inside each task; :mod:`bigsmic.engines.dask` has the same verbs on
@@ -16,10 +16,10 @@ from typing import Self
 
 from threadpoolctl import threadpool_limits
 
-from bigsmic.engines.base import DEFAULT, Engine, How, Resources
+from bigsmic.engines.base import DEFAULT, Engine, Resources, TaskOptions
 from bigsmic.engines.memory import address_room, peak_memory, release_memory
 from bigsmic.errors import InputError
-from bigsmic.numerics.row_blocks import LocalGroup, Share, TreeSum, close
+from bigsmic.numerics.row_blocks import LocalGroup, Shard, TreeSum, close
 
 
 def check_threads(n_threads):
@@ -113,53 +113,53 @@ class ThreadEngine:
         """Return a source that tasks can read, here the same; see :meth:`bigsmic.engines.dask.ClusterEngine.reach`."""
         return source
 
-    def each(self, task, blocks, how=DEFAULT):
+    def for_each(self, task, blocks, options=DEFAULT):
         """Run `task` on every block; the first error stops what has not started."""
-        deque(self._run(task, blocks, how), maxlen=0)
+        deque(self._run(task, blocks, options), maxlen=0)
 
-    def collect(self, task, blocks, how=DEFAULT):
+    def map(self, task, blocks, options=DEFAULT):
         """Return ``[task(b) for b in blocks]``."""
         blocks = list(blocks)
         values = [None] * len(blocks)
-        for i, value in self._run(task, blocks, how):
+        for i, value in self._run(task, blocks, options):
             values[i] = value
         return values
 
-    def sum(self, task, blocks, how=DEFAULT):
+    def reduce(self, task, blocks, options=DEFAULT):
         """Return the sum over blocks along the fixed tree, adding as soon as both terms are there."""
         blocks = list(blocks)
         tree = TreeSum(len(blocks))
-        for i, value in self._run(task, blocks, how):
+        for i, value in self._run(task, blocks, options):
             tree.add(i, value)
         return tree.total()
 
-    def reside(self, make, bounds, work, how=DEFAULT):
-        """Return ``work(group)`` for one resident that has all blocks."""
-        engine = self if how.width is None else Narrowed(self, how.width)
-        resident = make(Share(engine, bounds, range(len(bounds) - 1)))
+    def run_actors(self, make, bounds, work, options=DEFAULT):
+        """Return ``work(group)`` for one actor that has all blocks."""
+        engine = self if options.max_concurrency is None else Narrowed(self, options.max_concurrency)
+        actor = make(Shard(engine, bounds, range(len(bounds) - 1)))
         try:
-            return work(LocalGroup(resident))
+            return work(LocalGroup(actor))
         finally:
-            close(resident)
-            del resident
-            release_memory()  # or that of one resident lies in the arenas of other threads than that of the next
+            close(actor)
+            del actor
+            release_memory()  # or that of one actor lies in the arenas of other threads than that of the next
 
-    def _run(self, task, blocks, how):
-        for i, value in self._unordered(task, blocks, how.width):
-            if how.tick is not None:
-                how.tick()
+    def _run(self, task, blocks, options):
+        for i, value in self._unordered(task, blocks, options.max_concurrency):
+            if options.tick is not None:
+                options.tick()
             yield i, value
 
-    def _unordered(self, task, blocks, width):
-        width = self.n_threads if width is None else max(1, min(width, self.n_threads))
-        if width == 1 or self._pool is None:
+    def _unordered(self, task, blocks, max_concurrency):
+        max_concurrency = self.n_threads if max_concurrency is None else max(1, min(max_concurrency, self.n_threads))
+        if max_concurrency == 1 or self._pool is None:
             yield from ((i, task(block)) for i, block in enumerate(blocks))
             return
         pending: dict = {}
         try:
             for i, block in enumerate(blocks):
                 pending[self._pool.submit(task, block)] = i
-                if len(pending) >= width:
+                if len(pending) >= max_concurrency:
                     yield from _finished(pending)
             while pending:
                 yield from _finished(pending)
@@ -170,28 +170,28 @@ class ThreadEngine:
 
 
 class Narrowed:
-    """An engine that runs at most `width` tasks at once.
+    """An engine that runs at most `max_concurrency` tasks at once.
 
     Parameters
     ----------
     engine : Engine
-    width : int
+    max_concurrency : int
     """
 
-    def __init__(self, engine: Engine, width: int):
-        self.engine, self.how = engine, How(width=width)
+    def __init__(self, engine: Engine, max_concurrency: int):
+        self.engine, self.options = engine, TaskOptions(max_concurrency=max_concurrency)
 
-    def each(self, task, blocks):
+    def for_each(self, task, blocks):
         """Run `task` on every block."""
-        self.engine.each(task, blocks, self.how)
+        self.engine.for_each(task, blocks, self.options)
 
-    def collect(self, task, blocks):
+    def map(self, task, blocks):
         """Return ``[task(b) for b in blocks]``."""
-        return self.engine.collect(task, blocks, self.how)
+        return self.engine.map(task, blocks, self.options)
 
-    def sum(self, task, blocks):
+    def reduce(self, task, blocks):
         """Return the sum over the blocks along the fixed tree."""
-        return self.engine.sum(task, blocks, self.how)
+        return self.engine.reduce(task, blocks, self.options)
 
 
 def _finished(pending):

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bigsmic.errors import InputError
 from bigsmic.estimators.scores import lsmi_score
 from bigsmic.pipeline import fit
-from bigsmic.runtime.options import Place
+from bigsmic.runtime.options import RunOptions
 from bigsmic.store import in_blocks, refuse_unreadable
 
 OF_EVERY_FIT = ("n_clusters", "out", "memory_limit", "n_jobs", "random_state")
@@ -41,7 +41,7 @@ class Clusterer(ClusterMixin, BaseEstimator):
         """
         return self._fit(X)
 
-    def _fit(self, X, **beside):
+    def _fit(self, X, **side_inputs):
         """Cluster the rows of X, with what came beside them."""
         X = self._rows(X, reset=True)
         self.seed_ = seed_of(self.random_state)
@@ -54,7 +54,7 @@ class Clusterer(ClusterMixin, BaseEstimator):
             memory_limit=self.memory_limit,
             **self._place(X),
             **self._options(),
-            **{name: value for name, value in beside.items() if value is not None},
+            **{name: value for name, value in side_inputs.items() if value is not None},
         )
         self.labels_ = self.result_.labels
         self.classes_ = np.arange(self.result_.n_clusters)
@@ -147,7 +147,7 @@ def threads_of(n_jobs):
     """Threads that an `n_jobs` stands for: as in scikit-learn, -1 is all processors, -2 all but one."""
     if not isinstance(n_jobs, numbers.Integral) or int(n_jobs) >= 0:
         return n_jobs
-    return max(1, Place().threads + 1 + int(n_jobs))
+    return max(1, RunOptions().threads + 1 + int(n_jobs))
 
 
 def _same(value, default):

@@ -6,7 +6,7 @@ from bigsmic.estimators.base import Clusterer
 class MIC(Clusterer):
     """Mutual information clustering of rows, on disk or in memory: kernel RIM on the neighbour graph.
 
-    Starts from self-tuning spectral clustering, climbs for every neighbour number, and takes the one whose labels have
+    Starts from self-tuning spectral clustering, ascends for every neighbour number, and takes the one whose labels have
     the largest maximum-likelihood mutual information with the rows.
 
     Parameters

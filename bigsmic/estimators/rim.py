@@ -12,7 +12,7 @@ from bigsmic.errors import InputError
 from bigsmic.estimators.base import Clusterer, seed_of
 from bigsmic.estimators.rim_stream import Stream, prior_of
 from bigsmic.estimators.scores import objective_score
-from bigsmic.methods.rim import Settings, checked_beside
+from bigsmic.methods.rim import Settings, checked_side_inputs
 from bigsmic.numerics.objectives.rim import Aim
 
 
@@ -172,13 +172,15 @@ class RIM(Clusterer):
         stream: Any = getattr(self, "_stream", None)
         first = stream is None
         X = validate_data(self, X, reset=first, dtype="numeric", ensure_min_samples=2 if first else 1)
-        beside = {"labels": labels, "sample_weight": sample_weight}
-        beside = checked_beside({name: given for name, given in beside.items() if given is not None}, len(X))
+        side_inputs = {"labels": labels, "sample_weight": sample_weight}
+        side_inputs = checked_side_inputs(
+            {name: given for name, given in side_inputs.items() if given is not None}, len(X)
+        )
         if first:
             self.seed_ = seed_of(self.random_state)
             self._stream = stream = Stream(self._settings())
             self.n_iter_ = 0
-        stream.learn(X, beside.get("labels"), beside.get("sample_weight"))
+        stream.learn(X, side_inputs.get("labels"), side_inputs.get("sample_weight"))
         coef, intercept = stream.classifier
         self._classify_by(coef, intercept, stream.memory.marginal)
         self.labels_ = self.predict(X)
@@ -188,7 +190,7 @@ class RIM(Clusterer):
     def _settings(self):
         settings = Settings.of(self.n_clusters, seed=self.seed_, **self._options())
         if settings.reg == "lsmi":
-            raise InputError("partial_fit: reg='lsmi' needs all rows; give a number, or a share such as '4/N'")
+            raise InputError("partial_fit: reg='lsmi' needs all rows; give a number, or a shard such as '4/N'")
         return settings
 
     def _classify_by(self, coef, intercept, marginal):

@@ -61,7 +61,7 @@ class Stream:
             rows = self.n_seen + np.arange(len(X))
             self.n_seen += len(X)
             weighting = Weighting(None if weights is None else weights * len(X) / weights.sum(), labels)
-            self._climb(self.scaler.apply(X), weighting, rows)
+            self._ascend_to(self.scaler.apply(X), weighting, rows)
 
     def _begin(self, X, labels):
         settings = self.settings
@@ -74,14 +74,14 @@ class Stream:
             sums = class_sums(scaled, labels, int(labels.max()) + 1)
             known = (sums[:, :-1] / np.maximum(sums[:, -1:], 1)).astype(np.float32)
         centers, found = rim.first_centers(scaled, k, settings.seed, known)
-        self.state = Adam.start(rim.taught(scaled, found, len(centers), self.reg(len(X))))
+        self.state = Adam.start(rim.supervised_start(scaled, found, len(centers), self.reg(len(X))))
 
     def reg(self, n):
         """Strength of the penalty after n rows: none is looked for, as the categories are there from the start."""
         given = self.settings.strength(n)
         return 4 / n if given is None else given
 
-    def _climb(self, X, weighting, rows):
+    def _ascend_to(self, X, weighting, rows):
         settings, aim = self.settings, Aim(self.reg(self.n_seen), prior_of(self.settings), self.settings.tau)
         passes = settings.n_epochs or PASSES
         for e in range(passes):
@@ -108,8 +108,8 @@ class Stream:
         lacking = self.settings.batch_size - float(sums.weight)
         if self.memory is None or lacking <= 0 or self.memory.weight == 0:
             return sums
-        share = min(1.0, lacking / float(self.memory.weight))
-        return sums._replace(mass=sums.mass + share * self.memory.mass, weight=sums.weight + share * self.memory.weight)
+        shard = min(1.0, lacking / float(self.memory.weight))
+        return sums._replace(mass=sums.mass + shard * self.memory.mass, weight=sums.weight + shard * self.memory.weight)
 
     def _remember(self, sums):
         self.memory = self._lent(sums)

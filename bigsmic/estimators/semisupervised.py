@@ -60,7 +60,7 @@ class SemiSupervisedSMIC(Clusterer):
         Scores, posteriors, diagnostics, and the links that are violated.
     seed_ : int
     n_iter_ : int
-        Restarts of the eigensolver, of the problem that took most, and 1.
+        Restarts of the eigensolver, of the eigenproblem that took most, and 1.
     n_features_in_ : int
 
     References
@@ -148,4 +148,6 @@ class SemiSupervisedSMIC(Clusterer):
         return self._fit(X, must_links=must_links, cannot_links=cannot_links, labels=labels)
 
     def _take(self, result):
-        self.n_iter_ = 1 + max((problem["n_restarts"] for problem in result.diagnostics.get("eigen", [])), default=0)
+        self.n_iter_ = 1 + max(
+            (eigenproblem["n_restarts"] for eigenproblem in result.diagnostics.get("eigen", [])), default=0
+        )

@@ -3,7 +3,7 @@
 ::
 
     Settings            frozen dataclass, a MethodSettings, checked when it is made; its fields are the method's options
-    BESIDE              names of options that are arrays beside the rows, such as labels of some of them
+    SIDE_INPUTS              names of options that are arrays beside the rows, such as labels of some of them
     admit(settings, given, n_rows, storage_options)      -> settings, arrays beside the rows by name; optional
     plan(size, settings, limit, n_threads, checkpoints)  -> planning.Plan
     run(job)            the stages, each doing what the ledger lacks; ends with ``labels`` and ``posterior``
@@ -81,13 +81,13 @@ def settings(name, c, given, others=()):
     """
     kind, taken = load(name), options(name)
     refuse_unknown(name, given, taken, {*taken, *others}, _meant)
-    return kind.Settings.of(c, **{key: value for key, value in given.items() if key not in kind.BESIDE})
+    return kind.Settings.of(c, **{key: value for key, value in given.items() if key not in kind.SIDE_INPUTS})
 
 
 def options(name):
     """Names of the options of a method, a set."""
     kind = load(name)
-    return {*kind.Settings.names(), *kind.BESIDE}
+    return {*kind.Settings.names(), *kind.SIDE_INPUTS}
 
 
 def _meant(option):
@@ -119,4 +119,4 @@ def admit(settings, given, n_rows, storage_options=None):
     kind = of(settings)
     if hasattr(kind, "admit"):
         return kind.admit(settings, given, n_rows, storage_options)
-    return settings, {name: np.asarray(given[name]) for name in kind.BESIDE if given.get(name) is not None}
+    return settings, {name: np.asarray(given[name]) for name in kind.SIDE_INPUTS if given.get(name) is not None}

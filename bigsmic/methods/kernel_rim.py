@@ -1,7 +1,7 @@
-"""Kernel RIM: scan -> map -> climb -> output, linear RIM on features of a kernel; on the neighbour graph, MIC at one t.
+"""Kernel RIM: scan -> map -> ascent -> output, linear RIM on a kernel's features; on the neighbour graph, MIC at one t.
 
 A feature kernel is given by name, as a function, or by its values; the rows are mapped as they are read, so that a fit
-holds as little of them as linear RIM does, and has all of its options. See :mod:`bigsmic.numerics.objectives.kernel_features`.
+holds as little of them as linear RIM does, and has all of its options. See `numerics.objectives.kernel_features`.
 """
 
 from collections.abc import Callable
@@ -26,9 +26,9 @@ from bigsmic.stages import distinct, scan
 from bigsmic.stages import rim as stages
 from bigsmic.validation import check_choice, check_integer
 
-__all__ = ["BESIDE", "Result", "Settings", "admit", "model", "plan", "run", "summary"]
+__all__ = ["SIDE_INPUTS", "Result", "Settings", "admit", "model", "plan", "run", "summary"]
 
-BESIDE = rim.BESIDE
+SIDE_INPUTS = rim.SIDE_INPUTS
 GRAPH = "local_scaling"
 GRAPH_REG = 0.5  # over the number of rows: what MIC takes
 
@@ -87,17 +87,17 @@ class Settings(rim.Settings):
             self._check_graph()
 
     def _check_graph(self):
-        """Refuse what the climb on a graph does not have."""
+        """Refuse what the ascent on a graph does not have."""
         plain = Settings()
-        beside = [name for name in ("prior", "n_init_categories") if getattr(self, name) is not None]
-        beside += [
+        side_inputs = [name for name in ("prior", "n_init_categories") if getattr(self, name) is not None]
+        side_inputs += [
             name for name in ("solver", "tau", "polish", "n_epochs") if getattr(self, name) != getattr(plain, name)
         ]
-        if beside:
-            raise InputError(f"kernel: 'local_scaling' has no {beside[0]}; leave it out, or use another kernel")
+        if side_inputs:
+            raise InputError(f"kernel: 'local_scaling' has no {side_inputs[0]}; leave it out, or use another kernel")
         if self.n_clusters is None or self.reg == "lsmi":
             raise InputError(
-                "kernel: 'local_scaling' needs n_clusters, and a number or a share such as '0.5/N' for reg"
+                "kernel: 'local_scaling' needs n_clusters, and a number or a shard such as '0.5/N' for reg"
             )
         _ = self.on_graph(1000)
 
@@ -133,10 +133,10 @@ class Settings(rim.Settings):
 
 def admit(settings, given, n_rows, storage_options=None):
     """Settings, and known labels and weights of rows, read and checked."""
-    settings, beside = rim.admit(settings, given, n_rows, storage_options)
-    if beside and settings.kernel == GRAPH:
-        raise InputError(f"kernel: 'local_scaling' has no {', '.join(sorted(beside))}; use another kernel")
-    return settings, beside
+    settings, side_inputs = rim.admit(settings, given, n_rows, storage_options)
+    if side_inputs and settings.kernel == GRAPH:
+        raise InputError(f"kernel: 'local_scaling' has no {', '.join(sorted(side_inputs))}; use another kernel")
+    return settings, side_inputs
 
 
 # -- features in the place of rows
@@ -245,7 +245,7 @@ def _write_columns(job):
             f"kernel: 'precomputed' needs the kernel's values between all rows, (n, n), got ({context.n}, {context.d})"
         )
     columns = draw_rows(context.n, context.settings.n_components, context.settings.seed, "landmarks")
-    K = np.concatenate(job.collect("map", context.source_blocks, partial(_values, columns=columns)))
+    K = np.concatenate(job.map_blocks("map", context.source_blocks, partial(_values, columns=columns)))
     context.run.write("map", 0, {"columns": columns, "M": kernel_features.whitener(K)}, info={"length_scale": None})
 
 
@@ -289,11 +289,11 @@ def run(job):
         return
     with job.timed("scan"):
         scan.run(job, job.plan.sample_rows)
-        stages.keep_beside(job)
+        stages.keep_side_inputs(job)
     job = distinct.fewer(job)
     with job.timed("map"):
-        job.steps("map", [0], _find_map)
-    rim.climb(replace(job, context=OnFeatures(job.context)))
+        job.run_steps("map", [0], _find_map)
+    rim.ascend(replace(job, context=OnFeatures(job.context)))
 
 
 def _on_graph(context):

@@ -31,12 +31,12 @@ from bigsmic.result import Result as BaseResult
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import Context
 from bigsmic.stages import eigenvectors, graph_pipeline, kernel_matrix, kernel_rim, labelings, mi_samples, output
-from bigsmic.stages.labeling_specs import Problem
+from bigsmic.stages.labeling_specs import Eigenproblem
 from bigsmic.stages.out_of_sample import Neighborhood
 
-__all__ = ["BESIDE", "Result", "Settings", "model", "plan", "run", "summary"]
+__all__ = ["SIDE_INPUTS", "Result", "Settings", "model", "plan", "run", "summary"]
 
-BESIDE = ()
+SIDE_INPUTS = ()
 GRID = (3, 5, 7, 10)
 PAPER_GRID = tuple(range(1, 11))
 LEAST_INFORMATION = 1e-3  # nats per row, below which labels are the argmax of noise
@@ -186,7 +186,7 @@ def _ascent_stage(size, settings, n_blocks, in_memory):
     disk = len(settings.t) * 4 * n * (2 * c + 1) + kernel + (not in_memory[0]) * matrices
     flops = 50.0 * len(settings.t) * n * c * (4 * entries + 60)  # fifty iterations are seldom exceeded
     stage = planning.StagePlan("ascent", n_blocks, int(fixed), int(max(task, building)), flops=flops)
-    return replace(stage, disk_bytes=int(disk), verbs=1 + len(settings.t))
+    return replace(stage, disk_bytes=int(disk), passes=1 + len(settings.t))
 
 
 def _select_stage(size, settings, of_smic):
@@ -212,7 +212,7 @@ def run(job):
     with on_graph.timed("ascent"):
         _ascend(on_graph, settings, job.plan.ascent_in_memory)
     with job.timed("select"):
-        job.steps("choice", [0], _choose)
+        job.run_steps("choice", [0], _choose)
     with job.timed("output"):
         _output(job)
 
@@ -231,16 +231,16 @@ def _read_start(context, p, settings):
 
 
 def _ascend(job, settings, in_memory):
-    """Climb for every t; once one is chosen, where what is kept has been damaged: of the others, how they ended."""
+    """Ascend for every t; once one is chosen, where what is kept has been damaged: of the others, how they ended."""
     chosen = _chosen(job.context) if job.run.done("choice", 0) else None
     for t in settings.t:
-        if chosen not in (None, t) and job.run.done(kernel_rim.summit_name(t), 0):
+        if chosen not in (None, t) and job.run.done(kernel_rim.optimum_name(t), 0):
             continue
         kernel_rim.run(job, t, settings.ascent, partial(_read_start, settings=settings.start), in_memory)
-        summit = job.run.info(kernel_rim.summit_name(t), 0)
-        if not summit["converged"]:
+        optimum = job.run.info(kernel_rim.optimum_name(t), 0)
+        if not optimum["converged"]:
             warnings.warn(
-                f"mic: t={t} still gained more than tol={settings.tol:g} nats per row after {summit['n_iter']} "
+                f"mic: t={t} still gained more than tol={settings.tol:g} nats per row after {optimum['n_iter']} "
                 "iterations; raise max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=2,
@@ -260,18 +260,18 @@ def _choose(job, block):
     without = [len(score.without_center) for score in found]
     info = {"t": int(settings.t[best]), "classes_without_center": without}
     context.run.write("choice", 0, columns | tables, info=info)
-    _warn_of_collapse(context.run.info(kernel_rim.summit_name(settings.t[best]), 0), settings)
+    _warn_of_collapse(context.run.info(kernel_rim.optimum_name(settings.t[best]), 0), settings)
 
 
-def _warn_of_collapse(summit, settings):
-    alive, c = np.count_nonzero(summit["sizes"]), settings.n_clusters
-    if alive == c and summit["value"] > LEAST_INFORMATION:
+def _warn_of_collapse(optimum, settings):
+    alive, c = np.count_nonzero(optimum["sizes"]), settings.n_clusters
+    if alive == c and optimum["value"] > LEAST_INFORMATION:
         return
     found = f"{c - alive} of {c} clusters are left without rows"
     if alive == 1:
         found = "all rows are in one cluster, which says nothing about them"
-    elif summit["value"] <= LEAST_INFORMATION:
-        found = f"all rows have nearly the same posterior, {summit['value']:.2g} nats of information"
+    elif optimum["value"] <= LEAST_INFORMATION:
+        found = f"all rows have nearly the same posterior, {optimum['value']:.2g} nats of information"
     warnings.warn(f"{settings.method}: {found}; lower reg, which is {settings.reg:g}", BigsmicWarning, stacklevel=2)
 
 
@@ -282,10 +282,10 @@ def _scores(job):
     wanted = MLMISettings(settings.n_centers, gammas, min(5, context.n), settings.seed)
     design, of_centers = mi_samples.drawn_design(job, "choice", wanted, _labels)
     drawn = mlmi.drawn_rows(context.n, settings.mlmi_rows, design)
-    sums = job.sum("choice", context.blocks, partial(_sums, design=design))
+    sums = job.sum_blocks("choice", context.blocks, partial(_sums, design=design))
     at, distances, labels = mi_samples.gather(job, "choice", drawn, partial(mlmi.distances, design=design), _labels)
     taken = mlmi.Drawn(at, distances)
-    return job.here(lambda i: mlmi.score(sums, taken, labels[i], of_centers[i], design), range(len(settings.t)))
+    return job.map_here(lambda i: mlmi.score(sums, taken, labels[i], of_centers[i], design), range(len(settings.t)))
 
 
 def _labels(context, p, chosen):
@@ -318,7 +318,7 @@ def _output(job):
 def _final(context, p):
     """Labels and posteriors of one row block, in parts by block of input."""
     t = _chosen(context)
-    bias = context.run.read(kernel_rim.summit_name(t), 0, "bias")
+    bias = context.run.read(kernel_rim.optimum_name(t), 0, "bias")
     P, labels = posterior(context.run.read(kernel_rim.stage_name(t), p, "logits"), bias)
     arrays = {"labels": labels, "posterior": P, "agreement": np.ones(len(labels), np.float32)}
     context.run.write("final", p, arrays, parts=dict.fromkeys(arrays, context.layout.before[:, p]))
@@ -337,12 +337,12 @@ def summary(job):
     scores = {name: read(name) for name in ("mlmi", "gamma", "gap")}
     candidates = [
         {"t": t, "chosen": t == info["t"], "classes_without_center": info["classes_without_center"][i]}
-        | run.info(kernel_rim.summit_name(t), 0)
+        | run.info(kernel_rim.optimum_name(t), 0)
         | {name: values[i].item() for name, values in scores.items()}
         for i, t in enumerate(settings.t)
     ]
     spectrum = {"t": settings.start_t} | run.info("spectrum", 0)
-    sizes = run.info(kernel_rim.summit_name(info["t"]), 0)["sizes"]
+    sizes = run.info(kernel_rim.optimum_name(info["t"]), 0)["sizes"]
     return {
         "neighbors": run.info("recall", 0),
         "start": spectrum,
@@ -367,14 +367,14 @@ class Model(Neighborhood):
     def __init__(self, context: Context):
         super().__init__(context.under(context.settings.graph))
         self.n_clusters, t = context.settings.n_clusters, _chosen(context)
-        self.problem, self.stage = Problem("local_scaling", t), kernel_rim.stage_name(t)
-        self.bias = context.run.read(kernel_rim.summit_name(t), 0, "bias")
-        self.reads = self.reads | {"choice": (), self.stage: ("coefficients",), kernel_rim.summit_name(t): ("bias",)}
+        self.eigenproblem, self.stage = Eigenproblem("local_scaling", t), kernel_rim.stage_name(t)
+        self.bias = context.run.read(kernel_rim.optimum_name(t), 0, "bias")
+        self.reads = self.reads | {"choice": (), self.stage: ("coefficients",), kernel_rim.optimum_name(t): ("bias",)}
 
     def __call__(self, X):
         """Posteriors and labels of scaled rows, float32 (b, c) and int32 (b,)."""
         read = partial(self.context.run.read, self.stage, name="coefficients")
-        return posterior(self._product(X, self.problem, read), self.bias)
+        return posterior(self._product(X, self.eigenproblem, read), self.bias)
 
 
 class Result(BaseResult):

@@ -1,4 +1,4 @@
-"""MSPC: scan -> passes -> output. What is kept of the rows between passes is a few sums; see :mod:`bigsmic.numerics.objectives.mspc`.
+"""MSPC: scan -> passes -> output, with a few sums kept between passes; see `numerics.objectives.mspc`.
 
 Every pass answers the next question of all splits at once, and its sums go to the run directory. A fit that is killed
 asks the same questions again and finds the answers there.
@@ -25,9 +25,9 @@ from bigsmic.runtime.job import Job
 from bigsmic.stages import distinct, rowwise_output, scan, span
 from bigsmic.validation import check_choice, check_integer
 
-__all__ = ["BESIDE", "Result", "Settings", "model", "plan", "run", "summary"]
+__all__ = ["SIDE_INPUTS", "Result", "Settings", "model", "plan", "run", "summary"]
 
-BESIDE = ()
+SIDE_INPUTS = ()
 SCALES = ("standard", "range", "variance", None)
 GRID = tuple(10.0 ** (k / 2) for k in range(-4, 5))
 JUDGE = 0.1  # reg at which labelings of different reg are compared
@@ -56,7 +56,7 @@ class Settings(MethodSettings):
     max_iter : int
         Labelings after the start at most.
     tol : float
-        Share of the rows that may still change sides when a split has converged.
+        Shard of the rows that may still change sides when a split has converged.
     seed : int
     """
 
@@ -146,7 +146,7 @@ def _span_stage(size, settings, rows):
         task,
         flops=max(1, n_nodes) * (2.0 * n * n * d + 60.0 * float(n) ** 3 * len(settings.candidates)),
         disk_bytes=max(1, n_nodes) * (16 * n * n + 32 * d),
-        verbs=max(1, 3 * n_nodes),
+        passes=max(1, 3 * n_nodes),
     )
 
 
@@ -156,7 +156,7 @@ def run(job: Job):
         scan.run(job, job.plan.sample_rows)
     job = distinct.fewer(job)
     with job.timed("passes"):
-        job.steps("tree", [0], _grow)
+        job.run_steps("tree", [0], _grow)
     with job.timed("output"):
         rowwise_output.run(job)
 
@@ -228,25 +228,25 @@ class Passes:
         run, b = self.job.run, self.n_passes
         self.n_passes += 1
         if not run.done(PASSES, b):
-            answers = self.job.sum("passes", self.job.context.source_blocks, partial(_answer, questions))
+            answers = self.job.sum_blocks("passes", self.job.context.source_blocks, partial(_answer, questions))
             run.write(PASSES, b, {str(i): answer for i, answer in enumerate(answers)})
         read = run.reader(PASSES, b)
         return [read(str(i)) for i in range(len(questions))]
 
 
 def _answer(questions, context: Context, s: int):
-    """Answers of one block, panel by panel: what a panel's masks and copies take stays in the processor's cache."""
+    """Answers of one block, tile by tile: what a tile's masks and copies take stays in the processor's cache."""
     X = context.scaled_block(s)
-    rows = max(256, PANEL_ENTRIES // context.d)
+    rows = max(256, TILE_ENTRIES // context.d)
     total: Answers | None = None
     for lo in range(0, len(X), rows):
-        panel = X[lo : lo + rows].astype(np.float64)
-        found = Answers(question(panel) for question in questions)
+        tile = X[lo : lo + rows].astype(np.float64)
+        found = Answers(question(tile) for question in questions)
         total = found if total is None else total + found
     return total
 
 
-PANEL_ENTRIES = 1 << 18
+TILE_ENTRIES = 1 << 18
 
 
 class Answers(tuple):

@@ -1,4 +1,4 @@
-"""MWCA: scan -> width -> [route -> neighbors -> graph ->] memberships -> output; see :mod:`bigsmic.numerics.objectives.mwca`.
+"""MWCA: scan -> width -> [route -> neighbors -> graph ->] memberships -> output; see `numerics.objectives.mwca`.
 
 Dense, a product with the kernel takes time in proportion to the square of the rows, and memory to their number; on the
 neighbour graph both go with the rows.
@@ -24,15 +24,15 @@ from bigsmic.numerics.objectives.mwca import AscentSettings, Gaussian
 from bigsmic.numerics.row_blocks import tree_sum
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime import planning
-from bigsmic.runtime.context import PIECE_BYTES, Context, source_bounds
+from bigsmic.runtime.context import BLOCK_CACHE_BYTES, Context, source_bounds
 from bigsmic.stages import graph_pipeline
 from bigsmic.stages import mwca as stages
 from bigsmic.stages.mwca import Ascent, Dense, Sparse
 from bigsmic.stages.out_of_sample import Neighborhood, Reads
 
-__all__ = ["BESIDE", "Result", "Settings", "model", "plan", "run", "summary"]
+__all__ = ["SIDE_INPUTS", "Result", "Settings", "model", "plan", "run", "summary"]
 
-BESIDE = ()
+SIDE_INPUTS = ()
 SOLVERS = ("gradient", "spectral")
 KERNELS = ("dense", "graph", "local_scaling")
 SCALES = ("standard", "variance", None)
@@ -53,7 +53,7 @@ class Settings(MethodSettings):
     kernel : {"dense", "graph", "local_scaling"}
         Gaussians between all rows, those on the edges of the neighbour graph, or its local-scaling kernel.
     sigma : {"deviation", "quartile", "likelihood"} or float
-        Width of the Parzen windows; see :func:`bigsmic.numerics.objectives.mwca.width`. Not used with local scaling.
+        Width of the Parzen windows; see `numerics.objectives.mwca.bandwidth`. Not used with local scaling.
     direction : {"natural", "gradient"}
         Of the ascent: the gradient in the metric of the memberships, or in the logits, as published.
     n_starts : int
@@ -184,7 +184,7 @@ def _dense_stage(size, settings):
     n, d = size.n, size.d
     height = int(stages.tile_bounds(n, d)[1])
     task = height * (4 * 8 * (d + 2) + 8 * mwca.COLUMNS) + (16 << 20)
-    fixed = n * _columns_bytes(settings) + PIECE_BYTES + 12 * START_ROWS * d
+    fixed = n * _columns_bytes(settings) + BLOCK_CACHE_BYTES + 12 * START_ROWS * d
     columns = min(mwca.COLUMNS, 2 * settings.n_starts * settings.n_clusters)
     flops = ROUNDS * float(n) ** 2 * (2 * d + 2 * columns + 20)
     disk = 4 * n * (d + 2 * settings.n_clusters)
@@ -219,7 +219,7 @@ def run(job):
     """Each stage does what the ledger lacks."""
     if not graph_pipeline.scan_rows(job):
         return
-    job.steps("width", [0], _width)
+    job.run_steps("bandwidth", [0], _width)
     layout = _layout(job.context, job.plan.kernel_in_memory)
     layout.prepare(job)
     with job.timed("memberships"):
@@ -235,10 +235,10 @@ def _width(job, _):
     if settings.kernel != "local_scaling":
         total = tree_sum([moments.Moments(*context.scan(s, *moments.Moments._fields)) for s in context.source_blocks])
         variances = total.m2 / total.n * context.scaler.factor**2
-        sigma = mwca.width(settings.sigma, context.n, variances, context.sample, settings.seed)
+        sigma = mwca.bandwidth(settings.sigma, context.n, variances, context.sample, settings.seed)
     if settings.solver == "gradient":
         centers = _centers(context.sample.astype(np.float64), settings)
-    job.run.write("width", 0, {"centers": centers}, info={"sigma": sigma})
+    job.run.write("bandwidth", 0, {"centers": centers}, info={"sigma": sigma})
 
 
 def _centers(sample, settings):
@@ -250,7 +250,7 @@ def _centers(sample, settings):
 
 def _layout(context, in_memory=True):
     """Where the kernel comes from."""
-    settings, sigma = context.settings, context.run.info("width", 0)["sigma"]
+    settings, sigma = context.settings, context.run.info("bandwidth", 0)["sigma"]
     return Dense(sigma) if settings.kernel == "dense" else Sparse(settings.graph(Gaussian(sigma)), in_memory)
 
 
@@ -260,13 +260,13 @@ def _find(job, layout):
     if settings.solver == "spectral":
         stages.spectral(job, layout, settings.seed)
         return
-    shape, centers = (settings.n_starts, settings.n_clusters), run.read("width", 0, "centers")
-    stages.climb(job, Ascent(layout, shape, settings.seed, settings.ascent, centers))
+    shape, centers = (settings.n_starts, settings.n_clusters), run.read("bandwidth", 0, "centers")
+    stages.ascend(job, Ascent(layout, shape, settings.seed, settings.ascent, centers))
     _warn(job, settings)
 
 
 def _warn(job, settings):
-    info, totals = job.run.info(stages.SUMMIT, 0), job.run.read(stages.SUMMIT, 0, "totals")
+    info, totals = job.run.info(stages.OPTIMUM, 0), job.run.read(stages.OPTIMUM, 0, "totals")
     if not info["converged"][info["best"]]:
         warnings.warn(
             f"mwca: the best start still gained more than tol={settings.tol:g} a step after max_iter="
@@ -291,8 +291,8 @@ def summary(job):
     if job.context.settings.n_clusters == 1:
         return {}
     run = job.run
-    values = run.read(stages.SUMMIT, 0, "values").tolist()
-    return run.info("width", 0) | {"ascent": run.info(stages.SUMMIT, 0) | {"association": values}}
+    values = run.read(stages.OPTIMUM, 0, "values").tolist()
+    return run.info("bandwidth", 0) | {"ascent": run.info(stages.OPTIMUM, 0) | {"association": values}}
 
 
 def model(context):
@@ -300,10 +300,10 @@ def model(context):
     return DenseModel(context) if context.settings.kernel == "dense" else SparseModel(context)
 
 
-_READING: Reads = {"width": (), stages.SUMMIT: ("totals",), stages.MEMBERSHIPS: ("columns",)}
+_READING: Reads = {"bandwidth": (), stages.OPTIMUM: ("totals",), stages.MEMBERSHIPS: ("columns",)}
 
 
-class Reading:
+class LabelingSpec:
     """What the products of new rows with the memberships, or the eigenvector, say.
 
     Parameters
@@ -313,7 +313,7 @@ class Reading:
 
     def __init__(self, context):
         self.spectral, self.n = context.settings.solver == "spectral", context.n
-        self.totals = context.run.read(stages.SUMMIT, 0, "totals")
+        self.totals = context.run.read(stages.OPTIMUM, 0, "totals")
 
     def __call__(self, images):
         """Posteriors and labels."""
@@ -324,7 +324,7 @@ class Reading:
 
 
 class DenseModel:
-    """New rows beside every fitted row, a panel at a time.
+    """New rows beside every fitted row, a tile at a time.
 
     Parameters
     ----------
@@ -334,16 +334,16 @@ class DenseModel:
     def __init__(self, context: Context):
         self.context, self.n_clusters = context, context.settings.n_clusters
         self.reads = _READING | {stages.TILES: ("X",)}
-        self.layout, self.reading = _layout(context), Reading(context)
+        self.layout, self.reading = _layout(context), LabelingSpec(context)
 
     def __call__(self, X):
         """Posteriors and labels of scaled rows."""
-        parts = [self._panel(X[lo : lo + PANEL]) for lo in range(0, len(X), PANEL)]
+        parts = [self._tile(X[lo : lo + PANEL]) for lo in range(0, len(X), PANEL)]
         posterior, labels = zip(*parts, strict=True)
         return np.concatenate(posterior), np.concatenate(labels)
 
-    def _panel(self, X):
-        """Panels are filled up, so that the products' shape, and the last bit, do not depend on the call."""
+    def _tile(self, X):
+        """Tiles are filled up, so that the products' shape, and the last bit, do not depend on the call."""
         padded = np.zeros((PANEL, X.shape[1]), np.float32)
         padded[: len(X)] = X
         images: np.ndarray | None = None
@@ -365,7 +365,7 @@ class SparseModel(Neighborhood):
     """
 
     def __init__(self, context: Context):
-        self.layout, self.reading = _layout(context), Reading(context)
+        self.layout, self.reading = _layout(context), LabelingSpec(context)
         super().__init__(self.layout.context(context))
         self.reads = self.reads | _READING
         self.n_clusters = context.settings.n_clusters
@@ -373,7 +373,7 @@ class SparseModel(Neighborhood):
     def __call__(self, X):
         """Posteriors and labels of scaled rows."""
         read = partial(self.context.run.read, stages.MEMBERSHIPS, name="columns")
-        return self.reading(self._product(X, self.layout.problem, read).astype(np.float64))
+        return self.reading(self._product(X, self.layout.eigenproblem, read).astype(np.float64))
 
 
 class Result(BaseResult):

@@ -1,4 +1,4 @@
-"""RIM: scan -> start -> climb -> output. A linear classifier that nobody has taught; see :mod:`bigsmic.numerics.objectives.rim`.
+"""RIM: scan -> start -> ascent -> output. An unsupervised linear classifier; see `numerics.objectives.rim`.
 
 No graph: what a fit holds is some blocks of rows and the classifier, so that its memory does not grow with the rows.
 """
@@ -21,15 +21,15 @@ from bigsmic.numerics.mutual_information.lsmi import LSMISettings, block_sums, f
 from bigsmic.numerics.objectives import rim
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime import planning
-from bigsmic.runtime.context import PIECE_BYTES, Context, source_bounds
+from bigsmic.runtime.context import BLOCK_CACHE_BYTES, Context, source_bounds
 from bigsmic.runtime.job import Job
 from bigsmic.stages import distinct, scan
 from bigsmic.stages import rim as stages
 from bigsmic.store.side_inputs import read_array
 
-__all__ = ["BESIDE", "Result", "Settings", "admit", "model", "plan", "run", "summary"]
+__all__ = ["SIDE_INPUTS", "Result", "Settings", "admit", "model", "plan", "run", "summary"]
 
-BESIDE = ("labels", "sample_weight")
+SIDE_INPUTS = ("labels", "sample_weight")
 SOLVERS = ("auto", "minibatch", "lbfgs")
 SCALES = ("standard", "variance", None)
 START_ROWS = 10_000  # of the sample that categories are found on
@@ -69,11 +69,11 @@ class Settings(MethodSettings):
     learning_rate : float
         Of Adam: about how far its first step moves the logits of a row; it falls to 0 along a cosine.
     n_epochs : int, optional
-        Passes over the rows of a climb; by default as many as make 200 steps, or 400 from the start of a single one.
+        Passes over the rows of an ascent; by default as many as make 200 steps, or 400 from the start of a single one.
     max_iter : int
         Iterations of L-BFGS at most.
     polish : int
-        Iterations of L-BFGS after the last climb by minibatches.
+        Iterations of L-BFGS after the last ascent by minibatches.
     """
 
     method: ClassVar[str] = "rim"
@@ -132,7 +132,7 @@ class Settings(MethodSettings):
         return float(self.reg) if share is None else share / n
 
     def by_batches(self, n):
-        """Whether climbs go by minibatches."""
+        """Whether ascents go by minibatches."""
         return self.solver == "minibatch" or (self.solver == "auto" and n > self.batch_size)
 
     def first_categories(self, n):
@@ -185,11 +185,11 @@ def _checked_prior(prior, n_clusters):
 
 def admit(settings, given, n_rows, storage_options=None):
     """Settings, and the labels and weights that came beside the rows, in memory or as places where they lie."""
-    read = {name: read_array(name, given.get(name), storage_options) for name in BESIDE}
-    return settings, checked_beside({name: array for name, array in read.items() if array is not None}, n_rows)
+    read = {name: read_array(name, given.get(name), storage_options) for name in SIDE_INPUTS}
+    return settings, checked_side_inputs({name: array for name, array in read.items() if array is not None}, n_rows)
 
 
-def checked_beside(beside, n_rows):
+def checked_side_inputs(side_inputs, n_rows):
     """What came beside the rows, in the dtypes that are computed with; weights are made to sum to the number of rows.
 
     Raises
@@ -197,7 +197,7 @@ def checked_beside(beside, n_rows):
     InputError
         Not one value per row, negative weights, labels that are not 0, 1, .. or -1.
     """
-    arrays = {name: np.asarray(array) for name, array in beside.items()}
+    arrays = {name: np.asarray(array) for name, array in side_inputs.items()}
     for name, array in arrays.items():
         if array.shape != (n_rows,):
             raise InputError(f"{name}: got shape {array.shape}; give one value for each of the {n_rows} rows")
@@ -265,10 +265,10 @@ def _described(size, settings, rows_in_memory, posteriors_in_memory):
     bounds = source_bounds(n, d)
     rows, n_blocks = int(bounds[1]), len(bounds) - 1
     k = max(settings.first_categories(n), settings.n_clusters or 1)
-    held = n if size.n_places == 1 else min(n, math.ceil(planning.HELD * n / size.n_places))
+    held = n if size.n_workers == 1 else min(n, math.ceil(planning.HELD * n / size.n_workers))
     wanted = min(n, START_ROWS)
-    block = rows * d * (size.itemsize + 4) + rim.PANEL_ROWS * 16 * k + 32 * (d + 1) * k
-    kept = 4 * held * d if rows_in_memory else min(4 * n * d, PIECE_BYTES)
+    block = rows * d * (size.itemsize + 4) + rim.TILE_ROWS * 16 * k + 32 * (d + 1) * k
+    kept = 4 * held * d if rows_in_memory else min(4 * n * d, BLOCK_CACHE_BYTES)
     posteriors = 4 * held * k if posteriors_in_memory else 0
     group = 2 * min(4 * n * d, stages.GROUP_BYTES + 4 * rows * d) + stages.READERS * rows * d * (size.itemsize + 4)
     batch = min(n, settings.batch_size) * (4 * d + 16 * k)
@@ -279,7 +279,7 @@ def _described(size, settings, rows_in_memory, posteriors_in_memory):
             "start", 1, size.band_bytes + 12 * wanted * d, wanted * 8 * d, flops=2.0 * wanted * d * k * 30
         ),
         planning.StagePlan(
-            "climb",
+            "ascent",
             n_blocks,
             int(size.band_bytes + kept + posteriors + group + batch),
             block,
@@ -301,18 +301,18 @@ def run(job: Job):
     """Each stage does what the ledger lacks."""
     with job.timed("scan"):
         scan.run(job, job.plan.sample_rows)
-        stages.keep_beside(job)
-    climb(distinct.fewer(job))
+        stages.keep_side_inputs(job)
+    ascend(distinct.fewer(job))
 
 
-def climb(job: Job):
+def ascend(job: Job):
     """From rows that have been scanned to labels and posteriors."""
     if job.plan.rows_in_memory:
         stages.keep_rows(job.context)
-    with job.timed("climb"):
+    with job.timed("ascent"):
         if not _has_path(job.run):
             job.run.forget("model", 0)
-        job.steps("model", [0], _find)
+        job.run_steps("model", [0], _find)
     with job.timed("output"):
         stages.write_output(job)
 
@@ -411,7 +411,7 @@ def _polished(search, found, reg):
     settings = search.settings
     if not settings.polish:
         return found
-    point = search.climb(reg, found, polish=settings.polish)
+    point = search.ascend(reg, found, polish=settings.polish)
     if settings.n_clusters is None:
         rim.refuse_collapse(point.alive, reg)
     elif point.alive < found.n_categories:

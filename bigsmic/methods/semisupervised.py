@@ -1,6 +1,7 @@
 """3SMIC: SMIC with must-links and cannot-links; the stages of SMIC, with other matrices and another choice.
 
-The matrix of every eigenproblem is U of :mod:`bigsmic.numerics.constraints.links`. Labelings are rated by information and by the links that
+The matrix of every eigenproblem is U of `numerics.constraints.links`. Labelings are rated by information and by the
+links that
 they violate; the rows settle under the consensus of the best ones.
 """
 
@@ -19,7 +20,7 @@ from bigsmic.methods.smic.planning import plan
 from bigsmic.methods.smic.settings import Settings as SmicSettings
 from bigsmic.methods.smic.settings import number_of_clusters
 from bigsmic.methods.smic.tree_cuts import cut
-from bigsmic.numerics.constraints.links import Strength, make_links
+from bigsmic.numerics.constraints.links import LinkWeights, make_links
 from bigsmic.result import Result as BaseResult
 from bigsmic.stages import (
     eigenvectors,
@@ -34,13 +35,13 @@ from bigsmic.stages import (
     output,
     selection,
 )
-from bigsmic.stages.labeling_specs import problems
+from bigsmic.stages.labeling_specs import eigenproblems
 from bigsmic.store import Overlay
 from bigsmic.store.side_inputs import read_array
 
-__all__ = ["BESIDE", "Result", "Settings", "admit", "choose", "cut_run", "model", "plan", "run", "summary"]
+__all__ = ["SIDE_INPUTS", "Result", "Settings", "admit", "choose", "cut_run", "model", "plan", "run", "summary"]
 
-BESIDE = ("must_links", "cannot_links", "labels")
+SIDE_INPUTS = ("must_links", "cannot_links", "labels")
 OPTIONS = (
     "t",
     "kernel",
@@ -65,7 +66,7 @@ FEW_ROWS, FEW_T = 1000, (2, 3, 5, 10)
 """Up to so many rows a cluster may have ten, and t = 2 is worth an eigenproblem; it costs little there."""
 MANY_T = (3, 10)
 KERNELS = ("auto", "local_scaling", "normalized")
-OF_ONE_NUMBER = ("assigned", "scores", "kept", "consensus", "settled", "violated", "final", "sharpness", "output")
+OF_ONE_NUMBER = ("assigned", "scores", "kept", "consensus", "propagated", "violated", "final", "sharpness", "output")
 """Stages that depend on the number of clusters."""
 
 
@@ -117,7 +118,7 @@ class Settings(SmicSettings):
         super().__post_init__()
         if self.kernel not in KERNELS:
             raise InputError(f"kernel: got {self.kernel!r}; method '3smic' takes one of {KERNELS}")
-        object.__setattr__(self, "gamma", _strengths("gamma", self.gamma))
+        object.__setattr__(self, "gamma", _link_weights("gamma", self.gamma))
         object.__setattr__(self, "eta", self._checked_eta())
         if self.undecided and self.assignment == "merge":
             raise InputError(
@@ -145,23 +146,23 @@ class Settings(SmicSettings):
 
     def _checked_eta(self):
         two = self.n_clusters == 2 and not self.undecided
-        eta = (ETA if two else (0.0,)) if self.eta is None else _strengths("eta", self.eta)
+        eta = (ETA if two else (0.0,)) if self.eta is None else _link_weights("eta", self.eta)
         if any(eta) and not two:
             raise InputError(
-                f"eta: got {eta} for more than two clusters, of which the strength of cannot-links is 0; leave eta "
+                f"eta: got {eta} for more than two clusters, of which the link_weights of cannot-links is 0; leave eta "
                 "out: cannot-links are zeros of the kernel all the same"
             )
         return eta
 
     @property
-    def settles(self):
+    def propagates(self):
         """Whether rows settle under a consensus."""
         return self.selection == "consensus" and not self.undecided
 
     @property
-    def strengths(self):
+    def link_weights(self):
         """Strengths of links to choose from."""
-        return tuple(Strength(gamma, eta) for gamma in self.gamma for eta in self.eta or ())
+        return tuple(LinkWeights(gamma, eta) for gamma in self.gamma for eta in self.eta or ())
 
     @property
     def numbers(self):
@@ -169,7 +170,7 @@ class Settings(SmicSettings):
         return tuple(range(2, self.n_clusters + 1)) if self.undecided else (self.n_clusters,)
 
 
-def _strengths(name, given):
+def _link_weights(name, given):
     values = tuple(given) if isinstance(given, Iterable) else (given,)
     if not values or not all(isinstance(v, numbers.Real) and 0 <= float(v) < np.inf for v in values):
         raise InputError(f"{name}: got {given!r}; use numbers of at least 0, such as (0, 1)")
@@ -190,7 +191,7 @@ def admit(settings, given, n_rows, storage_options=None):
     Returns
     -------
     settings : Settings
-        Without strengths of which the links have no use; with the t of few rows, where none was given.
+        Without link_weights of which the links have no use; with the t of few rows, where none was given.
     beside : dict of str to ndarray
         Fields of :class:`bigsmic.numerics.constraints.links.Links`.
 
@@ -199,7 +200,7 @@ def admit(settings, given, n_rows, storage_options=None):
     InputError
         See :func:`bigsmic.numerics.constraints.links.make_links`.
     """
-    must, cannot, labels = (read_array(name, given.get(name), storage_options) for name in BESIDE)
+    must, cannot, labels = (read_array(name, given.get(name), storage_options) for name in SIDE_INPUTS)
     found = make_links(n_rows, settings.n_clusters, must=must, cannot=cannot, labels=labels, close=settings.close_links)
     if given.get("t") is None and n_rows <= FEW_ROWS:
         settings, _ = replace(settings, t=FEW_T).fitted_to(n_rows)
@@ -241,17 +242,17 @@ def choose(job):
 
 
 def summary(job):
-    """What the stages noted, with strengths and violated links for every candidate."""
+    """What the stages noted, with link_weights and violated links for every candidate."""
     context = job.context
     found = smic_diagnostics.smic_summary(job)
     if context.settings.n_clusters == 1:
         return found
     read = context.run.reader("kept", 0)
     rows = [
-        {"link_gamma": reading.problem.strength.gamma, "link_eta": reading.problem.strength.eta}
+        {"link_gamma": spec.eigenproblem.link_weights.gamma, "link_eta": spec.eigenproblem.link_weights.eta}
         | {name: int(read(name)[b]) for name in ("n_violated", "n_held_out")}
         | {"criterion": float(read("criterion")[b])}
-        for b, reading in enumerate(context.readings)
+        for b, spec in enumerate(context.specs)
     ]
     if context.settings.undecided:
         links_of = {"n_links": job.run.info("kept", 0)["n_links"]}
@@ -266,11 +267,11 @@ def _curve(context, read, rows):
     curve = []
     for same in link_scores.numbers_of(context):
         b = int(same[np.argmax(score[same])])
-        reading = context.readings[b]
-        number = reading.width
+        spec = context.specs[b]
+        number = spec.n_eigenvectors
         curve.append(
             {"n_clusters": int(number), "lsmi": float(lsmi[b]), "lsmi_of_limit": float(2 * lsmi[b] / (number - 1))}
-            | {"kernel": reading.problem.kernel, "t": reading.problem.t, "assignment": reading.assignment}
+            | {"kernel": spec.eigenproblem.kernel, "t": spec.eigenproblem.t, "assignment": spec.assignment}
             | rows[b]
         )
     return curve
@@ -288,11 +289,11 @@ class Model(out_of_sample.Model):
         super().__init__(context)
         self.reads |= {"kept": ("taken", "criterion")}
 
-    def _basis_name(self, problem):
-        return nystrom.name(problem)
+    def _basis_name(self, eigenproblem):
+        return nystrom.name(eigenproblem)
 
-    def _basis(self, problem, known):
-        E = self._gather(lambda p: self.context.run.read(self._basis_name(problem), p, "E"), known)
+    def _basis(self, eigenproblem, known):
+        E = self._gather(lambda p: self.context.run.read(self._basis_name(eigenproblem), p, "E"), known)
         return E, np.ones(E.shape[1])
 
 
@@ -314,7 +315,7 @@ def cut_run(base, settings, n_clusters):
             f"cut: got {n_clusters} clusters; this fit was asked for {settings.numbers[0]} to {settings.numbers[-1]}"
         )
     settings = replace(settings, n_clusters=int(n_clusters), undecided=False, eta=(0.0,))
-    own = [labelings.labeling_name(problem) for problem in problems(settings)]
+    own = [labelings.labeling_name(eigenproblem) for eigenproblem in eigenproblems(settings)]
     return Overlay.over(base, (*OF_ONE_NUMBER, *own)), settings
 
 
@@ -329,9 +330,9 @@ class Result(BaseResult):
         ``must_links`` and ``cannot_links`` (m, 2): the given pairs that are violated, as row numbers; ``strays``: rows
         of known label, or of a closed group, that are not where most of their group is.
     curve : pandas.DataFrame
-        Of a fit whose number of clusters is open: for every number the best candidate, with its LSMI, this as a share
+        Of a fit whose number of clusters is open: for every number the best candidate, with its LSMI, this as a shard
         of what it can be at most, ``(c - 1) / 2``, and the links that it violates. An aid, not a verdict: the LSMI
-        rises with the number of clusters, and links are violated for want of clusters or of strength.
+        rises with the number of clusters, and links are violated for want of clusters or of link_weights.
     """
 
     _tells: ClassVar = {"violated": None}
@@ -339,7 +340,7 @@ class Result(BaseResult):
 
     @cached_property
     def agreement(self):
-        """Share of the labelings that vote for the label of each row: ndarray of float32, shape (n,)."""
+        """Shard of the labelings that vote for the label of each row: ndarray of float32, shape (n,)."""
         return np.asarray(self._array("agreement"))
 
     @property
@@ -373,7 +374,7 @@ class Result(BaseResult):
     def cut(self, n_clusters):
         """Result for one number of clusters, of a fit that was given several: from the same eigenvectors, no refit.
 
-        With two clusters the strength of cannot-links is 0 here, where a fit to two chooses it.
+        With two clusters the link_weights of cannot-links is 0 here, where a fit to two chooses it.
         """
         run, settings = cut(self._run, self.settings, n_clusters)
         return Result(run, settings, temporary=True, base=self)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-_PANEL_ROWS = 256  # of the first panel, which is all that is looked at where most rows differ
+_TILE_ROWS = 256  # of the first tile, which is all that is looked at where most rows differ
 
 
 class Distinct:
@@ -18,7 +18,7 @@ class Distinct:
     def __init__(self, X, limit):
         self.limit = limit
         found: list[np.ndarray] = []
-        lo, step = 0, _PANEL_ROWS
+        lo, step = 0, _TILE_ROWS
         while lo < len(X) and len(found) < limit:
             rest = X[lo : lo + step]
             for row in found:

@@ -9,7 +9,7 @@ from bigsmic.errors import InputError
 
 LEAST_VARIANCE = 1e-290  # of a column that is not constant: below it squares have lost their digits
 _EXACT = 1 << 53  # integers up to which float64 has them all
-_PANEL_ENTRIES = 1 << 17  # converted to float64 at a time
+_TILE_ENTRIES = 1 << 17  # converted to float64 at a time
 
 
 class Moments(NamedTuple):
@@ -62,14 +62,14 @@ def origin_of(row):
 def moments(X, origin=None):
     """Moments of one block of finite rows, shape (b, d), b >= 1, less an origin; see :func:`origin_of`."""
     total = None
-    for panel in _panels(X, origin=origin):
-        mean = panel.mean(axis=0)
+    for tile in _tiles(X, origin=origin):
+        mean = tile.mean(axis=0)
         part = Moments(
-            np.asarray(len(panel)),
+            np.asarray(len(tile)),
             mean,
-            ((panel - mean) ** 2).sum(axis=0),
-            panel.min(axis=0),
-            panel.max(axis=0),
+            ((tile - mean) ** 2).sum(axis=0),
+            tile.min(axis=0),
+            tile.max(axis=0),
         )
         total = part if total is None else total + part
     return total
@@ -80,12 +80,12 @@ def first_nonfinite(X):
     if X.dtype.kind != "f":
         return 0, -1, -1
     count, where = 0, (-1, -1)
-    for i, panel in enumerate(_panels(X, dtype=X.dtype)):
-        bad = ~np.isfinite(panel)
+    for i, tile in enumerate(_tiles(X, dtype=X.dtype)):
+        bad = ~np.isfinite(tile)
         if bad.any():
             if not count:
                 row, column = np.argwhere(bad)[0]
-                where = (int(row) + i * _panel_rows(X), int(column))
+                where = (int(row) + i * _tile_rows(X), int(column))
             count += int(bad.sum())
     return count, *where
 
@@ -118,9 +118,9 @@ class Scaler(NamedTuple):
     def apply(self, X):
         """Scale rows; any real dtype in, float32 out, C-ordered."""
         out = np.empty(X.shape, np.float32)
-        step = _panel_rows(X)
-        for i, panel in enumerate(_panels(X, origin=self.origin)):
-            out[i * step : i * step + len(panel)] = (panel - self.mean) * self.factor
+        step = _tile_rows(X)
+        for i, tile in enumerate(_tiles(X, origin=self.origin)):
+            out[i * step : i * step + len(tile)] = (tile - self.mean) * self.factor
         return out
 
 
@@ -170,14 +170,14 @@ def _check_range(reach, varies, scale):
         )
 
 
-def _panel_rows(X):
-    return max(1, _PANEL_ENTRIES // max(1, X.shape[1]))
+def _tile_rows(X):
+    return max(1, _TILE_ENTRIES // max(1, X.shape[1]))
 
 
-def _panels(X, dtype=np.float64, origin=None):
-    step = _panel_rows(X)
-    panels = (X[lo : lo + step] for lo in range(0, len(X), step))
-    return (panel.astype(dtype, copy=False) if origin is None else _less(panel, origin) for panel in panels)
+def _tiles(X, dtype=np.float64, origin=None):
+    step = _tile_rows(X)
+    tiles = (X[lo : lo + step] for lo in range(0, len(X), step))
+    return (tile.astype(dtype, copy=False) if origin is None else _less(tile, origin) for tile in tiles)
 
 
 def _less(X, origin):

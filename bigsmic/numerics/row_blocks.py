@@ -1,8 +1,8 @@
-"""Row blocks shared out among places that keep state between calls, and the rows that cross from one to another.
+"""Row blocks shared out among workers that keep state between calls, and the rows that cross from one to another.
 
-A *resident* is an object that lives in one place, as long as its *group*, and owns the rows of one :class:`Share`:
+An *actor* is an object that lives in one worker, as long as its *group*, and owns the rows of one :class:`Shard`:
 consecutive row blocks. What its methods return is added over all blocks along a fixed tree, so that it does not
-matter how many places there are. In process there is one place, which has all blocks.
+matter how many workers there are. In process there is one worker, which has all blocks.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ def stretches(n, most):
     return [range(lo, min(lo + length, n)) for lo in range(0, n, length)]
 
 
-def panels(n, height):
+def tiles(n, height):
     """Cut n rows into ranges of `height`, the last one of what is left: slices."""
     return [slice(lo, min(lo + height, n)) for lo in range(0, n, height)]
 
@@ -32,7 +32,7 @@ class TreeSum:
     """Sum along the binary tree over positions, whose shape depends on their number alone.
 
     Floating-point sums are then the same bit for bit, whoever computed the terms and in whatever order. It holds as
-    few terms as the tree allows; a part of the terms can be added in one place and handed on as a `TreeSum`.
+    few terms as the tree allows; a part of the terms can be added in one worker and handed on as a `TreeSum`.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class TreeSum:
         self.nodes[level, i] = value
 
     def join(self, part: "TreeSum") -> None:
-        """Add what another place has added up of the same sum."""
+        """Add what another worker has added up of the same sum."""
         for (level, i), value in part.nodes.items():
             self.add(i, value, level)
 
@@ -85,12 +85,12 @@ def tree_sum(values: Sequence[Any]) -> Any:
 
 
 class Peers(Protocol):
-    """The places of a group, as one of them sees the others.
+    """The workers of a group, as one of them sees the others.
 
     Attributes
     ----------
     number : int
-        Of this place.
+        Of this worker.
     cuts : list of int
         Place j has the row blocks ``cuts[j]:cuts[j + 1]``.
     """
@@ -99,31 +99,31 @@ class Peers(Protocol):
     cuts: list[int]
 
     def exchange(self, outgoing: dict[int, np.ndarray], senders: Sequence[int]) -> dict[int, np.ndarray]:
-        """Hand arrays to other places, and return what the `senders` hand to this one.
+        """Hand arrays to other workers, and return what the `senders` hand to this one.
 
-        All places call it the same number of times, in the same order.
+        All workers call it the same number of times, in the same order.
         """
         ...
 
 
-class Share:
-    """The consecutive row blocks that one place has.
+class Shard:
+    """The consecutive row blocks that one worker has.
 
     Parameters
     ----------
     engine : Engine
-        Of this place.
+        Of this worker.
     bounds : ndarray of int64, shape (n_blocks + 1,)
         Of all row blocks.
     blocks : range
-        Those of this share.
+        Those of this shard.
     peers : Peers, optional
-        Where the others are; without it, this share has all blocks.
+        Where the others are; without it, this shard has all blocks.
 
     Attributes
     ----------
     scratch : Path or None
-        Folder of this place for what lasts as long as the group; None: that of the run directory.
+        Folder of this worker for what lasts as long as the group; None: that of the run directory.
     """
 
     scratch: Path | None = None
@@ -139,37 +139,37 @@ class Share:
 
     @property
     def n_rows(self):
-        """Rows of this share."""
+        """Rows of this shard."""
         return self.hi - self.lo
 
     @property
     def own_bounds(self):
-        """Bounds of the blocks of this share, counted from its first row, shape (n_own + 1,)."""
+        """Bounds of the blocks of this shard, counted from its first row, shape (n_own + 1,)."""
         return self.bounds[self.blocks.start : self.blocks.stop + 1] - self.lo
 
     def rows(self, p):
-        """Rows of block p, counted from the first one of the share."""
+        """Rows of block p, counted from the first one of the shard."""
         return slice(int(self.bounds[p]) - self.lo, int(self.bounds[p + 1]) - self.lo)
 
     def positions(self, p):
         """Positions of the rows of block p."""
         return np.arange(self.bounds[p], self.bounds[p + 1])
 
-    def each(self, task: Callable[[int], Any]) -> None:
-        """Run `task` on every block of the share."""
-        self.engine.each(task, self.blocks)
+    def for_each_block(self, task: Callable[[int], Any]) -> None:
+        """Run `task` on every block of the shard."""
+        self.engine.for_each(task, self.blocks)
 
-    def sum(self, task: Callable[[int], Any]) -> Any:
-        """Return the sum of ``task(p)`` over all blocks, or this share's part of it: a `TreeSum`."""
+    def sum_over_blocks(self, task: Callable[[int], Any]) -> Any:
+        """Return the sum of ``task(p)`` over all blocks, or this shard's part of it: a `TreeSum`."""
         if self.whole:
-            return self.engine.sum(task, self.blocks)
+            return self.engine.reduce(task, self.blocks)
         tree = TreeSum(len(self.bounds) - 1)
-        for p, value in zip(self.blocks, self.engine.collect(task, self.blocks), strict=True):
+        for p, value in zip(self.blocks, self.engine.map(task, self.blocks), strict=True):
             tree.add(p, value)
         return tree
 
     def halo(self, read: Callable[[int], np.ndarray]) -> "Halo":
-        """Rows of others that blocks of this share touch.
+        """Rows of others that blocks of this shard touch.
 
         Parameters
         ----------
@@ -180,52 +180,52 @@ class Share:
 
 
 class Halo:
-    """Rows outside a block, where one place has all rows."""
+    """Rows outside a block, where one worker has all rows."""
 
-    def __init__(self, share):
-        self.share = share
+    def __init__(self, shard):
+        self.shard = shard
 
     def foreign(self, x):
-        """Return the rows of others that this place touches, shape (h, ...); `x` are those of this place."""
+        """Return the rows of others that this worker touches, shape (h, ...); `x` are those of this worker."""
         return x[:0]
 
     def extend(self, x):
-        """Return the rows of this place, then those of others that it touches, shape (n + h, ...)."""
+        """Return the rows of this worker, then those of others that it touches, shape (n + h, ...)."""
         return x
 
     def local(self, p, halo):
-        """Where the halo of block p lies among the rows of this place and then those of others."""
+        """Where the halo of block p lies among the rows of this worker and then those of others."""
         return halo
 
     def around(self, p, halo, extended):
         """Rows of block p and then those of its halo, of what `extend` returned."""
-        return np.concatenate([extended[self.share.rows(p)], extended[self.local(p, halo)]])
+        return np.concatenate([extended[self.shard.rows(p)], extended[self.local(p, halo)]])
 
 
 class _PeerHalo(Halo):
-    """Rows outside a block, where some are in other places: asked for once, sent at every `extend`."""
+    """Rows outside a block, where some are in other workers: asked for once, sent at every `extend`."""
 
-    def __init__(self, share, read):
-        super().__init__(share)
-        peers = share.peers
-        halos = {p: np.asarray(read(p), np.int64) for p in share.blocks}
+    def __init__(self, shard, read):
+        super().__init__(shard)
+        peers = shard.peers
+        halos = {p: np.asarray(read(p), np.int64) for p in shard.blocks}
         touched = np.unique(np.concatenate([np.empty(0, np.int64), *halos.values()]))
-        foreign = touched[(touched < share.lo) | (touched >= share.hi)]
+        foreign = touched[(touched < shard.lo) | (touched >= shard.hi)]
         self._local = {p: self._find(halo, foreign) for p, halo in halos.items()}
-        owners = np.searchsorted(share.bounds[peers.cuts[1:-1]], foreign, side="right")
+        owners = np.searchsorted(shard.bounds[peers.cuts[1:-1]], foreign, side="right")
         wanted = {j: foreign[owners == j] for j in range(len(peers.cuts) - 1) if j != peers.number}
         asked = peers.exchange(wanted, sorted(wanted))
-        self._lent = {j: positions - share.lo for j, positions in asked.items() if len(positions)}
+        self._lent = {j: positions - shard.lo for j, positions in asked.items() if len(positions)}
         self._lenders = [j for j in sorted(wanted) if len(wanted[j])]
 
     def _find(self, halo, foreign):
-        inside = (halo >= self.share.lo) & (halo < self.share.hi)
-        found = np.where(inside, halo - self.share.lo, self.share.n_rows + np.searchsorted(foreign, halo))
-        return found.astype(np.int32 if self.share.n_rows + len(foreign) < 2**31 else np.int64)
+        inside = (halo >= self.shard.lo) & (halo < self.shard.hi)
+        found = np.where(inside, halo - self.shard.lo, self.shard.n_rows + np.searchsorted(foreign, halo))
+        return found.astype(np.int32 if self.shard.n_rows + len(foreign) < 2**31 else np.int64)
 
     def foreign(self, x):
         lent = {j: np.take(x, rows, axis=0) for j, rows in self._lent.items()}  # several times as fast as x[rows]
-        received = self.share.peers.exchange(lent, self._lenders)
+        received = self.shard.peers.exchange(lent, self._lenders)
         parts = [received[j] for j in self._lenders] or [x[:0]]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -237,10 +237,10 @@ class _PeerHalo(Halo):
 
 
 class Group(Protocol):
-    """The residents of all places."""
+    """The actors of all workers."""
 
-    def sum(self, *calls: tuple) -> Any:
-        """Make calls ``(method, *arguments)`` one after the other on every resident, in one round.
+    def call_sum(self, *calls: tuple) -> Any:
+        """Make calls ``(method, *arguments)`` one after the other on every actor, in one round.
 
         Returns
         -------
@@ -249,46 +249,46 @@ class Group(Protocol):
         """
         ...
 
-    def gather(self, *calls: tuple) -> list:
-        """Make calls; return what the last one returns, one value per place."""
+    def call(self, *calls: tuple) -> list:
+        """Make calls; return what the last one returns, one value per worker."""
         ...
 
 
 class LocalGroup:
-    """A single resident, in this process.
+    """A single actor, in this process.
 
     Parameters
     ----------
-    resident : object
+    actor : object
     """
 
-    def __init__(self, resident):
-        self.resident = resident
+    def __init__(self, actor):
+        self.actor = actor
 
-    def sum(self, *calls):
+    def call_sum(self, *calls):
         """Return what the last call returns."""
-        return run_calls(self.resident, calls)
+        return run_calls(self.actor, calls)
 
-    def gather(self, *calls):
+    def call(self, *calls):
         """Return what the last call returns, in a list."""
-        return [run_calls(self.resident, calls)]
+        return [run_calls(self.actor, calls)]
 
 
-def close(resident):
-    """Let a resident give up what outlives its memory, if it has a method for that."""
-    getattr(resident, "close", lambda: None)()
+def close(actor):
+    """Let an actor give up what outlives its memory, if it has a method for that."""
+    getattr(actor, "close", lambda: None)()
 
 
-def run_calls(resident, calls):
-    """Make calls ``(method, *arguments)`` on a resident; return what the last one returns."""
+def run_calls(actor, calls):
+    """Make calls ``(method, *arguments)`` on an actor; return what the last one returns."""
     value = None
     for method, *arguments in calls:
-        value = getattr(resident, method)(*arguments)
+        value = getattr(actor, method)(*arguments)
     return value
 
 
 def join_sums(parts):
-    """Total of what the places have added up; None where they return nothing."""
+    """Total of what the workers have added up; None where they return nothing."""
     first = parts[0]
     if not isinstance(first, TreeSum):
         return first
@@ -297,22 +297,22 @@ def join_sums(parts):
     return first.total()
 
 
-def share_out(weights, n_places):
+def split_blocks(weights, n_workers):
     """Cut consecutive blocks into shares of about equal weight, none of them empty.
 
     Parameters
     ----------
     weights : array_like of int, shape (n_blocks,)
-    n_places : int
+    n_workers : int
 
     Returns
     -------
-    cuts : list of int, length min(n_places, n_blocks) + 1
+    cuts : list of int, length min(n_workers, n_blocks) + 1
     """
     n_blocks = len(weights)
-    n_places = min(n_places, n_blocks)
+    n_workers = min(n_workers, n_blocks)
     ends = np.cumsum(weights)
-    cuts = np.searchsorted(ends, ends[-1] * np.arange(1, n_places) / n_places) + 1
+    cuts = np.searchsorted(ends, ends[-1] * np.arange(1, n_workers) / n_workers) + 1
     for j in range(len(cuts)):  # at least one block each
-        cuts[j] = min(max(cuts[j], (cuts[j - 1] if j else 0) + 1), n_blocks - (n_places - 1 - j))
+        cuts[j] = min(max(cuts[j], (cuts[j - 1] if j else 0) + 1), n_blocks - (n_workers - 1 - j))
     return [0, *(int(cut) for cut in cuts), n_blocks]

@@ -15,13 +15,13 @@ from bigsmic.numerics import moments
 from bigsmic.numerics.graph.cells import Cells, PartitionSettings, group_rows
 from bigsmic.numerics.graph.neighbors import NeighborSettings
 from bigsmic.numerics.row_blocks import TreeSum
-from bigsmic.stages.labeling_specs import plain, readings, windows
+from bigsmic.stages.labeling_specs import eigenvector_sets, labeling_specs, plain
 from bigsmic.store import Run, checksum
 
 SOURCE_BYTES = 8 << 20  # float32 bytes of one block of input rows
 MAX_BLOCKS = 1024  # of input rows: bounds the number of pieces that routing makes
-OF_INPUT = ("verify", "scan", "pieces", "route", "output")  # stages whose blocks are blocks of input
-PIECE_BYTES = 64 << 20  # of per-row arrays kept because neighbouring blocks read them too
+OF_INPUT = ("verify", "scan", "routed_rows", "route", "output")  # stages whose blocks are blocks of input
+BLOCK_CACHE_BYTES = 64 << 20  # of per-row arrays kept because neighbouring blocks read them too
 GRAPH_ROWS = 32_768  # of one block of a precomputed graph
 
 
@@ -106,7 +106,7 @@ class Context:
         first, last = np.searchsorted(bounds, lo, side="right") - 1, np.searchsorted(bounds, hi, side="left")
         parts = []
         for s in range(int(first), int(last)):
-            X = self.pieces.get(("input", s), partial(self.input_block, s))
+            X = self.block_cache.get(("input", s), partial(self.input_block, s))
             parts.append(X[max(lo - bounds[s], 0) : hi - bounds[s]])
         return np.concatenate(parts)
 
@@ -115,25 +115,30 @@ class Context:
         return self.scaler.apply(self.input_block(s))
 
     @cached_property
-    def readings(self):
+    def specs(self):
         """The labelings of the fit."""
-        return readings(self.settings, self.n)
+        return labeling_specs(self.settings, self.n)
 
     @cached_property
-    def windows(self):
+    def eigenvector_sets(self):
         """Labelings that form a consensus together: one list of their numbers per candidate consensus.
 
-        Every window of widths with all shrinkages, then every window with each shrinkage alone; beside several of them
+        Every eigenvector set of widths with all shrinkages, then every eigenvector set with each shrinkage alone;
+        beside several of them
         `plain`, the last one. With links one, of the labelings that were taken for keeping them.
         """
-        if self.settings.settles:
+        if self.settings.propagates:
             return [self.run.read("kept", 0, "taken").tolist()]
-        found = windows(self.settings, self.n) if self.readings[0].assignment == "merge" else []
-        everything = list(range(len(self.readings)))
+        found = eigenvector_sets(self.settings, self.n) if self.specs[0].assignment == "merge" else []
+        everything = list(range(len(self.specs)))
         if not found:
             return [everything]
         grid = [
-            [b for b in everything if self.readings[b].width in w and self.readings[b].problem.shrinkage in mixture]
+            [
+                b
+                for b in everything
+                if self.specs[b].n_eigenvectors in w and self.specs[b].eigenproblem.shrinkage in mixture
+            ]
             for mixture in self.mixtures
             for w in found
         ]
@@ -147,7 +152,7 @@ class Context:
     @property
     def mixtures(self):
         """Shrinkages whose labelings form a consensus together: all of them, and each alone."""
-        every = tuple(dict.fromkeys(reading.problem.shrinkage for reading in self.readings))
+        every = tuple(dict.fromkeys(spec.eigenproblem.shrinkage for spec in self.specs))
         return [every, *((s,) for s in every)] if len(every) > 1 else [every]
 
     def rows_of(self, stage, block):
@@ -162,8 +167,8 @@ class Context:
 
     @property
     def n_vectors(self):
-        """Eigenvectors that every problem is asked for."""
-        return max(reading.width for reading in self.readings)
+        """Eigenvectors that every eigenproblem is asked for."""
+        return max(spec.n_eigenvectors for spec in self.specs)
 
     @property
     def partition_settings(self):
@@ -209,9 +214,9 @@ class Context:
         return range(len(self.layout.bounds) - 1)
 
     @cached_property
-    def pieces(self):
+    def block_cache(self):
         """Per-row arrays of row blocks that were read lately."""
-        return Pieces()
+        return BlockCache()
 
     def at(self, key, read, positions):
         """Entries of a per-row array at some positions.
@@ -232,13 +237,14 @@ class Context:
         touched = [p for p in self.blocks if cuts[p + 1] > cuts[p]] or [0]
         bounds = self.layout.bounds
         parts = [
-            self.pieces.get((key, p), partial(read, p))[positions[cuts[p] : cuts[p + 1]] - bounds[p]] for p in touched
+            self.block_cache.get((key, p), partial(read, p))[positions[cuts[p] : cuts[p + 1]] - bounds[p]]
+            for p in touched
         ]
         return np.concatenate(parts)
 
     def forget(self):
         """Give up what is large and can be read again; stages that follow do not count it."""
-        for name in ("sample", "pieces"):
+        for name in ("sample", "routed_rows"):
             self.__dict__.pop(name, None)
 
     def under(self, settings):
@@ -255,10 +261,10 @@ class Context:
         return np.dtype(np.int32 if self.n < 2**31 else np.int64)
 
 
-class Pieces:
+class BlockCache:
     """Small arrays that are read again and again: the latest ones, up to `limit` bytes; safe among threads."""
 
-    def __init__(self, limit=PIECE_BYTES):
+    def __init__(self, limit=BLOCK_CACHE_BYTES):
         self.limit, self.size = limit, 0
         self._kept: OrderedDict[tuple, np.ndarray] = OrderedDict()
         self._lock = threading.Lock()

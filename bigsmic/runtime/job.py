@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from bigsmic.engines.base import Engine, How
+from bigsmic.engines.base import Engine, TaskOptions
 from bigsmic.engines.memory import release_memory
 from bigsmic.engines.threads import ThreadEngine
 from bigsmic.errors import CorruptBlockError, LostBlocksError
-from bigsmic.numerics.row_blocks import Group, Share
+from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context, _releasing
 from bigsmic.runtime.progress import ticks
 from bigsmic.store import Run
@@ -38,7 +38,7 @@ class Job:
     plan: Any
     progress: Callable[[str, int, int], None] | None = None
     costs: dict[str, dict[str, float]] = field(default_factory=dict)
-    beside: dict[str, Any] = field(default_factory=dict)
+    side_inputs: dict[str, Any] = field(default_factory=dict)
 
     @property
     def run(self):
@@ -51,7 +51,7 @@ class Job:
 
     @contextmanager
     def timed(self, stage: str):
-        """Note what a stage costs, and give it the width that the plan allows."""
+        """Note what a stage costs, and give it the max_concurrency that the plan allows."""
         self._stage = stage
         wall, (cpu, _) = time.perf_counter(), self.engine.usage()
         try:
@@ -74,9 +74,9 @@ class Job:
         blocks = list(blocks)
         todo = self.run.missing(stage, blocks)
         if todo:
-            how = self._how(stage, len(blocks), len(blocks) - len(todo))
+            options = self._options(stage, len(blocks), len(blocks) - len(todo))
             with self._naming_lost(stage, todo), _releasing():
-                self.engine.each(partial(_fill, task, stage, self.context), todo, how)
+                self.engine.for_each(partial(_fill, task, stage, self.context), todo, options)
 
     @contextmanager
     def _naming_lost(self, stage, blocks):
@@ -90,38 +90,38 @@ class Job:
                 f"{stage}: block {block}, {rows}, killed every worker that ran it; {error}", stage, [block]
             ) from error
 
-    def steps(self, stage: str, blocks: Iterable[int], step: Callable[["Job", int], None]):
+    def run_steps(self, stage: str, blocks: Iterable[int], step: Callable[["Job", int], None]):
         """Run steps that the ledger lacks one after the other, here; each may spread tasks of its own."""
         for b in blocks:
             if not self.run.done(stage, b):
                 step(self, b)
 
-    def collect(self, stage: str, blocks: Iterable[Any], task: Callable[[Context, Any], Any]):
+    def map_blocks(self, stage: str, blocks: Iterable[Any], task: Callable[[Context, Any], Any]):
         """Return what `task` makes of each block."""
         blocks = list(blocks)
         with _releasing():
-            return self.engine.collect(partial(task, self.context), blocks, self._how(stage, len(blocks)))
+            return self.engine.map(partial(task, self.context), blocks, self._options(stage, len(blocks)))
 
-    def sum(self, stage: str, blocks: Iterable[int], task: Callable[[Context, int], Any]):
+    def sum_blocks(self, stage: str, blocks: Iterable[int], task: Callable[[Context, int], Any]):
         """Return the sum over blocks, along the fixed tree."""
         blocks = list(blocks)
         with _releasing():
-            return self.engine.sum(partial(task, self.context), blocks, self._how(stage, len(blocks)))
+            return self.engine.reduce(partial(task, self.context), blocks, self._options(stage, len(blocks)))
 
-    def here(self, task: Callable[[Any], Any], items: Iterable[Any]):
+    def map_here(self, task: Callable[[Any], Any], items: Iterable[Any]):
         """Return what `task` makes of each item, on threads of this process: small algebra on what has been summed."""
-        with ThreadEngine(self._width) as engine:
-            return engine.collect(task, items)
+        with ThreadEngine(self._max_concurrency) as engine:
+            return engine.map(task, items)
 
-    def reside(self, stage: str, make: Callable[[Context, Share], Any], work: Callable[[Group], Any], bounds=None):
-        """Return ``work(group)``, the group being residents ``make(context, share)`` that share out the row blocks.
+    def run_actors(self, stage: str, make: Callable[[Context, Shard], Any], work: Callable[[Group], Any], bounds=None):
+        """Return ``work(group)``, the group being actors ``make(context, shard)`` that shard out the row blocks.
 
         The row blocks are those of the layout, or have other `bounds`. When a place is lost, `work` begins again with
-        new residents; what it has written to the run directory it finds there.
+        new actors; what it has written to the run directory it finds there.
         """
-        how = How(stage, self._width)
+        options = TaskOptions(stage, self._max_concurrency)
         bounds = self.context.layout.bounds if bounds is None else bounds
-        return self.engine.reside(partial(make, self.context), bounds, work, how)
+        return self.engine.run_actors(partial(make, self.context), bounds, work, options)
 
     def report(self, stage: str, done: int, total: int):
         """Say what is done of a stage, if anybody wants to know."""
@@ -129,11 +129,11 @@ class Job:
             self.progress(stage, done, total)
 
     @property
-    def _width(self):
-        return self.plan.width(self._stage)
+    def _max_concurrency(self):
+        return self.plan.max_concurrency(self._stage)
 
-    def _how(self, stage, total, done=0):
-        return How(stage, self._width, ticks(self.progress, stage, total, done))
+    def _options(self, stage, total, done=0):
+        return TaskOptions(stage, self._max_concurrency, ticks(self.progress, stage, total, done))
 
 
 def _fill(task, stage, context, block):

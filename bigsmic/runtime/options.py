@@ -7,7 +7,7 @@ from bigsmic.store import as_location
 
 
 @dataclass(frozen=True)
-class Place:
+class RunOptions:
     """Where and how a fit runs; nothing here changes its labels.
 
     Parameters

@@ -15,8 +15,8 @@ INTERPRETER_BYTES = 320 << 20
 """Python with numpy, scipy, numba, scikit-learn and zarr: 210 MiB at the end of a fit, and 100 more where numba
 compiles what its cache lacks, as in the first fit of an installation: what it compiles with stays in memory."""
 EDGES_PER_NEIGHBOR = 1.6  # undirected edges of a t-graph per row and neighbour, seen up to 1.55
-HELD = 1.5  # rows of a share and of its halo, over an even share
-GUESTS = 2.0  # copies of a row that routing makes, seen up to 1.93
+HELD = 1.5  # rows of a shard and of its halo, over an even share
+GHOSTS = 2.0  # copies of a row that routing makes, seen up to 1.93
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Size:
         Bytes of an entry as stored.
     band_bytes : int
         Memory that reading the input takes beyond the rows asked for.
-    n_places : int
+    n_workers : int
         Processes among which row blocks are shared out where they stay in memory.
     """
 
@@ -39,7 +39,7 @@ class Size:
     d: int
     itemsize: int = 4
     band_bytes: int = 0
-    n_places: int = 1
+    n_workers: int = 1
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,13 @@ class StagePlan:
         Memory beside the tasks.
     task_bytes : int
         Memory of one task.
-    width : int
+    max_concurrency : int
         Tasks at once.
     flops : float
         Floating-point operations, roughly.
     disk_bytes : int
         What it writes.
-    verbs : int
+    passes : int
         Maps and sums over its blocks.
     """
 
@@ -69,20 +69,20 @@ class StagePlan:
     tasks: int
     fixed_bytes: int
     task_bytes: int
-    width: int = 1
+    max_concurrency: int = 1
     flops: float = 0.0
     disk_bytes: int = 0
-    verbs: int = 1
+    passes: int = 1
 
     @property
     def scheduler_tasks(self):
-        """Tasks that a cluster's scheduler gets at most: ``verbs (1 + min(blocks, 256))``, whatever the rows."""
-        return self.verbs * (1 + min(self.tasks, MAX_TASKS))
+        """Tasks that a cluster's scheduler gets at most: ``passes (1 + min(blocks, 256))``, whatever the rows."""
+        return self.passes * (1 + min(self.tasks, MAX_TASKS))
 
     @property
     def peak_bytes(self):
         """Predicted peak of the process during the stage."""
-        return INTERPRETER_BYTES + self.fixed_bytes + self.width * self.task_bytes
+        return INTERPRETER_BYTES + self.fixed_bytes + self.max_concurrency * self.task_bytes
 
 
 @dataclass(frozen=True)
@@ -122,9 +122,9 @@ class Plan:
         """Tasks that a cluster's scheduler gets at most."""
         return sum(stage.scheduler_tasks for stage in self.stages.values())
 
-    def width(self, stage):
+    def max_concurrency(self, stage):
         """Tasks of a stage at once."""
-        return self.stages[stage].width
+        return self.stages[stage].max_concurrency
 
     @property
     def peak_bytes(self):
@@ -179,7 +179,7 @@ def building_bytes(rows, n_neighbors, t):
 
 def _widened(stage, limit, n_threads):
     room = limit - INTERPRETER_BYTES - stage.fixed_bytes
-    return replace(stage, width=max(1, min(n_threads, room // max(1, stage.task_bytes))))
+    return replace(stage, max_concurrency=max(1, min(n_threads, room // max(1, stage.task_bytes))))
 
 
 def _refuse_what_does_not_fit(stages, limit):

@@ -17,7 +17,7 @@ SEARCH_PAIRS = 2e10  # of queries and rows that an exact search compares; above 
 
 def run(job: Job):
     """Find the edges that connect the t-graph, for every t."""
-    job.steps("repair", range(len(job.context.settings.t)), _connect)
+    job.run_steps("repair", range(len(job.context.settings.t)), _connect)
 
 
 def _connect(job: Job, i: int):
@@ -42,7 +42,7 @@ def _connect(job: Job, i: int):
 def _exits(job: Job, t: int, united, n_components):
     """Best way out of every component but the largest: along the graph, or else by search."""
     blocks = job.context.blocks
-    along = job.collect("repair", blocks, partial(_along, t=t, united=united))
+    along = job.map_blocks("repair", blocks, partial(_along, t=t, united=united))
     exits = connectivity.best_exits(connectivity.join_exits(along), EXITS)
     lonely = np.setdiff1d(np.arange(1, n_components), exits.component)
     if len(lonely) == 0 or job.context.settings.precomputed:
@@ -59,16 +59,16 @@ def _along(context: Context, p: int, t: int, united):
 def _searched(job: Job, t: int, united, lonely):
     """Ways out of components that no edge leaves: from three rows of each, drawn by hash, to the nearest outside."""
     context, blocks = job.context, job.context.blocks
-    members = job.collect("repair", blocks, partial(_members, t=t, united=united, lonely=lonely))
+    members = job.map_blocks("repair", blocks, partial(_members, t=t, united=united, lonely=lonely))
     component, hashes, positions = (np.concatenate(part) for part in zip(*members, strict=True))
     component, _, queries = connectivity.first_of_each(component, hashes, positions, EXITS)
     order = np.argsort(queries)
     component, queries = component[order], queries[order]
-    X = np.concatenate(job.collect("repair", blocks, partial(_rows_at, positions=queries)))
+    X = np.concatenate(job.map_blocks("repair", blocks, partial(_rows_at, positions=queries)))
     share = max(10_000, int(SEARCH_PAIRS / len(queries)))
     rows = None if share >= context.n else draw_rows(context.n, share, context.settings.seed, "repair")
     search = partial(_search, t=t, queries=(X, component), united=united, drawn=rows)
-    found = [np.stack(part) for part in zip(*job.collect("repair", blocks, search), strict=True)]
+    found = [np.stack(part) for part in zip(*job.map_blocks("repair", blocks, search), strict=True)]
     best, at = found[0].argmin(axis=0), np.arange(len(queries))
     squares, targets, reached = (array[best, at] for array in found)
     return connectivity.Exits(component, squares, queries, targets, reached)

@@ -40,7 +40,7 @@ def counted(job: Job, is_all=False):
         return None
     if not job.run.done(STAGE, 0) and _in_sample(context, c + 1) > c:
         return None
-    job.steps(STAGE, [0], partial(_write, is_all=is_all))
+    job.run_steps(STAGE, [0], partial(_write, is_all=is_all))
     k = job.run.info(STAGE, 0)["rows"]
     if k < c and not context.settings.undecided:
         _refuse_names(context, k, c)
@@ -65,7 +65,7 @@ def _in_sample(context, limit):
 
 def _write(job, block, is_all):
     limit = job.context.settings.n_clusters + 1
-    found = job.sum(STAGE, job.context.source_blocks, partial(_distinct, limit=limit))
+    found = job.sum_blocks(STAGE, job.context.source_blocks, partial(_distinct, limit=limit))
     job.run.write(STAGE, block, {"X": found.rows}, info={"rows": len(found), "is_all": is_all and len(found) < limit})
 
 
@@ -98,7 +98,7 @@ def settle(job: Job):
 
 def _names(context):
     """What came beside the rows and tells equal ones apart."""
-    return sorted(set(context.run.identity["input"].get("beside", ())) - {"sample_weight"})
+    return sorted(set(context.run.identity["input"].get("side_inputs", ())) - {"sample_weight"})
 
 
 def fewer(job: Job):

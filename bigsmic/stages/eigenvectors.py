@@ -1,4 +1,4 @@
-"""eigen: the top eigenvectors of every problem, by block Lanczos on row blocks; resumed at the last checkpoint."""
+"""eigen: the top eigenvectors of every eigenproblem, by block Lanczos on row blocks; resumed at the last checkpoint."""
 
 from dataclasses import asdict
 from functools import partial
@@ -14,7 +14,7 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import connectivity, kernel_matrix, links
 from bigsmic.stages.checkpoints import Checkpoints
-from bigsmic.stages.labeling_specs import clearest_gap, problems
+from bigsmic.stages.labeling_specs import clearest_gap, eigenproblems
 from bigsmic.store import FileBasis
 
 TOLERANCE = {"normalized": 1e-4}
@@ -24,32 +24,34 @@ DEFAULT_TOLERANCE = 1e-6  # top vectors of the plain kernel are localised: many 
 
 
 def run(job: Job):
-    """Solve what is not solved; the matrix of a problem lasts as long as its solve, its weights until the moves."""
-    context, wanted = job.context, problems(job.context.settings)
-    for q, problem in enumerate(wanted):
-        solved = job.run.done("spectrum", q) and job.complete(basis_name(problem), context.blocks)
-        if not solved or not job.complete(kernel_matrix.degree_name(problem), context.blocks):
-            kernel_matrix.prepare(job, problem)
+    """Solve what is not solved; a matrix lasts as long as its eigenproblem's solve, weights until the moves."""
+    context, wanted = job.context, eigenproblems(job.context.settings)
+    for q, eigenproblem in enumerate(wanted):
+        solved = job.run.done("spectrum", q) and job.complete(basis_name(eigenproblem), context.blocks)
+        if not solved or not job.complete(kernel_matrix.degree_name(eigenproblem), context.blocks):
+            kernel_matrix.prepare(job, eigenproblem)
         if not solved:
-            kernel_matrix.normalise(job, problem)
-            _solve(job, q, problem)
-        if problem.kernel == "normalized" and problem.matrix not in [later.matrix for later in wanted[q + 1 :]]:
-            job.run.drop(kernel_matrix.matrix_name(problem), context.blocks)
+            kernel_matrix.normalise(job, eigenproblem)
+            _solve(job, q, eigenproblem)
+        if eigenproblem.kernel == "normalized" and eigenproblem.matrix not in [
+            later.matrix for later in wanted[q + 1 :]
+        ]:
+            job.run.drop(kernel_matrix.matrix_name(eigenproblem), context.blocks)
 
 
-def _solve(job: Job, q: int, problem):
+def _solve(job: Job, q: int, eigenproblem):
     """Solve one eigenproblem: known vectors and warm start in, eigenvectors out, checkpoints at restarts."""
     settings = job.context.settings
     params = lanczos.LanczosParams(
         n_wanted=job.context.n_vectors,
-        tol=TOLERANCE.get(problem.kernel, DEFAULT_TOLERANCE),
+        tol=TOLERANCE.get(eigenproblem.kernel, DEFAULT_TOLERANCE),
         max_matvecs=settings.max_matvecs,
     )
     in_memory = job.plan.basis_in_memory, job.plan.kernel_in_memory
-    make = partial(StoredRows, problem=problem, params=params, in_memory=in_memory)
-    mass, kept = _component_mass(job, problem, params), _Restarts(job, problem)
-    result = job.reside(
-        f"eigen {problem.name}", make, lambda group: _iterate(job, problem, (params, mass, kept), group)
+    make = partial(StoredRows, eigenproblem=eigenproblem, params=params, in_memory=in_memory)
+    mass, kept = _component_mass(job, eigenproblem, params), _Restarts(job, eigenproblem)
+    result = job.run_actors(
+        f"eigen {eigenproblem.name}", make, lambda group: _iterate(job, eigenproblem, (params, mass, kept), group)
     )
     info = {
         "converged": bool(result.converged),
@@ -57,7 +59,7 @@ def _solve(job: Job, q: int, problem):
         "n_matvecs": int(result.n_matvecs),
         "n_restarts": int(result.n_restarts),
         "n_known": len(mass),
-        "mean_degree": kernel_matrix.mean_degree(job, problem),
+        "mean_degree": kernel_matrix.mean_degree(job, eigenproblem),
         "filter": _plain(asdict(result.filter)),
     }
     job.run.write(
@@ -67,14 +69,14 @@ def _solve(job: Job, q: int, problem):
         kept.drop()
 
 
-def _iterate(job: Job, problem, wanted, group):
-    """Let the residents of a group find the eigenvectors, and write them."""
+def _iterate(job: Job, eigenproblem, wanted, group):
+    """Let the actors of a group find the eigenvectors, and write them."""
     context, space = job.context, GroupSpace(group, job.context.n)
     params, mass, kept = wanted
-    before = _solved_before(context, problem)
+    before = _solved_before(context, eigenproblem)
     state = kept.restore(group)
     space.n_columns = _columns(state) if state else _begin(group, mass, before)
-    name = f"eigen {problem.name}"
+    name = f"eigen {eigenproblem.name}"
     job.report(name, state.n_locked if state else 0, params.n_wanted)
 
     def on_restart(state):
@@ -103,20 +105,20 @@ class StoredRows(RowSpace):
     Parameters
     ----------
     context : Context
-    share : Share
-    problem : Problem
+    shard : Shard
+    eigenproblem : Eigenproblem
     params : LanczosParams
     in_memory : tuple of bool
         Whether the basis, and the kernel, are held in memory.
     """
 
-    def __init__(self, context: Context, share, problem, params, in_memory):
-        self.context, self.problem = context, problem
+    def __init__(self, context: Context, shard, eigenproblem, params, in_memory):
+        self.context, self.eigenproblem = context, eigenproblem
         # room for the known vectors and the warm start that it begins with, too
         capacity = max(params.size(context.n), 2 * params.n_wanted)
-        load = kernel_matrix.loader(context, share, kernel_matrix.matrix_name(problem), in_memory[1])
-        basis = columns_of(context, share, basis_name(problem), capacity, in_memory[0])
-        super().__init__(share, product_of(context, share, problem, load), basis, context.settings.seed)
+        load = kernel_matrix.loader(context, shard, kernel_matrix.matrix_name(eigenproblem), in_memory[1])
+        basis = columns_of(context, shard, basis_name(eigenproblem), capacity, in_memory[0])
+        super().__init__(shard, product_of(context, shard, eigenproblem, load), basis, context.settings.seed)
 
     def close(self):
         """Delete a basis on disk."""
@@ -127,25 +129,25 @@ class StoredRows(RowSpace):
         n_known = len(mass)
 
         def task(p):
-            component = connectivity.read_components(self.context, self.problem.t, p)
-            degree = kernel_matrix.read_degree(self.context, self.problem, p)
+            component = connectivity.read_components(self.context, self.eigenproblem.t, p)
+            degree = kernel_matrix.read_degree(self.context, self.eigenproblem, p)
             columns = np.zeros((len(degree), n_known), np.float32, order="F")
             inside = np.flatnonzero(component < n_known)
             columns[inside, component[inside]] = np.sqrt(degree[inside] / mass[component[inside]])
             self._write(p, 0, columns)
 
-        self.share.each(task)
+        self.shard.for_each_block(task)
         self.n_columns = n_known
 
     def write_warm_start(self, name):
-        """Append the eigenvectors of another problem."""
+        """Append the eigenvectors of another eigenproblem."""
 
         def task(p):
             V = self.context.run.read(name, p, "V")
             self._write(p, self.n_columns, V)
             return V.shape[1]
 
-        self.n_columns += self.share.engine.collect(task, self.share.blocks)[0]
+        self.n_columns += self.shard.engine.map(task, self.shard.blocks)[0]
 
     def width(self):
         """Columns that the basis holds."""
@@ -153,7 +155,7 @@ class StoredRows(RowSpace):
 
     def save(self, name, start, stop):
         """Write columns of the basis to a stage."""
-        self.share.each(lambda p: self.context.run.write(name, p, {"V": self._read(p, start, stop).T}))
+        self.shard.for_each_block(lambda p: self.context.run.write(name, p, {"V": self._read(p, start, stop).T}))
 
     def restore(self, parts, n_columns, width):
         """Read the basis from stages, each given with the first of its columns; False if one is damaged."""
@@ -163,7 +165,7 @@ class StoredRows(RowSpace):
                 self._write(p, start, self.context.run.read(name, p, "V").T)
 
         try:
-            self.share.each(task)
+            self.shard.for_each_block(task)
         except CorruptBlockError:
             return False
         self.n_columns = n_columns
@@ -175,72 +177,76 @@ class StoredRows(RowSpace):
 
         def task(p):
             V = np.ascontiguousarray(self._read(p, 0, n_wanted))
-            self.context.run.write(basis_name(self.problem), p, {"V": V})
+            self.context.run.write(basis_name(self.eigenproblem), p, {"V": V})
 
-        self.share.each(task)
+        self.shard.for_each_block(task)
 
 
-def columns_of(context: Context, share, name: str, capacity: int, in_memory: bool):
-    """Room for columns of the rows of a share: in memory, or in a folder of that name on the disk of its place."""
+def columns_of(context: Context, shard, name: str, capacity: int, in_memory: bool):
+    """Room for columns of the rows of a shard: in memory, or in a folder of that name on the disk of its place."""
     if in_memory:
-        return MemoryBasis(share.own_bounds, capacity)
-    return FileBasis((share.scratch or context.run.scratch) / name, share.own_bounds, capacity)
+        return MemoryBasis(shard.own_bounds, capacity)
+    return FileBasis((shard.scratch or context.run.scratch) / name, shard.own_bounds, capacity)
 
 
-def product_of(context: Context, share, problem, load):
+def product_of(context: Context, shard, eigenproblem, load):
     """What multiplies: the kernel, or what links make of it."""
-    if problem.strength is None:
-        return KernelProduct(share, load)
+    if eigenproblem.link_weights is None:
+        return KernelProduct(shard, load)
     return LinkedProduct(
-        share, load, links.coupling(context, problem, partial(kernel_matrix.degree_at, context, problem))
+        shard, load, links.coupling(context, eigenproblem, partial(kernel_matrix.degree_at, context, eigenproblem))
     )
 
 
 def falls_apart(context: Context, n_clusters: int):
     """Whether the graphs fall into parts that are clear, and that are most of so many clusters."""
-    wanted = problems(context.settings)
-    plain = [q for q, problem in enumerate(wanted) if problem.kernel == "normalized" and not problem.shrinkage]
+    wanted = eigenproblems(context.settings)
+    plain = [
+        q for q, eigenproblem in enumerate(wanted) if eigenproblem.kernel == "normalized" and not eigenproblem.shrinkage
+    ]
     spectra = [context.run.read("spectrum", q, "ritz_values") for q in plain]
     return bool(spectra) and clearest_gap(spectra, n_clusters) >= CLEAR_GAP
 
 
-def basis_name(problem):
+def basis_name(eigenproblem):
     """Stage of the eigenvectors."""
-    return f"basis.{problem.name}"
+    return f"basis.{eigenproblem.name}"
 
 
-def _component_mass(job: Job, problem, params):
+def _component_mass(job: Job, eigenproblem, params):
     """Degree sums of the largest components, at most as many as vectors are wanted; none for other matrices."""
-    if problem.kernel != "normalized" or problem.strength is not None or problem.shrinkage:
+    if eigenproblem.kernel != "normalized" or eigenproblem.link_weights is not None or eigenproblem.shrinkage:
         return np.zeros(0)
-    i = job.context.settings.t.index(problem.t)
+    i = job.context.settings.t.index(eigenproblem.t)
     n_known = min(job.run.info("repair", i)["after"], params.n_wanted)
-    return job.sum("known vectors", job.context.blocks, partial(_degree_sums, problem=problem, n_known=n_known))
+    return job.sum_blocks(
+        "known vectors", job.context.blocks, partial(_degree_sums, eigenproblem=eigenproblem, n_known=n_known)
+    )
 
 
-def _degree_sums(context: Context, p: int, problem, n_known):
-    component = connectivity.read_components(context, problem.t, p)
-    return np.bincount(component, kernel_matrix.read_degree(context, problem, p), n_known)[:n_known]
+def _degree_sums(context: Context, p: int, eigenproblem, n_known):
+    component = connectivity.read_components(context, eigenproblem.t, p)
+    return np.bincount(component, kernel_matrix.read_degree(context, eigenproblem, p), n_known)[:n_known]
 
 
-def _solved_before(context: Context, problem):
-    """The problem of the same kernel that was solved last, for another t or shrinkage; None if this is the first."""
-    solved = problems(context.settings)
-    before = solved[q - 1] if (q := solved.index(problem)) else None
-    return before if before and before.kernel == problem.kernel else None
+def _solved_before(context: Context, eigenproblem):
+    """The eigenproblem of the same kernel that was solved last, for another t or shrinkage; None if none was."""
+    solved = eigenproblems(context.settings)
+    before = solved[q - 1] if (q := solved.index(eigenproblem)) else None
+    return before if before and before.kernel == eigenproblem.kernel else None
 
 
 def _warm_filter(context: Context, before):
-    """The filter of the problem before: worth a third on N, nothing on K, whose spectrum moves with t, nor on U."""
-    if before is None or before.kernel != "normalized" or before.strength is not None:
+    """The filter of the solve before: worth a third on N, nothing on K, whose spectrum moves with t, nor on U."""
+    if before is None or before.kernel != "normalized" or before.link_weights is not None:
         return None
-    return lanczos.Filter(**context.run.info("spectrum", problems(context.settings).index(before))["filter"])
+    return lanczos.Filter(**context.run.info("spectrum", eigenproblems(context.settings).index(before))["filter"])
 
 
 def _begin(group, mass, before):
-    """Write known eigenvectors and those of the problem before; return how many columns there are."""
+    """Write known eigenvectors and those of the eigenproblem before; return how many columns there are."""
     warm = [] if before is None else [("write_warm_start", basis_name(before))]
-    return group.gather(("write_known", mass), *warm, ("width",))[0]
+    return group.call(("write_known", mass), *warm, ("width",))[0]
 
 
 # -- checkpoints: state and basis at a restart; locked columns are written once, in the stages of the restarts they are
@@ -253,12 +259,12 @@ class _Restarts:
     Parameters
     ----------
     job : Job
-    problem : Problem
+    eigenproblem : Eigenproblem
     """
 
-    def __init__(self, job: Job, problem):
-        self.run, self.problem = job.run, problem
-        self.checkpoints = Checkpoints(job, problem.name, len(job.context.blocks))
+    def __init__(self, job: Job, eigenproblem):
+        self.run, self.eigenproblem = job.run, eigenproblem
+        self.checkpoints = Checkpoints(job, eigenproblem.name, len(job.context.blocks))
         self.n_turns, self.cuts = 0, [0]
 
     def save(self, space, state):
@@ -296,7 +302,7 @@ class _Restarts:
             return None
         self.n_turns, self.cuts = state.n_turns, cuts
         parts = [*((self._locked(start), start) for start in cuts[:-1]), (name, state.n_locked)]
-        return state if all(group.gather(("restore", parts, _columns(state), state.width))) else None
+        return state if all(group.call(("restore", parts, _columns(state), state.width))) else None
 
     def _read_state(self, name):
         read = self.run.reader(name, self.checkpoints.last)
@@ -306,7 +312,7 @@ class _Restarts:
         return lanczos.LanczosState(**fields), cuts
 
     def _locked(self, start):
-        return f"restart.{self.problem.name}.{self.n_turns}.{start}.locked"
+        return f"restart.{self.eigenproblem.name}.{self.n_turns}.{start}.locked"
 
 
 def _columns(state):

@@ -10,81 +10,84 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import connectivity, links
 from bigsmic.stages.graph import read_graph
-from bigsmic.stages.labeling_specs import problems
+from bigsmic.stages.labeling_specs import eigenproblems
 
 CHECKED_EDGES = 1000  # of a block, on which a callable is tried with sigma_i and sigma_j exchanged
 FIELDS = ("halo", "indptr", "indices", "data")
 
 
-def prepare(job: Job, problem):
-    """Write weights and degrees of `problem`, unless they are there."""
-    context, name = job.context, weights_name(problem)
-    if not job.complete(name, context.blocks) or not job.complete(degree_name(problem), context.blocks):
+def prepare(job: Job, eigenproblem):
+    """Write weights and degrees of `eigenproblem`, unless they are there."""
+    context, name = job.context, weights_name(eigenproblem)
+    if not job.complete(name, context.blocks) or not job.complete(degree_name(eigenproblem), context.blocks):
         for p in context.blocks:
-            if not job.run.done(degree_name(problem), p):
+            if not job.run.done(degree_name(eigenproblem), p):
                 job.run.forget(name, p)
-        job.fill(name, context.blocks, partial(_write_weights, problem=problem))
+        job.fill(name, context.blocks, partial(_write_weights, eigenproblem=eigenproblem))
 
 
-def normalise(job: Job, problem):
-    """Write the matrix of a normalised problem, unless it is there."""
-    if problem.kernel == "normalized":
-        task = partial(_write_normalised, problem=problem, mean=mean_degree(job, problem))
-        job.fill(matrix_name(problem), job.context.blocks, task)
+def normalise(job: Job, eigenproblem):
+    """Write the matrix of a normalised eigenproblem, unless it is there."""
+    if eigenproblem.kernel == "normalized":
+        task = partial(_write_normalised, eigenproblem=eigenproblem, mean=mean_degree(job, eigenproblem))
+        job.fill(matrix_name(eigenproblem), job.context.blocks, task)
 
 
-def mean_degree(job: Job, problem):
+def mean_degree(job: Job, eigenproblem):
     """Mean over all rows of their row sums of weights; 0 where no degree is drawn to it."""
-    if not problem.shrinkage:
+    if not eigenproblem.shrinkage:
         return 0.0
-    return float(job.sum("mean degree", job.context.blocks, partial(_degree_sum, problem=problem))) / job.context.n
+    return (
+        float(job.sum_blocks("mean degree", job.context.blocks, partial(_degree_sum, eigenproblem=eigenproblem)))
+        / job.context.n
+    )
 
 
-def _degree_sum(context: Context, p: int, problem):
-    return read_degree(context, problem, p).sum()
+def _degree_sum(context: Context, p: int, eigenproblem):
+    return read_degree(context, eigenproblem, p).sum()
 
 
 def drop_weights(job: Job):
-    """Delete the weights of every problem: nothing after the choice reads them."""
-    for problem in problems(job.context.settings):
-        job.run.drop(weights_name(problem), job.context.blocks)
+    """Delete the weights of every eigenproblem: nothing after the choice reads them."""
+    for eigenproblem in eigenproblems(job.context.settings):
+        job.run.drop(weights_name(eigenproblem), job.context.blocks)
 
 
-def weights_name(problem):
+def weights_name(eigenproblem):
     """Stage of the kernel before normalisation."""
-    return f"weights.{problem.graph.name}"
+    return f"weights.{eigenproblem.graph.name}"
 
 
-def matrix_name(problem):
+def matrix_name(eigenproblem):
     """Stage of the matrix whose eigenvectors are wanted."""
-    return f"matrix.{problem.matrix.name}" if problem.kernel == "normalized" else weights_name(problem)
+    return f"matrix.{eigenproblem.matrix.name}" if eigenproblem.kernel == "normalized" else weights_name(eigenproblem)
 
 
-def degree_name(problem):
+def degree_name(eigenproblem):
     """Stage of the row sums of the weights."""
-    return f"degree.{problem.graph.name}"
+    return f"degree.{eigenproblem.graph.name}"
 
 
-def _write_weights(context: Context, p: int, problem):
+def _write_weights(context: Context, p: int, eigenproblem):
     graph = read_graph(context, p)
-    own, outside = (sigma_at(context, problem.t, at) for at in (np.arange(graph.lo, graph.hi), graph.halo))
-    block = affinity.kernel_block(graph, problem.t, weight_of(context), own, outside)
-    if problem.kernel == "normalized":
+    own, outside = (sigma_at(context, eigenproblem.t, at) for at in (np.arange(graph.lo, graph.hi), graph.halo))
+    block = affinity.kernel_block(graph, eigenproblem.t, weight_of(context), own, outside)
+    if eigenproblem.kernel == "normalized":
         block = affinity.with_floor(block)
-    source, target, squares = connectivity.bridges(context, problem.t, p)
+    source, target, squares = connectivity.bridges(context, eigenproblem.t, p)
     distinct, where = np.unique(target, return_inverse=True)
-    sigmas = own[source - graph.lo], sigma_at(context, problem.t, distinct)[where]
+    sigmas = own[source - graph.lo], sigma_at(context, eigenproblem.t, distinct)[where]
     added = np.maximum(weight_of(context)(squares, *sigmas), np.float32(connectivity.LEAST_WEIGHT))
-    block, of_groups = links.linked(context, problem, affinity.with_edges(block, source, target, added))
-    context.run.write(degree_name(problem), p, {"degree": affinity.degree(block) + of_groups})
-    _write_block(context, weights_name(problem), p, block)
+    block, of_groups = links.linked(context, eigenproblem, affinity.with_edges(block, source, target, added))
+    context.run.write(degree_name(eigenproblem), p, {"degree": affinity.degree(block) + of_groups})
+    _write_block(context, weights_name(eigenproblem), p, block)
 
 
-def _write_normalised(context: Context, p: int, problem, mean):
-    block = read_block(context, weights_name(problem), p)
-    degrees = read_degree(context, problem, p), degree_at(context, problem, block.halo)
-    own, outside = (affinity.shrunk(degree, mean, problem.shrinkage) for degree in degrees)
-    _write_block(context, matrix_name(problem), p, affinity.normalise(block, own, outside))
+def _write_normalised(context: Context, p: int, eigenproblem, mean):
+    block = read_block(context, weights_name(eigenproblem), p)
+    degrees = read_degree(context, eigenproblem, p), degree_at(context, eigenproblem, block.halo)
+    own, outside = (affinity.shrunk(degree, mean, eigenproblem.shrinkage) for degree in degrees)
+    _write_block(context, matrix_name(eigenproblem), p, affinity.normalise(block, own, outside))
 
 
 def weight_of(context: Context):
@@ -130,14 +133,14 @@ def sigma_at(context: Context, t: int, positions):
     return context.at(f"sigma {i}", lambda p: context.run.read("graph", p, "sigma", i)[0], positions)
 
 
-def read_degree(context: Context, problem, p: int):
+def read_degree(context: Context, eigenproblem, p: int):
     """Row sums of the weights of one block, float64, shape (b,)."""
-    return context.run.read(degree_name(problem), p, "degree")
+    return context.run.read(degree_name(eigenproblem), p, "degree")
 
 
-def degree_at(context: Context, problem, positions):
+def degree_at(context: Context, eigenproblem, positions):
     """Row sums of the weights, at ascending positions, float64."""
-    return context.at(degree_name(problem), partial(read_degree, context, problem), positions)
+    return context.at(degree_name(eigenproblem), partial(read_degree, context, eigenproblem), positions)
 
 
 def _write_block(context: Context, name: str, p: int, block):
@@ -151,9 +154,9 @@ def read_block(context: Context, name: str, p: int):
     return affinity.KernelBlock(lo, hi, *(read(field) for field in FIELDS))
 
 
-def loader(context: Context, share, name: str, in_memory: bool):
+def loader(context: Context, shard, name: str, in_memory: bool):
     """Return a function that gives row block p of a stage: from memory, or each time from disk."""
     read = partial(read_block, context, name)
     if not in_memory:
         return read
-    return dict(zip(share.blocks, share.engine.collect(read, share.blocks), strict=True)).__getitem__
+    return dict(zip(shard.blocks, shard.engine.map(read, shard.blocks), strict=True)).__getitem__

@@ -8,13 +8,13 @@ from bigsmic.numerics.objectives.kernel_rim import SLOTS, AscentSettings, Kernel
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import eigenvectors, kernel_matrix
-from bigsmic.stages.labeling_specs import Problem
+from bigsmic.stages.labeling_specs import Eigenproblem
 
 START_ITERATIONS = 10  # that fit the categories to the labels of the start; it is a start only
 
 
 def run(job: Job, t: int, settings: AscentSettings, read_start, in_memory):
-    """Climb on the kernel of one t, unless it has been done.
+    """Ascend on the kernel of one t, unless it has been done.
 
     Parameters
     ----------
@@ -27,18 +27,18 @@ def run(job: Job, t: int, settings: AscentSettings, read_start, in_memory):
     in_memory : tuple of bool
         Whether coefficients and directions, and the kernel, are held in memory.
     """
-    if job.run.done(summit_name(t), 0) and job.complete(stage_name(t), job.context.blocks):
+    if job.run.done(optimum_name(t), 0) and job.complete(stage_name(t), job.context.blocks):
         return
-    problem = Problem("local_scaling", t)
-    kernel_matrix.prepare(job, problem)
-    make = partial(StoredKernelRows, problem=problem, read_start=read_start, in_memory=in_memory)
-    job.reside(f"ascent t={t}", make, lambda group: _climb(job, t, settings, group))
-    for name in (kernel_matrix.weights_name(problem), kernel_matrix.degree_name(problem)):
+    eigenproblem = Eigenproblem("local_scaling", t)
+    kernel_matrix.prepare(job, eigenproblem)
+    make = partial(StoredKernelRows, eigenproblem=eigenproblem, read_start=read_start, in_memory=in_memory)
+    job.run_actors(f"ascent t={t}", make, lambda group: _ascend(job, t, settings, group))
+    for name in (kernel_matrix.weights_name(eigenproblem), kernel_matrix.degree_name(eigenproblem)):
         job.run.drop(name, job.context.blocks)
 
 
-def _climb(job: Job, t: int, settings: AscentSettings, group):
-    """Let the residents of a group fit the start, then climb; write where they end."""
+def _ascend(job: Job, t: int, settings: AscentSettings, group):
+    """Let the actors of a group fit the start, then ascend; write where they end."""
     context, to_start = job.context, AscentSettings(settings.reg, START_ITERATIONS)
     begun = ascend(group, context.n, "likelihood", to_start, np.zeros(context.settings.n_clusters))
 
@@ -46,10 +46,10 @@ def _climb(job: Job, t: int, settings: AscentSettings, group):
         job.report(f"ascent t={t}", iteration, settings.max_iter)
 
     ended = ascend(group, context.n, "information", settings, begun.bias, on_step)
-    group.gather(("finish",))
-    sizes = group.sum(("write_rows", ended.bias))
+    group.call(("finish",))
+    sizes = group.call_sum(("write_rows", ended.bias))
     info = {"value": ended.value, "n_iter": ended.n_iter, "converged": ended.converged, "sizes": sizes.tolist()}
-    context.run.write(summit_name(t), 0, {"bias": ended.bias}, info=info)
+    context.run.write(optimum_name(t), 0, {"bias": ended.bias}, info=info)
 
 
 class StoredKernelRows(KernelRows):
@@ -58,19 +58,19 @@ class StoredKernelRows(KernelRows):
     Parameters
     ----------
     context : Context
-    share : Share
-    problem : Problem
+    shard : Shard
+    eigenproblem : Eigenproblem
     read_start : callable
     in_memory : tuple of bool
     """
 
-    def __init__(self, context: Context, share, problem, read_start, in_memory):
-        self.context, self.problem = context, problem
+    def __init__(self, context: Context, shard, eigenproblem, read_start, in_memory):
+        self.context, self.eigenproblem = context, eigenproblem
         capacity = SLOTS * context.settings.n_clusters
-        basis = eigenvectors.columns_of(context, share, f"ascent.{problem.name}", capacity, in_memory[0])
-        load = kernel_matrix.loader(context, share, kernel_matrix.weights_name(problem), in_memory[1])
-        labels = np.concatenate([read_start(context, p) for p in share.blocks])
-        super().__init__(share, load, basis, labels)
+        basis = eigenvectors.columns_of(context, shard, f"ascent.{eigenproblem.name}", capacity, in_memory[0])
+        load = kernel_matrix.loader(context, shard, kernel_matrix.weights_name(eigenproblem), in_memory[1])
+        labels = np.concatenate([read_start(context, p) for p in shard.blocks])
+        super().__init__(shard, load, basis, labels)
 
     def write_rows(self, bias):
         """Write coefficients, logits and labels of every block; return the rows of each category."""
@@ -79,10 +79,10 @@ class StoredKernelRows(KernelRows):
             Z = self.logits(p)
             labels = posterior(Z, bias)[1]
             arrays = {"coefficients": self.coefficients(p), "logits": Z, "labels": labels}
-            self.context.run.write(stage_name(self.problem.t), p, arrays)
+            self.context.run.write(stage_name(self.eigenproblem.t), p, arrays)
             return np.bincount(labels, minlength=self.c)
 
-        return self.share.sum(task)
+        return self.shard.sum_over_blocks(task)
 
     def close(self):
         """Delete what is on disk."""
@@ -94,6 +94,6 @@ def stage_name(t):
     return f"ascent.t{t}"
 
 
-def summit_name(t):
-    """Stage of what all rows share for one t: the bias, and how the climb went."""
-    return f"summit.t{t}"
+def optimum_name(t):
+    """Stage of what all rows share for one t: the bias, and how the ascent went."""
+    return f"optimum.t{t}"

@@ -10,14 +10,14 @@ FINEST_CUT = 3  # times the number of clusters, into which a consensus is cut to
 LEAST_DISTANCE = 1e-7  # from 1 of an eigenvalue, by which two of them are told apart
 
 
-class Problem(NamedTuple):
+class Eigenproblem(NamedTuple):
     """One eigenproblem: the kernel of one t-graph.
 
     Parameters
     ----------
     kernel : {"local_scaling", "normalized", "callable", "precomputed"}
     t : int
-    strength : bigsmic.numerics.constraints.links.Strength, optional
+    link_weights : bigsmic.numerics.constraints.links.LinkWeights, optional
         Of the links that the matrix is made of beside the kernel.
     shrinkage : float
         How far degrees are drawn to their mean before they normalise the kernel.
@@ -25,85 +25,85 @@ class Problem(NamedTuple):
 
     kernel: str
     t: int
-    strength: Any = None
+    link_weights: Any = None
     shrinkage: float = 0.0
 
     @property
     def graph(self):
-        """The problem whose weights and degrees this one shares."""
-        return self._replace(strength=None, shrinkage=0.0)
+        """The eigenproblem whose weights and degrees this one shares."""
+        return self._replace(link_weights=None, shrinkage=0.0)
 
     @property
     def matrix(self):
-        """The problem whose matrix this one shares."""
-        return self._replace(strength=None)
+        """The eigenproblem whose matrix this one shares."""
+        return self._replace(link_weights=None)
 
     @property
     def name(self):
         """Name of its artifacts."""
-        links = "" if self.strength is None else ".gamma{:g}.eta{:g}".format(*self.strength)
+        links = "" if self.link_weights is None else ".gamma{:g}.eta{:g}".format(*self.link_weights)
         shrunk = f".s{self.shrinkage:g}" if self.shrinkage else ""
         return f"{self.kernel}.t{self.t}{shrunk}{links}"
 
 
-class Reading(NamedTuple):
-    """One labeling: some eigenvectors of one problem, and how they are read.
+class LabelingSpec(NamedTuple):
+    """One labeling: some eigenvectors of one eigenproblem, and how they are read.
 
     Parameters
     ----------
-    problem : Problem
+    eigenproblem : Eigenproblem
     assignment : {"paper", "rotation", "merge"}
         Signs of the columns; columns turned; more columns than clusters, turned, merged and moved.
-    width : int
+    n_eigenvectors : int
         Columns that are read.
     """
 
-    problem: Problem
+    eigenproblem: Eigenproblem
     assignment: str
-    width: int
+    n_eigenvectors: int
 
     @property
     def name(self):
         """Name of its artifacts."""
-        return f"{self.problem.name}.{self.assignment}.m{self.width}"
+        return f"{self.eigenproblem.name}.{self.assignment}.m{self.n_eigenvectors}"
 
 
-def problems(settings):
+def eigenproblems(settings):
     """All eigenproblems of a fit, neighbouring t next to each other, and those of one kernel and shrinkage."""
     return [
-        Problem(kernel, t, strength, shrinkage)
+        Eigenproblem(kernel, t, link_weights, shrinkage)
         for kernel in settings.kernels
         for shrinkage in (settings.shrinkages if kernel == "normalized" else (0.0,))
         for t in settings.t
-        for strength in settings.strengths
+        for link_weights in settings.link_weights
     ]
 
 
-def readings(settings, n):
+def labeling_specs(settings, n):
     """All labelings of a fit to n rows; of equal scores the first is chosen.
 
     Where n leaves no room for more columns than clusters, there is nothing to merge and the columns are only turned.
     """
     found = []
-    for problem in problems(settings):
+    for eigenproblem in eigenproblems(settings):
         for assignment in settings.assignments:
-            widths = sorted(set().union(*windows(settings, n))) if assignment == "merge" else []
+            widths = sorted(set().union(*eigenvector_sets(settings, n))) if assignment == "merge" else []
             if widths:
-                found += [Reading(problem, "merge", m) for m in widths]
+                found += [LabelingSpec(eigenproblem, "merge", m) for m in widths]
             else:
                 kind = "rotation" if assignment == "merge" else assignment
-                found += [Reading(problem, kind, min(m, n)) for m in settings.numbers]
+                found += [LabelingSpec(eigenproblem, kind, min(m, n)) for m in settings.numbers]
     return found
 
 
-def windows(settings, n):
+def eigenvector_sets(settings, n):
     """Numbers of columns whose labelings form a consensus together, one tuple per candidate consensus.
 
     Returns
     -------
-    windows : list of tuple of int
+    eigenvector_sets : list of tuple of int
         Distinct; each with a number above that of the clusters. Numbers above :data:`MAX_COLUMNS`, unless the first
-        window has them, and above a third of the rows are left out.
+        eigenvector set has them, and above a third of the rows are left out.
     """
     c = settings.n_clusters
     if settings.columns is not None:
@@ -112,9 +112,14 @@ def windows(settings, n):
     found: list[tuple[int, ...]] = []
     for factors in settings.widths:
         columns = sorted({min(round(f * c), n // 3) for f in factors if round(f * c) <= most})
-        window = tuple(m for m in columns if m >= c)
-        if window and window[-1] > c and window not in found and (len(window) > 1 or not found):
-            found.append(window)
+        eigenvector_set = tuple(m for m in columns if m >= c)
+        if (
+            eigenvector_set
+            and eigenvector_set[-1] > c
+            and eigenvector_set not in found
+            and (len(eigenvector_set) > 1 or not found)
+        ):
+            found.append(eigenvector_set)
     return found
 
 
@@ -124,12 +129,12 @@ def plain(settings, n):
     Returns
     -------
     numbers : list of int
-        Among :func:`readings`.
+        Among :func:`specs`.
     """
     return [
         b
-        for b, reading in enumerate(readings(settings, n))
-        if (reading.assignment, reading.width) == ("merge", settings.n_clusters) and not reading.problem.shrinkage
+        for b, spec in enumerate(labeling_specs(settings, n))
+        if (spec.assignment, spec.n_eigenvectors) == ("merge", settings.n_clusters) and not spec.eigenproblem.shrinkage
     ]
 
 

@@ -8,16 +8,16 @@ from bigsmic.numerics import moments
 from bigsmic.numerics.graph import affinity
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import consensus, local_moving, rotation
-from bigsmic.numerics.row_blocks import panels
+from bigsmic.numerics.row_blocks import tiles
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import kernel_matrix
 from bigsmic.stages.eigenvectors import falls_apart
 from bigsmic.stages.graph import read_graph
-from bigsmic.stages.labeling_specs import problems
+from bigsmic.stages.labeling_specs import eigenproblems
 
 ROTATION_ROWS = 1000  # on which a rotation is found; eight a column where columns are many
-PANEL_ROWS = 4096  # whose posteriors over all columns are held at a time
+TILE_ROWS = 4096  # whose posteriors over all columns are held at a time
 TREE_FIELDS = ("columns", "merges", "ratios")
 
 
@@ -26,9 +26,9 @@ def run(job: Job):
     context = job.context
     frames(job)
     job.fill("assigned", context.blocks, _assign)
-    for problem in problems(context.settings):
-        if not job.complete(labeling_name(problem), context.blocks):
-            _finish(job, problem)
+    for eigenproblem in eigenproblems(context.settings):
+        if not job.complete(labeling_name(eigenproblem), context.blocks):
+            _finish(job, eigenproblem)
 
 
 # -- frames: what turns a basis into posteriors, signs or a rotation, and the tree that merges its columns
@@ -36,67 +36,67 @@ def run(job: Job):
 
 def frames(job: Job):
     """Find the frame of every labeling; the same for every number of clusters that it is cut into."""
-    todo = [reading for reading in job.context.readings if not job.run.done(frame_name(reading), 0)]
-    turned = [reading for reading in todo if reading.assignment != "paper"]
-    rotations = job.here(rotation.rotation, [_sample(job, reading) for reading in turned])
-    for reading in todo:
-        if reading.assignment == "paper":
-            _orient(job, reading)
-    for reading, R in zip(turned, rotations, strict=True):
-        _merge(job, reading, R)
+    todo = [spec for spec in job.context.specs if not job.run.done(frame_name(spec), 0)]
+    turned = [spec for spec in todo if spec.assignment != "paper"]
+    rotations = job.map_here(rotation.rotation, [_sample(job, spec) for spec in turned])
+    for spec in todo:
+        if spec.assignment == "paper":
+            _orient(job, spec)
+    for spec, R in zip(turned, rotations, strict=True):
+        _merge(job, spec, R)
 
 
-def frame_name(reading):
+def frame_name(spec):
     """Stage of what turns eigenvectors into a labeling."""
-    return f"frame.{reading.name}"
+    return f"frame.{spec.name}"
 
 
-def _orient(job: Job, reading):
+def _orient(job: Job, spec):
     """Find the sign of each eigenvector."""
-    name = frame_name(reading)
-    signs, positive_sums = rotation.orient(job.sum(name, job.context.blocks, partial(_column_sums, reading=reading)))
+    name = frame_name(spec)
+    signs, positive_sums = rotation.orient(job.sum_blocks(name, job.context.blocks, partial(_column_sums, spec=spec)))
     job.run.write(name, 0, {"signs": signs, "positive_sums": positive_sums})
 
 
-def _sample(job: Job, reading):
+def _sample(job: Job, spec):
     """Rows, drawn by hash, on which the rotation of a labeling is found."""
-    n_rows = max(ROTATION_ROWS, 8 * reading.width)
+    n_rows = max(ROTATION_ROWS, 8 * spec.n_eigenvectors)
     rows = draw_rows(job.context.n, n_rows, job.context.settings.seed, "rotation")
-    task = partial(_drawn, reading=reading, rows=rows)
-    return np.concatenate(job.collect(frame_name(reading), job.context.blocks, task))
+    task = partial(_drawn, spec=spec, rows=rows)
+    return np.concatenate(job.map_blocks(frame_name(spec), job.context.blocks, task))
 
 
-def _merge(job: Job, reading, R):
+def _merge(job: Job, spec, R):
     """Write the rotation, and the tree that merges its columns where there are more of them than clusters."""
-    context, name, arrays = job.context, frame_name(reading), {"R": R}
-    if reading.assignment == "merge":
-        total = job.sum(name, context.blocks, partial(_gram, reading=reading, R=R))
+    context, name, arrays = job.context, frame_name(spec), {"R": R}
+    if spec.assignment == "merge":
+        total = job.sum_blocks(name, context.blocks, partial(_gram, spec=spec, R=R))
         tree = consensus.merge_tree(total[:-1] / context.n, context.settings.merge_power)
         arrays |= {field: getattr(tree, field) for field in TREE_FIELDS} | {"counts": total[-1]}
     job.run.write(name, 0, arrays)
 
 
-def _column_sums(context: Context, p: int, reading):
-    return rotation.column_sums(read_basis(context, reading, p))
+def _column_sums(context: Context, p: int, spec):
+    return rotation.column_sums(read_basis(context, spec, p))
 
 
-def _drawn(context: Context, p: int, reading, rows):
-    return read_basis(context, reading, p)[np.isin(context.run.read("rows", p, "rows"), rows)]
+def _drawn(context: Context, p: int, spec, rows):
+    return read_basis(context, spec, p)[np.isin(context.run.read("rows", p, "rows"), rows)]
 
 
-def _gram(context: Context, p: int, reading, R):
+def _gram(context: Context, p: int, spec, R):
     """Gram matrix of the columns' posteriors, and below it the rows of which each column has the largest."""
-    V, m = read_basis(context, reading, p), reading.width
+    V, m = read_basis(context, spec, p), spec.n_eigenvectors
     total = np.zeros((m + 1, m))
-    for rows in panels(len(V), PANEL_ROWS):
+    for rows in tiles(len(V), TILE_ROWS):
         found = rotation.posterior_rotated(V[rows], R)
         total += np.vstack([consensus.gram(found.posterior), np.bincount(found.labels, minlength=m)])
     return total
 
 
-def read_basis(context: Context, reading, p: int):
-    """The eigenvectors that a labeling reads, at one block of rows: float32, shape (b, width)."""
-    return context.run.read(f"basis.{reading.problem.name}", p, "V")[:, : reading.width]
+def read_basis(context: Context, spec, p: int):
+    """The eigenvectors that a labeling reads, at one block of rows: float32, shape (b, n_eigenvectors)."""
+    return context.run.read(f"basis.{spec.eigenproblem.name}", p, "V")[:, : spec.n_eigenvectors]
 
 
 class Reader:
@@ -109,39 +109,39 @@ class Reader:
     """
 
     def __init__(self, context: Context, b: int):
-        self.reading, self.prior = context.readings[b], context.settings.prior
-        read = context.run.reader(frame_name(self.reading), 0)
-        if self.reading.assignment == "paper":
+        self.spec, self.prior = context.specs[b], context.settings.prior
+        read = context.run.reader(frame_name(self.spec), 0)
+        if self.spec.assignment == "paper":
             self.signs, self.positive_sums = read("signs"), read("positive_sums")
             return
         self.R = read("R")
-        if self.reading.assignment == "merge":
-            self.tree = consensus.MergeTree(self.reading.width, *(read(name) for name in TREE_FIELDS))
+        if self.spec.assignment == "merge":
+            self.tree = consensus.MergeTree(self.spec.n_eigenvectors, *(read(name) for name in TREE_FIELDS))
             self.counts = read("counts")
             self.groups = self.tree.cut(min(context.settings.n_clusters, len(self.tree.columns)))
 
     @property
     def n_groups(self):
         """Labels that it gives."""
-        return int(self.groups.max()) + 1 if self.reading.assignment == "merge" else self.reading.width
+        return int(self.groups.max()) + 1 if self.spec.assignment == "merge" else self.spec.n_eigenvectors
 
     def columns(self, V):
         """Posteriors over the columns that are read, before merging."""
-        if self.reading.assignment == "paper":
+        if self.spec.assignment == "paper":
             return rotation.posterior_paper(V, self.signs, self.positive_sums, self.prior)
         return rotation.posterior_rotated(V, self.R)
 
     def __call__(self, V):
         """Posteriors and labels over the groups."""
         found = self.columns(V)
-        if self.reading.assignment == "merge":
+        if self.spec.assignment == "merge":
             return consensus.merged_assignment(found, self.groups, self.n_groups)
         return found
 
 
 def _assign(context: Context, p: int):
     """Labels of one block under every labeling before any move, -1 where no eigenvector has mass."""
-    labels = np.empty((len(context.readings), context.layout.heights[p]), np.int32)
+    labels = np.empty((len(context.specs), context.layout.heights[p]), np.int32)
     for b in range(len(labels)):
         _read_labels(context, p, b, labels[b])
     info = {"without_mass": (labels < 0).sum(axis=1).tolist()}
@@ -150,8 +150,8 @@ def _assign(context: Context, p: int):
 
 def _read_labels(context: Context, p: int, b: int, labels):
     """Fill in the labels of labeling `b`; its basis goes before the next one is read."""
-    reader, V = Reader(context, b), read_basis(context, context.readings[b], p)
-    for rows in panels(len(V), PANEL_ROWS):
+    reader, V = Reader(context, b), read_basis(context, context.specs[b], p)
+    for rows in tiles(len(V), TILE_ROWS):
         found = reader(V[rows])
         labels[rows] = np.where(found.has_mass, found.labels, -1)
 
@@ -164,101 +164,101 @@ def without_mass(context: Context):
 # -- labels of all rows: those without mass adopt one, over-segmented labelings are moved
 
 
-def labeling_name(problem):
-    """Stage of the labels that the labelings of a problem end with."""
-    return f"labeling.{problem.name}"
+def labeling_name(eigenproblem):
+    """Stage of the labels that the labelings of an eigenproblem end with."""
+    return f"labeling.{eigenproblem.name}"
 
 
 def read_labels(context: Context, p: int, b: int):
     """Labels of one block under labeling `b`, int32, shape (b,)."""
-    problem = context.readings[b].problem
-    return context.run.read(labeling_name(problem), p, "labels", _labelings(context, problem).index(b))[0]
+    eigenproblem = context.specs[b].eigenproblem
+    return context.run.read(labeling_name(eigenproblem), p, "labels", _labelings(context, eigenproblem).index(b))[0]
 
 
-def _labelings(context: Context, problem):
-    """Numbers of the labelings of a problem."""
-    return [b for b, reading in enumerate(context.readings) if reading.problem == problem]
+def _labelings(context: Context, eigenproblem):
+    """Numbers of the labelings of an eigenproblem."""
+    return [b for b, spec in enumerate(context.specs) if spec.eigenproblem == eigenproblem]
 
 
-def _finish(job: Job, problem):
-    kernel_matrix.prepare(job, problem)
-    make = partial(StoredLabels, problem=problem, in_memory=job.plan.kernel_in_memory)
-    job.reside(labeling_name(problem), make, lambda group: _label(job, problem, group))
+def _finish(job: Job, eigenproblem):
+    kernel_matrix.prepare(job, eigenproblem)
+    make = partial(StoredLabels, eigenproblem=eigenproblem, in_memory=job.plan.kernel_in_memory)
+    job.run_actors(labeling_name(eigenproblem), make, lambda group: _label(job, eigenproblem, group))
 
 
-def _label(job: Job, problem, group):
-    """Let the residents of a group finish the labelings of a problem, and write them."""
-    context, numbers = job.context, _labelings(job.context, problem)
+def _label(job: Job, eigenproblem, group):
+    """Let the actors of a group finish the labelings of an eigenproblem, and write them."""
+    context, numbers = job.context, _labelings(job.context, eigenproblem)
     resolution = 0.0 if falls_apart(context, context.settings.n_clusters) else 1.0
     for done, b in enumerate(numbers):
-        job.report(labeling_name(problem), done, len(numbers))
+        job.report(labeling_name(eigenproblem), done, len(numbers))
         reader = Reader(context, b)
-        missing = group.sum(("begin", b, reader.n_groups))
+        missing = group.call_sum(("begin", b, reader.n_groups))
         if missing:
             _adopt(context, group, missing)
-        if reader.reading.assignment == "merge":
+        if reader.spec.assignment == "merge":
             local_moving.local_moves(group, resolution)
-        group.gather(("keep",))
-    group.gather(("write_labels",))
+        group.call(("keep",))
+    group.call(("write_labels",))
 
 
 def _adopt(context: Context, group, missing):
     """Label rows by their nearest labelled neighbour, again and again; what no path reaches by the nearest mean."""
     before, left = missing + 1, missing
     while 0 < left < before:
-        before, left = left, group.sum(("adopt",))
+        before, left = left, group.call_sum(("adopt",))
     if left and context.settings.precomputed:  # no features: the largest cluster
-        group.gather(("fill", int(group.sum(("counts",)).argmax())))
+        group.call(("fill", int(group.call_sum(("counts",)).argmax())))
     elif left:
-        group.gather(("adopt_nearest_mean", group.sum(("class_sums",))))
+        group.call(("adopt_nearest_mean", group.call_sum(("class_sums",))))
 
 
 class StoredLabels(local_moving.RowMoves):
-    """Labels of the rows of one share, whose graph, kernel and features are in the run directory.
+    """Labels of the rows of one shard, whose graph, kernel and features are in the run directory.
 
     Parameters
     ----------
     context : Context
-    share : Share
-    problem : Problem
+    shard : Shard
+    eigenproblem : Eigenproblem
     in_memory : bool
         Whether the kernel is held in memory.
     """
 
-    def __init__(self, context: Context, share, problem, in_memory):
-        self.context, self.problem = context, problem
-        degrees = [kernel_matrix.read_degree(context, problem, p) for p in share.blocks]
-        rows = [context.run.read("rows", p, "rows") for p in share.blocks]
-        load = kernel_matrix.loader(context, share, kernel_matrix.weights_name(problem), in_memory)
-        super().__init__(share, load, np.concatenate(degrees), np.concatenate(rows), context.settings.seed)
+    def __init__(self, context: Context, shard, eigenproblem, in_memory):
+        self.context, self.eigenproblem = context, eigenproblem
+        degrees = [kernel_matrix.read_degree(context, eigenproblem, p) for p in shard.blocks]
+        rows = [context.run.read("rows", p, "rows") for p in shard.blocks]
+        load = kernel_matrix.loader(context, shard, kernel_matrix.weights_name(eigenproblem), in_memory)
+        super().__init__(shard, load, np.concatenate(degrees), np.concatenate(rows), context.settings.seed)
         self.kept: list[np.ndarray] = []
 
     def begin(self, b, n_groups):
         """Begin with the labels of labeling `b`; return the number of rows that have none."""
-        labels = [self.context.run.read("assigned", p, "labels", b)[0] for p in self.share.blocks]
+        labels = [self.context.run.read("assigned", p, "labels", b)[0] for p in self.shard.blocks]
         self.start(np.concatenate(labels), n_groups)
         return self._missing()
 
     @cached_property
     def graph_halo(self):
         """Rows that the graph touches: more than the kernel does."""
-        return self.share.halo(lambda p: read_graph(self.context, p).halo)
+        return self.shard.halo(lambda p: read_graph(self.context, p).halo)
 
     def _missing(self):
-        return self.share.sum(lambda p: int(np.count_nonzero(self.labels[self.share.rows(p)] < 0)))
+        return self.shard.sum_over_blocks(lambda p: int(np.count_nonzero(self.labels[self.shard.rows(p)] < 0)))
 
     def adopt(self):
         """Label rows by their nearest labelled neighbour; return the number of rows that are left without."""
         extended, found = self.graph_halo.extend(self.labels), self.labels.copy()
 
         def task(p):
-            own = self.share.rows(p)
+            own = self.shard.rows(p)
             if (self.labels[own] < 0).any():
                 graph = read_graph(self.context, p)
                 known = self.graph_halo.around(p, graph.halo, extended)
                 found[own] = affinity.nearest_labelled(graph, known)
 
-        self.share.each(task)
+        self.shard.for_each_block(task)
         self.labels = found
         return self._missing()
 
@@ -266,10 +266,10 @@ class StoredLabels(local_moving.RowMoves):
         """Rows of each label."""
 
         def task(p):
-            own = self.labels[self.share.rows(p)]
+            own = self.labels[self.shard.rows(p)]
             return np.bincount(own[own >= 0], minlength=self.n_clusters)
 
-        return self.share.sum(task)
+        return self.shard.sum_over_blocks(task)
 
     def fill(self, label):
         """Give `label` to the rows without one."""
@@ -277,20 +277,20 @@ class StoredLabels(local_moving.RowMoves):
 
     def class_sums(self):
         """Sums of the features of each label."""
-        return self.share.sum(
-            lambda p: moments.class_sums(self._features(p), self.labels[self.share.rows(p)], self.n_clusters)
+        return self.shard.sum_over_blocks(
+            lambda p: moments.class_sums(self._features(p), self.labels[self.shard.rows(p)], self.n_clusters)
         )
 
     def adopt_nearest_mean(self, sums):
         """Give the label of the nearest mean to the rows without one."""
 
         def task(p):
-            own = self.labels[self.share.rows(p)]
+            own = self.labels[self.shard.rows(p)]
             missing = own < 0
             if missing.any():
                 own[missing] = moments.nearest_mean(self._features(p)[missing], sums)
 
-        self.share.each(task)
+        self.shard.for_each_block(task)
 
     def _features(self, p):
         return self.context.run.read("rows", p, "X")
@@ -303,10 +303,10 @@ class StoredLabels(local_moving.RowMoves):
         """Write what was put aside, a part per labeling; what is there was written before a run was cut short."""
 
         def task(p):
-            if self.context.run.done(labeling_name(self.problem), p):
+            if self.context.run.done(labeling_name(self.eigenproblem), p):
                 return
-            labels = np.stack([labels[self.share.rows(p)] for labels in self.kept])
+            labels = np.stack([labels[self.shard.rows(p)] for labels in self.kept])
             parts = {"labels": np.arange(len(labels) + 1)}
-            self.context.run.write(labeling_name(self.problem), p, {"labels": labels}, parts=parts)
+            self.context.run.write(labeling_name(self.eigenproblem), p, {"labels": labels}, parts=parts)
 
-        self.share.each(task)
+        self.shard.for_each_block(task)

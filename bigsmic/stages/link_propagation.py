@@ -1,4 +1,4 @@
-"""settled: the labels of a consensus of labelings beside links, rows settled between votes, neighbours and links."""
+"""propagated: labels of a consensus beside links, propagated between votes, neighbours and links."""
 
 from functools import partial
 
@@ -18,47 +18,47 @@ LISTS = ("must", "cannot", "strays")
 def run(job: Job):
     """Write the labels that the fit ends with, and which links they violate."""
     context = job.context
-    if selection.chosen(context) is None and not job.complete("settled", context.blocks):
+    if selection.chosen(context) is None and not job.complete("propagated", context.blocks):
         kernel_matrix.prepare(job, link_scores.graph(context))
         make = partial(Settling, in_memory=job.plan.kernel_in_memory)
-        job.reside("settled", make, _settle)
-    job.steps("violated", [0], _list)
+        job.run_actors("propagated", make, _settle)
+    job.run_steps("violated", [0], _list)
 
 
 def _settle(group):
     local_moving.local_moves(group, n_sweeps=N_SWEEPS)
-    group.gather(("write",))
+    group.call(("write",))
 
 
 def read_labels(context: Context, p: int):
     """Labels of one block that the fit ends with, int32, shape (b,)."""
-    return context.run.read("settled", p, "labels")
+    return context.run.read("propagated", p, "labels")
 
 
 class Settling(local_moving.RowMoves):
-    """Labels of the rows of one share as they settle; the sums of a sweep have a row for each group of links.
+    """Labels of the rows of one shard as they propagate; the sums of a sweep have a row for each group of links.
 
     Parameters
     ----------
     context : Context
-    share : Share
+    shard : Shard
     in_memory : bool
         Whether the kernel is held in memory.
     """
 
-    def __init__(self, context: Context, share, in_memory):
+    def __init__(self, context: Context, shard, in_memory):
         self.context, self.links = context, links.placed(context)
-        rows = np.concatenate([context.run.read("rows", p, "rows") for p in share.blocks])
-        super().__init__(share, self._loader(share, in_memory), np.zeros(share.n_rows), rows, context.settings.seed)
+        rows = np.concatenate([context.run.read("rows", p, "rows") for p in shard.blocks])
+        super().__init__(shard, self._loader(shard, in_memory), np.zeros(shard.n_rows), rows, context.settings.seed)
         c = context.settings.n_clusters
-        ballots = [_ballots(context, p) for p in share.blocks]
+        ballots = [_ballots(context, p) for p in shard.blocks]
         self.ballots = np.concatenate([cast for cast, _ in ballots])
-        own = slice(*np.searchsorted(self.links.rows, [share.lo, share.hi]))
-        self.group = np.full(share.n_rows, -1)
-        self.group[self.links.rows[own] - share.lo] = self.links.group[own]
+        own = slice(*np.searchsorted(self.links.rows, [shard.lo, shard.hi]))
+        self.group = np.full(shard.n_rows, -1)
+        self.group[self.links.rows[own] - shard.lo] = self.links.group[own]
         self.start(np.concatenate([first for _, first in ballots]), c)
 
-    def _loader(self, share, in_memory):
+    def _loader(self, shard, in_memory):
         name = kernel_matrix.weights_name(link_scores.graph(self.context))
 
         def load(p):
@@ -66,26 +66,26 @@ class Settling(local_moving.RowMoves):
 
         if not in_memory:
             return load
-        return dict(zip(share.blocks, share.engine.collect(load, share.blocks), strict=True)).__getitem__
+        return dict(zip(shard.blocks, shard.engine.map(load, shard.blocks), strict=True)).__getitem__
 
     def _label_sums(self, p):
-        own = self.share.rows(p)
+        own = self.shard.rows(p)
         grouped = self.group[own] >= 0
         of_groups = np.zeros((self.links.n_groups, self.n_clusters))
         np.add.at(of_groups, (self.group[own][grouped], self.labels[own][grouped]), 1)
         return np.vstack([super()._label_sums(p), of_groups])
 
     def _moved(self, p, block, known, movable, sums, resolution):
-        own, pulls = self.share.rows(p), propagation.group_pull(sums[2:], self.links)
-        return propagation.settle(block, known, self.ballots[own], self.group[own], pulls, movable)
+        own, pulls = self.shard.rows(p), propagation.group_pull(sums[2:], self.links)
+        return propagation.propagate(block, known, self.ballots[own], self.group[own], pulls, movable)
 
     def write(self):
         """Write the labels."""
 
         def task(p):
-            self.context.run.write("settled", p, {"labels": self.labels[self.share.rows(p)]})
+            self.context.run.write("propagated", p, {"labels": self.labels[self.shard.rows(p)]})
 
-        self.share.each(task)
+        self.shard.for_each_block(task)
 
 
 def _ballots(context: Context, p: int):

@@ -5,25 +5,25 @@ from functools import partial
 import numpy as np
 
 from bigsmic.numerics.constraints.links import criterion, violations
-from bigsmic.numerics.constraints.propagation import foretold, free_neighbours
+from bigsmic.numerics.constraints.propagation import free_neighbours, predicted
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import kernel_matrix, links
-from bigsmic.stages.labeling_specs import problems
+from bigsmic.stages.labeling_specs import eigenproblems
 from bigsmic.stages.labelings import read_labels
 
 N_TAKEN = 5  # labelings whose consensus is the result
 
 
 def run(job: Job):
-    """Count the links that every labeling violates, by its labels and by those that neighbours foretell; rate them."""
+    """Count the links that every labeling violates, by its labels and by those that neighbours predicts; rate them."""
     kernel_matrix.prepare(job, graph(job.context))
-    job.steps("kept", [0], _rate)
+    job.run_steps("kept", [0], _rate)
 
 
 def graph(context: Context):
-    """The problem whose kernel says which rows are neighbours: the first one of largest t."""
-    return max(problems(context.settings), key=lambda problem: problem.t)
+    """The eigenproblem whose kernel says which rows are neighbours: the first one of largest t."""
+    return max(eigenproblems(context.settings), key=lambda eigenproblem: eigenproblem.t)
 
 
 def _rate(job: Job, block: int):
@@ -31,7 +31,7 @@ def _rate(job: Job, block: int):
     given = links.given(context)
     n_violated = _count(context, given, of_linked_rows(job, "kept", _labels))
     if context.settings.selection == "consensus":
-        told = of_linked_rows(job, "kept", _foretold)
+        told = of_linked_rows(job, "kept", _predicted)
         known = (told >= 0).all(axis=0)
         n_held_out = _count(context, given.among(known), told[:, known])
     else:
@@ -49,7 +49,7 @@ def _count(context: Context, of, labels):
 
 def of_linked_rows(job: Job, stage: str, task):
     """Labels of the linked rows in the order of the input, shape (B, T); `task` finds those of one block."""
-    labels = np.concatenate(job.collect(stage, job.context.blocks, task), axis=1)
+    labels = np.concatenate(job.map_blocks(stage, job.context.blocks, task), axis=1)
     order = np.argsort(job.run.read("links", links.PLACED, "positions"), kind="stable")
     in_input_order = np.empty_like(labels)
     in_input_order[:, order] = labels
@@ -64,17 +64,17 @@ def is_linked(context: Context, p: int):
 def _labels(context: Context, p: int):
     """Labels of the linked rows of one block under every labeling, int32, shape (B, l)."""
     linked = is_linked(context, p)
-    return np.stack([read_labels(context, p, b)[linked] for b in range(len(context.readings))])
+    return np.stack([read_labels(context, p, b)[linked] for b in range(len(context.specs))])
 
 
-def _foretold(context: Context, p: int):
-    """Labels that neighbours without links foretell the linked rows of one block, under every labeling, (B, l)."""
+def _predicted(context: Context, p: int):
+    """Labels that neighbours without links predicts the linked rows of one block, under every labeling, (B, l)."""
     block = kernel_matrix.read_block(context, kernel_matrix.weights_name(graph(context)), p)
     weights, positions = free_neighbours(block, links.placed(context))
     found = []
-    for b in range(len(context.readings)):
+    for b in range(len(context.specs)):
         labels = context.at(f"labels {b}", partial(read_labels, context, b=b), positions)
-        found.append(foretold(weights, labels, context.settings.n_clusters))
+        found.append(predicted(weights, labels, context.settings.n_clusters))
     return np.stack(found)
 
 
@@ -89,9 +89,9 @@ def _scores(context: Context, n_violated, n_held_out):
 def numbers_of(context: Context):
     """Labelings by their number of clusters: one array of their numbers for each of those the fit was given."""
     if not context.settings.undecided:
-        return [np.arange(len(context.readings))]
-    widths = np.array([reading.width for reading in context.readings])
-    return [np.flatnonzero(widths == width) for width in np.unique(widths)]
+        return [np.arange(len(context.specs))]
+    widths = np.array([spec.n_eigenvectors for spec in context.specs])
+    return [np.flatnonzero(widths == n_eigenvectors) for n_eigenvectors in np.unique(widths)]
 
 
 def chosen(context: Context):

@@ -13,16 +13,16 @@ GIVEN, PLACED = 0, 1  # blocks of the stage
 
 def run(job: Job):
     """Write the links as they were given, then the positions of their rows."""
-    job.steps("links", [GIVEN], _write_given)
-    job.steps("links", [PLACED], _write_positions)
+    job.run_steps("links", [GIVEN], _write_given)
+    job.run_steps("links", [PLACED], _write_positions)
 
 
 def _write_given(job: Job, block: int):
-    job.run.write("links", block, {name: job.beside[name] for name in FIELDS})
+    job.run.write("links", block, {name: job.side_inputs[name] for name in FIELDS})
 
 
 def _write_positions(job: Job, block: int):
-    found = job.collect("links", job.context.blocks, _positions)
+    found = job.map_blocks("links", job.context.blocks, _positions)
     rows, positions = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
     job.run.write("links", block, {"positions": positions[np.argsort(rows)]})
 
@@ -45,9 +45,9 @@ def placed(context: Context):
     return given(context).reordered(context.run.read("links", PLACED, "positions"))
 
 
-def linked(context: Context, problem, block):
-    """One row block of the kernel with links, where the problem has any, and what groups add to its row sums."""
-    if problem.strength is None:
+def linked(context: Context, eigenproblem, block):
+    """One row block of the kernel with links, where the eigenproblem has any, and what groups add to its row sums."""
+    if eigenproblem.link_weights is None:
         return block, 0.0
     links = placed(context)
     of_groups = np.zeros(block.hi - block.lo)
@@ -56,11 +56,11 @@ def linked(context: Context, problem, block):
     return linked_block(block, links), of_groups
 
 
-def coupling(context: Context, problem, degree_at):
-    """What the matrix of a problem is made of beside its kernel; ``degree_at(positions)`` gives row sums."""
+def coupling(context: Context, eigenproblem, degree_at):
+    """What the matrix of an eigenproblem is made of beside its kernel; ``degree_at(positions)`` gives row sums."""
     links = placed(context)
-    if problem.kernel != "normalized":
-        return Coupling(LinkAlgebra(links), problem.strength, 1.0, 1.0, np.ones(len(links.rows)))
+    if eigenproblem.kernel != "normalized":
+        return Coupling(LinkAlgebra(links), eigenproblem.link_weights, 1.0, 1.0, np.ones(len(links.rows)))
     degree = degree_at(links.rows)
     root = 1 / np.sqrt(np.where(degree > 0, degree, 1))
-    return Coupling(LinkAlgebra(links), problem.strength, 0.5, 0.5, root)
+    return Coupling(LinkAlgebra(links), eigenproblem.link_weights, 0.5, 0.5, root)

@@ -54,7 +54,7 @@ def gather(job: Job, stage: str, rows, take, labels_of):
     labels : ndarray of int32, shape (T, m)
     """
     task = partial(_read, rows=rows, take=take, labels_of=labels_of)
-    at, taken, labels = zip(*job.collect(stage, job.context.blocks, task), strict=True)
+    at, taken, labels = zip(*job.map_blocks(stage, job.context.blocks, task), strict=True)
     order = np.argsort(np.concatenate(at))
     return np.concatenate(at)[order], np.concatenate(taken)[order], np.concatenate(labels, axis=1)[:, order]
 

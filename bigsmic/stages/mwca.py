@@ -20,9 +20,9 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import graph_pipeline, kernel_matrix, output, rowwise_output
 from bigsmic.stages.checkpoints import Checkpoints
-from bigsmic.stages.labeling_specs import Problem
+from bigsmic.stages.labeling_specs import Eigenproblem
 
-MEMBERSHIPS, SUMMIT, TILES = "memberships", "summit", "tiles"
+MEMBERSHIPS, OPTIMUM, TILES = "memberships", "optimum", "tiles"
 TILE_ROWS = 4096
 TILE_BYTES = 8 << 20
 EIGEN = lanczos.LanczosParams(1, tol=1e-5, block_width=4, degree=1)
@@ -56,9 +56,9 @@ class Dense:
     def begin(self, job: Job):
         """Nothing is made before products are."""
 
-    def product(self, context, share):
+    def product(self, context, shard):
         """What multiplies."""
-        return mwca.DenseProduct(share, partial(read_tile, context), self.sigma)
+        return mwca.DenseProduct(shard, partial(read_tile, context), self.sigma)
 
     def rows(self, context, p):
         """Scaled rows of a block, and their numbers."""
@@ -88,9 +88,9 @@ class Sparse:
     in_memory: bool = True
 
     @property
-    def problem(self):
+    def eigenproblem(self):
         """The kernel."""
-        return Problem("local_scaling", self.settings.t[0])
+        return Eigenproblem("local_scaling", self.settings.t[0])
 
     def context(self, context):
         """The same run under the settings of the graph."""
@@ -108,13 +108,13 @@ class Sparse:
         """Write the kernel."""
         job = job.under(self.settings)
         with job.timed("graph"):
-            kernel_matrix.prepare(job, self.problem)
+            kernel_matrix.prepare(job, self.eigenproblem)
 
-    def product(self, context, share):
+    def product(self, context, shard):
         """What multiplies."""
         of_graph = self.context(context)
-        load = kernel_matrix.loader(of_graph, share, kernel_matrix.weights_name(self.problem), self.in_memory)
-        return WithDiagonal(share, load)
+        load = kernel_matrix.loader(of_graph, shard, kernel_matrix.weights_name(self.eigenproblem), self.in_memory)
+        return WithDiagonal(shard, load)
 
     def rows(self, context, p):
         """Scaled rows of a block, and their numbers."""
@@ -137,7 +137,7 @@ def _write_tile(context: Context, p: int):
 
 def read_tile(context: Context, p: int):
     """Scaled rows of one block of the dense layout, float32."""
-    return context.pieces.get((TILES, p), partial(context.run.read, TILES, p, "X"))
+    return context.block_cache.get((TILES, p), partial(context.run.read, TILES, p, "X"))
 
 
 # -- the ascent
@@ -165,31 +165,31 @@ class Ascent:
     centers: np.ndarray
 
 
-def climb(job: Job, wanted: Ascent):
-    """Climb from every start, unless it has been done; write memberships of the best one, and how all ended."""
+def ascend(job: Job, wanted: Ascent):
+    """Ascend from every start, unless it has been done; write memberships of the best one, and how all ended."""
     bounds = wanted.layout.bounds(job.context)
-    if job.run.done(SUMMIT, 0) and job.complete(MEMBERSHIPS, range(len(bounds) - 1)):
+    if job.run.done(OPTIMUM, 0) and job.complete(MEMBERSHIPS, range(len(bounds) - 1)):
         return
     wanted.layout.begin(job)
     make = partial(StoredRows, wanted=wanted)
     kept = Checkpoints(job, MEMBERSHIPS, len(bounds) - 1)
-    job.reside(MEMBERSHIPS, make, lambda group: _climb(job, wanted, kept, group), bounds)
+    job.run_actors(MEMBERSHIPS, make, lambda group: _ascend(job, wanted, kept, group), bounds)
 
 
-def _climb(job: Job, wanted: Ascent, kept, group):
+def _ascend(job: Job, wanted: Ascent, kept, group):
     def on_step(iteration, state):
         job.report(MEMBERSHIPS, iteration, wanted.settings.max_iter)
         if kept.due:
-            kept.write(lambda name: group.gather(("save", name)), state._asdict())
+            kept.write(lambda name: group.call(("save", name)), state._asdict())
 
     state = kept.restore(partial(_restore, job.run, group, kept.last))
     if state is None:
-        group.gather(("begin",))
+        group.call(("begin",))
     state = mwca.ascend(group, (job.context.n, *wanted.shape), wanted.settings, state, on_step)
-    group.gather(("write_rows", state.best))
+    group.call(("write_rows", state.best))
     info = {"best": state.best, "n_iter": state.n_iter.tolist(), "converged": state.converged.tolist()}
     values = state.values / job.context.n
-    job.run.write(SUMMIT, 0, {"values": values, "totals": state.totals[state.best]}, info=info)
+    job.run.write(OPTIMUM, 0, {"values": values, "totals": state.totals[state.best]}, info=info)
 
 
 def _restore(run, group, last, name):
@@ -199,7 +199,7 @@ def _restore(run, group, last, name):
         state = mwca.State(*(read(field) for field in mwca.State._fields))
     except CorruptBlockError:
         return None
-    return state if all(group.gather(("restore", name))) else None
+    return state if all(group.call(("restore", name))) else None
 
 
 class StoredRows(mwca.AssociationRows):
@@ -208,42 +208,42 @@ class StoredRows(mwca.AssociationRows):
     Parameters
     ----------
     context : Context
-    share : Share
+    shard : Shard
     wanted : Ascent
     """
 
-    def __init__(self, context: Context, share, wanted: Ascent):
+    def __init__(self, context: Context, shard, wanted: Ascent):
         self.context, self.wanted = context, wanted
-        logits = np.empty((share.n_rows, *wanted.shape), np.float32)
-        super().__init__(share, wanted.layout.product(context, share), logits, wanted.settings.direction)
+        logits = np.empty((shard.n_rows, *wanted.shape), np.float32)
+        super().__init__(shard, wanted.layout.product(context, shard), logits, wanted.settings.direction)
 
     def begin(self):
         """Take the logits of the starts."""
 
         def task(p):
-            rows = self.share.rows(p)
+            rows = self.shard.rows(p)
             self.logits[rows], self.images[rows] = _start(self.context, p, self.wanted), 0
 
-        self.share.each(task)
+        self.shard.for_each_block(task)
 
     def save(self, name):
         """Write logits and products to a generation of checkpoints."""
 
         def task(p):
-            rows = self.share.rows(p)
+            rows = self.shard.rows(p)
             self.context.run.write(name, p, {"logits": self.logits[rows], "images": self.images[rows]})
 
-        self.share.each(task)
+        self.shard.for_each_block(task)
 
     def restore(self, name):
         """Read logits and products from a generation; False if it is damaged."""
 
         def task(p):
-            read, rows = self.context.run.reader(name, p), self.share.rows(p)
+            read, rows = self.context.run.reader(name, p), self.shard.rows(p)
             self.logits[rows], self.images[rows] = read("logits"), read("images")
 
         try:
-            self.share.each(task)
+            self.shard.for_each_block(task)
         except CorruptBlockError:
             return False
         return True
@@ -252,11 +252,11 @@ class StoredRows(mwca.AssociationRows):
         """Write the memberships of one start."""
 
         def task(p):
-            Z = mwca.memberships(self.logits[self.share.rows(p), best])
+            Z = mwca.memberships(self.logits[self.shard.rows(p), best])
             labels = Z.argmax(axis=1).astype(np.int32)
             self.context.run.write(MEMBERSHIPS, p, {"columns": Z, "posterior": Z, "labels": labels})
 
-        self.share.each(task)
+        self.shard.for_each_block(task)
 
 
 def _start(context: Context, p: int, wanted: Ascent):
@@ -274,21 +274,21 @@ def _start(context: Context, p: int, wanted: Ascent):
 def spectral(job: Job, layout, seed):
     """The leading eigenvector, unless it is there; its mean and eigenvalue beside it."""
     bounds = layout.bounds(job.context)
-    if job.run.done(SUMMIT, 0) and job.complete(MEMBERSHIPS, range(len(bounds) - 1)):
+    if job.run.done(OPTIMUM, 0) and job.complete(MEMBERSHIPS, range(len(bounds) - 1)):
         return
     layout.begin(job)
     make = partial(StoredVector, layout=layout, seed=seed)
-    job.reside(MEMBERSHIPS, make, lambda group: _solve(job, group), bounds)
+    job.run_actors(MEMBERSHIPS, make, lambda group: _solve(job, group), bounds)
 
 
 def _solve(job: Job, group):
     result = lanczos.solve(GroupSpace(group, job.context.n), EIGEN)
-    total = float(group.sum(("column_sums",))[0, 0])
+    total = float(group.call_sum(("column_sums",))[0, 0])
     sign, mean = np.sign(total) or 1.0, abs(total) / job.context.n
-    group.gather(("write_rows", sign, mean))
+    group.call(("write_rows", sign, mean))
     info = {"converged": [bool(result.converged)], "n_iter": [int(result.n_matvecs)], "best": 0}
     arrays = {"values": result.ritz_values[:1] / job.context.n, "totals": np.array([mean, result.ritz_values[0]])}
-    job.run.write(SUMMIT, 0, arrays, info=info)
+    job.run.write(OPTIMUM, 0, arrays, info=info)
 
 
 class StoredVector(RowSpace):
@@ -297,25 +297,25 @@ class StoredVector(RowSpace):
     Parameters
     ----------
     context : Context
-    share : Share
+    shard : Shard
     layout : Dense or Sparse
     seed : int
     """
 
-    def __init__(self, context: Context, share, layout, seed):
+    def __init__(self, context: Context, shard, layout, seed):
         self.context = context
-        basis = MemoryBasis(share.own_bounds, EIGEN.size(context.n))
-        super().__init__(share, layout.product(context, share), basis, seed)
+        basis = MemoryBasis(shard.own_bounds, EIGEN.size(context.n))
+        super().__init__(shard, layout.product(context, shard), basis, seed)
 
     def write_rows(self, sign, mean):
         """Write entries of the vector, and what they say."""
 
         def task(p):
-            v = np.ascontiguousarray(self.basis.read(p - self.share.blocks.start, 0, 1)) * np.float32(sign)
+            v = np.ascontiguousarray(self.basis.read(p - self.shard.blocks.start, 0, 1)) * np.float32(sign)
             posterior, labels = mwca.read_vector(v[:, 0], mean)
             self.context.run.write(MEMBERSHIPS, p, {"columns": v, "posterior": posterior, "labels": labels})
 
-        self.share.each(task)
+        self.shard.for_each_block(task)
 
 
 # -- labels and posteriors in the order of the input

@@ -1,4 +1,4 @@
-"""neighbors: exact search inside the cells of each group, lists of guests sent home, merged there.
+"""neighbors: exact search inside the cells of each group, lists of ghosts sent home, merged there.
 
 After it, a row block is what lives in a group: rows in input order, their scaled features and their lists.
 """
@@ -34,10 +34,10 @@ def run(job: Job):
     if not job.complete("graph", context.blocks) or not job.run.done("recall", 0):
         job.fill("neighbors", context.blocks, _search)
         if not job.complete("lists", context.blocks):
-            task = partial(_merge, sent_by=senders(job, "neighbors", "guest_positions"))
+            task = partial(_merge, sent_by=senders(job, "neighbors", "ghost_positions"))
             job.fill("lists", context.blocks, task)
-        job.steps("recall", [0], _recall)
-    job.run.drop("pieces", context.source_blocks)
+        job.run_steps("recall", [0], _recall)
+    job.run.drop("routed_rows", context.source_blocks)
     job.run.drop("neighbors", context.blocks)
 
 
@@ -50,33 +50,33 @@ def _keep(context: Context, p: int):
 
 
 def _search(context: Context, p: int):
-    """Neighbours among the members of one group, for the rows at home and for the guests."""
+    """Neighbours among the members of one group, for the rows at home and for the ghosts."""
     X, rows, positions, tags = _gather(context, p)
     indices, squares = neighbors.group_neighbors(X, rows, tags[:, FIRST_CELL:], context.neighbor_settings)
     found = np.where(indices >= 0, positions[indices], -1).astype(context.position_dtype)
     at_home = tags[:, HOME] == context.layout.group_ids[p]
-    guests = np.flatnonzero(~at_home)
-    guests = guests[np.argsort(positions[guests], kind="stable")]
-    bounds = np.searchsorted(positions[guests], context.layout.bounds)
+    ghosts = np.flatnonzero(~at_home)
+    ghosts = ghosts[np.argsort(positions[ghosts], kind="stable")]
+    bounds = np.searchsorted(positions[ghosts], context.layout.bounds)
     arrays = {
         "indices": found[at_home],
         "squares": squares[at_home],
-        "guest_positions": positions[guests],
-        "guest_indices": found[guests],
-        "guest_squares": squares[guests],
+        "ghost_positions": positions[ghosts],
+        "ghost_indices": found[ghosts],
+        "ghost_squares": squares[ghosts],
     }
-    context.run.write("neighbors", p, arrays, parts={name: bounds for name in arrays if name.startswith("guest")})
+    context.run.write("neighbors", p, arrays, parts={name: bounds for name in arrays if name.startswith("ghost")})
 
 
 def _gather(context: Context, p: int):
     """Members of one group, in input order: features, row numbers, positions, tags."""
     layout, group = context.layout, context.layout.group_ids[p]
-    tags = [found for (found,) in context.run.gather("pieces", context.source_blocks, ["tags"], group)]
+    tags = [found for (found,) in context.run.gather("routed_rows", context.source_blocks, ["tags"], group)]
     counts = [len(t) for t in tags]
     X = np.empty((sum(counts), context.d), np.float32)
     rows, positions = np.empty(len(X), np.int64), np.empty(len(X), np.int64)
     at = 0
-    for s, (found,) in enumerate(context.run.gather("pieces", context.source_blocks, ["X"], group)):
+    for s, (found,) in enumerate(context.run.gather("routed_rows", context.source_blocks, ["X"], group)):
         piece = slice(at, at + counts[s])
         at = piece.stop
         X[piece] = found
@@ -90,8 +90,8 @@ def _merge(context: Context, p: int, sent_by):
     """Lists of the rows at home: the best of what was found here and elsewhere."""
     read = context.run.reader("neighbors", p)
     indices, squares = np.array(read("indices")), np.array(read("squares"))
-    guests = context.run.gather("neighbors", sent_by[p], ["guest_positions", "guest_indices", "guest_squares"], p)
-    for positions, *found in guests:
+    ghosts = context.run.gather("neighbors", sent_by[p], ["ghost_positions", "ghost_indices", "ghost_squares"], p)
+    for positions, *found in ghosts:
         at = positions - context.layout.bounds[p]
         lists = [(indices[at], squares[at]), tuple(found)]
         indices[at], squares[at] = neighbors.merge_neighbors(lists)
@@ -103,9 +103,9 @@ def _recall(job: Job, block: int):
     context = job.context
     wanted = draw_rows(context.n, RECALL_ROWS, context.settings.seed, "recall")
     k = min(RECALL_NEIGHBORS, context.settings.n_neighbors)
-    queries = job.collect("recall", context.blocks, partial(_queries, wanted=wanted, k=k))
+    queries = job.map_blocks("recall", context.blocks, partial(_queries, wanted=wanted, k=k))
     positions, X, squares = (np.concatenate(arrays) for arrays in zip(*queries, strict=True))
-    nearest = job.collect("recall", context.blocks, partial(_nearest, X=X, k=k))
+    nearest = job.map_blocks("recall", context.blocks, partial(_nearest, X=X, k=k))
     exact = np.sort(np.concatenate(nearest, axis=1), axis=1)[:, 1 : k + 1]
     found = squares <= exact[:, -1:] * (1 + 1e-5)
     context.run.write("recall", 0, {}, info={"recall": float(found.mean()), "at": k, "rows": len(positions)})

@@ -14,7 +14,7 @@ import numpy as np
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import eigenvectors, kernel_matrix
-from bigsmic.stages.labeling_specs import problems
+from bigsmic.stages.labeling_specs import eigenproblems
 from bigsmic.stages.selection import members
 
 COLUMNS = 8  # that are extended at a time
@@ -22,58 +22,62 @@ LEAST = 0.01  # of the largest eigenvalue: below it, what is divided by says not
 
 
 def run(job: Job):
-    """Write E for the problems of the labelings that the result is made of."""
+    """Write E for the eigenproblems of the labelings that the result is made of."""
     context = job.context
-    for problem in dict.fromkeys(context.readings[b].problem for b in members(context)):
-        _extend(job, problem)
+    for eigenproblem in dict.fromkeys(context.specs[b].eigenproblem for b in members(context)):
+        _extend(job, eigenproblem)
 
 
-def _extend(job: Job, problem):
+def _extend(job: Job, eigenproblem):
     context = job.context
-    if not job.complete(name(problem), context.blocks):
-        kernel_matrix.prepare(job, problem)
-        kernel_matrix.normalise(job, problem)
-        make = partial(Extension, problem=problem, in_memory=job.plan.kernel_in_memory)
-        job.reside(name(problem), make, lambda group: group.gather(("write",)))
-        if problem.kernel == "normalized":
-            job.run.drop(kernel_matrix.matrix_name(problem), context.blocks)
+    if not job.complete(name(eigenproblem), context.blocks):
+        kernel_matrix.prepare(job, eigenproblem)
+        kernel_matrix.normalise(job, eigenproblem)
+        make = partial(Extension, eigenproblem=eigenproblem, in_memory=job.plan.kernel_in_memory)
+        job.run_actors(name(eigenproblem), make, lambda group: group.call(("write",)))
+        if eigenproblem.kernel == "normalized":
+            job.run.drop(kernel_matrix.matrix_name(eigenproblem), context.blocks)
 
 
-def name(problem):
+def name(eigenproblem):
     """Stage of E."""
-    return f"extension.{problem.name}"
+    return f"extension.{eigenproblem.name}"
 
 
 class Extension:
-    """E for the rows of one share.
+    """E for the rows of one shard.
 
     Parameters
     ----------
-    context, share, problem, in_memory
+    context, shard, eigenproblem, in_memory
         As of :class:`bigsmic.stages.labelings.StoredLabels`.
     """
 
-    def __init__(self, context: Context, share, problem, in_memory):
-        self.context, self.share, self.problem = context, share, problem
-        load = kernel_matrix.loader(context, share, kernel_matrix.matrix_name(problem), in_memory)
-        self.product = eigenvectors.product_of(context, share, problem, load)
-        self.width = max(r.width for r in (context.readings[b] for b in members(context)) if r.problem == problem)
-        self.values = context.run.read("spectrum", problems(context.settings).index(problem), "ritz_values")
+    def __init__(self, context: Context, shard, eigenproblem, in_memory):
+        self.context, self.shard, self.eigenproblem = context, shard, eigenproblem
+        load = kernel_matrix.loader(context, shard, kernel_matrix.matrix_name(eigenproblem), in_memory)
+        self.product = eigenvectors.product_of(context, shard, eigenproblem, load)
+        self.n_eigenvectors = max(
+            r.n_eigenvectors for r in (context.specs[b] for b in members(context)) if r.eigenproblem == eigenproblem
+        )
+        self.values = context.run.read("spectrum", eigenproblems(context.settings).index(eigenproblem), "ritz_values")
 
     def write(self):
         """Extend all columns, a few at a time, and write them."""
-        parts = [self._columns(lo) for lo in range(0, self.width, COLUMNS)]
+        parts = [self._columns(lo) for lo in range(0, self.n_eigenvectors, COLUMNS)]
 
         def task(p):
-            rows = self.share.rows(p)
-            self.context.run.write(name(self.problem), p, {"E": np.concatenate([part[rows] for part in parts], axis=1)})
+            rows = self.shard.rows(p)
+            self.context.run.write(
+                name(self.eigenproblem), p, {"E": np.concatenate([part[rows] for part in parts], axis=1)}
+            )
 
-        self.share.each(task)
+        self.shard.for_each_block(task)
 
     def _columns(self, lo):
-        read = partial(self.context.run.read, eigenvectors.basis_name(self.problem), name="V")
-        columns = slice(lo, min(lo + COLUMNS, self.width))
-        V = np.concatenate([read(p)[:, columns] for p in self.share.blocks])
+        read = partial(self.context.run.read, eigenvectors.basis_name(self.eigenproblem), name="V")
+        columns = slice(lo, min(lo + COLUMNS, self.n_eigenvectors))
+        V = np.concatenate([read(p)[:, columns] for p in self.shard.blocks])
         Z, _ = self.product.middle_of(V)
         a, e = np.float32(self.product.coupling.factor), np.float32(self.product.coupling.diagonal)
         gain = self.values[columns] - e**2

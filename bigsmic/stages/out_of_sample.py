@@ -7,7 +7,7 @@ from bigsmic.numerics.graph.affinity import WEIGHT_FLOOR
 from bigsmic.numerics.labeling import calibration, consensus, rotation
 from bigsmic.runtime.context import Context
 from bigsmic.stages import eigenvectors, kernel_matrix, labelings, output, selection
-from bigsmic.stages.labeling_specs import problems
+from bigsmic.stages.labeling_specs import eigenproblems
 from bigsmic.stages.labelings import Reader
 
 Reads = dict[str, tuple[str, ...] | None]
@@ -48,9 +48,9 @@ class Neighborhood:
         known = np.unique(indices[indices >= 0])
         return known, np.searchsorted(known, np.maximum(indices, 0)).clip(max=len(known) - 1)
 
-    def _weights(self, problem, indices, squares, known, local):
+    def _weights(self, eigenproblem, indices, squares, known, local):
         """Kernel with the t nearest training rows, and with those found to which x is as near as their own t-th."""
-        t = problem.t
+        t = eigenproblem.t
         i = self.context.settings.t.index(t)
         sigma = self._gather(lambda p: self.context.run.read("graph", p, "sigma", i)[0], known)[local]
         own = np.sqrt(squares[:, min(t, squares.shape[1]) - 1])[:, None]
@@ -59,14 +59,14 @@ class Neighborhood:
             squares[near], np.broadcast_to(own, squares.shape)[near], sigma[near]
         )
         weights = np.zeros(squares.shape, np.float32)
-        weights[near] = np.maximum(found, np.float32(WEIGHT_FLOOR)) if problem.kernel == "normalized" else found
+        weights[near] = np.maximum(found, np.float32(WEIGHT_FLOOR)) if eigenproblem.kernel == "normalized" else found
         return weights
 
-    def _product(self, X, problem, read_columns):
+    def _product(self, X, eigenproblem, read_columns):
         """``K(x, X) C`` for scaled new rows; `read_columns` reads C at the rows of a block. float32, shape (b, m)."""
         indices, squares = self._search(X)
         known, local = self._touched(indices)
-        weights, C = self._weights(problem, indices, squares, known, local), self._gather(read_columns, known)
+        weights, C = self._weights(eigenproblem, indices, squares, known, local), self._gather(read_columns, known)
         return rotation.extend(weights, local, C, np.ones(C.shape[1]))
 
     def _gather(self, read_block, positions):
@@ -83,7 +83,7 @@ class Neighborhood:
 
 _CHOICE: Reads = {
     "consensus": None,
-    "windows": ("modularity", "association"),
+    "eigenvector_sets": ("modularity", "association"),
     "scores": ("lsmi",),
     "spectrum": ("ritz_values",),
     "final": ("labels",),
@@ -105,16 +105,16 @@ class Model(Neighborhood):
         self.n_clusters = context.settings.n_clusters
         self.classes = selection.members(context)
         self.readers = {b: Reader(context, b) for b in self.classes}
-        self.problems = list(dict.fromkeys(context.readings[b].problem for b in self.classes))
+        self.eigenproblems = list(dict.fromkeys(context.specs[b].eigenproblem for b in self.classes))
         self.power = output.sharpness(context)
-        self.reads = self.reads | _CHOICE | {labelings.frame_name(r.reading): None for r in self.readers.values()}
-        normalised = [problem for problem in self.problems if problem.kernel == "normalized"]
-        self.reads |= {kernel_matrix.degree_name(problem): ("degree",) for problem in normalised}
-        self.reads |= {self._basis_name(problem): None for problem in self.problems}
+        self.reads = self.reads | _CHOICE | {labelings.frame_name(r.spec): None for r in self.readers.values()}
+        normalised = [eigenproblem for eigenproblem in self.eigenproblems if eigenproblem.kernel == "normalized"]
+        self.reads |= {kernel_matrix.degree_name(eigenproblem): ("degree",) for eigenproblem in normalised}
+        self.reads |= {self._basis_name(eigenproblem): None for eigenproblem in self.eigenproblems}
 
-    def _basis_name(self, problem):
+    def _basis_name(self, eigenproblem):
         """Stage of what is extended to new rows."""
-        return eigenvectors.basis_name(problem)
+        return eigenvectors.basis_name(eigenproblem)
 
     def __call__(self, X):
         """Posteriors and labels of scaled rows, float32 (b, c) and int32 (b,)."""
@@ -122,12 +122,12 @@ class Model(Neighborhood):
 
     def read(self, indices, squares):
         """Posteriors and labels of rows whose neighbours among the fitted rows are known."""
-        bases = {problem: self._extend(problem, indices, squares) for problem in self.problems}
+        bases = {eigenproblem: self._extend(eigenproblem, indices, squares) for eigenproblem in self.eigenproblems}
         c = self.context.settings.n_clusters
         total, votes = np.zeros((len(indices), c)), np.zeros((len(indices), c), np.int32)
         rows, has_mass = np.arange(len(indices)), np.zeros(len(indices), bool)
         for b, reader in self.readers.items():
-            found = reader(bases[reader.reading.problem][:, : reader.reading.width])
+            found = reader(bases[reader.spec.eigenproblem][:, : reader.spec.n_eigenvectors])
             total += consensus.group_columns(found.posterior, self.classes[b], c)
             to = self.classes[b][found.labels]
             votes[rows[to >= 0], to[to >= 0]] += 1
@@ -136,31 +136,33 @@ class Model(Neighborhood):
         labels = consensus.consensus_labels(votes, posterior)
         return calibration.sharpened(posterior, self.power), self._adopt(labels, has_mass, indices)
 
-    def _extend(self, problem, indices, squares):
+    def _extend(self, eigenproblem, indices, squares):
         """``v(x) = K(x, X) V Lambda^-1`` on the neighbours of each new row."""
         known, local = self._touched(indices)
-        weights = self._weights(problem, indices, squares, known, local)
-        degrees = self._degrees(problem, weights, known) if problem.kernel == "normalized" else (None, None)
-        V, values = self._basis(problem, known)
+        weights = self._weights(eigenproblem, indices, squares, known, local)
+        degrees = self._degrees(eigenproblem, weights, known) if eigenproblem.kernel == "normalized" else (None, None)
+        V, values = self._basis(eigenproblem, known)
         usable = values > LEAST_EIGENVALUE * np.abs(values).max()
         extension = np.zeros((len(indices), len(values)), np.float32)
         extension[:, usable] = rotation.extend(weights, local, V[:, usable], values[usable], *degrees)
         return extension
 
-    def _degrees(self, problem, weights, known):
+    def _degrees(self, eigenproblem, weights, known):
         """Degrees that normalise, of some training rows and of the new ones."""
-        fitted = self._gather(lambda p: kernel_matrix.read_degree(self.context, problem, p), known)
-        mean = self._solved(problem, self.context.run.info).get("mean_degree", 0.0)
-        return [affinity.shrunk(d, mean, problem.shrinkage) for d in (fitted, weights.sum(axis=1, dtype=np.float64))]
+        fitted = self._gather(lambda p: kernel_matrix.read_degree(self.context, eigenproblem, p), known)
+        mean = self._solved(eigenproblem, self.context.run.info).get("mean_degree", 0.0)
+        return [
+            affinity.shrunk(d, mean, eigenproblem.shrinkage) for d in (fitted, weights.sum(axis=1, dtype=np.float64))
+        ]
 
-    def _solved(self, problem, read, *name):
-        """What the run directory keeps of the solve of a problem."""
-        return read("spectrum", problems(self.context.settings).index(problem), *name)
+    def _solved(self, eigenproblem, read, *name):
+        """What the run directory keeps of the solve of an eigenproblem."""
+        return read("spectrum", eigenproblems(self.context.settings).index(eigenproblem), *name)
 
-    def _basis(self, problem, known):
+    def _basis(self, eigenproblem, known):
         """Eigenvectors at some training rows, and eigenvalues."""
-        values = self._solved(problem, self.context.run.read, "ritz_values")
-        return self._gather(lambda p: self.context.run.read(self._basis_name(problem), p, "V"), known), values
+        values = self._solved(eigenproblem, self.context.run.read, "ritz_values")
+        return self._gather(lambda p: self.context.run.read(self._basis_name(eigenproblem), p, "V"), known), values
 
     def _adopt(self, labels, has_mass, indices):
         """A new row in which no column is positive takes the label of its nearest training row."""

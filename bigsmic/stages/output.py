@@ -4,12 +4,12 @@ import numpy as np
 
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import calibration, consensus, rotation
-from bigsmic.numerics.row_blocks import panels
+from bigsmic.numerics.row_blocks import tiles
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import link_propagation, rowwise_output
-from bigsmic.stages.labelings import PANEL_ROWS, Reader, read_basis, read_labels
-from bigsmic.stages.selection import ballots, chosen, chosen_window, members
+from bigsmic.stages.labelings import TILE_ROWS, Reader, read_basis, read_labels
+from bigsmic.stages.selection import ballots, chosen, chosen_set, members
 
 SHARPNESS_ROWS = 10_000  # on which it is found how sure the posterior may be
 
@@ -19,7 +19,7 @@ def run(job: Job):
     context = job.context
     job.fill("final", context.blocks, _final)
     if chosen(context) is None:
-        job.steps("sharpness", [0], _sharpness)
+        job.run_steps("sharpness", [0], _sharpness)
     create(context)
     job.fill("output", context.source_blocks, _write_sharpened)
 
@@ -41,11 +41,11 @@ def _one(context: Context, p: int):
 
 
 def _consensus(context: Context, p: int, posterior):
-    """Labels with the most votes, or that rows settled with, and the share of labelings that cast them."""
-    labels, of, classes = ballots(context, p, chosen_window(context))
+    """Labels with the most votes, or that rows propagated with, and the share of labelings that cast them."""
+    labels, of, classes = ballots(context, p, chosen_set(context))
     votes = consensus.vote(labels, of, classes, context.settings.n_clusters)
-    settled = context.settings.settles
-    labels = link_propagation.read_labels(context, p) if settled else consensus.consensus_labels(votes, posterior)
+    propagated = context.settings.propagates
+    labels = link_propagation.read_labels(context, p) if propagated else consensus.consensus_labels(votes, posterior)
     return labels, consensus.agreement(votes, labels, len(of))
 
 
@@ -62,8 +62,8 @@ def _posterior(context: Context, p: int):
 def _add_posterior(context: Context, p: int, member, total, has_mass):
     """Add the posterior of one labeling; its basis goes before the next one is read."""
     b, to = member
-    reader, V = Reader(context, b), read_basis(context, context.readings[b], p)
-    for rows in panels(len(V), PANEL_ROWS):
+    reader, V = Reader(context, b), read_basis(context, context.specs[b], p)
+    for rows in tiles(len(V), TILE_ROWS):
         found = reader(V[rows])
         total[rows] += consensus.group_columns(found.posterior, to, total.shape[1])
         has_mass[rows] |= found.has_mass
@@ -72,7 +72,7 @@ def _add_posterior(context: Context, p: int, member, total, has_mass):
 def _sharpness(job: Job, block: int):
     """Find the power that posteriors are raised to."""
     job.run.write(
-        "sharpness", block, {"power": calibration.power_of(job.sum("sharpness", job.context.blocks, _claims))}
+        "sharpness", block, {"power": calibration.power_of(job.sum_blocks("sharpness", job.context.blocks, _claims))}
     )
 
 

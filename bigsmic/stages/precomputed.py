@@ -15,7 +15,7 @@ def run(job: Job):
     """Write the graph of a matrix of affinities, or the lists of a matrix of distances."""
     context = job.context
     known = [s for s in context.source_blocks if job.run.done("scan", s)]
-    job.collect("verify", known, _verify)
+    job.map_blocks("verify", known, _verify)
     affinity = context.settings.kernel == "precomputed"
     job.fill("scan", context.source_blocks, _scan)
     for name in ("layout",):

@@ -2,13 +2,13 @@
 
 from functools import partial
 
-from bigsmic.engines.base import How
+from bigsmic.engines.base import TaskOptions
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.runtime.progress import ticks
 from bigsmic.stages import output
 
-TEMPORARY = ("input", "pieces", "neighbors", "edges", "lists", "weights.", "matrix.", "restart.")
+TEMPORARY = ("input", "routed_rows", "neighbors", "edges", "lists", "weights.", "matrix.", "restart.")
 
 
 def check(job: Job):
@@ -20,8 +20,8 @@ def check(job: Job):
     job.run.strike_attributes()
     kept = [(stage, block) for stage, block in job.run.blocks() if not stage.startswith(TEMPORARY)]
     if kept:
-        how = How("check", tick=ticks(job.progress, "check", len(kept)))
-        job.engine.each(partial(_check, job.context, kept), range(len(kept)), how)
+        options = TaskOptions("check", tick=ticks(job.progress, "check", len(kept)))
+        job.engine.for_each(partial(_check, job.context, kept), range(len(kept)), options)
 
 
 def _check(context: Context, kept, i: int):

@@ -1,9 +1,10 @@
-"""rim: categories to begin with, the climb to where some of them stay alive, and what comes out.
+"""rim: categories to begin with, the ascent to where some of them stay alive, and what comes out.
 
-A *climb* goes from one classifier to another at one strength of the penalty; what it reaches is a *point*. A climb by
+A *ascent* goes from one classifier to another at one strength of the penalty; what it reaches is a *point*. An
+ascent by
 minibatches is a chain of rounds, each a task that reads the state of the one before and writes its own; one by L-BFGS
-is a row of evaluations, each two sums over blocks by residents that keep what the second needs of the first; the
-evaluations are kept and found again by a climb that begins anew.
+is a row of evaluations, each two sums over blocks by actors that keep what the second needs of the first; the
+evaluations are kept and found again by an ascent that begins anew.
 """
 
 import itertools
@@ -27,10 +28,10 @@ from bigsmic.stages import rowwise_output
 from bigsmic.store import checksum
 
 GROUP_BYTES = 32 << 20  # float32 bytes of the rows that batches are drawn from at a time
-READERS = 2  # threads that read ahead of a climb
+READERS = 2  # threads that read ahead of an ascent
 ROUND_ROWS = 1 << 21  # rows that go by between two checkpoints, roughly
-LEAST_STEPS = 200  # of a climb by minibatches, where the number of epochs is not given; twice as many from the start
-LOOK_ROWS = 1 << 15  # that go by before a climb looks for categories that have died
+LEAST_STEPS = 200  # of an ascent by minibatches, where the number of epochs is not given; twice as many from the start
+LOOK_ROWS = 1 << 15  # that go by before an ascent looks for categories that have died
 DEAD_MASS = 0.01  # summed posterior over so many rows below which a category has: it comes back no more
 THROWN = 10.0  # how far down, in units of the objective, a step throws only a classifier that it leaves nothing of
 UNCERTAIN_ROWS = 100  # that the run remembers
@@ -41,37 +42,37 @@ UNCERTAIN_ROWS = 100  # that the run remembers
 
 def scaled(context: Context, s: int):
     """Scaled rows of one block of input, float32; kept where this process may keep all of them."""
-    if 4 * context.n * context.d <= context.pieces.limit:
-        return context.pieces.get(("scaled", s), partial(context.scaled_block, s))
+    if 4 * context.n * context.d <= context.block_cache.limit:
+        return context.block_cache.get(("scaled", s), partial(context.scaled_block, s))
     return context.scaled_block(s)
 
 
 def keep_rows(context: Context):
     """Keep scaled rows in this process from now on."""
-    context.pieces.limit = max(context.pieces.limit, 4 * context.n * context.d)
+    context.block_cache.limit = max(context.block_cache.limit, 4 * context.n * context.d)
 
 
 def weighting(context: Context, s: int):
     """Weights and labels of one block of input."""
-    names = beside(context)
+    names = side_inputs(context)
     if not names:
         return rim.EVERY_ROW
-    read = context.run.reader("beside", s)
+    read = context.run.reader("side_inputs", s)
     return Weighting(*(read(name) if name in names else None for name in ("sample_weight", "labels")))
 
 
-def beside(context: Context):
+def side_inputs(context: Context):
     """Names of what came beside the rows."""
-    return context.run.identity["input"].get("beside", {})
+    return context.run.identity["input"].get("side_inputs", {})
 
 
-def keep_beside(job: Job):
+def keep_side_inputs(job: Job):
     """Write what came beside the rows to the run directory, block by block."""
     context = job.context
-    for s in context.source_blocks if job.beside else ():
+    for s in context.source_blocks if job.side_inputs else ():
         lo, hi = context.source_bounds[s : s + 2]
-        if not job.run.done("beside", s):
-            job.run.write("beside", s, {name: array[lo:hi] for name, array in job.beside.items()})
+        if not job.run.done("side_inputs", s):
+            job.run.write("side_inputs", s, {name: array[lo:hi] for name, array in job.side_inputs.items()})
 
 
 # -- start
@@ -79,14 +80,14 @@ def keep_beside(job: Job):
 
 def n_known(context: Context):
     """Categories that labels name: they stay first, alive or not."""
-    if "labels" not in beside(context):
+    if "labels" not in side_inputs(context):
         return 0
-    return 1 + max(int(context.run.read("beside", s, "labels").max()) for s in context.source_blocks)
+    return 1 + max(int(context.run.read("side_inputs", s, "labels").max()) for s in context.source_blocks)
 
 
 def start(job: Job, attempt: int, reg: float):
     """Find categories to begin with, twice as many at each attempt; the number found."""
-    job.steps("start", [attempt], partial(_start, reg=reg))
+    job.run_steps("start", [attempt], partial(_start, reg=reg))
     return job.run.info("start", attempt)["categories"]
 
 
@@ -98,13 +99,13 @@ def _start(job, attempt, reg):
     centers, labels = rim.first_centers(sample, k, settings.seed, _known_centers(job, known) if known else None)
     order = _order(np.bincount(labels, minlength=len(centers)), settings.prior, known)
     place = np.argsort(order, kind="stable")
-    model = rim.taught(sample, place[labels], len(centers), reg)
+    model = rim.supervised_start(sample, place[labels], len(centers), reg)
     job.run.write("start", attempt, model._asdict(), info={"categories": len(centers)})
 
 
 def _known_centers(job, known):
     """Mean of the rows of each label; of all rows where a label has none."""
-    sums = job.sum("start", job.context.source_blocks, partial(_class_sums, n_classes=known))
+    sums = job.sum_blocks("start", job.context.source_blocks, partial(_class_sums, n_classes=known))
     return (sums[:, :-1] / np.maximum(sums[:, -1:], 1)).astype(np.float32)
 
 
@@ -126,7 +127,7 @@ def _order(sizes, prior, known):
 
 def information(job: Job, model: Linear):
     """Sums over all rows for a classifier; it goes with the task, as it is small."""
-    return job.sum("objective", job.context.source_blocks, partial(_information, model=model))
+    return job.sum_blocks("objective", job.context.source_blocks, partial(_information, model=model))
 
 
 def _information(context, s, model):
@@ -156,8 +157,8 @@ def objective(context: Context, sums, model, reg):
 
 
 @dataclass(frozen=True)
-class Climb:
-    """A climb, as its tasks see it.
+class Ascent:
+    """An ascent, as its tasks see it.
 
     Parameters
     ----------
@@ -180,7 +181,7 @@ class Climb:
     @property
     def stage(self):
         """Where its states are."""
-        return f"restart.climb.{self.number}"
+        return f"restart.ascent.{self.number}"
 
     def epochs(self, r, n):
         """Epochs of round r, 1 and up."""
@@ -192,16 +193,16 @@ class Climb:
         return -(-self.n_epochs // max(1, ROUND_ROWS // n))
 
 
-def climb_by_batches(job: Job, climb: Climb, model: Linear):
+def ascend_by_batches(job: Job, ascent: Ascent, model: Linear):
     """Go up by Adam on minibatches; the classifier reached."""
     n = job.context.n
-    if not job.run.done(climb.stage, 0):
-        _write_state(job.context, climb, 0, Adam.start(model), [])
-    for r in range(1, climb.rounds(n) + 1):
-        job.fill(climb.stage, [r], partial(_round, climb=climb))
+    if not job.run.done(ascent.stage, 0):
+        _write_state(job.context, ascent, 0, Adam.start(model), [])
+    for r in range(1, ascent.rounds(n) + 1):
+        job.fill(ascent.stage, [r], partial(_round, ascent=ascent))
         if r > 1:
-            job.run.forget(climb.stage, r - 2)
-    read = job.run.reader(climb.stage, climb.rounds(n))
+            job.run.forget(ascent.stage, r - 2)
+    read = job.run.reader(ascent.stage, ascent.rounds(n))
     history = read("history")
     tenth = max(1, len(history) // 10)
     rate = job.context.settings.learning_rate
@@ -211,26 +212,26 @@ def climb_by_batches(job: Job, climb: Climb, model: Linear):
     return Linear(read("W"), read("b"))
 
 
-def _round(context, r, climb):
+def _round(context, r, ascent):
     """Some epochs, from the state that the round before has left."""
-    read = context.run.reader(climb.stage, r - 1)
+    read = context.run.reader(ascent.stage, r - 1)
     model, first, second = (Linear(read(f"{name}W"), read(f"{name}b")) for name in ("", "first_", "second_"))
     state, history = Adam(model, first, second, int(read("steps"))), read("history").tolist()
-    goal, settings, seen = aim(context, climb.reg), context.settings, _Seen(climb.n_fixed)
-    for done, X, weights, share in _batches(context, climb, climb.epochs(r, context.n)):
+    goal, settings, seen = aim(context, ascent.reg), context.settings, _Seen(ascent.n_fixed)
+    for done, X, weights, share in _batches(context, ascent, ascent.epochs(r, context.n)):
         F, gradient, mass = rim.batch_gradient(X, state.model, goal, weights, share)
         if not np.isfinite(F):
             rim.refuse_divergence(F, F, settings.learning_rate)
-        state = state.step(gradient, settings.learning_rate * rim.cosine(done), climb.spread)
+        state = state.step(gradient, settings.learning_rate * rim.cosine(done), ascent.spread)
         history.append(F)
         living = seen.living(mass, len(X))
         if living is not None:
             state = state.columns(living)
-    _write_state(context, climb, r, state, history)
+    _write_state(context, ascent, r, state, history)
 
 
 class _Seen:
-    """Summed posteriors of the rows that went by, by which a climb finds categories that have died.
+    """Summed posteriors of the rows that went by, by which an ascent finds categories that have died.
 
     Parameters
     ----------
@@ -259,28 +260,28 @@ class _Seen:
         return None if living.all() else living
 
 
-def _write_state(context, climb, r, state, history):
+def _write_state(context, ascent, r, state, history):
     names = ("", "first_", "second_")
     arrays = {
         f"{name}{key}": a for name, pair in zip(names, state[:3], strict=True) for key, a in pair._asdict().items()
     }
     arrays |= {"steps": np.asarray(state.steps), "history": np.asarray(history, np.float64)}
-    context.run.write(climb.stage, r, arrays)
+    context.run.write(ascent.stage, r, arrays)
 
 
-def _batches(context, climb, epochs):
-    """Share of the climb that is done, rows, their weighting, and their share of all rows; batch by batch."""
+def _batches(context, ascent, epochs):
+    """Shard of the ascent that is done, rows, their weighting, and their share of all rows; batch by batch."""
     seed, size = context.settings.seed, context.settings.batch_size
-    for e, g, n_groups, (X, weights, rows) in _groups(context, climb, epochs):
+    for e, g, n_groups, (X, weights, rows) in _groups(context, ascent, epochs):
         n_batches = max(1, round(len(X) / size))
-        order = np.argsort(row_uniform(seed, f"rows.{climb.number}.{e}", rows), kind="stable")
+        order = np.argsort(row_uniform(seed, f"rows.{ascent.number}.{e}", rows), kind="stable")
         for i, batch in enumerate(np.array_split(order, n_batches)):
-            done = (e + (g + i / n_batches) / n_groups) / climb.n_epochs
+            done = (e + (g + i / n_batches) / n_groups) / ascent.n_epochs
             taken = slice(None) if n_batches == 1 else batch
             yield done, X[taken], weights[taken], len(batch) / context.n
 
 
-def _groups(context, climb, epochs):
+def _groups(context, ascent, epochs):
     """Blocks in an order drawn anew for every epoch, some at a time; the next ones are read meanwhile."""
     n_groups = max(1, round(4 * context.n * context.d / GROUP_BYTES))
     n_groups = min(n_groups, len(context.source_blocks))
@@ -290,7 +291,7 @@ def _groups(context, climb, epochs):
             whole = _Coming(context, context.source_blocks, readers).wait()
             yield from ((e, g, 1, whole) for e, g in plan)
             return
-        blocks = {e: _shuffled(context, climb, e, n_groups) for e in epochs}
+        blocks = {e: _shuffled(context, ascent, e, n_groups) for e in epochs}
         coming = _Coming(context, blocks[plan[0][0]][0], readers)
         for (e, g), after in itertools.zip_longest(plan, plan[1:]):
             group = coming.wait()
@@ -299,9 +300,9 @@ def _groups(context, climb, epochs):
             yield e, g, n_groups, group
 
 
-def _shuffled(context, climb, e, n_groups):
+def _shuffled(context, ascent, e, n_groups):
     blocks = np.array(context.source_blocks)
-    drawn = row_uniform(context.settings.seed, f"blocks.{climb.number}.{e}", blocks)
+    drawn = row_uniform(context.settings.seed, f"blocks.{ascent.number}.{e}", blocks)
     return np.array_split(blocks[np.argsort(drawn, kind="stable")], n_groups)
 
 
@@ -337,54 +338,54 @@ class _Coming:
 # -- L-BFGS
 
 
-def climb_by_gradients(job: Job, climb: Climb, model: Linear, max_iter: int):
+def ascend_by_gradients(job: Job, ascent: Ascent, model: Linear, max_iter: int):
     """Go up by L-BFGS on exact gradients; the classifier reached.
 
-    An evaluation that the run directory has is not made again: the optimiser is deterministic, so a climb that was
+    An evaluation that the run directory has is not made again: the optimiser is deterministic, so an ascent that was
     interrupted comes by the same places.
     """
     make = partial(Sweeps, plan=job.plan)
-    work = partial(_ascend, job, climb, model, max_iter)
-    return job.reside(f"ascent {climb.number}", make, work, job.context.source_bounds)
+    work = partial(_ascend, job, ascent, model, max_iter)
+    return job.run_actors(f"ascent {ascent.number}", make, work, job.context.source_bounds)
 
 
-def _ascend(job, climb, model, max_iter, group):
+def _ascend(job, ascent, model, max_iter, group):
     numbers, iterations = itertools.count(), itertools.count(1)
 
     def loss(vector):
         i = next(numbers)
-        F, slope = _kept_evaluation(job, climb, i, vector) or _evaluate(job, climb, i, vector, group)
+        F, slope = _kept_evaluation(job, ascent, i, vector) or _evaluate(job, ascent, i, vector, group)
         if not np.isfinite(F):
             raise CollapseError(f"rim: the objective became {F}; look for extreme rows, or use solver='minibatch'")
         return -F, -slope
 
     def on_step(_):
-        job.report(f"ascent {climb.number}", next(iterations), max_iter)
+        job.report(f"ascent {ascent.number}", next(iterations), max_iter)
 
     options = {"maxiter": max_iter, "ftol": 1e-7, "gtol": 1e-6}
     found = minimize(loss, model.vector, jac=True, method="L-BFGS-B", callback=on_step, options=options)
     return Linear.of_vector(found.x, job.context.d)
 
 
-def _kept_evaluation(job, climb, i, vector):
+def _kept_evaluation(job, ascent, i, vector):
     """Objective and gradient of evaluation i, if it was made at the same place."""
-    if not job.plan.checkpoints or not job.run.done(climb.stage, i):
+    if not job.plan.checkpoints or not job.run.done(ascent.stage, i):
         return None
-    if job.run.info(climb.stage, i)["at"] != checksum(vector):
+    if job.run.info(ascent.stage, i)["at"] != checksum(vector):
         return None
-    read = job.run.reader(climb.stage, i)
+    read = job.run.reader(ascent.stage, i)
     return float(read("F")), read("slope")
 
 
-def _evaluate(job, climb, i, vector, group):
+def _evaluate(job, ascent, i, vector, group):
     """Objective and gradient at one place: a sweep for the mean posterior, and one that needs it."""
     context, model = job.context, Linear.of_vector(vector, job.context.d)
-    goal, sums = aim(context, climb.reg), group.sum(("information", model))
+    goal, sums = aim(context, ascent.reg), group.call_sum(("information", model))
     reference = Reference.of(sums, goal.prior, goal.tau)
-    slope = rim.penalised(group.sum(("gradient", reference)), model, climb.reg)
-    F = objective(context, sums, model, climb.reg)
+    slope = rim.penalised(group.call_sum(("gradient", reference)), model, ascent.reg)
+    F = objective(context, sums, model, ascent.reg)
     if job.plan.checkpoints:
-        job.run.write(climb.stage, i, {"F": np.asarray(F), "slope": slope}, info={"at": checksum(vector)})
+        job.run.write(ascent.stage, i, {"F": np.asarray(F), "slope": slope}, info={"at": checksum(vector)})
     return F, slope
 
 
@@ -397,13 +398,13 @@ class Sweeps:
     Parameters
     ----------
     context : Context
-    share : Share
+    shard : Shard
         Of the blocks of input.
     plan : bigsmic.methods.rim.Plan
     """
 
-    def __init__(self, context: Context, share, plan):
-        self.context, self.share, self.plan = context, share, plan
+    def __init__(self, context: Context, shard, plan):
+        self.context, self.shard, self.plan = context, shard, plan
         self.log_posteriors: dict[int, np.ndarray] = {}
         if plan.rows_in_memory:
             keep_rows(context)
@@ -418,7 +419,7 @@ class Sweeps:
             return rim.linear_information(X, model, weighting(self.context, s), self.log_posteriors.get(s))
 
         self.model = model
-        return self.share.sum(task)
+        return self.shard.sum_over_blocks(task)
 
     def _room(self, s, shape):
         """The array of the sweep before, or a first one."""
@@ -432,14 +433,14 @@ class Sweeps:
             arguments = (scaled(self.context, s), self.model, reference, weighting(self.context, s))
             return rim.linear_gradient(*arguments, self.log_posteriors.get(s))
 
-        return self.share.sum(task)
+        return self.shard.sum_over_blocks(task)
 
 
 # -- points
 
 
 class Search:
-    """Points of a fit, numbered as they are asked for; those in the run directory are not climbed to again.
+    """Points of a fit, numbered as they are asked for; those in the run directory are not ascended to again.
 
     Parameters
     ----------
@@ -454,35 +455,35 @@ class Search:
     def solve(self, reg, parent):
         """The point reached at one strength from another point's living categories, or from the start."""
         model = read_model(self.context, "start", self.attempt) if parent is None else self.living(parent)
-        return self.climb(reg, model, fresh=parent is None and self.settings.n_clusters is None)
+        return self.ascend(reg, model, fresh=parent is None and self.settings.n_clusters is None)
 
-    def climb(self, reg, model, fresh=False, polish=0):
+    def ascend(self, reg, model, fresh=False, polish=0):
         """The point reached at one strength from a classifier."""
         number, self.count = self.count, self.count + 1
         if not self.job.run.done("point", number):
             fixed = model.n_categories if isinstance(self.settings.prior, tuple) else self.known
-            climb = Climb(number, float(reg), self._epochs(fresh), self.spread, fixed)
-            self._climb(climb, model, polish)
+            ascent = Ascent(number, float(reg), self._epochs(fresh), self.spread, fixed)
+            self._ascend_to(ascent, model, polish)
         return Point(number, float(reg), self.job.run.info("point", number)["alive"])
 
-    def _climb(self, climb, model, polish):
+    def _ascend_to(self, ascent, model, polish):
         job, settings = self.job, self.settings
         if polish or not settings.by_batches(self.context.n):
-            model = climb_by_gradients(job, climb, model, polish or settings.max_iter)
+            model = ascend_by_gradients(job, ascent, model, polish or settings.max_iter)
         else:
-            model = climb_by_batches(job, climb, model)
+            model = ascend_by_batches(job, ascent, model)
         sums = information(job, model)
         info = {
-            "reg": climb.reg,
+            "reg": ascent.reg,
             "alive": int(self._kept(sums.counts).sum()),
-            "objective": objective(self.context, sums, model, climb.reg),
+            "objective": objective(self.context, sums, model, ascent.reg),
         }
         arrays = model._asdict() | {"mass": sums.mass, "counts": sums.counts}
-        job.run.write("point", climb.number, arrays, info=info)
-        job.run.drop(climb.stage, [block for stage, block in job.run.blocks() if stage == climb.stage])
+        job.run.write("point", ascent.number, arrays, info=info)
+        job.run.drop(ascent.stage, [block for stage, block in job.run.blocks() if stage == ascent.stage])
 
     def _epochs(self, fresh):
-        """Epochs of a climb; a path goes on from where one was, and needs fewer."""
+        """Epochs of an ascent; a path goes on from where one was, and needs fewer."""
         if self.settings.n_epochs is not None:
             return self.settings.n_epochs
         steps = max(1, round(self.context.n / self.settings.batch_size))
@@ -503,16 +504,16 @@ class Search:
         return read("mass")[self._kept(read("counts"))]
 
     def close(self, point, n_clusters):
-        """The living categories of a point without the smallest ones; the others climb again after each that is closed.
+        """The living categories of a point without the smallest ones; the others ascend anew after each one closed.
 
-        Where a climb would lose more than the one, the category's rows just go to the next best.
+        Where an ascent would lose more than the one, the category's rows just go to the next best.
         """
         model, masses = self.living(point), self.masses(point)
         while model.n_categories > n_clusters:
             smallest = self.known + int(masses[self.known :].argmin())
             kept = np.arange(len(masses)) != smallest
             model, masses = model.columns(kept), masses[kept]
-            found = self.climb(point.reg, model)
+            found = self.ascend(point.reg, model)
             if found.alive == model.n_categories:
                 model, masses = self.living(found), self.masses(found)
         return model

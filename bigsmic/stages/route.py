@@ -21,14 +21,14 @@ def run(job: Job):
 
     context, blocks = job.context, list(job.context.source_blocks)
     job.fill("cells", [0], _build_cells)
-    if len(job.run.missing("pieces", blocks)) == len(blocks) > len(job.run.missing("route", blocks)):
+    if len(job.run.missing("routed_rows", blocks)) == len(blocks) > len(job.run.missing("route", blocks)):
         job.fill("route", blocks, _find_homes)  # the pieces are used up: maybe nothing asks for them again
         context.__dict__.pop("layout", None)
         if neighbors.is_done(context):
             return
     for s in job.run.missing("route", blocks):
-        job.run.forget("pieces", s)  # they are written together
-    job.fill("pieces", blocks, _route)
+        job.run.forget("routed_rows", s)  # they are written together
+    job.fill("routed_rows", blocks, _route)
     context.__dict__.pop("layout", None)
 
 
@@ -39,9 +39,9 @@ def _build_cells(context: Context, block: int):
 def _route(context: Context, s: int):
     X, cells = _nearest_cells(context, s)
     n_groups = context.cells.n_groups
-    source, group, tags = pieces(context.cells.group[cells], cells, n_groups)
+    source, group, tags = route_rows(context.cells.group[cells], cells, n_groups)
     bounds = np.searchsorted(group, np.arange(n_groups + 1))
-    context.run.write("pieces", s, {"X": X[source], "tags": tags}, parts={"X": bounds, "tags": bounds})
+    context.run.write("routed_rows", s, {"X": X[source], "tags": tags}, parts={"X": bounds, "tags": bounds})
     _write_homes(context, s, cells)
 
 
@@ -60,7 +60,7 @@ def _write_homes(context: Context, s: int, cells):
     context.run.write("route", s, {"home": home, "counts": np.bincount(home, minlength=context.cells.n_groups)})
 
 
-def pieces(groups, cells, n_groups):
+def route_rows(groups, cells, n_groups):
     """Order the rows of one block by the groups that they go to.
 
     Parameters

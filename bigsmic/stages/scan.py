@@ -30,7 +30,7 @@ def run(job: Job, wanted: int):
     """
     context = job.context
     known = [s for s in context.source_blocks if job.run.done("scan", s)]
-    job.collect("verify", known, _verify)
+    job.map_blocks("verify", known, _verify)
     job.fill("scan", context.source_blocks, partial(_scan, wanted=wanted))
     _refuse_nonfinite(context)
     for name in ("scaler", "sample"):

@@ -12,7 +12,7 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import kernel_matrix, link_scores, mi_samples
 from bigsmic.stages.eigenvectors import falls_apart
-from bigsmic.stages.labeling_specs import FINEST_CUT, problems
+from bigsmic.stages.labeling_specs import FINEST_CUT, eigenproblems
 from bigsmic.stages.labelings import Reader, read_labels
 
 ROUNDING = 1e-9  # by which the associations of equal labelings differ, whose clusters are numbered differently
@@ -30,18 +30,18 @@ def run(job: Job, n_gammas: int | None = None):
     if not job.context.settings.precomputed:
         score(job, n_gammas)
     agree(job)
-    if len(job.context.windows) > 1 and job.context.settings.selection == "consensus":
-        job.steps("windows", [0], _rate)
+    if len(job.context.eigenvector_sets) > 1 and job.context.settings.selection == "consensus":
+        job.run_steps("eigenvector_sets", [0], _rate)
 
 
 def agree(job: Job):
     """Compare the labelings, and find the classes that their labels are merged into."""
-    job.steps("consensus", [0], _agree)
+    job.run_steps("consensus", [0], _agree)
 
 
 def score(job: Job, n_gammas: int | None = None):
     """Estimate the LSMI of every labeling; see :func:`run`."""
-    job.steps("scores", [0], partial(_score, n_gammas=n_gammas))
+    job.run_steps("scores", [0], partial(_score, n_gammas=n_gammas))
 
 
 def _score(job: Job, block: int, n_gammas):
@@ -51,10 +51,10 @@ def _score(job: Job, block: int, n_gammas):
     drawn = None if count == context.n else draw_rows(context.n, count, context.settings.seed, "lsmi")
     parts = []
     for sweep in design.sweeps(n_gammas or len(design.gammas)):
-        sums = job.sum("scores", context.blocks, partial(_sums, drawn=drawn, design=sweep))
+        sums = job.sum_blocks("scores", context.blocks, partial(_sums, drawn=drawn, design=sweep))
         first = first_equal(sums, center_labels)
         distinct = np.unique(first).tolist()
-        found = job.here(partial(_score_one, sums=sums, labels=center_labels, design=sweep), distinct)
+        found = job.map_here(partial(_score_one, sums=sums, labels=center_labels, design=sweep), distinct)
         of = dict(zip(distinct, found, strict=True))
         parts.append([of[b] for b in first.tolist()])
     scores = [join_sweeps(list(of_one)) for of_one in zip(*parts, strict=True)]
@@ -77,7 +77,7 @@ def _wanted(context: Context):
 
 
 def _labels(context: Context, p: int, chosen):
-    return np.stack([read_labels(context, p, i)[chosen] for i in range(len(context.readings))])
+    return np.stack([read_labels(context, p, i)[chosen] for i in range(len(context.specs))])
 
 
 def _sums(context: Context, p: int, drawn, design):
@@ -100,14 +100,14 @@ def _table(scores, design):
 
 
 def _agree(job: Job, block: int):
-    """ARI of all pairs of labelings, and the classes into which the consensus of each window merges their labels."""
+    """ARI of all pairs of labelings, and the classes that the consensus of each eigenvector set merges labels into."""
     context = job.context
-    of = [Reader(context, b).n_groups for b in range(len(context.readings))]
-    total = job.sum("consensus", context.blocks, partial(_label_gram, of=of))
+    of = [Reader(context, b).n_groups for b in range(len(context.specs))]
+    total = job.sum_blocks("consensus", context.blocks, partial(_label_gram, of=of))
     at, trees = consensus.label_offsets(of), []
-    for window in context.windows:
-        columns = np.concatenate([np.arange(at[b], at[b + 1]) for b in window])
-        trees.append(consensus.consensus_tree(total[np.ix_(columns, columns)], [of[b] for b in window]))
+    for eigenvector_set in context.eigenvector_sets:
+        columns = np.concatenate([np.arange(at[b], at[b + 1]) for b in eigenvector_set])
+        trees.append(consensus.consensus_tree(total[np.ix_(columns, columns)], [of[b] for b in eigenvector_set]))
     classes = {f"classes.{w}": found for w, found in enumerate(_cut_full(job, trees, of))}
     context.run.write("consensus", 0, {"ari": consensus.pairwise_ari(total, of)} | classes, info={"sizes": of})
 
@@ -118,7 +118,7 @@ def _label_gram(context: Context, p: int, of):
 
 
 def _cut_full(job: Job, trees, of):
-    """Cut the tree of every window so that c classes win rows.
+    """Cut the tree of every eigenvector set so that c classes win rows.
 
     A cut into c often holds classes that few labelings know, and that are outvoted everywhere. Such a tree is cut
     finer, up to `FINEST_CUT` c classes, and those that win nothing are left out.
@@ -126,7 +126,7 @@ def _cut_full(job: Job, trees, of):
     Returns
     -------
     classes : list of ndarray of int64
-        Class of each label of the labelings of a window.
+        Class of each label of the labelings of an eigenvector set.
     """
     c = job.context.settings.n_clusters
     most = [min(FINEST_CUT * c, len(tree.columns)) for tree in trees]
@@ -134,7 +134,7 @@ def _cut_full(job: Job, trees, of):
     found: list[np.ndarray] = [np.empty(0, np.int64)] * len(trees)
     while cuts:
         classes = {w: trees[w].cut(k) for w, k in cuts.items()}
-        total = job.sum("consensus", job.context.blocks, partial(_rows_won, of=of, classes=classes))
+        total = job.sum_blocks("consensus", job.context.blocks, partial(_rows_won, of=of, classes=classes))
         for w, counts in zip(classes, np.split(total, np.cumsum(list(cuts.values()))[:-1]), strict=True):
             n_winners = np.count_nonzero(counts)
             if n_winners <= c and n_winners > found[w].max(initial=-1) + 1:
@@ -148,57 +148,57 @@ def _cut_full(job: Job, trees, of):
 
 
 def _rows_won(context: Context, p: int, of, classes):
-    """Rows that each class of some windows wins, one window after the other."""
+    """Rows that each class of some eigenvector sets wins, one eigenvector set after the other."""
     labels, counts = all_labels(context, p, range(len(of))), []
-    for w, of_window in classes.items():
-        window = context.windows[w]
-        votes = consensus.vote(labels[:, window], [of[b] for b in window], of_window, of_window.max() + 1)
+    for w, of_set in classes.items():
+        eigenvector_set = context.eigenvector_sets[w]
+        votes = consensus.vote(labels[:, eigenvector_set], [of[b] for b in eigenvector_set], of_set, of_set.max() + 1)
         counts.append(consensus.rows_won(votes))
     return np.concatenate(counts)
 
 
 def _rate(job: Job, block: int):
-    """Modularity and normalised association of the consensus of each window on the graph of every t.
+    """Modularity and normalised association of the consensus of each eigenvector set on the graph of every t.
 
     At a given number of clusters they tell how far to over-segment: far for clusters of even size, little for skewed
     ones, whose largest would be split and smallest joined.
     """
-    totals = job.reside("windows", WindowLabels, lambda group: _weight_sums(job, group))
+    totals = job.run_actors("eigenvector_sets", EigenvectorSetLabels, lambda group: _weight_sums(job, group))
     criteria = {"modularity": local_moving.modularity, "association": local_moving.normalized_association}
     rates = {
         name: np.array([[criterion(sums) for sums in total] for total in totals]).T
         for name, criterion in criteria.items()
     }
-    job.context.run.write("windows", 0, rates)
+    job.context.run.write("eigenvector_sets", 0, rates)
 
 
 def _weight_sums(job: Job, group):
-    """Sums of `bigsmic.numerics.labeling.local_moving.modularity_sums` for every graph and window."""
+    """Sums of `bigsmic.numerics.labeling.local_moving.modularity_sums` for every graph and eigenvector set."""
     totals = []
-    for graph in dict.fromkeys(problem.graph for problem in problems(job.context.settings)):
+    for graph in dict.fromkeys(eigenproblem.graph for eigenproblem in eigenproblems(job.context.settings)):
         kernel_matrix.prepare(job, graph)
-        totals.append(group.sum(("modularity_sums", graph, job.plan.kernel_in_memory)))
+        totals.append(group.call_sum(("modularity_sums", graph, job.plan.kernel_in_memory)))
     return totals
 
 
-class WindowLabels:
-    """Labels of the rows of one share under the consensus of every window.
+class EigenvectorSetLabels:
+    """Labels of the rows of one shard under the consensus of every eigenvector set.
 
     Parameters
     ----------
     context : Context
-    share : Share
+    shard : Shard
     """
 
-    def __init__(self, context: Context, share):
-        self.context, self.share = context, share
-        found = [[_most_voted(context, p, w) for w in range(len(context.windows))] for p in share.blocks]
+    def __init__(self, context: Context, shard):
+        self.context, self.shard = context, shard
+        found = [[_most_voted(context, p, w) for w in range(len(context.eigenvector_sets))] for p in shard.blocks]
         self.labels = np.concatenate([np.stack(of_block, axis=1) for of_block in found])
 
-    def modularity_sums(self, problem, in_memory):
-        """Sums of `bigsmic.numerics.labeling.local_moving.modularity` for every window: float64, shape (windows, 2, c)."""
-        load = kernel_matrix.loader(self.context, self.share, kernel_matrix.weights_name(problem), in_memory)
-        halo = self.share.halo(lambda p: load(p).halo)
+    def modularity_sums(self, eigenproblem, in_memory):
+        """Sums of `local_moving.modularity` for every eigenvector set: float64, shape (n_sets, 2, c)."""
+        load = kernel_matrix.loader(self.context, self.shard, kernel_matrix.weights_name(eigenproblem), in_memory)
+        halo = self.shard.halo(lambda p: load(p).halo)
         extended, c = halo.extend(self.labels), self.context.settings.n_clusters
 
         def task(p):
@@ -206,21 +206,21 @@ class WindowLabels:
             known = halo.around(p, block.halo, extended)
             return np.stack([local_moving.modularity_sums(block, labels, c) for labels in known.T])
 
-        return self.share.sum(task)
+        return self.shard.sum_over_blocks(task)
 
 
 def _most_voted(context: Context, p: int, w: int):
     labels, of, classes = ballots(context, p, w)
     c = context.settings.n_clusters
-    # of every row and window at once: bytes, where there are few clusters
+    # of every row and eigenvector set at once: bytes, where there are few clusters
     return consensus.vote(labels, of, classes, c).argmax(axis=1).astype(np.min_scalar_type(c))
 
 
 def ballots(context: Context, p: int, w: int):
-    """Labels of one block under the labelings of a window, the sizes of these, and the classes of the labels."""
-    window, read = context.windows[w], context.run.reader("consensus", 0)
+    """Labels of one block under the labelings of an eigenvector set, their sizes, and the classes of the labels."""
+    eigenvector_set, read = context.eigenvector_sets[w], context.run.reader("consensus", 0)
     of = context.run.info("consensus", 0)["sizes"]
-    return all_labels(context, p, window), [of[b] for b in window], read(f"classes.{w}")
+    return all_labels(context, p, eigenvector_set), [of[b] for b in eigenvector_set], read(f"classes.{w}")
 
 
 def all_labels(context: Context, p: int, numbers):
@@ -230,7 +230,7 @@ def all_labels(context: Context, p: int, numbers):
 
 def chosen(context: Context):
     """Number of the labeling that the fit returns, the first among equals; None for a consensus."""
-    if len(context.readings) == 1 and not context.settings.settles:
+    if len(context.specs) == 1 and not context.settings.propagates:
         return 0
     if context.settings.selection == "lsmi":
         return int(np.argmax(context.run.read("scores", 0, "lsmi")))
@@ -241,19 +241,20 @@ def chosen(context: Context):
     return None
 
 
-def chosen_window(context: Context):
-    """Number of the window whose consensus the fit returns.
+def chosen_set(context: Context):
+    """Number of the eigenvector set whose consensus the fit returns.
 
     That of largest normalised association, if the graph falls apart by itself, and the last one of equals, which
-    over-segments least. Otherwise first the shrinkages of largest modularity, mean over their windows, since that of
-    one consensus is a matter of luck to the third digit; then the window.
+    over-segments least. Otherwise first the shrinkages of largest modularity, mean over their eigenvector sets,
+    since that of
+    one consensus is a matter of luck to the third digit; then the eigenvector set.
     """
-    if len(context.windows) == 1:
+    if len(context.eigenvector_sets) == 1:
         return 0
     if falls_apart(context, context.settings.n_clusters):
-        rates = context.run.read("windows", 0, "association").mean(axis=1)
+        rates = context.run.read("eigenvector_sets", 0, "association").mean(axis=1)
         return int(np.flatnonzero(rates >= rates.max() - ROUNDING)[-1])
-    rates = context.run.read("windows", 0, "modularity").mean(axis=1)
+    rates = context.run.read("eigenvector_sets", 0, "modularity").mean(axis=1)
     rates = rates[: len(rates) - bool(context.plain)].reshape(len(context.mixtures), -1)
     best = int(np.argmax(rates.mean(axis=1)))
     return best * rates.shape[1] + int(np.argmax(rates[best]))
@@ -264,7 +265,7 @@ def members(context: Context):
     b = chosen(context)
     if b is not None:
         return {b: np.arange(Reader(context, b).n_groups)}
-    w = chosen_window(context)
-    of = [context.run.info("consensus", 0)["sizes"][b] for b in context.windows[w]]
+    w = chosen_set(context)
+    of = [context.run.info("consensus", 0)["sizes"][b] for b in context.eigenvector_sets[w]]
     classes = np.split(context.run.read("consensus", 0, f"classes.{w}"), consensus.label_offsets(of)[1:-1])
-    return dict(zip(context.windows[w], classes, strict=True))
+    return dict(zip(context.eigenvector_sets[w], classes, strict=True))

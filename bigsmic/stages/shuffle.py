@@ -29,7 +29,7 @@ def senders(job: Job, stage: str, name: str):
         For each row block, ascending.
     """
     blocks = job.context.blocks
-    found = job.collect(f"{stage} sent", blocks, partial(_recipients, stage=stage, name=name))
+    found = job.map_blocks(f"{stage} sent", blocks, partial(_recipients, stage=stage, name=name))
     sender = np.repeat(np.arange(len(blocks), dtype=np.int32), [len(to) for to in found])
     recipient = np.concatenate(found)
     order = np.argsort(recipient, kind="stable")

@@ -14,7 +14,7 @@ from bigsmic.runtime.job import Job
 
 N_MATRICES = 12
 """Matrices of n by n that are held at once: products as they come and as they are centred, and what a solver makes."""
-PANEL_ENTRIES = 1 << 18
+TILE_ENTRIES = 1 << 18
 PASSES = "restart.passes"  # temporary: deleted once the fit has ended
 
 
@@ -65,7 +65,7 @@ class Splits:
         return {name: read(name) for name in run.entry(PASSES, b)["arrays"]}
 
     def _moments(self, node):
-        found = self.job.collect("passes", self.job.context.source_blocks, partial(_moments, node=node))
+        found = self.job.map_blocks("passes", self.job.context.source_blocks, partial(_moments, node=node))
         inside, sums = zip(*found, strict=True)
         return {"inside": np.concatenate(inside), "sums": np.sum(sums, axis=0)}
 
@@ -73,7 +73,7 @@ class Splits:
         blocks, bounds = self.job.context.source_blocks, self.job.context.source_bounds
         pairs = [(p, q) for q in blocks for p in range(q + 1)]
         task = partial(_products, inside=inside, factor=factor)
-        found = dict(zip(pairs, self.job.collect("passes", pairs, task), strict=True))
+        found = dict(zip(pairs, self.job.map_blocks("passes", pairs, task), strict=True))
         at = np.concatenate([[0], np.cumsum(inside)])[bounds]
         whole = np.empty((2, at[-1], at[-1]))
         for (p, q), tile in found.items():
@@ -85,7 +85,7 @@ class Splits:
         coefficients = np.zeros(len(inside))
         coefficients[inside] = a
         task = partial(_direction, coefficients=coefficients)
-        return {"w": self.job.sum("passes", self.job.context.source_blocks, task)}
+        return {"w": self.job.sum_blocks("passes", self.job.context.source_blocks, task)}
 
 
 def two_means(products, seed, n_starts):
@@ -105,16 +105,16 @@ def two_means(products, seed, n_starts):
     return 2 * (second - first), float(second @ products @ second - first @ products @ first)
 
 
-def _panels(context: Context, s: int):
+def _tiles(context: Context, s: int):
     """Scaled rows of one block, float64, some rows at a time."""
-    X, rows = context.scaled_block(s), max(1, PANEL_ENTRIES // context.d)
+    X, rows = context.scaled_block(s), max(1, TILE_ENTRIES // context.d)
     return (X[lo : lo + rows].astype(np.float64) for lo in range(0, len(X), rows))
 
 
 def _moments(context: Context, s: int, node):
     """Which rows of a block lie in a node; the sums of these and of their squares."""
     inside, sums = [], np.zeros((2, context.d))
-    for X in _panels(context, s):
+    for X in _tiles(context, s):
         found = np.zeros(len(X), bool)
         found[mspc.inside(node, X)] = True
         inside.append(found)
@@ -126,7 +126,7 @@ def _products(context: Context, pair, inside, factor):
     """Products of the rows of two blocks that lie in a node, divided and plain: (2, m, m')."""
     bounds = context.source_bounds
     first, second = (context.scaled_block(s)[inside[bounds[s] : bounds[s + 1]]] for s in pair)
-    total, columns = np.zeros((2, len(first), len(second))), max(1, PANEL_ENTRIES // max(1, len(first)))
+    total, columns = np.zeros((2, len(first), len(second))), max(1, TILE_ENTRIES // max(1, len(first)))
     for lo in range(0, context.d, columns):
         A, B = (X[:, lo : lo + columns].astype(np.float64) for X in (first, second))
         total += (A * factor[lo : lo + columns]) @ B.T, A @ B.T
@@ -136,7 +136,7 @@ def _products(context: Context, pair, inside, factor):
 def _direction(context: Context, s: int, coefficients):
     """Sum of the rows of one block by their coefficients."""
     at, w = int(context.source_bounds[s]), np.zeros(context.d)
-    for X in _panels(context, s):
+    for X in _tiles(context, s):
         w += coefficients[at : at + len(X)] @ X
         at += len(X)
     return w

@@ -3,7 +3,7 @@
 The lease is the attribute ``lease`` of an empty Zarr group of that name in the run. Who finds one asks whether its
 holder lives: on the same machine by the process's number and start, at once; on another one by the time until which
 the lease holds, and, where that is over by this host's clock, by watching whether it is renewed all the same, so that
-clocks may differ. Local file systems have a kernel's lock besides, which settles races there; elsewhere a lease that
+clocks may differ. Local file systems have a kernel's lock besides, which propagates races there; elsewhere a lease that
 was taken over is read again after a moment, and belongs to whom the store then says.
 """
 
@@ -34,7 +34,7 @@ BEAT = 15.0
 HASTE = 10.0
 """Seconds for which a request of a lease is repeated: the work itself meets what is behind a failure."""
 
-SETTLE = 1.0
+PROPAGATE = 1.0
 """Seconds after which whoever wrote last has the lease, where two have taken over the same one."""
 
 
@@ -131,7 +131,7 @@ class Lease:
     def _take_over(self, there):
         self._write()
         if self._kernel_lock is None or there.get("boot") != self._holder.get("boot", "unknown"):
-            time.sleep(SETTLE)
+            time.sleep(PROPAGATE)
             if not self._is_mine(self._read()):
                 self._refuse(self._read())
         log.info("run: %s is taken over from %s", self._location, _name(there))

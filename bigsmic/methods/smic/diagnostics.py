@@ -4,7 +4,7 @@ import numpy as np
 
 from bigsmic.numerics.labeling.rotation import summarise
 from bigsmic.stages import labelings, selection
-from bigsmic.stages.labeling_specs import problems
+from bigsmic.stages.labeling_specs import eigenproblems
 
 SCORES = ("lsmi", "gamma", "delta", "cv", "classes_without_center")
 
@@ -17,15 +17,19 @@ def smic_summary(job):
         summary |= {
             "neighbors": {} if context.settings.precomputed else job.run.info("recall", 0) | _hubness(context),
             "components": _components(context),
-            "eigen": [_spectrum(context, q) for q in range(len(problems(context.settings)))],
+            "eigen": [_spectrum(context, q) for q in range(len(eigenproblems(context.settings)))],
         }
     if context.settings.n_clusters > 1 and not context.settings.undecided:
-        summary |= {"candidates": _candidates(context), "windows": _windows(context), "output": _output(context)}
+        summary |= {
+            "candidates": _candidates(context),
+            "eigenvector_sets": _eigenvector_sets(context),
+            "output": _output(context),
+        }
     return summary
 
 
 def _hubness(context):
-    """Share of rows in nobody's list, and skewness of the in-degree."""
+    """Shard of rows in nobody's list, and skewness of the in-degree."""
     sums = [info["in_degree"] for info in context.run.infos("graph", context.blocks)]
     n, unlisted, first, second, third = np.sum(sums, axis=0)
     mean = first / n
@@ -40,9 +44,9 @@ def _components(context):
 
 def _spectrum(context, q):
     read = context.run.reader("spectrum", q)
-    problem = problems(context.settings)[q]
+    eigenproblem = eigenproblems(context.settings)[q]
     figures = {name: np.round(read(name), 9).tolist() for name in ("ritz_values", "residual_norms")}
-    return {"kernel": problem.kernel, "t": problem.t} | context.run.info("spectrum", q) | figures
+    return {"kernel": eigenproblem.kernel, "t": eigenproblem.t} | context.run.info("spectrum", q) | figures
 
 
 def _candidates(context):
@@ -51,17 +55,17 @@ def _candidates(context):
     ari, taken = _median_ari(context), selection.members(context)
     return [
         {
-            "kernel": reading.problem.kernel,
-            "assignment": reading.assignment,
-            "t": reading.problem.t,
-            "shrinkage": reading.problem.shrinkage,
-            "columns": reading.width,
+            "kernel": spec.eigenproblem.kernel,
+            "assignment": spec.assignment,
+            "t": spec.eigenproblem.t,
+            "shrinkage": spec.eigenproblem.shrinkage,
+            "columns": spec.n_eigenvectors,
             "zero_posterior_share": float(rows[b] / context.n),
             "chosen": b in taken,
         }
         | ari.get(b, {})
         | {name: values[b].item() for name, values in scores.items()}
-        for b, reading in enumerate(context.readings)
+        for b, spec in enumerate(context.specs)
     ]
 
 
@@ -73,22 +77,22 @@ def _median_ari(context):
     return {b: {"median_ari": float(np.median(np.delete(ari[b], b))) if len(ari) > 1 else 1.0} for b in range(len(ari))}
 
 
-def _windows(context):
-    if not context.run.done("windows", 0):
+def _eigenvector_sets(context):
+    if not context.run.done("eigenvector_sets", 0):
         return []
     modularity, association = (
-        context.run.read("windows", 0, name).mean(axis=1) for name in ("modularity", "association")
+        context.run.read("eigenvector_sets", 0, name).mean(axis=1) for name in ("modularity", "association")
     )
-    best = selection.chosen_window(context)
+    best = selection.chosen_set(context)
     return [
         {
-            "columns": sorted({context.readings[b].width for b in window}),
-            "shrinkage": sorted({context.readings[b].problem.shrinkage for b in window}),
+            "columns": sorted({context.specs[b].n_eigenvectors for b in eigenvector_set}),
+            "shrinkage": sorted({context.specs[b].eigenproblem.shrinkage for b in eigenvector_set}),
             "modularity": float(modularity[w]),
             "association": float(association[w]),
             "chosen": w == best,
         }
-        for w, window in enumerate(context.windows)
+        for w, eigenvector_set in enumerate(context.eigenvector_sets)
     ]
 
 

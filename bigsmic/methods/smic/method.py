@@ -18,13 +18,13 @@ from bigsmic.stages import (
     output,
     selection,
 )
-from bigsmic.stages.labeling_specs import problems, readings
+from bigsmic.stages.labeling_specs import eigenproblems, labeling_specs
 from bigsmic.store import Overlay
 
-__all__ = ["BESIDE", "Result", "Settings", "choose", "cut_run", "model", "plan", "run", "summary"]
+__all__ = ["SIDE_INPUTS", "Result", "Settings", "choose", "cut_run", "model", "plan", "run", "summary"]
 
-BESIDE = ()
-OF_ONE_CUT = ("assigned", "scores", "consensus", "windows", "final", "sharpness", "output")
+SIDE_INPUTS = ()
+OF_ONE_CUT = ("assigned", "scores", "consensus", "eigenvector_sets", "final", "sharpness", "output")
 """Stages that depend on the number of clusters."""
 
 
@@ -69,7 +69,9 @@ def cut_run(base, settings, n_clusters):
     """
     distinct.refuse_cut(base, n_clusters)
     width = {
-        reading.width for reading in readings(settings, base.identity["input"]["rows"]) if reading.assignment == "merge"
+        spec.n_eigenvectors
+        for spec in labeling_specs(settings, base.identity["input"]["rows"])
+        if spec.assignment == "merge"
     }
     context = Context(None, base, settings)
     columns = tuple(m for m in _chosen_columns(context) if m >= n_clusters)
@@ -85,13 +87,15 @@ def cut_run(base, settings, n_clusters):
         elif columns == (n_clusters,):
             settings = replace(settings, shrinkage=(0.0,))
     settings = replace(settings, n_clusters=int(n_clusters), columns=columns, undecided=False)
-    frames = [labelings.frame_name(reading) for reading in readings(settings, context.n) if reading.width not in width]
-    own = (*OF_ONE_CUT, *frames, *(labelings.labeling_name(problem) for problem in problems(settings)))
+    frames = [
+        labelings.frame_name(spec) for spec in labeling_specs(settings, context.n) if spec.n_eigenvectors not in width
+    ]
+    own = (*OF_ONE_CUT, *frames, *(labelings.labeling_name(eigenproblem) for eigenproblem in eigenproblems(settings)))
     return Overlay.over(base, own), settings
 
 
 def _chosen_columns(context):
-    """Columns of the window that the fit chose; of the first one where it did not."""
+    """Columns of the eigenvector set that the fit chose; of the first one where it did not."""
     settings = context.settings
-    w = 0 if settings.undecided or settings.selection != "consensus" else selection.chosen_window(context)
-    return sorted({context.readings[b].width for b in context.windows[w]})
+    w = 0 if settings.undecided or settings.selection != "consensus" else selection.chosen_set(context)
+    return sorted({context.specs[b].n_eigenvectors for b in context.eigenvector_sets[w]})

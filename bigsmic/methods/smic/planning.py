@@ -7,11 +7,11 @@ from bigsmic.numerics.eigen import lanczos
 from bigsmic.numerics.graph import cells, neighbors
 from bigsmic.numerics.graph.cells import PartitionSettings, group_rows
 from bigsmic.numerics.mutual_information.gaussian_basis import GAMMA_MULTIPLES, PAPER_GAMMAS
-from bigsmic.numerics.mutual_information.lsmi import panel_bytes, sums_bytes
-from bigsmic.runtime.context import PIECE_BYTES, source_bounds
+from bigsmic.numerics.mutual_information.lsmi import sums_bytes, tile_bytes
+from bigsmic.runtime.context import BLOCK_CACHE_BYTES, source_bounds
 from bigsmic.runtime.planning import (
     EDGES_PER_NEIGHBOR,
-    GUESTS,
+    GHOSTS,
     HELD,
     Plan,
     StagePlan,
@@ -20,8 +20,8 @@ from bigsmic.runtime.planning import (
     scan_stage,
     widened,
 )
-from bigsmic.stages.labeling_specs import FINEST_CUT, problems, readings
-from bigsmic.stages.labelings import PANEL_ROWS
+from bigsmic.stages.labeling_specs import FINEST_CUT, eigenproblems, labeling_specs
+from bigsmic.stages.labelings import TILE_ROWS
 from bigsmic.stages.link_scores import N_TAKEN
 from bigsmic.stages.scan import sample_rows
 
@@ -75,16 +75,16 @@ class _Figures:
         self.row_bytes = 4 * d
         self.source_rows = int(source_bounds(n, d)[1])
         self.n_source = len(source_bounds(n, d)) - 1
-        members = min(group_rows(n, d), int(GUESTS * n) + 1)
-        self.members, self.n_groups = members, max(1, round(GUESTS * n / members))
+        members = min(group_rows(n, d), int(GHOSTS * n) + 1)
+        self.members, self.n_groups = members, max(1, round(GHOSTS * n / members))
         self.block_rows = min(n, -(-2 * n // self.n_groups)) if self.n_groups > 1 else n
         self.t_max, self.k = max(settings.t), settings.n_neighbors
-        self.n_problems = len(problems(settings))
-        self.readings = readings(settings, n)
-        self.n_candidates = len(self.readings)
+        self.n_eigenproblems = len(eigenproblems(settings))
+        self.specs = labeling_specs(settings, n)
+        self.n_candidates = len(self.specs)
         self.c = settings.n_clusters
-        self.links = settings.strengths != (None,)
-        self.params = lanczos.LanczosParams(max(reading.width for reading in self.readings))
+        self.links = settings.link_weights != (None,)
+        self.params = lanczos.LanczosParams(max(spec.n_eigenvectors for spec in self.specs))
 
     def route(self, wanted):
         """A block of input, scaled, and its pieces twice; the cells' sample."""
@@ -92,13 +92,13 @@ class _Figures:
         n_cells = max(1, n // PartitionSettings(n).cell_rows)
         r = PartitionSettings(n).overlap
         block = self.source_rows * (
-            d * self.size.itemsize + self.row_bytes + 2 * GUESTS * (self.row_bytes + 4 * r + 12)
+            d * self.size.itemsize + self.row_bytes + 2 * GHOSTS * (self.row_bytes + 4 * r + 12)
         )
         task = block + cells.route_bytes(self.source_rows, d, n_cells, r)
         fixed = self.size.band_bytes + 3 * wanted * self.row_bytes
-        disk = int(n * GUESTS * (self.row_bytes + 4 * (r + 3)))
+        disk = int(n * GHOSTS * (self.row_bytes + 4 * (r + 3)))
         flops = 2.0 * n * d * 24 * math.sqrt(n_cells)
-        return StagePlan("route", self.n_source, fixed, int(task), flops=flops, disk_bytes=disk, verbs=2)
+        return StagePlan("route", self.n_source, fixed, int(task), flops=flops, disk_bytes=disk, passes=2)
 
     def neighbors(self):
         """All members of one group with their lists."""
@@ -106,8 +106,8 @@ class _Figures:
         r = PartitionSettings(n).overlap
         task = self.members * (self.row_bytes + 4 * (r + 3) + 24) + neighbors.group_bytes(self.members, d, k)
         flops = 2.0 * n * d * PartitionSettings(n).candidates
-        disk = n * (self.row_bytes + 12) + int(GUESTS * n * k * 8) + n * k * 8
-        return StagePlan("neighbors", 4 * self.n_groups, 0, int(task), flops=flops, disk_bytes=disk, verbs=6)
+        disk = n * (self.row_bytes + 12) + int(GHOSTS * n * k * 8) + n * k * 8
+        return StagePlan("neighbors", 4 * self.n_groups, 0, int(task), flops=flops, disk_bytes=disk, passes=6)
 
     def graph(self):
         """Lists of a block, its edges in three states of assembly; one forest for every t."""
@@ -117,20 +117,20 @@ class _Figures:
         disk = int(n * (entries * 10 + 4 * len(self.settings.t)) + 0.6 * n * k * 22)
         fixed = n * 4 * len(self.settings.t)
         return StagePlan(
-            "graph", 2 * self.n_groups + 1, fixed, int(task), disk_bytes=disk, verbs=4 + 4 * len(self.settings.t)
+            "graph", 2 * self.n_groups + 1, fixed, int(task), disk_bytes=disk, passes=4 + 4 * len(self.settings.t)
         )
 
     def eigen_choices(self):
         """Basis and matrix in memory, the matrix on disk, both on disk; the matrix moves rows, too."""
         n, held = self.size.n, self._held_rows()
         entries, matrix_bytes = n * EDGES_PER_NEIGHBOR * self.t_max, self._matrix_bytes()
-        looked_up = min(8 * n, PIECE_BYTES + 8 * self.block_rows)  # degrees of neighbours, in their own blocks
+        looked_up = min(8 * n, BLOCK_CACHE_BYTES + 8 * self.block_rows)  # degrees of neighbours, in their own blocks
         building = building_bytes(self.block_rows, self.k, self.t_max) + looked_up
         products = self.params.matvec_limit / 8  # seldom more than an eighth of the limit
         m = self.params.size(n)
         wide = 4 * (5 if self.links else 3)  # with links, what is between two products
-        flops = self.n_problems * products * (2 * entries + 6.0 * n * m)
-        disk = int(self.n_problems * 4 * n * self.params.n_wanted + matrix_bytes)
+        flops = self.n_eigenproblems * products * (2 * entries + 6.0 * n * m)
+        disk = int(self.n_eigenproblems * 4 * n * self.params.n_wanted + matrix_bytes)
         for basis, matrix in ((True, True), (True, False), (False, False)):
             fixed = held * (wide * self.params.block_width + basis * 4 * m + 12) + matrix * matrix_bytes * held // n
             task = 0 if matrix else matrix_bytes * self.block_rows // n
@@ -139,37 +139,37 @@ class _Figures:
             on_disk = disk + (0 if basis else 4 * n * m)
             task = int(max(task, building))
             stage = StagePlan("eigen", self.n_groups, int(fixed), task, flops=flops, disk_bytes=on_disk)
-            stage = replace(stage, verbs=4 * self.n_problems)
+            stage = replace(stage, passes=4 * self.n_eigenproblems)
             yield stage, self._assign(matrix), basis, matrix
 
     def _held_rows(self):
         """Rows of the largest share, and those of others that it touches."""
-        n, n_places = self.size.n, self.size.n_places
-        return n if n_places == 1 else min(n, math.ceil(HELD * n / n_places))
+        n, n_workers = self.size.n, self.size.n_workers
+        return n if n_workers == 1 else min(n, math.ceil(HELD * n / n_workers))
 
     def _matrix_bytes(self):
         return int(self.size.n * (8 * EDGES_PER_NEIGHBOR * self.t_max + 8))
 
-    def _panel_bytes(self):
+    def _tile_bytes(self):
         """Posteriors over all columns and over the clusters, with what they are made of."""
-        return min(PANEL_ROWS, self.block_rows) * 24 * (self.params.n_wanted + self.c)
+        return min(TILE_ROWS, self.block_rows) * 24 * (self.params.n_wanted + self.c)
 
     def _assign(self, kernel_in_memory):
-        """The basis of one block, posteriors of a panel; labels, degrees and weights of all rows that move."""
+        """The basis of one block, posteriors of a tile; labels, degrees and weights of all rows that move."""
         n, held = self.size.n, self._held_rows()
         in_memory = self._matrix_bytes() * held // n if kernel_in_memory else 0
-        task = self.block_rows * (4 * self.params.n_wanted + 12 * self.n_candidates) + self._panel_bytes()
+        task = self.block_rows * (4 * self.params.n_wanted + 12 * self.n_candidates) + self._tile_bytes()
         disk = 4 * n * self.n_candidates
-        verbs = 1 + 2 * self.n_candidates + self.n_problems
-        return StagePlan("assign", self.n_groups, 40 * held + in_memory, int(task), disk_bytes=disk, verbs=verbs)
+        passes = 1 + 2 * self.n_candidates + self.n_eigenproblems
+        return StagePlan("assign", self.n_groups, 40 * held + in_memory, int(task), disk_bytes=disk, passes=passes)
 
     def select_choices(self, kernel_in_memory):
-        """All LSMI widths in one pass, or fewer; then kernel and labels of all rows, by which windows are rated."""
+        """All LSMI bandwidths in one pass, or fewer; then kernel and labels of all rows, to rate the sets."""
         settings, n, d = self.settings, self.size.n, self.size.d
         b, drawn = settings.n_centers, min(n, settings.lsmi_rows or n)
         rows = self.block_rows * drawn // n
         n_gammas = len(PAPER_GAMMAS) if settings.preset == "paper" else len(GAMMA_MULTIPLES)
-        work = panel_bytes(b, d, self.n_candidates, 4) + rows * (2 * self.row_bytes + 8 * self.n_candidates)
+        work = tile_bytes(b, d, self.n_candidates, 4) + rows * (2 * self.row_bytes + 8 * self.n_candidates)
         work += self.block_rows * self.row_bytes
         votes = self.block_rows * (12 * self.n_candidates + 4 * FINEST_CUT * self.c)
         held = self._held_rows()
@@ -186,25 +186,25 @@ class _Figures:
                 int(max(votes, work + sums)),
                 flops=flops,
             )
-            verbs = 3 + CONSENSUS_CUTS + -(-n_gammas // gammas) + LINK_VERBS * self.links
-            yield replace(stage, verbs=verbs), gammas
+            passes = 3 + CONSENSUS_CUTS + -(-n_gammas // gammas) + LINK_PASSES * self.links
+            yield replace(stage, passes=passes), gammas
 
     def output(self, kernel_in_memory):
         """Final posteriors of a block, and the same rows in input order; with links, what predictions need of U."""
         n, c, held = self.size.n, self.c, self._held_rows()
-        block = self.block_rows * (4 * self.params.n_wanted + 32 * c + 24) + self._panel_bytes()
+        block = self.block_rows * (4 * self.params.n_wanted + 32 * c + 24) + self._tile_bytes()
         task = max(block, self.source_rows * (16 * c + 24))
-        stage = StagePlan("output", self.n_groups + self.n_source, 0, int(task), disk_bytes=8 * n * (c + 1), verbs=2)
+        stage = StagePlan("output", self.n_groups + self.n_source, 0, int(task), disk_bytes=8 * n * (c + 1), passes=2)
         if not self.links:
             return stage
         extended = held * 4 * (self.params.n_wanted + 5 * self.params.block_width)
         in_memory = self._matrix_bytes() * held // n if kernel_in_memory else 0
         disk = stage.disk_bytes + N_TAKEN * 4 * n * self.params.n_wanted
-        return replace(stage, fixed_bytes=extended + in_memory, disk_bytes=disk, verbs=2 + 3 * N_TAKEN)
+        return replace(stage, fixed_bytes=extended + in_memory, disk_bytes=disk, passes=2 + 3 * N_TAKEN)
 
 
 CONSENSUS_CUTS = 8  # seldom more, until as many clusters as asked for win rows
-LINK_VERBS = 5  # labels of linked rows, those that neighbours foretell, and rows that settle
+LINK_PASSES = 5  # labels of linked rows, those that neighbours predicts, and rows that settle
 ORDER = ("scan", "route", "neighbors", "graph", "eigen", "assign", "select", "output")
 
 

@@ -15,9 +15,9 @@ from bigsmic.validation import check_choice, check_integer, check_prior
 
 KERNELS = ("local_scaling", "normalized")
 ASSIGNMENTS = ("merge", "rotation", "paper", "auto")
-WINDOWS = ((1.5, 2.0, 2.5), (1.0, 1.25, 1.5), (2.0, 3.0, 4.0), (3.0, 4.0, 6.0))
+EIGENVECTOR_SETS = ((1.5, 2.0, 2.5), (1.0, 1.25, 1.5), (2.0, 3.0, 4.0), (3.0, 4.0, 6.0))
 SHRINKAGES = (0.0, 0.75)  # of over-segmented labelings
-MAX_COLUMNS = 100  # of an over-segmented labeling, where the first window asks for less
+MAX_COLUMNS = 100  # of an over-segmented labeling, where the first eigenvector set asks for less
 UNDECIDED = 30  # clusters up to which a fit that was given no number keeps it open
 SELECTIONS = ("consensus", "lsmi", "medoid")
 REPORTED_CENTERS = 200  # of LSMI, where it is reported and nothing is chosen by it
@@ -49,8 +49,10 @@ OPTIONS = (
 class Settings(MethodSettings):
     """Parameters of a SMIC fit; :func:`bigsmic.fit` says what each means.
 
-    ``widths`` are windows: columns of over-segmented labelings that form a consensus together, as multiples of the
-    number of clusters; ``columns`` takes their place as one window of absolute numbers. ``shrinkage`` draws the degrees
+    ``widths`` are eigenvector sets: columns of over-segmented labelings that form a consensus together, as multiples
+    of the
+    number of clusters; ``columns`` takes their place as one eigenvector set of absolute numbers. ``shrinkage`` draws
+    the degrees
     of the normalised kernel to their mean, one eigenproblem for each value: from 0, the kernel as it is, to 1, which
     leaves the plain kernel. ``undecided`` leaves the number of clusters open up to ``n_clusters``.
 
@@ -77,7 +79,7 @@ class Settings(MethodSettings):
     seed: int = 0
     neighbors: str = "auto"
     n_neighbors: int = MIN_NEIGHBORS
-    widths: tuple[tuple[float, ...], ...] = WINDOWS
+    widths: tuple[tuple[float, ...], ...] = EIGENVECTOR_SETS
     columns: tuple[int, ...] | None = None
     shrinkage: tuple[float, ...] | None = None
     undecided: bool = False
@@ -111,7 +113,7 @@ class Settings(MethodSettings):
             raise InputError("selection: 'lsmi' needs features, which a precomputed graph has not; use 'consensus'")
         t = (1,) if self.kernel == "precomputed" else self.t
         object.__setattr__(self, "t", _neighbor_numbers(t))
-        object.__setattr__(self, "widths", _windows(self.widths))
+        object.__setattr__(self, "widths", _eigenvector_sets(self.widths))
         object.__setattr__(self, "shrinkage", _shrinkages(self.shrinkage))
         object.__setattr__(self, "prior", _prior_of(self.prior, self.n_clusters, self.assignment))
         object.__setattr__(self, "n_neighbors", max(self.n_neighbors, *self.t))
@@ -128,7 +130,7 @@ class Settings(MethodSettings):
         return OPTIONS
 
     @property
-    def settles(self):
+    def propagates(self):
         """Whether rows settle between the consensus and what else they hear; with links."""
         return False
 
@@ -151,10 +153,10 @@ class Settings(MethodSettings):
         """Shrinkages of the degrees that normalise; by default none but for over-segmented labelings."""
         if self.shrinkage is not None:
             return self.shrinkage
-        return SHRINKAGES if self.assignment == "merge" and self.strengths == (None,) else (0.0,)
+        return SHRINKAGES if self.assignment == "merge" and self.link_weights == (None,) else (0.0,)
 
     @property
-    def strengths(self) -> tuple:
+    def link_weights(self) -> tuple:
         """Strengths of links to choose from; None without links."""
         return (None,)
 
@@ -279,17 +281,21 @@ _PAPER = {
 }
 
 
-def _windows(widths):
-    """Windows of factors; one flat sequence, or a single factor, is one window."""
+def _eigenvector_sets(widths):
+    """Windows of factors; one flat sequence, or a single factor, is one eigenvector set."""
     values = tuple(widths) if isinstance(widths, Iterable) else (widths,)
-    windows = (values,) if all(isinstance(v, numbers.Real) for v in values) else tuple(_factors(w) for w in values)
-    if not windows or not all(w and all(isinstance(f, numbers.Real) and float(f) >= 1 for f in w) for w in windows):
+    eigenvector_sets = (
+        (values,) if all(isinstance(v, numbers.Real) for v in values) else tuple(_factors(w) for w in values)
+    )
+    if not eigenvector_sets or not all(
+        w and all(isinstance(f, numbers.Real) and float(f) >= 1 for f in w) for w in eigenvector_sets
+    ):
         raise InputError(f"widths: got {widths!r}; use factors of at least 1, such as (1.5, 2, 2.5), or several such")
-    return tuple(tuple(float(f) for f in w) for w in windows)
+    return tuple(tuple(float(f) for f in w) for w in eigenvector_sets)
 
 
-def _factors(window):
-    return tuple(window) if isinstance(window, Iterable) else (window,)
+def _factors(eigenvector_set):
+    return tuple(eigenvector_set) if isinstance(eigenvector_set, Iterable) else (eigenvector_set,)
 
 
 def _shrinkages(shrinkage):

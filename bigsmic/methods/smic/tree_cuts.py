@@ -12,7 +12,7 @@ from bigsmic.runtime import planning
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.diagnostics import diagnose
 from bigsmic.runtime.job import Job
-from bigsmic.runtime.options import Place
+from bigsmic.runtime.options import RunOptions
 from bigsmic.stages.labelings import Reader, read_basis
 from bigsmic.store import remove_tree
 
@@ -21,8 +21,8 @@ SAMPLE_ROWS = 20_000
 
 def _merged(context):
     """Readers of the labelings that have a tree."""
-    readers = [Reader(context, b) for b in range(len(context.readings))]
-    readers = [reader for reader in readers if reader.reading.assignment == "merge"]
+    readers = [Reader(context, b) for b in range(len(context.specs))]
+    readers = [reader for reader in readers if reader.spec.assignment == "merge"]
     if not readers:
         raise InputError("tree: this fit has no over-segmented labeling; use assignment='merge', or more rows")
     return readers
@@ -36,7 +36,7 @@ def _sampled_labels(context, readers, numbers):
         cuts = [number for number in numbers if number <= len(reader.tree.columns)]
         parts = []
         for p in context.blocks:
-            V = read_basis(context, reader.reading, p)[np.isin(context.run.read("rows", p, "rows"), rows)]
+            V = read_basis(context, reader.spec, p)[np.isin(context.run.read("rows", p, "rows"), rows)]
             parts.append(consensus.cut_labels(reader.columns(V).posterior, reader.tree, cuts))
         for number, labels in zip(cuts, np.concatenate(parts).T, strict=True):
             found[number].append(labels)
@@ -99,10 +99,10 @@ def cut(run, settings, n_clusters):
     overlay, settings = kind.cut_run(run, settings, n_clusters)
     context = Context(None, overlay, settings)
     n, d = context.n, context.d
-    place = Place()
+    run_options = RunOptions()
     try:
-        with ThreadEngine(place.threads) as engine:
-            planned = smic_planning.plan(planning.Size(n, d), settings, None, place.threads, checkpoints=False)
+        with ThreadEngine(run_options.threads) as engine:
+            planned = smic_planning.plan(planning.Size(n, d), settings, None, run_options.threads, checkpoints=False)
             job = Job(context, engine, planned)
             kind.choose(job)
             diagnose(job, {}, kind.summary(job))

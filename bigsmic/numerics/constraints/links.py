@@ -164,7 +164,8 @@ def make_links(n_rows, n_clusters, *, must=None, cannot=None, labels=None, close
     -----
     Whether some labeling keeps all links is a question of graph coloring. It is decided for two clusters. For more, it
     is decided where rows with fewer than `n_clusters` links, taken out one after the other, leave nothing; otherwise it
-    is searched for, and where the search has not ended after :data:`~bigsmic.numerics.constraints.consistency.COLORING_STEPS` steps, links
+    is searched for, and where the search has not ended after
+    :data:`~bigsmic.numerics.constraints.consistency.COLORING_STEPS` steps, links
     are let pass.
     """
     must = _checked_pairs("must_links", must, n_rows)
@@ -290,19 +291,19 @@ class LinkAlgebra:
         """``(G G' - diag) W``: the part of :meth:`tied` that groups stand for."""
         return self._groups @ (self._groups.T @ W) - self._is_member * W
 
-    def middle(self, W, strength):
+    def middle(self, W, link_weights):
         """``((I + gamma M)^2 + (I - eta C)^2) W`` on linked rows, which needs no other rows.
 
         Parameters
         ----------
         W : ndarray of float64, shape (T, b)
-        strength : Strength
+        link_weights : LinkWeights
 
         Returns
         -------
         product : ndarray of float64, shape (T, b)
         """
-        gamma, eta = strength
+        gamma, eta = link_weights
         nearer, apart = W, W
         for _ in range(2):
             nearer = (1 + gamma) * nearer + gamma * self.tied(nearer)
@@ -310,7 +311,7 @@ class LinkAlgebra:
         return nearer + apart
 
 
-class Strength(NamedTuple):
+class LinkWeights(NamedTuple):
     """How much links count.
 
     Parameters
@@ -471,7 +472,7 @@ def criterion(lsmi, n_violated, weight=1.0, n_held_out=0):
     weight : float
         Of the links against the rows.
     n_held_out : array_like of int, shape (k,), optional
-        Links violated by the labels that :func:`bigsmic.numerics.constraints.propagation.foretold` gives.
+        Links violated by the labels that :func:`bigsmic.numerics.constraints.propagation.predicted` gives.
 
     Returns
     -------

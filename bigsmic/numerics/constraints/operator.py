@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bigsmic.numerics.constraints.links import LinkAlgebra, Strength
+from bigsmic.numerics.constraints.links import LinkAlgebra, LinkWeights
 from bigsmic.numerics.eigen.block_vectors import KernelProduct
 
 
@@ -22,7 +22,7 @@ class Coupling:
     ----------
     algebra : LinkAlgebra
         Of links numbered as the rows of the kernel.
-    strength : Strength
+    link_weights : LinkWeights
     factor, diagonal : float
         a and e: 1 and 1 for the plain kernel, 1/2 and 1/2 for the normalised one.
     root : ndarray of float64, shape (T,)
@@ -30,7 +30,7 @@ class Coupling:
     """
 
     algebra: LinkAlgebra
-    strength: Strength
+    link_weights: LinkWeights
     factor: float
     diagonal: float
     root: np.ndarray
@@ -42,7 +42,7 @@ class Coupling:
 
     def middle(self, W):
         """The middle of U on linked rows, over what it is on others; float64, shape (T, b)."""
-        return self.algebra.middle(W, self.strength) / self.strength.elsewhere
+        return self.algebra.middle(W, self.link_weights) / self.link_weights.elsewhere
 
     def groups(self, W):
         """What groups add to ``K' W`` on linked rows; float64, shape (T, b)."""
@@ -59,33 +59,33 @@ class _Operand(NamedTuple):
 
 
 class LinkedProduct:
-    """U, as it multiplies the rows of one share; see :class:`bigsmic.numerics.eigen.block_vectors.Product`.
+    """U, as it multiplies the rows of one shard; see :class:`bigsmic.numerics.eigen.block_vectors.Product`.
 
     Parameters
     ----------
-    share : Share
+    shard : Shard
     load_block : callable
-        ``load_block(p)`` returns block p of the sparse rows of K', a :class:`bigsmic.numerics.graph.affinity.KernelBlock`.
+        ``load_block(p)`` returns block p of the sparse rows of K', a `numerics.graph.affinity.KernelBlock`.
     coupling : Coupling
     """
 
-    def __init__(self, share, load_block, coupling):
-        self.share, self.sparse, self.coupling = share, KernelProduct(share, load_block), coupling
-        first, nothing = share.blocks.start, np.empty(0, np.int64)
-        self._everywhere = share.halo(lambda p: coupling.rows if p == first else nothing)
+    def __init__(self, shard, load_block, coupling):
+        self.shard, self.sparse, self.coupling = shard, KernelProduct(shard, load_block), coupling
+        first, nothing = shard.blocks.start, np.empty(0, np.int64)
+        self._everywhere = shard.halo(lambda p: coupling.rows if p == first else nothing)
         self._linked = self._everywhere.local(first, coupling.rows)  # where they are, in what the halo extends to
-        self._cuts = np.searchsorted(coupling.rows, share.bounds)
+        self._cuts = np.searchsorted(coupling.rows, shard.bounds)
 
     def middle_of(self, X):
         """``Z = middle K' X`` over what the middle is elsewhere.
 
         Parameters
         ----------
-        X : ndarray, shape (rows of the share, b)
+        X : ndarray, shape (rows of the shard, b)
 
         Returns
         -------
-        Z : ndarray, shape (rows of the share, b)
+        Z : ndarray, shape (rows of the shard, b)
         at_links : ndarray of float64, shape (T, b)
             Z at all linked rows.
         """
@@ -93,16 +93,16 @@ class LinkedProduct:
         groups = self.coupling.groups(self._at_links(X))
 
         def task(p):
-            rows = self.share.rows(p)
+            rows = self.shard.rows(p)
             factors = self.coupling.factor, -self.coupling.diagonal, 0
             self.sparse.multiply(p, factors, operand, X[rows], Y[rows])
             self._add_at_links(p, groups, Y[rows])
 
-        self.share.each(task)
+        self.shard.for_each_block(task)
         at_links = self.coupling.middle(self._at_links(Y))
-        for p in self.share.blocks:
+        for p in self.shard.blocks:
             where, own = self._links_of(p)
-            Y[self.share.rows(p)][where] = at_links[own]
+            Y[self.shard.rows(p)][where] = at_links[own]
         return Y, at_links
 
     def operand(self, X):
@@ -117,7 +117,7 @@ class LinkedProduct:
         self.sparse.multiply(p, factors, operand.Z, Y, out)
         self._add_at_links(p, a * operand.groups, out)
         if b:
-            out -= out.dtype.type(b) * operand.X[self.share.rows(p)]
+            out -= out.dtype.type(b) * operand.X[self.shard.rows(p)]
 
     def _at_links(self, X):
         """X at all linked rows, wherever they are; float64, shape (T, b)."""
@@ -126,7 +126,7 @@ class LinkedProduct:
     def _links_of(self, p):
         """Linked rows of one block, counted from its first row, and which of all linked rows they are."""
         own = slice(int(self._cuts[p]), int(self._cuts[p + 1]))
-        return self.coupling.rows[own] - self.share.bounds[p], own
+        return self.coupling.rows[own] - self.shard.bounds[p], own
 
     def _add_at_links(self, p, values, out):
         where, own = self._links_of(p)

@@ -1,8 +1,8 @@
-"""Labels beside links: what the neighbours of a linked row say of it, and rows that settle between all they hear.
+"""Labels beside links: what the neighbours of a linked row say of it, and rows that propagate between all they hear.
 
 Labelings that keep the links say little about which of them is right: that is what they were made to do. A linked row
 is therefore also labelled by its neighbours without links, whose labels no link has set, and what these labels make of
-the links tells labelings apart. The consensus of the best labelings breaks links again; its rows settle where votes,
+the links tells labelings apart. The consensus of the best labelings breaks links again; its rows propagate where votes,
 neighbours and links together draw them.
 
 Functions take one block of rows.
@@ -45,7 +45,7 @@ def free_neighbours(block, links):
     return csr_array(whole[:, touched]), columns[touched].astype(np.int64)
 
 
-def foretold(weights, labels, n_clusters):
+def predicted(weights, labels, n_clusters):
     """Label of the most weight among the neighbours without links.
 
     Parameters
@@ -111,7 +111,7 @@ def group_pull(counts, links):
     return found
 
 
-def settle(block, labels, ballots, group, pulls, movable):
+def propagate(block, labels, ballots, group, pulls, movable):
     """Move each movable row of one block to the label that most draws it, all at once.
 
     Row i goes to ``argmax_y [ v_iy + sum_j W_ij [l_j = y] / d_i + m_iy - q_iy ]``: the share of the labelings of the
@@ -138,12 +138,12 @@ def settle(block, labels, ballots, group, pulls, movable):
         A row stays unless another label is strictly better; the smallest label among equals.
     """
     moved = labels[: block.hi - block.lo].astype(np.int32)
-    _settle(block[3:], np.asarray(labels, np.int32), (ballots, group, pulls), np.flatnonzero(movable), moved)
+    _propagate(block[3:], np.asarray(labels, np.int32), (ballots, group, pulls), np.flatnonzero(movable), moved)
     return moved
 
 
 @numba.njit(cache=True, nogil=True)
-def _settle(csr, labels, heard, rows, moved):
+def _propagate(csr, labels, heard, rows, moved):
     indptr, indices, data = csr
     ballots, group, pulls = heard
     vote = 1.0 / ballots.shape[1]

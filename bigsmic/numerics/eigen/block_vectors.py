@@ -1,9 +1,9 @@
 """The rows of the eigensolver: kernel blocks, basis and working block over fixed row blocks.
 
-:class:`RowSpace` implements :class:`bigsmic.numerics.eigen.lanczos.Space` for the rows of one share, :class:`GroupSpace` for those of
-all shares of a group, wherever these are. In the memory of a place at any time: the last block and the working
+:class:`RowSpace` implements `numerics.eigen.lanczos.Space` for the rows of one shard, :class:`GroupSpace` for those of
+all shards of a group, wherever these are. In the memory of a place at any time: the last block and the working
 block (n x b each), and per thread one kernel block and one block of the basis, unless the basis itself is in
-memory. Dense work runs over panels of `PANEL` rows that stay in cache, as float32 (or float64) GEMM whose results
+memory. Dense work runs over tiles of `PANEL` rows that stay in cache, as float32 (or float64) GEMM whose results
 are added up in float64; all bounds are fixed, so results do not depend on threads or on where the basis lies.
 """
 
@@ -14,19 +14,19 @@ import numpy as np
 from bigsmic.errors import InputError
 from bigsmic.numerics.eigen.sparse_product import Rows, multiply
 from bigsmic.numerics.hashing import row_uniform
-from bigsmic.numerics.row_blocks import Group, Share, panels
+from bigsmic.numerics.row_blocks import Group, Shard, tiles
 
 PANEL = 4096
 CHECKED = 8
 
 
 class Basis(Protocol):
-    """Where the columns of V are kept, one Fortran-ordered array per row block of a share.
+    """Where the columns of V are kept, one Fortran-ordered array per row block of a shard.
 
     Attributes
     ----------
     bounds : ndarray of int64, shape (p + 1,)
-        Block i of the share is ``bounds[i]:bounds[i + 1]``.
+        Block i of the shard is ``bounds[i]:bounds[i + 1]``.
     capacity : int
         Columns that there is room for.
     dtype : dtype
@@ -81,10 +81,10 @@ class MemoryBasis:
 
 
 class Product(Protocol):
-    """The matrix of the eigenproblem, as it multiplies the rows of one share."""
+    """The matrix of the eigenproblem, as it multiplies the rows of one shard."""
 
     def operand(self, X: np.ndarray) -> Any:
-        """What products with X need of it, and of the rows of others; X is of shape (rows of the share, w)."""
+        """What products with X need of it, and of the rows of others; X is of shape (rows of the shard, w)."""
         ...
 
     def multiply(self, p: int, factors: tuple, operand: Any, Y: np.ndarray, out: np.ndarray) -> None:
@@ -97,23 +97,23 @@ class KernelProduct:
 
     Parameters
     ----------
-    share : Share
+    shard : Shard
     load_block : callable
         ``load_block(p)`` returns :class:`bigsmic.numerics.graph.affinity.KernelBlock` p; it may read it anew each time.
     """
 
-    def __init__(self, share: Share, load_block):
-        self.share, self.load_block = share, load_block
-        self._halo = share.halo(lambda p: load_block(p).halo)
+    def __init__(self, shard: Shard, load_block):
+        self.shard, self.load_block = shard, load_block
+        self._halo = shard.halo(lambda p: load_block(p).halo)
 
     def operand(self, X):
-        """X, and the rows of others that blocks of this share touch: side by side, without a copy of X."""
+        """X, and the rows of others that blocks of this shard touch: side by side, without a copy of X."""
         return X, self._halo.foreign(X)
 
     def multiply(self, p, factors, operand, Y, out):
         """One row block of ``out = a K X - b X - g Y``."""
         block, (X, foreign) = self.load_block(p), operand
-        rows = Rows(X, foreign, self.share.rows(p), self._halo.local(p, block.halo))
+        rows = Rows(X, foreign, self.shard.rows(p), self._halo.local(p, block.halo))
         multiply(block, factors, rows, Y, out)
 
 
@@ -127,17 +127,17 @@ class WithDiagonal(KernelProduct):
 
 
 class RowSpace:
-    """Kernel, basis and working block of one share, as the eigensolver sees them.
+    """Kernel, basis and working block of one shard, as the eigensolver sees them.
 
-    Sums are over all rows where the share has them all, and this share's part of them otherwise.
+    Sums are over all rows where the shard has them all, and this shard's part of them otherwise.
 
     Parameters
     ----------
-    share : Share
+    shard : Shard
     product : Product
         What multiplies.
     basis : Basis
-        Storage for the columns of V; its row blocks are those of the share.
+        Storage for the columns of V; its row blocks are those of the shard.
     seed : int
         Seed of the hashed random columns.
     n_columns : int
@@ -148,10 +148,10 @@ class RowSpace:
     To resume, pass the stored basis and the number of its columns, and call :meth:`reopen`.
     """
 
-    def __init__(self, share: Share, product: Product, basis: Basis, seed: int = 0, n_columns: int = 0):
-        self.share, self.product, self.basis, self.seed = share, product, basis, seed
+    def __init__(self, shard: Shard, product: Product, basis: Basis, seed: int = 0, n_columns: int = 0):
+        self.shard, self.product, self.basis, self.seed = shard, product, basis, seed
         self.n_columns = n_columns
-        self.n_rows = int(share.bounds[-1])
+        self.n_rows = int(shard.bounds[-1])
         self.eps = float(np.finfo(basis.dtype).eps)
         self._last = self._empty(0)
         self._work = self._last
@@ -159,7 +159,7 @@ class RowSpace:
     def reopen(self, width):
         """Take the last `width` columns of the basis as its last block, as after a restart."""
         self._last = self._empty(width)
-        self.share.each(lambda p: self._copy_last(p, self.n_columns - width))
+        self.shard.for_each_block(lambda p: self._copy_last(p, self.n_columns - width))
 
     def apply(self, filter):
         """``W <- p(K) V_last`` by the Chebyshev recurrence, one map per degree; return the moments."""
@@ -168,13 +168,13 @@ class RowSpace:
         for _ in range(filter.degree):
             older, newer = newer, self._recur(filter, older, newer)
         self._work = newer
-        return self.share.sum(self._moments)
+        return self.shard.sum_over_blocks(self._moments)
 
     def project(self, S, Q):
         """``W <- (W - V S) Q``; return the moments."""
         S, Q, old = self._cast(S), self._cast(Q), self._work
         self._work = old if Q.shape[0] == Q.shape[1] else self._empty(Q.shape[1])
-        return self.share.sum(lambda p: self._project_block(p, old, S, Q))
+        return self.shard.sum_over_blocks(lambda p: self._project_block(p, old, S, Q))
 
     def draw(self, n_kept, n_new, key):
         """``W <- [first n_kept columns of W, n_new hashed random ones]``; return the moments."""
@@ -182,13 +182,13 @@ class RowSpace:
         self._work = self._empty(n_kept + n_new)
 
         def task(p):
-            rows, positions = self.share.rows(p), self.share.positions(p)
+            rows, positions = self.shard.rows(p), self.shard.positions(p)
             self._work[rows, :n_kept] = old[rows, :n_kept]
             for j in range(n_new):
                 self._work[rows, n_kept + j] = row_uniform(self.seed, f"lanczos {key} {j}", positions) - 0.5
             return self._moments(p)
 
-        return self.share.sum(task)
+        return self.shard.sum_over_blocks(task)
 
     def recall(self, Q, start):
         """``W <- V[:, start:] Q``, drop those columns; return the moments."""
@@ -196,10 +196,10 @@ class RowSpace:
         self._work, Q = self._empty(Q.shape[1]), self._cast(Q)
 
         def task(p):
-            self._work[self.share.rows(p)] = self._read(p, start, stop) @ Q
+            self._work[self.shard.rows(p)] = self._read(p, start, stop) @ Q
             return self._moments(p)
 
-        return self.share.sum(task)
+        return self.shard.sum_over_blocks(task)
 
     def append(self, Q):
         """``V_last <- W Q``, ``V <- [V, V_last]``."""
@@ -211,11 +211,11 @@ class RowSpace:
         Q, self._last = self._cast(Q), self._empty(Q.shape[1])
 
         def task(p):
-            rows = self.share.rows(p)
+            rows = self.shard.rows(p)
             np.matmul(self._work[rows], Q, out=self._last[rows])
             self._write(p, self.n_columns, np.asfortranarray(self._last[rows]))
 
-        self.share.each(task)
+        self.shard.for_each_block(task)
         self.n_columns += Q.shape[1]
 
     def rotate(self, Q, start):
@@ -224,11 +224,11 @@ class RowSpace:
 
         def task(p):
             columns = self._read(p, start, stop)
-            for panel in panels(len(columns), PANEL):
-                columns[panel, :width] = (Qt @ columns[panel].T).T
+            for tile in tiles(len(columns), PANEL):
+                columns[tile, :width] = (Qt @ columns[tile].T).T
             self._write(p, start, columns[:, :width])
 
-        self.share.each(task)
+        self.shard.for_each_block(task)
         self.n_columns = start + width
 
     def column_sums(self):
@@ -236,10 +236,10 @@ class RowSpace:
 
         def task(p):
             V = self._read(p, 0, self.n_columns)
-            weights = row_uniform(self.seed, "lanczos signs", self.share.positions(p))
+            weights = row_uniform(self.seed, "lanczos signs", self.shard.positions(p))
             return np.stack([V.sum(axis=0, dtype=np.float64), _weighted_sums(V, weights)])
 
-        return self.share.sum(task)
+        return self.shard.sum_over_blocks(task)
 
     def squared_residuals(self, values, start):
         """Squared norms ``|K v - theta v|^2`` of the columns from `start` on, one for each value.
@@ -255,17 +255,17 @@ class RowSpace:
         squares : ndarray of float64, shape (c,)
         """
         self._last = self._empty(len(values))
-        self.share.each(lambda p: self._copy_last(p, start))
+        self.shard.for_each_block(lambda p: self._copy_last(p, start))
         values, operand = values.astype(self.basis.dtype), self.product.operand(self._last)
 
         def task(p):
-            own = self._last[self.share.rows(p)]
+            own = self._last[self.shard.rows(p)]
             difference = np.empty_like(own)
             self.product.multiply(p, (1, 0, 0), operand, own, difference)
             difference -= own * values
             return np.sum(difference**2, axis=0, dtype=np.float64)
 
-        return self.share.sum(task)
+        return self.shard.sum_over_blocks(task)
 
     def residual_norms(self, values, start):
         """True residual norms of the columns from `start` on; see `squared_residuals`. All rows must be here."""
@@ -279,44 +279,44 @@ class RowSpace:
         operand = self.product.operand(newer)
 
         def task(p):
-            rows = self.share.rows(p)
+            rows = self.shard.rows(p)
             self.product.multiply(p, factors, operand, older[rows], result[rows])
 
-        self.share.each(task)
+        self.shard.for_each_block(task)
         return result
 
     def _copy_last(self, p, start):
-        self._last[self.share.rows(p)] = self._read(p, start, start + self._last.shape[1])
+        self._last[self.shard.rows(p)] = self._read(p, start, start + self._last.shape[1])
 
     def _moments(self, p):
-        V, W = self._read(p, 0, self.n_columns), self._work[self.share.rows(p)]
-        return _sum_panels(len(W), lambda panel: _moments(V[panel], W[panel]))
+        V, W = self._read(p, 0, self.n_columns), self._work[self.shard.rows(p)]
+        return _sum_tiles(len(W), lambda tile: _moments(V[tile], W[tile]))
 
     def _project_block(self, p, old, S, Q):
-        rows = self.share.rows(p)
+        rows = self.shard.rows(p)
         V, W, new = self._read(p, 0, self.n_columns), old[rows], self._work[rows]
 
-        def step(panel):
-            new[panel] = (W[panel] - V[panel] @ S) @ Q
-            return _moments(V[panel], new[panel])
+        def step(tile):
+            new[tile] = (W[tile] - V[tile] @ S) @ Q
+            return _moments(V[tile], new[tile])
 
-        return _sum_panels(len(W), step)
+        return _sum_tiles(len(W), step)
 
     def _empty(self, width):
-        return np.empty((self.share.n_rows, width), self.basis.dtype)
+        return np.empty((self.shard.n_rows, width), self.basis.dtype)
 
     def _cast(self, A):
         return np.ascontiguousarray(A, dtype=self.basis.dtype)
 
     def _read(self, p, start, stop):
-        return self.basis.read(p - self.share.blocks.start, start, stop)
+        return self.basis.read(p - self.shard.blocks.start, start, stop)
 
     def _write(self, p, start, columns):
-        self.basis.write(p - self.share.blocks.start, start, columns)
+        self.basis.write(p - self.shard.blocks.start, start, columns)
 
 
 class GroupSpace:
-    """The rows of all shares of a group, whose residents are :class:`RowSpace` or pass its verbs on.
+    """The rows of all shards of a group, whose actors are :class:`RowSpace` or pass its verbs on.
 
     What returns nothing waits for the next verb that does: a step of the eigensolver is two rounds, and one more for
     every pass that orthogonality takes beyond the first.
@@ -371,13 +371,13 @@ class GroupSpace:
         return residual_norms(lambda *part: self._sum("squared_residuals", *part), values, start)
 
     def finish(self, *calls):
-        """Make what waits, and `calls` after it, on every resident."""
+        """Make what waits, and `calls` after it, on every actor."""
         calls, self._waiting = (*self._waiting, *calls), []
-        self.group.gather(*calls)
+        self.group.call(*calls)
 
     def _sum(self, *call):
         calls, self._waiting = (*self._waiting, call), []
-        return self.group.sum(*calls)
+        return self.group.call_sum(*calls)
 
 
 def residual_norms(squared_residuals, values, start):
@@ -399,8 +399,8 @@ def residual_norms(squared_residuals, values, start):
     return np.sqrt(np.concatenate([np.zeros(0), *squares]))
 
 
-def _sum_panels(n, term):
-    return sum(term(panel).astype(np.float64) for panel in panels(n, PANEL))
+def _sum_tiles(n, term):
+    return sum(term(tile).astype(np.float64) for tile in tiles(n, PANEL))
 
 
 def _moments(V, W):
@@ -408,7 +408,7 @@ def _moments(V, W):
 
 
 def _weighted_sums(V, weights):
-    return sum(weights[panel] @ V[panel].astype(np.float64) for panel in panels(len(V), PANEL))
+    return sum(weights[tile] @ V[tile].astype(np.float64) for tile in tiles(len(V), PANEL))
 
 
 def solve_bytes(bounds, params, *, n_threads=1, dtype=np.float32, basis_on_disk=False):
@@ -427,7 +427,7 @@ def solve_bytes(bounds, params, *, n_threads=1, dtype=np.float32, basis_on_disk=
     -------
     n_bytes : int
         The basis (on disk: one block of it per thread), two n x b blocks, and per thread the rows that a product
-        touches, of a block and of a halo as large, panels and their results.
+        touches, of a block and of a halo as large, tiles and their results.
     """
     heights, itemsize, b = np.diff(bounds), np.dtype(dtype).itemsize, params.block_width
     n, tallest, dimension = int(np.sum(heights)), int(np.max(heights)), params.size(int(np.sum(heights)))

@@ -212,7 +212,7 @@ class LanczosState:
         Eigenvalues of K, and the true residual norms they were locked with.
     filter : Filter
         p.
-    n_settled : int
+    n_propagated : int
         Locked columns that are older than the last random start.
     n_turns : int
         How often locked columns have been changed: until it is more, those that were locked first are as they were.
@@ -232,7 +232,7 @@ class LanczosState:
     locked_values: np.ndarray
     locked_norms: np.ndarray
     filter: Filter = field(default_factory=Filter)
-    n_settled: int = 0
+    n_propagated: int = 0
     n_turns: int = 0
     n_starts: int = 0
     slack: float = 1.0
@@ -359,7 +359,7 @@ def begin(space, params, known_values=(), warm_filter=None):
         width=0,
         locked_values=known_values,
         locked_norms=np.zeros(n_known),
-        n_settled=n_known,
+        n_propagated=n_known,
         scale=float(np.max(np.abs(known_values), initial=0.0)),
     )
     if n_known >= params.n_wanted:
@@ -396,7 +396,7 @@ def _start_randomly(space, params, state):
     """Go on from the locked columns and a random block."""
     space.recall(np.zeros((space.n_columns - state.n_locked, 0)), state.n_locked)
     moments = space.draw(0, min(params.block_width, space.n_rows - state.n_locked), state.n_draws)
-    state = replace(state, n_settled=state.n_locked, n_draws=state.n_draws + 1)
+    state = replace(state, n_propagated=state.n_locked, n_draws=state.n_draws + 1)
     return _start_from(space, params, state, moments)
 
 
@@ -528,7 +528,7 @@ def _lock(space, params, state, expansion):
         width=0,
         locked_values=np.concatenate([state.locked_values[old], values[new[:n_new]]]),
         locked_norms=np.concatenate([state.locked_norms[old], true_norms[:n_new]]),
-        n_settled=len(old) + n_new if exact else int(np.count_nonzero(old < state.n_settled)),
+        n_propagated=len(old) + n_new if exact else int(np.count_nonzero(old < state.n_propagated)),
         n_turns=state.n_turns + (len(old) < state.n_locked),
         n_starts=0 if exact else state.n_starts,
         slack=state.slack * slack,
@@ -600,7 +600,7 @@ def _hides_copies(space, params, state):
     if state.n_locked == space.n_rows:
         return False
     bound, b = _bound(params, state, space.eps), params.block_width
-    found = np.sort(state.locked_values[state.n_settled :])
+    found = np.sort(state.locked_values[state.n_propagated :])
     found = found[found > np.min(state.locked_values) + bound]
     return len(found) >= b and bool(np.any(found[b - 1 :] - found[: len(found) - b + 1] <= 2 * bound))
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-_PANEL_ENTRIES = 1 << 22  # of a matrix of distances
+_TILE_ENTRIES = 1 << 22  # of a matrix of distances
 
 
 class Exits(NamedTuple):
@@ -116,15 +116,15 @@ def nearest_outside(queries, component, X, component_of_X, positions):
     if not len(X):
         return sq_distances, target, reached
     norms = np.einsum("ij,ij->i", X, X)
-    step = max(1, _PANEL_ENTRIES // len(X))
+    step = max(1, _TILE_ENTRIES // len(X))
     for lo in range(0, len(queries), step):
-        panel = slice(lo, lo + step)
-        rough = norms - 2 * (queries[panel] @ X.T)
-        rough[component[panel, None] == component_of_X] = np.inf
+        tile = slice(lo, lo + step)
+        rough = norms - 2 * (queries[tile] @ X.T)
+        rough[component[tile, None] == component_of_X] = np.inf
         best = rough.argmin(axis=1)
-        exact = np.square(queries[panel] - X[best]).sum(axis=1)
-        sq_distances[panel] = np.where(np.isinf(rough[np.arange(len(best)), best]), np.inf, exact)
-        target[panel], reached[panel] = positions[best], component_of_X[best]
+        exact = np.square(queries[tile] - X[best]).sum(axis=1)
+        sq_distances[tile] = np.where(np.isinf(rough[np.arange(len(best)), best]), np.inf, exact)
+        target[tile], reached[tile] = positions[best], component_of_X[best]
     return sq_distances, target, reached
 
 

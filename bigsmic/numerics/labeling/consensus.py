@@ -2,7 +2,8 @@
 
 Few eigenvectors cannot follow clusters that differ in size, shape or density. So a labeling starts from m > c
 soft columns (`smic.posterior_rotated`), merges them by the density ratio that the objective of SMIC is made
-of (`gram`, `merge_tree`), and lets single rows move to where their neighbours are (:mod:`bigsmic.numerics.labeling.local_moving`). Single
+of (`gram`, `merge_tree`), and lets single rows move to where their neighbours are
+(`numerics.labeling.local_moving`). Single
 labelings are fragile; several of them, merged by the same rule, are not (`label_gram`, `consensus_tree`,
 `vote`).
 
@@ -470,7 +471,7 @@ def consensus_labels(votes, posterior):
 
 
 def agreement(votes, labels, n_labelings):
-    """Share of labelings that vote for the row's label.
+    """Shard of labelings that vote for the row's label.
 
     Parameters
     ----------

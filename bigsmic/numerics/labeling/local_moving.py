@@ -1,7 +1,7 @@
 """Rows that move to the cluster where their neighbours are: parallel sweeps that raise modularity.
 
-Functions take one block of rows; :class:`RowMoves` holds the labels of one share, and :func:`local_moves` makes the
-sweeps over a group of such residents, between which labels of halo rows and sums per cluster are all that travels.
+Functions take one block of rows; :class:`RowMoves` holds the labels of one shard, and :func:`local_moves` makes the
+sweeps over a group of such actors, between which labels of halo rows and sums per cluster are all that travels.
 """
 
 from functools import reduce
@@ -16,7 +16,7 @@ MOVABLE_SHARE = 0.5  # of the rows in one sweep: below 1, so that neighbours do 
 
 
 def local_moves(group, resolution=1.0, n_sweeps=N_SWEEPS):
-    """Move the rows of a group of :class:`RowMoves`, or of residents that offer its verbs.
+    """Move the rows of a group of :class:`RowMoves`, or of actors that offer its verbs.
 
     In every sweep half of the rows, drawn by hash, may move, all at once. No cluster is emptied: the smallest row of
     one that would be stays.
@@ -28,45 +28,45 @@ def local_moves(group, resolution=1.0, n_sweeps=N_SWEEPS):
         Of `move_block`.
     n_sweeps : int
     """
-    sums = group.sum(("label_sums",))
+    sums = group.call_sum(("label_sums",))
     for sweep in range(n_sweeps):
         counts = sums[0]
-        sums = group.sum(("move", sweep, sums, resolution))
+        sums = group.call_sum(("move", sweep, sums, resolution))
         if np.any((counts > 0) & (sums[0] == 0)):
-            firsts = reduce(earlier, group.gather(("first_members",)))
+            firsts = reduce(earlier, group.call(("first_members",)))
             *undone, sums = undo_emptied(counts, sums, firsts)
-            group.gather(("send_back", *undone))
+            group.call(("send_back", *undone))
 
 
 class RowMoves:
-    """Labels of the rows of one share, on the move.
+    """Labels of the rows of one shard, on the move.
 
     Parameters
     ----------
-    share : bigsmic.numerics.row_blocks.Share
+    share : bigsmic.numerics.row_blocks.Shard
     load_block : callable
         ``load_block(p)`` returns row block p of W, the kernel before normalisation.
     degrees : ndarray of float64, shape (n,)
-        Row sums of W, for the rows of the share.
+        Row sums of W, for the rows of the shard.
     rows : ndarray of int64, shape (n,)
         Global row numbers of these.
     seed : int
         Of the draw of the rows that may move in a sweep.
     """
 
-    def __init__(self, share, load_block, degrees, rows, seed=0):
-        self.share, self.load_block, self.seed = share, load_block, seed
+    def __init__(self, shard, load_block, degrees, rows, seed=0):
+        self.shard, self.load_block, self.seed = shard, load_block, seed
         self.degrees, self.row_numbers = degrees, rows
-        self.halo = share.halo(lambda p: load_block(p).halo)
+        self.halo = shard.halo(lambda p: load_block(p).halo)
 
     def start(self, labels, n_clusters):
-        """Begin with these labels of the share's rows: int32, shape (n,)."""
+        """Begin with these labels of the shard's rows: int32, shape (n,)."""
         self.labels = self.before = np.asarray(labels, np.int32)
         self.n_clusters = n_clusters
 
     def label_sums(self):
         """Rows and degree sums per label, shape (2, c); a subclass may add rows."""
-        return self.share.sum(self._label_sums)
+        return self.shard.sum_over_blocks(self._label_sums)
 
     def move(self, sweep, sums, resolution):
         """Make one sweep, `sums` being `label_sums` before it; return those after it."""
@@ -74,17 +74,17 @@ class RowMoves:
         extended = self.halo.extend(self.before)
 
         def task(p):
-            block, own = self.load_block(p), self.share.rows(p)
+            block, own = self.load_block(p), self.shard.rows(p)
             known = self.halo.around(p, block.halo, extended)
             movable = row_uniform(self.seed, f"moves/{sweep}", self.row_numbers[own]) < MOVABLE_SHARE
             self.labels[own] = self._moved(p, block, known, movable, sums, resolution)
             return self._label_sums(p)
 
-        return self.share.sum(task)
+        return self.shard.sum_over_blocks(task)
 
     def _moved(self, p, block, known, movable, sums, resolution):
         """Labels of one block after a sweep; `known` are those of its rows and of its halo before."""
-        return move_block(block, known, self.degrees[self.share.rows(p)], sums[1], movable, resolution)
+        return move_block(block, known, self.degrees[self.shard.rows(p)], sums[1], movable, resolution)
 
     def first_members(self):
         """Smallest row of each cluster before the last sweep; see :func:`first_members`."""
@@ -95,7 +95,7 @@ class RowMoves:
         self.labels = send_back(self.labels, self.row_numbers, (rows, labels))
 
     def _label_sums(self, p):
-        own = self.share.rows(p)
+        own = self.shard.rows(p)
         return label_sums(self.labels[own], self.degrees[own], self.n_clusters)
 
 
@@ -295,7 +295,7 @@ def _weights_inside(indptr, indices, data, labels, sums):
 
 
 def modularity(sums):
-    """Share of the weight inside clusters, less what random edges of the same degrees would have there.
+    """Shard of the weight inside clusters, less what random edges of the same degrees would have there.
 
     ``sum_y [ w_y / vol - (s_y / vol)^2 ]``, the quantity that `move_block` raises.
 
@@ -320,7 +320,7 @@ def modularity(sums):
 
 
 def normalized_association(sums):
-    """Share of the weight of a cluster's rows that stays inside, mean over clusters: ``mean_y w_y / s_y``.
+    """Shard of the weight of a cluster's rows that stays inside, mean over clusters: ``mean_y w_y / s_y``.
 
     One less the normalised cut over c, which does not prefer clusters of even size (Shi and Malik, IEEE TPAMI 22,
     2000), but takes stray rows for clusters where no others stand apart.

@@ -1,6 +1,7 @@
 """Gaussians on drawn rows, which estimates of mutual information are made of: their centres, widths and folds.
 
-:mod:`bigsmic.numerics.mutual_information.lsmi` and :mod:`bigsmic.numerics.mutual_information.mlmi` model the density ratio by the same Gaussians, and differ in
+`numerics.mutual_information.lsmi` and `numerics.mutual_information.mlmi` model the density ratio by the same
+Gaussians, and differ in
 how these are fitted.
 """
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.numerics.hashing import draw_rows, row_hash
-from bigsmic.numerics.row_blocks import panels
+from bigsmic.numerics.row_blocks import tiles
 
 PAPER_GAMMAS = 10.0 ** (np.arange(-4, 5) / 2)
 GAMMA_MULTIPLES = 10.0 ** (np.arange(-4, 3) / 4)
@@ -124,7 +125,7 @@ def half_squared_distances(X, centers):
 
 def row_blocks(n):
     """Cut rows in memory into blocks, so that what is made of one at a time is small: slices."""
-    return panels(n, _BLOCK_ROWS)
+    return tiles(n, _BLOCK_ROWS)
 
 
 def told(result):

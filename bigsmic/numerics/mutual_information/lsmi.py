@@ -41,7 +41,7 @@ PAPER_DELTAS = 10.0 ** (np.arange(-6, 3) / 2)
 # products of two of them are still normal numbers
 _FLOOR = {np.dtype(np.float32): 1e-8, np.dtype(np.float64): 1e-150}
 # few enough for float32 sums, enough to make adding them up in float64 cheap
-_PANEL_ROWS = 2048
+_TILE_ROWS = 2048
 # up to here a product with 0s and 1s is faster than adding rows
 _DENSE_CLASSES = 5
 # share of Gaussians that are not 0 below which a sparse product is faster
@@ -272,7 +272,7 @@ def lsmi(  # noqa: PLR0913 - the front door spells out its settings
 
     Notes
     -----
-    Memory: :func:`sums_bytes` for the sums, :func:`panel_bytes` for the work.
+    Memory: :func:`sums_bytes` for the sums, :func:`tile_bytes` for the work.
 
     References
     ----------
@@ -295,7 +295,7 @@ def lsmi(  # noqa: PLR0913 - the front door spells out its settings
     settings = LSMISettings(seed=seed) if preset is None else LSMISettings.paper(seed)
     design = draw_design(replace(settings, **{k: v for k, v in given.items() if v is not None}), X)
     sums, rows, of_centers = LSMISums.zeros(design, 1, len(classes)), np.arange(len(X)), codes[design.center_rows]
-    with threadpool_limits(limits=1):  # panels are small: more threads would only wait for each other
+    with threadpool_limits(limits=1):  # tiles are small: more threads would only wait for each other
         for block in row_blocks(len(X)):
             _accumulate(sums, X[block], rows[block], codes[None, block], design)
         score = score_one(sums, 0, of_centers, design)
@@ -325,11 +325,11 @@ def sums_bytes(n_centers: int, n_gammas: int, n_folds: int, n_labelings: int, n_
     return 8 * n_folds * (n_gammas * n_centers**2 + n_labelings * per_labelling)
 
 
-def panel_bytes(n_centers: int, n_features: int, n_labelings: int, itemsize: int) -> int:
+def tile_bytes(n_centers: int, n_features: int, n_labelings: int, itemsize: int) -> int:
     """Memory that :func:`block_sums` works in, beside the block and the sums."""
     basis = n_centers * (16 + 2 * itemsize + 1)
     indicator = n_labelings * (16 + _DENSE_CLASSES * itemsize)
-    return _PANEL_ROWS * (basis + 8 * n_features + indicator) + 16 * n_centers**2
+    return _TILE_ROWS * (basis + 8 * n_features + indicator) + 16 * n_centers**2
 
 
 # -- the sums
@@ -368,7 +368,7 @@ def block_sums(X, rows, labels, design: LSMIDesign, *, n_classes=None, dtype=Non
     -----
     Time: ``m b^2`` flops per gamma, less where Gaussians are so narrow that most are 0. Those below 1e-8
     (float32) or 1e-150 (float64) count as 0: subnormal numbers would slow every product that follows.
-    Memory: :func:`panel_bytes` and the sums themselves, so that few large blocks are better than many.
+    Memory: :func:`tile_bytes` and the sums themselves, so that few large blocks are better than many.
     """
     X, labels = np.asarray(X), np.asarray(labels)
     n_classes = int(labels.max(initial=0)) + 1 if n_classes is None else n_classes
@@ -386,14 +386,14 @@ def _accumulate(sums, X, rows, labels, design, dtype=None):
     order = np.argsort(folds, kind="stable")
     ends = np.searchsorted(folds[order], np.arange(design.n_folds + 1))
     for fold in range(design.n_folds):
-        for lo in range(ends[fold], ends[fold + 1], _PANEL_ROWS):
-            part = order[lo : min(lo + _PANEL_ROWS, ends[fold + 1])]
+        for lo in range(ends[fold], ends[fold + 1], _TILE_ROWS):
+            part = order[lo : min(lo + _TILE_ROWS, ends[fold + 1])]
             exponents = half_squared_distances(X[part], design.centers)
             exponents = np.divide(exponents, -unit, out=exponents).astype(dtype, copy=False)
-            _add_panel(sums, fold, exponents, labels[:, part], unit / design.gammas**2)
+            _add_tile(sums, fold, exponents, labels[:, part], unit / design.gammas**2)
 
 
-def _add_panel(sums, fold, exponents, labels, scales):
+def _add_tile(sums, fold, exponents, labels, scales):
     shape = sums.counts.shape[1:]
     indicator = _indicator(labels, shape[1], exponents.dtype)
     sums.counts[fold] += np.asarray(indicator.sum(axis=1), np.int64).reshape(shape)
@@ -583,15 +583,15 @@ def _solve_shifted(H, h, deltas):
     shape = (len(H), len(deltas), len(h[0]))
     if shape[2] == 1:
         return (h / (H[:, 0] + deltas))[:, :, None]
-    diagonal, beside, right = np.empty(shape), np.zeros(shape), np.empty(shape)
+    diagonal, side_inputs, right = np.empty(shape), np.zeros(shape), np.empty(shape)
     Qs = []
     for i, matrix in enumerate(H):
         alpha, beta, Q = _tridiagonal(matrix)
         diagonal[i] = alpha + deltas[:, None]
-        beside[i, :, :-1] = beta  # the zero after it uncouples a system from the next: all are one
+        side_inputs[i, :, :-1] = beta  # the zero after it uncouples a system from the next: all are one
         right[i] = _rotate(Q, h[i][:, None], "T")[:, 0]
         Qs.append(Q)
-    *_, z, info = lapack.dptsv(diagonal.ravel(), beside.ravel()[:-1], right.ravel())
+    *_, z, info = lapack.dptsv(diagonal.ravel(), side_inputs.ravel()[:-1], right.ravel())
     if info > 0:
         raise InputError(
             f"lsmi: H + delta I is not positive definite at delta={deltas.min():.3g}, "
@@ -604,8 +604,8 @@ def _tridiagonal(H):
     """``H = Q T Q'``: diagonal and off-diagonal of T, and the Householder vectors and factors of Q."""
     k = len(H)
     # the transpose of a symmetric matrix is itself, and in the order that LAPACK wants
-    vectors, diagonal, beside, factors, _ = lapack.dsytrd(H.T, lower=1, lwork=32 * k, overwrite_a=1)
-    return diagonal, beside, (np.asfortranarray(vectors[1:, :-1]), factors)
+    vectors, diagonal, side_inputs, factors, _ = lapack.dsytrd(H.T, lower=1, lwork=32 * k, overwrite_a=1)
+    return diagonal, side_inputs, (np.asfortranarray(vectors[1:, :-1]), factors)
 
 
 def _rotate(Q, columns, trans):

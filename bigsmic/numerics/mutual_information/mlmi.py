@@ -1,6 +1,7 @@
 """Mutual information between rows and labels, by maximum likelihood of the density ratio.
 
-The ratio ``r(x, y) = p(x, y) / (p(x) p(y))`` is modelled as by :mod:`bigsmic.numerics.mutual_information.lsmi`, with Gaussians on the
+The ratio ``r(x, y) = p(x, y) / (p(x) p(y))`` is modelled as by `numerics.mutual_information.lsmi`, with Gaussians on
+the
 centres of class y and coefficients of at least 0,
 
     maximise  1/n sum_i log r(x_i, y_i)   subject to   1/n^2 sum_ij r(x_i, y_j) = 1,  theta >= 0
@@ -57,7 +58,7 @@ _MAX_STEPS = 200
 _EM_STEPS = 5
 _HALVINGS = 12
 _RIDGE = 1e-10  # of the largest diagonal entry: two Gaussians on one place make the Hessian singular
-_PANEL_ROWS = 2048
+_TILE_ROWS = 2048
 _LEAST_MEAN = 1e-300
 _LEAST_RATIO = 1e-100  # its inverse can still be squared
 
@@ -287,7 +288,7 @@ def mlmi(  # noqa: PLR0913 - the front door spells out its settings
     gammas = PAPER_GAMMAS if gammas is None and preset == "paper" else gammas
     design = draw_design(MLMISettings(n_centers, gammas, min(n_folds, len(X)), seed), X)
     drawn, rows = drawn_rows(len(X), n_rows, design), np.arange(len(X))
-    with threadpool_limits(limits=1):  # panels are small: more threads would only wait for each other
+    with threadpool_limits(limits=1):  # tiles are small: more threads would only wait for each other
         sums = reduce(add, (block_sums(X[block], rows[block], design) for block in row_blocks(len(X))))
         of_drawn = Drawn(drawn, distances(X[drawn], design))
         found = score(sums, of_drawn, codes[drawn], codes[design.center_rows], design)
@@ -342,7 +343,7 @@ def block_sums(X, rows, design: MLMIDesign) -> MLMISums:
 
     Notes
     -----
-    Time: ``m b`` exponentials per width. Memory: a panel of 2,048 rows by b.
+    Time: ``m b`` exponentials per width. Memory: a tile of 2,048 rows by b.
     """
     X, rows = np.asarray(X), np.asarray(rows)
     if X.ndim != 2 or X.shape[1] != design.centers.shape[1] or rows.shape != X.shape[:1]:
@@ -352,9 +353,9 @@ def block_sums(X, rows, design: MLMIDesign) -> MLMISums:
         )
     folds = fold_of(rows, design)
     total = np.zeros((len(design.gammas), design.n_folds, len(design.center_rows)))
-    for lo in range(0, len(X), _PANEL_ROWS):
-        squares = half_squared_distances(X[lo : lo + _PANEL_ROWS], design.centers)
-        members = (folds[lo : lo + _PANEL_ROWS] == np.arange(design.n_folds)[:, None]).astype(np.float64)
+    for lo in range(0, len(X), _TILE_ROWS):
+        squares = half_squared_distances(X[lo : lo + _TILE_ROWS], design.centers)
+        members = (folds[lo : lo + _TILE_ROWS] == np.arange(design.n_folds)[:, None]).astype(np.float64)
         for g, gamma in enumerate(design.gammas):
             total[g] += members @ np.exp(-squares / gamma**2)
     return MLMISums(total, np.bincount(folds, minlength=design.n_folds))
@@ -445,7 +446,7 @@ def mixture_weights(R, tops, tol=TOLERANCE) -> MixtureWeights:
 
     Gradient projection in the metric of the Hessian on ``mean_i log(R w)_i - sum w``, whose maximum has sum 1 by
     itself: every step is a non-negative least-squares problem, as in [1]_, and one of expectation and maximisation
-    where that does not climb. With
+    where that does not ascend. With
     ``g_l = mean_i R_il / (R w)_i`` the optimality conditions are ``g_l = 1`` where ``w_l > 0`` and ``g_l <= 1``
     elsewhere, and ``max g - 1`` bounds what is missing.
 

@@ -133,7 +133,7 @@ class Nystrom:
 
     def __call__(self, X):
         """Features of scaled rows, float32, shape (b, r)."""
-        return _by_panels(X, lambda panel: self.kernel(panel, self.landmarks) @ self.M, self.width)
+        return _by_tiles(X, lambda tile: self.kernel(tile, self.landmarks) @ self.M, self.width)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +157,7 @@ class Columns:
 
     def __call__(self, X):
         """Features of rows of the kernel, float32, shape (b, r)."""
-        return _by_panels(X, lambda panel: panel[:, self.columns].astype(np.float64) @ self.M, self.width)
+        return _by_tiles(X, lambda tile: tile[:, self.columns].astype(np.float64) @ self.M, self.width)
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,10 +191,10 @@ class Fourier:
     def __call__(self, X):
         """Features of scaled rows, float32, shape (b, m)."""
         scale = np.sqrt(2 / self.width)
-        return _by_panels(X, lambda panel: scale * np.cos(panel.astype(np.float64) @ self.W + self.b), self.width)
+        return _by_tiles(X, lambda tile: scale * np.cos(tile.astype(np.float64) @ self.W + self.b), self.width)
 
 
-def _by_panels(X, features, width):
+def _by_tiles(X, features, width):
     out = np.empty((len(X), width), np.float32)
     for lo in range(0, len(X), PANEL):
         out[lo : lo + PANEL] = features(X[lo : lo + PANEL])

@@ -11,10 +11,10 @@ semi-definite; in its own inner product ``<U, V> = tr(U' K^2 V)`` the gradient i
     dF/dB = G - 2 reg B,      G_ik = p_ik (l_ik - sum_c p_ic l_ic),   l_ik = log(p_ik / mean_j p_jk)
 
 and the problem is well conditioned: the Hessian's eigenvalues are within ``2 reg`` and ``2 reg + |K|^2 / 2``. So the
-rows climb by conjugate gradients in that inner product. Logits are linear in B: a step along a direction whose image
+rows ascend by conjugate gradients in that inner product. Logits are linear in B: a step along a direction whose image
 under K^2 is known needs no product, and an iteration needs one image, that of the new gradient.
 
-A :class:`KernelRows` has the rows of one share; :func:`ascend` leads all of them, wherever they are.
+A :class:`KernelRows` has the rows of one shard; :func:`ascend` leads all of them, wherever they are.
 """
 
 import warnings
@@ -27,7 +27,7 @@ from scipy.optimize import line_search
 from bigsmic.errors import InputError
 from bigsmic.numerics.eigen.block_vectors import PANEL, Basis, WithDiagonal
 from bigsmic.numerics.objectives.rim import log_softmax
-from bigsmic.numerics.row_blocks import Group, Share, panels
+from bigsmic.numerics.row_blocks import Group, Shard, tiles
 
 COEFFICIENTS, LOGITS, DIRECTION, RISE, GRADIENT, PREVIOUS, IMAGE = range(7)
 """What is kept of every row, c columns each: B, Z, direction and image, gradient, the one before, the newest image."""
@@ -40,7 +40,7 @@ _TRIALS = 10
 
 @dataclass(frozen=True)
 class AscentSettings:
-    """How far to climb.
+    """How far to ascend.
 
     Parameters
     ----------
@@ -65,8 +65,8 @@ class AscentSettings:
             raise InputError(f"tol: got {self.tol!r}; use a number of at least 0, such as 1e-6")
 
 
-class Summit(NamedTuple):
-    """Where the climb ended.
+class Optimum(NamedTuple):
+    """Where the ascent ended.
 
     Parameters
     ----------
@@ -173,30 +173,30 @@ def posterior(Z, bias):
     return P.astype(np.float32), np.argmax(Z, axis=1).astype(np.int32)
 
 
-# -- the rows of one share
+# -- the rows of one shard
 
 
 class KernelRows:
-    """Coefficients, logits and directions of the rows of one share.
+    """Coefficients, logits and directions of the rows of one shard.
 
-    Sums are over all rows where the share has them all, and this share's part of them otherwise.
+    Sums are over all rows where the shard has them all, and this shard's part of them otherwise.
 
     Parameters
     ----------
-    share : Share
+    shard : Shard
     load_block : callable
-        ``load_block(p)`` returns :class:`bigsmic.numerics.graph.affinity.KernelBlock` p of K, without its diagonal, which is 1.
+        ``load_block(p)`` returns `numerics.graph.affinity.KernelBlock` p of K, without its diagonal, which is 1.
     basis : Basis
-        Storage for ``7 c`` columns; its row blocks are those of the share.
-    labels : ndarray of int32, shape (rows of the share,)
+        Storage for ``7 c`` columns; its row blocks are those of the shard.
+    labels : ndarray of int32, shape (rows of the shard,)
         What the categories start from.
     """
 
-    def __init__(self, share: Share, load_block, basis: Basis, labels):
-        self.share, self.basis, self.labels = share, basis, labels
-        self.product = WithDiagonal(share, load_block)
+    def __init__(self, shard: Shard, load_block, basis: Basis, labels):
+        self.shard, self.basis, self.labels = shard, basis, labels
+        self.product = WithDiagonal(shard, load_block)
         self.c = basis.capacity // SLOTS
-        self.share.each(lambda p: basis.write(p - share.blocks.start, 0, self._zeros(p)))
+        self.shard.for_each_block(lambda p: basis.write(p - shard.blocks.start, 0, self._zeros(p)))
 
     def measure(self, objective, step, bias, bias_direction):
         """Sums of the objective and of the penalty, `step` along the direction; see :func:`_read`."""
@@ -204,16 +204,16 @@ class KernelRows:
 
         def task(p):
             B, Z, D, R = (self._read(p, slot) for slot in (COEFFICIENTS, LOGITS, DIRECTION, RISE))
-            labels, total = self.labels[self.share.rows(p)], []
-            for panel in panels(len(B), PANEL):
-                b, z, r = B[panel] + number * D[panel], Z[panel] + number * R[panel], R[panel]
-                parts = OBJECTIVES[objective].sums(*self._shifted(z, r, offset, bias_direction), labels[panel])
+            labels, total = self.labels[self.shard.rows(p)], []
+            for tile in tiles(len(B), PANEL):
+                b, z, r = B[tile] + number * D[tile], Z[tile] + number * R[tile], R[tile]
+                parts = OBJECTIVES[objective].sums(*self._shifted(z, r, offset, bias_direction), labels[tile])
                 total.append(np.concatenate([parts, [np.vdot(b, z), np.vdot(b, r)]]))
             return np.sum(total, axis=0)
 
-        return self.share.sum(task)
+        return self.shard.sum_over_blocks(task)
 
-    def climb(self, objective, common, step, bias, reg):
+    def trial_step(self, objective, common, step, bias, reg):
         """Go `step` along the direction; find the gradient there; return the sums of G, float64 (c,)."""
         number = self.basis.dtype.type(step)
 
@@ -223,16 +223,16 @@ class KernelRows:
             self._write(p, COEFFICIENTS, B)
             self._write(p, LOGITS, Z)
             self._write(p, PREVIOUS, self._read(p, GRADIENT))
-            labels, total, H = self.labels[self.share.rows(p)], [], np.empty_like(B)
-            for panel in panels(len(B), PANEL):
-                z = Z[panel] + bias.astype(Z.dtype)
-                G = OBJECTIVES[objective].gradient(z, common, labels[panel])
+            labels, total, H = self.labels[self.shard.rows(p)], [], np.empty_like(B)
+            for tile in tiles(len(B), PANEL):
+                z = Z[tile] + bias.astype(Z.dtype)
+                G = OBJECTIVES[objective].gradient(z, common, labels[tile])
                 total.append(G.sum(axis=0, dtype=np.float64))
-                H[panel] = G - Z.dtype.type(2 * reg) * B[panel]
+                H[tile] = G - Z.dtype.type(2 * reg) * B[tile]
             self._write(p, GRADIENT, H)
             return np.sum(total, axis=0)
 
-        return self.share.sum(task)
+        return self.shard.sum_over_blocks(task)
 
     def image(self):
         """Multiply the gradient with K twice; return its inner products with itself and with the one before."""
@@ -244,7 +244,7 @@ class KernelRows:
             image = self._read(p, IMAGE)
             return np.array([_inner(self._read(p, slot), image) for slot in (GRADIENT, PREVIOUS)])
 
-        return self.share.sum(task)
+        return self.shard.sum_over_blocks(task)
 
     def turn(self, factor):
         """``D <- H + factor D``, and its image."""
@@ -254,11 +254,13 @@ class KernelRows:
             for old, new in ((DIRECTION, GRADIENT), (RISE, IMAGE)):
                 self._write(p, old, self._read(p, new) + number * self._read(p, old))
 
-        self.share.each(task)
+        self.shard.for_each_block(task)
 
     def mean_row_sum(self):
         """Sum of the entries of K, its diagonal included."""
-        return self.share.sum(lambda p: float(self.product.load_block(p).data.sum(dtype=np.float64) + self._height(p)))
+        return self.shard.sum_over_blocks(
+            lambda p: float(self.product.load_block(p).data.sum(dtype=np.float64) + self._height(p))
+        )
 
     def finish(self):
         """Leave the kernel's coefficients ``A = K B`` where the gradient was."""
@@ -278,56 +280,56 @@ class KernelRows:
         return z + bias.astype(z.dtype), r + bias_direction.astype(z.dtype)
 
     def _times_kernel(self, X):
-        """``K X`` on the rows of the share."""
+        """``K X`` on the rows of the shard."""
         operand, out = self.product.operand(X), np.empty_like(X)
 
         def task(p):
-            own = self.share.rows(p)
+            own = self.shard.rows(p)
             self.product.multiply(p, (1.0, 0.0, 0.0), operand, X[own], out[own])
 
-        self.share.each(task)
+        self.shard.for_each_block(task)
         return out
 
     def _take(self, slot, columns):
-        """Some columns of all rows of the share, C-ordered."""
-        X = np.empty((self.share.n_rows, columns.stop - columns.start), self.basis.dtype)
+        """Some columns of all rows of the shard, C-ordered."""
+        X = np.empty((self.shard.n_rows, columns.stop - columns.start), self.basis.dtype)
 
         def task(p):
-            X[self.share.rows(p)] = self._read(p, slot)[:, columns]
+            X[self.shard.rows(p)] = self._read(p, slot)[:, columns]
 
-        self.share.each(task)
+        self.shard.for_each_block(task)
         return X
 
     def _put(self, slot, columns, X):
         def task(p):
             first = slot * self.c + columns.start
-            self.basis.write(p - self.share.blocks.start, first, np.asfortranarray(X[self.share.rows(p)]))
+            self.basis.write(p - self.shard.blocks.start, first, np.asfortranarray(X[self.shard.rows(p)]))
 
-        self.share.each(task)
+        self.shard.for_each_block(task)
 
     def _zeros(self, p):
         return np.zeros((self._height(p), self.basis.capacity), self.basis.dtype, order="F")
 
     def _height(self, p):
-        return int(self.share.bounds[p + 1] - self.share.bounds[p])
+        return int(self.shard.bounds[p + 1] - self.shard.bounds[p])
 
     def _read(self, p, slot):
-        return self.basis.read(p - self.share.blocks.start, slot * self.c, (slot + 1) * self.c)
+        return self.basis.read(p - self.shard.blocks.start, slot * self.c, (slot + 1) * self.c)
 
     def _write(self, p, slot, columns):
-        self.basis.write(p - self.share.blocks.start, slot * self.c, np.asfortranarray(columns))
+        self.basis.write(p - self.shard.blocks.start, slot * self.c, np.asfortranarray(columns))
 
 
 def _inner(U, V):
-    """``tr(U' V)`` with sums of panels in float64."""
-    return float(sum(np.vdot(U[panel], V[panel]) for panel in panels(len(U), PANEL)))
+    """``tr(U' V)`` with sums of tiles in float64."""
+    return float(sum(np.vdot(U[tile], V[tile]) for tile in tiles(len(U), PANEL)))
 
 
 # -- the ascent
 
 
-def ascend(group: Group, n: int, objective: str, settings: AscentSettings, bias, on_step=None) -> Summit:
-    """Climb from where the rows are, by conjugate gradients with the factor of Hestenes and Stiefel, cut to Dai's.
+def ascend(group: Group, n: int, objective: str, settings: AscentSettings, bias, on_step=None) -> Optimum:
+    """Ascend from where the rows are, by conjugate gradients with the factor of Hestenes and Stiefel, cut to Dai's.
 
     Parameters
     ----------
@@ -343,32 +345,32 @@ def ascend(group: Group, n: int, objective: str, settings: AscentSettings, bias,
 
     Returns
     -------
-    Summit
+    Optimum
 
     Raises
     ------
     InputError
         The objective is not finite.
     """
-    climb = _Climb(group, n, objective, settings, bias)
+    ascent = _LineSearch(group, n, objective, settings, bias)
     gains = [np.inf, np.inf]
     iteration = 0
     while iteration < settings.max_iter and max(gains[-2:]) > settings.tol * n:
-        before, iteration = climb.value, iteration + 1
-        moved = climb.step()
-        gains.append(climb.value - before)
+        before, iteration = ascent.value, iteration + 1
+        moved = ascent.step()
+        gains.append(ascent.value - before)
         if not moved:
-            if climb.steepest:
-                gains.append(climb.promise)
+            if ascent.steepest:
+                gains.append(ascent.promise)
                 break
-            climb.turn(0.0)
+            ascent.turn(0.0)
         if on_step is not None:
             on_step(iteration)
     converged = max(gains[-2:]) <= settings.tol * n
-    return Summit(float(climb.value / n), climb.bias, iteration, bool(converged))
+    return Optimum(float(ascent.value / n), ascent.bias, iteration, bool(converged))
 
 
-class _Climb:
+class _LineSearch:
     """One ascent: where it is, and what it remembers of the step before.
 
     The bias is a coordinate more, on which the kernel is constant: `weight`, so that it moves no faster than the rest.
@@ -376,7 +378,7 @@ class _Climb:
 
     def __init__(self, group, n, objective, settings, bias):
         self.group, self.n, self.objective, self.settings = group, n, objective, settings
-        mean = group.sum(("mean_row_sum",)) / n
+        mean = group.call_sum(("mean_row_sum",)) / n
         self.weight = mean**2 / n
         self.length = self.cautious = 1 / (2 * settings.reg + mean**2 / 4)  # a softmax's Hessian is at most 1/2
         self.bias = np.array(bias, np.float64)
@@ -412,20 +414,20 @@ class _Climb:
         self.steepest = factor == 0.0 or self.slope <= 0
         if self.slope <= 0:
             factor, self.slope = 0.0, self.squared
-        self.group.gather(("turn", factor))
+        self.group.call(("turn", factor))
         self.bias_direction = self.weight * self.bias_gradient + factor * self.bias_direction
 
     def _gradient(self, length):
         """Go, and find the gradient; return its inner product with the one before."""
         old = self.bias_gradient
-        call = ("climb", self.objective, self.common, length, self.bias, self.settings.reg)
-        self.bias_gradient = self.group.sum(call)
-        squared, mixed = self.group.sum(("image",))
+        call = ("trial_step", self.objective, self.common, length, self.bias, self.settings.reg)
+        self.bias_gradient = self.group.call_sum(call)
+        squared, mixed = self.group.call_sum(("image",))
         self.squared = squared + self.weight * self.bias_gradient @ self.bias_gradient
         return mixed + self.weight * self.bias_gradient @ old
 
     def _measure(self, step):
-        total = self.group.sum(("measure", self.objective, step, self.bias, self.bias_direction))
+        total = self.group.call_sum(("measure", self.objective, step, self.bias, self.bias_direction))
         value, slope, common = OBJECTIVES[self.objective].read(total[:-2], self.n)
         value, slope = value - self.settings.reg * total[-2], slope - 2 * self.settings.reg * total[-1]
         if not np.isfinite(value):

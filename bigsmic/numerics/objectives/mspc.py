@@ -1,7 +1,7 @@
 """Maximin separation probability: two clusters on the two sides of the hyperplane that separates them most surely.
 
 A labeling is as good as the worst case of the classifier learnt from it. Over all pairs of distributions that have the
-means and covariances of its two clusters, the best hyperplane puts at least a share p of both on their own side,
+means and covariances of its two clusters, the best hyperplane puts at least a shard p of both on their own side,
 
     kappa = max_w  |w'(m_1 - m_0)| / (sqrt(w' S_0 w) + sqrt(w' S_1 w)),        p = kappa^2 / (1 + kappa^2)
 
@@ -37,7 +37,7 @@ _BINS = 4096  # of projections, in one pass
 _CUT_PASSES = 12
 _CUT_TOLERANCE = 1e-9  # what a cut between two edges may gain, relatively, and be left alone
 _CONSTANT = 1e-12  # variance of a column relative to its mean square, below which it is rounding
-_PANEL_ENTRIES = 1 << 18
+_TILE_ENTRIES = 1 << 18
 
 
 class Halfspace(NamedTuple):
@@ -385,7 +385,7 @@ class SplitSettings:
     max_iter : int
         Labelings after the start at most.
     tol : float
-        Share of a node's rows that may still change sides when it has converged.
+        Shard of a node's rows that may still change sides when it has converged.
     judge : float, optional
         The `reg` at which labelings are compared; that of the fit by default.
     """
@@ -757,9 +757,9 @@ class Tree(NamedTuple):
         for s, (w, threshold, slope, y) in enumerate(zip(*self, strict=True)):
             margin = X @ w - threshold
             labels[(labels == y) & (margin > 0)] = s + 1
-            share = expit(slope * margin)
-            posterior[:, s + 1] = posterior[:, y] * share
-            posterior[:, y] *= 1 - share
+            shard = expit(slope * margin)
+            posterior[:, s + 1] = posterior[:, y] * shard
+            posterior[:, y] *= 1 - shard
         return posterior.astype(np.float32), labels
 
 

@@ -27,7 +27,7 @@ from scipy.special import logsumexp
 from bigsmic.errors import InputError
 from bigsmic.numerics.eigen.block_vectors import Product
 from bigsmic.numerics.hashing import row_uniform
-from bigsmic.numerics.row_blocks import Group, Share
+from bigsmic.numerics.row_blocks import Group, Shard
 
 WIDTHS = ("deviation", "quartile", "likelihood")
 DIRECTIONS = ("natural", "gradient")
@@ -62,7 +62,7 @@ class Gaussian(NamedTuple):
         return np.exp(-np.asarray(squares) / np.float32(4 * self.sigma**2))
 
 
-def width(rule, n, variances, sample, seed=0):
+def bandwidth(rule, n, variances, sample, seed=0):
     """Width sigma of the Parzen windows.
 
     Parameters
@@ -146,21 +146,21 @@ def _halves(X, sigma):
 
 
 class DenseProduct:
-    """G of all rows, as it multiplies those of one share; a :class:`bigsmic.numerics.eigen.block_vectors.Product`.
+    """G of all rows, as it multiplies those of one shard; a :class:`bigsmic.numerics.eigen.block_vectors.Product`.
 
     Parameters
     ----------
-    share : Share
+    shard : Shard
     load_rows : callable
         ``load_rows(p)`` returns the rows of block p, float32, (b, d); any block.
     sigma : float
     """
 
-    def __init__(self, share: Share, load_rows, sigma: float):
-        self.share, self.load_rows, self.sigma = share, load_rows, sigma
-        first = share.blocks.start
-        outside = np.concatenate([np.arange(share.lo), np.arange(share.hi, share.bounds[-1])])
-        self._halo = share.halo(lambda p: outside if p == first else outside[:0])
+    def __init__(self, shard: Shard, load_rows, sigma: float):
+        self.shard, self.load_rows, self.sigma = shard, load_rows, sigma
+        first = shard.blocks.start
+        outside = np.concatenate([np.arange(shard.lo), np.arange(shard.hi, shard.bounds[-1])])
+        self._halo = shard.halo(lambda p: outside if p == first else outside[:0])
 
     def operand(self, X):
         """X, and then the rows of others."""
@@ -171,21 +171,21 @@ class DenseProduct:
         a, b, g = factors
         rows = self.load_rows(p)
         total = np.zeros((len(rows), operand.shape[1]))
-        for q in range(len(self.share.bounds) - 1):
+        for q in range(len(self.shard.bounds) - 1):
             add_gaussian_product(rows, self.load_rows(q), operand[self._place(q)], self.sigma, total)
         total *= a
         if b:
-            total -= b * operand[self.share.rows(p)]
+            total -= b * operand[self.shard.rows(p)]
         if g:
             total -= g * Y
         out[...] = total
 
     def _place(self, q):
         """Where the rows of block q lie in an operand: own ones first, then others in order."""
-        share, (lo, hi) = self.share, (int(bound) for bound in self.share.bounds[q : q + 2])
-        if q in share.blocks:
-            return share.rows(q)
-        shift = share.n_rows if q < share.blocks.start else 0
+        shard, (lo, hi) = self.shard, (int(bound) for bound in self.shard.bounds[q : q + 2])
+        if q in shard.blocks:
+            return shard.rows(q)
+        shift = shard.n_rows if q < shard.blocks.start else 0
         return slice(lo + shift, hi + shift)
 
 
@@ -256,7 +256,7 @@ def direction(kind, Z, GZ, totals, n):
 
 @dataclass(frozen=True)
 class AscentSettings:
-    """How far to climb, and how.
+    """How far to ascend, and how.
 
     Parameters
     ----------
@@ -281,23 +281,23 @@ class AscentSettings:
 
 
 class AssociationRows:
-    """Logits, and products of the memberships with G, of the rows of one share, for several starts.
+    """Logits, and products of the memberships with G, of the rows of one shard, for several starts.
 
     Parameters
     ----------
-    share : Share
+    shard : Shard
     product : Product
-    logits : ndarray of float32, shape (rows of the share, n_starts, k)
+    logits : ndarray of float32, shape (rows of the shard, n_starts, k)
     kind : {"natural", "gradient"}
     """
 
-    def __init__(self, share: Share, product: Product, logits, kind="natural"):
-        self.share, self.product, self.kind = share, product, kind
+    def __init__(self, shard: Shard, product: Product, logits, kind="natural"):
+        self.shard, self.product, self.kind = shard, product, kind
         self.logits, self.images = logits, np.zeros_like(logits)
-        self.n = int(share.bounds[-1])
+        self.n = int(shard.bounds[-1])
         self._tried: np.ndarray = logits[:, :0]
 
-    def climb(self, starts, steps, totals):
+    def trial_step(self, starts, steps, totals):
         """Try steps of several lengths for some starts; return mass and ``z'Gz`` of each.
 
         Parameters
@@ -313,12 +313,12 @@ class AssociationRows:
         sums : ndarray of float64, shape (len(starts), e, 2, k)
         """
         k, (m, e) = self.logits.shape[2], steps.shape
-        Z = np.empty((self.share.n_rows, m, e, k), np.float32)
+        Z = np.empty((self.shard.n_rows, m, e, k), np.float32)
 
         def make(p):
-            Z[self.share.rows(p)] = memberships(self._moved(p, starts, steps, totals))
+            Z[self.shard.rows(p)] = memberships(self._moved(p, starts, steps, totals))
 
-        self.share.each(make)
+        self.shard.for_each_block(make)
         flat = Z.reshape(len(Z), -1)
         self._tried = np.empty_like(Z)
         images = self._tried.reshape(flat.shape)
@@ -327,29 +327,29 @@ class AssociationRows:
             self._multiply(np.ascontiguousarray(flat[:, columns]), images[:, columns])
 
         def add(p):
-            rows = self.share.rows(p)
+            rows = self.shard.rows(p)
             mass = Z[rows].sum(axis=0, dtype=np.float64)
             return np.stack([mass, np.einsum("nsek,nsek->sek", Z[rows], self._tried[rows], dtype=np.float64)], axis=2)
 
-        return self.share.sum(add)
+        return self.shard.sum_over_blocks(add)
 
     def take(self, starts, steps, totals, chosen):
         """Go the step ``chosen[i]`` of those tried for ``starts[i]``; a negative one stays where it is."""
 
         def go(p):
-            rows = self.share.rows(p)
+            rows = self.shard.rows(p)
             moved = self._moved(p, starts, steps, totals)
             for i, (start, j) in enumerate(zip(starts, chosen, strict=True)):
                 if j >= 0:
                     self.logits[rows, start] = moved[:, i, j]
                     self.images[rows, start] = self._tried[rows, i, j]
 
-        self.share.each(go)
+        self.shard.for_each_block(go)
         self._tried = self.logits[:, :0]
 
     def _moved(self, p, starts, steps, totals):
         """Logits of block p after every step, float32, shape (b, len(starts), e, k)."""
-        rows, moved = self.share.rows(p), []
+        rows, moved = self.shard.rows(p), []
         for start, lengths, total in zip(starts, steps, totals, strict=True):
             T = self.logits[rows, start]
             D = direction(self.kind, memberships(T), self.images[rows, start], total, self.n)
@@ -361,10 +361,10 @@ class AssociationRows:
         operand = self.product.operand(Z)
 
         def task(p):
-            rows = self.share.rows(p)
+            rows = self.shard.rows(p)
             self.product.multiply(p, (1.0, 0.0, 0.0), operand, Z[rows], out[rows])
 
-        self.share.each(task)
+        self.shard.for_each_block(task)
 
 
 class State(NamedTuple):
@@ -407,7 +407,7 @@ class State(NamedTuple):
 
 
 def ascend(group: Group, shape, settings: AscentSettings, state: State | None = None, on_step=None) -> State:
-    """Climb from all starts side by side, each with a line search of its own.
+    """Ascend from all starts side by side, each with a line search of its own.
 
     In one product a start tries twice and half its last step, and goes the better one if it gains. Where neither does,
     the step becomes an eighth. It has converged when it goes on and gains less than `tol`, or the step is nothing.
@@ -430,17 +430,17 @@ def ascend(group: Group, shape, settings: AscentSettings, state: State | None = 
         The association is not finite.
     """
     n, n_starts, k = shape
-    climb = _Climb(group, n, state or State.fresh(n_starts, k))
+    ascent = _LineSearch(group, n, state or State.fresh(n_starts, k))
     if state is None:
-        climb.measure()
-    while climb.active and climb.n_iter.max() < settings.max_iter:
-        climb.step(settings.tol)
+        ascent.measure()
+    while ascent.active and ascent.n_iter.max() < settings.max_iter:
+        ascent.step(settings.tol)
         if on_step is not None:
-            on_step(int(climb.n_iter.max()), climb.state)
-    return climb.state
+            on_step(int(ascent.n_iter.max()), ascent.state)
+    return ascent.state
 
 
-class _Climb:
+class _LineSearch:
     """A state that goes on."""
 
     def __init__(self, group, n, state):
@@ -476,7 +476,7 @@ class _Climb:
         """Go the best step of each active start if it gains; return which, -1 for none."""
         starts = self.active
         here = self.totals[starts]
-        sums = self.group.sum(("climb", starts, steps, here))
+        sums = self.group.call_sum(("trial_step", starts, steps, here))
         mass = sums[:, :, 0]
         within = sums[:, :, 1] / np.maximum(mass, _LEAST_MASS * self.n)
         values = within.sum(axis=-1)
@@ -484,7 +484,7 @@ class _Climb:
             raise InputError("mwca: the association is not finite; scale the kernel down")
         best = values.argmax(axis=1)
         chosen = np.where(values[np.arange(len(starts)), best] > self.values[starts], best, -1)
-        self.group.gather(("take", starts, steps, here, chosen.tolist()))
+        self.group.call(("take", starts, steps, here, chosen.tolist()))
         for i in np.flatnonzero(chosen >= 0):
             start, j = starts[i], chosen[i]
             self.values[start] = values[i, j]

@@ -1,4 +1,4 @@
-"""Regularized information maximization: labels of rows by a classifier that nobody has taught.
+"""Regularized information maximization: labels of rows by a unsupervised classifier.
 
 A classifier that gives row i the logits ``z_i`` has ``p(k|x_i) = softmax_k(z_i)``. Its parameters maximise [1]_
 
@@ -30,7 +30,7 @@ from bigsmic.errors import CollapseError
 from bigsmic.numerics.hashing import generator
 from bigsmic.numerics.moments import class_sums
 
-PANEL_ROWS = 2048  # rows whose posteriors stay in the cache; float32 sums of so few are exact enough
+TILE_ROWS = 2048  # rows whose posteriors stay in the cache; float32 sums of so few are exact enough
 START_STEPS = 3  # of the supervised classifier: boundaries that are still soft, so that categories can die
 LLOYD_STEPS = 10
 _TINY = 1e-300
@@ -271,9 +271,9 @@ def logit_gradient(log_posterior, posterior, reference, weighting=EVERY_ROW):
     gradient *= (weighting.unlabelled(b, dtype) * dtype.type(reference.information))[:, None]
     rows, labels, label_weights = weighting.labelled(b, dtype)
     if len(rows):
-        taught = -posterior[rows]
-        taught[np.arange(len(rows)), labels] += 1
-        gradient[rows] = taught * (label_weights * dtype.type(reference.likelihood))[:, None]
+        supervised = -posterior[rows]
+        supervised[np.arange(len(rows)), labels] += 1
+        gradient[rows] = supervised * (label_weights * dtype.type(reference.likelihood))[:, None]
     return gradient
 
 
@@ -346,7 +346,7 @@ def linear_information(X, model, weighting=EVERY_ROW, log_posterior=None):
     sums : Information
     """
     total = None
-    for rows in _panels(len(X)):
+    for rows in _tiles(len(X)):
         logs, posterior = log_softmax(model.logits(X[rows]))
         if log_posterior is not None:
             log_posterior[rows] = logs
@@ -374,7 +374,7 @@ def linear_gradient(X, model, reference, weighting=EVERY_ROW, log_posterior=None
         Without the penalty's part.
     """
     total = np.zeros((X.shape[1] + 1, model.n_categories))
-    for rows in _panels(len(X)):
+    for rows in _tiles(len(X)):
         logs = log_softmax(model.logits(X[rows]))[0] if log_posterior is None else log_posterior[rows].copy()
         gradient = logit_gradient(logs, np.exp(logs), reference, weighting[rows])
         total[:-1] += X[rows].T @ gradient
@@ -389,8 +389,8 @@ def penalised(gradient, model, reg):
     return gradient.ravel()
 
 
-def _panels(b):
-    return [slice(lo, min(lo + PANEL_ROWS, b)) for lo in range(0, b, PANEL_ROWS)]
+def _tiles(b):
+    return [slice(lo, min(lo + TILE_ROWS, b)) for lo in range(0, b, TILE_ROWS)]
 
 
 # -- minibatches
@@ -481,7 +481,7 @@ def batch_gradient(X, model, aim, weighting=EVERY_ROW, share=1.0):
     aim : Aim
     weighting : Weighting
     share : float
-        Share of all rows that the batch is, by which the labelled ones in it stand for all of them.
+        Shard of all rows that the batch is, by which the labelled ones in it stand for all of them.
 
     Returns
     -------
@@ -496,7 +496,7 @@ def batch_gradient(X, model, aim, weighting=EVERY_ROW, share=1.0):
     """
     b, dtype = len(X), X.dtype
     posteriors = np.empty((2, b, model.n_categories), dtype)
-    for rows in _panels(b):  # what one panel needs stays in the cache
+    for rows in _tiles(b):  # what one tile needs stays in the cache
         posteriors[:, rows] = log_softmax(model.logits(X[rows]))
     log_posterior, posterior = posteriors
     sums = _batch_sums(log_posterior, posterior, weighting)
@@ -578,10 +578,10 @@ def _squares(X, row):
 
 def _nearest(X, centers):
     norms = np.einsum("ij,ij->i", centers, centers)
-    return np.concatenate([(norms - 2 * (X[rows] @ centers.T)).argmin(axis=1) for rows in _panels(len(X))])
+    return np.concatenate([(norms - 2 * (X[rows] @ centers.T)).argmin(axis=1) for rows in _tiles(len(X))])
 
 
-def taught(X, labels, k, reg):
+def supervised_start(X, labels, k, reg):
     """A few steps of the supervised classifier towards given labels, from all categories equal.
 
     Parameters
@@ -653,7 +653,7 @@ def find_strength(solve, n_clusters, reg):
 
     Notes
     -----
-    Numbers alive fall about as a power of the strength, which is how the next strength is guessed. As every climb
+    Numbers alive fall about as a power of the strength, which is how the next strength is guessed. As every ascent
     begins with more categories than are wanted, and they do not come back, the path goes up only.
     """
     low, high = solve(reg, None), None
