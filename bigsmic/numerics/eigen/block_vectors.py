@@ -15,6 +15,7 @@ from bigsmic.errors import InputError
 from bigsmic.numerics.eigen.sparse_product import Rows, multiply
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.row_blocks import Group, Shard, tiles
+from bigsmic.numerics.self_product import self_product
 
 PANEL = 4096
 CHECKED = 8
@@ -404,7 +405,7 @@ def _sum_tiles(n, term):
 
 
 def _moments(V, W):
-    return np.concatenate([V.T @ W, W.T @ W])
+    return np.concatenate([V.T @ W, self_product(W)])
 
 
 def _weighted_sums(V, weights):

@@ -40,6 +40,7 @@ import numpy as np
 
 from bigsmic.errors import ConvergenceWarning, InputError
 from bigsmic.numerics.hashing import generator
+from bigsmic.numerics.self_product import self_product
 
 MAX_PASSES = 12
 WELL_CONDITIONED = 0.1  # least eigenvalue of a Gram matrix that one scaling makes orthonormal to rounding
@@ -462,7 +463,7 @@ def _next_block(space, moments, coupling, width, tolerances, n_draws):
     for attempt in range(MAX_PASSES):
         S, gram = moments[:k], moments[k:]
         column = column + S @ coupling
-        Q, inverse, smallest = _whiten(gram - S.T @ S, tolerances.eps)
+        Q, inverse, smallest = _whiten(gram - self_product(S), tolerances.eps)
         Q, coupling, strength = _by_strength(Q, inverse @ coupling)
         clean = smallest >= WELL_CONDITIONED and np.max(np.abs(S @ Q), initial=0.0) <= tolerances.overlap
         n_strong = int(np.count_nonzero(strength > tolerances.noise))

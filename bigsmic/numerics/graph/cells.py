@@ -21,6 +21,7 @@ import numpy as np
 from bigsmic.errors import InputError
 from bigsmic.numerics.frozen import frozen
 from bigsmic.numerics.hashing import generator, row_hash
+from bigsmic.numerics.self_product import self_product
 
 GROUP_BYTES = 64 << 20
 """float32 bytes of the rows of one group, home rows and visitors, that `group_rows` aims at."""
@@ -305,7 +306,7 @@ def _means(points, labels):
 def _chain(points):
     """Order points so that each is followed by the nearest that is left, from one end of the longest direction."""
     centred = points - points.mean(axis=0)
-    coordinates = np.linalg.eigh(centred @ centred.T)[1][:, -1]
+    coordinates = np.linalg.eigh(self_product(centred.T))[1][:, -1]
     norms = np.einsum("ij,ij->i", centred, centred)
     order = np.empty(len(points), np.int64)
     order[0] = np.abs(coordinates).argmax()

@@ -19,6 +19,7 @@ from bigsmic.errors import InputError
 from bigsmic.numerics.frozen import frozen
 from bigsmic.numerics.labeling.metrics import adjusted_rand_index, contingency
 from bigsmic.numerics.labeling.rotation import Assignment
+from bigsmic.numerics.self_product import self_product
 
 NEGLIGIBLE_MEAN = 1e-12
 _SMALLEST_RATIO = 1e-12
@@ -44,7 +45,7 @@ def gram(Q):
     total = np.zeros((Q.shape[1], Q.shape[1]))
     for start in range(0, len(Q), _GRAM_ROWS):
         rows = Q[start : start + _GRAM_ROWS].astype(np.float64)
-        total += rows.T @ rows
+        total += self_product(rows)
     return total
 
 

@@ -35,6 +35,7 @@ from bigsmic.numerics.mutual_information.gaussian_basis import (
     row_blocks,
     told,
 )
+from bigsmic.numerics.self_product import self_product
 
 PAPER_DELTAS = 10.0 ** (np.arange(-6, 3) / 2)
 
@@ -409,7 +410,7 @@ def _gram(L):
         compact = csr_array(L)
         return (compact.T @ compact).toarray()
     # one array on both sides: numpy calls syrk, which is twice as fast as a product of two
-    return L.T @ L
+    return self_product(L)
 
 
 def _gaussians(exponents, scale):

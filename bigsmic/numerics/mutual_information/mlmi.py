@@ -48,6 +48,7 @@ from bigsmic.numerics.mutual_information.gaussian_basis import (
     row_blocks,
     told,
 )
+from bigsmic.numerics.self_product import self_product
 
 TOLERANCE = 1e-8
 """Duality gap, in nats, at which the estimate is called solved."""
@@ -493,7 +494,7 @@ def _newton_step(R, Q, w, gradient):
     ``v' H v / 2 - (2 g - 1)' v`` is least: non-negative least squares on a Cholesky factor of H.
     """
     n = len(R)
-    H = Q.T @ Q / n
+    H = self_product(Q) / n
     H[np.diag_indices_from(H)] += _RIDGE * H.diagonal().max()
     try:
         factor = cholesky(H, lower=True, check_finite=False)

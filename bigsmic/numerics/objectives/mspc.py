@@ -29,6 +29,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from bigsmic.errors import InputError, SingularCovarianceError
+from bigsmic.numerics.self_product import self_product
 
 SOLVERS = ("mpm", "gep", "eig")
 MAX_ITER = 100
@@ -85,7 +86,7 @@ def second_moments(X):
     """
     d = X.shape[1]
     A = np.empty((d + 1, d + 1))
-    A[:d, :d] = X.T @ X
+    A[:d, :d] = self_product(X)
     A[:d, d] = A[d, :d] = X.sum(axis=0)
     A[d, d] = len(X)
     return A
