@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from bigsmic import methods
+from bigsmic import registry
 from bigsmic.engines import open_engine
 from bigsmic.engines.memory import address_room, lies_in_memory, share_arena
 from bigsmic.errors import BigsmicWarning, InputError, PlanError
 from bigsmic.methods.base import UNSET, MethodSettings
 from bigsmic.methods.smic.settings import OPTIONS
-from bigsmic.methods.weight_functions import refuse_nameless
 from bigsmic.result import Result
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import Context
@@ -26,13 +25,14 @@ from bigsmic.stages import distinct, recovery
 from bigsmic.stages.checkpoints import interval
 from bigsmic.store import Run, Source, SparseSource, checksum, open_source, remove_tree, temporary_run
 from bigsmic.validation import parse_bytes, warn_of_cuts
+from bigsmic.weight_functions import refuse_nameless
 
 
 def fit(
     data,
     c=None,
     *,
-    method=methods.DEFAULT,
+    method=registry.DEFAULT,
     out=None,
     t=UNSET,
     assignment=UNSET,
@@ -204,7 +204,7 @@ def fit(
         planned = request.plan(engine.resources)
         with _run_directory(request.run_options) as run:
             identity = {"input": request.describe(), "settings": request.settings.identity()}
-            run.bind(identity, {"settings.method": methods.DEFAULT})
+            run.bind(identity, {"settings.method": registry.DEFAULT})
             context = Context(request.source, run, request.settings)
             with engine.recorded(performance_report), reported(progress, context.n) as report:
                 context.source = engine.reach(request.source, run, context.source_bounds)
@@ -258,7 +258,7 @@ class _Request:
     def of(cls, data, c, options, more):
         share_arena()  # before the input is opened, whose readers are threads
         given = {name: options[name] for name in OPTIONS if options[name] is not _DEFAULTS[name]} | more
-        settings = methods.settings(options["method"], c, given, set(_DEFAULTS) - set(OPTIONS))
+        settings = registry.settings(options["method"], c, given, set(_DEFAULTS) - set(OPTIONS))
         source = _source(data, settings, options)
         _check_shape(source.shape[0], source.shape[1], settings)
         _warn_of_wide(source, settings)
@@ -268,7 +268,7 @@ class _Request:
         if run_options.out is not None and callable(getattr(settings, "kernel", None)):
             refuse_nameless(settings.kernel)
         interval()  # is refused before anything is done
-        settings, side_inputs = methods.admit(settings, given, source.shape[0], options["storage_options"])
+        settings, side_inputs = registry.admit(settings, given, source.shape[0], options["storage_options"])
         return cls(source, settings, cuts, run_options, side_inputs)
 
     def describe(self):
@@ -286,7 +286,7 @@ class _Request:
         size = planning.Size(n, d, self.source.dtype.itemsize, self.source.band_bytes, resources.n_workers)
         limits = [limit for limit in (parse_bytes(run_options.memory_limit), resources.memory_limit) if limit]
         checkpoints = run_options.out is not None or resources.n_workers > 1
-        limit, kind = min(limits, default=None), methods.of(self.settings)
+        limit, kind = min(limits, default=None), registry.of(self.settings)
         try:
             found = kind.plan(size, self.settings, limit, resources.n_threads, checkpoints=checkpoints)
         except PlanError as error:
@@ -298,7 +298,7 @@ class _Request:
 
 def _stages(job, cuts):
     """Do what the ledger lacks, tell how it went, and leave nothing behind that nobody reads."""
-    kind = methods.of(job.context.settings)
+    kind = registry.of(job.context.settings)
     kind.run(job)
     found = {} if distinct.is_all(job.context) else kind.summary(job)
     diagnose(job, cuts, found | distinct.summary(job.context))

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.sparse import csr_array
 
-from bigsmic import methods
+from bigsmic import registry
 from bigsmic.engines import open_engine
 from bigsmic.engines.base import TaskOptions
 from bigsmic.engines.memory import share_arena
@@ -170,7 +170,7 @@ def model_of(context):
     settings = context.settings
     if distinct.is_all(context):
         return distinct.Model(context)
-    return Single() if settings.n_clusters == 1 else methods.of(settings).model(context)
+    return Single() if settings.n_clusters == 1 else registry.of(settings).model(context)
 
 
 def _predict_into(predictor, arrays, lo):

@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from bigsmic import methods
+from bigsmic import registry
 from bigsmic.errors import InputError, RunError
-from bigsmic.methods.weight_functions import refuse_other
 from bigsmic.runtime.context import Context
 from bigsmic.store import CarriedRun, Run
+from bigsmic.weight_functions import refuse_other
 
 
 class Result:
@@ -61,7 +61,7 @@ class Result:
             refuse_other(kernel, opened.identity["settings"].get("kernel"))
         if opened.attribute("summary") is None:
             raise RunError(f"run: {opened.location} is not finished; run the same fit again to resume it")
-        return methods.of(settings).Result(opened, settings, temporary)
+        return registry.of(settings).Result(opened, settings, temporary)
 
     _tells: ClassVar[dict] = {}
     _hint: ClassVar[str] = "stability"  # at a number of clusters that is left open
@@ -161,9 +161,9 @@ class Result:
         return np.asarray(self._array("agreement"))
 
     def _refuse_other_methods(self, what, remedy="fit again for another number of clusters"):
-        if self.settings.method != methods.DEFAULT:
+        if self.settings.method != registry.DEFAULT:
             raise InputError(
-                f"{what}: a fit by method {self.settings.method!r} has none, only one by {methods.DEFAULT!r}; {remedy}"
+                f"{what}: a fit by method {self.settings.method!r} has none, only one by {registry.DEFAULT!r}; {remedy}"
             )
 
     def _refuse_undecided(self, what):
@@ -408,7 +408,7 @@ def _stored_settings(run, kernel):
         facts, stored = run.identity["input"], run.identity["settings"]
         if not all(type(facts[name]) is int for name in ("rows", "columns")):
             raise ValueError(f"got {facts['rows']!r} rows x {facts['columns']!r} columns")
-        return methods.of_stored(stored).Settings.stored(stored, kernel)
+        return registry.of_stored(stored).Settings.stored(stored, kernel)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(
             f"run: {run.location}/zarr.json does not say what a fit by this version of bigsmic is asked to do "

@@ -7,7 +7,16 @@ import pytest
 
 from bigsmic.methods.smic.settings import SHRINKAGES, resolve
 from bigsmic.runtime.context import Context
-from bigsmic.stages.labeling_specs import clearest_gap, eigengap, eigenproblems, eigenvector_sets, labeling_specs
+from bigsmic.stages.labeling_specs import (
+    clearest_gap,
+    eigengap,
+    eigenproblems,
+    eigenvector_sets,
+    eigenvector_sets_of,
+    labeling_specs,
+    plain_of,
+    specs_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -61,8 +70,8 @@ def test_windows_are_of_all_shrinkages_and_of_each_alone():
     settings = resolve(10, t=5, widths=((1.5, 2), (2, 3)))
     context = Context(None, SimpleNamespace(identity={"input": {"rows": 1000, "columns": 2}}), settings)
     of = [
-        [(context.specs[b].eigenproblem.shrinkage, context.specs[b].n_eigenvectors) for b in w]
-        for w in context.eigenvector_sets
+        [(specs_of(context)[b].eigenproblem.shrinkage, specs_of(context)[b].n_eigenvectors) for b in w]
+        for w in eigenvector_sets_of(context)
     ]
     assert of[0] == [(0.0, 15), (0.0, 20), (0.75, 15), (0.75, 20)]
     assert of[3] == [(0.0, 20), (0.0, 30)]
@@ -73,15 +82,18 @@ def test_windows_are_of_all_shrinkages_and_of_each_alone():
 def test_c_eigenvectors_and_plain_degrees_are_the_last_window():
     rows = SimpleNamespace(identity={"input": {"rows": 1000, "columns": 2}})
     context = Context(None, rows, resolve(10))
-    of = [(context.specs[b].eigenproblem, context.specs[b].n_eigenvectors) for b in context.eigenvector_sets[-1]]
+    of = [
+        (specs_of(context)[b].eigenproblem, specs_of(context)[b].n_eigenvectors)
+        for b in eigenvector_sets_of(context)[-1]
+    ]
     assert [(eigenproblem.t, eigenproblem.shrinkage, width) for eigenproblem, width in of] == [
         (5, 0.0, 10),
         (10, 0.0, 10),
     ]
-    assert context.eigenvector_sets[-1] == context.plain
+    assert eigenvector_sets_of(context)[-1] == plain_of(context)
     wider = Context(None, rows, resolve(10, widths=(1.5, 2)))  # as the caller wants
-    assert wider.plain == []
-    assert len(wider.eigenvector_sets) == 3  # both shrinkages, and each
+    assert plain_of(wider) == []
+    assert len(eigenvector_sets_of(wider)) == 3  # both shrinkages, and each
 
 
 @pytest.mark.parametrize(

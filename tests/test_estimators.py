@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bigsmic
-from bigsmic import methods
+from bigsmic import registry
 from bigsmic.errors import InputError, RunMismatchError
 from bigsmic.estimators.base import OF_EVERY_FIT, Clusterer
 from bigsmic.estimators.smic import SMIC
@@ -88,12 +88,12 @@ def test_dask_ml_predicts_chunk_by_chunk(rows):
 
 
 def test_every_method_has_an_estimator():
-    assert sorted(kind._method for kind in ESTIMATORS) == sorted(methods.MODULES)
+    assert sorted(kind._method for kind in ESTIMATORS) == sorted(registry.MODULES)
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_what_is_left_out_is_what_the_method_has_by_default(kind):
-    settings = methods.load(kind._method).Settings
+    settings = registry.load(kind._method).Settings
     of_method = {field.name: field.default for field in fields(settings)}
     stated = {name: value for name, value in kind().get_params(deep=False).items() if value is not None}
     options = {name: value for name, value in stated.items() if name not in OF_EVERY_FIT}
@@ -103,7 +103,7 @@ def test_what_is_left_out_is_what_the_method_has_by_default(kind):
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_every_option_of_the_method_is_a_parameter(kind):
-    taken = {*methods.load(kind._method).Settings.names()} - {"seed", "n_clusters"}
+    taken = {*registry.load(kind._method).Settings.names()} - {"seed", "n_clusters"}
     assert set(kind().get_params(deep=False)) == taken | set(OF_EVERY_FIT)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import bigsmic
 from bigsmic.errors import InputError, RunMismatchError
-from bigsmic.methods.weight_functions import identity_of
+from bigsmic.weight_functions import identity_of
 
 OPTIONS = {"t": (3,), "n_centers": 40, "n_threads": 1}
 POWER = 1.0
@@ -79,7 +79,7 @@ def test_what_tells_functions_apart(monkeypatch):
 def test_the_digest_is_the_same_in_another_process(tmp_path):
     code = "def f(x, y={'b': 1, 'a': 2}):\n    return x in {'one', 'two', 'three'} or [v for v in y]\n"
     (tmp_path / "mine.py").write_text(code)
-    command = "from bigsmic.methods.weight_functions import identity_of; import mine; print(identity_of(mine.f))"
+    command = "from bigsmic.weight_functions import identity_of; import mine; print(identity_of(mine.f))"
     runs = [
         subprocess.run(
             [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {command}"],

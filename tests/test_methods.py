@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bigsmic
-from bigsmic import methods
+from bigsmic import registry
 from bigsmic.cli import options
 from bigsmic.errors import InputError, OptionError, RunMismatchError
 from bigsmic.methods.base import MethodSettings
@@ -15,9 +15,9 @@ from bigsmic.result import Result
 ROWS = np.random.default_rng(0).standard_normal((60, 3))
 
 
-@pytest.mark.parametrize("name", methods.MODULES)
+@pytest.mark.parametrize("name", registry.MODULES)
 def test_every_method_offers_the_same_names(name):
-    kind = methods.load(name)
+    kind = registry.load(name)
     assert issubclass(kind.Settings, MethodSettings)
     assert dataclasses.is_dataclass(kind.Settings)
     assert issubclass(kind.Result, Result)
@@ -25,9 +25,9 @@ def test_every_method_offers_the_same_names(name):
     assert kind.Settings.method == name
 
 
-@pytest.mark.parametrize("name", methods.MODULES)
+@pytest.mark.parametrize("name", registry.MODULES)
 def test_every_option_has_its_flag(name):
-    kind = methods.load(name)
+    kind = registry.load(name)
     in_memory = {"metric", *kind.SIDE_INPUTS}
     assert {flag.name for flag in options.METHODS[name]} - {*kind.SIDE_INPUTS} == {*kind.Settings.names()} - in_memory
 
@@ -83,5 +83,5 @@ def test_runs_that_name_no_method_are_smic_s(tmp_path):
     result = bigsmic.fit(ROWS, 2, out=tmp_path / "run.zarr", t=3, n_centers=20)
     stored = result._run.identity["settings"]
     assert "method" not in stored
-    assert methods.of_stored(stored) is methods.load("smic")
+    assert registry.of_stored(stored) is registry.load("smic")
     assert Result.open(tmp_path / "run.zarr").settings == result.settings

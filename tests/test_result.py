@@ -259,7 +259,8 @@ def test_parts_that_overlap_do_not_hide_that_others_are_clear():
 
 def test_as_many_clusters_come_out_as_are_asked_for():
     """A cut of the consensus into c has classes that few labelings know, and that win no row."""
-    context = SimpleNamespace(settings=SimpleNamespace(n_clusters=4), blocks=[0, 1], eigenvector_sets=[list(range(6))])
+    settings = SimpleNamespace(n_clusters=4)
+    context = SimpleNamespace(settings=settings, blocks=[0, 1], cached=lambda key, make: [list(range(6))])
     edges, rows = (52, 56, 60, 64, 68), np.arange(120)
     labels = [np.select([rows < 40, rows < 80, rows < edge + 40], [0, 1, 2], 3) for edge in edges]
     labels = np.stack([*labels, np.where(rows % 2, 3, rows // 40)], axis=1)  # the last one has a label across all
@@ -275,5 +276,5 @@ def test_as_many_clusters_come_out_as_are_asked_for():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(selection, "all_labels", of_block)
-        (classes,) = selection._cut_full(SimpleNamespace(context=context, sum=total), [tree], of)
+        (classes,) = selection._cut_full(SimpleNamespace(context=context, sum_blocks=total), [tree], of)
     assert (consensus.rows_won(consensus.vote(labels, of, classes, 4)) > 0).all()

@@ -16,6 +16,7 @@ from bigsmic.methods import semisupervised
 from bigsmic.numerics.constraints.links import make_links
 from bigsmic.runtime.context import Context
 from bigsmic.stages import eigenvectors, labelings, link_propagation, link_scores, links
+from bigsmic.stages.labeling_specs import specs_of
 
 
 def fit(X, c, **options):
@@ -343,4 +344,4 @@ def test_all_labelings_are_scored_by_number(blobs):
     X, y = blobs
     result = fit(X, range(2, 5), **links_of(y, 100), assignment="rotation", kernel="normalized")
     context = Context(None, result._run, result.settings)
-    assert [spec.n_eigenvectors for spec in context.specs] == [2, 3, 4] * 2
+    assert [spec.n_eigenvectors for spec in specs_of(context)] == [2, 3, 4] * 2

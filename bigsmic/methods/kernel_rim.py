@@ -13,7 +13,6 @@ import numpy as np
 
 from bigsmic.errors import InputError
 from bigsmic.methods import mic, rim
-from bigsmic.methods.weight_functions import identity_of
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.moments import Scaler
 from bigsmic.numerics.mutual_information.gaussian_basis import SAMPLE_ROWS
@@ -25,6 +24,7 @@ from bigsmic.runtime.context import Context
 from bigsmic.stages import distinct, scan
 from bigsmic.stages import rim as stages
 from bigsmic.validation import check_choice, check_integer
+from bigsmic.weight_functions import identity_of
 
 __all__ = ["SIDE_INPUTS", "Result", "Settings", "admit", "model", "plan", "run", "summary"]
 

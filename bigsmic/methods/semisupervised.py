@@ -35,7 +35,7 @@ from bigsmic.stages import (
     output,
     selection,
 )
-from bigsmic.stages.labeling_specs import eigenproblems
+from bigsmic.stages.labeling_specs import eigenproblems, specs_of
 from bigsmic.store import Overlay
 from bigsmic.store.side_inputs import read_array
 
@@ -252,7 +252,7 @@ def summary(job):
         {"link_gamma": spec.eigenproblem.link_weights.gamma, "link_eta": spec.eigenproblem.link_weights.eta}
         | {name: int(read(name)[b]) for name in ("n_violated", "n_held_out")}
         | {"criterion": float(read("criterion")[b])}
-        for b, spec in enumerate(context.specs)
+        for b, spec in enumerate(specs_of(context))
     ]
     if context.settings.undecided:
         links_of = {"n_links": job.run.info("kept", 0)["n_links"]}
@@ -267,7 +267,7 @@ def _curve(context, read, rows):
     curve = []
     for same in link_scores.numbers_of(context):
         b = int(same[np.argmax(score[same])])
-        spec = context.specs[b]
+        spec = specs_of(context)[b]
         number = spec.n_eigenvectors
         curve.append(
             {"n_clusters": int(number), "lsmi": float(lsmi[b]), "lsmi_of_limit": float(2 * lsmi[b] / (number - 1))}

@@ -15,7 +15,6 @@ from bigsmic.numerics import moments
 from bigsmic.numerics.graph.cells import Cells, PartitionSettings, group_rows
 from bigsmic.numerics.graph.neighbors import NeighborSettings
 from bigsmic.numerics.row_blocks import TreeSum
-from bigsmic.stages.labeling_specs import eigenvector_sets, labeling_specs, plain
 from bigsmic.store import Run, checksum
 
 SOURCE_BYTES = 8 << 20  # float32 bytes of one block of input rows
@@ -114,47 +113,6 @@ class Context:
         """Scaled rows of one block of input, float32, shape (b, d); see :meth:`input_block`."""
         return self.scaler.apply(self.input_block(s))
 
-    @cached_property
-    def specs(self):
-        """The labelings of the fit."""
-        return labeling_specs(self.settings, self.n)
-
-    @cached_property
-    def eigenvector_sets(self):
-        """Labelings that form a consensus together: one list of their numbers per candidate consensus.
-
-        Every eigenvector set of widths with all shrinkages, then every eigenvector set with each shrinkage alone;
-        beside several of them
-        `plain`, the last one. With links one, of the labelings that were taken for keeping them.
-        """
-        if self.settings.propagates:
-            return [self.run.read("kept", 0, "taken").tolist()]
-        found = eigenvector_sets(self.settings, self.n) if self.specs[0].assignment == "merge" else []
-        everything = list(range(len(self.specs)))
-        if not found:
-            return [everything]
-        grid = [
-            [
-                b
-                for b in everything
-                if self.specs[b].n_eigenvectors in w and self.specs[b].eigenproblem.shrinkage in mixture
-            ]
-            for mixture in self.mixtures
-            for w in found
-        ]
-        return [*grid, self.plain] if self.plain and len(grid) > 1 else grid
-
-    @cached_property
-    def plain(self):
-        """Labelings of c eigenvectors and plain degrees: what it takes where the graph falls into c clusters."""
-        return plain(self.settings, self.n)
-
-    @property
-    def mixtures(self):
-        """Shrinkages whose labelings form a consensus together: all of them, and each alone."""
-        every = tuple(dict.fromkeys(spec.eigenproblem.shrinkage for spec in self.specs))
-        return [every, *((s,) for s in every)] if len(every) > 1 else [every]
-
     def rows_of(self, stage, block):
         """Name the rows of a block, for messages."""
         if stage in OF_INPUT:
@@ -164,11 +122,6 @@ class Context:
             lo, hi = self.layout.bounds[block : block + 2]
             return f"positions {lo} to {hi - 1} in cell order"
         return "all rows"
-
-    @property
-    def n_vectors(self):
-        """Eigenvectors that every eigenproblem is asked for."""
-        return max(spec.n_eigenvectors for spec in self.specs)
 
     @property
     def partition_settings(self):
@@ -242,9 +195,19 @@ class Context:
         ]
         return np.concatenate(parts)
 
-    def forget(self):
-        """Give up what is large and can be read again; stages that follow do not count it."""
-        for name in ("sample", "routed_rows"):
+    def cached(self, key, make):
+        """What stages derive from the settings or the run: ``make()``, once under each key."""
+        if key not in self._derived:
+            self._derived[key] = make()
+        return self._derived[key]
+
+    @cached_property
+    def _derived(self):
+        return {}
+
+    def forget(self, *names):
+        """Give up properties that were read before: they are large, or the run holds something else by now."""
+        for name in names:
             self.__dict__.pop(name, None)
 
     def under(self, settings):

@@ -62,7 +62,7 @@ class Job:
             cost["cpu"] += ended - cpu
             cost["peak_bytes"] = max(cost["peak_bytes"], peak)
         finally:
-            self.context.forget()
+            self.context.forget("sample")
             release_memory()
 
     def complete(self, stage: str, blocks: Iterable[int]):

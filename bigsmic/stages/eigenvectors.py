@@ -14,7 +14,7 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import connectivity, kernel_matrix, links
 from bigsmic.stages.checkpoints import Checkpoints
-from bigsmic.stages.labeling_specs import clearest_gap, eigenproblems
+from bigsmic.stages.labeling_specs import clearest_gap, eigenproblems, specs_of
 from bigsmic.store import FileBasis
 
 TOLERANCE = {"normalized": 1e-4}
@@ -43,7 +43,7 @@ def _solve(job: Job, q: int, eigenproblem):
     """Solve one eigenproblem: known vectors and warm start in, eigenvectors out, checkpoints at restarts."""
     settings = job.context.settings
     params = lanczos.LanczosParams(
-        n_wanted=job.context.n_vectors,
+        n_wanted=max(spec.n_eigenvectors for spec in specs_of(job.context)),
         tol=TOLERANCE.get(eigenproblem.kernel, DEFAULT_TOLERANCE),
         max_matvecs=settings.max_matvecs,
     )

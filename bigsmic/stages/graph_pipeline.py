@@ -24,7 +24,7 @@ def scan_rows(job: Job):
 
 def build_graph(job: Job):
     """Find the neighbours of scanned rows, and connect the graph that they make."""
-    if not job.context.settings.precomputed and not neighbors.is_done(job.context):
+    if not job.context.settings.precomputed and not route.searched(job.context):
         with job.timed("route"):
             route.run(job)
         with job.timed("neighbors"):

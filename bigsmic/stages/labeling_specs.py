@@ -4,8 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bigsmic.methods.smic.settings import MAX_COLUMNS
-
+MAX_COLUMNS = 100  # of an over-segmented labeling, where the first eigenvector set asks for less
 FINEST_CUT = 3  # times the number of clusters, into which a consensus is cut to find as many that win rows
 LEAST_DISTANCE = 1e-7  # from 1 of an eigenvalue, by which two of them are told apart
 
@@ -136,6 +135,46 @@ def plain(settings, n):
         for b, spec in enumerate(labeling_specs(settings, n))
         if (spec.assignment, spec.n_eigenvectors) == ("merge", settings.n_clusters) and not spec.eigenproblem.shrinkage
     ]
+
+
+def specs_of(context):
+    """All labelings of the fit that tasks see."""
+    return context.cached("labeling_specs", lambda: labeling_specs(context.settings, context.n))
+
+
+def plain_of(context):
+    """Those of :func:`plain`, of the fit that tasks see."""
+    return context.cached("plain", lambda: plain(context.settings, context.n))
+
+
+def shrinkages_of(context):
+    """Shrinkages whose labelings form a consensus together: all of them, and each alone."""
+    every = tuple(dict.fromkeys(spec.eigenproblem.shrinkage for spec in specs_of(context)))
+    return [every, *((s,) for s in every)] if len(every) > 1 else [every]
+
+
+def eigenvector_sets_of(context):
+    """Labelings that form a consensus together: one list of their numbers per candidate consensus.
+
+    Every eigenvector set with all shrinkages, then every eigenvector set with each shrinkage alone; beside several of
+    them :func:`plain_of`, the last one. With links one, of the labelings that were taken for keeping them.
+    """
+    return context.cached("eigenvector_sets", lambda: _candidates(context))
+
+
+def _candidates(context):
+    if context.settings.propagates:
+        return [context.run.read("kept", 0, "taken").tolist()]
+    specs, plain_ones = specs_of(context), plain_of(context)
+    found = eigenvector_sets(context.settings, context.n) if specs[0].assignment == "merge" else []
+    if not found:
+        return [list(range(len(specs)))]
+    grid = [
+        [b for b, spec in enumerate(specs) if spec.n_eigenvectors in w and spec.eigenproblem.shrinkage in shrinkages]
+        for shrinkages in shrinkages_of(context)
+        for w in found
+    ]
+    return [*grid, plain_ones] if plain_ones and len(grid) > 1 else grid
 
 
 def clearest_gap(spectra, n_clusters):

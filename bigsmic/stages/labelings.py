@@ -14,7 +14,7 @@ from bigsmic.runtime.job import Job
 from bigsmic.stages import kernel_matrix
 from bigsmic.stages.eigenvectors import falls_apart
 from bigsmic.stages.graph import read_graph
-from bigsmic.stages.labeling_specs import eigenproblems
+from bigsmic.stages.labeling_specs import eigenproblems, specs_of
 
 ROTATION_ROWS = 1000  # on which a rotation is found; eight a column where columns are many
 TILE_ROWS = 4096  # whose posteriors over all columns are held at a time
@@ -36,7 +36,7 @@ def run(job: Job):
 
 def frames(job: Job):
     """Find the frame of every labeling; the same for every number of clusters that it is cut into."""
-    todo = [spec for spec in job.context.specs if not job.run.done(frame_name(spec), 0)]
+    todo = [spec for spec in specs_of(job.context) if not job.run.done(frame_name(spec), 0)]
     turned = [spec for spec in todo if spec.assignment != "paper"]
     rotations = job.map_here(rotation.rotation, [_sample(job, spec) for spec in turned])
     for spec in todo:
@@ -109,7 +109,7 @@ class Reader:
     """
 
     def __init__(self, context: Context, b: int):
-        self.spec, self.prior = context.specs[b], context.settings.prior
+        self.spec, self.prior = specs_of(context)[b], context.settings.prior
         read = context.run.reader(frame_name(self.spec), 0)
         if self.spec.assignment == "paper":
             self.signs, self.positive_sums = read("signs"), read("positive_sums")
@@ -141,7 +141,7 @@ class Reader:
 
 def _assign(context: Context, p: int):
     """Labels of one block under every labeling before any move, -1 where no eigenvector has mass."""
-    labels = np.empty((len(context.specs), context.layout.heights[p]), np.int32)
+    labels = np.empty((len(specs_of(context)), context.layout.heights[p]), np.int32)
     for b in range(len(labels)):
         _read_labels(context, p, b, labels[b])
     info = {"without_mass": (labels < 0).sum(axis=1).tolist()}
@@ -150,7 +150,7 @@ def _assign(context: Context, p: int):
 
 def _read_labels(context: Context, p: int, b: int, labels):
     """Fill in the labels of labeling `b`; its basis goes before the next one is read."""
-    reader, V = Reader(context, b), read_basis(context, context.specs[b], p)
+    reader, V = Reader(context, b), read_basis(context, specs_of(context)[b], p)
     for rows in tiles(len(V), TILE_ROWS):
         found = reader(V[rows])
         labels[rows] = np.where(found.has_mass, found.labels, -1)
@@ -171,13 +171,13 @@ def labeling_name(eigenproblem):
 
 def read_labels(context: Context, p: int, b: int):
     """Labels of one block under labeling `b`, int32, shape (b,)."""
-    eigenproblem = context.specs[b].eigenproblem
+    eigenproblem = specs_of(context)[b].eigenproblem
     return context.run.read(labeling_name(eigenproblem), p, "labels", _labelings(context, eigenproblem).index(b))[0]
 
 
 def _labelings(context: Context, eigenproblem):
     """Numbers of the labelings of an eigenproblem."""
-    return [b for b, spec in enumerate(context.specs) if spec.eigenproblem == eigenproblem]
+    return [b for b, spec in enumerate(specs_of(context)) if spec.eigenproblem == eigenproblem]
 
 
 def _finish(job: Job, eigenproblem):

@@ -9,7 +9,7 @@ from bigsmic.numerics.constraints.propagation import free_neighbours, predicted
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import kernel_matrix, links
-from bigsmic.stages.labeling_specs import eigenproblems
+from bigsmic.stages.labeling_specs import eigenproblems, specs_of
 from bigsmic.stages.labelings import read_labels
 
 N_TAKEN = 5  # labelings whose consensus is the result
@@ -64,7 +64,7 @@ def is_linked(context: Context, p: int):
 def _labels(context: Context, p: int):
     """Labels of the linked rows of one block under every labeling, int32, shape (B, l)."""
     linked = is_linked(context, p)
-    return np.stack([read_labels(context, p, b)[linked] for b in range(len(context.specs))])
+    return np.stack([read_labels(context, p, b)[linked] for b in range(len(specs_of(context)))])
 
 
 def _predicted(context: Context, p: int):
@@ -72,7 +72,7 @@ def _predicted(context: Context, p: int):
     block = kernel_matrix.read_block(context, kernel_matrix.weights_name(graph(context)), p)
     weights, positions = free_neighbours(block, links.placed(context))
     found = []
-    for b in range(len(context.specs)):
+    for b in range(len(specs_of(context))):
         labels = context.at(f"labels {b}", partial(read_labels, context, b=b), positions)
         found.append(predicted(weights, labels, context.settings.n_clusters))
     return np.stack(found)
@@ -89,8 +89,8 @@ def _scores(context: Context, n_violated, n_held_out):
 def numbers_of(context: Context):
     """Labelings by their number of clusters: one array of their numbers for each of those the fit was given."""
     if not context.settings.undecided:
-        return [np.arange(len(context.specs))]
-    widths = np.array([spec.n_eigenvectors for spec in context.specs])
+        return [np.arange(len(specs_of(context)))]
+    widths = np.array([spec.n_eigenvectors for spec in specs_of(context)])
     return [np.flatnonzero(widths == n_eigenvectors) for n_eigenvectors in np.unique(widths)]
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from bigsmic.errors import CorruptBlockError
-from bigsmic.methods.smic.settings import Settings as GraphSettings
 from bigsmic.numerics import moments
 from bigsmic.numerics.eigen import lanczos
 from bigsmic.numerics.eigen.block_vectors import GroupSpace, MemoryBasis, RowSpace, WithDiagonal
@@ -84,7 +83,7 @@ class Sparse:
         Whether the kernel is held in memory.
     """
 
-    settings: GraphSettings
+    settings: Any
     in_memory: bool = True
 
     @property

@@ -18,15 +18,6 @@ RECALL_ROWS = 200
 RECALL_NEIGHBORS = 10
 
 
-def is_done(context: Context):
-    """Whether every row block has its rows, and its lists or what was made of them."""
-    run = context.run
-    once = run.done("cells", 0) and run.done("recall", 0)
-    if not once or run.missing("route", context.source_blocks):
-        return False
-    return all(run.done("rows", p) and (run.done("lists", p) or run.done("graph", p)) for p in context.blocks)
-
-
 def run(job: Job):
     """Search every group, then merge what each row's home and the groups it visited have found."""
     context = job.context

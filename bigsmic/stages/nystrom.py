@@ -14,7 +14,7 @@ import numpy as np
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import eigenvectors, kernel_matrix
-from bigsmic.stages.labeling_specs import eigenproblems
+from bigsmic.stages.labeling_specs import eigenproblems, specs_of
 from bigsmic.stages.selection import members
 
 COLUMNS = 8  # that are extended at a time
@@ -24,7 +24,7 @@ LEAST = 0.01  # of the largest eigenvalue: below it, what is divided by says not
 def run(job: Job):
     """Write E for the eigenproblems of the labelings that the result is made of."""
     context = job.context
-    for eigenproblem in dict.fromkeys(context.specs[b].eigenproblem for b in members(context)):
+    for eigenproblem in dict.fromkeys(specs_of(context)[b].eigenproblem for b in members(context)):
         _extend(job, eigenproblem)
 
 
@@ -58,7 +58,7 @@ class Extension:
         load = kernel_matrix.loader(context, shard, kernel_matrix.matrix_name(eigenproblem), in_memory)
         self.product = eigenvectors.product_of(context, shard, eigenproblem, load)
         self.n_eigenvectors = max(
-            r.n_eigenvectors for r in (context.specs[b] for b in members(context)) if r.eigenproblem == eigenproblem
+            r.n_eigenvectors for r in (specs_of(context)[b] for b in members(context)) if r.eigenproblem == eigenproblem
         )
         self.values = context.run.read("spectrum", eigenproblems(context.settings).index(eigenproblem), "ritz_values")
 

@@ -7,7 +7,7 @@ from bigsmic.numerics.graph.affinity import WEIGHT_FLOOR
 from bigsmic.numerics.labeling import calibration, consensus, rotation
 from bigsmic.runtime.context import Context
 from bigsmic.stages import eigenvectors, kernel_matrix, labelings, output, selection
-from bigsmic.stages.labeling_specs import eigenproblems
+from bigsmic.stages.labeling_specs import eigenproblems, specs_of
 from bigsmic.stages.labelings import Reader
 
 Reads = dict[str, tuple[str, ...] | None]
@@ -105,7 +105,7 @@ class Model(Neighborhood):
         self.n_clusters = context.settings.n_clusters
         self.classes = selection.members(context)
         self.readers = {b: Reader(context, b) for b in self.classes}
-        self.eigenproblems = list(dict.fromkeys(context.specs[b].eigenproblem for b in self.classes))
+        self.eigenproblems = list(dict.fromkeys(specs_of(context)[b].eigenproblem for b in self.classes))
         self.power = output.sharpness(context)
         self.reads = self.reads | _CHOICE | {labelings.frame_name(r.spec): None for r in self.readers.values()}
         normalised = [eigenproblem for eigenproblem in self.eigenproblems if eigenproblem.kernel == "normalized"]

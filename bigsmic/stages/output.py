@@ -8,6 +8,7 @@ from bigsmic.numerics.row_blocks import tiles
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import link_propagation, rowwise_output
+from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.labelings import TILE_ROWS, Reader, read_basis, read_labels
 from bigsmic.stages.selection import ballots, chosen, chosen_set, members
 
@@ -62,7 +63,7 @@ def _posterior(context: Context, p: int):
 def _add_posterior(context: Context, p: int, member, total, has_mass):
     """Add the posterior of one labeling; its basis goes before the next one is read."""
     b, to = member
-    reader, V = Reader(context, b), read_basis(context, context.specs[b], p)
+    reader, V = Reader(context, b), read_basis(context, specs_of(context)[b], p)
     for rows in tiles(len(V), TILE_ROWS):
         found = reader(V[rows])
         total[rows] += consensus.group_columns(found.posterior, to, total.shape[1])

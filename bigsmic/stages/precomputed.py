@@ -18,8 +18,7 @@ def run(job: Job):
     job.map_blocks("verify", known, _verify)
     affinity = context.settings.kernel == "precomputed"
     job.fill("scan", context.source_blocks, _scan)
-    for name in ("layout",):
-        context.__dict__.pop(name, None)
+    context.forget("layout")
     if not job.complete("graph", context.blocks):
         job.fill("graph" if affinity else "lists", context.blocks, _graph if affinity else _lists)
 

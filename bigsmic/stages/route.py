@@ -17,19 +17,26 @@ within the block, and then the cells of the group that it belongs to (-1: a cell
 
 def run(job: Job):
     """Make the cells, and route every row."""
-    from bigsmic.stages import neighbors  # which knows this module
-
     context, blocks = job.context, list(job.context.source_blocks)
     job.fill("cells", [0], _build_cells)
     if len(job.run.missing("routed_rows", blocks)) == len(blocks) > len(job.run.missing("route", blocks)):
         job.fill("route", blocks, _find_homes)  # the pieces are used up: maybe nothing asks for them again
-        context.__dict__.pop("layout", None)
-        if neighbors.is_done(context):
+        context.forget("layout")
+        if searched(context):
             return
     for s in job.run.missing("route", blocks):
         job.run.forget("routed_rows", s)  # they are written together
     job.fill("routed_rows", blocks, _route)
-    context.__dict__.pop("layout", None)
+    context.forget("layout")
+
+
+def searched(context: Context):
+    """Whether every row was routed, and every row block has its rows, and its lists or what was made of them."""
+    run = context.run
+    once = run.done("cells", 0) and run.done("recall", 0)
+    if not once or run.missing("route", context.source_blocks):
+        return False
+    return all(run.done("rows", p) and (run.done("lists", p) or run.done("graph", p)) for p in context.blocks)
 
 
 def _build_cells(context: Context, block: int):

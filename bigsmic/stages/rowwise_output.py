@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bigsmic import methods
+from bigsmic import registry
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.store import checksum
@@ -36,5 +36,5 @@ def write(context: Context, s: int, found):
 
 
 def _write(context: Context, s: int):
-    posterior, labels = methods.of(context.settings).model(context)(context.scaled_block(s))
+    posterior, labels = registry.of(context.settings).model(context)(context.scaled_block(s))
     write(context, s, {"labels": labels, "posterior": posterior})

@@ -33,8 +33,7 @@ def run(job: Job, wanted: int):
     job.map_blocks("verify", known, _verify)
     job.fill("scan", context.source_blocks, partial(_scan, wanted=wanted))
     _refuse_nonfinite(context)
-    for name in ("scaler", "sample"):
-        context.__dict__.pop(name, None)
+    context.forget("scaler", "sample")
 
 
 def _scan(context: Context, s: int, wanted: int):

@@ -12,7 +12,14 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import kernel_matrix, link_scores, mi_samples
 from bigsmic.stages.eigenvectors import falls_apart
-from bigsmic.stages.labeling_specs import FINEST_CUT, eigenproblems
+from bigsmic.stages.labeling_specs import (
+    FINEST_CUT,
+    eigenproblems,
+    eigenvector_sets_of,
+    plain_of,
+    shrinkages_of,
+    specs_of,
+)
 from bigsmic.stages.labelings import Reader, read_labels
 
 ROUNDING = 1e-9  # by which the associations of equal labelings differ, whose clusters are numbered differently
@@ -30,7 +37,7 @@ def run(job: Job, n_gammas: int | None = None):
     if not job.context.settings.precomputed:
         score(job, n_gammas)
     agree(job)
-    if len(job.context.eigenvector_sets) > 1 and job.context.settings.selection == "consensus":
+    if len(eigenvector_sets_of(job.context)) > 1 and job.context.settings.selection == "consensus":
         job.run_steps("eigenvector_sets", [0], _rate)
 
 
@@ -77,7 +84,7 @@ def _wanted(context: Context):
 
 
 def _labels(context: Context, p: int, chosen):
-    return np.stack([read_labels(context, p, i)[chosen] for i in range(len(context.specs))])
+    return np.stack([read_labels(context, p, i)[chosen] for i in range(len(specs_of(context)))])
 
 
 def _sums(context: Context, p: int, drawn, design):
@@ -102,10 +109,10 @@ def _table(scores, design):
 def _agree(job: Job, block: int):
     """ARI of all pairs of labelings, and the classes that the consensus of each eigenvector set merges labels into."""
     context = job.context
-    of = [Reader(context, b).n_groups for b in range(len(context.specs))]
+    of = [Reader(context, b).n_groups for b in range(len(specs_of(context)))]
     total = job.sum_blocks("consensus", context.blocks, partial(_label_gram, of=of))
     at, trees = consensus.label_offsets(of), []
-    for eigenvector_set in context.eigenvector_sets:
+    for eigenvector_set in eigenvector_sets_of(context):
         columns = np.concatenate([np.arange(at[b], at[b + 1]) for b in eigenvector_set])
         trees.append(consensus.consensus_tree(total[np.ix_(columns, columns)], [of[b] for b in eigenvector_set]))
     classes = {f"classes.{w}": found for w, found in enumerate(_cut_full(job, trees, of))}
@@ -151,7 +158,7 @@ def _rows_won(context: Context, p: int, of, classes):
     """Rows that each class of some eigenvector sets wins, one eigenvector set after the other."""
     labels, counts = all_labels(context, p, range(len(of))), []
     for w, of_set in classes.items():
-        eigenvector_set = context.eigenvector_sets[w]
+        eigenvector_set = eigenvector_sets_of(context)[w]
         votes = consensus.vote(labels[:, eigenvector_set], [of[b] for b in eigenvector_set], of_set, of_set.max() + 1)
         counts.append(consensus.rows_won(votes))
     return np.concatenate(counts)
@@ -192,7 +199,7 @@ class EigenvectorSetLabels:
 
     def __init__(self, context: Context, shard):
         self.context, self.shard = context, shard
-        found = [[_most_voted(context, p, w) for w in range(len(context.eigenvector_sets))] for p in shard.blocks]
+        found = [[_most_voted(context, p, w) for w in range(len(eigenvector_sets_of(context)))] for p in shard.blocks]
         self.labels = np.concatenate([np.stack(of_block, axis=1) for of_block in found])
 
     def modularity_sums(self, eigenproblem, in_memory):
@@ -218,7 +225,7 @@ def _most_voted(context: Context, p: int, w: int):
 
 def ballots(context: Context, p: int, w: int):
     """Labels of one block under the labelings of an eigenvector set, their sizes, and the classes of the labels."""
-    eigenvector_set, read = context.eigenvector_sets[w], context.run.reader("consensus", 0)
+    eigenvector_set, read = eigenvector_sets_of(context)[w], context.run.reader("consensus", 0)
     of = context.run.info("consensus", 0)["sizes"]
     return all_labels(context, p, eigenvector_set), [of[b] for b in eigenvector_set], read(f"classes.{w}")
 
@@ -230,7 +237,7 @@ def all_labels(context: Context, p: int, numbers):
 
 def chosen(context: Context):
     """Number of the labeling that the fit returns, the first among equals; None for a consensus."""
-    if len(context.specs) == 1 and not context.settings.propagates:
+    if len(specs_of(context)) == 1 and not context.settings.propagates:
         return 0
     if context.settings.selection == "lsmi":
         return int(np.argmax(context.run.read("scores", 0, "lsmi")))
@@ -249,13 +256,13 @@ def chosen_set(context: Context):
     since that of
     one consensus is a matter of luck to the third digit; then the eigenvector set.
     """
-    if len(context.eigenvector_sets) == 1:
+    if len(eigenvector_sets_of(context)) == 1:
         return 0
     if falls_apart(context, context.settings.n_clusters):
         rates = context.run.read("eigenvector_sets", 0, "association").mean(axis=1)
         return int(np.flatnonzero(rates >= rates.max() - ROUNDING)[-1])
     rates = context.run.read("eigenvector_sets", 0, "modularity").mean(axis=1)
-    rates = rates[: len(rates) - bool(context.plain)].reshape(len(context.mixtures), -1)
+    rates = rates[: len(rates) - bool(plain_of(context))].reshape(len(shrinkages_of(context)), -1)
     best = int(np.argmax(rates.mean(axis=1)))
     return best * rates.shape[1] + int(np.argmax(rates[best]))
 
@@ -266,6 +273,6 @@ def members(context: Context):
     if b is not None:
         return {b: np.arange(Reader(context, b).n_groups)}
     w = chosen_set(context)
-    of = [context.run.info("consensus", 0)["sizes"][b] for b in context.eigenvector_sets[w]]
+    of = [context.run.info("consensus", 0)["sizes"][b] for b in eigenvector_sets_of(context)[w]]
     classes = np.split(context.run.read("consensus", 0, f"classes.{w}"), consensus.label_offsets(of)[1:-1])
-    return dict(zip(context.eigenvector_sets[w], classes, strict=True))
+    return dict(zip(eigenvector_sets_of(context)[w], classes, strict=True))

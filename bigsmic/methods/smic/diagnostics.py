@@ -4,7 +4,7 @@ import numpy as np
 
 from bigsmic.numerics.labeling.rotation import summarise
 from bigsmic.stages import labelings, selection
-from bigsmic.stages.labeling_specs import eigenproblems
+from bigsmic.stages.labeling_specs import eigenproblems, eigenvector_sets_of, specs_of
 
 SCORES = ("lsmi", "gamma", "delta", "cv", "classes_without_center")
 
@@ -65,7 +65,7 @@ def _candidates(context):
         }
         | ari.get(b, {})
         | {name: values[b].item() for name, values in scores.items()}
-        for b, spec in enumerate(context.specs)
+        for b, spec in enumerate(specs_of(context))
     ]
 
 
@@ -86,13 +86,13 @@ def _eigenvector_sets(context):
     best = selection.chosen_set(context)
     return [
         {
-            "columns": sorted({context.specs[b].n_eigenvectors for b in eigenvector_set}),
-            "shrinkage": sorted({context.specs[b].eigenproblem.shrinkage for b in eigenvector_set}),
+            "columns": sorted({specs_of(context)[b].n_eigenvectors for b in eigenvector_set}),
+            "shrinkage": sorted({specs_of(context)[b].eigenproblem.shrinkage for b in eigenvector_set}),
             "modularity": float(modularity[w]),
             "association": float(association[w]),
             "chosen": w == best,
         }
-        for w, eigenvector_set in enumerate(context.eigenvector_sets)
+        for w, eigenvector_set in enumerate(eigenvector_sets_of(context))
     ]
 
 

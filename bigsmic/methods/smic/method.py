@@ -18,7 +18,7 @@ from bigsmic.stages import (
     output,
     selection,
 )
-from bigsmic.stages.labeling_specs import eigenproblems, labeling_specs
+from bigsmic.stages.labeling_specs import eigenproblems, eigenvector_sets_of, labeling_specs, specs_of
 from bigsmic.store import Overlay
 
 __all__ = ["SIDE_INPUTS", "Result", "Settings", "choose", "cut_run", "model", "plan", "run", "summary"]
@@ -98,4 +98,4 @@ def _chosen_columns(context):
     """Columns of the eigenvector set that the fit chose; of the first one where it did not."""
     settings = context.settings
     w = 0 if settings.undecided or settings.selection != "consensus" else selection.chosen_set(context)
-    return sorted({context.specs[b].n_eigenvectors for b in context.eigenvector_sets[w]})
+    return sorted({specs_of(context)[b].n_eigenvectors for b in eigenvector_sets_of(context)[w]})

@@ -10,14 +10,13 @@ import numpy as np
 
 from bigsmic.errors import InputError
 from bigsmic.methods.base import UNSET, MethodSettings
-from bigsmic.methods.weight_functions import identity_of
 from bigsmic.validation import check_choice, check_integer, check_prior
+from bigsmic.weight_functions import identity_of
 
 KERNELS = ("local_scaling", "normalized")
 ASSIGNMENTS = ("merge", "rotation", "paper", "auto")
 EIGENVECTOR_SETS = ((1.5, 2.0, 2.5), (1.0, 1.25, 1.5), (2.0, 3.0, 4.0), (3.0, 4.0, 6.0))
 SHRINKAGES = (0.0, 0.75)  # of over-segmented labelings
-MAX_COLUMNS = 100  # of an over-segmented labeling, where the first eigenvector set asks for less
 UNDECIDED = 30  # clusters up to which a fit that was given no number keeps it open
 SELECTIONS = ("consensus", "lsmi", "medoid")
 REPORTED_CENTERS = 200  # of LSMI, where it is reported and nothing is chosen by it

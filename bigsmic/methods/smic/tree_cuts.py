@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bigsmic import methods
+from bigsmic import registry
 from bigsmic.engines.threads import ThreadEngine
 from bigsmic.errors import InputError
 from bigsmic.methods.smic import planning as smic_planning
@@ -13,6 +13,7 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.diagnostics import diagnose
 from bigsmic.runtime.job import Job
 from bigsmic.runtime.options import RunOptions
+from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.labelings import Reader, read_basis
 from bigsmic.store import remove_tree
 
@@ -21,7 +22,7 @@ SAMPLE_ROWS = 20_000
 
 def _merged(context):
     """Readers of the labelings that have a tree."""
-    readers = [Reader(context, b) for b in range(len(context.specs))]
+    readers = [Reader(context, b) for b in range(len(specs_of(context)))]
     readers = [reader for reader in readers if reader.spec.assignment == "merge"]
     if not readers:
         raise InputError("tree: this fit has no over-segmented labeling; use assignment='merge', or more rows")
@@ -95,7 +96,7 @@ def cut(run, settings, n_clusters):
         In a temporary directory over that of the fit.
     settings : Settings
     """
-    kind = methods.of(settings)
+    kind = registry.of(settings)
     overlay, settings = kind.cut_run(run, settings, n_clusters)
     context = Context(None, overlay, settings)
     n, d = context.n, context.d
