@@ -179,11 +179,17 @@ def test_what_holds_no_rows_is_refused_at_once(name):
         bigsmic.fit(make(), 2)
 
 
-@pytest.mark.parametrize("name", sorted(set(REFUSED) - {"sparse dask"}))
+@pytest.mark.parametrize("name", sorted(set(REFUSED) - {"sparse dask", "dask dataframe"}))
 def test_estimators_refuse_it_too(name):
     make, message = REFUSED[name]
     with pytest.raises(InputError, match=message):
         bigsmic.RIM(2).fit(make())
+
+
+def test_estimators_count_the_rows_of_a_dask_dataframe():
+    lazy = dask.dataframe.from_pandas(frame(), npartitions=2)
+    found, wanted = (bigsmic.RIM(2, random_state=0).fit(rows).labels_ for rows in (lazy, frame().to_numpy()))
+    assert np.array_equal(found, wanted)
 
 
 def test_masks_without_masked_entries_and_frames_of_numbers_are_rows():

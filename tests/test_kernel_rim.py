@@ -116,7 +116,7 @@ def test_gradients_are_the_finite_differences(kind, name):
             rows._write(0, 0, B)
             rows._write(0, 1, full @ full @ B)
             common = kind.read(rows.measure(name, 0.0, bias, np.zeros(C))[:-2], 30)[2]
-            sums = rows.ascent(name, common, 0.0, bias, reg)
+            sums = rows.trial_step(name, common, 0.0, bias, reg)
             return np.concatenate([(full @ full @ rows._read(0, GRADIENT)).ravel(), sums])
 
     x, h = np.concatenate([B.ravel(), bias]), 1e-5

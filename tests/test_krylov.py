@@ -146,8 +146,8 @@ def test_a_step_is_two_rounds():
         return RowSpace(shard, KernelProduct(shard, blocks.__getitem__), MemoryBasis(bounds, params.size(1500)), seed=3)
 
     with group_of(make, BOUNDS, [2]) as group:
-        gather = group.gather
-        group.gather = lambda *of_round: (calls.append(of_round[-1][0]), gather(*of_round))[1]
+        call = group.call
+        group.call = lambda *of_round: (calls.append(of_round[-1][0]), call(*of_round))[1]
         found = solve(GroupSpace(group, 1500), params)
     others = [call for call in calls if call not in ("apply", "project")]
     assert calls.count("project") <= calls.count("apply") + 2

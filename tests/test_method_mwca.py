@@ -195,10 +195,13 @@ def test_options_of_others_are_not_taken(blobs):
 
 
 def test_rows_that_coincide_are_named():
-    with pytest.raises(InputError, match=r"width of 0.*give a number"):
-        bigsmic.fit(np.ones((30, 2)), 2, method="mwca")
-    with pytest.raises(InputError, match="rows of which 1 differ"):
-        bigsmic.fit(np.ones((30, 2)), 2, method="mwca", sigma=1.0)
+    X = np.ones((30, 2))
+    with pytest.warns(ConvergenceWarning, match="no more than 1 rows differ"):
+        assert not bigsmic.fit(X, 2, method="mwca").labels.any()
+    X[:2] = [[5, 5], [3, 9]]
+    with pytest.raises(InputError, match=r"'quartile' gives a width of 0.*give a number"):
+        bigsmic.fit(X, 2, method="mwca", sigma="quartile")
+    assert len(set(bigsmic.fit(X, 2, method="mwca", sigma=1.0).labels)) == 2
 
 
 def test_one_cluster(blobs):

@@ -176,14 +176,19 @@ def test_the_next_rows_are_read_while_a_climb_computes(blobs, monkeypatch, many_
     fit(blobs[0], reg=0.02, n_init_categories=8, solver="minibatch", batch_size=200, n_epochs=1)
 
 
+def limit_of(mebibytes):
+    """Memory limit that leaves a plan so much beside the interpreter."""
+    return planning.INTERPRETER_BYTES + (mebibytes << 20)
+
+
 def test_posteriors_are_kept_where_they_fit():
     size, exact, batches = planning.Size(10**6, 152), method.Settings(solver="lbfgs"), method.Settings()
-    roomy, tight = (method.plan(size, exact, limit, 1, True) for limit in (1 << 30, 500 << 20))
+    roomy, tight = (method.plan(size, exact, limit, 1, True) for limit in (limit_of(764), limit_of(240)))
     assert roomy.posteriors_in_memory
     assert not tight.posteriors_in_memory
     assert roomy.peak_bytes - tight.peak_bytes >= 4 * 10**6 * 100
     assert not method.plan(size, batches, 1 << 40, 1, True).posteriors_in_memory
-    few = method.plan(planning.Size(4 * 10**5, 152), batches, 1 << 30, 1, True)
+    few = method.plan(planning.Size(4 * 10**5, 152), batches, limit_of(764), 1, True)
     assert few.rows_in_memory
     assert not method.plan(few.size, batches, few.peak_bytes - 1, 1, True).rows_in_memory
 
