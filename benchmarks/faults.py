@@ -18,7 +18,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
 import numpy as np
 import pytest
@@ -37,9 +37,9 @@ from clusters import (
     start,
     trap,
 )
-from conftest import cut_small, keep_on_disk
 from distributed import Client
 from sklearn.datasets import make_blobs
+from small_fits import cut_small, keep_on_disk
 
 import bigsmic
 from bigsmic.errors import BigsmicError

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import zarr
-from conftest import FAST, cut_small, keep_on_disk
+from locations import environment
+from small_fits import FAST, cut_small, keep_on_disk
 
 import bigsmic
 from bigsmic import store
@@ -135,9 +136,9 @@ def cut_short(out, X, at, **options):
 SHARES = np.linspace(0.001, 0.999, 24).round(3).tolist()
 
 
-@pytest.mark.parametrize(("assignment", "share"), list(zip(["merge", "auto"] * 12, SHARES, strict=True)))
-def test_a_run_that_was_cut_short_goes_on_with_what_it_has(tmp_path, blobs, undisturbed, assignment, shard):
-    cut_short(tmp_path / "run", blobs[0], int(shard * undisturbed[assignment].n_events), assignment=assignment)
+@pytest.mark.parametrize(("assignment", "part"), list(zip(["merge", "auto"] * 12, SHARES, strict=True)))
+def test_a_run_that_was_cut_short_goes_on_with_what_it_has(tmp_path, blobs, undisturbed, assignment, part):
+    cut_short(tmp_path / "run", blobs[0], int(part * undisturbed[assignment].n_events), assignment=assignment)
     assert_goes_on(tmp_path / "run", blobs[0], undisturbed[assignment], assignment=assignment)
 
 
@@ -159,7 +160,7 @@ def test_a_run_may_be_cut_short_more_than_once(tmp_path, blobs, undisturbed):
 DRIVER = """
 import os, signal, sys
 import numpy as np, pytest
-from conftest import cut_small
+from small_fits import cut_small
 from test_faults import Tripwire, fit
 
 X, out = np.load(sys.argv[1]), sys.argv[2]
@@ -176,10 +177,9 @@ for at in map(int, sys.argv[3:]):
 
 def test_a_killed_process_leaves_a_run_that_goes_on(tmp_path, blobs, undisturbed):
     np.save(tmp_path / "X.npy", blobs[0])
-    at = [int(shard * undisturbed["merge"].n_events) for shard in (0.1, 0.3, 0.45, 0.6, 0.97)]
+    at = [int(part * undisturbed["merge"].n_events) for shard in (0.1, 0.3, 0.45, 0.6, 0.97)]
     driver = [sys.executable, "-c", DRIVER, tmp_path / "X.npy", tmp_path, *map(str, at)]
-    paths = [str(Path(__file__).parent), str(Path(bigsmic.__file__).parents[1])]
-    done = subprocess.run(driver, env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)}, capture_output=True)
+    done = subprocess.run(driver, env=environment(Path(__file__).parent), capture_output=True)
     assert done.stdout.split() == [b"-9"] * len(at), done.stderr.decode()
     for event in at:
         (tmp_path / str(event) / "scan" / "c.0.77-88.partial").touch()
@@ -415,7 +415,7 @@ def test_a_full_disk_is_said_and_the_run_goes_on(tmp_path, blobs, undisturbed):
     full = OSError(errno.ENOSPC, "No space left on device")
     for shard in (0.1, 0.5, 0.9):
         with pytest.MonkeyPatch.context() as patch:
-            Tripwire(patch, int(shard * undisturbed["merge"].n_events), full)
+            Tripwire(patch, int(part * undisturbed["merge"].n_events), full)
             with pytest.raises(StorageError, match=r"no space left .* run the same command again"):
                 fit(blobs[0], tmp_path / str(shard))
         assert_goes_on(tmp_path / str(shard), blobs[0], undisturbed["merge"])

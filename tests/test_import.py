@@ -4,10 +4,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from locations import ROOT
 
 import bigsmic
-
-ROOT = Path(__file__).parents[1]
 
 
 def test_every_public_name_is_there():

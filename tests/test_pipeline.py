@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import reference
 import zarr
-from conftest import FAST, cut_small, keep_on_disk
 from sklearn.datasets import load_digits, make_blobs, make_moons
 from sklearn.metrics import adjusted_rand_score
+from small_fits import FAST, cut_small, keep_on_disk
 
 import bigsmic
 from bigsmic.errors import ConvergenceWarning, InputError, NonFiniteError, PlanError, StorageError

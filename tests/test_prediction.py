@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import reference
 import zarr
-from conftest import FAST, cut_small
 from sklearn.datasets import load_digits
 from sklearn.metrics import adjusted_rand_score
+from small_fits import FAST, cut_small
 
 import bigsmic
 from bigsmic import prediction

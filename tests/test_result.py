@@ -1,10 +1,8 @@
 """What a Result tells: the same from memory and from disk, in this process and in another one."""
 
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,10 +10,11 @@ import pandas as pd
 import pytest
 import reference
 import zarr
-from conftest import FAST, cut_small
+from locations import environment
 from scipy.cluster.hierarchy import is_valid_linkage
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.metrics import adjusted_rand_score
+from small_fits import FAST, cut_small
 
 import bigsmic
 from bigsmic.errors import InputError, RunError
@@ -143,18 +142,15 @@ def test_a_fresh_process_opens_the_same(result, blobs, tmp_path):
         "np.savez(sys.argv[2] + '/found.npz', labels=r.labels, posterior=r.posterior[...], new=r.predict_proba(X));"
         "print(repr(r))"
     )
-    done = subprocess.run([sys.executable, "-c", code, result.location, tmp_path], capture_output=True, env=paths())
+    done = subprocess.run(
+        [sys.executable, "-c", code, result.location, tmp_path], capture_output=True, env=environment()
+    )
     assert done.returncode == 0, done.stderr.decode()
     assert done.stdout.decode().strip() == repr(result)
     found = np.load(tmp_path / "found.npz")
     np.testing.assert_array_equal(found["labels"], result.labels)
     np.testing.assert_array_equal(found["posterior"], np.asarray(result.posterior))
     np.testing.assert_array_equal(found["new"], result.predict_proba(blobs[0][:50]))
-
-
-def paths():
-    folders = [str(Path(__file__).parent), str(Path(bigsmic.__file__).parents[1])]
-    return os.environ | {"PYTHONPATH": os.pathsep.join(folders)}
 
 
 def test_the_run_is_plain_zarr(result):

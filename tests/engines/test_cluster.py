@@ -1,0 +1,298 @@
+"""On a Dask cluster of worker processes: the same bits, whatever the workers, and whatever happens to them."""
+
+import json
+import traceback
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+from clusters import (
+    AT_ONCE,
+    CLIENT,
+    CLUSTER,
+    STAGES,
+    SmallBlocks,
+    assert_same,
+    await_stage,
+    cluster_of,
+    fit,
+    ledgers,
+    redone,
+    start,
+    trap,
+)
+from dask.utils import key_split
+from distributed import Client, get_client
+from small_fits import FAST, cut_small, keep_on_disk
+
+from bigsmic.engines import dask as dask_cluster
+from bigsmic.engines import dask_tasks
+from bigsmic.engines.processor import Processor
+from bigsmic.errors import (
+    BigsmicError,
+    BigsmicWarning,
+    ClusterError,
+    InputError,
+    LostBlocksError,
+    PlanError,
+    RunError,
+)
+
+pytestmark = [
+    pytest.mark.usefixtures("many_blocks"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def client():
+    with cluster_of(2) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def alone(blobs):
+    """Labels and posterior of threads."""
+    with pytest.MonkeyPatch.context() as patch:
+        cut_small(patch)
+        result = fit(blobs[0], assignment="merge")
+        return result.labels, np.asarray(result.posterior)
+
+
+def test_labels_are_those_of_threads(client, blobs, alone, tmp_path):
+    assert_same(fit(blobs[0], client=client, out=tmp_path / "run"), alone)
+
+
+ALL_DEATHS = [(stage, how) for stage in STAGES for how in ("kill", "segfault", "exit")]
+DEATHS = [("neighbors", "kill"), ("basis.normalized.t3", "segfault"), ("labeling.normalized.t3", "exit")]
+
+
+@pytest.mark.parametrize(
+    ("stage", "how"), [pytest.param(*c, marks=[] if c in DEATHS else pytest.mark.slow) for c in ALL_DEATHS]
+)
+def test_a_worker_that_dies_costs_its_unfinished_blocks(request, blobs, alone, tmp_path, stage, how):
+    # nannies do not replace a worker that has left by sys.exit: it takes a cluster of its own
+    with cluster_of(2) if how == "exit" else nullcontext(request.getfixturevalue("client")) as client:
+        with trap(client, stage, how, tmp_path) as marks:
+            assert_same(fit(blobs[0], client=client, out=tmp_path / "run"), alone)
+        (mark,) = marks.iterdir()
+    again = redone(json.loads(mark.read_text()), ledgers(tmp_path / "run"))
+    assert not [block for block in again if not block.startswith(AT_ONCE)]
+
+
+def test_a_block_that_kills_its_workers_is_named(client, blobs, tmp_path):
+    with (
+        trap(client, "neighbors", "kill", tmp_path, times=9, block=2) as marks,
+        pytest.raises(LostBlocksError, match="neighbors: block 2, positions"),
+    ):
+        fit(blobs[0], client=client, out=tmp_path / "run")
+    assert len(list(marks.iterdir())) == dask_tasks.DEATHS
+
+
+# -- the client, or the scheduler, is gone
+
+
+def test_a_killed_client_is_followed_by_one_that_goes_on(client, blobs, alone, tmp_path):
+    np.save(tmp_path / "X.npy", blobs[0])
+    options = json.dumps(FAST | {"c": 4, "t": (3,), "widths": (1.5, 2)})
+    killed = start(CLIENT, tmp_path / "X.npy", tmp_path / "run", client.scheduler.address, options, 300)
+    await_stage(tmp_path / "run", "weights.normalized.t3", killed)
+    killed.kill()
+    killed.communicate()
+    before = ledgers(tmp_path / "run")
+    assert_same(fit(blobs[0], client=client, out=tmp_path / "run"), alone)
+    assert len(redone(before, ledgers(tmp_path / "run"))) <= 0.1 * len(before)
+
+
+def test_a_killed_scheduler_is_an_error_and_the_next_fit_goes_on(client, blobs, alone, tmp_path):
+    lost = start(CLUSTER)
+    try:
+        with Client(lost.stderr.readline().strip(), set_as_default=False, timeout=10) as doomed:
+            doomed.register_plugin(SmallBlocks())
+
+            def kill_in_eigen(stage, done, total):
+                if stage.startswith("eigen"):
+                    lost.kill()
+
+            with pytest.raises(ClusterError, match="goes on"):
+                fit(blobs[0], client=doomed, out=tmp_path / "run", progress=kill_in_eigen)
+    finally:
+        lost.kill()
+        lost.communicate()
+    before = ledgers(tmp_path / "run")
+    assert_same(fit(blobs[0], client=client, out=tmp_path / "run"), alone)
+    assert not redone(before, ledgers(tmp_path / "run"))
+
+
+# -- what a cluster is refused for
+
+
+def test_an_address_where_nothing_answers_is_an_error_in_time(blobs, monkeypatch):
+    allowed = []
+    monkeypatch.setattr(dask_tasks, "CONNECT_SECONDS", 2)
+    monkeypatch.setattr(
+        dask_cluster, "Client", lambda *args, **more: (allowed.append(more["timeout"]), Client(*args, **more))[1]
+    )
+    with pytest.raises(ClusterError, match="did not answer within 2 s"):
+        fit(blobs[0], scheduler="tcp://127.0.0.1:9")
+    assert allowed == [2]
+    with pytest.raises(ClusterError, match="give the address that the scheduler prints"):
+        fit(blobs[0], scheduler="no address")
+    assert allowed == [2], "which is not even tried"
+
+
+def test_workers_with_other_versions_are_refused(client, blobs, monkeypatch):
+    monkeypatch.setattr(dask_cluster, "__version__", "99.0")
+    with pytest.raises(ClusterError, match=r"tcp://.* has bigsmic .* there and 99\.0 here"):
+        fit(blobs[0], client=client)
+
+
+def test_workers_with_other_processors_are_warned_of_once(client, blobs, tmp_path, monkeypatch):
+    other = Processor("Another", ("Prescott",), "generic", (), ())
+    monkeypatch.setattr(dask_cluster.Processor, "here", lambda: other)
+    with pytest.warns(BigsmicWarning, match=r"2 workers on .*; this process on Another \(BLAS Prescott") as caught:
+        fit(blobs[0], client=client, out=tmp_path / "run")
+    assert len(caught) == 1
+
+
+def test_a_worker_with_another_processor_that_joins_is_warned_of(monkeypatch):
+    engine, here = dask_cluster.ClusterEngine(None), Processor.here()
+    other = here._replace(model="Another", numba="generic")
+    engine._warn_of_other_processors([here, here])
+    with pytest.warns(BigsmicWarning, match=r"2 workers on .*; 1 worker on Another"):
+        engine._warn_of_other_processors([here, here, other])
+    engine._warn_of_other_processors([here, other])
+
+
+def test_too_little_memory_is_refused_before_the_start(client, blobs, tmp_path):
+    with pytest.raises(PlanError, match="set memory_limit to at least"):
+        fit(blobs[0], client=client, memory_limit="10MiB", out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_directory_that_workers_do_not_see_is_refused(client, blobs, tmp_path, monkeypatch):
+    monkeypatch.setattr(dask_tasks, "_sees", _blind)
+    with pytest.raises(RunError, match="is not there for 2 of 2 workers; give an out= on storage"):
+        fit(blobs[0], client=client, out=tmp_path / "run")
+
+
+def _blind(payload):
+    return False
+
+
+@pytest.mark.parametrize("address", ["tcp://me:PASSWORD@127.0.0.1:9", "me:PASSWORD@127.0.0.1:9"])
+def test_a_password_in_an_address_is_not_shown(blobs, monkeypatch, address):
+    monkeypatch.setattr(dask_tasks, "CONNECT_SECONDS", 2)
+    with pytest.raises(ClusterError, match=r"did not answer .*127\.0\.0\.1:9") as caught:
+        fit(blobs[0], scheduler=address)
+    assert "PASSWORD" not in "".join(traceback.format_exception(caught.value))
+
+
+# -- within a task
+
+
+def _fit_there(X, out, with_client):
+    with pytest.MonkeyPatch.context() as patch:
+        cut_small(patch)
+        result = fit(X, out=out, **({"client": get_client()} if with_client else {}))
+        return result.labels, np.asarray(result.posterior)
+
+
+@pytest.mark.parametrize("with_client", [False, True])
+def test_a_fit_within_a_task_does_not_wait_for_its_own_thread(blobs, alone, tmp_path, with_client):
+    with cluster_of(1, 1) as client:
+        found = client.submit(_fit_there, blobs[0], tmp_path / "run", with_client).result(timeout=240)
+        np.testing.assert_array_equal(found[0], alone[0])
+        np.testing.assert_array_equal(found[1], alone[1])
+        assert client.get_events("bigsmic neighbors"), "its tasks ran on the cluster"
+        assert client.submit(sum, [1, 2]).result(timeout=60) == 3, "the thread is a worker's again"
+
+
+# -- what else runs there
+
+
+def test_bad_rows_are_named(client, blobs, tmp_path):
+    X = blobs[0].copy()
+    X[300, 2] = np.nan
+    with pytest.raises(BigsmicError, match="first at row 300, column 2"):
+        fit(X, client=client, out=tmp_path / "run")
+
+
+def test_a_basis_on_the_workers_disks_gives_the_same_bits(client, blobs, alone, tmp_path, monkeypatch):
+    keep_on_disk(monkeypatch)
+    assert_same(fit(blobs[0], client=client, out=tmp_path / "run"), alone)
+
+
+def test_a_damaged_block_is_made_again(client, blobs, alone, tmp_path):
+    fit(blobs[0], client=client, out=tmp_path / "run")
+    chunk = next((tmp_path / "run" / "basis.normalized.t3" / "0000001" / "V").glob("c*"))
+    chunk.write_bytes(chunk.read_bytes()[:-7])
+    assert_same(fit(blobs[0], client=client, out=tmp_path / "run"), alone)
+
+
+def test_predictions_are_those_of_threads(client, blobs, tmp_path):
+    import zarr
+
+    archive = zarr.create_array(str(tmp_path / "new.zarr"), shape=blobs[0].shape, chunks=(100, 5), dtype="f4")
+    archive[:] = blobs[0] + 0.1
+    result = fit(blobs[0], out=tmp_path / "run")
+    here = result.predict_proba(tmp_path / "new.zarr")
+    there = result.predict_proba(tmp_path / "new.zarr", client=client)
+    np.testing.assert_array_equal(there, here)
+    result.predict(tmp_path / "new.zarr", client=client, out=tmp_path / "out.zarr")
+    np.testing.assert_array_equal(zarr.open_group(tmp_path / "out.zarr")["posterior"][:], here)
+
+
+def test_dashboards_show_the_names_of_stages(client, blobs, tmp_path):
+    seen = set()
+    fit(blobs[0], client=client, out=tmp_path / "run", progress=lambda stage, *_: seen.add(stage.replace(" ", "_")))
+    prefixes = client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
+    actors = {"eigen_normalized.t3_resident", "labeling.normalized.t3_resident"}
+    assert {"scan", "routed_rows", "neighbors", "matrix.normalized.t3", "output"} | actors <= prefixes
+    assert {name for name in seen if not name.startswith(("eigen", "labeling", "verify"))} <= prefixes
+    assert all(key_split(dask_tasks._key(name)) == name for name in seen)
+
+
+def test_a_performance_report_has_the_stages_and_no_secrets(client, blobs, tmp_path):
+    options = {"out": tmp_path / "run", "storage_options": {"secret": "nobody-may-see-this"}}
+    fit(blobs[0], client=client, performance_report=tmp_path / "report.html", **options)
+    page = (tmp_path / "report.html").read_text()
+    assert "neighbors" in page
+    assert "matrix.normalized.t3" in page
+    assert "nobody-may-see-this" not in page
+    fit(blobs[0], client=client, performance_report=tmp_path / "report.html", **options)
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_a_performance_report_takes_the_place_of_nothing_else(client, blobs, tmp_path, is_folder):
+    place = tmp_path / "thesis.html"
+    place.mkdir() if is_folder else place.write_text("<html>chapter 1</html>")
+    with pytest.raises(InputError, match=r"performance_report: .*thesis.html is there, and no report of Dask's; give"):
+        fit(blobs[0], client=client, performance_report=place, out=tmp_path / "run")
+    assert place.is_dir() if is_folder else place.read_text() == "<html>chapter 1</html>"
+
+
+def test_a_performance_report_is_of_failed_fits_too(client, blobs, tmp_path):
+    X = blobs[0].copy()
+    X[300, 2] = np.nan
+    with pytest.raises(InputError, match="row 300"):
+        fit(X, client=client, out=tmp_path / "run", performance_report=tmp_path / "report.html")
+    assert "scan" in (tmp_path / "report.html").read_text()
+
+
+def test_a_performance_report_that_cannot_be_made_is_refused_at_once(client, blobs, tmp_path, monkeypatch):
+    with pytest.raises(InputError, match=r"performance_report: cannot write to .*/nowhere; give a path"):
+        fit(blobs[0], client=client, performance_report=tmp_path / "nowhere" / "report.html")
+    monkeypatch.setattr(dask_tasks, "_draws", bool)
+    with pytest.raises(InputError, match="install bokeh where the scheduler runs"):
+        fit(blobs[0], client=client, performance_report=tmp_path / "report.html")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_active_client_is_used(client, blobs, alone):
+    seen = []
+    with client.as_current():
+        assert_same(fit(blobs[0], progress=lambda stage, done, total: seen.append(stage)), alone)
+    assert "neighbors" in seen
+    assert client.get_events("bigsmic neighbors")

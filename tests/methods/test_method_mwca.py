@@ -1,0 +1,238 @@
+"""MWCA on the pipeline: dense tiles and graphs, the run directory, predictions, the estimator."""
+
+import dask.array
+import numpy as np
+import pytest
+import zarr
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.spatial.distance import cdist
+from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from small_rows import ring
+
+import bigsmic
+import bigsmic.stages.mwca as stage
+from bigsmic import InputError, PlanError
+from bigsmic.errors import BigsmicWarning, ConvergenceWarning, OptionError
+from bigsmic.estimators.mwca import MWCA
+from bigsmic.numerics.objectives import mwca
+
+
+def two_clusters_only(estimator):
+    reason = {"check_clustering": "asks for three clusters, which the eigenvector's one cut cannot make"}
+    return reason if estimator.solver == "spectral" else {}
+
+
+@parametrize_with_checks(
+    [MWCA(), MWCA(solver="spectral"), MWCA(3, kernel="graph")], expected_failed_checks=two_clusters_only
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    X, y = make_blobs(900, 3, centers=3, cluster_std=1.2, random_state=2)
+    return X.astype(np.float32), y
+
+
+@pytest.fixture
+def small_tiles(monkeypatch, many_blocks):
+    """Blocks of 256 rows, of the input as of the kernel."""
+    monkeypatch.setattr(stage, "TILE_ROWS", 256)
+
+
+def scaled(X):
+    return (X - X.mean(axis=0, dtype=np.float64)) / X.std(axis=0, dtype=np.float64)
+
+
+def gaussian(X, sigma):
+    return np.exp(-cdist(X, X, "sqeuclidean") / (4 * sigma**2))
+
+
+@pytest.mark.parametrize("options", [{}, {"solver": "spectral"}, {"kernel": "graph"}])
+def test_streamed_is_in_memory(blobs, options, tmp_path, small_tiles):
+    X, _ = blobs
+    array = zarr.create_array(str(tmp_path / "a.zarr"), data=X, chunks=(190, 2))
+    wanted = bigsmic.fit(X, 2, method="mwca", n_threads=1, **options)
+    for data in (array, dask.array.from_array(X, chunks=(333, 3))):
+        found = bigsmic.fit(data, 2, method="mwca", n_threads=2, **options)
+        assert_array_equal(found.labels, wanted.labels)
+        assert_array_equal(found.posterior, wanted.posterior)
+
+
+@pytest.mark.parametrize("kernel", ["dense", "graph"])
+def test_blobs_are_found(blobs, kernel, small_tiles):
+    X, y = blobs
+    result = bigsmic.fit(X, 3, method="mwca", kernel=kernel)
+    assert adjusted_rand_score(y, result.labels) > 0.9
+    assert_array_equal(np.asarray(result.posterior).argmax(axis=1), result.labels)
+
+
+def test_the_association_is_that_of_the_memberships(blobs, small_tiles):
+    X, _ = blobs
+    result = bigsmic.fit(X, 3, method="mwca")
+    Z = np.asarray(result.posterior, np.float64)
+    _, within = mwca.association(Z, gaussian(scaled(X), result.sigma) @ Z)
+    assert result.association.max() == pytest.approx(within.sum() / len(X), rel=1e-4)
+    assert result.association.shape == (5,)
+
+
+def test_the_vector_is_that_of_the_dense_kernel(small_tiles):
+    X, y = ring()
+    result = bigsmic.fit(X, 2, method="mwca", solver="spectral")
+    values, vectors = np.linalg.eigh(gaussian(scaled(X), result.sigma))
+    v = vectors[:, -1] * np.sign(vectors[:, -1].sum())
+    near = np.abs(v - v.mean()) < 1e-4 * v.max()
+    assert_array_equal(result.labels[~near], (v > v.mean())[~near])
+    assert result.association[0] == pytest.approx(values[-1] / len(X), rel=1e-5)
+    assert adjusted_rand_score(y, result.labels) > 0.7
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"solver": "spectral"}, {"kernel": "graph"}, {"kernel": "local_scaling", "solver": "spectral"}]
+)
+def test_predictions_agree_with_the_labels(options, small_tiles):
+    X, _ = ring(n=300)
+    result = bigsmic.fit(X, 2, method="mwca", **options)
+    assert (result.predict(X) == result.labels).mean() > 0.97
+    P = result.predict_proba(X[:40])
+    assert_array_equal(result.predict_proba(X[10:15]), P[10:15])
+    assert_allclose(P.sum(axis=1), 1, atol=1e-6)
+
+
+def test_far_new_rows_have_a_label(blobs):
+    result = bigsmic.fit(blobs[0], 3, method="mwca")
+    P = result.predict_proba(np.full((2, 3), 1e6))
+    assert_allclose(P, 1 / 3)
+    assert set(result.predict(np.full((2, 3), 1e6))) <= {0, 1, 2}
+
+
+def test_a_result_opens_again(blobs, tmp_path):
+    X, _ = blobs
+    for kernel in ("dense", "graph"):
+        fitted = bigsmic.fit(X, 2, method="mwca", kernel=kernel, out=tmp_path / f"{kernel}.zarr")
+        opened = bigsmic.Result.open(tmp_path / f"{kernel}.zarr")
+        assert opened.settings == fitted.settings
+        assert opened.sigma == fitted.sigma
+        assert_array_equal(opened.predict(X[:9]), fitted.predict(X[:9]))
+
+
+@pytest.mark.parametrize("kernel", ["dense", "graph"])
+def test_a_finished_fit_is_not_done_again(blobs, kernel, tmp_path, monkeypatch):
+    X, _ = blobs
+    first = bigsmic.fit(X, 2, method="mwca", kernel=kernel, out=tmp_path / "run.zarr")
+    monkeypatch.setattr(stage.matrix, "prepare", None)
+    monkeypatch.setattr(stage, "StoredRows", None)
+    assert_array_equal(bigsmic.fit(X, 2, method="mwca", kernel=kernel, out=tmp_path / "run.zarr").labels, first.labels)
+
+
+class Killed(Exception):
+    pass
+
+
+def test_a_killed_ascent_goes_on_where_it_was(tmp_path, small_tiles, monkeypatch):
+    X, _ = ring(n=300)
+    ascent, calls, fatal = stage.StoredRows.ascent, [], None
+
+    def counted(self, *args):
+        calls.append(1)
+        if len(calls) == fatal:
+            raise Killed
+        return ascent(self, *args)
+
+    monkeypatch.setattr(stage.StoredRows, "ascent", counted)
+    wanted = bigsmic.fit(X, 2, method="mwca", n_starts=2)
+    whole = len(calls)
+    calls.clear()
+    fatal = 6
+    with pytest.raises(Killed):
+        bigsmic.fit(X, 2, method="mwca", n_starts=2, out=tmp_path / "run.zarr")
+    result = bigsmic.fit(X, 2, method="mwca", n_starts=2, out=tmp_path / "run.zarr")
+    assert len(calls) == whole + 1
+    assert_array_equal(result.labels, wanted.labels)
+    assert_array_equal(result.posterior, wanted.posterior)
+    assert not [name for name in zarr.open_group(tmp_path / "run.zarr", mode="r") if name.startswith("restart")]
+
+
+def test_a_width_is_in_the_units_of_the_scaled_rows(blobs):
+    X, _ = blobs
+    assert bigsmic.fit(X, 2, method="mwca").sigma == pytest.approx(1.06 * 900**-0.2, rel=1e-6)
+    unscaled = bigsmic.fit(X, 2, method="mwca", scale=None).sigma
+    assert unscaled == pytest.approx(1.06 * np.sqrt(X.astype(float).var(axis=0).mean()) * 900**-0.2, rel=1e-6)
+    assert bigsmic.fit(X, 2, method="mwca", sigma=0.7).sigma == 0.7
+    assert 0 < bigsmic.fit(X, 2, method="mwca", sigma="likelihood").sigma < 1
+
+
+# ---------------------------------------------------------------- what is refused, and what is said
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"c": 0}, "n_clusters: got 0"),
+        ({"c": 3, "solver": "spectral"}, "got 3 clusters; use 'gradient' or c=2"),
+        ({"solver": "newton"}, "solver: got 'newton'"),
+        ({"kernel": "normalized"}, "kernel: got 'normalized'"),
+        ({"sigma": 0}, "sigma: got 0"),
+        ({"sigma": "eq38"}, "sigma: got 'eq38'"),
+        ({"direction": "down"}, "direction: got 'down'"),
+        ({"n_starts": 0}, "n_starts: got 0"),
+        ({"scale": "range"}, "scale: got 'range'"),
+        ({"tol": np.nan}, "tol: got nan"),
+        ({"kernel": "graph", "bandwidth": -1}, "bandwidth"),
+    ],
+)
+def test_bad_options(blobs, options, message):
+    with pytest.raises(InputError, match=message):
+        bigsmic.fit(blobs[0], method="mwca", **({"c": 2} | options))
+
+
+def test_options_of_others_are_not_taken(blobs):
+    with pytest.raises(OptionError, match=r"mwca.*reg"):
+        bigsmic.fit(blobs[0], 2, method="mwca", reg=3)
+
+
+def test_rows_that_coincide_are_named():
+    X = np.ones((30, 2))
+    with pytest.warns(ConvergenceWarning, match="no more than 1 rows differ"):
+        assert not bigsmic.fit(X, 2, method="mwca").labels.any()
+    X[:2] = [[5, 5], [3, 9]]
+    with pytest.raises(InputError, match=r"'quartile' gives a width of 0.*give a number"):
+        bigsmic.fit(X, 2, method="mwca", sigma="quartile")
+    assert len(set(bigsmic.fit(X, 2, method="mwca", sigma=1.0).labels)) == 2
+
+
+def test_one_cluster(blobs):
+    result = bigsmic.fit(blobs[0], 1, method="mwca")
+    assert not result.labels.any()
+    assert_array_equal(result.predict(blobs[0][:3]), [0, 0, 0])
+
+
+def test_an_ascent_that_is_not_done_is_said():
+    X, _ = ring()
+    with pytest.warns(ConvergenceWarning, match="max_iter=2"):
+        bigsmic.fit(X, 2, method="mwca", max_iter=2)
+
+
+def test_clusters_that_empty_are_said_and_no_nan(blobs, monkeypatch):
+    X, _ = blobs
+    monkeypatch.setattr(mwca, "logits_of", lambda labels, k: mwca.np.full((len(labels), k), [0, 0, -1e4], "f4"))
+    with pytest.warns((BigsmicWarning, ConvergenceWarning), match=r"clusters \[2\] are left without"):
+        result = bigsmic.fit(X, 3, method="mwca", n_starts=1)
+    assert np.isfinite(np.asarray(result.posterior)).all()
+    assert set(result.predict(X)) <= {0, 1}
+
+
+def test_what_does_not_fit_is_refused_beforehand():
+    with pytest.raises(PlanError, match="memberships"):
+        bigsmic.plan(np.broadcast_to(np.float32(0), (20_000_000, 2)), 20, method="mwca", memory_limit="1GiB")
+
+
+def test_plans_say_that_dense_work_goes_with_the_square(blobs):
+    work = [
+        bigsmic.plan(np.broadcast_to(np.float32(0), (n, 2)), 2, method="mwca").stages["memberships"].flops
+        for n in (10_000, 20_000)
+    ]
+    assert work[1] == pytest.approx(4 * work[0])

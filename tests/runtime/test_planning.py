@@ -1,0 +1,186 @@
+"""What a fit will take, said before it runs: enough, and no more than the limit where one is given."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import zarr
+from locations import environment
+from sklearn.datasets import make_blobs
+
+import bigsmic
+from bigsmic.engines import memory
+from bigsmic.errors import PlanError
+from bigsmic.methods.smic import planning as smic_planning
+from bigsmic.methods.smic.settings import resolve
+from bigsmic.runtime import planning
+from bigsmic.runtime.context import source_bounds
+
+MIB = 1 << 20
+
+
+def plan_of(n, d, c, limit=1 << 40, n_threads=4, **options):
+    settings, _ = resolve(c, **options).fitted_to(n)
+    return smic_planning.plan(planning.Size(n, d), settings, limit, n_threads)
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 1), (255, 3), (257, 10**6), (10**6, 152), (10**9, 1000)])
+def test_blocks_of_input_follow_from_the_shape(n, d):
+    bounds = source_bounds(n, d)
+    assert bounds[0] == 0
+    assert bounds[-1] == n
+    assert (np.diff(bounds) > 0).all()
+    assert len(bounds) <= 1026
+    assert len(set(np.diff(bounds)[:-1])) <= 1
+
+
+@pytest.mark.parametrize("options", [{}, {"assignment": "auto"}, {"preset": "paper"}])
+@pytest.mark.parametrize("grows", ["n", "d", "c"])
+def test_more_of_anything_takes_no_less(grows, options):
+    shape = {"n": 50_000, "d": 50, "c": 10}
+    plans = [plan_of(**shape | {grows: shape[grows] * factor}, n_threads=1, **options) for factor in (1, 2, 3, 8)]
+    for name in plans[0].stages if grows != "c" else ("eigen", "output"):  # more clusters: fewer labelings
+        for figure in ("flops", "disk_bytes"):
+            found = [getattr(plan.stages[name], figure) for plan in plans]
+            assert sorted(found) == found, (name, figure)
+    for figure in ("peak_bytes", "disk_bytes"):
+        found = [getattr(plan, figure) for plan in plans]
+        assert sorted(found) == found, figure
+
+
+@pytest.mark.parametrize("options", [{"n_centers": 800}, {"assignment": "auto"}])
+def test_a_smaller_limit_is_kept_by_fewer_tasks_and_by_disk(options):
+    roomy = plan_of(3_000_000, 100, 20, **options)
+    assert {stage.max_concurrency for stage in roomy.stages.values()} == {4}
+    assert roomy.basis_in_memory
+    widths = dict.fromkeys(roomy.stages, 4)
+    n_gammas, on_disk = roomy.n_gammas, 0
+    for limit in range(roomy.peak_bytes, least_limit(3_000_000, 100, 20, **options), -100 * MIB):
+        plan = plan_of(3_000_000, 100, 20, limit, **options)
+        assert plan.peak_bytes <= limit
+        found = {name: plan.max_concurrency(name) for name in widths}
+        stayed = [name for name in widths if name not in ("eigen", "select", "assign")]
+        assert all(found[name] <= widths[name] for name in stayed)
+        assert plan.n_gammas <= n_gammas
+        assert on_disk <= (not plan.basis_in_memory) + (not plan.kernel_in_memory)
+        widths, n_gammas, on_disk = found, plan.n_gammas, (not plan.basis_in_memory) + (not plan.kernel_in_memory)
+    assert min(widths.values()) == 1
+    assert on_disk == 2
+    assert n_gammas == 1
+
+
+def least_limit(n, d, c, **options):
+    """Smallest limit, as the error of a smaller one names it."""
+    with pytest.raises(PlanError, match=r"plan: stage \w+ needs \d+MiB .* the memory limit is 100MiB; set") as caught:
+        plan_of(n, d, c, 100 * MIB, **options)
+    return int(str(caught.value).split("at least ")[1].split("MiB")[0]) * MIB
+
+
+def test_the_limit_that_is_named_is_enough():
+    least = least_limit(3_000_000, 100, 20)
+    assert plan_of(3_000_000, 100, 20, least).peak_bytes <= least
+
+
+def test_threads_and_limit_change_no_bounds():
+    plans = [plan_of(10**6, 30, 5, limit, threads) for limit, threads in ((1 << 40, 1), (1 << 40, 8), (3 << 30, 8))]
+    assert len({plan.sample_rows for plan in plans}) == 1
+    assert len({tuple(stage.tasks for stage in plan.stages.values()) for plan in plans}) == 1
+
+
+def test_one_cluster_is_scanned_and_written():
+    assert list(plan_of(1000, 3, 1).stages) == ["scan", "output"]
+
+
+def test_without_a_limit_three_quarters_of_the_machine_may_be_used():
+    settings, _ = resolve(3).fitted_to(1000)
+    limit = smic_planning.plan(planning.Size(1000, 4), settings).memory_limit
+    assert limit == int(0.75 * memory.machine_memory())
+    assert limit <= 0.75 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def test_a_container_s_limit_counts(tmp_path):
+    root, membership = tmp_path / "cgroup", tmp_path / "self"
+    (root / "pod" / "box").mkdir(parents=True)
+    (root / "pod" / "memory.max").write_text("3000\n")
+    (root / "pod" / "box" / "memory.max").write_text("max\n")
+    (root / "memory" / "docker").mkdir(parents=True)
+    (root / "memory" / "docker" / "memory.limit_in_bytes").write_text("2000\n")
+    membership.write_text("0::/pod/box\n")
+    assert list(memory._group_limits(membership, root)) == [3000]
+    membership.write_text("5:memory:/docker\n4:cpu:/\n")
+    assert list(memory._group_limits(membership, root)) == [2000]
+    assert list(memory._group_limits(tmp_path / "none", root)) == []
+
+
+# -- what a fit really takes, in a process of its own
+
+FIT = """
+import json, sys
+from contextlib import contextmanager
+import bigsmic
+from bigsmic import context
+from bigsmic.engines.memory import peak_memory
+
+taken, timed = {}, context.Job.timed
+
+@contextmanager
+def measured(job, stage):
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # forget the peak so far
+    with timed(job, stage):
+        yield
+    taken[stage] = max(taken.get(stage, 0), peak_memory())
+
+context.Job.timed = measured
+bigsmic.fit(sys.argv[1], int(sys.argv[2]), **json.loads(sys.argv[3]))
+print(json.dumps(taken))
+"""
+
+
+def assert_within_the_plan(folder, shape, c, **options):
+    n, d = shape
+    X = make_blobs(n, d, centers=c, cluster_std=3, random_state=0)[0].astype(np.float32)
+    zarr.create_array(str(folder / "a.zarr"), data=X, chunks=(5000, d))
+    options |= {"n_threads": 2}
+    planned = bigsmic.plan(folder / "a.zarr", c, **options)
+    fit = [sys.executable, "-c", FIT, folder / "a.zarr", str(c), json.dumps(options)]
+    done = subprocess.run(fit, capture_output=True, env=environment())
+    assert done.returncode == 0, done.stderr.decode()
+    taken = json.loads(done.stdout)
+    over = {name: (size // MIB, planned.stages[name].peak_bytes // MIB) for name, size in taken.items()}
+    assert {name: pair for name, pair in over.items() if pair[0] > pair[1]} == {}
+    assert max(taken.values()) > 0.3 * planned.peak_bytes  # and not out of all proportion
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peaks per stage are Linux's to tell")
+def test_a_small_fit_stays_within_its_plan(tmp_path):
+    assert_within_the_plan(tmp_path, (20_000, 20), 8, n_centers=150, t=(5,))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="peaks per stage are Linux's to tell")
+@pytest.mark.parametrize(
+    ("shape", "c", "options"),
+    [
+        ((60_000, 20), 10, {}),
+        ((60_000, 20), 10, {"memory_limit": "480MiB", "n_centers": 200}),
+        ((60_000, 20), 40, {"t": (5,), "n_centers": 200}),
+        ((6_000, 300), 10, {"memory_limit": "560MiB"}),
+        ((20_000, 100), 8, {"assignment": "auto", "t": (5, 10)}),
+        ((300_000, 4), 5, {"t": (5,), "n_centers": 200}),
+    ],
+)
+def test_fits_stay_within_their_plans(tmp_path, shape, c, options):
+    assert_within_the_plan(tmp_path, shape, c, **options)
+
+
+@pytest.mark.parametrize("n", [10**3, 10**6, 10**9])
+def test_a_scheduler_gets_few_tasks_at_any_size(n):
+    planned = smic_planning.plan(planning.Size(n, 16, n_workers=64), resolve(33), 1 << 40, 4)
+    assert planned.scheduler_tasks == sum(
+        stage.passes * (1 + min(stage.tasks, 256)) for stage in planned.stages.values()
+    )
+    assert planned.scheduler_tasks < 100_000

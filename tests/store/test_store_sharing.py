@@ -1,0 +1,241 @@
+"""Runs and sources that travel: what a task on another process opens is what the sender meant."""
+
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import dask.array
+import numpy as np
+import pytest
+import scipy.sparse
+import zarr
+from locations import environment
+
+import bigsmic
+from bigsmic import store
+from bigsmic.errors import CorruptBlockError, RunError
+
+ELSEWHERE = """
+import os, pickle, sys
+os.chdir("/")
+thing, function = pickle.load(sys.stdin.buffer)
+pickle.dump(function(thing), sys.stdout.buffer)
+"""
+
+
+def elsewhere(thing, function):
+    """Return ``function(thing)`` as another process finds it, from another working directory."""
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE],
+        input=pickle.dumps((thing, function)),
+        env=environment(Path(__file__).parent),
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return pickle.loads(done.stdout)
+
+
+def rows(n=100, d=5):
+    return np.random.default_rng(0).normal(size=(n, d)).astype(np.float32)
+
+
+@pytest.fixture
+def run(tmp_path):
+    opened = store.Run(tmp_path / "run.zarr")
+    opened.bind({"input": {"rows": 3}})
+    yield opened
+    opened.close()
+
+
+# -- runs
+
+
+def write_there(run):
+    run.write("stage", 1, {"rows": rows()})
+    return run.identity, run.read("stage", 0, "rows")
+
+
+def test_a_run_is_opened_elsewhere_while_it_is_locked_here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = store.Run("run.zarr")
+    run.bind({"input": {"rows": 3}})
+    run.write("stage", 0, {"rows": rows(7)})
+    identity, read = elsewhere(run, write_there)
+    assert identity == {"input": {"rows": 3}}
+    np.testing.assert_array_equal(read, rows(7))
+    np.testing.assert_array_equal(run.read("stage", 1, "rows"), rows())
+    run.close()
+
+
+def test_a_process_opens_a_run_once(run):
+    other = store.Run(run.location, writable=False)
+    arrived = [pickle.loads(pickle.dumps(r)) for r in (run, run, other)]
+    assert arrived[0] is arrived[1]
+    assert arrived[2] is not arrived[0]
+    assert pickle.loads(pickle.dumps(arrived[0])) is arrived[0]
+
+
+def test_a_process_does_not_remember_runs_for_ever(tmp_path, run):
+    first = pickle.loads(pickle.dumps(run))
+    for i in range(store.shared.KEPT):
+        made = store.Run(tmp_path / str(i))
+        pickle.loads(pickle.dumps(made))
+        made.close()
+    assert pickle.loads(pickle.dumps(run)) is not first
+
+
+def test_a_run_that_is_made_anew_in_the_same_place_is_another_one(tmp_path):
+    for n in (3, 4):
+        run = store.Run(tmp_path / "run.zarr")
+        run.bind({"rows": n})
+        assert pickle.loads(pickle.dumps(run)).identity == {"rows": n}
+        run.close()
+        store.remove_tree(tmp_path / "run.zarr")
+
+
+def test_a_late_task_does_not_bring_a_deleted_run_back(tmp_path, run):
+    late = pickle.loads(pickle.dumps(run))
+    store.remove_tree(run.location)
+    with pytest.raises(bigsmic.errors.StorageError, match="stage: writing block 0"):
+        late.write("stage", 0, {"rows": rows()})
+    with pytest.raises(RunError, match="is not a directory"):
+        store.Run(run.location, lock=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stage_that_was_dropped_elsewhere_is_written_whole(run):
+    there = pickle.loads(pickle.dumps(run))
+    there.write("weights.x", 0, {"rows": rows(3)})
+    run.drop("weights.x", [0])
+    assert not there.done("weights.x", 0)
+    with pytest.raises(CorruptBlockError, match="not in the ledger"):
+        there.read("weights.x", 0, "rows")
+    there.write("weights.x", 0, {"rows": rows(4)})
+    np.testing.assert_array_equal(run.read("weights.x", 0, "rows"), rows(4))
+    np.testing.assert_array_equal(zarr.open_group(run.location, mode="r")["weights.x/0000000/rows"], rows(4))
+
+
+def test_a_block_that_is_written_by_several_at_once_is_whole_at_any_moment(run):
+    there = pickle.loads(pickle.dumps(run))
+    run.write("stage", 0, {"rows": rows()})
+
+    def write_and_read(i):
+        (run, there)[i % 2].write("stage", 0, {"rows": rows()})
+        return store.Run(run.location, writable=False).read("stage", 0, "rows")
+
+    with ThreadPoolExecutor(8) as pool:
+        for found in pool.map(write_and_read, range(40)):
+            np.testing.assert_array_equal(found, rows())
+    assert not list(Path(run.location).rglob("*.partial"))
+
+
+def test_an_overlay_travels(tmp_path, run):
+    run.write("stage", 0, {"rows": rows(2)})
+    top = store.Run(tmp_path / "top.zarr")
+    overlay = store.Overlay(run, top, ("own",))
+    arrived = pickle.loads(pickle.dumps(overlay))
+    arrived.write("own", 0, {"rows": rows(3)})
+    np.testing.assert_array_equal(arrived.read("stage", 0, "rows"), rows(2))
+    np.testing.assert_array_equal(overlay.read("own", 0, "rows"), rows(3))
+    assert not run.done("own", 0)
+    top.close()
+
+
+def test_many_blocks_are_asked_for_in_one_call(run):
+    for block in (0, 2):
+        run.write(
+            "stage", block, {"rows": rows(5) + block, "tags": rows(5)}, parts={"rows": [0, 2, 5], "tags": [0, 2, 5]}
+        )
+    assert run.missing("stage", range(4)) == [1, 3]
+    found = list(run.gather("stage", [2, 0], ["rows", "tags"], part=1))
+    np.testing.assert_array_equal(found[0][0], rows(5)[2:] + 2)
+    np.testing.assert_array_equal(found[1][1], rows(5)[2:])
+
+
+# -- sources
+
+
+def read_some(source):
+    return source.read(10, 50)
+
+
+@pytest.mark.parametrize("kind", ["path", "component", "zarr", "relative", "dask"])
+def test_sources_are_read_elsewhere(tmp_path, monkeypatch, kind):
+    monkeypatch.chdir(tmp_path)
+    X = rows()
+    zarr.create_array("a.zarr", data=X, chunks=(9, 5))
+    zarr.create_array("g.zarr", name="rows", data=X, chunks=(200, 5))
+    source = {
+        "path": lambda: store.open_source("a.zarr"),
+        "component": lambda: store.open_source("g.zarr", component="rows"),
+        "zarr": lambda: store.open_source(zarr.open_array(str(tmp_path / "a.zarr"), mode="r")),
+        "relative": lambda: store.open_source(zarr.open_group("g.zarr", mode="r")["rows"]),
+        "dask": lambda: store.open_source(dask.array.from_zarr(str(tmp_path / "a.zarr"))),
+    }[kind]()
+    assert source.travels
+    assert len(pickle.dumps(source)) < 5000
+    np.testing.assert_array_equal(elsewhere(source, read_some), X[10:50])
+
+
+def test_a_process_decodes_a_tall_chunk_once(tmp_path):
+    zarr.create_array(str(tmp_path / "a.zarr"), data=rows(), chunks=(50, 5))
+    sent = pickle.dumps(store.open_source(tmp_path / "a.zarr"))
+    pickle.loads(sent).read(0, 10)
+    assert list(pickle.loads(sent)._bands) == [0]
+
+
+def in_memory():
+    X = rows(2000, 150)
+    return {
+        "array": X,
+        "memory store": zarr.create_array(zarr.storage.MemoryStore(), data=X),
+        "dask": dask.array.from_array(X, chunks=(700, 150)),
+    }
+
+
+@pytest.mark.parametrize("kind", list(in_memory()))
+def test_rows_in_memory_are_copied_into_the_run(run, kind):
+    X, bounds = rows(2000, 150), [0, 700, 1400, 2000]
+    source = store.open_source(in_memory()[kind])
+    assert not source.travels
+    staged = store.stage_input(source, run, bounds)
+    assert staged.describe() == source.describe()
+    arrived = pickle.loads(pickle.dumps(staged))
+    for lo, hi in [(0, 700), (700, 1400), (3, 5), (600, 1500), (1999, 2000), (0, 2000)]:
+        np.testing.assert_array_equal(arrived.read(lo, hi), X[lo:hi])
+    staged.drop()
+    assert run.blocks() == []
+
+
+def test_a_sparse_matrix_is_copied_into_the_run(run):
+    drawn = np.random.default_rng(0).random((60, 60))
+    matrix = scipy.sparse.coo_array(np.where(drawn < 0.2, drawn, 0))
+    source = store.SparseSource(matrix + matrix.T, "affinity")
+    staged = store.stage_input(source, run, [0, 25, 60])
+    arrived = pickle.loads(pickle.dumps(staged))
+    assert arrived.largest == source.largest
+    assert (arrived.shape, arrived.dtype) == (source.shape, source.dtype)
+    for lo, hi in [(0, 25), (25, 60), (20, 30)]:
+        read, wanted = arrived.read(lo, hi), source.read(lo, hi)
+        for name in ("data", "indices", "indptr"):
+            np.testing.assert_array_equal(getattr(read, name), getattr(wanted, name))
+
+
+def test_a_copy_that_is_there_is_not_written_again_and_one_that_differs_is(run, monkeypatch):
+    X, written, write = rows(), [], run.write
+    monkeypatch.setattr(run, "write", lambda stage, block, arrays: (written.append(block), write(stage, block, arrays)))
+    for _ in range(2):
+        store.stage_input(store.open_source(X), run, [0, 50, 100])
+    assert written == [0, 1]
+    X[70] += 1
+    staged = store.stage_input(store.open_source(X), run, [0, 50, 100])
+    assert written == [0, 1, 1]
+    np.testing.assert_array_equal(staged.read(0, 100), X)
+
+
+def test_what_a_log_shows_of_them_is_short(run, tmp_path):
+    zarr.create_array(str(tmp_path / "a.zarr"), data=rows())
+    assert repr(run) == f"Run('{tmp_path}/run.zarr')"
+    assert repr(store.open_source(tmp_path / "a.zarr")) == f"ZarrSource('file://{tmp_path}/a.zarr', (100, 5))"
