@@ -177,7 +177,7 @@ for at in map(int, sys.argv[3:]):
 
 def test_a_killed_process_leaves_a_run_that_goes_on(tmp_path, blobs, undisturbed):
     np.save(tmp_path / "X.npy", blobs[0])
-    at = [int(part * undisturbed["merge"].n_events) for shard in (0.1, 0.3, 0.45, 0.6, 0.97)]
+    at = [int(part * undisturbed["merge"].n_events) for part in (0.1, 0.3, 0.45, 0.6, 0.97)]
     driver = [sys.executable, "-c", DRIVER, tmp_path / "X.npy", tmp_path, *map(str, at)]
     done = subprocess.run(driver, env=environment(Path(__file__).parent), capture_output=True)
     assert done.stdout.split() == [b"-9"] * len(at), done.stderr.decode()
@@ -413,12 +413,12 @@ def test_what_is_damaged_is_said_to_who_only_reads(tmp_path, blobs, undisturbed)
 
 def test_a_full_disk_is_said_and_the_run_goes_on(tmp_path, blobs, undisturbed):
     full = OSError(errno.ENOSPC, "No space left on device")
-    for shard in (0.1, 0.5, 0.9):
+    for part in (0.1, 0.5, 0.9):
         with pytest.MonkeyPatch.context() as patch:
             Tripwire(patch, int(part * undisturbed["merge"].n_events), full)
             with pytest.raises(StorageError, match=r"no space left .* run the same command again"):
-                fit(blobs[0], tmp_path / str(shard))
-        assert_goes_on(tmp_path / str(shard), blobs[0], undisturbed["merge"])
+                fit(blobs[0], tmp_path / str(part))
+        assert_goes_on(tmp_path / str(part), blobs[0], undisturbed["merge"])
 
 
 @pytest.fixture

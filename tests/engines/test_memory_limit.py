@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="high-water mark
 CHILD = """
 import json, sys, warnings
 import bigsmic
-from bigsmic import lanczos
+from bigsmic.numerics.eigen import lanczos
 from bigsmic.engines.memory import peak_memory
 
 warnings.simplefilter("ignore")

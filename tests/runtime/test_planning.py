@@ -121,10 +121,10 @@ FIT = """
 import json, sys
 from contextlib import contextmanager
 import bigsmic
-from bigsmic import context
+from bigsmic.runtime.job import Job
 from bigsmic.engines.memory import peak_memory
 
-taken, timed = {}, context.Job.timed
+taken, timed = {}, Job.timed
 
 @contextmanager
 def measured(job, stage):
@@ -134,7 +134,7 @@ def measured(job, stage):
         yield
     taken[stage] = max(taken.get(stage, 0), peak_memory())
 
-context.Job.timed = measured
+Job.timed = measured
 bigsmic.fit(sys.argv[1], int(sys.argv[2]), **json.loads(sys.argv[3]))
 print(json.dumps(taken))
 """

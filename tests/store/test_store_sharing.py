@@ -79,7 +79,7 @@ def test_a_process_opens_a_run_once(run):
 
 def test_a_process_does_not_remember_runs_for_ever(tmp_path, run):
     first = pickle.loads(pickle.dumps(run))
-    for i in range(store.shared.KEPT):
+    for i in range(store.reopenable.KEPT):
         made = store.Run(tmp_path / str(i))
         pickle.loads(pickle.dumps(made))
         made.close()
