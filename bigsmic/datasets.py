@@ -12,12 +12,14 @@ written by any number of workers::
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 
 from bigsmic.errors import InputError
+from bigsmic.types import Floats, Integers, Sample
 
 CHUNK_ROWS = 4096
 """Rows drawn from one generator; blocks that begin and end on multiples of it waste nothing."""
@@ -43,7 +45,7 @@ class BlockSimulator:
     n_rows: int = 50_000
     seed: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _require("n_rows", self.n_rows, 1)
         _require("seed", self.seed, 0)
 
@@ -57,7 +59,7 @@ class BlockSimulator:
         """``(n_rows, n_features)``."""
         return self.n_rows, self.n_features
 
-    def block(self, lo, hi):
+    def block(self, lo: int, hi: int) -> Sample:
         """Rows ``lo:hi``.
 
         Parameters
@@ -91,11 +93,11 @@ class BlockSimulator:
             labels[a - lo : b - lo] = chunk_labels[a - start : b - start]
         return X, labels
 
-    def _chunk(self, chunk):
+    def _chunk(self, chunk: int) -> Sample:
         """All ``CHUNK_ROWS`` rows of one chunk, also past ``n_rows``, and their labels."""
         raise NotImplementedError
 
-    def _generator(self, stage, *key):
+    def _generator(self, stage: str, *key: int) -> np.random.Generator:
         name = f"{type(self).__name__} {stage}"
         return np.random.default_rng([self.seed, zlib.crc32(name.encode()), *key])
 
@@ -165,7 +167,7 @@ class TetrodeSimulator(BlockSimulator):
     _noise_memory: ClassVar[tuple[float, float]] = (1.05, -0.35)
     _noise_shared: ClassVar[float] = 0.4
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         for name, least in {"n_units": 1, "n_channels": 1, "n_samples": 8, "noise": 0, "overlap": 0}.items():
             _require(name, getattr(self, name), least)
@@ -184,7 +186,7 @@ class TetrodeSimulator(BlockSimulator):
         share = np.arange(1, self.n_units + 1) ** -float(self.size_exponent)
         return TetrodeUnits(share / share.sum(), *(field[taken] for field in candidates[1:]))
 
-    def _candidates(self, size):
+    def _candidates(self, size: int) -> TetrodeUnits:
         rng = self._generator("units")
         narrow = rng.random(size) < 0.3
         direction = rng.standard_normal((size, 3))
@@ -199,24 +201,24 @@ class TetrodeSimulator(BlockSimulator):
         )
 
     @cached_property
-    def _wires(self):
+    def _wires(self) -> Floats:
         angle = 2 * np.pi * np.arange(self.n_channels) / self.n_channels
         return self._wire_radius * np.stack([np.cos(angle), np.sin(angle), np.zeros_like(angle)], axis=1)
 
-    def _depths(self, units):
+    def _depths(self, units: TetrodeUnits) -> Floats:
         """Depth in uV of each unit's spike on each wire, in the middle of the recording."""
         falloff = self._falloff(units.position)
         return falloff * (units.amplitude / falloff.max(axis=1))[:, None]
 
     @cached_property
-    def _wire_noise(self):
+    def _wire_noise(self) -> Floats:
         return (self.noise * self._generator("wires").uniform(0.8, 1.2, self.n_channels)).astype(np.float32)
 
     @cached_property
-    def _spike_windows(self):
+    def _spike_windows(self) -> Floats:
         return self._windows(self.units)
 
-    def _windows(self, units, n_phases=PHASES):
+    def _windows(self, units: TetrodeUnits, n_phases: int = PHASES) -> Floats:
         """View (unit, phase, channel, lag, sample) of the spike table; lag 0 starts one window early."""
         late, wide = self._distance_effects(units)
         peak = round(self._peak * self.n_samples)
@@ -225,17 +227,17 @@ class TetrodeSimulator(BlockSimulator):
         table = _spike_wave((shifted - late[:, None, :, None]) / wide[:, None, :, None], units.shape)
         return sliding_window_view(table.astype(np.float32), self.n_samples, axis=-1)
 
-    def _distance_effects(self, units):
+    def _distance_effects(self, units: TetrodeUnits) -> tuple[Floats, Floats]:
         """Delay in samples and widening of each unit's spike on each wire: both grow with distance."""
         distance = np.linalg.norm(units.position[:, None] - self._wires, axis=2)
         extra = distance - distance.min(axis=1, keepdims=True)
         return extra / 30, 1 + extra / 150
 
-    def _falloff(self, position):
+    def _falloff(self, position: Floats) -> Floats:
         squared = ((position[:, None] - self._wires) ** 2).sum(axis=2)
         return 1 / np.sqrt(squared + 10.0**2)
 
-    def _chunk(self, chunk):
+    def _chunk(self, chunk: int) -> Sample:
         rng = self._generator("chunk", chunk)
         time = (chunk * CHUNK_ROWS + np.arange(CHUNK_ROWS)) / self.n_rows
         labels = self._draw_units(rng, CHUNK_ROWS)
@@ -246,18 +248,18 @@ class TetrodeSimulator(BlockSimulator):
         X[also] += self._spikes(rng, self._draw_weaker(rng, labels[also]), time[also], lag)
         return X.reshape(CHUNK_ROWS, -1), labels
 
-    def _draw_units(self, rng, size):
+    def _draw_units(self, rng: np.random.Generator, size: int) -> NDArray[np.int32]:
         bounds = np.cumsum(self.units.share)[:-1]
         return np.searchsorted(bounds, rng.random(size), side="right").astype(np.int32)
 
-    def _draw_weaker(self, rng, units):
+    def _draw_weaker(self, rng: np.random.Generator, units: Integers) -> Integers:
         """For each unit one that is not deeper: a detector aligns two spikes on the deeper one."""
         order = np.argsort(self.units.amplitude)
         below = np.cumsum(self.units.share[order])
         reach = below[np.argsort(order)[units]]
         return order[np.searchsorted(below[:-1], rng.random(units.size) * reach, side="right")]
 
-    def _spikes(self, rng, units, time, lag):
+    def _spikes(self, rng: np.random.Generator, units: Integers, time: Floats, lag: NDArray[Any]) -> Floats:
         """Noise-free spikes, shape (rows, channels, samples)."""
         shift = lag + rng.uniform(-0.5, 0.5, units.size) + rng.normal(0, 0.1, units.size)
         late = np.floor(shift)
@@ -267,7 +269,7 @@ class TetrodeSimulator(BlockSimulator):
         spikes *= self._amplitudes(rng, units, time).astype(np.float32)[:, :, None]
         return spikes
 
-    def _amplitudes(self, rng, units, time):
+    def _amplitudes(self, rng: np.random.Generator, units: Integers, time: Floats) -> Floats:
         """Scale of each spike on each wire, in uV: place at that time, burst, and chance."""
         neurons = self.units
         place = neurons.position[units] + neurons.drift[units] * (time - 0.5)[:, None]
@@ -277,7 +279,7 @@ class TetrodeSimulator(BlockSimulator):
         gain = neurons.amplitude / self._falloff(neurons.position).max(axis=1)
         return self._falloff(place) * (gain[units] * burst * chance)[:, None]
 
-    def _background(self, rng):
+    def _background(self, rng: np.random.Generator) -> Floats:
         """Second-order autoregressive noise, partly common to all wires, shape (rows, channels, samples)."""
         a, b = self._noise_memory
         first = a / (1 - b)  # lag-one correlation of the stationary process
@@ -292,7 +294,7 @@ class TetrodeSimulator(BlockSimulator):
         return np.ascontiguousarray((mixed * self._wire_noise).transpose(1, 2, 0), dtype=np.float32)
 
 
-def tetrodes(n_rows=50_000, n_units=12, *, seed=0, **options):
+def tetrodes(n_rows: int = 50_000, n_units: int = 12, *, seed: int = 0, **options: Any) -> Sample:
     """Simulate tetrode spikes; :class:`TetrodeSimulator` gives them block by block.
 
     Parameters
@@ -312,7 +314,7 @@ def tetrodes(n_rows=50_000, n_units=12, *, seed=0, **options):
     return simulator.block(0, n_rows)
 
 
-def _spread(points, size, apart):
+def _spread(points: Floats, size: int, apart: float) -> list[int]:
     """The first `size` points that keep `apart` from those before; closer ones where there are too few."""
     squared = ((points[:, None] - points) ** 2).sum(axis=2)
     while True:
@@ -325,7 +327,7 @@ def _spread(points, size, apart):
         apart *= 0.9
 
 
-def _spike_shapes(narrow, rng):
+def _spike_shapes(narrow: NDArray[np.bool_], rng: np.random.Generator) -> Floats:
     """Parameters of the lobes, one row per unit, in the order of ``TetrodeUnits.shape``."""
     u = narrow.size
     width = np.where(narrow, rng.uniform(1.6, 2.4, u), rng.uniform(2.6, 4.2, u))
@@ -337,7 +339,7 @@ def _spike_shapes(narrow, rng):
     return np.stack([width, after_delay, after_width, after_height, before_height, before_delay], axis=1)
 
 
-def _spike_wave(t, shape):
+def _spike_wave(t: Floats, shape: Floats) -> Floats:
     """Spike of depth 1 at times `t` (units first): a negative lobe between two positive ones."""
     width, after_delay, after_width, after, before, before_delay = shape.T[:, :, None, None, None]
     trough = np.exp(-0.5 * (t / width) ** 2)
@@ -373,7 +375,7 @@ class MixtureSimulator(BlockSimulator):
     separation: float = 0.5
     size_exponent: float = 0.4
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         for name, least in (("d", 1), ("c", 1), ("rank", 0), ("separation", 0)):
             _require(name, getattr(self, name), least)
@@ -384,23 +386,23 @@ class MixtureSimulator(BlockSimulator):
         return self.d
 
     @cached_property
-    def _means(self):
+    def _means(self) -> Floats:
         z = self._generator("means").standard_normal((self.c, self.d), dtype=np.float32)
         return np.float32(self.separation) * z
 
     @cached_property
-    def _directions(self):
+    def _directions(self) -> Floats:
         rng = self._generator("directions")
         A = rng.standard_normal((self.rank, self.c, self.d), dtype=np.float32)
         A /= np.linalg.norm(A, axis=2, keepdims=True)
         return A * rng.uniform(1.5, 5.0, (self.rank, self.c, 1)).astype(np.float32)
 
     @cached_property
-    def _bounds(self):
+    def _bounds(self) -> Floats:
         share = np.arange(1, self.c + 1) ** -float(self.size_exponent)
         return np.cumsum(share / share.sum())[:-1]
 
-    def _chunk(self, chunk):
+    def _chunk(self, chunk: int) -> Sample:
         rng = self._generator("chunk", chunk)
         labels = np.searchsorted(self._bounds, rng.random(CHUNK_ROWS), side="right").astype(np.int32)
         X = rng.standard_normal((CHUNK_ROWS, self.d), dtype=np.float32)
@@ -410,12 +412,12 @@ class MixtureSimulator(BlockSimulator):
         return X, labels
 
 
-def gaussian_mixture(n_rows, d=64, c=20, *, seed=0, **options):
+def gaussian_mixture(n_rows: int, d: int = 64, c: int = 20, *, seed: int = 0, **options: Any) -> MixtureSimulator:
     """Make a :class:`MixtureSimulator`: a Gaussian mixture in blocks."""
     return MixtureSimulator(n_rows=n_rows, d=d, c=c, seed=seed, **options)
 
 
-def four_blobs(n=200, *, seed=0):
+def four_blobs(n: int = 200, *, seed: int = 0) -> Sample:
     """Draw four Gaussian blobs at (+-2, +-2) with covariance I / 4; [1]_, section 4.1 (a).
 
     Parameters
@@ -441,7 +443,7 @@ def four_blobs(n=200, *, seed=0):
     return _float32(means[labels] + 0.5 * rng.standard_normal((n, 2))), labels
 
 
-def circle_and_gaussian(n=200, *, seed=0):
+def circle_and_gaussian(n: int = 200, *, seed: int = 0) -> Sample:
     """Draw a standard normal inside evenly spaced points of a circle of radius 5, all with noise of sd .1.
 
     Section 4.1 (b) of the paper named in :func:`four_blobs`, which also tells the parameters and results.
@@ -452,7 +454,7 @@ def circle_and_gaussian(n=200, *, seed=0):
     return _float32(X + 0.1 * rng.standard_normal((n, 2))), labels
 
 
-def double_spirals(n=200, *, seed=0):
+def double_spirals(n: int = 200, *, seed: int = 0) -> Sample:
     """Draw two spirals, one the other turned by half a circle, with noise of sd .1.
 
     Point i (from 0) of a spiral is at radius ``1 + 4 i / n`` and angle ``3 pi i / n``; section 4.1 (c) of the
@@ -464,7 +466,7 @@ def double_spirals(n=200, *, seed=0):
     return _float32(X + 0.1 * rng.standard_normal((n, 2))), labels
 
 
-def two_densities(n=200, *, seed=0):
+def two_densities(n: int = 200, *, seed: int = 0) -> Sample:
     """Draw a standard normal, and one of a tenth of its width at the same place.
 
     Section 4.1 (d) of the paper named in :func:`four_blobs`, which also tells the parameters and results.
@@ -482,20 +484,20 @@ TOYS = {
 """The four toys by their names in the paper."""
 
 
-def _toy(n, c, seed):
+def _toy(n: int, c: int, seed: int) -> tuple[NDArray[np.int32], np.random.Generator]:
     _require("n", n, c)
     _require("seed", seed, 0)
     return (np.arange(n) * c // n).astype(np.int32), np.random.default_rng(seed)
 
 
-def _polar(radius, angle):
+def _polar(radius: float | Floats, angle: Floats) -> Floats:
     return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
 
 
-def _float32(X):
+def _float32(X: Floats) -> NDArray[np.float32]:
     return X.astype(np.float32)
 
 
-def _require(name, value, least):
+def _require(name: str, value: float, least: float) -> None:
     if not value >= least:
         raise InputError(f"simulate: {name}={value!r} is too small; use at least {least}")

@@ -22,6 +22,8 @@ Every message says what was being done, what was got, what the limit is, and wha
 Warnings are :class:`BigsmicWarning`; :class:`ConvergenceWarning` is one of them.
 """
 
+from typing import Self
+
 
 class BigsmicError(Exception):
     """Base of every error that bigsmic raises on purpose."""
@@ -83,7 +85,7 @@ class CorruptBlockError(RunError):
         super().__init__(message)
         self.stage, self.block = stage, block
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str, int]]:
         return type(self), (str(self), self.stage, self.block)
 
 
@@ -106,7 +108,7 @@ class LostBlocksError(ClusterError):
         super().__init__(message)
         self.stage, self.blocks = stage, blocks or []
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str, list[int]]]:
         return type(self), (str(self), self.stage, self.blocks)
 
 

@@ -4,18 +4,28 @@ from functools import partial
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from bigsmic.engines.threads import ThreadEngine
 from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.numerics.moments import first_nonfinite
 from bigsmic.numerics.objectives.mspc import Two, second_moments
 from bigsmic.runtime.context import source_bounds
-from bigsmic.store import open_source
+from bigsmic.store import Source, open_source
+from bigsmic.types import Rows, StorageOptions
 
 TILE_ENTRIES = 1 << 18
 
 
-def msp_score(X, labels, *, reg=0.0, component=None, storage_options=None, n_threads=1):
+def msp_score(
+    X: Rows,
+    labels: ArrayLike,
+    *,
+    reg: float = 0.0,
+    component: str | None = None,
+    storage_options: StorageOptions = None,
+    n_threads: int = 1,
+) -> float:
     """Minimum separation probability of a labeling: the share of rows that a hyperplane sets apart in the worst case.
 
     For two clusters with means m_k and covariances S_k, and over all pairs of distributions that have these, the best
@@ -77,13 +87,19 @@ def msp_score(X, labels, *, reg=0.0, component=None, storage_options=None, n_thr
     task = partial(_block_sums, source, bounds, center, (labels, len(classes)))
     with ThreadEngine(n_threads) as engine:
         sums = engine.reduce(task, range(len(bounds) - 1))
-    return min(Two.of(sums[list(pair)]).separation(reg).msp for pair in combinations(range(len(classes)), 2))
+    return min(float(Two.of(sums[list(pair)]).separation(reg).msp) for pair in combinations(range(len(classes)), 2))
 
 
-def _block_sums(source, bounds, center, labels, s):
+def _block_sums(
+    source: Source,
+    bounds: NDArray[np.int64],
+    center: NDArray[np.float64],
+    labeling: tuple[NDArray[np.intp], int],
+    s: int,
+) -> NDArray[np.float64]:
     """Second moments of each cluster's rows in one block, shape (c, d + 1, d + 1)."""
     lo, hi = (int(b) for b in bounds[s : s + 2])
-    X, (labels, n_classes) = source.read(lo, hi), labels
+    X, (labels, n_classes) = source.read(lo, hi), labeling
     count, row, column = first_nonfinite(X)
     if count:
         raise NonFiniteError(

@@ -3,8 +3,11 @@
 import math
 import numbers
 import warnings
+from collections.abc import Collection, Container, Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from bigsmic.errors import BigsmicWarning, InputError
 
@@ -22,14 +25,14 @@ _UNITS = {
 }
 
 
-def warn_of_cuts(cuts, given):
+def warn_of_cuts(cuts: Mapping[str, str], given: Container[str]) -> None:
     """Warn of those cuts that concern a parameter which the caller gave."""
     for name, what in cuts.items():
         if name in given:
             warnings.warn(f"{name}: {what}", BigsmicWarning, stacklevel=4)
 
 
-def parse_bytes(size):
+def parse_bytes(size: object) -> int | None:
     """Bytes in ``"1.5GiB"``, ``"800MB"`` or a plain number; None stays None.
 
     Raises
@@ -53,7 +56,7 @@ def parse_bytes(size):
     return int(value)
 
 
-def check_integer(name, value, least=None):
+def check_integer(name: str, value: Any, least: int | None = None) -> None:
     """InputError unless a setting is an integer, and at least `least`."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
         raise InputError(f"{name}: got {value!r}; use an integer")
@@ -61,13 +64,13 @@ def check_integer(name, value, least=None):
         raise InputError(f"{name}: got {value}; use at least {least}")
 
 
-def check_choice(name, value, allowed):
+def check_choice(name: str, value: object, allowed: Collection[object]) -> None:
     """InputError unless a setting is one of those allowed, True and 1 told apart."""
     if not any(value is a or (type(value) is type(a) and value == a) for a in allowed):
         raise InputError(f"{name}: got {value!r}; use one of {allowed}")
 
 
-def check_prior(prior, c):
+def check_prior(prior: ArrayLike | None, c: int) -> NDArray[np.float64]:
     """Prior over labels.
 
     Parameters

@@ -4,9 +4,10 @@ import sys
 
 from bigsmic.engines.base import Engine
 from bigsmic.engines.threads import ThreadEngine, check_threads
+from bigsmic.types import Client
 
 
-def open_engine(client=None, scheduler=None, n_threads=1) -> "Engine":
+def open_engine(client: Client = None, scheduler: str | None = None, n_threads: int = 1) -> Engine:
     """Engine for a fit: on the cluster that is named, or whose client is active, else on threads of this process.
 
     Parameters

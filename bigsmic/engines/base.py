@@ -1,12 +1,12 @@
 """What stages ask of an engine: verbs over blocks, and actors that keep state between calls."""
 
-import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 from bigsmic.numerics.row_blocks import Shard
+from bigsmic.types import StrPath
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class Engine(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(self, *exc) -> None: ...
+    def __exit__(self, *exc: object) -> None: ...
 
-    def recorded(self, path: str | os.PathLike | None) -> AbstractContextManager[None]:
+    def recorded(self, path: StrPath | None) -> AbstractContextManager[None]:
         """Context in which Dask writes a report of what runs to an HTML file; None: no report.
 
         Raises
@@ -89,7 +89,7 @@ class Engine(Protocol):
         """Run `task` on every block."""
         ...
 
-    def map(self, task: Callable[[Any], Any], blocks: Iterable[Any], options: TaskOptions = DEFAULT) -> list:
+    def map(self, task: Callable[[Any], Any], blocks: Iterable[Any], options: TaskOptions = DEFAULT) -> list[Any]:
         """Return ``[task(b) for b in blocks]``."""
         ...
 

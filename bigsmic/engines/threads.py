@@ -6,13 +6,13 @@ a Dask cluster.
 """
 
 import numbers
-import os
 import threading
 import time
 from collections import deque
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Self
+from typing import Any, Self
 
 from threadpoolctl import threadpool_limits
 
@@ -20,9 +20,10 @@ from bigsmic.engines.base import DEFAULT, Engine, Resources, TaskOptions
 from bigsmic.engines.memory import address_room, peak_memory, release_memory
 from bigsmic.errors import InputError
 from bigsmic.numerics.row_blocks import LocalGroup, Shard, TreeSum, close
+from bigsmic.types import StrPath
 
 
-def check_threads(n_threads):
+def check_threads(n_threads: object) -> None:
     """Refuse a number of threads with which nothing could run.
 
     Raises
@@ -36,16 +37,16 @@ def check_threads(n_threads):
 class _OneThread:
     """Holds BLAS and LAPACK to one thread each as long as any engine is open, in whatever order they close."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._lock, self._holders = threading.Lock(), 0
 
-    def acquire(self):
+    def acquire(self) -> None:
         with self._lock:
             if self._holders == 0:
                 self._limits = threadpool_limits(limits=1)
             self._holders += 1
 
-    def release(self):
+    def release(self) -> None:
         with self._lock:
             self._holders -= 1
             if self._holders == 0:
@@ -56,7 +57,7 @@ _ONE_THREAD = _OneThread()
 
 
 @contextmanager
-def one_thread():
+def one_thread() -> Iterator[None]:
     """BLAS and LAPACK on one thread each, in the whole process."""
     _ONE_THREAD.acquire()
     try:
@@ -85,7 +86,7 @@ class ThreadEngine:
         self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="bigsmic")
         return self
 
-    def __exit__(self, *exc) -> None:
+    def __exit__(self, *exc: object) -> None:
         assert self._pool is not None
         self._pool.shutdown(wait=True, cancel_futures=True)
         _ONE_THREAD.release()
@@ -94,7 +95,7 @@ class ThreadEngine:
         """CPU seconds so far, and the largest resident set in bytes."""
         return time.process_time(), peak_memory()
 
-    def recorded(self, path: str | os.PathLike | None) -> AbstractContextManager[None]:
+    def recorded(self, path: StrPath | None) -> AbstractContextManager[None]:
         """Context in which nothing is recorded; see :meth:`bigsmic.engines.dask.ClusterEngine.recorded`.
 
         Raises
@@ -109,15 +110,15 @@ class ThreadEngine:
             )
         return nullcontext()
 
-    def reach(self, source, run, bounds):
+    def reach(self, source: Any, run: Any, bounds: Any) -> Any:
         """Return a source that tasks can read, here the same; see :meth:`bigsmic.engines.dask.ClusterEngine.reach`."""
         return source
 
-    def for_each(self, task, blocks, options=DEFAULT):
+    def for_each(self, task: Callable[[Any], Any], blocks: Iterable[Any], options: TaskOptions = DEFAULT) -> None:
         """Run `task` on every block; the first error stops what has not started."""
         deque(self._run(task, blocks, options), maxlen=0)
 
-    def map(self, task, blocks, options=DEFAULT):
+    def map(self, task: Callable[[Any], Any], blocks: Iterable[Any], options: TaskOptions = DEFAULT) -> list[Any]:
         """Return ``[task(b) for b in blocks]``."""
         blocks = list(blocks)
         values = [None] * len(blocks)
@@ -125,7 +126,7 @@ class ThreadEngine:
             values[i] = value
         return values
 
-    def reduce(self, task, blocks, options=DEFAULT):
+    def reduce(self, task: Callable[[Any], Any], blocks: Iterable[Any], options: TaskOptions = DEFAULT) -> Any:
         """Return the sum over blocks along the fixed tree, adding as soon as both terms are there."""
         blocks = list(blocks)
         tree = TreeSum(len(blocks))
@@ -133,7 +134,9 @@ class ThreadEngine:
             tree.add(i, value)
         return tree.total()
 
-    def run_actors(self, make, bounds, work, options=DEFAULT):
+    def run_actors(
+        self, make: Callable[[Shard], Any], bounds: Any, work: Callable[[Any], Any], options: TaskOptions = DEFAULT
+    ) -> Any:
         """Return ``work(group)`` for one actor that has all blocks."""
         engine = self if options.max_concurrency is None else Narrowed(self, options.max_concurrency)
         actor = make(Shard(engine, bounds, range(len(bounds) - 1)))
@@ -144,18 +147,22 @@ class ThreadEngine:
             del actor
             release_memory()  # or that of one actor lies in the arenas of other threads than that of the next
 
-    def _run(self, task, blocks, options):
+    def _run(
+        self, task: Callable[[Any], Any], blocks: Iterable[Any], options: TaskOptions
+    ) -> Iterator[tuple[int, Any]]:
         for i, value in self._unordered(task, blocks, options.max_concurrency):
             if options.tick is not None:
                 options.tick()
             yield i, value
 
-    def _unordered(self, task, blocks, max_concurrency):
+    def _unordered(
+        self, task: Callable[[Any], Any], blocks: Iterable[Any], max_concurrency: int | None
+    ) -> Iterator[tuple[int, Any]]:
         max_concurrency = self.n_threads if max_concurrency is None else max(1, min(max_concurrency, self.n_threads))
         if max_concurrency == 1 or self._pool is None:
             yield from ((i, task(block)) for i, block in enumerate(blocks))
             return
-        pending: dict = {}
+        pending: dict[Future[Any], int] = {}
         try:
             for i, block in enumerate(blocks):
                 pending[self._pool.submit(task, block)] = i
@@ -181,20 +188,20 @@ class Narrowed:
     def __init__(self, engine: Engine, max_concurrency: int):
         self.engine, self.options = engine, TaskOptions(max_concurrency=max_concurrency)
 
-    def for_each(self, task, blocks):
+    def for_each(self, task: Callable[[Any], Any], blocks: Iterable[Any]) -> None:
         """Run `task` on every block."""
         self.engine.for_each(task, blocks, self.options)
 
-    def map(self, task, blocks):
+    def map(self, task: Callable[[Any], Any], blocks: Iterable[Any]) -> list[Any]:
         """Return ``[task(b) for b in blocks]``."""
         return self.engine.map(task, blocks, self.options)
 
-    def reduce(self, task, blocks):
+    def reduce(self, task: Callable[[Any], Any], blocks: Iterable[Any]) -> Any:
         """Return the sum over the blocks along the fixed tree."""
         return self.engine.reduce(task, blocks, self.options)
 
 
-def _finished(pending):
+def _finished(pending: dict[Future[Any], int]) -> Iterator[tuple[int, Any]]:
     done, _ = wait(pending, return_when=FIRST_COMPLETED)
     for future in done:
         yield pending.pop(future), future.result()

@@ -1,7 +1,8 @@
 """What the settings of every method answer."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class MethodSettings:
@@ -13,17 +14,17 @@ class MethodSettings:
     method: ClassVar[str]
 
     @classmethod
-    def of(cls, c, **given):
+    def of(cls, c: Any, **given: Any) -> Self:
         """Settings for `c` clusters, and what the caller gave."""
         return cls(n_clusters=c, **given)  # type: ignore[call-arg]
 
     @classmethod
-    def names(cls):
+    def names(cls) -> tuple[str, ...]:
         """Options that the method takes."""
         return tuple(field.name for field in fields(cls) if field.name != "n_clusters")  # type: ignore[arg-type]
 
     @classmethod
-    def stored(cls, stored, kernel=None):
+    def stored(cls, stored: Mapping[str, Any], kernel: Callable[..., Any] | None = None) -> Self:
         """Settings from their identity; `kernel` is the function that a stored name stands for."""
         stored = {key: tuple(v) if isinstance(v, list) else v for key, v in stored.items() if key != "method"}
         if str(stored.get("kernel")).startswith("callable"):
@@ -31,31 +32,32 @@ class MethodSettings:
         return cls(**stored)
 
     @property
-    def precomputed(self):
+    def precomputed(self) -> bool:
         """Whether the input is a graph, and not features."""
         return False
 
     @property
-    def block_columns(self):
+    def block_columns(self) -> int:
         """Columns that blocks of input rows are cut for, where they are more than the input has."""
         return 1
 
     @property
-    def undecided(self):
+    def undecided(self) -> bool:
         """Whether a fit leaves the number of clusters open."""
         return False
 
-    def fitted_to(self, n):
+    def fitted_to(self, n: int) -> tuple[Self, dict[str, str]]:
         """Cut what `n` rows do not allow: settings, and a dict of what was cut."""
         return self, {}
 
-    def identity(self):
+    def identity(self) -> dict[str, Any]:
         """JSON-like form in which two fits are told apart."""
-        return {"method": self.method} | asdict(self)  # type: ignore[call-overload]
+        values: dict[str, Any] = asdict(self)  # type: ignore[call-overload]
+        return {"method": self.method} | values
 
 
 class _Unset:
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "<default>"
 
 

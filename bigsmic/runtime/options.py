@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 
 from bigsmic.store import as_location
+from bigsmic.types import Client, MemoryLimit, Progress, StorageOptions, StrPath
 
 
 @dataclass(frozen=True)
@@ -30,21 +31,21 @@ class RunOptions:
         HTML file for what Dask has to say of the run.
     """
 
-    out: str | os.PathLike | None = None
-    storage_options: dict | None = None
-    memory_limit: int | str | None = None
+    out: StrPath | None = None
+    storage_options: StorageOptions = None
+    memory_limit: MemoryLimit = None
     n_threads: int | None = None
-    progress: object = None
-    client: object = None
+    progress: Progress = None
+    client: Client = None
     scheduler: str | None = None
-    performance_report: str | os.PathLike | None = None
+    performance_report: StrPath | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.out is not None:
             as_location(self.out)
 
     @property
-    def threads(self):
+    def threads(self) -> int:
         """Tasks at once."""
         if self.n_threads is not None:
             return self.n_threads

@@ -4,6 +4,7 @@ Every figure is a function of shape and settings; the limit decides only how man
 and kernel stay in memory or on disk, and how many LSMI widths share a pass. None of it changes a label.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from bigsmic.engines.memory import machine_memory
@@ -75,12 +76,12 @@ class StagePlan:
     passes: int = 1
 
     @property
-    def scheduler_tasks(self):
+    def scheduler_tasks(self) -> int:
         """Tasks that a cluster's scheduler gets at most: ``passes (1 + min(blocks, 256))``, whatever the rows."""
         return self.passes * (1 + min(self.tasks, MAX_TASKS))
 
     @property
-    def peak_bytes(self):
+    def peak_bytes(self) -> int:
         """Predicted peak of the process during the stage."""
         return INTERPRETER_BYTES + self.fixed_bytes + self.max_concurrency * self.task_bytes
 
@@ -118,31 +119,31 @@ class Plan:
     decoded: str = ""
 
     @property
-    def scheduler_tasks(self):
+    def scheduler_tasks(self) -> int:
         """Tasks that a cluster's scheduler gets at most."""
         return sum(stage.scheduler_tasks for stage in self.stages.values())
 
-    def max_concurrency(self, stage):
+    def max_concurrency(self, stage: str) -> int:
         """Tasks of a stage at once."""
         return self.stages[stage].max_concurrency
 
     @property
-    def peak_bytes(self):
+    def peak_bytes(self) -> int:
         """Predicted peak of the process."""
         return max(stage.peak_bytes for stage in self.stages.values())
 
     @property
-    def disk_bytes(self):
+    def disk_bytes(self) -> int:
         """Predicted size of the run directory at its largest."""
         return sum(stage.disk_bytes for stage in self.stages.values())
 
 
-def limit_of(memory_limit):
+def limit_of(memory_limit: int | None) -> int:
     """Bytes that a fit may use: those that were given, or three quarters of the machine's."""
     return memory_limit or int(0.75 * machine_memory())
 
 
-def widened(stages, limit, n_threads):
+def widened(stages: Iterable[StagePlan], limit: int, n_threads: int) -> dict[str, StagePlan]:
     """Stages by name, each as many tasks at once as memory allows.
 
     Parameters
@@ -162,7 +163,7 @@ def widened(stages, limit, n_threads):
     return found
 
 
-def scan_stage(size, wanted):
+def scan_stage(size: Size, wanted: int) -> StagePlan:
     """Figures of the scan: read, check, sum; a sample of `wanted` rows is gathered in the end."""
     n, d = size.n, size.d
     bounds = source_bounds(n, d)
@@ -172,17 +173,17 @@ def scan_stage(size, wanted):
     )
 
 
-def building_bytes(rows, n_neighbors, t):
+def building_bytes(rows: int, n_neighbors: int, t: int) -> float:
     """A block of the graph with which edges of it are kept and their running number, and what the kernel takes."""
     return rows * EDGES_PER_NEIGHBOR * (n_neighbors * 20 + t * 40)
 
 
-def _widened(stage, limit, n_threads):
+def _widened(stage: StagePlan, limit: int, n_threads: int) -> StagePlan:
     room = limit - INTERPRETER_BYTES - stage.fixed_bytes
     return replace(stage, max_concurrency=max(1, min(n_threads, room // max(1, stage.task_bytes))))
 
 
-def _refuse_what_does_not_fit(stages, limit):
+def _refuse_what_does_not_fit(stages: Iterable[StagePlan], limit: int) -> None:
     worst = max(stages, key=lambda stage: stage.peak_bytes)
     if worst.peak_bytes > limit:
         raise PlanError(
@@ -192,5 +193,5 @@ def _refuse_what_does_not_fit(stages, limit):
         )
 
 
-def _mib(size):
+def _mib(size: int) -> str:
     return f"{-(-size // (1 << 20))}MiB"

@@ -6,13 +6,19 @@ how these are fitted.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.numerics.hashing import draw_rows, row_hash
 from bigsmic.numerics.row_blocks import tiles
+from bigsmic.types import Floats, Integers
+
+if TYPE_CHECKING:
+    from bigsmic.numerics.mutual_information.lsmi import LSMIResult
+    from bigsmic.numerics.mutual_information.mlmi import MLMIResult
 
 PAPER_GAMMAS = 10.0 ** (np.arange(-4, 5) / 2)
 GAMMA_MULTIPLES = 10.0 ** (np.arange(-4, 3) / 4)
@@ -39,7 +45,7 @@ class GaussianSettings:
     n_folds: int
     seed: int
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.n_centers < 1:
             raise InputError(f"{self.what}: n_centers={self.n_centers}, at least 1 is needed")
         if self.n_folds < 2:
@@ -48,7 +54,7 @@ class GaussianSettings:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, tuple(check_grid(f"{self.what}: {name}", getattr(self, name)).tolist()))
 
-    def widths(self, centers, sample) -> np.ndarray:
+    def widths(self, centers: Floats, sample: Floats) -> np.ndarray:
         """Widths to choose from: those given, or multiples of the median distance between rows and centres."""
         if self.gammas is None:
             return GAMMA_MULTIPLES * median_distance(sample, centers)
@@ -63,8 +69,10 @@ class GaussianDesign:
 
     centers: np.ndarray
     center_rows: np.ndarray
+    n_folds: int
+    seed: int
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         centers, rows = np.asarray(self.centers, np.float64), np.asarray(self.center_rows, np.int64)
         if centers.ndim != 2 or rows.shape != centers.shape[:1] or len(rows) == 0:
             raise InputError(
@@ -81,7 +89,25 @@ class GaussianDesign:
         return len(self.center_rows)
 
 
-def draw_design(settings, X):
+Design = TypeVar("Design", bound=GaussianDesign, covariant=True)
+
+
+class Drawable(Protocol[Design]):
+    """Settings that make a design of drawn centres."""
+
+    @property
+    def n_centers(self) -> int:
+        """Number of centres."""
+
+    @property
+    def seed(self) -> int:
+        """Seed of the draw."""
+
+    def design(self, centers: Floats, center_rows: Integers, sample: Floats) -> Design:
+        """Fix the grids for these centres."""
+
+
+def draw_design(settings: Drawable[Design], X: Floats) -> Design:
     """Design on centres that are drawn among rows in memory.
 
     Parameters
@@ -97,12 +123,12 @@ def draw_design(settings, X):
     return settings.design(X[rows], rows, X[draw_rows(len(X), SAMPLE_ROWS, settings.seed, "lsmi-sample")])
 
 
-def fold_of(rows, design) -> np.ndarray:
+def fold_of(rows: Integers, design: GaussianDesign) -> np.ndarray:
     """Fold of each row, ``hash(seed, row) mod n_folds``, int64; `design` has the seed and the number."""
     return (row_hash(design.seed, "fold", rows) % np.uint64(design.n_folds)).astype(np.int64)
 
 
-def median_distance(sample, centers) -> float:
+def median_distance(sample: Floats, centers: Floats) -> float:
     """Median Euclidean distance between sample rows and centres that do not coincide; 1 if all do."""
     centers = np.asarray(centers, np.float64)
     squared = 2 * half_squared_distances(sample, centers)
@@ -112,7 +138,7 @@ def median_distance(sample, centers) -> float:
     return float(np.sqrt(np.median(positive))) if len(positive) else 1.0
 
 
-def half_squared_distances(X, centers):
+def half_squared_distances(X: Floats, centers: Floats) -> NDArray[np.float64]:
     """``|x - u|^2 / 2``, float64, shape (m, b)."""
     origin = centers.mean(axis=0, dtype=np.float64)
     U = centers - origin
@@ -123,24 +149,24 @@ def half_squared_distances(X, centers):
     return np.maximum(half_squared, 0, out=half_squared)
 
 
-def row_blocks(n):
+def row_blocks(n: int) -> list[slice]:
     """Cut rows in memory into blocks, so that what is made of one at a time is small: slices."""
     return tiles(n, _BLOCK_ROWS)
 
 
-def told(result):
+def told(result: "LSMIResult | MLMIResult") -> str:
     """Classes and centres of a result, as its repr tells them."""
     silent = f", {len(result.without_center)} classes without a center" if len(result.without_center) else ""
     return f"{len(result.classes)} classes, {result.n_centers} centers{silent}"
 
 
-def check_preset(what, preset):
+def check_preset(what: str, preset: str | None) -> None:
     """InputError unless the preset is None or "paper"; `what` is named in the error, here and below."""
     if preset not in (None, "paper"):
         raise InputError(f"{what}: preset={preset!r}; it is None or 'paper'")
 
 
-def check_grid(name, values) -> np.ndarray:
+def check_grid(name: str, values: ArrayLike) -> np.ndarray:
     """Return a grid as sorted float64; InputError unless it has positive finite numbers."""
     values = np.sort(np.asarray(values, np.float64).ravel())
     if not len(values) or not np.isfinite(values).all() or values[0] <= 0:
@@ -148,21 +174,21 @@ def check_grid(name, values) -> np.ndarray:
     return values
 
 
-def check_data(X, labels, what):
+def check_data(X: ArrayLike, labels: ArrayLike, what: str) -> tuple[Floats, NDArray[Any], NDArray[np.int32]]:
     """Return float rows, classes, and labels as numbers into them."""
-    X, labels = np.asarray(X), np.asarray(labels)
-    if X.dtype not in (np.float32, np.float64):
-        X = X.astype(np.float64)
-    if X.ndim != 2 or labels.shape != X.shape[:1]:
+    rows, labels = np.asarray(X), np.asarray(labels)
+    if rows.dtype not in (np.float32, np.float64):
+        rows = rows.astype(np.float64)
+    if rows.ndim != 2 or labels.shape != rows.shape[:1]:
         raise InputError(
-            f"{what}: X of shape {X.shape} with labels of shape {labels.shape}; (n, d) and (n,) are needed"
+            f"{what}: X of shape {rows.shape} with labels of shape {labels.shape}; (n, d) and (n,) are needed"
         )
-    if len(X) < 2 or X.shape[1] < 1:
-        raise InputError(f"{what}: X of shape {X.shape}, at least two rows and one column are needed")
-    for block in row_blocks(len(X)):
-        bad = ~np.isfinite(X[block]).all(axis=1)
+    if len(rows) < 2 or rows.shape[1] < 1:
+        raise InputError(f"{what}: X of shape {rows.shape}, at least two rows and one column are needed")
+    for block in row_blocks(len(rows)):
+        bad = ~np.isfinite(rows[block]).all(axis=1)
         if bad.any():
             row = block.start + int(np.argmax(bad))
             raise NonFiniteError(f"{what}: NaN or infinity in row {row} of X; drop or fill such rows")
     classes, codes = np.unique(labels, return_inverse=True)
-    return X, classes, codes.astype(np.int32)
+    return rows, classes, codes.astype(np.int32)

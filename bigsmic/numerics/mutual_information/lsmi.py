@@ -15,9 +15,10 @@ Labels enter through one of them only, so that many labelings cost little more t
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 from scipy.linalg import lapack
 from scipy.sparse import csr_array
 from threadpoolctl import threadpool_limits
@@ -36,6 +37,7 @@ from bigsmic.numerics.mutual_information.gaussian_basis import (
     told,
 )
 from bigsmic.numerics.self_product import self_product
+from bigsmic.types import Floats, Integers, Preset
 
 PAPER_DELTAS = 10.0 ** (np.arange(-6, 3) / 2)
 
@@ -81,7 +83,7 @@ class LSMISettings(GaussianSettings):
         """Return the settings of the published experiments: 200 centres, 81 pairs for standardised data."""
         return cls(n_centers=200, gammas=tuple(PAPER_GAMMAS), seed=seed)
 
-    def design(self, centers, center_rows, sample) -> "LSMIDesign":
+    def design(self, centers: Floats, center_rows: Integers, sample: Floats) -> "LSMIDesign":
         """Fix the grids for these centres; `sample` (s, d) is some rows to take the median distance on."""
         gammas = self.widths(centers, sample)
         return LSMIDesign(centers, center_rows, gammas, np.asarray(self.deltas), self.n_folds, self.seed)
@@ -118,7 +120,7 @@ class LSMIDesign(GaussianDesign):
     seed: int = 0
     unit: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.unit is None:
             object.__setattr__(self, "unit", float(self.gammas[0]))
@@ -230,12 +232,20 @@ class LSMIResult:
     centers_per_class: np.ndarray = field(repr=False)
     without_center: np.ndarray = field(repr=False)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"LSMIResult({self.value:.4f}, gamma={self.gamma:.4g}, delta={self.delta:.4g}; {told(self)})"
 
 
 def lsmi(  # noqa: PLR0913 - the front door spells out its settings
-    X, labels, *, n_centers=None, gammas=None, deltas=None, n_folds=5, seed=0, preset=None
+    X: ArrayLike,
+    labels: ArrayLike,
+    *,
+    n_centers: int | None = None,
+    gammas: Sequence[float] | None = None,
+    deltas: Sequence[float] | None = None,
+    n_folds: int = 5,
+    seed: int = 0,
+    preset: Preset = None,
 ) -> LSMIResult:
     """Squared-loss mutual information between rows and labels.
 
@@ -290,15 +300,24 @@ def lsmi(  # noqa: PLR0913 - the front door spells out its settings
     >>> lsmi(x, x[:, 0] > 0.5, seed=1)  # doctest: +ELLIPSIS
     LSMIResult(0.49..., gamma=0.029..., delta=0.001; 2 classes, 200 centers)
     """
-    X, classes, codes = check_data(X, labels, "lsmi")
-    given = {"n_centers": n_centers, "gammas": gammas, "deltas": deltas, "n_folds": min(n_folds, len(X))}
+    features, classes, codes = check_data(X, labels, "lsmi")
+    given: dict[str, Any] = {
+        "n_centers": n_centers,
+        "gammas": gammas,
+        "deltas": deltas,
+        "n_folds": min(n_folds, len(features)),
+    }
     check_preset("lsmi", preset)
     settings = LSMISettings(seed=seed) if preset is None else LSMISettings.paper(seed)
-    design = draw_design(replace(settings, **{k: v for k, v in given.items() if v is not None}), X)
-    sums, rows, of_centers = LSMISums.zeros(design, 1, len(classes)), np.arange(len(X)), codes[design.center_rows]
+    design = draw_design(replace(settings, **{k: v for k, v in given.items() if v is not None}), features)
+    sums, rows, of_centers = (
+        LSMISums.zeros(design, 1, len(classes)),
+        np.arange(len(features)),
+        codes[design.center_rows],
+    )
     with threadpool_limits(limits=1):  # tiles are small: more threads would only wait for each other
-        for block in row_blocks(len(X)):
-            _accumulate(sums, X[block], rows[block], codes[None, block], design)
+        for block in row_blocks(len(features)):
+            _accumulate(sums, features[block], rows[block], codes[None, block], design)
         score = score_one(sums, 0, of_centers, design)
     return LSMIResult(
         value=score.lsmi,
@@ -336,7 +355,15 @@ def tile_bytes(n_centers: int, n_features: int, n_labelings: int, itemsize: int)
 # -- the sums
 
 
-def block_sums(X, rows, labels, design: LSMIDesign, *, n_classes=None, dtype=None) -> LSMISums:
+def block_sums(
+    X: Floats,
+    rows: Integers,
+    labels: Integers,
+    design: LSMIDesign,
+    *,
+    n_classes: int | None = None,
+    dtype: DTypeLike | None = None,
+) -> LSMISums:
     """Sum over one block of rows, for all candidate labelings, widths and folds.
 
     ``G_m = sum_i L_i L_i'`` and ``S_m[y] = sum_{i: y_i = y} L_i`` over the rows i of fold m, where
@@ -379,9 +406,12 @@ def block_sums(X, rows, labels, design: LSMIDesign, *, n_classes=None, dtype=Non
     return sums
 
 
-def _accumulate(sums, X, rows, labels, design, dtype=None):
+def _accumulate(
+    sums: LSMISums, X: Floats, rows: Integers, labels: Integers, design: LSMIDesign, dtype: DTypeLike | None = None
+) -> None:
     dtype = np.dtype(dtype or (X.dtype if X.dtype == np.float32 else np.float64))
     # counted in squares of the narrowest width, no scale of the data can overflow float32
+    assert design.unit is not None  # once made
     unit = design.unit**2
     folds = fold_of(rows, design)
     order = np.argsort(folds, kind="stable")
@@ -394,7 +424,7 @@ def _accumulate(sums, X, rows, labels, design, dtype=None):
             _add_tile(sums, fold, exponents, labels[:, part], unit / design.gammas**2)
 
 
-def _add_tile(sums, fold, exponents, labels, scales):
+def _add_tile(sums: LSMISums, fold: int, exponents: Floats, labels: Integers, scales: Floats) -> None:
     shape = sums.counts.shape[1:]
     indicator = _indicator(labels, shape[1], exponents.dtype)
     sums.counts[fold] += np.asarray(indicator.sum(axis=1), np.int64).reshape(shape)
@@ -404,7 +434,7 @@ def _add_tile(sums, fold, exponents, labels, scales):
         sums.G[g, fold] += _gram(L)
 
 
-def _gram(L):
+def _gram(L: Floats) -> Floats:
     """``L'L``; narrow Gaussians reach almost no row, and then the zeros are left out."""
     if np.count_nonzero(L) < L.size * _SPARSE_BELOW:
         compact = csr_array(L)
@@ -413,7 +443,7 @@ def _gram(L):
     return self_product(L)
 
 
-def _gaussians(exponents, scale):
+def _gaussians(exponents: Floats, scale: float) -> Floats:
     L = exponents * exponents.dtype.type(scale)
     np.exp(L, out=L)
     # by a product: assignment through a random mask takes ten times as long
@@ -421,7 +451,7 @@ def _gaussians(exponents, scale):
     return L
 
 
-def _indicator(labels, n_classes, dtype):
+def _indicator(labels: Integers, n_classes: int, dtype: DTypeLike) -> Any:
     """Row ``t c + y`` marks the members of class y in labelling t; shape (T c, m)."""
     n_labelings, n = labels.shape
     indices = labels + n_classes * np.arange(n_labelings)[:, None]
@@ -434,7 +464,7 @@ def _indicator(labels, n_classes, dtype):
 # -- the estimate
 
 
-def finish(sums: LSMISums, center_labels, design: LSMIDesign) -> list[LSMIScore]:
+def finish(sums: LSMISums, center_labels: Integers, design: LSMIDesign) -> list[LSMIScore]:
     """Score every labelling; equal ones once.
 
     Parameters
@@ -458,16 +488,16 @@ def finish(sums: LSMISums, center_labels, design: LSMIDesign) -> list[LSMIScore]
     return [scores[t] for t in first]
 
 
-def first_equal(sums: LSMISums, center_labels) -> np.ndarray:
+def first_equal(sums: LSMISums, center_labels: Integers) -> Integers:
     """For each labelling the first one that has the same sums and hence the same score; int64, shape (T,)."""
     first = np.arange(len(center_labels))
-    for t in first:
+    for t in range(len(first)):
         earlier = (u for u in range(t) if first[u] == u and _same(sums, center_labels, t, u))
         first[t] = next(earlier, t)
     return first
 
 
-def _same(sums, center_labels, t, u):
+def _same(sums: LSMISums, center_labels: Integers, t: int, u: int) -> bool:
     return (
         np.array_equal(center_labels[t], center_labels[u])
         and np.array_equal(sums.counts[:, t], sums.counts[:, u])
@@ -475,7 +505,7 @@ def _same(sums, center_labels, t, u):
     )
 
 
-def score_one(sums: LSMISums, t: int, center_labels, design: LSMIDesign) -> LSMIScore:
+def score_one(sums: LSMISums, t: int, center_labels: Integers, design: LSMIDesign) -> LSMIScore:
     """Choose gamma and delta for labelling `t` by cross-validation, and estimate with them on all rows.
 
     For fold m, with theta from the others,
@@ -535,14 +565,14 @@ class _Class(NamedTuple):
     n: np.ndarray  # (n_folds,), rows
 
 
-def _restrict(sums, g, t, y, C):
+def _restrict(sums: LSMISums, g: int, t: int, y: int, C: Integers) -> _Class:
     # two takes run along memory; indexing both axes at once does not
     G = sums.G[g].take(C, axis=1).take(C, axis=2)
     counts = sums.counts[:, t]
     return _Class(G, sums.S[g, :, t, y].take(C, axis=1), counts[:, y], counts.sum(axis=1))
 
 
-def _losses(part, deltas):
+def _losses(part: _Class, deltas: Floats) -> Floats:
     """Terms of one class in the mean of ``CV_m`` over the folds that have rows, for every delta."""
     n, rest = np.maximum(part.n, 1), np.maximum(part.n.sum() - part.n, 1)
     H = part.G.sum(axis=0) - part.G
@@ -555,7 +585,7 @@ def _losses(part, deltas):
     return losses.sum(axis=0) / np.count_nonzero(part.n)
 
 
-def _gain(part, delta):
+def _gain(part: _Class, delta: float) -> float:
     """``theta' h - theta' H theta / 2`` of one class, on all rows."""
     n = part.n.sum()
     H = part.G.sum(axis=0) * (part.n_y.sum() / float(n) ** 2)
@@ -564,7 +594,7 @@ def _gain(part, delta):
     return theta @ h - theta @ H @ theta / 2
 
 
-def _solve_shifted(H, h, deltas):
+def _solve_shifted(H: Floats, h: Floats, deltas: Floats) -> Floats:
     """``(H + delta I)^-1 h`` for every delta.
 
     One reduction ``H = Q T Q'`` to tridiagonal form serves all of them: it costs less than half of nine
@@ -601,7 +631,7 @@ def _solve_shifted(H, h, deltas):
     return np.stack([_rotate(Q, rows.T, "N").T for Q, rows in zip(Qs, z.reshape(shape), strict=True)])
 
 
-def _tridiagonal(H):
+def _tridiagonal(H: Floats) -> tuple[Floats, Floats, tuple[Floats, Floats]]:
     """``H = Q T Q'``: diagonal and off-diagonal of T, and the Householder vectors and factors of Q."""
     k = len(H)
     # the transpose of a symmetric matrix is itself, and in the order that LAPACK wants
@@ -609,7 +639,7 @@ def _tridiagonal(H):
     return diagonal, side_inputs, (np.asfortranarray(vectors[1:, :-1]), factors)
 
 
-def _rotate(Q, columns, trans):
+def _rotate(Q: tuple[Floats, Floats], columns: Floats, trans: Literal["N", "T"]) -> Floats:
     """``Q @ columns`` (``trans="N"``) or ``Q.T @ columns`` (``"T"``); Q leaves the first coordinate alone."""
     vectors, factors = Q
     turned = np.empty(columns.shape, order="F")
@@ -621,7 +651,7 @@ def _rotate(Q, columns, trans):
 # -- checks
 
 
-def _check_block(X, rows, labels, design, n_classes):
+def _check_block(X: Floats, rows: Integers, labels: Integers, design: LSMIDesign, n_classes: int) -> None:
     m, d = len(X), design.centers.shape[1]
     if X.shape != (m, d) or np.shape(rows) != (m,) or labels.ndim != 2 or labels.shape[1] != m:
         raise InputError(

@@ -30,6 +30,7 @@ from operator import add
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import nnls
 from threadpoolctl import threadpool_limits
@@ -49,6 +50,7 @@ from bigsmic.numerics.mutual_information.gaussian_basis import (
     told,
 )
 from bigsmic.numerics.self_product import self_product
+from bigsmic.types import Floats, Integers, Preset
 
 TOLERANCE = 1e-8
 """Duality gap, in nats, at which the estimate is called solved."""
@@ -87,7 +89,7 @@ class MLMISettings(GaussianSettings):
     n_folds: int = 5
     seed: int = 0
 
-    def design(self, centers, center_rows, sample) -> "MLMIDesign":
+    def design(self, centers: Floats, center_rows: Integers, sample: Floats) -> "MLMIDesign":
         """Fix the widths for these centres; `sample` (s, d) is some rows to take the median distance on."""
         return MLMIDesign(centers, center_rows, self.widths(centers, sample), self.n_folds, self.seed)
 
@@ -220,12 +222,20 @@ class MLMIResult:
     classes: np.ndarray = field(repr=False)
     without_center: np.ndarray = field(repr=False)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"MLMIResult({self.value:.4f}, gamma={self.gamma:.4g}; {told(self)})"
 
 
 def mlmi(  # noqa: PLR0913 - the front door spells out its settings
-    X, labels, *, n_centers=200, gammas=None, n_folds=5, n_rows=20_000, seed=0, preset=None
+    X: ArrayLike,
+    labels: ArrayLike,
+    *,
+    n_centers: int = 200,
+    gammas: Sequence[float] | None = None,
+    n_folds: int = 5,
+    n_rows: int | None = 20_000,
+    seed: int = 0,
+    preset: Preset = None,
 ) -> MLMIResult:
     """Mutual information between rows and labels, by maximum likelihood.
 
@@ -282,16 +292,16 @@ def mlmi(  # noqa: PLR0913 - the front door spells out its settings
     >>> mlmi(x, x[:, 0] > 0.5, seed=1)  # doctest: +ELLIPSIS
     MLMIResult(0.6..., gamma=0.0...; 2 classes, 200 centers)
     """
-    X, classes, codes = check_data(X, labels, "mlmi")
+    features, classes, codes = check_data(X, labels, "mlmi")
     check_preset("mlmi", preset)
     if n_rows is not None and n_rows < 2:
         raise InputError(f"mlmi: n_rows={n_rows}, at least 2 are needed; None takes all")
-    gammas = PAPER_GAMMAS if gammas is None and preset == "paper" else gammas
-    design = draw_design(MLMISettings(n_centers, gammas, min(n_folds, len(X)), seed), X)
-    drawn, rows = drawn_rows(len(X), n_rows, design), np.arange(len(X))
+    gammas = tuple(PAPER_GAMMAS) if gammas is None and preset == "paper" else gammas
+    design = draw_design(MLMISettings(n_centers, gammas, min(n_folds, len(features)), seed), features)
+    drawn, rows = drawn_rows(len(features), n_rows, design), np.arange(len(features))
     with threadpool_limits(limits=1):  # tiles are small: more threads would only wait for each other
-        sums = reduce(add, (block_sums(X[block], rows[block], design) for block in row_blocks(len(X))))
-        of_drawn = Drawn(drawn, distances(X[drawn], design))
+        sums = reduce(add, (block_sums(features[block], rows[block], design) for block in row_blocks(len(features))))
+        of_drawn = Drawn(drawn, distances(features[drawn], design))
         found = score(sums, of_drawn, codes[drawn], codes[design.center_rows], design)
     return MLMIResult(
         value=found.mlmi,
@@ -318,12 +328,12 @@ def drawn_rows(n: int, n_rows: int | None, design: MLMIDesign) -> np.ndarray:
     return np.union1d(others, design.center_rows)
 
 
-def distances(X, design: MLMIDesign) -> np.ndarray:
+def distances(X: Floats, design: MLMIDesign) -> np.ndarray:
     """``|x_i - u_l|^2 / 2`` to every centre, float64, shape (m, b)."""
     return half_squared_distances(X, design.centers)
 
 
-def block_sums(X, rows, design: MLMIDesign) -> MLMISums:
+def block_sums(X: Floats, rows: Integers, design: MLMIDesign) -> MLMISums:
     """Sum of the Gaussians over one block of rows, for all widths and folds.
 
     Parameters
@@ -365,7 +375,7 @@ def block_sums(X, rows, design: MLMIDesign) -> MLMISums:
 # -- the estimate
 
 
-def score(sums: MLMISums, drawn: Drawn, labels, center_labels, design: MLMIDesign) -> MLMIScore:
+def score(sums: MLMISums, drawn: Drawn, labels: Integers, center_labels: Integers, design: MLMIDesign) -> MLMIScore:
     """Choose the width by cross-validation, and estimate with it on all drawn rows.
 
     Parameters
@@ -402,7 +412,7 @@ def score(sums: MLMISums, drawn: Drawn, labels, center_labels, design: MLMIDesig
     return MLMIScore(total / len(labels), float(design.gammas[g]), table, theta, gap / len(labels), without)
 
 
-def _held_out(sums, g, drawn, labels, owners, design):
+def _held_out(sums: MLMISums, g: int, drawn: Drawn, labels: Integers, owners: Integers, design: MLMIDesign) -> float:
     """Mean ``log r`` of the drawn rows at one width, each row's from the folds that it is not in."""
     folds, of_centers = fold_of(drawn.rows, design), fold_of(design.center_rows, design)
     total = 0.0
@@ -422,12 +432,12 @@ def _held_out(sums, g, drawn, labels, owners, design):
     return total / len(labels)
 
 
-def _log_ratios(half_squares, rows, centers, log_means, gamma):
+def _log_ratios(half_squares: Floats, rows: Integers, centers: Integers, log_means: Floats, gamma: float) -> Floats:
     """``log(L(x_i, u_l) / m_l)``: the log, for narrow Gaussians are far below the smallest number."""
     return half_squares[np.ix_(rows, centers)] / -(gamma**2) - log_means[centers]
 
 
-def _scaled(logs, columns=slice(None)):
+def _scaled(logs: Floats, columns: slice | NDArray[np.bool_] = slice(None)) -> tuple[Floats, Floats]:
     """``exp(logs - top)`` on some columns, and the row maxima taken off."""
     logs = logs[:, columns]
     tops = logs.max(axis=1, initial=-np.inf)
@@ -442,7 +452,7 @@ class MixtureWeights(NamedTuple):
     gap: float
 
 
-def mixture_weights(R, tops, tol=TOLERANCE) -> MixtureWeights:
+def mixture_weights(R: Floats, tops: Floats, tol: float = TOLERANCE) -> MixtureWeights:
     """Maximise ``mean_i log(R w)_i`` over w of at least 0 and sum 1.
 
     Gradient projection in the metric of the Hessian on ``mean_i log(R w)_i - sum w``, whose maximum has sum 1 by
@@ -487,7 +497,7 @@ def mixture_weights(R, tops, tol=TOLERANCE) -> MixtureWeights:
     return MixtureWeights(w, float(np.mean(np.log(ratio) + tops)), max(gap, 0.0))
 
 
-def _newton_step(R, Q, w, gradient):
+def _newton_step(R: Floats, Q: Floats, w: Floats, gradient: Floats) -> Floats | None:
     """Next weights, or None where the line search finds no gain.
 
     With ``H = Q'Q / n`` the quadratic model at w has its maximum over v >= 0 where
