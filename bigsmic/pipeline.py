@@ -3,13 +3,17 @@
 import inspect
 import os
 import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bigsmic import registry
 from bigsmic.engines import open_engine
+from bigsmic.engines.base import Resources
 from bigsmic.engines.memory import address_room, lies_in_memory, share_arena
 from bigsmic.errors import BigsmicWarning, InputError, PlanError
 from bigsmic.methods.base import UNSET, MethodSettings
@@ -20,49 +24,62 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.diagnostics import diagnose
 from bigsmic.runtime.job import Job, with_repair
 from bigsmic.runtime.options import RunOptions
+from bigsmic.runtime.planning import Plan
 from bigsmic.runtime.progress import reported
 from bigsmic.stages import distinct, recovery
 from bigsmic.stages.checkpoints import interval
 from bigsmic.store import Run, Source, SparseSource, checksum, open_source, remove_tree, temporary_run
+from bigsmic.types import (
+    Client,
+    MemoryLimit,
+    NeighborSearch,
+    Preset,
+    Progress,
+    Rows,
+    Scale,
+    StorageOptions,
+    StrPath,
+    WeightFunction,
+)
 from bigsmic.validation import parse_bytes, warn_of_cuts
 from bigsmic.weight_functions import refuse_nameless
 
 
 def fit(
-    data,
-    c=None,
+    data: Rows,
+    c: int | Sequence[int] | None = None,
     *,
-    method=registry.DEFAULT,
-    out=None,
-    t=UNSET,
-    assignment=UNSET,
-    selection=UNSET,
-    kernel=UNSET,
-    metric=UNSET,
-    rotation=None,
-    prior=UNSET,
-    preset=None,
-    scale=UNSET,
-    bandwidth=UNSET,
-    repair=UNSET,
-    memory_limit=None,
-    seed=0,
-    neighbors=UNSET,
-    n_neighbors=UNSET,
-    n_centers=UNSET,
-    lsmi_rows=UNSET,
-    widths=UNSET,
-    shrinkage=UNSET,
-    component=None,
-    storage_options=None,
-    missing_chunks="error",
-    n_threads=None,
-    progress=None,
-    client=None,
-    scheduler=None,
-    performance_report=None,
-    **more,
-):
+    method: str = registry.DEFAULT,
+    out: StrPath | None = None,
+    t: int | Sequence[int] = UNSET,
+    assignment: Literal["merge", "rotation", "paper", "auto"] = UNSET,
+    selection: Literal["consensus", "lsmi", "medoid"] = UNSET,
+    kernel: Literal["auto", "local_scaling", "normalized", "precomputed"] | WeightFunction = UNSET,
+    metric: Literal["euclidean", "precomputed"] = UNSET,
+    rotation: Literal["auto", True, False] | None = None,
+    prior: ArrayLike | None = UNSET,
+    preset: Preset = None,
+    scale: Scale = UNSET,
+    bandwidth: float = UNSET,
+    repair: bool = UNSET,
+    memory_limit: MemoryLimit = None,
+    seed: int = 0,
+    neighbors: NeighborSearch = UNSET,
+    n_neighbors: int = UNSET,
+    n_centers: int = UNSET,
+    lsmi_rows: int | None = UNSET,
+    widths: float | Sequence[float] | Sequence[Sequence[float]] = UNSET,
+    shrinkage: float | Sequence[float] = UNSET,
+    component: str | None = None,
+    storage_options: StorageOptions = None,
+    missing_chunks: Literal["error", "fill"] = "error",
+    n_threads: int | None = None,
+    progress: Progress = None,
+    client: Client = None,
+    scheduler: str | None = None,
+    performance_report: StrPath | None = None,
+    **more: Any,
+) -> Result:
     """Cluster rows, on disk or in memory, into c clusters.
 
     Rows -> nearest neighbours -> sparse local-scaling kernel -> its top eigenvectors -> labelings [1]_ -> their
@@ -211,12 +228,12 @@ def fit(
                 job = Job(context, engine, planned, report, side_inputs=request.side_inputs)
                 recovery.check(job)
                 with_repair(run, lambda: _stages(job, request.cuts))
-    kernel = getattr(request.settings, "kernel", None)
-    weight = kernel if callable(kernel) else None
+    weight = getattr(request.settings, "kernel", None)
+    weight = weight if callable(weight) else None
     return Result.open(run.address, storage_options=storage_options, kernel=weight, temporary=out is None)
 
 
-def plan(data, c=None, **options):
+def plan(data: Rows, c: int | Sequence[int] | None = None, **options: Any) -> Plan:
     """Say what a fit will take, before anything runs.
 
     Parameters
@@ -255,7 +272,7 @@ class _Request:
     side_inputs: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, data, c, options, more):
+    def of(cls, data: Rows, c: Any, options: Mapping[str, Any], more: dict[str, Any]) -> Self:
         share_arena()  # before the input is opened, whose readers are threads
         given = {name: options[name] for name in OPTIONS if options[name] is not _DEFAULTS[name]} | more
         settings = registry.settings(options["method"], c, given, set(_DEFAULTS) - set(OPTIONS))
@@ -271,7 +288,7 @@ class _Request:
         settings, side_inputs = registry.admit(settings, given, source.shape[0], options["storage_options"])
         return cls(source, settings, cuts, run_options, side_inputs)
 
-    def describe(self):
+    def describe(self) -> dict[str, Any]:
         """What the run is a run of, beside its settings."""
         side_inputs = (
             {"side_inputs": {name: checksum(array) for name, array in self.side_inputs.items()}}
@@ -280,7 +297,7 @@ class _Request:
         )
         return self.source.describe() | side_inputs
 
-    def plan(self, resources):
+    def plan(self, resources: Resources) -> Plan:
         """Plan the fit for what there is to run on."""
         (n, d), run_options = self.source.shape, self.run_options
         size = planning.Size(n, d, self.source.dtype.itemsize, self.source.band_bytes, resources.n_workers)
@@ -288,7 +305,7 @@ class _Request:
         checkpoints = run_options.out is not None or resources.n_workers > 1
         limit, kind = min(limits, default=None), registry.of(self.settings)
         try:
-            found = kind.plan(size, self.settings, limit, resources.n_threads, checkpoints=checkpoints)
+            found: Plan = kind.plan(size, self.settings, limit, resources.n_threads, checkpoints=checkpoints)
         except PlanError as error:
             if resources.n_workers > 1 or address_room() is None or limit != resources.memory_limit:
                 raise
@@ -296,7 +313,7 @@ class _Request:
         return replace(found, decoded=self.source.decoded)
 
 
-def _stages(job, cuts):
+def _stages(job: Job, cuts: Mapping[str, str]) -> None:
     """Do what the ledger lacks, tell how it went, and leave nothing behind that nobody reads."""
     kind = registry.of(job.context.settings)
     kind.run(job)
@@ -305,13 +322,13 @@ def _stages(job, cuts):
     recovery.tidy(job)
 
 
-def _source(data, settings, options):
+def _source(data: Rows, settings: Any, options: Mapping[str, Any]) -> Source:
     if settings.precomputed:
         return SparseSource(data, "affinity" if settings.kernel == "precomputed" else "distance")
     return open_source(data, *(options[name] for name in ("component", "storage_options", "missing_chunks")))
 
 
-def _check_shape(n, d, settings):
+def _check_shape(n: int, d: int, settings: Any) -> None:
     if n == 0:
         raise InputError("input: Found array with 0 sample(s): got shape (0, d), at least 2 rows are needed")
     if d == 0:
@@ -323,7 +340,7 @@ def _check_shape(n, d, settings):
         raise InputError(f"c: got {c} clusters for {n} rows; use at most {n}")
 
 
-def _warn_of_wide(source, settings):
+def _warn_of_wide(source: Source, settings: MethodSettings) -> None:
     """Few rows of many columns are mostly columns taken for rows."""
     n, d = source.shape
     if not settings.precomputed and n <= FEW_ROWS and d >= 10 * n:
@@ -335,7 +352,7 @@ def _warn_of_wide(source, settings):
 
 
 @contextmanager
-def _run_directory(run_options):
+def _run_directory(run_options: RunOptions) -> Iterator[Run]:
     """A run directory that is open and locked; a temporary one goes if the fit fails."""
     location = temporary_run() if run_options.out is None else os.fspath(run_options.out)
     if run_options.memory_limit is not None and lies_in_memory(location):

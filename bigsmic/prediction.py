@@ -5,11 +5,13 @@ does not depend on the rows that came with it.
 """
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from bigsmic import registry
@@ -26,26 +28,30 @@ from bigsmic.stages import distinct
 from bigsmic.stages.out_of_sample import Model, Reads
 from bigsmic.stages.precomputed import minus_log, nearest_entries
 from bigsmic.store import PredictionGroup, Source, SparseRows, digest, open_source
+from bigsmic.types import Client, Labels, Posterior, Progress, StrPath
 
 BLOCK_BYTES = 16 << 20  # float32 bytes of new rows at a time
 MAX_ROWS = 1 << 15  # at a time: with neighbours and eigenvectors, each takes a kilobyte or two
 READING = ("component", "storage_options", "missing_chunks")
 """Options that say how new rows are read."""
 
+Predicted: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int32]]
+"""Posteriors and labels of a block of rows."""
+
 
 def predict(  # noqa: PLR0913
-    context,
-    data,
+    context: Context,
+    data: Any,
     *,
-    out=None,
-    overwrite=False,
-    n_threads=None,
-    client=None,
-    scheduler=None,
-    progress=None,
-    performance_report=None,
-    **reading,
-):
+    out: StrPath | None = None,
+    overwrite: bool = False,
+    n_threads: int | None = None,
+    client: Client = None,
+    scheduler: str | None = None,
+    progress: Progress = None,
+    performance_report: StrPath | None = None,
+    **reading: Any,
+) -> tuple[Labels, Posterior]:
     """Predict new rows block by block.
 
     Parameters
@@ -112,11 +118,11 @@ def predict(  # noqa: PLR0913
 OPTIONS = {*READING, *(name for name, p in inspect.signature(predict).parameters.items() if p.kind is p.KEYWORD_ONLY)}
 
 
-def _shapes(m, c):
+def _shapes(m: int, c: int) -> dict[str, tuple[tuple[int, ...], type[np.generic]]]:
     return {"labels": ((m,), np.int32), "posterior": ((m, c), np.float32)}
 
 
-def _group(asked, context, source):
+def _group(asked: Mapping[str, Any], context: Context, source: Any) -> PredictionGroup:
     """The group to write to, if it may be written to; a fit is told from others by what it was of and what it found."""
     fit = digest([context.run.identity, context.run.infos("output", context.source_blocks)])
     rows = source.describe() | {"origin": digest(source.origin())}
@@ -146,26 +152,27 @@ class Predictor:
     rows: int
 
     @cached_property
-    def model(self):
+    def model(self) -> Any:
         """What the method makes predictions with; nothing has been found for a single cluster."""
         return model_of(self.context)
 
-    def __call__(self, lo):
+    def __call__(self, lo: int) -> Predicted:
         """Posteriors and labels of the block that begins with row `lo`: float32 (b, c) and int32 (b,)."""
         X = self.source.read(lo, min(lo + self.rows, self.source.shape[0]))
         refuse_nonfinite(self.source, X, lo)
-        return self.model(self.context.scaler.apply(X))
+        found: Predicted = self.model(self.context.scaler.apply(X))
+        return found
 
-    def nothing(self):
+    def nothing(self) -> Predicted:
         """What no rows give."""
         return np.empty((0, self.model.n_clusters), np.float32), np.empty(0, np.int32)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         """What another process needs."""
         return {"context": self.context, "source": self.source, "rows": self.rows}
 
 
-def model_of(context):
+def model_of(context: Context) -> Any:
     """What the method of a fit makes predictions with."""
     settings = context.settings
     if distinct.is_all(context):
@@ -173,12 +180,14 @@ def model_of(context):
     return Single() if settings.n_clusters == 1 else registry.of(settings).model(context)
 
 
-def _predict_into(predictor, arrays, lo):
+def _predict_into(predictor: Predictor, arrays: Mapping[str, Any], lo: int) -> None:
     posterior, labels = predictor(lo)
     arrays["posterior"][lo : lo + len(labels)], arrays["labels"][lo : lo + len(labels)] = posterior, labels
 
 
-def _keep(group, labels, posterior):
+def _keep(
+    group: PredictionGroup | None, labels: NDArray[np.int32], posterior: NDArray[np.float32]
+) -> tuple[Labels, Posterior]:
     """Write predictions that are in memory, if they are to be written."""
     if group is None:
         return labels, posterior
@@ -187,7 +196,7 @@ def _keep(group, labels, posterior):
     return arrays["labels"], arrays["posterior"]
 
 
-def _graph_rows(context, data):
+def _graph_rows(context: Context, data: Any) -> csr_array:
     """Check rows of affinities, or of distances, to the fitted rows: shape (m, n), sparse."""
     rows = csr_array(data)
     if rows.shape[1] != context.n:
@@ -200,10 +209,11 @@ def _graph_rows(context, data):
     return rows
 
 
-def _predict_graph(context, rows):
+def _predict_graph(context: Context, rows: csr_array) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Predict rows of a graph."""
     if context.settings.n_clusters == 1:
-        return Single()(rows.toarray()[:, :1])[::-1]
+        posterior, labels = Single()(rows.toarray()[:, :1])
+        return labels, posterior
     row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     values, k = rows.data, context.settings.n_neighbors
     if context.settings.kernel == "precomputed":
@@ -213,11 +223,11 @@ def _predict_graph(context, rows):
         k = max(1, int(np.bincount(row, minlength=1).max(initial=1)))
     else:
         column = rows.indices
-    found = Model(context).read(*nearest_entries(row, column.astype(np.int64), values, rows.shape[0], k))
-    return found[::-1]
+    posterior, labels = Model(context).read(*nearest_entries(row, column.astype(np.int64), values, rows.shape[0], k))
+    return labels, posterior
 
 
-def refuse_nonfinite(source, X, lo):
+def refuse_nonfinite(source: Source, X: NDArray[Any], lo: int) -> None:
     """NonFiniteError if rows of a source, which begin with row `lo`, have NaN or infinity."""
     count, row, column = first_nonfinite(X)
     if count:
@@ -233,6 +243,6 @@ class Single:
     n_clusters = 1
     reads: ClassVar[Reads] = {}
 
-    def __call__(self, X):
+    def __call__(self, X: Any) -> Predicted:
         """Posteriors 1 and labels 0."""
         return np.ones((len(X), 1), np.float32), np.zeros(len(X), np.int32)

@@ -35,7 +35,7 @@ class Result:
             run.delete_when_unused()
 
     @classmethod
-    def open(cls, run, *, storage_options=None, kernel=None, temporary=False):
+    def open(cls, run, *, storage_options=None, kernel=None, temporary=False) -> "Result":
         """Open the run directory of a finished fit.
 
         Parameters

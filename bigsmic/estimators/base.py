@@ -2,6 +2,7 @@
 
 import numbers
 import sys
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
@@ -11,8 +12,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bigsmic.errors import InputError
 from bigsmic.estimators.scores import lsmi_score
 from bigsmic.pipeline import fit
+from bigsmic.result import Result
 from bigsmic.runtime.options import RunOptions
 from bigsmic.store import in_blocks, refuse_unreadable
+from bigsmic.types import Labels, MemoryLimit, Posterior, RandomState, Rows, StrPath
 
 OF_EVERY_FIT = ("n_clusters", "out", "memory_limit", "n_jobs", "random_state")
 
@@ -26,7 +29,13 @@ class Clusterer(ClusterMixin, BaseEstimator):
 
     _method: str
 
-    def fit(self, X, y=None):
+    n_clusters: Any
+    out: StrPath | None
+    memory_limit: MemoryLimit
+    n_jobs: int | None
+    random_state: RandomState
+
+    def fit(self, X: Rows, y: object = None) -> Self:
         """Cluster the rows of X.
 
         Parameters
@@ -41,7 +50,7 @@ class Clusterer(ClusterMixin, BaseEstimator):
         """
         return self._fit(X)
 
-    def _fit(self, X, **side_inputs):
+    def _fit(self, X: Rows, **side_inputs: Any) -> Self:
         """Cluster the rows of X, with what came beside them."""
         X = self._rows(X, reset=True)
         self.seed_ = seed_of(self.random_state)
@@ -62,10 +71,10 @@ class Clusterer(ClusterMixin, BaseEstimator):
         self._take(self.result_)
         return self
 
-    def _take(self, result):
+    def _take(self, result: Result) -> None:
         """Set the attributes that not every method has."""
 
-    def _options(self):
+    def _options(self) -> dict[str, Any]:
         """Options that the caller set: of others, what has to be cut to few rows needs no warning."""
         defaults = type(self)().get_params(deep=False)
         given = self.get_params(deep=False)
@@ -75,7 +84,7 @@ class Clusterer(ClusterMixin, BaseEstimator):
             if name not in OF_EVERY_FIT and not _same(value, defaults[name])
         }
 
-    def _place(self, X):
+    def _place(self, X: Any) -> dict[str, Any]:
         """Where the fit runs: within a task of Dask, rows in memory are fitted there, without asking for more tasks."""
         n_threads = threads_of(self.n_jobs)
         if "distributed" in sys.modules and isinstance(X, np.ndarray):
@@ -85,17 +94,17 @@ class Clusterer(ClusterMixin, BaseEstimator):
                 return {"client": False, "n_threads": n_threads or 1}
         return {"n_threads": n_threads}
 
-    def predict(self, X):
+    def predict(self, X: Rows) -> Labels:
         """Labels of new rows, int32, shape (m,), lazy for a dask array; see :meth:`bigsmic.Result.predict`."""
         check_is_fitted(self)
         return self.result_.predict(self._rows(X, reset=False))
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Rows) -> Posterior:
         """Posteriors of new rows, float32, shape (m, c); a row's do not depend on the other rows."""
         check_is_fitted(self)
         return self.result_.predict_proba(self._rows(X, reset=False))
 
-    def score(self, X, y=None):
+    def score(self, X: Rows, y: object = None) -> float:
         """Squared-loss mutual information between rows and their predicted labels: larger is better.
 
         Parameters
@@ -120,7 +129,7 @@ class Clusterer(ClusterMixin, BaseEstimator):
             raise InputError("score: needs features, which what is precomputed has not; give scoring=")
         return lsmi_score(self.result_, self._rows(X, reset=False), self.seed_)
 
-    def _rows(self, X, reset):
+    def _rows(self, X: Any, reset: bool) -> Any:
         """Validate what is in memory; leave alone what is read in blocks, which the pipeline checks."""
         if hasattr(X, "dask"):
             from bigsmic.lazy import rows_of
@@ -136,21 +145,21 @@ class Clusterer(ClusterMixin, BaseEstimator):
         )
 
 
-def seed_of(random_state):
+def seed_of(random_state: RandomState) -> int:
     """Seed that a `random_state` stands for; None, or a generator, draws one."""
     if isinstance(random_state, numbers.Integral):
         return int(random_state)
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
-def threads_of(n_jobs):
+def threads_of(n_jobs: int | None) -> int | None:
     """Threads that an `n_jobs` stands for: as in scikit-learn, -1 is all processors, -2 all but one."""
     if not isinstance(n_jobs, numbers.Integral) or int(n_jobs) >= 0:
         return n_jobs
     return max(1, RunOptions().threads + 1 + int(n_jobs))
 
 
-def _same(value, default):
+def _same(value: object, default: object) -> bool:
     """Whether a parameter has its default, also after a copy or a pickle has made another object of it."""
     return value is default or (type(value) is type(default) and isinstance(value, _PLAIN) and value == default)
 

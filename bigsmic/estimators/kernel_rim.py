@@ -1,6 +1,14 @@
 """scikit-learn clusterers by regularised information maximisation with kernels."""
 
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Self
+
+from numpy.typing import ArrayLike
+from sklearn.utils import Tags
+
 from bigsmic.estimators.base import Clusterer
+from bigsmic.result import Result
+from bigsmic.types import MemoryLimit, RandomState, Rows, Scale, StrPath
 
 
 class KernelRIM(Clusterer):
@@ -93,30 +101,30 @@ class KernelRIM(Clusterer):
 
     def __init__(
         self,
-        n_clusters=None,
+        n_clusters: int | None = None,
         *,
-        kernel="rbf",
-        length_scale=None,
-        approximation="nystrom",
-        n_components=256,
-        t=7,
-        bandwidth=2.0,
-        reg=None,
-        solver="auto",
-        n_init_categories=None,
-        prior=None,
-        tau=1.0,
-        scale="standard",
-        max_iter=200,
-        batch_size=2048,
-        learning_rate=0.3,
-        n_epochs=None,
-        polish=0,
-        out=None,
-        memory_limit=None,
-        n_jobs=None,
-        random_state=None,
-    ):
+        kernel: str | Callable[..., Any] = "rbf",
+        length_scale: float | None = None,
+        approximation: Literal["nystrom", "fourier"] = "nystrom",
+        n_components: int = 256,
+        t: int | Sequence[int] = 7,
+        bandwidth: float = 2.0,
+        reg: float | str | None = None,
+        solver: Literal["auto", "minibatch", "lbfgs"] = "auto",
+        n_init_categories: int | None = None,
+        prior: ArrayLike | Literal["power"] | None = None,
+        tau: float = 1.0,
+        scale: Scale = "standard",
+        max_iter: int = 200,
+        batch_size: int = 2048,
+        learning_rate: float = 0.3,
+        n_epochs: int | None = None,
+        polish: int = 0,
+        out: StrPath | None = None,
+        memory_limit: MemoryLimit = None,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.kernel = kernel
         self.length_scale = length_scale
@@ -140,7 +148,9 @@ class KernelRIM(Clusterer):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X, y=None, *, labels=None, sample_weight=None):
+    def fit(
+        self, X: Rows, y: object = None, *, labels: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Cluster the rows of X.
 
         Parameters
@@ -160,11 +170,11 @@ class KernelRIM(Clusterer):
         """
         return self._fit(X, labels=labels, sample_weight=sample_weight)
 
-    def _take(self, result):
+    def _take(self, result: Result) -> None:
         chosen = [found["n_iter"] for found in result.diagnostics.get("ascents", []) if found["chosen"]]
         self.n_iter_ = chosen[0] if chosen else max(1, len(result.diagnostics.get("path", [])))
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
         return tags

@@ -1,6 +1,10 @@
 """scikit-learn clusterer by MIC."""
 
+from collections.abc import Sequence
+
 from bigsmic.estimators.base import Clusterer
+from bigsmic.result import Result
+from bigsmic.types import MemoryLimit, NeighborSearch, Preset, RandomState, Scale, StrPath
 
 
 class MIC(Clusterer):
@@ -84,26 +88,26 @@ class MIC(Clusterer):
 
     def __init__(
         self,
-        n_clusters=8,
+        n_clusters: int = 8,
         *,
-        t=None,
-        start_t=7,
-        reg=0.5,
-        preset=None,
-        scale="standard",
-        bandwidth=2.0,
-        max_iter=200,
-        tol=1e-6,
-        repair=True,
-        neighbors="auto",
-        n_neighbors=20,
-        n_centers=200,
-        mlmi_rows=20_000,
-        out=None,
-        memory_limit=None,
-        n_jobs=None,
-        random_state=None,
-    ):
+        t: int | Sequence[int] | None = None,
+        start_t: int = 7,
+        reg: float = 0.5,
+        preset: Preset = None,
+        scale: Scale = "standard",
+        bandwidth: float = 2.0,
+        max_iter: int = 200,
+        tol: float = 1e-6,
+        repair: bool = True,
+        neighbors: NeighborSearch = "auto",
+        n_neighbors: int = 20,
+        n_centers: int = 200,
+        mlmi_rows: int | None = 20_000,
+        out: StrPath | None = None,
+        memory_limit: MemoryLimit = None,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.t = t
         self.start_t = start_t
@@ -123,6 +127,6 @@ class MIC(Clusterer):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _take(self, result):
+    def _take(self, result: Result) -> None:
         ascents = result.diagnostics.get("ascents", [])
         self.n_iter_ = max((found["n_iter"] for found in ascents if found["chosen"]), default=0)

@@ -1,6 +1,10 @@
 """scikit-learn clusterers by maximin separation probability and by within-cluster association."""
 
+from typing import Literal
+
 from bigsmic.estimators.base import Clusterer
+from bigsmic.result import Result
+from bigsmic.types import MemoryLimit, RandomState, Scale, StrPath
 
 
 class MSPC(Clusterer):
@@ -60,18 +64,18 @@ class MSPC(Clusterer):
 
     def __init__(
         self,
-        n_clusters=2,
+        n_clusters: int = 2,
         *,
-        solver="mpm",
-        reg=1.0,
-        scale="standard",
-        max_iter=100,
-        tol=1e-5,
-        out=None,
-        memory_limit=None,
-        n_jobs=None,
-        random_state=None,
-    ):
+        solver: Literal["mpm", "gep", "eig"] = "mpm",
+        reg: float | Literal["auto"] = 1.0,
+        scale: Scale | Literal["range"] = "standard",
+        max_iter: int = 100,
+        tol: float = 1e-5,
+        out: StrPath | None = None,
+        memory_limit: MemoryLimit = None,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.solver = solver
         self.reg = reg
@@ -83,5 +87,5 @@ class MSPC(Clusterer):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _take(self, result):
+    def _take(self, result: Result) -> None:
         self.n_iter_ = max((split["n_iter"] for split in result.diagnostics["splits"]), default=0)

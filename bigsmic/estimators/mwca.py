@@ -1,6 +1,10 @@
 """scikit-learn clusterer by MWCA."""
 
+from typing import Literal
+
 from bigsmic.estimators.base import Clusterer
+from bigsmic.result import Result
+from bigsmic.types import MemoryLimit, NeighborSearch, RandomState, Scale, StrPath
 
 
 class MWCA(Clusterer):
@@ -60,25 +64,25 @@ class MWCA(Clusterer):
 
     def __init__(
         self,
-        n_clusters=2,
+        n_clusters: int = 2,
         *,
-        solver="gradient",
-        kernel="dense",
-        sigma="deviation",
-        direction="natural",
-        n_starts=5,
-        t=10,
-        n_neighbors=20,
-        bandwidth=2.0,
-        neighbors="auto",
-        scale="standard",
-        max_iter=100,
-        tol=1e-6,
-        out=None,
-        memory_limit=None,
-        n_jobs=None,
-        random_state=None,
-    ):
+        solver: Literal["gradient", "spectral"] = "gradient",
+        kernel: Literal["dense", "graph", "local_scaling"] = "dense",
+        sigma: float | Literal["deviation", "quartile", "likelihood"] = "deviation",
+        direction: Literal["natural", "gradient"] = "natural",
+        n_starts: int = 5,
+        t: int = 10,
+        n_neighbors: int = 20,
+        bandwidth: float = 2.0,
+        neighbors: NeighborSearch = "auto",
+        scale: Scale = "standard",
+        max_iter: int = 100,
+        tol: float = 1e-6,
+        out: StrPath | None = None,
+        memory_limit: MemoryLimit = None,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.solver = solver
         self.kernel = kernel
@@ -97,6 +101,6 @@ class MWCA(Clusterer):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _take(self, result):
+    def _take(self, result: Result) -> None:
         ascent = result.diagnostics.get("ascent", {"n_iter": [0], "best": 0})
         self.n_iter_ = ascent["n_iter"][ascent["best"]]

@@ -2,9 +2,10 @@
 
 import uuid
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -12,8 +13,12 @@ from bigsmic.errors import InputError
 from bigsmic.estimators.base import Clusterer, seed_of
 from bigsmic.estimators.rim_stream import Stream, prior_of
 from bigsmic.estimators.scores import objective_score
-from bigsmic.methods.rim import Settings, checked_side_inputs
+from bigsmic.methods.rim import Result, Settings, checked_side_inputs
 from bigsmic.numerics.objectives.rim import Aim
+from bigsmic.types import ArrayOnDemand, Labels, MemoryLimit, Posterior, RandomState, Rows, Scale, StrPath
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class RIM(Clusterer):
@@ -90,26 +95,29 @@ class RIM(Clusterer):
 
     _method = "rim"
 
+    result_: Result
+    _stream: Stream | None
+
     def __init__(
         self,
-        n_clusters=None,
+        n_clusters: int | None = None,
         *,
-        reg=None,
-        solver="auto",
-        n_init_categories=None,
-        prior=None,
-        tau=1.0,
-        scale="standard",
-        batch_size=2048,
-        learning_rate=0.3,
-        n_epochs=None,
-        max_iter=200,
-        polish=0,
-        out=None,
-        memory_limit=None,
-        n_jobs=None,
-        random_state=None,
-    ):
+        reg: float | str | None = None,
+        solver: Literal["auto", "minibatch", "lbfgs"] = "auto",
+        n_init_categories: int | None = None,
+        prior: ArrayLike | Literal["power"] | None = None,
+        tau: float = 1.0,
+        scale: Scale = "standard",
+        batch_size: int = 2048,
+        learning_rate: float = 0.3,
+        n_epochs: int | None = None,
+        max_iter: int = 200,
+        polish: int = 0,
+        out: StrPath | None = None,
+        memory_limit: MemoryLimit = None,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.reg = reg
         self.solver = solver
@@ -127,7 +135,9 @@ class RIM(Clusterer):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X, y=None, *, labels=None, sample_weight=None):
+    def fit(
+        self, X: Rows, y: object = None, *, labels: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Cluster the rows of X.
 
         Parameters
@@ -146,12 +156,14 @@ class RIM(Clusterer):
         """
         return self._fit(X, labels=labels, sample_weight=sample_weight)
 
-    def _take(self, result):
+    def _take(self, result: Any) -> None:
         self.n_iter_ = max(1, len(result.diagnostics["path"]))
         self._classify_by(result.coef, result.intercept, result.marginal)
         self._stream = None
 
-    def partial_fit(self, X, y=None, *, labels=None, sample_weight=None):
+    def partial_fit(
+        self, X: ArrayLike, y: object = None, *, labels: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Go on learning from a chunk of rows.
 
         The scaling and the categories are those of the first chunk, which should be thousands of rows of every kind.
@@ -171,58 +183,61 @@ class RIM(Clusterer):
         """
         stream: Any = getattr(self, "_stream", None)
         first = stream is None
-        X = validate_data(self, X, reset=first, dtype="numeric", ensure_min_samples=2 if first else 1)
+        rows = validate_data(self, X, reset=first, dtype="numeric", ensure_min_samples=2 if first else 1)
         side_inputs = {"labels": labels, "sample_weight": sample_weight}
         side_inputs = checked_side_inputs(
-            {name: given for name, given in side_inputs.items() if given is not None}, len(X)
+            {name: given for name, given in side_inputs.items() if given is not None}, len(rows)
         )
         if first:
             self.seed_ = seed_of(self.random_state)
             self._stream = stream = Stream(self._settings())
             self.n_iter_ = 0
-        stream.learn(X, side_inputs.get("labels"), side_inputs.get("sample_weight"))
+        stream.learn(rows, side_inputs.get("labels"), side_inputs.get("sample_weight"))
         coef, intercept = stream.classifier
         self._classify_by(coef, intercept, stream.memory.marginal)
-        self.labels_ = self.predict(X)
+        self.labels_ = self.predict(rows)
         self.n_iter_ += 1
         return self
 
-    def _settings(self):
+    def _settings(self) -> Settings:
         settings = Settings.of(self.n_clusters, seed=self.seed_, **self._options())
         if settings.reg == "lsmi":
             raise InputError("partial_fit: reg='lsmi' needs all rows; give a number, or a shard such as '4/N'")
         return settings
 
-    def _classify_by(self, coef, intercept, marginal):
+    def _classify_by(
+        self, coef: NDArray[np.float64], intercept: NDArray[np.float64], marginal: NDArray[np.float64]
+    ) -> None:
         self.coef_, self.intercept_, self.marginal_ = coef, intercept, marginal
         self.classes_ = np.arange(len(intercept))
 
     @property
-    def path_(self):
+    def path_(self) -> "pd.DataFrame":
         """Strengths that were tried."""
         check_is_fitted(self, "result_")
-        return self.result_.path
+        path: pd.DataFrame = self.result_.path
+        return path
 
-    def decision_function(self, X):
+    def decision_function(self, X: ArrayLike | ArrayOnDemand) -> NDArray[np.float64] | Any:
         """Logits ``X @ coef_.T + intercept_`` of rows in memory or of a dask array, float64, shape (m, c)."""
         check_is_fitted(self)
         return self._ask_logits("logits", X, np.float64, len(self.classes_))
 
-    def predict(self, X):
+    def predict(self, X: Rows) -> Labels:
         """Labels of new rows, int32, shape (m,)."""
         check_is_fitted(self)
         if getattr(self, "_stream", None) is None:
             return super().predict(X)
         return self._ask_logits("labels", X, np.int32)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Rows) -> Posterior:
         """Posteriors of new rows, float32, shape (m, c)."""
         check_is_fitted(self)
         if getattr(self, "_stream", None) is None:
             return super().predict_proba(X)
         return self._ask_logits("posterior", X, np.float32, len(self.classes_))
 
-    def _ask_logits(self, what, X, dtype, width=None):
+    def _ask_logits(self, what: str, X: Any, dtype: DTypeLike, width: int | None = None) -> Any:
         classifier = Logits(self.coef_, self.intercept_)
         if not hasattr(X, "dask"):
             return getattr(classifier, what)(validate_data(self, X, reset=False, dtype="numeric"))
@@ -231,7 +246,7 @@ class RIM(Clusterer):
         lazily = Lazily(classifier, self.n_features_in_, f"bigsmic-logits-{uuid.uuid4().hex}")
         return lazily(what, self._rows(X, reset=False), Answer(dtype, width))
 
-    def score(self, X, y=None):
+    def score(self, X: Rows, y: object = None) -> float:
         """What RIM maximises, on X: information less penalty, in nats; larger is better.
 
         Parameters
@@ -267,17 +282,19 @@ class Logits:
     intercept : ndarray of float64, shape (c,)
     """
 
-    coef: np.ndarray
-    intercept: np.ndarray
+    coef: NDArray[np.float64]
+    intercept: NDArray[np.float64]
 
-    def logits(self, X):
+    def logits(self, X: NDArray[Any]) -> NDArray[np.float64]:
         """Float64, shape (m, c)."""
         return X.astype(np.float64) @ self.coef.T + self.intercept
 
-    def labels(self, X):
+    def labels(self, X: NDArray[Any]) -> NDArray[np.int32]:
         """Int32, shape (m,)."""
-        return self.logits(X).argmax(axis=1).astype(np.int32)
+        labels: NDArray[np.int32] = self.logits(X).argmax(axis=1).astype(np.int32)
+        return labels
 
-    def posterior(self, X):
+    def posterior(self, X: NDArray[Any]) -> NDArray[np.float32]:
         """Float32, shape (m, c)."""
-        return softmax(self.logits(X), axis=1).astype(np.float32)
+        posterior: NDArray[np.float32] = softmax(self.logits(X), axis=1).astype(np.float32)
+        return posterior

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.moments import class_sums, moments, scaler
 from bigsmic.numerics.objectives import rim
 from bigsmic.numerics.objectives.rim import Adam, Aim, Information, Linear, Reference, Weighting
+from bigsmic.types import Floats, Integers
 
 PASSES = 5  # over a chunk, where the number of epochs is not given
 
@@ -38,13 +40,13 @@ class Stream:
     memory: Information | None = field(default=None, repr=False)
 
     @property
-    def classifier(self):
+    def classifier(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Weights on the columns as they come, shape (c, d), and biases (c,), float64."""
         model = self.state.model
         coef = (model.W * self.scaler.factor[:, None]).T
         return coef, model.b - coef @ self.scaler.mean
 
-    def learn(self, X, labels=None, weights=None):
+    def learn(self, X: Floats, labels: Integers | None = None, weights: Floats | None = None) -> None:
         """Learn from a chunk of rows.
 
         Parameters
@@ -63,7 +65,7 @@ class Stream:
             weighting = Weighting(None if weights is None else weights * len(X) / weights.sum(), labels)
             self._ascend_to(self.scaler.apply(X), weighting, rows)
 
-    def _begin(self, X, labels):
+    def _begin(self, X: Floats, labels: Integers | None) -> None:
         settings = self.settings
         self.scaler = scaler(moments(X), settings.scale)
         scaled = self.scaler.apply(X)
@@ -76,12 +78,12 @@ class Stream:
         centers, found = rim.first_centers(scaled, k, settings.seed, known)
         self.state = Adam.start(rim.supervised_start(scaled, found, len(centers), self.reg(len(X))))
 
-    def reg(self, n):
+    def reg(self, n: int) -> float:
         """Strength of the penalty after n rows: none is looked for, as the categories are there from the start."""
         given = self.settings.strength(n)
         return 4 / n if given is None else given
 
-    def _ascend_to(self, X, weighting, rows):
+    def _ascend_to(self, X: Floats, weighting: Weighting, rows: Integers) -> None:
         settings, aim = self.settings, Aim(self.reg(self.n_seen), prior_of(self.settings), self.settings.tau)
         passes = settings.n_epochs or PASSES
         for e in range(passes):
@@ -94,7 +96,7 @@ class Stream:
                 if e == passes - 1:
                     self._remember(sums)
 
-    def _slope(self, X, weighting, aim):
+    def _slope(self, X: Floats, weighting: Any, aim: Aim) -> tuple[Linear, Information]:
         """Gradient of a batch, with a mean posterior that borrows what the batch lacks, and the batch's own sums."""
         model = self.state.model
         sums = rim.linear_information(X, model, weighting)
@@ -103,7 +105,7 @@ class Stream:
         slope = rim.linear_gradient(X, model, reference._replace(information=own), weighting)
         return Linear.of_vector(rim.penalised(slope, model, aim.reg), X.shape[1]), sums
 
-    def _lent(self, sums):
+    def _lent(self, sums: Information) -> Information:
         """Sums of a batch, with those before it for the weight that it lacks."""
         lacking = self.settings.batch_size - float(sums.weight)
         if self.memory is None or lacking <= 0 or self.memory.weight == 0:
@@ -111,10 +113,10 @@ class Stream:
         shard = min(1.0, lacking / float(self.memory.weight))
         return sums._replace(mass=sums.mass + shard * self.memory.mass, weight=sums.weight + shard * self.memory.weight)
 
-    def _remember(self, sums):
+    def _remember(self, sums: Information) -> None:
         self.memory = self._lent(sums)
 
 
-def prior_of(settings):
+def prior_of(settings: Any) -> NDArray[np.float64] | str | None:
     """Prior over categories as the objective wants it."""
     return settings.prior if settings.prior is None or isinstance(settings.prior, str) else np.array(settings.prior)

@@ -1,22 +1,28 @@
 """How well a fitted model does on rows, as one number: larger is better."""
 
 import itertools
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from bigsmic.numerics.hashing import draw_rows
+from bigsmic.numerics.moments import Scaler
 from bigsmic.numerics.mutual_information.lsmi import lsmi
 from bigsmic.numerics.objectives import rim
 from bigsmic.prediction import refuse_nonfinite
+from bigsmic.result import Result
 from bigsmic.runtime.context import source_bounds
-from bigsmic.store import open_source
+from bigsmic.store import Source, open_source
+from bigsmic.types import Rows
 
 LSMI_ROWS = 10_000
 LSMI_CENTERS = 200
 
 
-def lsmi_score(result, data, seed):
+def lsmi_score(result: Result, data: Rows, seed: int) -> float:
     """Squared-loss mutual information between rows and the labels that are predicted for them.
 
     Parameters
@@ -36,7 +42,7 @@ def lsmi_score(result, data, seed):
     return float(lsmi(result.scaled(X), result.predict(X), n_centers=min(LSMI_CENTERS, len(X)), seed=seed).value)
 
 
-def objective_score(classifier, aim, data):
+def objective_score(classifier: tuple[rim.Linear, Scaler], aim: rim.Aim, data: Rows) -> float:
     """What RIM maximises, on rows.
 
     Parameters
@@ -54,10 +60,10 @@ def objective_score(classifier, aim, data):
         for _, X in _blocks(open_source(data)):
             sums = rim.linear_information(scaler.apply(X), model)
             total = sums if total is None else total + sums
-    return rim.objective(total, aim.prior, aim.tau) - rim.penalty(model, aim.reg)
+    return float(rim.objective(total, aim.prior, aim.tau) - rim.penalty(model, aim.reg))
 
 
-def _blocks(source):
+def _blocks(source: Source) -> Iterator[tuple[int, NDArray[Any]]]:
     """First row and rows of every block of a source."""
     for lo, hi in itertools.pairwise(int(b) for b in source_bounds(*source.shape)):
         X = source.read(lo, hi)

@@ -1,6 +1,11 @@
 """scikit-learn clusterer on SMIC with links."""
 
+from collections.abc import Sequence
+from typing import Literal, Self
+
 from bigsmic.estimators.base import Clusterer
+from bigsmic.result import Result
+from bigsmic.types import MemoryLimit, NeighborSearch, RandomState, Rows, Scale, StrPath
 
 
 class SemiSupervisedSMIC(Clusterer):
@@ -83,29 +88,29 @@ class SemiSupervisedSMIC(Clusterer):
 
     def __init__(
         self,
-        n_clusters=8,
+        n_clusters: int = 8,
         *,
-        t=None,
-        kernel="normalized",
-        assignment=None,
-        selection="consensus",
-        gamma=(0.0, 1.0),
-        eta=None,
-        link_weight=10.0,
-        close_links=False,
-        scale="standard",
-        bandwidth=2.0,
-        repair=True,
-        neighbors="auto",
-        n_neighbors=20,
-        n_centers=800,
-        lsmi_rows=200_000,
-        max_matvecs=None,
-        out=None,
-        memory_limit=None,
-        n_jobs=None,
-        random_state=None,
-    ):
+        t: int | Sequence[int] | None = None,
+        kernel: Literal["normalized", "local_scaling", "auto"] = "normalized",
+        assignment: Literal["auto", "rotation", "paper", "merge"] | None = None,
+        selection: Literal["consensus", "links"] = "consensus",
+        gamma: float | Sequence[float] = (0.0, 1.0),
+        eta: float | Sequence[float] | None = None,
+        link_weight: float = 10.0,
+        close_links: bool = False,
+        scale: Scale = "standard",
+        bandwidth: float = 2.0,
+        repair: bool = True,
+        neighbors: NeighborSearch = "auto",
+        n_neighbors: int = 20,
+        n_centers: int = 800,
+        lsmi_rows: int | None = 200_000,
+        max_matvecs: int | None = None,
+        out: StrPath | None = None,
+        memory_limit: MemoryLimit = None,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.t = t
         self.kernel = kernel
@@ -128,7 +133,15 @@ class SemiSupervisedSMIC(Clusterer):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X, y=None, *, must_links=None, cannot_links=None, labels=None):
+    def fit(
+        self,
+        X: Rows,
+        y: object = None,
+        *,
+        must_links: Rows | None = None,
+        cannot_links: Rows | None = None,
+        labels: Rows | None = None,
+    ) -> Self:
         """Cluster the rows of X.
 
         Parameters
@@ -147,7 +160,7 @@ class SemiSupervisedSMIC(Clusterer):
         """
         return self._fit(X, must_links=must_links, cannot_links=cannot_links, labels=labels)
 
-    def _take(self, result):
+    def _take(self, result: Result) -> None:
         self.n_iter_ = 1 + max(
             (eigenproblem["n_restarts"] for eigenproblem in result.diagnostics.get("eigen", [])), default=0
         )

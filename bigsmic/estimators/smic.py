@@ -1,6 +1,13 @@
 """scikit-learn clusterer by SMIC, the default method."""
 
+from collections.abc import Sequence
+from typing import Literal
+
+from numpy.typing import ArrayLike
+from sklearn.utils import Tags
+
 from bigsmic.estimators.base import Clusterer
+from bigsmic.types import MemoryLimit, NeighborSearch, Preset, RandomState, Scale, StrPath, WeightFunction
 
 
 class SMIC(Clusterer):
@@ -78,30 +85,30 @@ class SMIC(Clusterer):
 
     def __init__(
         self,
-        n_clusters=8,
+        n_clusters: int | Sequence[int] | None = 8,
         *,
-        t=None,
-        assignment=None,
-        selection=None,
-        kernel="auto",
-        metric="euclidean",
-        prior=None,
-        preset=None,
-        scale="standard",
-        bandwidth=2.0,
-        repair=None,
-        rotation=None,
-        neighbors="auto",
-        n_neighbors=20,
-        widths=None,
-        shrinkage=None,
-        n_centers=None,
-        lsmi_rows=200_000,
-        out=None,
-        memory_limit=None,
-        n_jobs=None,
-        random_state=None,
-    ):
+        t: int | Sequence[int] | None = None,
+        assignment: Literal["merge", "rotation", "paper", "auto"] | None = None,
+        selection: Literal["consensus", "lsmi", "medoid"] | None = None,
+        kernel: Literal["auto", "local_scaling", "normalized", "precomputed"] | WeightFunction = "auto",
+        metric: Literal["euclidean", "precomputed"] = "euclidean",
+        prior: ArrayLike | None = None,
+        preset: Preset = None,
+        scale: Scale = "standard",
+        bandwidth: float = 2.0,
+        repair: bool | None = None,
+        rotation: Literal["auto", True, False] | None = None,
+        neighbors: NeighborSearch = "auto",
+        n_neighbors: int = 20,
+        widths: float | Sequence[float] | Sequence[Sequence[float]] | None = None,
+        shrinkage: float | Sequence[float] | None = None,
+        n_centers: int | None = None,
+        lsmi_rows: int | None = 200_000,
+        out: StrPath | None = None,
+        memory_limit: MemoryLimit = None,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.t = t
         self.assignment = assignment
@@ -125,10 +132,10 @@ class SMIC(Clusterer):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _is_pairwise(self):
+    def _is_pairwise(self) -> bool:
         return "precomputed" in (self.metric, self.kernel if isinstance(self.kernel, str) else None)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = tags.input_tags.sparse = self._is_pairwise()
         return tags

@@ -21,7 +21,7 @@ from bigsmic.store.shards import Shards, is_sharded
 _ORIGIN_BYTES = 16 << 20  # read at once for a checksum
 
 
-def open_source(data, component=None, storage_options=None, missing_chunks="error"):
+def open_source(data, component=None, storage_options=None, missing_chunks="error") -> "Source":
     """Open rows for reading in blocks.
 
     Parameters
@@ -128,7 +128,7 @@ class Source:
         """Return rows ``lo:hi`` as a C-ordered ndarray of the stored dtype."""
         return np.ascontiguousarray(self.array[lo:hi])
 
-    def describe(self):
+    def describe(self) -> dict[str, Any]:
         """Return what identifies the input besides its content; free of secrets and of memory addresses."""
         n, d = self.shape
         return {"rows": n, "columns": d, "dtype": self.dtype.str}
