@@ -6,6 +6,7 @@
     ├── InputError (ValueError)      the data or a parameter cannot be used
     │   ├── NonFiniteError           NaN or infinity among the rows
     │   ├── OptionError (TypeError)  an option that the method does not have
+    │   ├── AbsentResultError (AttributeError)  what only results of another method have
     │   └── CollapseError            parameters under which an iteration leads nowhere
     ├── PlanError (MemoryError)      the work does not fit the memory or disk that is allowed
     ├── RunError (RuntimeError)      the run directory cannot be used
@@ -39,6 +40,10 @@ class NonFiniteError(InputError):
 
 class OptionError(InputError, TypeError):
     """An option that the method does not have."""
+
+
+class AbsentResultError(InputError, AttributeError):
+    """Something that only results of another method have."""
 
 
 class SingularCovarianceError(InputError):

@@ -92,8 +92,8 @@ def fit(
         Rows are read in blocks and never held as a whole, unless they came in memory.
     c : int, None, or sequence of int
         Number of clusters, 1 to n. None (2 to 30) or a range leaves it open: the Result then has the trees and the
-        curve of :attr:`Result.stability`, says that it did not choose, and gives labels by :meth:`Result.cut`. Other
-        methods say for themselves what None is.
+        curve `stability`, says that it did not choose, and gives labels by `cut`. Other methods say for
+        themselves what None is.
     method : str
         "smic", the default, is described here. The options of another one are the fields of its settings, such as
         :class:`bigsmic.methods.rim.Settings`; those below that it does not have are refused.

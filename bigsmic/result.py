@@ -3,15 +3,26 @@
 import uuid
 from copy import deepcopy
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from bigsmic import registry
-from bigsmic.errors import InputError, RunError
+from bigsmic.errors import AbsentResultError, InputError, RunError
 from bigsmic.runtime.context import Context
 from bigsmic.store import CarriedRun, Run
 from bigsmic.weight_functions import refuse_other
+
+_REFIT = "fit again for another number of clusters"
+_OF_SMIC = {
+    "agreement": "how sure a label is, posterior says: the largest entry of its row",
+    "cut": _REFIT,
+    "scores": "diagnostics says how the fit went",
+    "stability": _REFIT,
+    "tree": _REFIT,
+    "tree_sizes": _REFIT,
+}
+"""What results by the default method have, and what to use in its place where another method made the result."""
 
 
 class Result:
@@ -64,8 +75,18 @@ class Result:
         return registry.of(settings).Result(opened, settings, temporary)
 
     _tells: ClassVar[dict] = {}
-    _hint: ClassVar[str] = "stability"  # at a number of clusters that is left open
     """Stages beside those of predictions that the Result tells of."""
+    _hint: ClassVar[str] = ""
+    """Attribute that hints at a number of clusters which the fit left open."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Say of what only other methods find that this one does not; whatever else is missing is missing."""
+        if name in _OF_SMIC and "settings" in self.__dict__:
+            raise AbsentResultError(
+                f"{name}: a fit by method {self.settings.method!r} has none, only one by {registry.DEFAULT!r}; "
+                f"{_OF_SMIC[name]}"
+            )
+        return object.__getattribute__(self, name)  # which raises, and where a property did, what that raised
 
     @cached_property
     def _context(self):
@@ -105,7 +126,7 @@ class Result:
             self._run = self._run.open()
 
     def save(self, path, *, storage_options=None):
-        """Keep the result in a run directory: of a fit without ``out=``, of a :meth:`cut`, or a copy of another one.
+        """Keep the result in a run directory: of a fit without ``out=``, of a cut, or a copy of another one.
 
         Parameters
         ----------
@@ -151,21 +172,6 @@ class Result:
         """
         return self._array("posterior")
 
-    @cached_property
-    def agreement(self):
-        """Shard of the labelings that agree with the consensus at every row: ndarray of float32, shape (n,).
-
-        1 everywhere where a single labeling was chosen.
-        """
-        self._refuse_other_methods("agreement", "how sure a label is, posterior says: the largest entry of its row")
-        return np.asarray(self._array("agreement"))
-
-    def _refuse_other_methods(self, what, remedy="fit again for another number of clusters"):
-        if self.settings.method != registry.DEFAULT:
-            raise InputError(
-                f"{what}: a fit by method {self.settings.method!r} has none, only one by {registry.DEFAULT!r}; {remedy}"
-            )
-
     def _refuse_undecided(self, what):
         if self.settings.undecided:
             raise InputError(
@@ -177,84 +183,10 @@ class Result:
         self._refuse_undecided(name)
         return self._context.array(name)
 
-    def cut(self, n_clusters):
-        """Result for another number of clusters, from the same eigenvectors: no refit.
-
-        Every over-segmented labeling is cut at `n_clusters` and moved, and the consensus is formed again. Labelings
-        with fewer columns are left out. Cuts at different numbers need not nest.
-
-        Parameters
-        ----------
-        n_clusters : int
-            2 up to the columns of the widest labeling.
-
-        Returns
-        -------
-        result : Result
-            In a temporary directory, with labels, posterior, agreement and predictions of its own.
-
-        Raises
-        ------
-        InputError
-            Out of range, or a fit without trees.
-        """
-        from bigsmic.methods.smic.tree_cuts import cut
-
-        self._refuse_other_methods("cut")
-        run, settings = cut(self._run, self.settings, n_clusters)
-        return Result(run, settings, temporary=True, base=self)
-
-    @cached_property
-    def tree(self):
-        """Merge tree of the labeling most like the others, as scipy's linkage: ndarray of float64, shape (m - 1, 4).
-
-        Leaves are its columns; heights the running maximum of ``-log r``, shifted to start at 0, r the density ratio
-        of what is merged. `tree_sizes` has the rows below every merge.
-        """
-        return self._medoid_tree()[0].linkage()
-
-    @cached_property
-    def tree_sizes(self):
-        """Rows below every merge of `tree`: ndarray of int64, shape (m - 1,)."""
-        tree, counts = self._medoid_tree()
-        return tree.sizes(counts.astype(np.int64))
-
-    def _medoid_tree(self):
-        from bigsmic.methods.smic.tree_cuts import medoid_tree
-        from bigsmic.stages import distinct
-
-        self._refuse_other_methods("tree")
-        distinct.refuse_cut(self._run)
-        return medoid_tree(self._run, self.settings)
-
-    @cached_property
-    def stability(self):
-        """How well the labelings agree at every number of clusters: a pandas Series of mean pairwise ARI.
-
-        A hint, never a choice: on data with known classes its peak was as often beside the truth as on it. Moves are
-        left out, and rows sampled.
-        """
-        import pandas as pd
-
-        from bigsmic.methods.smic.tree_cuts import stability
-        from bigsmic.stages import distinct
-
-        self._refuse_other_methods("stability")
-        distinct.refuse_cut(self._run)
-        numbers, mean_ari = stability(self._run, self.settings)
-        return pd.Series(mean_ari, index=pd.Index(numbers, name="n_clusters"), name="mean_ari")
-
     @cached_property
     def diagnostics(self):
         """How the fit went: recall of the neighbours, components, eigenvalues, seconds and memory per stage; a dict."""
         return self._run.attribute("summary") or {}
-
-    @cached_property
-    def scores(self):
-        """Every candidate with its LSMI: a pandas DataFrame, one row per candidate, the chosen one marked."""
-        import pandas as pd
-
-        return pd.DataFrame(self.diagnostics.get("candidates", []))
 
     def scaled(self, X):
         """Rows as the fit has seen them, centred and scaled: ndarray of float32, shape (m, d)."""
@@ -382,17 +314,8 @@ class Result:
         return "\n".join(lines)
 
     def _choice_lines(self):
-        rows = self.diagnostics.get("candidates", [])
-        chosen = [row for row in rows if row["chosen"]]
-        if not chosen:
-            return []
-        if len(chosen) == 1:
-            row = chosen[0]
-            what = f"kernel {row['kernel']}, t = {row['t']}, {row['columns']} eigenvectors, {row['assignment']}"
-            score = f"; LSMI {row['lsmi']:.4f}" if "lsmi" in row else ""
-            return [f"  chosen     {what}{score}, {len(rows)} labelings"]
-        low, high = min(row["median_ari"] for row in chosen), max(row["median_ari"] for row in chosen)
-        return [f"  consensus  of {len(chosen)} labelings, which agree to a median ARI of {low:.2f} to {high:.2f}"]
+        """What the method says in ``repr`` of how it came to its labels, as lines."""
+        return []
 
     def _repr_html_(self):
         from html import escape

@@ -17,11 +17,11 @@ import pandas as pd
 from bigsmic.errors import InputError
 from bigsmic.methods.smic import diagnostics as smic_diagnostics
 from bigsmic.methods.smic.planning import plan
+from bigsmic.methods.smic.result import LabelingsResult
 from bigsmic.methods.smic.settings import Settings as SmicSettings
 from bigsmic.methods.smic.settings import number_of_clusters
 from bigsmic.methods.smic.tree_cuts import cut
 from bigsmic.numerics.constraints.links import LinkWeights, make_links
-from bigsmic.result import Result as BaseResult
 from bigsmic.stages import (
     eigenvectors,
     graph_pipeline,
@@ -319,7 +319,7 @@ def cut_run(base, settings, n_clusters):
     return Overlay.over(base, (*OF_ONE_NUMBER, *own)), settings
 
 
-class Result(BaseResult):
+class Result(LabelingsResult):
     """A Result that tells of links.
 
     Attributes
@@ -340,7 +340,7 @@ class Result(BaseResult):
 
     @cached_property
     def agreement(self):
-        """Shard of the labelings that vote for the label of each row: ndarray of float32, shape (n,)."""
+        """Share of the labelings that vote for the label of each row: ndarray of float32, shape (n,)."""
         return np.asarray(self._array("agreement"))
 
     @property
@@ -377,7 +377,7 @@ class Result(BaseResult):
         With two clusters the link_weights of cannot-links is 0 here, where a fit to two chooses it.
         """
         run, settings = cut(self._run, self.settings, n_clusters)
-        return Result(run, settings, temporary=True, base=self)
+        return type(self)(run, settings, temporary=True, base=self)
 
     @property
     def curve(self):

@@ -314,9 +314,11 @@ def test_weights_have_the_shape_of_the_input():
         result.weights((4, 2))
 
 
-@pytest.mark.parametrize("what", ["tree", "stability", "agreement"])
+@pytest.mark.parametrize("what", ["tree", "tree_sizes", "stability", "agreement", "scores"])
 def test_what_only_smic_has_is_said(toy, what):
     result = fit(toy[0], 2)
+    assert not hasattr(result, what)
+    assert what not in dir(result)
     with pytest.raises(InputError, match=f"{what}: a fit by method 'rim' has none"):
         getattr(result, what)
     with pytest.raises(InputError, match="cut: a fit by method 'rim' has none"):

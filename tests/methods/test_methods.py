@@ -1,6 +1,7 @@
 """The door to the methods: every one offers the same names, and takes its own options only."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,19 @@ from bigsmic.methods.base import MethodSettings
 from bigsmic.result import Result
 
 ROWS = np.random.default_rng(0).standard_normal((60, 3))
+
+
+class Broken(Result):
+    """A Result with a fault in a property."""
+
+    @property
+    def share(self):
+        return self.settings.no_such_setting
+
+
+def test_what_a_result_lacks_does_not_hide_a_fault_in_what_it_has():
+    with pytest.raises(AttributeError, match="no_such_setting"):
+        Broken(SimpleNamespace(location="run"), SimpleNamespace(method="rim")).share  # noqa: B018
 
 
 @pytest.mark.parametrize("name", registry.MODULES)

@@ -104,7 +104,7 @@ def test_links_and_labels_that_equal_rows_cannot_keep_are_refused():
 
 
 def test_a_rare_row_that_the_sample_has_not_counts(tmp_path, monkeypatch, many_blocks):
-    monkeypatch.setattr("bigsmic.runtime.planning.sample_rows", lambda n, d, cell_rows: 30)
+    monkeypatch.setattr("bigsmic.methods.smic.planning.sample_rows", lambda n, d, cell_rows: 30)
     X = np.zeros((600, 3), np.float32)
     X[::2], X[401] = 1, 5
     zarr.create_array(tmp_path / "a.zarr", data=X, chunks=(100, 3))

@@ -5,8 +5,8 @@ from dataclasses import replace
 from bigsmic.errors import InputError
 from bigsmic.methods.smic.diagnostics import smic_summary as summary
 from bigsmic.methods.smic.planning import plan
+from bigsmic.methods.smic.result import SMICResult as Result
 from bigsmic.methods.smic.settings import Settings
-from bigsmic.result import Result
 from bigsmic.runtime.context import Context
 from bigsmic.stages import (
     distinct,

@@ -88,7 +88,7 @@ def medoid_tree(run, settings):
 
 
 def cut(run, settings, n_clusters):
-    """Cut the trees of a finished SMIC fit into another number of clusters; see :meth:`bigsmic.Result.cut`.
+    """Cut the trees of a finished SMIC fit into another number of clusters; see :meth:`SMICResult.cut`.
 
     Returns
     -------

@@ -1,0 +1,104 @@
+"""What fits by SMIC and its relatives find beside labels: candidates, agreement, merge trees and their cuts."""
+
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from bigsmic.methods.smic import tree_cuts
+from bigsmic.result import Result
+from bigsmic.stages import distinct
+
+
+class LabelingsResult(Result):
+    """A Result of a fit that compares labelings: which it was chosen from, and how far they agree with it."""
+
+    @cached_property
+    def agreement(self):
+        """Share of the labelings that agree with the consensus at every row: ndarray of float32, shape (n,).
+
+        1 everywhere where a single labeling was chosen.
+        """
+        return np.asarray(self._array("agreement"))
+
+    @cached_property
+    def scores(self):
+        """Every candidate with its LSMI: a pandas DataFrame, one row per candidate, the chosen one marked."""
+        import pandas as pd
+
+        return pd.DataFrame(self.diagnostics.get("candidates", []))
+
+    def _choice_lines(self):
+        rows = self.diagnostics.get("candidates", [])
+        chosen = [row for row in rows if row["chosen"]]
+        if not chosen:
+            return []
+        if len(chosen) == 1:
+            row = chosen[0]
+            what = f"kernel {row['kernel']}, t = {row['t']}, {row['columns']} eigenvectors, {row['assignment']}"
+            score = f"; LSMI {row['lsmi']:.4f}" if "lsmi" in row else ""
+            return [f"  chosen     {what}{score}, {len(rows)} labelings"]
+        low, high = min(row["median_ari"] for row in chosen), max(row["median_ari"] for row in chosen)
+        return [f"  consensus  of {len(chosen)} labelings, which agree to a median ARI of {low:.2f} to {high:.2f}"]
+
+
+class SMICResult(LabelingsResult):
+    """A Result of a fit by SMIC, whose labelings have merge trees that can be cut at other numbers of clusters."""
+
+    _hint: ClassVar = "stability"
+
+    def cut(self, n_clusters):
+        """Result for another number of clusters, from the same eigenvectors: no refit.
+
+        Every over-segmented labeling is cut at `n_clusters` and moved, and the consensus is formed again. Labelings
+        with fewer columns are left out. Cuts at different numbers need not nest.
+
+        Parameters
+        ----------
+        n_clusters : int
+            2 up to the columns of the widest labeling.
+
+        Returns
+        -------
+        result : Result
+            In a temporary directory, with labels, posterior, agreement and predictions of its own.
+
+        Raises
+        ------
+        InputError
+            Out of range, or a fit without trees.
+        """
+        run, settings = tree_cuts.cut(self._run, self.settings, n_clusters)
+        return type(self)(run, settings, temporary=True, base=self)
+
+    @cached_property
+    def tree(self):
+        """Merge tree of the labeling most like the others, as scipy's linkage: ndarray of float64, shape (m - 1, 4).
+
+        Leaves are its columns; heights the running maximum of ``-log r``, shifted to start at 0, r the density ratio
+        of what is merged. `tree_sizes` has the rows below every merge.
+        """
+        return self._medoid_tree()[0].linkage()
+
+    @cached_property
+    def tree_sizes(self):
+        """Rows below every merge of `tree`: ndarray of int64, shape (m - 1,)."""
+        tree, counts = self._medoid_tree()
+        return tree.sizes(counts.astype(np.int64))
+
+    def _medoid_tree(self):
+        distinct.refuse_cut(self._run)
+        return tree_cuts.medoid_tree(self._run, self.settings)
+
+    @cached_property
+    def stability(self):
+        """How well the labelings agree at every number of clusters: a pandas Series of mean pairwise ARI.
+
+        A hint, never a choice: on data with known classes its peak was as often beside the truth as on it. Moves are
+        left out, and rows sampled.
+        """
+        import pandas as pd
+
+        distinct.refuse_cut(self._run)
+        numbers, mean_ari = tree_cuts.stability(self._run, self.settings)
+        return pd.Series(mean_ari, index=pd.Index(numbers, name="n_clusters"), name="mean_ari")
