@@ -1,17 +1,57 @@
 """What tests of the pipeline share: data that a fit takes half a second for, cut into many blocks all the same."""
 
+import os
+import subprocess
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import distributed
 import hypothesis
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 from small_fits import cut_small
 
+import bigsmic.pipeline
 from bigsmic.stages.checkpoints import INTERVAL
 
 hypothesis.settings.register_profile(  # how long an example takes is the machine's load
     "any load", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("any load")
+
+
+NUMERICS = Path(__file__).parent / "numerics"
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects
+def pytest_collection_modifyitems(items):
+    """Mark what tests pure functions as unit tests, unless it takes minutes."""
+    for item in items:
+        if NUMERICS in item.path.parents and "slow" not in item.keywords:
+            item.add_marker(pytest.mark.unit)
+
+
+@pytest.fixture(autouse=True)
+def nothing_started(request, monkeypatch):
+    """Have unit tests fail that fit, or start a process or a cluster."""
+    if "unit" not in request.keywords:
+        return
+    for owner, name in (
+        (bigsmic.pipeline, "_stages"),
+        (subprocess.Popen, "__init__"),
+        (BaseProcess, "start"),
+        (os, "fork"),
+        (distributed.Client, "__init__"),
+    ):
+        monkeypatch.setattr(owner, name, _refused(f"{owner.__name__}.{name}"))
+
+
+def _refused(name):
+    def refuse(*args, **options):
+        pytest.fail(f"{name} in a unit test; take the mark from it, or what needs this")
+
+    return refuse
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -9,6 +9,9 @@ from bigsmic import datasets
 from bigsmic.datasets import CHUNK_ROWS, MixtureSimulator, TetrodeSimulator
 from bigsmic.errors import InputError
 
+pytestmark = pytest.mark.unit
+
+
 N_ROWS = 2 * CHUNK_ROWS + 100
 SIMULATORS = {
     "tetrodes": TetrodeSimulator(n_rows=N_ROWS, n_units=5, seed=3),

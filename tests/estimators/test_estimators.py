@@ -32,8 +32,16 @@ PUBLIC = [getattr(bigsmic, name) for name in bigsmic.__all__]
 ESTIMATORS = [kind for kind in PUBLIC if isinstance(kind, type) and issubclass(kind, Clusterer)]
 
 
-@parametrize_with_checks([SMIC(n_clusters=3), SMIC(n_clusters=2, preset="paper")])
+@pytest.mark.sklearn_checks
+@parametrize_with_checks([SMIC(n_clusters=3)])
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.sklearn_checks
+@parametrize_with_checks([SMIC(n_clusters=2, preset="paper")])
+def test_scikit_learn_checks_of_other_settings(estimator, check):
     check(estimator)
 
 

@@ -22,8 +22,16 @@ def failing(estimator):
     }
 
 
-@parametrize_with_checks([RIM(3, **FAST), RIM(2, solver="minibatch", reg=0.01, **FAST)], expected_failed_checks=failing)
+@pytest.mark.sklearn_checks
+@parametrize_with_checks([RIM(3, **FAST)], expected_failed_checks=failing)
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.sklearn_checks
+@parametrize_with_checks([RIM(2, solver="minibatch", reg=0.01, **FAST)], expected_failed_checks=failing)
+def test_scikit_learn_checks_of_other_settings(estimator, check):
     check(estimator)
 
 

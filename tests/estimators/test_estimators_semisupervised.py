@@ -9,6 +9,7 @@ import bigsmic
 from bigsmic import SemiSupervisedSMIC
 
 
+@pytest.mark.sklearn_checks
 @parametrize_with_checks([SemiSupervisedSMIC(n_clusters=3, t=(3,), kernel="normalized", assignment="rotation")])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

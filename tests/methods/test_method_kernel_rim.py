@@ -49,12 +49,14 @@ def linear(X, Y):
     return X @ Y.T
 
 
+@pytest.mark.sklearn_checks
 @parametrize_with_checks([KernelRIM(2, n_components=30)], expected_failed_checks=expected_failures)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
+@pytest.mark.sklearn_checks
 @parametrize_with_checks([GRAPH], expected_failed_checks=expected_failures)
 def test_scikit_learn_checks_on_the_graph(estimator, check):
     check(estimator)

@@ -21,8 +21,16 @@ from bigsmic.numerics.objectives import mspc, mspc_span
 from bigsmic.stages import span
 
 
-@parametrize_with_checks([MSPC(), MSPC(3, solver="gep"), MSPC(solver="eig")])
+@pytest.mark.sklearn_checks
+@parametrize_with_checks([MSPC()])
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.sklearn_checks
+@parametrize_with_checks([MSPC(3, solver="gep"), MSPC(solver="eig")])
+def test_scikit_learn_checks_of_other_settings(estimator, check):
     check(estimator)
 
 

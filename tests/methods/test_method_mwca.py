@@ -24,10 +24,16 @@ def two_clusters_only(estimator):
     return reason if estimator.solver == "spectral" else {}
 
 
-@parametrize_with_checks(
-    [MWCA(), MWCA(solver="spectral"), MWCA(3, kernel="graph")], expected_failed_checks=two_clusters_only
-)
+@pytest.mark.sklearn_checks
+@parametrize_with_checks([MWCA()], expected_failed_checks=two_clusters_only)
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.sklearn_checks
+@parametrize_with_checks([MWCA(solver="spectral"), MWCA(3, kernel="graph")], expected_failed_checks=two_clusters_only)
+def test_scikit_learn_checks_of_other_settings(estimator, check):
     check(estimator)
 
 

@@ -27,6 +27,7 @@ def fitted(blobs, tmp_path_factory):
         return bigsmic.fit(blobs[0], 4, out=out, **FIT)
 
 
+@pytest.mark.sklearn_checks
 @parametrize_with_checks([MIC(n_clusters=2, t=3)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

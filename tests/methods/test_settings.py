@@ -10,6 +10,8 @@ from bigsmic.errors import BigsmicWarning, InputError
 from bigsmic.methods.smic.settings import Settings, number_of_clusters, resolve
 from bigsmic.validation import parse_bytes, warn_of_cuts
 
+pytestmark = pytest.mark.unit
+
 
 @pytest.mark.parametrize(
     ("chosen", "wanted"),

@@ -18,6 +18,8 @@ from bigsmic.stages.labeling_specs import (
     specs_of,
 )
 
+pytestmark = pytest.mark.unit
+
 
 @pytest.mark.parametrize(
     ("c", "n", "widths", "found"),

@@ -6,6 +6,8 @@ import pytest
 from bigsmic.errors import InputError
 from bigsmic.store.side_inputs import read_array
 
+pytestmark = pytest.mark.unit
+
 
 @pytest.mark.parametrize(
     ("text", "expected"),
