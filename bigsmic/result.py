@@ -1,17 +1,23 @@
 """What a fit found: read from its run directory, which may have been written by another process, long ago."""
 
 import uuid
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from bigsmic import registry
 from bigsmic.errors import AbsentResultError, InputError, RunError
 from bigsmic.runtime.context import Context
 from bigsmic.store import CarriedRun, Run
+from bigsmic.types import ArrayOnDemand, Labels, Posterior, Rows, StorageOptions, StrPath
 from bigsmic.weight_functions import refuse_other
+
+if TYPE_CHECKING:
+    pass
 
 _REFIT = "fit again for another number of clusters"
 _OF_SMIC = {
@@ -38,7 +44,7 @@ class Result:
         Parameters of the fit, cut to what the number of rows allowed.
     """
 
-    def __init__(self, run, settings, temporary=False, base=None):
+    def __init__(self, run: Any, settings: Any, temporary: bool = False, base: "Result | None" = None) -> None:
         self._run, self.settings, self._base = run, settings, base
         self._temporary = temporary
         self.location = str(run.location)
@@ -46,7 +52,14 @@ class Result:
             run.delete_when_unused()
 
     @classmethod
-    def open(cls, run, *, storage_options=None, kernel=None, temporary=False) -> "Result":
+    def open(
+        cls,
+        run: StrPath,
+        *,
+        storage_options: StorageOptions = None,
+        kernel: Callable[..., Any] | None = None,
+        temporary: bool = False,
+    ) -> "Result":
         """Open the run directory of a finished fit.
 
         Parameters
@@ -72,9 +85,10 @@ class Result:
             refuse_other(kernel, opened.identity["settings"].get("kernel"))
         if opened.attribute("summary") is None:
             raise RunError(f"run: {opened.location} is not finished; run the same fit again to resume it")
-        return registry.of(settings).Result(opened, settings, temporary)
+        result: Result = registry.of(settings).Result(opened, settings, temporary)
+        return result
 
-    _tells: ClassVar[dict] = {}
+    _tells: ClassVar[dict[str, Any]] = {}
     """Stages beside those of predictions that the Result tells of."""
     _hint: ClassVar[str] = ""
     """Attribute that hints at a number of clusters which the fit left open."""
@@ -89,26 +103,26 @@ class Result:
         return object.__getattribute__(self, name)  # which raises, and where a property did, what that raised
 
     @cached_property
-    def _context(self):
+    def _context(self) -> Context:
         return Context(None, self._run, self.settings)
 
-    def __copy__(self):
+    def __copy__(self) -> Self:
         return self._like(self._public())
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self._like(deepcopy(self._public(), memo))
 
-    def _public(self):
+    def _public(self) -> dict[str, Any]:
         """What is no more than a value: the settings, and what was read before."""
         return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
-    def _like(self, values):
+    def _like(self, values: dict[str, Any]) -> Self:
         """The same run, which is only read, with other objects around it."""
         made = object.__new__(type(self))
         made.__dict__ |= values | {"_run": self._run, "_base": self._base, "_temporary": self._temporary}
         return made
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         from bigsmic import portable
 
         if not self.settings.undecided:
@@ -120,12 +134,12 @@ class Result:
             return values | {"_run": portable.Place.of(self._run)}
         return values | {"_run": portable.carried(self._context, self._tells)}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= {"_base": None, "_temporary": False} | state
         if not isinstance(self._run, CarriedRun):
             self._run = self._run.open()
 
-    def save(self, path, *, storage_options=None):
+    def save(self, path: StrPath, *, storage_options: StorageOptions = None) -> "Result":
         """Keep the result in a run directory: of a fit without ``out=``, of a cut, or a copy of another one.
 
         Parameters
@@ -154,45 +168,48 @@ class Result:
         return type(self).open(address, storage_options=storage_options, kernel=kernel if callable(kernel) else None)
 
     @property
-    def n_clusters(self):
+    def n_clusters(self) -> int:
         """Number of clusters, c; the number found where the method finds it."""
-        return self.diagnostics.get("n_clusters", self.settings.n_clusters)
+        n_clusters: int = self.diagnostics.get("n_clusters", self.settings.n_clusters)
+        return n_clusters
 
     @cached_property
-    def labels(self):
+    def labels(self) -> NDArray[np.int32]:
         """Cluster of every row, in input order: ndarray of int32, shape (n,)."""
         return np.asarray(self._array("labels"))
 
     @property
-    def posterior(self):
+    def posterior(self) -> ArrayOnDemand:
         """Probability of every cluster at every row: a lazy array of float32, shape (n, c), on disk.
 
         Slice it, take ``numpy.asarray`` of it for all of it in memory, or give it to ``dask.array.from_array``. What
         is read is checked; see :class:`bigsmic.store.CheckedArray`.
         """
-        return self._array("posterior")
+        posterior: ArrayOnDemand = self._array("posterior")
+        return posterior
 
-    def _refuse_undecided(self, what):
+    def _refuse_undecided(self, what: str) -> None:
         if self.settings.undecided:
             raise InputError(
                 f"{what}: the fit was given no number of clusters and did not choose one; {self._hint} is a hint, "
                 "cut(c) gives the result for c clusters"
             )
 
-    def _array(self, name):
+    def _array(self, name: str) -> Any:
         self._refuse_undecided(name)
         return self._context.array(name)
 
     @cached_property
-    def diagnostics(self):
+    def diagnostics(self) -> dict[str, Any]:
         """How the fit went: recall of the neighbours, components, eigenvalues, seconds and memory per stage; a dict."""
         return self._run.attribute("summary") or {}
 
-    def scaled(self, X):
+    def scaled(self, X: ArrayLike) -> NDArray[np.float32]:
         """Rows as the fit has seen them, centred and scaled: ndarray of float32, shape (m, d)."""
-        return self._context.scaler.apply(X)
+        scaled: NDArray[np.float32] = self._context.scaler.apply(X)
+        return scaled
 
-    def predict(self, data, **options):
+    def predict(self, data: Rows, **options: Any) -> Labels:
         """Labels of new rows.
 
         Parameters
@@ -216,7 +233,16 @@ class Result:
             return self._ask("predict", np.int32, data, options)
         return self._predict(data, **options)[0]
 
-    def predict_proba(self, data, *, component=None, storage_options=None, out=None, overwrite=False, **more):
+    def predict_proba(
+        self,
+        data: Rows,
+        *,
+        component: str | None = None,
+        storage_options: StorageOptions = None,
+        out: StrPath | None = None,
+        overwrite: bool = False,
+        **more: Any,
+    ) -> Posterior:
         """Posteriors of new rows; a row's do not depend on the other rows.
 
         Parameters
@@ -262,7 +288,9 @@ class Result:
             return self._ask("predict_proba", np.float32, data, options, self.n_clusters)
         return self._predict(data, **options)[1]
 
-    def _ask(self, method, dtype, data, options, width=None):
+    def _ask(
+        self, method: str, dtype: DTypeLike, data: Any, options: Mapping[str, Any], width: int | None = None
+    ) -> Any:
         """Dask array of what a method says of lazy rows."""
         from bigsmic.lazy import Answer, Lazily, rows_of
 
@@ -277,17 +305,17 @@ class Result:
         return lazily(method, rows_of(data, lengths=False), Answer(dtype, width))
 
     @cached_property
-    def _key(self):
+    def _key(self) -> str:
         return f"bigsmic-result-{uuid.uuid4().hex}"
 
-    def _check_predicts(self):
+    def _check_predicts(self) -> None:
         self._refuse_undecided("predict")
         if getattr(self.settings, "kernel", None) == "callable":
             raise InputError(
                 "predict: the fit's kernel was a callable, which is not stored; pass kernel= to Result.open"
             )
 
-    def _predict(self, data, **options):
+    def _predict(self, data: Any, **options: Any) -> tuple[Labels, Posterior]:
         from bigsmic.prediction import predict
 
         self._check_predicts()
@@ -295,7 +323,7 @@ class Result:
             data = data.to_dask_array(lengths=True)
         return predict(self._context, data, **options)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         if self.settings.undecided:
             return (
                 f"Result of {self.diagnostics['rows']:,} rows x {self.diagnostics['columns']} columns, not yet cut\n"
@@ -313,11 +341,11 @@ class Result:
         lines.append(f"  run        {self.location}")
         return "\n".join(lines)
 
-    def _choice_lines(self):
+    def _choice_lines(self) -> list[str]:
         """What the method says in ``repr`` of how it came to its labels, as lines."""
         return []
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         from html import escape
 
         rows = (line.split(None, 1) for line in repr(self).splitlines()[1:])
@@ -325,7 +353,7 @@ class Result:
         return f"<b>{escape(repr(self).splitlines()[0])}</b><table>{cells}</table>"
 
 
-def _stored_settings(run, kernel):
+def _stored_settings(run: Run, kernel: Callable[..., Any] | None) -> Any:
     """Settings of the fit that made a run; those of a newer bigsmic may be none of this one."""
     try:
         facts, stored = run.identity["input"], run.identity["settings"]
@@ -339,11 +367,11 @@ def _stored_settings(run, kernel):
         ) from None
 
 
-def _is_lazy(data, options):
+def _is_lazy(data: object, options: Mapping[str, Any]) -> bool:
     """Whether predictions are to be lazy, as the rows are."""
     return hasattr(data, "dask") and options.get("out") is None
 
 
-def _shortened(sizes, shown=8):
+def _shortened(sizes: NDArray[np.int64], shown: int = 8) -> str:
     text = ", ".join(f"{size:,}" for size in sizes[:shown])
     return text if len(sizes) <= shown else f"{text}, .. {sizes[-1]:,}"

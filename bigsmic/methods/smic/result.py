@@ -1,20 +1,24 @@
 """What fits by SMIC and its relatives find beside labels: candidates, agreement, merge trees and their cuts."""
 
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.methods.smic import tree_cuts
 from bigsmic.result import Result
 from bigsmic.stages import distinct
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class LabelingsResult(Result):
     """A Result of a fit that compares labelings: which it was chosen from, and how far they agree with it."""
 
     @cached_property
-    def agreement(self):
+    def agreement(self) -> NDArray[np.float32]:
         """Share of the labelings that agree with the consensus at every row: ndarray of float32, shape (n,).
 
         1 everywhere where a single labeling was chosen.
@@ -22,13 +26,13 @@ class LabelingsResult(Result):
         return np.asarray(self._array("agreement"))
 
     @cached_property
-    def scores(self):
+    def scores(self) -> "pd.DataFrame":
         """Every candidate with its LSMI: a pandas DataFrame, one row per candidate, the chosen one marked."""
         import pandas as pd
 
         return pd.DataFrame(self.diagnostics.get("candidates", []))
 
-    def _choice_lines(self):
+    def _choice_lines(self) -> list[str]:
         rows = self.diagnostics.get("candidates", [])
         chosen = [row for row in rows if row["chosen"]]
         if not chosen:
@@ -45,9 +49,9 @@ class LabelingsResult(Result):
 class SMICResult(LabelingsResult):
     """A Result of a fit by SMIC, whose labelings have merge trees that can be cut at other numbers of clusters."""
 
-    _hint: ClassVar = "stability"
+    _hint: ClassVar[str] = "stability"
 
-    def cut(self, n_clusters):
+    def cut(self, n_clusters: int) -> Self:
         """Result for another number of clusters, from the same eigenvectors: no refit.
 
         Every over-segmented labeling is cut at `n_clusters` and moved, and the consensus is formed again. Labelings
@@ -72,26 +76,29 @@ class SMICResult(LabelingsResult):
         return type(self)(run, settings, temporary=True, base=self)
 
     @cached_property
-    def tree(self):
+    def tree(self) -> NDArray[np.float64]:
         """Merge tree of the labeling most like the others, as scipy's linkage: ndarray of float64, shape (m - 1, 4).
 
         Leaves are its columns; heights the running maximum of ``-log r``, shifted to start at 0, r the density ratio
         of what is merged. `tree_sizes` has the rows below every merge.
         """
-        return self._medoid_tree()[0].linkage()
+        tree: NDArray[np.float64] = self._medoid_tree()[0].linkage()
+        return tree
 
     @cached_property
-    def tree_sizes(self):
+    def tree_sizes(self) -> NDArray[np.int64]:
         """Rows below every merge of `tree`: ndarray of int64, shape (m - 1,)."""
         tree, counts = self._medoid_tree()
-        return tree.sizes(counts.astype(np.int64))
+        sizes: NDArray[np.int64] = tree.sizes(counts.astype(np.int64))
+        return sizes
 
-    def _medoid_tree(self):
+    def _medoid_tree(self) -> tuple[Any, NDArray[np.int64]]:
         distinct.refuse_cut(self._run)
-        return tree_cuts.medoid_tree(self._run, self.settings)
+        tree, counts = tree_cuts.medoid_tree(self._run, self.settings)
+        return tree, counts
 
     @cached_property
-    def stability(self):
+    def stability(self) -> "pd.Series":
         """How well the labelings agree at every number of clusters: a pandas Series of mean pairwise ARI.
 
         A hint, never a choice: on data with known classes its peak was as often beside the truth as on it. Moves are
