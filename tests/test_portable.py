@@ -42,7 +42,7 @@ def fit(X, name, **options):
 @pytest.fixture(scope="module")
 def results(blobs):
     """A temporary result of every method, on rows cut into several blocks."""
-    from conftest import cut_small
+    from small_fits import cut_small
 
     with pytest.MonkeyPatch.context() as patch:
         cut_small(patch)
