@@ -32,7 +32,7 @@ def resources(plan):
     memory = math.ceil(SPARE * plan["peak_bytes"] / GIB)
     basis = 0 if plan["basis_in_memory"] else max(stage["disk_bytes"] for stage in stages)
     return {
-        "cpu": max(stage["width"] for stage in stages),
+        "cpu": max(stage["max_concurrency"] for stage in stages),
         "memory": memory,
         "disk": memory + math.ceil(basis / GIB),
     }

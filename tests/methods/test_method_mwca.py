@@ -129,7 +129,7 @@ def test_a_result_opens_again(blobs, tmp_path):
 def test_a_finished_fit_is_not_done_again(blobs, kernel, tmp_path, monkeypatch):
     X, _ = blobs
     first = bigsmic.fit(X, 2, method="mwca", kernel=kernel, out=tmp_path / "run.zarr")
-    monkeypatch.setattr(stage.matrix, "prepare", None)
+    monkeypatch.setattr(stage.kernel_matrix, "prepare", None)
     monkeypatch.setattr(stage, "StoredRows", None)
     assert_array_equal(bigsmic.fit(X, 2, method="mwca", kernel=kernel, out=tmp_path / "run.zarr").labels, first.labels)
 
@@ -140,7 +140,7 @@ class Killed(Exception):
 
 def test_a_killed_ascent_goes_on_where_it_was(tmp_path, small_tiles, monkeypatch):
     X, _ = ring(n=300)
-    ascent, calls, fatal = stage.StoredRows.ascent, [], None
+    ascent, calls, fatal = stage.StoredRows.trial_step, [], None
 
     def counted(self, *args):
         calls.append(1)
@@ -148,7 +148,7 @@ def test_a_killed_ascent_goes_on_where_it_was(tmp_path, small_tiles, monkeypatch
             raise Killed
         return ascent(self, *args)
 
-    monkeypatch.setattr(stage.StoredRows, "ascent", counted)
+    monkeypatch.setattr(stage.StoredRows, "trial_step", counted)
     wanted = bigsmic.fit(X, 2, method="mwca", n_starts=2)
     whole = len(calls)
     calls.clear()
