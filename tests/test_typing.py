@@ -15,6 +15,8 @@ from bigsmic.methods.smic.result import SMICResult
 from bigsmic.runtime.options import RunOptions
 from bigsmic.runtime.planning import Plan, Size, StagePlan
 
+pytestmark = pytest.mark.unit
+
 PACKAGE = Path(bigsmic.__file__).parent
 
 
