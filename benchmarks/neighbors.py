@@ -165,7 +165,7 @@ def write_truth(path, n):
 
 
 def recall(truth, indices):
-    """Shard of the nearest rows, self left out, that are among the first of the lists."""
+    """Share of the nearest rows, self left out, that are among the first of the lists."""
     shares = []
     for row, exact in zip(truth["queries"], truth["indices"], strict=True):
         exact, found = exact[exact != row][:AT], indices[row][indices[row] != row][:AT]

@@ -148,7 +148,7 @@ class TetrodeSimulator(BlockSimulator):
     noise : float
         Mean standard deviation of the background in uV; wires differ by up to a fifth.
     overlap : float
-        Shard of rows with another spike at a random lag, from a unit that is not deeper.
+        Share of rows with another spike at a random lag, from a unit that is not deeper.
     """
 
     n_units: int = 12

@@ -207,5 +207,5 @@ def bytes_text(size):
 
 
 def percent(part, whole=1):
-    """Shard of `part`, ``"12.3 %"``."""
+    """Share of `part`, ``"12.3 %"``."""
     return f"{100 * part / max(whole, 1):.1f} %"

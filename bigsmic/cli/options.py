@@ -158,7 +158,7 @@ MODEL = (
     Flag("widths", list[str], "Columns in multiples of c, such as 1.5,2,2.5; may be repeated.", _windows),
     Flag("shrinkage", str, "How far degrees are drawn to their mean, from 0 to 1, such as 0,0.75.", _numbers),
     Flag("repair", Literal["on", "off"], "Connect the components of the neighbour graph.", SWITCH.get),
-    Flag("prior", str, "Shard of each cluster, such as .5,.3,.2; equal by default; power in rim.", _numbers_or_word),
+    Flag("prior", str, "Share of each cluster, such as .5,.3,.2; equal by default; power in rim.", _numbers_or_word),
     Flag("preset", Literal["paper"], "As published."),
     Flag("scale", Literal["standard", "variance", "range", "none"],
          "What centred columns are divided by; standard by default; range in mspc alone.",
@@ -182,7 +182,7 @@ MSPC = (
     Flag("reg", str, "Strength of the penalty: a number, or auto in mspc, a share such as 4/N or lsmi in rim.",
          _number_or_text),
     Flag("max_iter", int, "Iterations at most."),
-    Flag("tol", float, "Shard of rows that must move (mspc), gain (mwca) or nats per row (mic) to go on."),
+    Flag("tol", float, "Share of rows that must move (mspc), gain (mwca) or nats per row (mic) to go on."),
     *(flag for flag in MODEL if flag.name in ("scale", "seed")),
 )  # fmt: skip
 SEMISUPERVISED = (

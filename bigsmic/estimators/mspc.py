@@ -24,7 +24,7 @@ class MSPC(Clusterer):
     max_iter : int
         Labelings after the start at most.
     tol : float
-        Shard of the rows that may still change sides when a split has converged.
+        Share of the rows that may still change sides when a split has converged.
     out : str or Path, optional
         Run directory: the same fit resumes there, and the fitted estimator is pickled as the path.
     memory_limit : int or str, optional

@@ -56,7 +56,7 @@ class Settings(MethodSettings):
     max_iter : int
         Labelings after the start at most.
     tol : float
-        Shard of the rows that may still change sides when a split has converged.
+        Share of the rows that may still change sides when a split has converged.
     seed : int
     """
 

@@ -270,7 +270,7 @@ def _write_state(context, ascent, r, state, history):
 
 
 def _batches(context, ascent, epochs):
-    """Shard of the ascent that is done, rows, their weighting, and their share of all rows; batch by batch."""
+    """Share of the ascent that is done, rows, their weighting, and their share of all rows; batch by batch."""
     seed, size = context.settings.seed, context.settings.batch_size
     for e, g, n_groups, (X, weights, rows) in _groups(context, ascent, epochs):
         n_batches = max(1, round(len(X) / size))

@@ -29,7 +29,7 @@ def smic_summary(job):
 
 
 def _hubness(context):
-    """Shard of rows in nobody's list, and skewness of the in-degree."""
+    """Share of rows in nobody's list, and skewness of the in-degree."""
     sums = [info["in_degree"] for info in context.run.infos("graph", context.blocks)]
     n, unlisted, first, second, third = np.sum(sums, axis=0)
     mean = first / n

@@ -53,7 +53,7 @@ def claim_sums(posterior, agreement):
     ----------
     posterior : ndarray of float32, shape (b, c)
     agreement : ndarray of float32, shape (b,)
-        Shard of the labelings that vote for the row's label.
+        Share of the labelings that vote for the row's label.
 
     Returns
     -------

@@ -472,7 +472,7 @@ def consensus_labels(votes, posterior):
 
 
 def agreement(votes, labels, n_labelings):
-    """Shard of labelings that vote for the row's label.
+    """Share of labelings that vote for the row's label.
 
     Parameters
     ----------

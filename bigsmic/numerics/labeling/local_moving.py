@@ -43,7 +43,7 @@ class RowMoves:
 
     Parameters
     ----------
-    share : bigsmic.numerics.row_blocks.Shard
+    shard : bigsmic.numerics.row_blocks.Shard
     load_block : callable
         ``load_block(p)`` returns row block p of W, the kernel before normalisation.
     degrees : ndarray of float64, shape (n,)
@@ -295,7 +295,7 @@ def _weights_inside(indptr, indices, data, labels, sums):
 
 
 def modularity(sums):
-    """Shard of the weight inside clusters, less what random edges of the same degrees would have there.
+    """Share of the weight inside clusters, less what random edges of the same degrees would have there.
 
     ``sum_y [ w_y / vol - (s_y / vol)^2 ]``, the quantity that `move_block` raises.
 
@@ -320,7 +320,7 @@ def modularity(sums):
 
 
 def normalized_association(sums):
-    """Shard of the weight of a cluster's rows that stays inside, mean over clusters: ``mean_y w_y / s_y``.
+    """Share of the weight of a cluster's rows that stays inside, mean over clusters: ``mean_y w_y / s_y``.
 
     One less the normalised cut over c, which does not prefer clusters of even size (Shi and Malik, IEEE TPAMI 22,
     2000), but takes stray rows for clusters where no others stand apart.

@@ -25,7 +25,7 @@ def contingency(labels_a, labels_b, n_a, n_b):
 
 
 def rand_index(table):
-    """Shard of pairs of rows on which the two labelings agree (together in both, or apart in both).
+    """Share of pairs of rows on which the two labelings agree (together in both, or apart in both).
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ class AssignmentSummary:
     n_without_mass : int
         Rows whose posterior is flat because no column is positive there.
     share_off_argmax : float
-        Shard of rows whose label is not the argmax of their posterior.
+        Share of rows whose label is not the argmax of their posterior.
     """
 
     counts: np.ndarray

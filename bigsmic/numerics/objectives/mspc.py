@@ -386,7 +386,7 @@ class SplitSettings:
     max_iter : int
         Labelings after the start at most.
     tol : float
-        Shard of a node's rows that may still change sides when it has converged.
+        Share of a node's rows that may still change sides when it has converged.
     judge : float, optional
         The `reg` at which labelings are compared; that of the fit by default.
     """

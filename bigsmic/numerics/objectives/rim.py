@@ -481,7 +481,7 @@ def batch_gradient(X, model, aim, weighting=EVERY_ROW, share=1.0):
     aim : Aim
     weighting : Weighting
     share : float
-        Shard of all rows that the batch is, by which the labelled ones in it stand for all of them.
+        Share of all rows that the batch is, by which the labelled ones in it stand for all of them.
 
     Returns
     -------
