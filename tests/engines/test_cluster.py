@@ -130,7 +130,7 @@ def test_a_killed_scheduler_is_an_error_and_the_next_fit_goes_on(client, blobs, 
 
 def test_an_address_where_nothing_answers_is_an_error_in_time(blobs, monkeypatch):
     allowed = []
-    monkeypatch.setattr(dask_tasks, "CONNECT_SECONDS", 2)
+    monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 2)
     monkeypatch.setattr(
         dask_cluster, "Client", lambda *args, **more: (allowed.append(more["timeout"]), Client(*args, **more))[1]
     )
@@ -143,7 +143,7 @@ def test_an_address_where_nothing_answers_is_an_error_in_time(blobs, monkeypatch
 
 
 def test_workers_with_other_versions_are_refused(client, blobs, monkeypatch):
-    monkeypatch.setattr(dask_cluster, "__version__", "99.0")
+    monkeypatch.setattr(dask_tasks, "__version__", "99.0")
     with pytest.raises(ClusterError, match=r"tcp://.* has bigsmic .* there and 99\.0 here"):
         fit(blobs[0], client=client)
 
@@ -172,7 +172,7 @@ def test_too_little_memory_is_refused_before_the_start(client, blobs, tmp_path):
 
 
 def test_a_run_directory_that_workers_do_not_see_is_refused(client, blobs, tmp_path, monkeypatch):
-    monkeypatch.setattr(dask_tasks, "_sees", _blind)
+    monkeypatch.setattr(dask_cluster, "_sees", _blind)
     with pytest.raises(RunError, match="is not there for 2 of 2 workers; give an out= on storage"):
         fit(blobs[0], client=client, out=tmp_path / "run")
 
@@ -183,7 +183,7 @@ def _blind(payload):
 
 @pytest.mark.parametrize("address", ["tcp://me:PASSWORD@127.0.0.1:9", "me:PASSWORD@127.0.0.1:9"])
 def test_a_password_in_an_address_is_not_shown(blobs, monkeypatch, address):
-    monkeypatch.setattr(dask_tasks, "CONNECT_SECONDS", 2)
+    monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 2)
     with pytest.raises(ClusterError, match=r"did not answer .*127\.0\.0\.1:9") as caught:
         fit(blobs[0], scheduler=address)
     assert "PASSWORD" not in "".join(traceback.format_exception(caught.value))
@@ -248,7 +248,7 @@ def test_dashboards_show_the_names_of_stages(client, blobs, tmp_path):
     seen = set()
     fit(blobs[0], client=client, out=tmp_path / "run", progress=lambda stage, *_: seen.add(stage.replace(" ", "_")))
     prefixes = client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
-    actors = {"eigen_normalized.t3_resident", "labeling.normalized.t3_resident"}
+    actors = {"eigen_normalized.t3_actor", "labeling.normalized.t3_actor"}
     assert {"scan", "routed_rows", "neighbors", "matrix.normalized.t3", "output"} | actors <= prefixes
     assert {name for name in seen if not name.startswith(("eigen", "labeling", "verify"))} <= prefixes
     assert all(key_split(dask_tasks._key(name)) == name for name in seen)
@@ -284,7 +284,7 @@ def test_a_performance_report_is_of_failed_fits_too(client, blobs, tmp_path):
 def test_a_performance_report_that_cannot_be_made_is_refused_at_once(client, blobs, tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"performance_report: cannot write to .*/nowhere; give a path"):
         fit(blobs[0], client=client, performance_report=tmp_path / "nowhere" / "report.html")
-    monkeypatch.setattr(dask_tasks, "_draws", bool)
+    monkeypatch.setattr(dask_cluster, "_draws", bool)
     with pytest.raises(InputError, match="install bokeh where the scheduler runs"):
         fit(blobs[0], client=client, performance_report=tmp_path / "report.html")
     assert not list(tmp_path.iterdir())
