@@ -3,7 +3,7 @@
 ::
 
     Settings            frozen dataclass, a MethodSettings, checked when it is made; its fields are the method's options
-    SIDE_INPUTS              names of options that are arrays beside the rows, such as labels of some of them
+    SIDE_INPUTS         names of options that are arrays beside the rows, such as labels of some of them
     admit(settings, given, n_rows, storage_options)      -> settings, arrays beside the rows by name; optional
     plan(size, settings, limit, n_threads, checkpoints)  -> planning.Plan
     run(job)            the stages, each doing what the ledger lacks; ends with ``labels`` and ``posterior``

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 MAX_TASKS = 256
-"""Tasks that one verb hands to a scheduler at most, however many blocks there are."""
+"""Tasks that one map or reduction hands to a scheduler at most, however many blocks there are."""
 
 
 def stretches(n, most):

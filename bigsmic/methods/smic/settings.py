@@ -281,7 +281,7 @@ _PAPER = {
 
 
 def _eigenvector_sets(widths):
-    """Windows of factors; one flat sequence, or a single factor, is one eigenvector set."""
+    """Sets of factors; one flat sequence, or a single factor, is one set."""
     values = tuple(widths) if isinstance(widths, Iterable) else (widths,)
     eigenvector_sets = (
         (values,) if all(isinstance(v, numbers.Real) for v in values) else tuple(_factors(w) for w in values)
