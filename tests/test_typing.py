@@ -25,7 +25,8 @@ def defined_in(module):
 
 
 BEHIND = [Engine, Resources, TaskOptions, ThreadEngine, MethodSettings, SMICResult, RunOptions, Plan, Size, StagePlan]
-PUBLIC = [getattr(bigsmic, name) for name in bigsmic.__all__] + BEHIND + defined_in(datasets) + defined_in(errors)
+LISTED = [getattr(module, name) for module in (bigsmic, datasets) for name in module.__all__]
+PUBLIC = LISTED + BEHIND + defined_in(errors)
 REACHED = {f"{value.__module__}.{value.__qualname__}": value for value in PUBLIC if hasattr(value, "__qualname__")}
 
 

@@ -1,15 +1,5 @@
-"""Simulated data with known labels: tetrode spikes, Gaussian mixtures, and four toys in the plane.
+"""Spikes of several neurons seen by a few electrode wires, as spike sorters are given them."""
 
-The two large ones are block generators. Rows are drawn in fixed chunks, each from a generator keyed by
-(seed, chunk), so ``block(lo, hi)`` is the same however the archive is cut, and one larger than memory can be
-written by any number of workers::
-
-    spikes = TetrodeSimulator(n_rows=10_000_000, n_units=33, seed=1)
-    for lo in range(0, spikes.n_rows, 65_536):
-        X, labels = spikes.block(lo, min(lo + 65_536, spikes.n_rows))
-"""
-
-import zlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -18,88 +8,11 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from bigsmic.errors import InputError
+from bigsmic.datasets.row_generators import CHUNK_ROWS, BlockSimulator, require
 from bigsmic.types import Floats, Integers, Sample
-
-CHUNK_ROWS = 4096
-"""Rows drawn from one generator; blocks that begin and end on multiples of it waste nothing."""
 
 PHASES = 32
 """Sub-sample shifts at which a spike's shape is tabulated: 1/32 sample moves a 300 uV spike by under 2 uV."""
-
-
-@dataclass(frozen=True)
-class BlockSimulator:
-    """Rows that can be generated in any blocks.
-
-    Subclasses define ``n_features`` and ``_chunk``.
-
-    Parameters
-    ----------
-    n_rows : int
-        Rows of the whole; at least 1.
-    seed : int
-        Equal seeds give equal data with one numpy version.
-    """
-
-    n_rows: int = 50_000
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        _require("n_rows", self.n_rows, 1)
-        _require("seed", self.seed, 0)
-
-    @property
-    def n_features(self) -> int:
-        """Columns of X."""
-        raise NotImplementedError
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """``(n_rows, n_features)``."""
-        return self.n_rows, self.n_features
-
-    def block(self, lo: int, hi: int) -> Sample:
-        """Rows ``lo:hi``.
-
-        Parameters
-        ----------
-        lo, hi : int
-            Half-open range, ``0 <= lo <= hi <= n_rows``.
-
-        Returns
-        -------
-        X : ndarray of float32, shape (hi - lo, n_features)
-        labels : ndarray of int32, shape (hi - lo,)
-
-        Raises
-        ------
-        InputError
-            The range is not within the rows.
-
-        Notes
-        -----
-        Memory: X, and temporaries of a few times ``CHUNK_ROWS`` rows.
-        """
-        if not 0 <= lo <= hi <= self.n_rows:
-            raise InputError(f"block: got rows {lo}:{hi}, need 0 <= lo <= hi <= n_rows={self.n_rows}")
-        X = np.empty((hi - lo, self.n_features), np.float32)
-        labels = np.empty(hi - lo, np.int32)
-        for chunk in range(lo // CHUNK_ROWS, -(-hi // CHUNK_ROWS)):
-            start = chunk * CHUNK_ROWS
-            a, b = max(lo, start), min(hi, start + CHUNK_ROWS)
-            chunk_X, chunk_labels = self._chunk(chunk)
-            X[a - lo : b - lo] = chunk_X[a - start : b - start]
-            labels[a - lo : b - lo] = chunk_labels[a - start : b - start]
-        return X, labels
-
-    def _chunk(self, chunk: int) -> Sample:
-        """All ``CHUNK_ROWS`` rows of one chunk, also past ``n_rows``, and their labels."""
-        raise NotImplementedError
-
-    def _generator(self, stage: str, *key: int) -> np.random.Generator:
-        name = f"{type(self).__name__} {stage}"
-        return np.random.default_rng([self.seed, zlib.crc32(name.encode()), *key])
 
 
 class TetrodeUnits(NamedTuple):
@@ -170,7 +83,7 @@ class TetrodeSimulator(BlockSimulator):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, least in {"n_units": 1, "n_channels": 1, "n_samples": 8, "noise": 0, "overlap": 0}.items():
-            _require(name, getattr(self, name), least)
+            require(name, getattr(self, name), least)
 
     @property
     def n_features(self) -> int:
@@ -346,158 +259,3 @@ def _spike_wave(t: Floats, shape: Floats) -> Floats:
     wave_after = after * np.exp(-0.5 * ((t - after_delay) / after_width) ** 2)
     wave_before = before * np.exp(-0.5 * ((t + before_delay) / width) ** 2)
     return wave_after + wave_before - trough
-
-
-@dataclass(frozen=True)
-class MixtureSimulator(BlockSimulator):
-    """A Gaussian mixture whose clusters are flat: few wide directions each, and noise in all.
-
-    ``x = mean_y + sum_j z_j A_yj + noise``, with z standard normal.
-
-    Parameters
-    ----------
-    d : int
-        Columns.
-    c : int
-        Clusters.
-    rank : int
-        Wide directions of each cluster.
-    separation : float
-        Standard deviation of the cluster means in each column, where that of the noise is 1. With the other
-        defaults .94 of a row's 15 nearest rows are of its cluster at .5 and 50,000 rows, and .84 at .3.
-    size_exponent : float
-        Cluster k of 1..c has rows in proportion to ``k ** -size_exponent``.
-    """
-
-    d: int = 64
-    c: int = 20
-    rank: int = 8
-    separation: float = 0.5
-    size_exponent: float = 0.4
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, least in (("d", 1), ("c", 1), ("rank", 0), ("separation", 0)):
-            _require(name, getattr(self, name), least)
-
-    @property
-    def n_features(self) -> int:
-        """Columns of X."""
-        return self.d
-
-    @cached_property
-    def _means(self) -> Floats:
-        z = self._generator("means").standard_normal((self.c, self.d), dtype=np.float32)
-        return np.float32(self.separation) * z
-
-    @cached_property
-    def _directions(self) -> Floats:
-        rng = self._generator("directions")
-        A = rng.standard_normal((self.rank, self.c, self.d), dtype=np.float32)
-        A /= np.linalg.norm(A, axis=2, keepdims=True)
-        return A * rng.uniform(1.5, 5.0, (self.rank, self.c, 1)).astype(np.float32)
-
-    @cached_property
-    def _bounds(self) -> Floats:
-        share = np.arange(1, self.c + 1) ** -float(self.size_exponent)
-        return np.cumsum(share / share.sum())[:-1]
-
-    def _chunk(self, chunk: int) -> Sample:
-        rng = self._generator("chunk", chunk)
-        labels = np.searchsorted(self._bounds, rng.random(CHUNK_ROWS), side="right").astype(np.int32)
-        X = rng.standard_normal((CHUNK_ROWS, self.d), dtype=np.float32)
-        X += self._means[labels]
-        for A in self._directions:
-            X += rng.standard_normal((CHUNK_ROWS, 1), dtype=np.float32) * A[labels]
-        return X, labels
-
-
-def gaussian_mixture(n_rows: int, d: int = 64, c: int = 20, *, seed: int = 0, **options: Any) -> MixtureSimulator:
-    """Make a :class:`MixtureSimulator`: a Gaussian mixture in blocks."""
-    return MixtureSimulator(n_rows=n_rows, d=d, c=c, seed=seed, **options)
-
-
-def four_blobs(n: int = 200, *, seed: int = 0) -> Sample:
-    """Draw four Gaussian blobs at (+-2, +-2) with covariance I / 4; [1]_, section 4.1 (a).
-
-    Parameters
-    ----------
-    n : int
-        Rows, shared among the classes as evenly as possible.
-    seed : int
-        Equal seeds give equal data.
-
-    Returns
-    -------
-    X : ndarray of float32, shape (n, 2)
-        Neither centred nor scaled.
-    labels : ndarray of int32, shape (n,), ascending
-
-    References
-    ----------
-    .. [1] M. Sugiyama, G. Niu, M. Yamada, M. Kimura, H. Hachiya, "Information-maximization clustering based
-       on squared-loss mutual information", Neural Computation 26 (2014).
-    """
-    labels, rng = _toy(n, 4, seed)
-    means = 2.0 * np.array([[1, 1], [-1, 1], [1, -1], [-1, -1]])
-    return _float32(means[labels] + 0.5 * rng.standard_normal((n, 2))), labels
-
-
-def circle_and_gaussian(n: int = 200, *, seed: int = 0) -> Sample:
-    """Draw a standard normal inside evenly spaced points of a circle of radius 5, all with noise of sd .1.
-
-    Section 4.1 (b) of the paper named in :func:`four_blobs`, which also tells the parameters and results.
-    """
-    labels, rng = _toy(n, 2, seed)
-    angle = 2 * np.pi * np.arange(np.count_nonzero(labels)) / np.count_nonzero(labels)
-    X = np.concatenate([rng.standard_normal((np.count_nonzero(labels == 0), 2)), 5 * _polar(1.0, angle)])
-    return _float32(X + 0.1 * rng.standard_normal((n, 2))), labels
-
-
-def double_spirals(n: int = 200, *, seed: int = 0) -> Sample:
-    """Draw two spirals, one the other turned by half a circle, with noise of sd .1.
-
-    Point i (from 0) of a spiral is at radius ``1 + 4 i / n`` and angle ``3 pi i / n``; section 4.1 (c) of the
-    paper named in :func:`four_blobs`, which also tells the parameters and results.
-    """
-    labels, rng = _toy(n, 2, seed)
-    i = np.concatenate([np.arange(np.count_nonzero(labels == 0)), np.arange(np.count_nonzero(labels))])
-    X = (1 - 2 * labels)[:, None] * _polar(1 + 4 * i / n, 3 * np.pi * i / n)
-    return _float32(X + 0.1 * rng.standard_normal((n, 2))), labels
-
-
-def two_densities(n: int = 200, *, seed: int = 0) -> Sample:
-    """Draw a standard normal, and one of a tenth of its width at the same place.
-
-    Section 4.1 (d) of the paper named in :func:`four_blobs`, which also tells the parameters and results.
-    """
-    labels, rng = _toy(n, 2, seed)
-    return _float32(np.where(labels == 0, 1.0, 0.1)[:, None] * rng.standard_normal((n, 2))), labels
-
-
-TOYS = {
-    "four blobs": four_blobs,
-    "circle and Gaussian": circle_and_gaussian,
-    "double spirals": double_spirals,
-    "high and low densities": two_densities,
-}
-"""The four toys by their names in the paper."""
-
-
-def _toy(n: int, c: int, seed: int) -> tuple[NDArray[np.int32], np.random.Generator]:
-    _require("n", n, c)
-    _require("seed", seed, 0)
-    return (np.arange(n) * c // n).astype(np.int32), np.random.default_rng(seed)
-
-
-def _polar(radius: float | Floats, angle: Floats) -> Floats:
-    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
-
-
-def _float32(X: Floats) -> NDArray[np.float32]:
-    return X.astype(np.float32)
-
-
-def _require(name: str, value: float, least: float) -> None:
-    if not value >= least:
-        raise InputError(f"simulate: {name}={value!r} is too small; use at least {least}")

@@ -1,0 +1,30 @@
+"""Simulated data with known labels: tetrode spikes, Gaussian mixtures, and four toys in the plane.
+
+The two large ones are block generators. Rows are drawn in fixed chunks, each from a generator keyed by
+(seed, chunk), so ``block(lo, hi)`` is the same however the archive is cut, and one larger than memory can be
+written by any number of workers::
+
+    spikes = TetrodeSimulator(n_rows=10_000_000, n_units=33, seed=1)
+    for lo in range(0, spikes.n_rows, 65_536):
+        X, labels = spikes.block(lo, min(lo + 65_536, spikes.n_rows))
+"""
+
+from bigsmic.datasets.mixtures import MixtureSimulator, gaussian_mixture
+from bigsmic.datasets.row_generators import CHUNK_ROWS, BlockSimulator
+from bigsmic.datasets.spikes import TetrodeSimulator, TetrodeUnits, tetrodes
+from bigsmic.datasets.toys import TOYS, circle_and_gaussian, double_spirals, four_blobs, two_densities
+
+__all__ = [
+    "CHUNK_ROWS",
+    "TOYS",
+    "BlockSimulator",
+    "MixtureSimulator",
+    "TetrodeSimulator",
+    "TetrodeUnits",
+    "circle_and_gaussian",
+    "double_spirals",
+    "four_blobs",
+    "gaussian_mixture",
+    "tetrodes",
+    "two_densities",
+]

@@ -1,0 +1,92 @@
+"""Rows drawn in fixed chunks, each from a generator keyed by (seed, chunk), so that any blocks can be had."""
+
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from bigsmic.errors import InputError
+from bigsmic.types import Sample
+
+CHUNK_ROWS = 4096
+"""Rows drawn from one generator; blocks that begin and end on multiples of it waste nothing."""
+
+
+@dataclass(frozen=True)
+class BlockSimulator:
+    """Rows that can be generated in any blocks.
+
+    Subclasses define ``n_features`` and ``_chunk``.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows of the whole; at least 1.
+    seed : int
+        Equal seeds give equal data with one numpy version.
+    """
+
+    n_rows: int = 50_000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require("n_rows", self.n_rows, 1)
+        require("seed", self.seed, 0)
+
+    @property
+    def n_features(self) -> int:
+        """Columns of X."""
+        raise NotImplementedError
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n_rows, n_features)``."""
+        return self.n_rows, self.n_features
+
+    def block(self, lo: int, hi: int) -> Sample:
+        """Rows ``lo:hi``.
+
+        Parameters
+        ----------
+        lo, hi : int
+            Half-open range, ``0 <= lo <= hi <= n_rows``.
+
+        Returns
+        -------
+        X : ndarray of float32, shape (hi - lo, n_features)
+        labels : ndarray of int32, shape (hi - lo,)
+
+        Raises
+        ------
+        InputError
+            The range is not within the rows.
+
+        Notes
+        -----
+        Memory: X, and temporaries of a few times ``CHUNK_ROWS`` rows.
+        """
+        if not 0 <= lo <= hi <= self.n_rows:
+            raise InputError(f"block: got rows {lo}:{hi}, need 0 <= lo <= hi <= n_rows={self.n_rows}")
+        X = np.empty((hi - lo, self.n_features), np.float32)
+        labels = np.empty(hi - lo, np.int32)
+        for chunk in range(lo // CHUNK_ROWS, -(-hi // CHUNK_ROWS)):
+            start = chunk * CHUNK_ROWS
+            a, b = max(lo, start), min(hi, start + CHUNK_ROWS)
+            chunk_X, chunk_labels = self._chunk(chunk)
+            X[a - lo : b - lo] = chunk_X[a - start : b - start]
+            labels[a - lo : b - lo] = chunk_labels[a - start : b - start]
+        return X, labels
+
+    def _chunk(self, chunk: int) -> Sample:
+        """All ``CHUNK_ROWS`` rows of one chunk, also past ``n_rows``, and their labels."""
+        raise NotImplementedError
+
+    def _generator(self, stage: str, *key: int) -> np.random.Generator:
+        name = f"{type(self).__name__} {stage}"
+        return np.random.default_rng([self.seed, zlib.crc32(name.encode()), *key])
+
+
+def require(name: str, value: float, least: float) -> None:
+    """Refuse a parameter below the least that makes sense."""
+    if not value >= least:
+        raise InputError(f"simulate: {name}={value!r} is too small; use at least {least}")
