@@ -9,7 +9,7 @@ from _data import as_zarr, labels_of, load, n_clusters
 from _ours import ari
 
 import bigsmic
-from bigsmic.methods import rim as rim_method
+from bigsmic.methods.rim import planning as rim_planning
 from bigsmic.numerics.objectives import rim
 from bigsmic.runtime.context import Context
 from bigsmic.stages import rim as stages
@@ -218,7 +218,7 @@ def taught(per_class, taus, regs, seed=0):
 def reading(name, repeats=5, n_threads=2, **options):
     """MB/s of plain Zarr, and of every stage of a fit, with the pages of the archive dropped before each."""
     options = {"reg": 0.01, "n_epochs": 1, "scale": scale_of(name), "n_threads": n_threads} | options
-    rim_method.ROWS_BYTES = 0  # rows that are larger than memory
+    rim_planning.ROWS_BYTES = 0  # rows that are larger than memory
     bigsmic.fit(np.random.default_rng(0).random((500, 5)), 2, method="rim")  # imports
     found = [_cold(name, options) for _ in range(repeats)]
     rates = {key: [run[key] for run in found] for key in found[0]}

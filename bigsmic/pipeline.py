@@ -96,7 +96,7 @@ def fit(
         themselves what None is.
     method : str
         "smic", the default, is described here. The options of another one are the fields of its settings, such as
-        :class:`bigsmic.methods.rim.Settings`; those below that it does not have are refused.
+        :class:`bigsmic.methods.rim.settings.Settings`; those below that it does not have are refused.
     out : str or Path, optional
         Run directory, in which the same call resumes after an interruption. By default a temporary one that lives as
         long as the Result.

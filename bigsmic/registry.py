@@ -18,7 +18,7 @@ MODULES = {
     "mic": "bigsmic.methods.mic",
     "mspc": "bigsmic.methods.mspc",
     "mwca": "bigsmic.methods.mwca",
-    "rim": "bigsmic.methods.rim",
+    "rim": "bigsmic.methods.rim.method",
 }
 """Where each method lives. A module is loaded when the method is asked for."""
 

@@ -27,7 +27,7 @@ class Stream:
 
     Parameters
     ----------
-    settings : bigsmic.methods.rim.Settings
+    settings : bigsmic.methods.rim.settings.Settings
     n_seen : int
         Rows so far.
     """

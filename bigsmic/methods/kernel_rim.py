@@ -12,7 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bigsmic.errors import InputError
-from bigsmic.methods import mic, rim
+from bigsmic.methods import mic
+from bigsmic.methods.rim import method as rim
+from bigsmic.methods.rim.planning import START_ROWS
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.moments import Scaler
 from bigsmic.numerics.mutual_information.gaussian_basis import SAMPLE_ROWS
@@ -37,7 +39,7 @@ GRAPH_REG = 0.5  # over the number of rows: what MIC takes
 class Settings(rim.Settings):
     """What a fit by kernel RIM is asked to do.
 
-    Parameters beside those of :class:`bigsmic.methods.rim.Settings`:
+    Parameters beside those of :class:`bigsmic.methods.rim.settings.Settings`:
 
     Parameters
     ----------
@@ -275,7 +277,7 @@ def plan(size, settings, memory_limit, n_threads, checkpoints):
 
 def _with_map(n, m, stages):
     """The stages of RIM with the features of its sample, and the one that makes the map."""
-    sample = min(n, rim.START_ROWS)
+    sample = min(n, START_ROWS)
     algebra = planning.StagePlan("map", 1, 40 * m * m, 4 * sample * m, flops=20.0 * m**3)
     of_features = 16 * sample * m + (16 << 20)  # of the sample, as k-means takes them, and of a block
     first, *others = (replace(stage, fixed_bytes=stage.fixed_bytes + of_features) for stage in stages)

@@ -400,7 +400,7 @@ class Sweeps:
     context : Context
     shard : Shard
         Of the blocks of input.
-    plan : bigsmic.methods.rim.Plan
+    plan : bigsmic.methods.rim.planning.Plan
     """
 
     def __init__(self, context: Context, shard, plan):

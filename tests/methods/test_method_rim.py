@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 import bigsmic
 from bigsmic.cli import main
 from bigsmic.errors import BigsmicWarning, CollapseError, ConvergenceWarning, InputError, OptionError, PlanError
-from bigsmic.methods import rim as method
+from bigsmic.methods.rim import method
+from bigsmic.methods.rim import planning as rim_planning
 from bigsmic.numerics.objectives import rim
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import BlockCache
@@ -136,7 +137,7 @@ def test_chunks_and_threads_change_nothing(blobs, tmp_path, monkeypatch, many_bl
     for data in (array, dask.array.from_array(X, chunks=(50, 5)), np.asfortranarray(X)):
         same(fit(data, **options), wanted)
     same(bigsmic.fit(str(tmp_path / "a.zarr"), method="rim", n_threads=2, **options), wanted)
-    monkeypatch.setattr(method, "ROWS_BYTES", 0)
+    monkeypatch.setattr(rim_planning, "ROWS_BYTES", 0)
     monkeypatch.setattr(BlockCache.__init__, "__defaults__", (0,))
     same(fit(X, **options), wanted)
 
@@ -397,7 +398,7 @@ def test_extreme_rows_neither_break_it_nor_pass_in_silence(toy):
 
 
 def test_the_plan_does_not_grow_with_the_rows(toy):
-    from bigsmic.methods.rim import Settings, plan
+    from bigsmic.methods.rim.method import Settings, plan
 
     plans = [plan(planning.Size(n, 152), Settings(33), None, 1, True) for n in (10**6, 10**7)]
     assert plans[1].peak_bytes < 1.1 * plans[0].peak_bytes

@@ -1,0 +1,1 @@
+"""RIM: clusters by an unsupervised linear classifier."""

@@ -1,0 +1,159 @@
+"""RIM: scan -> start -> ascent -> output. An unsupervised linear classifier; see `numerics.objectives.rim`.
+
+No graph: what a fit holds is some blocks of rows and the classifier, so that its memory does not grow with the rows.
+"""
+
+import warnings
+
+import numpy as np
+
+from bigsmic.errors import BigsmicWarning, InputError
+from bigsmic.methods.rim.planning import plan
+from bigsmic.methods.rim.result import Model, Result, scores_of
+from bigsmic.methods.rim.settings import SIDE_INPUTS, Settings, admit
+from bigsmic.numerics.objectives import rim
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
+from bigsmic.stages import distinct, scan
+from bigsmic.stages import rim as stages
+
+__all__ = ["SIDE_INPUTS", "Model", "Result", "Settings", "admit", "ascend", "model", "plan", "run", "summary"]
+
+FIRST_REG = 0.003  # times the mean variance of a column: few categories die at it
+ATTEMPTS = 4  # at finding enough categories to begin with
+MAX_DYING = 20
+
+
+def run(job: Job):
+    """Each stage does what the ledger lacks."""
+    with job.timed("scan"):
+        scan.run(job, job.plan.sample_rows)
+        stages.keep_side_inputs(job)
+    ascend(distinct.fewer(job))
+
+
+def ascend(job: Job):
+    """From rows that have been scanned to labels and posteriors."""
+    if job.plan.rows_in_memory:
+        stages.keep_rows(job.context)
+    with job.timed("ascent"):
+        if not _has_path(job.run):
+            job.run.forget("model", 0)
+        job.run_steps("model", [0], _find)
+    with job.timed("output"):
+        stages.write_output(job)
+
+
+def _has_path(run):
+    """Whether every point that the classifier was found by is there, and every start: the search goes by them again."""
+    if not run.done("model", 0):
+        return False
+    info = run.info("model", 0)
+    starts = range(info["attempt"] + 1 if info["points"] else 0)
+    return not run.missing("point", range(info["points"])) and not run.missing("start", starts)
+
+
+def _find(job, _):
+    """Find the classifier, and write it."""
+    n, settings = job.context.n, job.context.settings
+    search, reg = stages.Search(job), settings.strength(n)
+    if search.known > (settings.n_clusters or n):
+        raise InputError(
+            f"labels: got {search.known} categories for {settings.n_clusters} clusters; ask for at least as many"
+        )
+    if settings.n_clusters == 1:
+        found, reg = rim.Linear.zeros(job.context.d, 1), 0.0
+    elif settings.n_clusters is not None:
+        found, reg = _with_clusters(search, settings.n_clusters, reg)
+    else:
+        found, reg = _at_strength(search, reg) if reg is not None else _by_information(search)
+    job.run.write("model", 0, found._asdict(), info={"reg": reg, "attempt": search.attempt, "points": search.count})
+
+
+def _at_strength(search, reg):
+    """As many categories as stay alive."""
+    stages.start(search.job, 0, reg)
+    point = search.solve(reg, None)
+    rim.refuse_collapse(point.alive, reg)
+    return _polished(search, search.living(point), reg), reg
+
+
+def _with_clusters(search, n_clusters, reg):
+    """A number of categories: at a strength that is found, or at the given one by closing the smallest."""
+    guess = _guess(search.context) if reg is None else reg
+    for search.attempt in range(ATTEMPTS):
+        enough = stages.start(search.job, search.attempt, guess) >= n_clusters
+        point = None
+        if enough and reg is None:
+            point = rim.find_strength(search.solve, n_clusters, guess)
+        elif enough:
+            point = search.solve(reg, None)
+        if point is not None and point.alive >= n_clusters:
+            return _polished(search, search.close(point, n_clusters), point.reg), point.reg
+        if reg is not None or search.settings.n_init_categories is not None or isinstance(search.settings.prior, tuple):
+            break
+    start = search.job.run.info("start", search.attempt)["categories"]
+    remedy = "ask for fewer clusters" if reg is None else f"use a reg below {reg:.3g}, or ask for fewer clusters"
+    raise InputError(
+        f"rim: no {n_clusters} categories stay alive of the {start} to begin with; {remedy}, or give more "
+        "n_init_categories if rows are not mostly the same"
+    )
+
+
+def _guess(context):
+    """Strength at which few categories die: it goes with the variance of the scaled columns."""
+    return FIRST_REG * max(float(np.square(context.sample).mean()), 1e-12)
+
+
+def _by_information(search):
+    """The strength, along a path, whose labels have the largest LSMI on rows of the sample."""
+    guess = _guess(search.context)
+    stages.start(search.job, 0, guess)
+    points: list[rim.Point] = []
+    point = search.solve(guess, None)
+    while point.alive > 1 and len(points) < MAX_DYING:
+        points.append(point)
+        point = search.solve(2 * point.reg, point)
+    if not points:
+        rim.refuse_collapse(point.alive, point.reg)
+    scores = scores_of(search.context, [point.number for point in points])
+    best = points[int(np.argmax(scores))]
+    return _polished(search, search.living(best), best.reg), best.reg
+
+
+def _polished(search, found, reg):
+    """The classifier after some exact iterations, if they were asked for and lose no category that is asked for."""
+    settings = search.settings
+    if not settings.polish:
+        return found
+    point = search.ascend(reg, found, polish=settings.polish)
+    if settings.n_clusters is None:
+        rim.refuse_collapse(point.alive, reg)
+    elif point.alive < found.n_categories:
+        warnings.warn("rim: polish would have lost a category, and was left out", BigsmicWarning, stacklevel=2)
+        return found
+    return search.living(point)
+
+
+def summary(job: Job):
+    """What was found, and the way to it."""
+    context, run = job.context, job.run
+    sums, info = stages.found_information(context), run.info("model", 0)
+    found = stages.read_model(context, "model", 0)
+    facts = {
+        "n_clusters": found.n_categories,
+        "reg": info["reg"],
+        "objective": stages.objective(context, sums, found, info["reg"]),
+        "cluster_sizes": sums.counts.tolist(),
+        "empty_clusters": np.flatnonzero(sums.counts == 0).tolist(),
+        "path": run.infos("point", range(info["points"])),
+        "n_init_categories": run.info("start", info["attempt"])["categories"] if info["points"] else 1,
+    }
+    if context.settings.prior == "power":
+        facts["prior_exponent"] = rim.power_exponent(sums.marginal)
+    return facts
+
+
+def model(context: Context):
+    """What predictions need of a finished fit."""
+    return Model(context)

@@ -1,0 +1,90 @@
+"""Memory, disk and work that a fit by RIM will take."""
+
+import math
+from dataclasses import dataclass, replace
+
+from bigsmic.numerics.objectives import rim
+from bigsmic.runtime import planning
+from bigsmic.runtime.context import BLOCK_CACHE_BYTES, source_bounds
+from bigsmic.stages import rim as stages
+
+START_ROWS = 10_000  # of the sample that categories are found on
+ROWS_BYTES = 256 << 20  # of scaled rows that stay in memory at most; more of them are read again
+
+
+@dataclass(frozen=True)
+class Plan(planning.Plan):
+    """How a fit will run.
+
+    Parameters
+    ----------
+    rows_in_memory : bool
+        Whether scaled rows stay in memory once they have been read.
+    posteriors_in_memory : bool
+        Whether the second sweep for an exact gradient takes the posteriors of the first.
+    """
+
+    rows_in_memory: bool = False
+    posteriors_in_memory: bool = False
+
+
+def plan(size, settings, memory_limit, n_threads, checkpoints, adapted=tuple):
+    """Plan a fit: blocks of rows with their posteriors, and the classifier.
+
+    What grows with the rows is kept only where there is room: rows that are few, posteriors for exact gradients.
+    ``adapted(stages)`` are the stages of a method that has others beside them.
+
+    Raises
+    ------
+    PlanError
+        The message says what would do.
+    """
+    limit = planning.limit_of(memory_limit)
+    exact = not settings.by_batches(size.n) or settings.polish > 0
+    few = 4 * size.n * size.d <= ROWS_BYTES
+    for rows, posteriors in ((True, True), (False, True), (True, False), (False, False)):
+        if rows <= few and posteriors <= exact:
+            described = adapted(_described(size, settings, rows, posteriors))
+            if all(stage.peak_bytes <= limit for stage in described):
+                break
+    planned = planning.widened(described, limit, n_threads)
+    plan = Plan(size, limit, planned, min(size.n, START_ROWS), checkpoints=checkpoints)
+    return replace(plan, rows_in_memory=rows, posteriors_in_memory=posteriors)
+
+
+def _described(size, settings, rows_in_memory, posteriors_in_memory):
+    """Figures of every stage."""
+    n, d = size.n, size.d
+    bounds = source_bounds(n, d)
+    rows, n_blocks = int(bounds[1]), len(bounds) - 1
+    k = max(settings.first_categories(n), settings.n_clusters or 1)
+    held = n if size.n_workers == 1 else min(n, math.ceil(planning.HELD * n / size.n_workers))
+    wanted = min(n, START_ROWS)
+    block = rows * d * (size.itemsize + 4) + rim.TILE_ROWS * 16 * k + 32 * (d + 1) * k
+    kept = 4 * held * d if rows_in_memory else min(4 * n * d, BLOCK_CACHE_BYTES)
+    posteriors = 4 * held * k if posteriors_in_memory else 0
+    group = 2 * min(4 * n * d, stages.GROUP_BYTES + 4 * rows * d) + stages.READERS * rows * d * (size.itemsize + 4)
+    batch = min(n, settings.batch_size) * (4 * d + 16 * k)
+    passes = 10 * max(1.0, stages.LEAST_STEPS * settings.batch_size / n)
+    return (
+        planning.scan_stage(size, wanted),
+        planning.StagePlan(
+            "start", 1, size.band_bytes + 12 * wanted * d, wanted * 8 * d, flops=2.0 * wanted * d * k * 30
+        ),
+        planning.StagePlan(
+            "ascent",
+            n_blocks,
+            int(size.band_bytes + kept + posteriors + group + batch),
+            block,
+            flops=4.0 * n * d * k * passes,
+            disk_bytes=400 * (d + 1) * k,
+        ),
+        planning.StagePlan(
+            "output",
+            n_blocks,
+            size.band_bytes + kept,
+            block + rows * (8 * d + 16 * k),
+            flops=4.0 * n * d * k,
+            disk_bytes=4 * n * (k + 1),
+        ),
+    )

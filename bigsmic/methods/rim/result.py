@@ -1,0 +1,148 @@
+"""What a fit by RIM has found: the classifier, how it predicts, and the way to it."""
+
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from bigsmic.errors import InputError
+from bigsmic.numerics.hashing import draw_rows
+from bigsmic.numerics.mutual_information.lsmi import LSMISettings, block_sums, finish
+from bigsmic.numerics.objectives import rim
+from bigsmic.result import Result as BaseResult
+from bigsmic.runtime.context import Context
+from bigsmic.stages import rim as stages
+
+LSMI_ROWS, LSMI_CENTERS = 5000, 200
+
+
+def scores_of(context, numbers):
+    """LSMI of the labels of some points, on the same rows of the sample."""
+    seed = context.settings.seed
+    X = context.sample[draw_rows(len(context.sample), LSMI_ROWS, seed, "rim-lsmi")]
+    labels = np.array([stages.read_model(context, "point", p).logits(X).argmax(axis=1) for p in numbers])
+    centers = draw_rows(len(X), LSMI_CENTERS, seed, "rim-centers")
+    design = LSMISettings(len(centers), seed=seed).design(X[centers], centers, X)
+    with threadpool_limits(limits=1):
+        sums = block_sums(X, np.arange(len(X)), labels, design)
+        return [score.lsmi for score in finish(sums, labels[:, centers], design)]
+
+
+class Model:
+    """Posteriors and labels of scaled rows.
+
+    Parameters
+    ----------
+    context : Context
+    features : callable, optional
+        What is classified in the place of the rows.
+    """
+
+    def __init__(self, context: Context, features=None):
+        self.linear, self.features = stages.read_model(context, "model", 0), features
+        self.reads = {"model": None} if features is None else {"model": None, "map": None}
+        self.n_clusters = self.linear.n_categories
+
+    def __call__(self, X):
+        """Posteriors, float32 (b, c), and labels, int32 (b,)."""
+        logs, _ = rim.log_softmax(self.linear.logits(X if self.features is None else self.features(X)))
+        return np.exp(logs), logs.argmax(axis=1).astype(np.int32)
+
+
+class Result(BaseResult):
+    """Labels, posteriors and the classifier of a fit by RIM."""
+
+    _tells: ClassVar = {"clusters": None, "point": None, "scan": None}
+
+    @cached_property
+    def _linear(self):
+        return stages.read_model(self._context, "model", 0)
+
+    @property
+    def classifier(self):
+        """The classifier of scaled rows, :class:`bigsmic.numerics.objectives.rim.Linear`, and the scaler."""
+        return self._linear, self._context.scaler
+
+    @property
+    def coef(self):
+        """Weights of every cluster on the columns as they came, not scaled: ndarray of float64, shape (c, d)."""
+        return (self._linear.W * self._context.scaler.factor[:, None]).T
+
+    @property
+    def intercept(self):
+        """Bias of every cluster: ndarray of float64, shape (c,). ``X @ coef.T + intercept`` are the logits."""
+        return self._linear.b - self.coef @ self._context.scaler.center
+
+    def weights(self, shape):
+        """The weights in the shape of the input, (4, 38) for waveforms on four wires: shape (c, 4, 38)."""
+        try:
+            return self.coef.reshape(self.n_clusters, *shape)
+        except ValueError:
+            raise InputError(f"weights: {self.coef.shape[1]} columns do not make {tuple(shape)}") from None
+
+    @cached_property
+    def marginal(self):
+        """Mean posterior: ndarray of float64, shape (c,)."""
+        return self._sums.marginal
+
+    @cached_property
+    def _sums(self):
+        return stages.found_information(self._context)
+
+    @cached_property
+    def means(self):
+        """Mean row of every cluster, as it came, not scaled: ndarray of float64, shape (c, d); 0 rows give the mean."""
+        return self._context.scaler.center + self._scaled_moments[0] * self._divisor
+
+    @cached_property
+    def spreads(self):
+        """Standard deviation of the columns in every cluster, not scaled: ndarray of float64, shape (c, d)."""
+        mean, square = self._scaled_moments
+        return np.sqrt(np.maximum(square - mean**2, 0)) * self._divisor
+
+    @property
+    def _divisor(self):
+        factor = self._context.scaler.factor
+        return np.divide(1, factor, out=np.zeros_like(factor), where=factor != 0)
+
+    @cached_property
+    def _scaled_moments(self):
+        return stages.found_shapes(self._context) / np.maximum(self._sums.counts, 1)[:, None]
+
+    @cached_property
+    def uncertain(self):
+        """The rows of least certain cluster, the least certain first: a pandas DataFrame.
+
+        ``row``, ``entropy`` of its posterior in nats, its ``label``, and ``other``, the next most probable cluster.
+        """
+        import pandas as pd
+
+        reads = [self._run.reader("clusters", s) for s in self._context.source_blocks]
+        rows, logs = (np.concatenate([r(name) for r in reads]) for name in ("rows", "log_posterior"))
+        entropy = -np.einsum("ij,ij->i", np.exp(logs), logs)
+        order = np.lexsort((rows, -entropy))[: stages.UNCERTAIN_ROWS]
+        ranked = np.argsort(-logs[order], axis=1, kind="stable")
+        other = ranked[:, min(1, ranked.shape[1] - 1)]
+        return pd.DataFrame({"row": rows[order], "entropy": entropy[order], "label": ranked[:, 0], "other": other})
+
+    @cached_property
+    def path(self):
+        """Strengths that were tried, ascending: a pandas DataFrame with ``reg``, ``alive``, ``objective``, ``lsmi``.
+
+        LSMI is of the labels of up to 5,000 rows, and takes some seconds when it is first asked for.
+        """
+        import pandas as pd
+
+        points = self.diagnostics["path"]
+        found = pd.DataFrame(points, columns=["reg", "alive", "objective"])
+        found["lsmi"] = scores_of(self._context, range(len(points)))
+        return found.sort_values("reg", kind="stable", ignore_index=True)
+
+    def _choice_lines(self):
+        facts = self.diagnostics
+        return [
+            f"  categories {facts['n_init_categories']} to begin with, {facts['n_clusters']} alive at "
+            f"reg = {facts['reg']:.3g}, {len(facts['path'])} strengths tried",
+            f"  objective  {facts['objective']:.4f}",
+        ]
