@@ -82,18 +82,18 @@ def mearec_drawn(n_rows, seed):
     return z["X"][rows], z["y"][rows]
 
 
-def uneven(seed, noise=0.0):
-    """Gaussian blobs whose sizes follow a power law, most of them well apart; a share of rows in addition is noise."""
-    from sklearn.datasets import make_blobs
+def moons(n_rows, noise, seed):
+    """Two half circles, either end of one within the other."""
+    from sklearn.datasets import make_moons
 
-    draw = np.random.default_rng(seed)
-    c, d = int(draw.integers(4, 15)), int(draw.integers(2, 20))
-    sizes = np.sort(draw.pareto(1.0, c) + 0.05)[::-1]
-    sizes = np.maximum((6000 * sizes / sizes.sum()).astype(int), 30)
-    spread = draw.uniform(0.5, 1.5, c)
-    X, y = make_blobs(sizes, n_features=d, cluster_std=spread, center_box=(-10, 10), random_state=seed)
-    at_random = draw.uniform(X.min(axis=0), X.max(axis=0), (int(noise * len(X)), d))
-    return np.concatenate([X, at_random]), np.concatenate([y, np.full(len(at_random), -1)])
+    return make_moons(n_rows, noise=noise, random_state=seed)
+
+
+def rings(n_rows, inner, noise, seed):
+    """Two circles about one centre."""
+    from sklearn.datasets import make_circles
+
+    return make_circles(n_rows, factor=inner, noise=noise, random_state=seed)
 
 
 LOADERS = {
@@ -123,8 +123,48 @@ LOADERS |= {
 }
 UNEVEN = tuple(f"uneven{seed}" for seed in (*range(20, 32), *range(200, 212)))
 """Blobs of very uneven size; what was chosen with an eye on them was chosen on the first twelve at most."""
-LOADERS |= {name: functools.partial(uneven, int(name[6:])) for name in UNEVEN}
+LOADERS |= {name: functools.partial(datasets.uneven_blobs, seed=int(name[6:])) for name in UNEVEN}
 SIMULATORS["tetrodes80k-b"] = datasets.TetrodeSimulator(n_rows=80_000, n_units=33, seed=1)
+
+HALVES = {"development": "d", "confirmation": "c"}
+"""What draws are for, and the letter for it in their names: `spikes-c3` is the fourth that confirms."""
+
+N_DRAWS = 10
+SPIKES = {
+    "d": "5x20000 7x2000 9x80000 12x5000 17x40000 23x10000 32x160000 43x20000 59x320000 80x60000",
+    "c": "5x2000 6x40000 10x5000 13x160000 18x10000 25x20000 34x80000 45x40000 60x60000 80x320000",
+}
+"""Units and rows of the draws of spikes."""
+HASHES = {
+    "d": "4x1500 8x10000 5x3000 10x10000 6x5000 4x8000 7x6000 3x2000 9x9000 5x4000",
+    "c": "5x1500 7x10000 4x3000 9x10000 6x6000 4x9000 8x8000 3x2500 10x9000 6x4000",
+}
+"""The same of recordings that are mostly hash; from half of the rows in the first to .95 in the last."""
+
+
+def _sizes(listed):
+    return [tuple(map(int, size.split("x"))) for size in listed.split()]
+
+
+for _half, _first in (("d", 1000), ("c", 2000)):
+    for _i, (_units, _rows) in enumerate(_sizes(SPIKES[_half])):
+        _size = {"n_rows": _rows, "n_units": _units, "seed": _first + _i}
+        SIMULATORS[f"spikes-{_half}{_i}"] = datasets.TetrodeSimulator(**_size)
+        SIMULATORS[f"lifelike-{_half}{_i}"] = datasets.TetrodeSimulator(**_size, **datasets.LIFELIKE)
+    for _i, (_units, _rows) in enumerate(_sizes(HASHES[_half])):
+        _options = datasets.HASH | {"hash_share": 0.5 + 0.05 * _i}
+        SIMULATORS[f"hash-{_half}{_i}"] = datasets.TetrodeSimulator(
+            n_rows=_rows, n_units=_units, seed=_first + _i, **_options
+        )
+    for _i in range(N_DRAWS):
+        for _name, _share in (("uneven", 0.0), ("noisy5", 0.05), ("noisy20", 0.2)):
+            LOADERS[f"{_name}-{_half}{_i}"] = functools.partial(datasets.uneven_blobs, noise=_share, seed=_first + _i)
+        LOADERS[f"moons-{_half}{_i}"] = functools.partial(moons, 1000 * (_i + 1), 0.04 + 0.008 * _i, _first + _i)
+        LOADERS[f"rings-{_half}{_i}"] = functools.partial(
+            rings, 1000 * (_i + 1), 0.3 + 0.03 * _i, 0.04 + 0.004 * _i, _first + _i
+        )
+for _units in (12, 15, 16, 20, 30, 40, 60):
+    SIMULATORS[f"spikes{_units}"] = datasets.TetrodeSimulator(n_rows=50_000, n_units=_units, seed=5)
 
 NAMES = (*LOADERS, *SIMULATORS)
 
@@ -135,7 +175,7 @@ def load(name):
     Returns
     -------
     X : ndarray of float32, shape (n, d)
-    y : ndarray of int32, shape (n,), classes from 0
+    y : ndarray of int32, shape (n,), classes from 0; -1 of rows that are in none
     c : int
         Number of classes.
     """
@@ -145,7 +185,8 @@ def load(name):
     else:
         X, y = LOADERS[name]()
     classes, y = np.unique(y, return_inverse=True)
-    return np.ascontiguousarray(X, dtype=np.float32), y.astype(np.int32), len(classes)
+    outside = int(classes[0] == -1)
+    return np.ascontiguousarray(X, dtype=np.float32), y.astype(np.int32) - outside, len(classes) - outside
 
 
 def as_zarr(name):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bigsmic import datasets
-from bigsmic.datasets import CHUNK_ROWS, MixtureSimulator, TetrodeSimulator
+from bigsmic.datasets import BIOPHYSICAL, CHUNK_ROWS, HASH, LIFELIKE, MixtureSimulator, TetrodeSimulator
 from bigsmic.errors import InputError
 
 pytestmark = pytest.mark.unit
@@ -15,6 +15,7 @@ pytestmark = pytest.mark.unit
 N_ROWS = 2 * CHUNK_ROWS + 100
 SIMULATORS = {
     "tetrodes": TetrodeSimulator(n_rows=N_ROWS, n_units=5, seed=3),
+    "hash": TetrodeSimulator(n_rows=N_ROWS, n_units=4, seed=3, **(HASH | {"hash_neurons": 20})),
     "mixture": MixtureSimulator(n_rows=N_ROWS, d=7, c=4, rank=2, seed=3),
 }
 WHOLE = {name: simulator.block(0, N_ROWS) for name, simulator in SIMULATORS.items()}
@@ -90,6 +91,152 @@ def test_overlap_adds_a_second_spike():
     assert changed == pytest.approx(0.25, abs=0.03)
 
 
+def test_rows_of_earlier_versions_stay():
+    X, labels = WHOLE["tetrodes"]
+    np.testing.assert_array_equal(np.bincount(labels), [3323, 1803, 1380, 1001, 785])
+    np.testing.assert_allclose(X[:4, 12], [-57.3539, -212.3719, -174.7893, -146.1204], rtol=1e-4)
+    np.testing.assert_allclose(X[-1, [12, 50, 88]], [-60.1330, -56.2023, -76.8330], rtol=1e-4)
+
+
+def test_another_spike_may_be_the_deeper_one_and_lies_within_a_millisecond():
+    common = {"n_rows": CHUNK_ROWS, "n_units": 6, "seed": 2, "noise": 0.0, "drift": 0.0}
+    alone, _labels = datasets.tetrodes(**common, overlap=0.0)
+    deeper = {}
+    for overlap_any in (False, True):
+        mixed, _ = datasets.tetrodes(**common, overlap=0.24, overlap_any=overlap_any)
+        second = (mixed - alone).reshape(-1, 4, 38)
+        changed = np.abs(second).max(axis=(1, 2)) > 1
+        assert changed.mean() == pytest.approx(0.24, abs=0.03)
+        own = -alone.min(axis=1)
+        deeper[overlap_any] = (-second[changed].min(axis=(1, 2)) > 1.5 * own[changed]).mean()
+    assert deeper[False] < 0.03
+    assert deeper[True] > 0.15
+    low, high = TetrodeSimulator(overlap_any=True)._lags
+    assert (low, high) == (-30, 31)
+
+
+def test_no_neuron_fires_twice_within_a_millisecond():
+    simulator = TetrodeSimulator(n_units=3, overlap_any=True, size_exponent=1.0)
+    first = np.repeat([0, 1, 2], 20_000)
+    second = simulator._draw_others(np.random.default_rng(0), first)
+    shares = np.array([6, 3, 2]) / 11
+    for unit in range(3):
+        found = np.bincount(second[first == unit], minlength=3) / 20_000
+        expected = np.where(np.arange(3) == unit, 0, shares) / (1 - shares[unit])
+        np.testing.assert_allclose(found, expected, atol=0.02)
+        assert found[unit] == 0
+    alone = TetrodeSimulator(n_units=1, overlap_any=True)
+    assert not alone._draw_others(np.random.default_rng(0), np.zeros(50, int)).any()
+
+
+def test_bursts_lose_amplitude():
+    simulator = TetrodeSimulator(
+        n_rows=CHUNK_ROWS, n_units=6, seed=2, noise=0.0, overlap=0.0, drift=0.0, burst_share=0.4, burst_decay=0.5
+    )
+    X, labels = simulator.block(0, CHUNK_ROWS)
+    relative = -X.min(axis=1) / simulator.units.amplitude[labels]
+    wide = ~simulator.units.narrow[labels]
+    assert (relative[~wide] > 0.75).all()
+    expected = [0.4**3, 0.4**2 * 0.6, 0.4 * 0.6, 0.6]  # three or more, two, one, no earlier spikes
+    found = np.histogram(relative[wide], bins=[0, 0.18, 0.36, 0.72, 2])[0] / wide.sum()
+    np.testing.assert_allclose(found, expected, atol=0.03)
+
+
+def test_drift_moves_mean_spikes():
+    def moved(drift):
+        n = 4 * CHUNK_ROWS
+        simulator = TetrodeSimulator(n_rows=n, n_units=1, seed=3, noise=0.0, overlap=0.0, drift=drift)
+        means = [simulator.block(lo, lo + CHUNK_ROWS)[0].mean(axis=0) for lo in (0, n - CHUNK_ROWS)]
+        return np.linalg.norm(means[1] - means[0]) / np.linalg.norm(means[0])
+
+    assert moved(0.0) < 0.01
+    assert 0.05 < moved(8.0) < moved(16.0)
+
+
+@pytest.mark.parametrize("size", [2, 20])
+def test_units_keep_to_the_range_of_amplitudes_and_apart(size):
+    units = TetrodeSimulator(n_units=size, seed=1, amplitudes=(28.0, 180.0), apart=40.0).units
+    assert units.amplitude.min() >= 28
+    assert units.amplitude.max() <= 180
+    simulator = TetrodeSimulator(n_units=size, seed=1, amplitudes=(28.0, 180.0), apart=40.0)
+    waves = simulator._windows(units, n_phases=1)[:, 0, :, 38] * simulator._depths(units)[:, :, None]
+    waves = waves.reshape(size, -1)
+    distance = np.linalg.norm(waves[:, None] - waves, axis=2)[~np.eye(size, dtype=bool)]
+    assert distance.min() >= 39.9
+    if size == 20:
+        assert distance.min() < 185
+
+
+def test_biophysical_options_have_the_correlations_they_are_named_for():
+    simulator = TetrodeSimulator(n_rows=CHUNK_ROWS, n_units=1, **BIOPHYSICAL)
+    noise = simulator._background(np.random.default_rng(0)) / simulator._wire_noise[:, None]
+    lags = [np.mean(noise[:, :, k:] * noise[:, :, :-k]) for k in (1, 2, 3)]
+    np.testing.assert_allclose(lags, [0.92, 0.74, 0.55], atol=0.04)
+    np.testing.assert_allclose(np.mean(noise[:, 0] * noise[:, 1]), 0.2, atol=0.03)
+    np.testing.assert_allclose(noise.std(axis=0), 1, atol=0.06)
+    X, _labels = datasets.tetrodes(CHUNK_ROWS, 8, seed=1, **BIOPHYSICAL)
+    mixed = np.abs(X - datasets.tetrodes(CHUNK_ROWS, 8, seed=1, **(BIOPHYSICAL | {"overlap": 0.0}))[0]).max(axis=1) > 1
+    assert mixed.mean() == pytest.approx(0.24, abs=0.03)
+
+
+def test_lifelike_spikes_spread_more_than_biophysical_ones():
+    def spread(options):
+        simulator = TetrodeSimulator(n_rows=CHUNK_ROWS, n_units=4, seed=1, **(options | {"noise": 0.0, "overlap": 0.0}))
+        X, labels = simulator.block(0, CHUNK_ROWS)
+        depth = -X.min(axis=1) / simulator.units.amplitude[labels]
+        return depth[~simulator.units.narrow[labels]].std()
+
+    assert spread(LIFELIKE) > 1.5 * spread(BIOPHYSICAL)
+
+
+def test_hash_is_of_many_neurons_just_past_the_threshold():
+    options = HASH | {"noise": 0.0, "overlap": 0.0, "drift": 0.0, "burst_share": 0.0}
+    simulator = TetrodeSimulator(n_rows=6000, n_units=6, seed=0, **options)
+    X, labels = simulator.block(0, 6000)
+    assert (labels < 0).mean() == pytest.approx(0.8, abs=0.02)
+    assert set(labels) == {-1, *range(6)}
+    sizes = np.bincount(labels[labels >= 0])
+    assert sizes[0] / sizes[-1] == pytest.approx(6**1.2, rel=0.35)
+    depth = -X[labels < 0].min(axis=1)
+    assert depth.min() > 36 * 0.8
+    assert depth.max() < 72 * 1.2
+    nearer = (depth > 36 * 2 ** (1 / 3)).mean()  # beyond r / 2^(1/3) lies half of a ball, and of a shell less
+    assert nearer == pytest.approx((0.5 - 1 / 8) / (1 - 1 / 8), abs=0.06)
+    firing = simulator._neurons.share[6:]
+    assert firing.size == 300
+    assert firing.sum() == pytest.approx(0.8)
+
+
+def test_units_are_the_same_with_and_without_hash():
+    without = TetrodeSimulator(n_units=5, seed=4).units
+    with_hash = TetrodeSimulator(n_units=5, seed=4, hash_share=0.9).units
+    for a, b in zip(without, with_hash, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_uneven_blobs_have_rows_in_none_behind_those_in_blobs():
+    X, labels = datasets.uneven_blobs(seed=5)
+    noisy, noisy_labels = datasets.uneven_blobs(seed=5, noise=0.2)
+    np.testing.assert_array_equal(noisy[: len(X)], X)
+    np.testing.assert_array_equal(noisy_labels[: len(X)], labels)
+    assert (noisy_labels[len(X) :] == -1).all()
+    assert len(noisy) - len(X) == int(0.2 * len(X))
+    sizes = np.bincount(labels)
+    assert sizes.min() >= 30
+    assert (np.diff(sizes) <= 0).all()
+    assert (noisy[len(X) :].min(axis=0) >= X.min(axis=0)).all()
+    assert (noisy[len(X) :].max(axis=0) <= X.max(axis=0)).all()
+
+
+def test_uneven_blobs_take_the_number_and_columns_that_are_given():
+    X, labels = datasets.uneven_blobs(2000, 3, 7, seed=1)
+    assert X.shape[1] == 7
+    assert X.dtype == np.float32
+    assert labels.max() == 2
+    with pytest.raises(InputError, match=r"noise=-0\.1 is too small"):
+        datasets.uneven_blobs(noise=-0.1)
+
+
 def test_mixture_moments():
     simulator = MixtureSimulator(n_rows=200_000, d=3, c=1, rank=2, seed=1)
     X, _ = simulator.block(0, 200_000)
@@ -120,5 +267,11 @@ def test_toys_are_balanced_and_reproducible(toy):
 def test_senseless_parameters_are_refused():
     with pytest.raises(InputError, match="n_units=0 is too small"):
         TetrodeSimulator(n_units=0)
+    with pytest.raises(InputError, match=r"hash_share=1\.0 is too large; use at most 0\.99"):
+        TetrodeSimulator(hash_share=1.0)
+    with pytest.raises(InputError, match=r"amplitudes\[1\]=20 is too small; use at least 30"):
+        TetrodeSimulator(amplitudes=(30, 20))
+    with pytest.raises(InputError, match="is not stationary; use coefficients"):
+        TetrodeSimulator(noise_memory=(1.2, 0.0))
     with pytest.raises(InputError, match="n=3 is too small; use at least 4"):
         datasets.four_blobs(3)

@@ -90,3 +90,9 @@ def require(name: str, value: float, least: float) -> None:
     """Refuse a parameter below the least that makes sense."""
     if not value >= least:
         raise InputError(f"simulate: {name}={value!r} is too small; use at least {least}")
+
+
+def require_at_most(name: str, value: float, most: float) -> None:
+    """Refuse a parameter above the most that makes sense."""
+    if not value <= most:
+        raise InputError(f"simulate: {name}={value!r} is too large; use at most {most}")

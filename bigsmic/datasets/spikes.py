@@ -8,11 +8,47 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from bigsmic.datasets.row_generators import CHUNK_ROWS, BlockSimulator, require
+from bigsmic.datasets.row_generators import CHUNK_ROWS, BlockSimulator, require, require_at_most
+from bigsmic.errors import InputError
 from bigsmic.types import Floats, Integers, Sample
+
+BIOPHYSICAL: dict[str, Any] = {
+    "noise": 8.0,
+    "noise_memory": (1.557, -0.693),
+    "noise_shared": 0.2,
+    "amplitudes": (28.0, 180.0),
+    "apart": 40.0,
+    "overlap": 0.24,
+    "overlap_any": True,
+    "drift": 0.0,
+}
+"""Options that bring the spikes near those of a tetrode simulated with biophysical cell models (18 neurons, 548,132
+spikes in an hour). Matched are the deviation of the background, its correlation at lags of one to three samples and
+between wires, the range of the neurons' amplitudes, the distance of the two most alike, and the share of spikes with
+another within 1 ms. Not matched, but near, are the PCA spectrum and the spread of amplitudes within a neuron beyond
+the noise. Sizes of units are left to `size_exponent`: .55 gives the range of that recording."""
+
+LIFELIKE: dict[str, Any] = BIOPHYSICAL | {"burst_decay": 0.85, "drift": 8.0}
+"""`BIOPHYSICAL` with what that recording lacks and living animals show: spikes that lose 15 % of their amplitude with
+each earlier one of a burst, and neurons that drift along the wires. No recording was matched in these two."""
+
+HASH: dict[str, Any] = LIFELIKE | {
+    "amplitudes": (45.0, 220.0),
+    "size_exponent": 1.2,
+    "hash_share": 0.8,
+    "threshold": 36.0,
+}
+"""`LIFELIKE` with four rows of five in the hash, as in recordings that were sorted by hand: with 1,500 to 10,000 rows
+and 4 to 10 units, units have some 10 to 900 spikes. The threshold is 4.5 deviations of the background."""
 
 PHASES = 32
 """Sub-sample shifts at which a spike's shape is tabulated: 1/32 sample moves a 300 uV spike by under 2 uV."""
+
+_LEAST = {"n_units": 1, "n_channels": 1, "n_samples": 8, "hash_neurons": 1, "threshold": 1}
+_LEAST |= dict.fromkeys(
+    ("noise", "noise_shared", "overlap", "apart", "drift", "burst_share", "burst_decay", "hash_share"), 0
+)
+_MOST = {"overlap": 1, "noise_shared": 1, "burst_decay": 1, "burst_share": 0.9, "hash_share": 0.99}
 
 
 class TetrodeUnits(NamedTuple):
@@ -50,6 +86,10 @@ class TetrodeSimulator(BlockSimulator):
     background is correlated in time and across wires, and a share of the rows holds a second spike. The sizes
     of units follow a power law.
 
+    With the defaults, spikes are easier to sort than those of recordings; `BIOPHYSICAL` and `LIFELIKE` are options
+    that make them harder. A share of the rows may be hash: spikes of many distant neurons that just pass the
+    detection threshold, none of which fires enough in it to be a cluster. Their label is -1.
+
     Parameters
     ----------
     n_units : int
@@ -61,7 +101,33 @@ class TetrodeSimulator(BlockSimulator):
     noise : float
         Mean standard deviation of the background in uV; wires differ by up to a fifth.
     overlap : float
-        Share of rows with another spike at a random lag, from a unit that is not deeper.
+        Share of rows with a second spike at a random lag.
+    overlap_any : bool
+        The second spike is any other neuron's, and at most 1 ms earlier or later, as where spikes are aligned on
+        times that are known. Otherwise its neuron is not deeper, since detectors align on the deeper of two spikes,
+        and may be the same, and it comes at most half a window earlier or a window later.
+    noise_memory : tuple of float
+        The two coefficients of the background's autoregression.
+    noise_shared : float
+        Correlation of the background between wires.
+    amplitudes : tuple of float
+        Range of the units' depths in uV on their best wire; their logarithms are uniform.
+    apart : float
+        Least Euclidean distance in uV between the mean spikes of two units, over the whole row; less where so many
+        units do not find room.
+    drift : float
+        Standard deviation in um along each axis of a unit's way from the beginning to the end of the recording.
+    burst_share : float
+        Probability that one more spike came before in the burst; narrow spikes do not burst.
+    burst_decay : float
+        Factor on the amplitude for each spike that came before in the burst, five at most.
+    hash_share : float
+        Share of rows, below 1, that are hash.
+    hash_neurons : int
+        Number of distant neurons that the hash is of; all fire equally.
+    threshold : float
+        Least depth in uV of a neuron of the hash on its best wire, at most 2 times which it is. The nearer half of
+        the depths is rarer, as where neurons fill the space evenly and depth is in proportion to 1 / distance.
     """
 
     n_units: int = 12
@@ -70,20 +136,34 @@ class TetrodeSimulator(BlockSimulator):
     size_exponent: float = 0.9
     noise: float = 11.0
     overlap: float = 0.06
+    overlap_any: bool = False
+    noise_memory: tuple[float, float] = (1.05, -0.35)
+    noise_shared: float = 0.4
+    amplitudes: tuple[float, float] = (50.0, 300.0)
+    apart: float = 185.0  # nearer ones would be one unit to any sorter
+    drift: float = 4.0
+    burst_share: float = 0.35
+    burst_decay: float = 0.93
+    hash_share: float = 0.0
+    hash_neurons: int = 300
+    threshold: float = 50.0
 
     _candidates_per_unit: ClassVar[int] = 10
-    _apart: ClassVar[float] = 185.0  # uV, norm over the row; nearer ones would be one unit to any sorter
-    _drift: ClassVar[float] = 4.0  # um, standard deviation along each axis
     _peak: ClassVar[float] = 12 / 38  # where in the window detectors put the trough
     _wire_radius: ClassVar[float] = 12.5
-    _burst_decay: ClassVar[float] = 0.93
-    _noise_memory: ClassVar[tuple[float, float]] = (1.05, -0.35)
-    _noise_shared: ClassVar[float] = 0.4
+    _farthest: ClassVar[float] = 120.0  # um, of the hash; twice as far as its nearest neuron
+    _lag: ClassVar[int] = 30  # samples, 1 ms
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, least in {"n_units": 1, "n_channels": 1, "n_samples": 8, "noise": 0, "overlap": 0}.items():
+        for name, least in _LEAST.items():
             require(name, getattr(self, name), least)
+        for name, most in _MOST.items():
+            require_at_most(name, getattr(self, name), most)
+        low, high = self.amplitudes
+        require("amplitudes[0]", low, 1)
+        require("amplitudes[1]", high, low)
+        _require_stationary(*self.noise_memory)
 
     @property
     def n_features(self) -> int:
@@ -95,12 +175,13 @@ class TetrodeSimulator(BlockSimulator):
         """The neurons drawn for this seed: candidates in turn, unless too like one that is taken already."""
         candidates = self._candidates(self._candidates_per_unit * self.n_units)
         waves = self._windows(candidates, n_phases=1)[:, 0, :, self.n_samples] * self._depths(candidates)[:, :, None]
-        taken = _spread(waves.reshape(len(waves), -1), self.n_units, self._apart)
+        taken = _spread(waves.reshape(len(waves), -1), self.n_units, self.apart)
         share = np.arange(1, self.n_units + 1) ** -float(self.size_exponent)
         return TetrodeUnits(share / share.sum(), *(field[taken] for field in candidates[1:]))
 
     def _candidates(self, size: int) -> TetrodeUnits:
         rng = self._generator("units")
+        low, high = self.amplitudes
         narrow = rng.random(size) < 0.3
         direction = rng.standard_normal((size, 3))
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
@@ -108,8 +189,34 @@ class TetrodeSimulator(BlockSimulator):
             share=np.full(size, 1 / size),
             narrow=narrow,
             position=direction * rng.uniform(15, 45, (size, 1)),
-            drift=rng.normal(0, self._drift, (size, 3)),
-            amplitude=50 * 6 ** rng.random(size),
+            drift=rng.normal(0, self.drift, (size, 3)),
+            amplitude=low * (high / low) ** rng.random(size),
+            shape=_spike_shapes(narrow, rng),
+        )
+
+    @cached_property
+    def _neurons(self) -> TetrodeUnits:
+        """All that fire: the units, and after them the neurons of the hash."""
+        if not self.hash_share:
+            return self.units
+        distant = self._distant()
+        share = np.concatenate([(1 - self.hash_share) * self.units.share, distant.share])
+        fields = zip(self.units[1:], distant[1:], strict=True)
+        return TetrodeUnits(share, *(np.concatenate(pair) for pair in fields))
+
+    def _distant(self) -> TetrodeUnits:
+        """Neurons that fill a shell around the wires evenly, seen at depths in proportion to 1 / distance."""
+        rng, size = self._generator("hash"), self.hash_neurons
+        narrow = rng.random(size) < 0.3
+        direction = rng.standard_normal((size, 3))
+        direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+        relative = np.cbrt(rng.uniform(1 / 8, 1, size))  # from half of the farthest distance on
+        return TetrodeUnits(
+            share=np.full(size, self.hash_share / size),
+            narrow=narrow,
+            position=direction * (self._farthest * relative)[:, None],
+            drift=rng.normal(0, self.drift, (size, 3)),
+            amplitude=self.threshold / relative,
             shape=_spike_shapes(narrow, rng),
         )
 
@@ -129,7 +236,7 @@ class TetrodeSimulator(BlockSimulator):
 
     @cached_property
     def _spike_windows(self) -> Floats:
-        return self._windows(self.units)
+        return self._windows(self._neurons)
 
     def _windows(self, units: TetrodeUnits, n_phases: int = PHASES) -> Floats:
         """View (unit, phase, channel, lag, sample) of the spike table; lag 0 starts one window early."""
@@ -153,24 +260,44 @@ class TetrodeSimulator(BlockSimulator):
     def _chunk(self, chunk: int) -> Sample:
         rng = self._generator("chunk", chunk)
         time = (chunk * CHUNK_ROWS + np.arange(CHUNK_ROWS)) / self.n_rows
-        labels = self._draw_units(rng, CHUNK_ROWS)
+        neurons = self._draw_neurons(rng, CHUNK_ROWS)
         X = self._background(rng)
-        X += self._spikes(rng, labels, time, np.zeros(CHUNK_ROWS))
+        X += self._spikes(rng, neurons, time, np.zeros(CHUNK_ROWS))
         also = np.flatnonzero(rng.random(CHUNK_ROWS) < self.overlap)
-        lag = rng.integers(-(self.n_samples // 2), self.n_samples, also.size)
-        X[also] += self._spikes(rng, self._draw_weaker(rng, labels[also]), time[also], lag)
+        lag = rng.integers(*self._lags, also.size)
+        X[also] += self._spikes(rng, self._draw_others(rng, neurons[also]), time[also], lag)
+        labels = np.where(neurons < self.n_units, neurons, np.int32(-1))
         return X.reshape(CHUNK_ROWS, -1), labels
 
-    def _draw_units(self, rng: np.random.Generator, size: int) -> NDArray[np.int32]:
-        bounds = np.cumsum(self.units.share)[:-1]
+    @property
+    def _lags(self) -> tuple[int, int]:
+        """Range of a second spike's lag in samples, half-open; the table of spikes reaches one window each way."""
+        if not self.overlap_any:
+            return -(self.n_samples // 2), self.n_samples
+        reach = min(self._lag, self.n_samples - 1)
+        return -reach, reach + 1
+
+    def _draw_neurons(self, rng: np.random.Generator, size: int) -> NDArray[np.int32]:
+        bounds = np.cumsum(self._neurons.share)[:-1]
         return np.searchsorted(bounds, rng.random(size), side="right").astype(np.int32)
 
-    def _draw_weaker(self, rng: np.random.Generator, units: Integers) -> Integers:
-        """For each unit one that is not deeper: a detector aligns two spikes on the deeper one."""
-        order = np.argsort(self.units.amplitude)
-        below = np.cumsum(self.units.share[order])
-        reach = below[np.argsort(order)[units]]
-        return order[np.searchsorted(below[:-1], rng.random(units.size) * reach, side="right")]
+    def _draw_others(self, rng: np.random.Generator, neurons: Integers) -> Integers:
+        return self._draw_another(rng, neurons) if self.overlap_any else self._draw_weaker(rng, neurons)
+
+    def _draw_another(self, rng: np.random.Generator, neurons: Integers) -> Integers:
+        """For each neuron a different one, if there is any: none fires twice within a millisecond."""
+        share = self._neurons.share
+        below = np.cumsum(share)
+        at = rng.random(neurons.size) * (1 - share[neurons])
+        at += np.where(at >= (below - share)[neurons], share[neurons], 0)
+        return np.searchsorted(below[:-1], at, side="right")
+
+    def _draw_weaker(self, rng: np.random.Generator, neurons: Integers) -> Integers:
+        """For each neuron one that is not deeper: a detector aligns two spikes on the deeper one."""
+        order = np.argsort(self._neurons.amplitude)
+        below = np.cumsum(self._neurons.share[order])
+        reach = below[np.argsort(order)[neurons]]
+        return order[np.searchsorted(below[:-1], rng.random(neurons.size) * reach, side="right")]
 
     def _spikes(self, rng: np.random.Generator, units: Integers, time: Floats, lag: NDArray[Any]) -> Floats:
         """Noise-free spikes, shape (rows, channels, samples)."""
@@ -184,17 +311,17 @@ class TetrodeSimulator(BlockSimulator):
 
     def _amplitudes(self, rng: np.random.Generator, units: Integers, time: Floats) -> Floats:
         """Scale of each spike on each wire, in uV: place at that time, burst, and chance."""
-        neurons = self.units
+        neurons = self._neurons
         place = neurons.position[units] + neurons.drift[units] * (time - 0.5)[:, None]
-        earlier = rng.geometric(0.65, units.size) - 1
-        burst = np.where(neurons.narrow[units], 1.0, self._burst_decay ** np.minimum(earlier, 5))
+        earlier = rng.geometric(1 - self.burst_share, units.size) - 1
+        burst = np.where(neurons.narrow[units], 1.0, self.burst_decay ** np.minimum(earlier, 5))
         chance = np.exp(rng.normal(0, 0.04, units.size))
         gain = neurons.amplitude / self._falloff(neurons.position).max(axis=1)
         return self._falloff(place) * (gain[units] * burst * chance)[:, None]
 
     def _background(self, rng: np.random.Generator) -> Floats:
         """Second-order autoregressive noise, partly common to all wires, shape (rows, channels, samples)."""
-        a, b = self._noise_memory
+        a, b = self.noise_memory
         first = a / (1 - b)  # lag-one correlation of the stationary process
         z = rng.standard_normal((self.n_samples, CHUNK_ROWS, self.n_channels + 1), dtype=np.float32)
         z[1:2] *= np.float32(np.sqrt(1 - first**2))
@@ -202,7 +329,7 @@ class TetrodeSimulator(BlockSimulator):
         z[2:] *= np.float32(np.sqrt((1 - b**2) * (1 - first**2)))
         for i in range(2, self.n_samples):
             z[i] += np.float32(a) * z[i - 1] + np.float32(b) * z[i - 2]
-        shared = np.float32(self._noise_shared)
+        shared = np.float32(self.noise_shared)
         mixed = np.sqrt(1 - shared) * z[..., :-1] + np.sqrt(shared) * z[..., -1:]
         return np.ascontiguousarray((mixed * self._wire_noise).transpose(1, 2, 0), dtype=np.float32)
 
@@ -222,9 +349,17 @@ def tetrodes(n_rows: int = 50_000, n_units: int = 12, *, seed: int = 0, **option
     X : ndarray of float32, shape (n_rows, n_channels * n_samples)
         In uV.
     labels : ndarray of int32, shape (n_rows,)
+        -1 of the hash.
     """
     simulator = TetrodeSimulator(n_rows=n_rows, n_units=n_units, seed=seed, **options)
     return simulator.block(0, n_rows)
+
+
+def _require_stationary(a: float, b: float) -> None:
+    if not (abs(b) < 1 and abs(a) < 1 - b):
+        raise InputError(
+            f"simulate: noise_memory=({a!r}, {b!r}) is not stationary; use coefficients with |b| < 1 and |a| < 1 - b"
+        )
 
 
 def _spread(points: Floats, size: int, apart: float) -> list[int]:
