@@ -10,9 +10,11 @@ from _ours import ari
 
 import bigsmic
 from bigsmic.methods.rim import planning as rim_planning
-from bigsmic.numerics.objectives import rim
+from bigsmic.numerics.objectives.rim import adam
+from bigsmic.numerics.objectives.rim.linear import Linear, linear_information, penalty
+from bigsmic.numerics.objectives.rim.logits import objective
 from bigsmic.runtime.context import Context
-from bigsmic.stages import rim as stages
+from bigsmic.stages.rim.classifier import read_model
 
 PLAIN = ("usps", "mnist70k", "mnist20k", "mearec")  # unscaled, as everywhere in these benchmarks
 PANEL = 16_384
@@ -43,7 +45,7 @@ def path(name, **options):
     options = {"scale": scale_of(name), "n_init_categories": 100} | options
     result = bigsmic.fit(as_zarr(name), method="rim", reg="lsmi", n_threads=1, **options)
     context, y = Context(None, result._run, result.settings), labels_of(name)
-    models = [stages.read_model(context, "point", p) for p in range(len(result.diagnostics["path"]))]
+    models = [read_model(context, "point", p) for p in range(len(result.diagnostics["path"]))]
     labels = [[] for _ in models]
     X = as_rows(name)
     for lo in range(0, len(y), PANEL):
@@ -75,12 +77,12 @@ def scaled(name):
 
 def exact(X, W, b, reg):
     """Objective on all rows, and rows of each category."""
-    model = rim.Linear(np.asarray(W, np.float32), np.asarray(b, np.float32).ravel())
-    parts = (rim.linear_information(X[lo : lo + PANEL], model) for lo in range(0, len(X), PANEL))
+    model = Linear(np.asarray(W, np.float32), np.asarray(b, np.float32).ravel())
+    parts = (linear_information(X[lo : lo + PANEL], model) for lo in range(0, len(X), PANEL))
     total = next(parts)
     for part in parts:
         total = total + part
-    return rim.objective(total) - rim.penalty(model, reg), total.counts
+    return objective(total) - penalty(model, reg), total.counts
 
 
 def gemclus(name, n_categories, reg, unit=False, **options):
@@ -100,7 +102,7 @@ def gemclus(name, n_categories, reg, unit=False, **options):
 
     y, X = load(name)[1], scaled(name)
     if unit:
-        X = X / rim.spread(X)
+        X = X / adam.spread(X)
     model = Traced(n_clusters=n_categories, reg=reg, random_state=options.pop("seed", 0), **options)
     model.fit(X)
     seconds = time.process_time() - model.began[0], time.perf_counter() - model.began[1]

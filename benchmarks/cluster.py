@@ -10,7 +10,7 @@ from _clusters import SIMULATORS  # noqa: F401  registers its sets
 from _data import as_zarr, n_clusters
 from _harness import measure, save, table
 
-from bigsmic.numerics.eigen.lanczos import LanczosParams
+from bigsmic.numerics.eigen.lanczos_state import LanczosParams
 
 STAGES = ("scan", "route", "neighbors", "graph", "eigen", "assign", "select", "output")
 SHAPES = [(0, 1, None), (0, 2, "1GiB"), (1, 1, None), (2, 1, None), (2, 2, None), (4, 1, None), (2, 1, "1.2GiB")]

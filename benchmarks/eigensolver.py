@@ -24,7 +24,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from bigsmic.engines.threads import ThreadEngine
 from bigsmic.numerics.eigen.block_vectors import KernelProduct, MemoryBasis, RowSpace
-from bigsmic.numerics.eigen.lanczos import LanczosParams, solve
+from bigsmic.numerics.eigen.lanczos import solve
+from bigsmic.numerics.eigen.lanczos_state import LanczosParams
 from bigsmic.numerics.graph.affinity import KernelBlock
 from bigsmic.numerics.row_blocks import Shard
 

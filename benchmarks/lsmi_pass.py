@@ -17,7 +17,8 @@ from threadpoolctl import threadpool_limits
 
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.mutual_information.gaussian_basis import PAPER_GAMMAS, fold_of
-from bigsmic.numerics.mutual_information.lsmi import LSMISettings, block_sums, finish
+from bigsmic.numerics.mutual_information.lsmi_scores import finish
+from bigsmic.numerics.mutual_information.lsmi_sums import LSMISettings, block_sums
 
 OUT = Path(__file__).parent / "results" / "lsmi_pass.json"
 

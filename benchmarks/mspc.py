@@ -23,7 +23,10 @@ from _harness import known, measure, save, table
 from _two_classes import PUBLISHED, PUBLISHED_SECONDS, load, pairs
 
 from bigsmic.methods.mspc import GRID, JUDGE, two_means
-from bigsmic.numerics.objectives import mspc
+from bigsmic.numerics.objectives.mspc import solvers
+from bigsmic.numerics.objectives.mspc.questions import Rows, solve
+from bigsmic.numerics.objectives.mspc.solvers import SOLVERS, Split, SplitSettings
+from bigsmic.numerics.objectives.mspc.tree import grow
 
 REGS = tuple(10.0**k for k in range(-4, 5))
 
@@ -48,9 +51,9 @@ def error(is_in, y):
 
 def fit(X, start, regs, **options):
     """A split for each reg, and which rows are inside."""
-    rows = mspc.Rows(X)
-    settings = [mspc.SplitSettings(reg=reg, **options) for reg in regs]
-    splits = mspc.solve([mspc.split((), start, s) for s in settings], rows)
+    rows = Rows(X)
+    settings = [SplitSettings(reg=reg, **options) for reg in regs]
+    splits = solve([solvers.split((), start, s) for s in settings], rows)
     return splits, [split.halfspace.contains(rows.X) for split in splits]
 
 
@@ -60,7 +63,7 @@ def errors(args):
         X, y = load(name)
         start = two_means(X, 0, ())
         found[name] = {"shape": X.shape, "k-means": error(start.contains(X), y), "published": published}
-        for solver in mspc.SOLVERS:
+        for solver in SOLVERS:
             splits, sides = fit(X, start, REGS, solver=solver)
             over = [error(side, y) for side in sides]
             autos, auto_sides = fit(X, start, GRID, solver=solver, judge=JUDGE)
@@ -83,7 +86,7 @@ def errors(args):
 
 def _error_cells(found):
     cells = {"km": f"{found['k-means']:.2f} ({found['published'][0]:.2f})"}
-    for solver, published in zip(mspc.SOLVERS, found["published"][1:], strict=True):
+    for solver, published in zip(SOLVERS, found["published"][1:], strict=True):
         f = found[solver]
         cells[f"{solver} best (publ.)"] = f"{f['best']:.2f} ({published:.2f})"
         cells[f"{solver} 1/auto"] = f"{f['reg=1']:.2f}/{f['auto']:.2f}"
@@ -101,7 +104,7 @@ def seconds(args):
             begun = time.process_time()
             sides = WAYS[way](X, start)
             found[name][way] = {"cpu_s": time.process_time() - begun, "error": error(sides, y)}
-        found[name]["published_seconds"] = dict(zip(("lda-km", *mspc.SOLVERS), published, strict=True))
+        found[name]["published_seconds"] = dict(zip(("lda-km", *SOLVERS), published, strict=True))
         show = {
             n: {way: f"{f[way]['cpu_s']:.2f} s, {f[way].get('error', np.nan):.1f} %" for way in f if "pub" not in way}
             for n, f in found.items()
@@ -226,12 +229,12 @@ WORTHS = {
 
 def _grown(X, c, worth):
     """Labels of a tree that splits what a rule says is worth most."""
-    settings, rule = [mspc.SplitSettings()], mspc.Split.worth
-    mspc.Split.worth = property(worth)
+    settings, rule = [SplitSettings()], Split.worth
+    Split.worth = property(worth)
     try:
-        tree, _ = mspc.grow(c, lambda node: two_means(X, 0, node), settings, mspc.Rows(X))
+        tree, _ = grow(c, lambda node: two_means(X, 0, node), settings, Rows(X))
     finally:
-        mspc.Split.worth = rule
+        Split.worth = rule
     return tree.read(X)[1]
 
 

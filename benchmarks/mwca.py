@@ -99,11 +99,11 @@ def _starts(X, y, c, direction, sigma, seed):
 
 def _random_start(X, c, s, seed, shared):
     """Labels from one random start alone: k-means' place is taken by it."""
-    from bigsmic.numerics.objectives import mwca
+    from bigsmic.numerics.objectives.mwca.ascent import random_logits
     from bigsmic.stages import mwca as stages
 
     first = stages._start
-    stages._start = lambda context, p, wanted: mwca.random_logits(
+    stages._start = lambda context, p, wanted: random_logits(
         seed, s, wanted.layout.rows(context, p)[1], wanted.shape[1]
     )[:, None]
     try:
@@ -139,12 +139,13 @@ def sizes(args):
 
 def of_labels(X, y, sigma):
     """Association per row of a labeling."""
-    from bigsmic.numerics.objectives import mwca
+    from bigsmic.numerics.objectives.mwca.association import association
+    from bigsmic.numerics.objectives.mwca.parzen import add_gaussian_product
 
     X, Z = (X - X.mean(axis=0)).astype(np.float32), np.eye(y.max() + 1, dtype=np.float32)[y]
     images = np.zeros(Z.shape)
-    mwca.add_gaussian_product(X, X, Z, sigma, images)
-    return float(mwca.association(Z, images)[1].sum() / len(X))
+    add_gaussian_product(X, X, Z, sigma, images)
+    return float(association(Z, images)[1].sum() / len(X))
 
 
 LARGE = {

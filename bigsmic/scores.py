@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from bigsmic.engines.threads import ThreadEngine
 from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.numerics.moments import first_nonfinite
-from bigsmic.numerics.objectives.mspc import Two, second_moments
+from bigsmic.numerics.objectives.mspc.questions import second_moments
+from bigsmic.numerics.objectives.mspc.separation import Two
 from bigsmic.runtime.context import source_bounds
 from bigsmic.store import Source, open_source
 from bigsmic.types import Rows, StorageOptions

@@ -497,7 +497,7 @@ def test_what_n_rows_do_not_allow_is_cut_and_said():
 
 
 def test_an_eigensolve_that_is_cut_short_warns_and_is_told(monkeypatch):
-    monkeypatch.setattr("bigsmic.numerics.eigen.lanczos.LanczosParams.matvec_limit", 20)
+    monkeypatch.setattr("bigsmic.numerics.eigen.lanczos_state.LanczosParams.matvec_limit", 20)
     with pytest.warns(ConvergenceWarning, match="eigenpairs reached tol"):
         result = fit(islands(30, 20), 5, t=3, assignment="rotation", kernel="local_scaling")
     assert not result.diagnostics["eigen"][0]["converged"]

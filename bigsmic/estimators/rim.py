@@ -15,7 +15,7 @@ from bigsmic.estimators.rim_stream import Stream, prior_of
 from bigsmic.estimators.scores import objective_score
 from bigsmic.methods.rim.result import Result
 from bigsmic.methods.rim.settings import Settings, checked_side_inputs
-from bigsmic.numerics.objectives.rim import Aim
+from bigsmic.numerics.objectives.rim.adam import Aim
 from bigsmic.types import ArrayOnDemand, Labels, MemoryLimit, Posterior, RandomState, Rows, Scale, StrPath
 
 if TYPE_CHECKING:

@@ -14,8 +14,12 @@ from threadpoolctl import threadpool_limits
 
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.moments import class_sums, moments, scaler
-from bigsmic.numerics.objectives import rim
-from bigsmic.numerics.objectives.rim import Adam, Aim, Information, Linear, Reference, Weighting
+from bigsmic.numerics.objectives.rim import adam
+from bigsmic.numerics.objectives.rim.adam import Adam, Aim
+from bigsmic.numerics.objectives.rim.linear import Linear, linear_gradient, linear_information, penalised
+from bigsmic.numerics.objectives.rim.logits import Information, Reference, Weighting
+from bigsmic.numerics.objectives.rim.path import refuse_divergence
+from bigsmic.numerics.objectives.rim.start import first_centers, supervised_start
 from bigsmic.types import Floats, Integers
 
 PASSES = 5  # over a chunk, where the number of epochs is not given
@@ -69,14 +73,14 @@ class Stream:
         settings = self.settings
         self.scaler = scaler(moments(X), settings.scale)
         scaled = self.scaler.apply(X)
-        self.spread = rim.spread(scaled)
+        self.spread = adam.spread(scaled)
         k = min(settings.n_clusters or settings.first_categories(len(X)), len(X))
         known = None
         if labels is not None and labels.max(initial=-1) >= 0:
             sums = class_sums(scaled, labels, int(labels.max()) + 1)
             known = (sums[:, :-1] / np.maximum(sums[:, -1:], 1)).astype(np.float32)
-        centers, found = rim.first_centers(scaled, k, settings.seed, known)
-        self.state = Adam.start(rim.supervised_start(scaled, found, len(centers), self.reg(len(X))))
+        centers, found = first_centers(scaled, k, settings.seed, known)
+        self.state = Adam.start(supervised_start(scaled, found, len(centers), self.reg(len(X))))
 
     def reg(self, n: int) -> float:
         """Strength of the penalty after n rows: none is looked for, as the categories are there from the start."""
@@ -91,7 +95,7 @@ class Stream:
             for batch in np.array_split(order, max(1, round(len(X) / settings.batch_size))):
                 gradient, sums = self._slope(X[batch], weighting[batch], aim)
                 if not all(np.isfinite(part).all() for part in gradient):
-                    rim.refuse_divergence(np.nan, 0.0, settings.learning_rate)
+                    refuse_divergence(np.nan, 0.0, settings.learning_rate)
                 self.state = self.state.step(gradient, settings.learning_rate, self.spread)
                 if e == passes - 1:
                     self._remember(sums)
@@ -99,11 +103,11 @@ class Stream:
     def _slope(self, X: Floats, weighting: Any, aim: Aim) -> tuple[Linear, Information]:
         """Gradient of a batch, with a mean posterior that borrows what the batch lacks, and the batch's own sums."""
         model = self.state.model
-        sums = rim.linear_information(X, model, weighting)
+        sums = linear_information(X, model, weighting)
         reference = Reference.of(self._lent(sums), aim.prior, aim.tau)
         own = aim.tau / float(sums.weight) if sums.weight > 0 else 0.0
-        slope = rim.linear_gradient(X, model, reference._replace(information=own), weighting)
-        return Linear.of_vector(rim.penalised(slope, model, aim.reg), X.shape[1]), sums
+        slope = linear_gradient(X, model, reference._replace(information=own), weighting)
+        return Linear.of_vector(penalised(slope, model, aim.reg), X.shape[1]), sums
 
     def _lent(self, sums: Information) -> Information:
         """Sums of a batch, with those before it for the weight that it lacks."""

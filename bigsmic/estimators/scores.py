@@ -11,7 +11,9 @@ from threadpoolctl import threadpool_limits
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.moments import Scaler
 from bigsmic.numerics.mutual_information.lsmi import lsmi
-from bigsmic.numerics.objectives import rim
+from bigsmic.numerics.objectives.rim.adam import Aim
+from bigsmic.numerics.objectives.rim.linear import Linear, linear_information, penalty
+from bigsmic.numerics.objectives.rim.logits import objective
 from bigsmic.prediction import refuse_nonfinite
 from bigsmic.result import Result
 from bigsmic.runtime.context import source_bounds
@@ -42,7 +44,7 @@ def lsmi_score(result: Result, data: Rows, seed: int) -> float:
     return float(lsmi(result.scaled(X), result.predict(X), n_centers=min(LSMI_CENTERS, len(X)), seed=seed).value)
 
 
-def objective_score(classifier: tuple[rim.Linear, Scaler], aim: rim.Aim, data: Rows) -> float:
+def objective_score(classifier: tuple[Linear, Scaler], aim: Aim, data: Rows) -> float:
     """What RIM maximises, on rows.
 
     Parameters
@@ -58,9 +60,9 @@ def objective_score(classifier: tuple[rim.Linear, Scaler], aim: rim.Aim, data: R
     (model, scaler), total = classifier, None
     with threadpool_limits(limits=1):
         for _, X in _blocks(open_source(data)):
-            sums = rim.linear_information(scaler.apply(X), model)
+            sums = linear_information(scaler.apply(X), model)
             total = sums if total is None else total + sums
-    return float(rim.objective(total, aim.prior, aim.tau) - rim.penalty(model, aim.reg))
+    return float(objective(total, aim.prior, aim.tau) - penalty(model, aim.reg))
 
 
 def _blocks(source: Source) -> Iterator[tuple[int, NDArray[Any]]]:

@@ -24,7 +24,7 @@ from bigsmic.result import Result
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import Context
 from bigsmic.stages import distinct, scan
-from bigsmic.stages import rim as stages
+from bigsmic.stages.rim.rows import keep_side_inputs
 from bigsmic.validation import check_choice, check_integer
 from bigsmic.weight_functions import identity_of
 
@@ -291,7 +291,7 @@ def run(job):
         return
     with job.timed("scan"):
         scan.run(job, job.plan.sample_rows)
-        stages.keep_side_inputs(job)
+        keep_side_inputs(job)
     job = distinct.fewer(job)
     with job.timed("map"):
         job.run_steps("map", [0], _find_map)

@@ -25,7 +25,7 @@ from bigsmic.methods.smic import planning as smic_planning
 from bigsmic.methods.smic import settings as base
 from bigsmic.numerics.mutual_information import mlmi
 from bigsmic.numerics.mutual_information.gaussian_basis import PAPER_GAMMAS
-from bigsmic.numerics.mutual_information.mlmi import MLMISettings
+from bigsmic.numerics.mutual_information.mlmi import Drawn, MLMISettings, block_sums, drawn_rows
 from bigsmic.numerics.objectives.kernel_rim import PRODUCT_COLUMNS, SLOTS, AscentSettings, posterior
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime import planning
@@ -281,10 +281,10 @@ def _scores(job):
     gammas = tuple(PAPER_GAMMAS) if settings.preset == "paper" else None
     wanted = MLMISettings(settings.n_centers, gammas, min(5, context.n), settings.seed)
     design, of_centers = mi_samples.drawn_design(job, "choice", wanted, _labels)
-    drawn = mlmi.drawn_rows(context.n, settings.mlmi_rows, design)
+    drawn = drawn_rows(context.n, settings.mlmi_rows, design)
     sums = job.sum_blocks("choice", context.blocks, partial(_sums, design=design))
     at, distances, labels = mi_samples.gather(job, "choice", drawn, partial(mlmi.distances, design=design), _labels)
-    taken = mlmi.Drawn(at, distances)
+    taken = Drawn(at, distances)
     return job.map_here(lambda i: mlmi.score(sums, taken, labels[i], of_centers[i], design), range(len(settings.t)))
 
 
@@ -295,7 +295,7 @@ def _labels(context, p, chosen):
 
 def _sums(context, p, design):
     read = context.run.reader("rows", p)
-    return mlmi.block_sums(read("X"), read("rows"), design)
+    return block_sums(read("X"), read("rows"), design)
 
 
 # -- labels and posteriors

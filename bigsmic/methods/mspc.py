@@ -16,8 +16,9 @@ from sklearn.cluster import KMeans
 
 from bigsmic.errors import ConvergenceWarning, InputError
 from bigsmic.methods.base import MethodSettings
-from bigsmic.numerics.objectives import mspc
-from bigsmic.numerics.objectives.mspc import SplitSettings, Tree
+from bigsmic.numerics.objectives.mspc.questions import Halfspace, inside
+from bigsmic.numerics.objectives.mspc.solvers import MAX_ITER, TOL, SplitSettings
+from bigsmic.numerics.objectives.mspc.tree import Tree, grow, grow_by
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import Context, source_bounds
@@ -66,8 +67,8 @@ class Settings(MethodSettings):
     solver: str = "mpm"
     reg: float | str = 1.0
     scale: str | None = "standard"
-    max_iter: int = mspc.MAX_ITER
-    tol: float = mspc.TOL
+    max_iter: int = MAX_ITER
+    tol: float = TOL
     seed: int = 0
 
     def __post_init__(self):
@@ -168,10 +169,10 @@ def _grow(job, _):
         job.run.write("tree", 0, {}, info={"splits": []})
         return
     if in_span(context.n, context.d):
-        tree, splits = mspc.grow_by(settings.n_clusters, span.Splits(job, N_STARTS))
+        tree, splits = grow_by(settings.n_clusters, span.Splits(job, N_STARTS))
     else:
         start = partial(two_means, context.sample, settings.seed)
-        tree, splits = mspc.grow(settings.n_clusters, start, settings.candidates, Passes(job))
+        tree, splits = grow(settings.n_clusters, start, settings.candidates, Passes(job))
     info = {"splits": [_told(split) for split in splits]}
     job.run.write("tree", 0, tree._asdict(), info=info)
     unfinished = [s for s, split in enumerate(splits) if split.ended != "converged"]
@@ -205,11 +206,11 @@ def two_means(sample, seed, node):
     seed : int
     node : mspc.Node
     """
-    X = sample[mspc.inside(node, sample)].astype(np.float64)
+    X = sample[inside(node, sample)].astype(np.float64)
     if len(X) < 2 or not np.ptp(X, axis=0).any():
         return None
     a, b = KMeans(2, n_init=N_STARTS, random_state=seed % 2**32).fit(X).cluster_centers_
-    return mspc.Halfspace(2 * (b - a), float(b @ b - a @ a))
+    return Halfspace(2 * (b - a), float(b @ b - a @ a))
 
 
 class Passes:

@@ -19,8 +19,10 @@ from bigsmic.methods.base import MethodSettings
 from bigsmic.methods.smic import planning as smic_planning
 from bigsmic.methods.smic import settings as base
 from bigsmic.numerics import moments
-from bigsmic.numerics.objectives import mwca
-from bigsmic.numerics.objectives.mwca import AscentSettings, Gaussian
+from bigsmic.numerics.objectives.mwca import parzen
+from bigsmic.numerics.objectives.mwca.ascent import COLUMNS, FACTORS, AscentSettings
+from bigsmic.numerics.objectives.mwca.association import read_association, read_vector
+from bigsmic.numerics.objectives.mwca.parzen import WIDTHS, Gaussian, add_gaussian_product
 from bigsmic.numerics.row_blocks import tree_sum
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime import planning
@@ -53,7 +55,7 @@ class Settings(MethodSettings):
     kernel : {"dense", "graph", "local_scaling"}
         Gaussians between all rows, those on the edges of the neighbour graph, or its local-scaling kernel.
     sigma : {"deviation", "quartile", "likelihood"} or float
-        Width of the Parzen windows; see `numerics.objectives.mwca.bandwidth`. Not used with local scaling.
+        Width of the Parzen windows; see `numerics.objectives.mwca.parzen.bandwidth`. Not used with local scaling.
     direction : {"natural", "gradient"}
         Of the ascent: the gradient in the metric of the memberships, or in the logits, as published.
     n_starts : int
@@ -106,10 +108,10 @@ class Settings(MethodSettings):
 
     def _check_sigma(self):
         if isinstance(self.sigma, str):
-            if self.sigma not in mwca.WIDTHS:
-                raise InputError(f"sigma: got {self.sigma!r}; use a positive number or one of {mwca.WIDTHS}")
+            if self.sigma not in WIDTHS:
+                raise InputError(f"sigma: got {self.sigma!r}; use a positive number or one of {WIDTHS}")
         elif not (isinstance(self.sigma, numbers.Real) and 0 < self.sigma < np.inf):
-            raise InputError(f"sigma: got {self.sigma!r}; use a positive number or one of {mwca.WIDTHS}")
+            raise InputError(f"sigma: got {self.sigma!r}; use a positive number or one of {WIDTHS}")
 
     @property
     def ascent(self):
@@ -176,16 +178,16 @@ def _columns_bytes(settings):
     if settings.solver == "spectral":
         return 4 * (stages.EIGEN.size(1 << 30) + 4 * stages.EIGEN.block_width)
     every = settings.n_starts * settings.n_clusters
-    return 4 * (2 * every + 3 * len(mwca.FACTORS) * every + 2 * min(mwca.COLUMNS, 2 * every))
+    return 4 * (2 * every + 3 * len(FACTORS) * every + 2 * min(COLUMNS, 2 * every))
 
 
 def _dense_stage(size, settings):
     """Columns of all rows; two blocks of rows and a tile of the kernel a task."""
     n, d = size.n, size.d
     height = int(stages.tile_bounds(n, d)[1])
-    task = height * (4 * 8 * (d + 2) + 8 * mwca.COLUMNS) + (16 << 20)
+    task = height * (4 * 8 * (d + 2) + 8 * COLUMNS) + (16 << 20)
     fixed = n * _columns_bytes(settings) + BLOCK_CACHE_BYTES + 12 * START_ROWS * d
-    columns = min(mwca.COLUMNS, 2 * settings.n_starts * settings.n_clusters)
+    columns = min(COLUMNS, 2 * settings.n_starts * settings.n_clusters)
     flops = ROUNDS * float(n) ** 2 * (2 * d + 2 * columns + 20)
     disk = 4 * n * (d + 2 * settings.n_clusters)
     return planning.StagePlan("memberships", -(-n // height), int(fixed), int(task), flops=flops, disk_bytes=disk)
@@ -197,7 +199,7 @@ def _sparse_stage(size, settings, n_blocks, in_memory):
     rows = -(-n // max(1, n_blocks))
     kernel = int(n * (8 * entries + 8))
     building = planning.building_bytes(rows, settings.n_neighbors, settings.t)
-    task = rows * (8 * entries + 8) * (not in_memory) + 12 * rows * mwca.COLUMNS
+    task = rows * (8 * entries + 8) * (not in_memory) + 12 * rows * COLUMNS
     fixed = n * _columns_bytes(settings) + in_memory * kernel
     flops = ROUNDS * n * 4.0 * entries * settings.n_starts * settings.n_clusters
     return planning.StagePlan(
@@ -235,7 +237,7 @@ def _width(job, _):
     if settings.kernel != "local_scaling":
         total = tree_sum([moments.Moments(*context.scan(s, *moments.Moments._fields)) for s in context.source_blocks])
         variances = total.m2 / total.n * context.scaler.factor**2
-        sigma = mwca.bandwidth(settings.sigma, context.n, variances, context.sample, settings.seed)
+        sigma = parzen.bandwidth(settings.sigma, context.n, variances, context.sample, settings.seed)
     if settings.solver == "gradient":
         centers = _centers(context.sample.astype(np.float64), settings)
     job.run.write("bandwidth", 0, {"centers": centers}, info={"sigma": sigma})
@@ -319,8 +321,8 @@ class LabelingSpec:
         """Posteriors and labels."""
         if self.spectral:
             mean, value = self.totals
-            return mwca.read_vector(images[:, 0] / value, mean)
-        return mwca.read_association(images, self.totals, self.n)
+            return read_vector(images[:, 0] / value, mean)
+        return read_association(images, self.totals, self.n)
 
 
 class DenseModel:
@@ -351,7 +353,7 @@ class DenseModel:
             columns = self.context.run.read(stages.MEMBERSHIPS, p, "columns")
             if images is None:
                 images = np.zeros((PANEL, columns.shape[1]))
-            mwca.add_gaussian_product(padded, stages.read_tile(self.context, p), columns, self.layout.sigma, images)
+            add_gaussian_product(padded, stages.read_tile(self.context, p), columns, self.layout.sigma, images)
         assert images is not None
         return self.reading(images[: len(X)])
 

@@ -8,8 +8,10 @@ import numpy as np
 
 from bigsmic.errors import CorruptBlockError
 from bigsmic.numerics.constraints.operator import LinkedProduct
-from bigsmic.numerics.eigen import lanczos
 from bigsmic.numerics.eigen.block_vectors import GroupSpace, KernelProduct, MemoryBasis, RowSpace
+from bigsmic.numerics.eigen.chebyshev import Filter
+from bigsmic.numerics.eigen.lanczos import solve
+from bigsmic.numerics.eigen.lanczos_state import LanczosParams, LanczosResult, LanczosState
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import connectivity, kernel_matrix, links
@@ -42,7 +44,7 @@ def run(job: Job):
 def _solve(job: Job, q: int, eigenproblem):
     """Solve one eigenproblem: known vectors and warm start in, eigenvectors out, checkpoints at restarts."""
     settings = job.context.settings
-    params = lanczos.LanczosParams(
+    params = LanczosParams(
         n_wanted=max(spec.n_eigenvectors for spec in specs_of(job.context)),
         tol=TOLERANCE.get(eigenproblem.kernel, DEFAULT_TOLERANCE),
         max_matvecs=settings.max_matvecs,
@@ -85,9 +87,9 @@ def _iterate(job: Job, eigenproblem, wanted, group):
             kept.save(space, state)
 
     if len(mass) == params.n_wanted:
-        result = lanczos.LanczosResult(np.ones(len(mass)), np.zeros(len(mass)), True, len(mass), 0, 0, lanczos.Filter())
+        result = LanczosResult(np.ones(len(mass)), np.zeros(len(mass)), True, len(mass), 0, 0, Filter())
     else:
-        result = lanczos.solve(
+        result = solve(
             space,
             params,
             known_values=np.ones(len(mass)),
@@ -240,7 +242,7 @@ def _warm_filter(context: Context, before):
     """The filter of the solve before: worth a third on N, nothing on K, whose spectrum moves with t, nor on U."""
     if before is None or before.kernel != "normalized" or before.link_weights is not None:
         return None
-    return lanczos.Filter(**context.run.info("spectrum", eigenproblems(context.settings).index(before))["filter"])
+    return Filter(**context.run.info("spectrum", eigenproblems(context.settings).index(before))["filter"])
 
 
 def _begin(group, mass, before):
@@ -308,8 +310,8 @@ class _Restarts:
         read = self.run.reader(name, self.checkpoints.last)
         fields = self.run.info(name, self.checkpoints.last) | {key: read(key) for key in STATE_ARRAYS}
         cuts, _ = fields.pop("cuts"), fields.pop("number")
-        fields["filter"] = lanczos.Filter(**fields["filter"])
-        return lanczos.LanczosState(**fields), cuts
+        fields["filter"] = Filter(**fields["filter"])
+        return LanczosState(**fields), cuts
 
     def _locked(self, start):
         return f"restart.{self.eigenproblem.name}.{self.n_turns}.{start}.locked"

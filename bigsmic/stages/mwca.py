@@ -12,9 +12,13 @@ import numpy as np
 
 from bigsmic.errors import CorruptBlockError
 from bigsmic.numerics import moments
-from bigsmic.numerics.eigen import lanczos
 from bigsmic.numerics.eigen.block_vectors import GroupSpace, MemoryBasis, RowSpace, WithDiagonal
-from bigsmic.numerics.objectives import mwca
+from bigsmic.numerics.eigen.lanczos import solve
+from bigsmic.numerics.eigen.lanczos_state import LanczosParams
+from bigsmic.numerics.objectives.mwca import ascent
+from bigsmic.numerics.objectives.mwca.ascent import AscentSettings, AssociationRows, State, logits_of, random_logits
+from bigsmic.numerics.objectives.mwca.association import memberships, read_vector
+from bigsmic.numerics.objectives.mwca.parzen import DenseProduct
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import graph_pipeline, kernel_matrix, output, rowwise_output
@@ -24,7 +28,7 @@ from bigsmic.stages.labeling_specs import Eigenproblem
 MEMBERSHIPS, OPTIMUM, TILES = "memberships", "optimum", "tiles"
 TILE_ROWS = 4096
 TILE_BYTES = 8 << 20
-EIGEN = lanczos.LanczosParams(1, tol=1e-5, block_width=4, degree=1)
+EIGEN = LanczosParams(1, tol=1e-5, block_width=4, degree=1)
 """A product with a dense kernel costs its exponentials, so that a filter of several products a step does not pay."""
 
 
@@ -57,7 +61,7 @@ class Dense:
 
     def product(self, context, shard):
         """What multiplies."""
-        return mwca.DenseProduct(shard, partial(read_tile, context), self.sigma)
+        return DenseProduct(shard, partial(read_tile, context), self.sigma)
 
     def rows(self, context, p):
         """Scaled rows of a block, and their numbers."""
@@ -160,7 +164,7 @@ class Ascent:
     layout: Any
     shape: tuple[int, int]
     seed: int
-    settings: mwca.AscentSettings
+    settings: AscentSettings
     centers: np.ndarray
 
 
@@ -184,7 +188,7 @@ def _ascend(job: Job, wanted: Ascent, kept, group):
     state = kept.restore(partial(_restore, job.run, group, kept.last))
     if state is None:
         group.call(("begin",))
-    state = mwca.ascend(group, (job.context.n, *wanted.shape), wanted.settings, state, on_step)
+    state = ascent.ascend(group, (job.context.n, *wanted.shape), wanted.settings, state, on_step)
     group.call(("write_rows", state.best))
     info = {"best": state.best, "n_iter": state.n_iter.tolist(), "converged": state.converged.tolist()}
     values = state.values / job.context.n
@@ -195,13 +199,13 @@ def _restore(run, group, last, name):
     """Let the rows be where a state was; None if it is damaged."""
     try:
         read = run.reader(name, last)
-        state = mwca.State(*(read(field) for field in mwca.State._fields))
+        state = State(*(read(field) for field in State._fields))
     except CorruptBlockError:
         return None
     return state if all(group.call(("restore", name))) else None
 
 
-class StoredRows(mwca.AssociationRows):
+class StoredRows(AssociationRows):
     """Rows of an ascent whose kernel, start and result are in the run directory.
 
     Parameters
@@ -251,7 +255,7 @@ class StoredRows(mwca.AssociationRows):
         """Write the memberships of one start."""
 
         def task(p):
-            Z = mwca.memberships(self.logits[self.shard.rows(p), best])
+            Z = memberships(self.logits[self.shard.rows(p), best])
             labels = Z.argmax(axis=1).astype(np.int32)
             self.context.run.write(MEMBERSHIPS, p, {"columns": Z, "posterior": Z, "labels": labels})
 
@@ -262,8 +266,8 @@ def _start(context: Context, p: int, wanted: Ascent):
     """Logits of every start: k-means first, then hashed ones, shape (b, n_starts, c)."""
     (X, numbers), (n_starts, c) = wanted.layout.rows(context, p), wanted.shape
     labels = moments.nearest_mean(X, np.column_stack([wanted.centers, np.ones(len(wanted.centers))]))
-    first = mwca.logits_of(labels, c)
-    others = [mwca.random_logits(wanted.seed, s, numbers, c) for s in range(1, n_starts)]
+    first = logits_of(labels, c)
+    others = [random_logits(wanted.seed, s, numbers, c) for s in range(1, n_starts)]
     return np.stack([first, *others], axis=1)
 
 
@@ -281,7 +285,7 @@ def spectral(job: Job, layout, seed):
 
 
 def _solve(job: Job, group):
-    result = lanczos.solve(GroupSpace(group, job.context.n), EIGEN)
+    result = solve(GroupSpace(group, job.context.n), EIGEN)
     total = float(group.call_sum(("column_sums",))[0, 0])
     sign, mean = np.sign(total) or 1.0, abs(total) / job.context.n
     group.call(("write_rows", sign, mean))
@@ -311,7 +315,7 @@ class StoredVector(RowSpace):
 
         def task(p):
             v = np.ascontiguousarray(self.basis.read(p - self.shard.blocks.start, 0, 1)) * np.float32(sign)
-            posterior, labels = mwca.read_vector(v[:, 0], mean)
+            posterior, labels = read_vector(v[:, 0], mean)
             self.context.run.write(MEMBERSHIPS, p, {"columns": v, "posterior": posterior, "labels": labels})
 
         self.shard.for_each_block(task)

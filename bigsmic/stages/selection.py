@@ -7,7 +7,8 @@ import numpy as np
 
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import consensus, local_moving
-from bigsmic.numerics.mutual_information.lsmi import LSMISettings, block_sums, first_equal, join_sweeps, score_one
+from bigsmic.numerics.mutual_information.lsmi_scores import first_equal, join_sweeps, score_one
+from bigsmic.numerics.mutual_information.lsmi_sums import LSMISettings, block_sums
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import kernel_matrix, link_scores, mi_samples

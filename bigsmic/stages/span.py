@@ -1,4 +1,4 @@
-"""span: splits of rows that are fewer than their columns; see :mod:`bigsmic.numerics.objectives.mspc_span`.
+"""span: splits of rows that are fewer than their columns; see :mod:`bigsmic.numerics.objectives.mspc.span`.
 
 Sums over columns are made of two blocks of rows at a time. What is held of a node are matrices of its rows by its rows.
 """
@@ -8,7 +8,10 @@ from functools import partial
 import numpy as np
 from sklearn.cluster import KMeans
 
-from bigsmic.numerics.objectives import mspc, mspc_span
+from bigsmic.numerics.objectives.mspc import questions
+from bigsmic.numerics.objectives.mspc import span as mspc_span
+from bigsmic.numerics.objectives.mspc.separation import COLUMNS
+from bigsmic.numerics.objectives.mspc.tree import best_of
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 
@@ -41,14 +44,14 @@ class Splits:
         inside, n = moments["inside"], moments["inside"].sum()
         mean = moments["sums"][0] / n
         variances = moments["sums"][1] / n - mean**2
-        varies = mspc.COLUMNS.varies(variances, mean)
+        varies = COLUMNS.varies(variances, mean)
         factor = np.where(varies, 1 / np.where(varies, variances, 1), 0)
         products = self._pass(partial(self._products, inside, factor))
         span = mspc_span.Span(*(mspc_span.centred(products[name]) for name in ("divided", "plain")))
         settings = self.job.context.settings
         start = two_means(span.plain, settings.seed, self.n_starts)
         tried = [span.split(start, candidate) for candidate in settings.candidates]
-        best = mspc.best_of([split for split, _ in tried])
+        best = best_of([split for split, _ in tried])
         if best is None:
             return None
         (dual,) = (dual for split, dual in tried if split is best)
@@ -116,7 +119,7 @@ def _moments(context: Context, s: int, node):
     inside, sums = [], np.zeros((2, context.d))
     for X in _tiles(context, s):
         found = np.zeros(len(X), bool)
-        found[mspc.inside(node, X)] = True
+        found[questions.inside(node, X)] = True
         inside.append(found)
         sums += found @ X, found @ X**2
     return np.concatenate(inside), sums

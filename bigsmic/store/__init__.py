@@ -1,12 +1,18 @@
 """The only door to Zarr: archives that are read, and the run directory that is written.
 
-``sources`` reads rows in blocks, ``door`` refuses what holds none, ``decoding`` and ``shards`` know what an archive's
-metadata say of its numbers and of what is missing; ``run`` keeps a run directory, ``ledger`` seals what it says of
-itself, ``checked`` is how users read rows of it, ``lease`` sees to it that one process writes to it, and
-``predictions`` writes predictions; ``places`` says whether something may be written where somebody asks for it, and
-``temporary`` makes folders that go with their process; below them, ``objects`` is bytes by key, local or behind a URL,
-``stores`` retries what a store refuses and says what it refused, and ``shared`` lets a task on another process open
-what it needs once.
+Input: ``sources`` reads rows in blocks, ``admission`` refuses what holds none, ``decoding`` and ``shards`` know what an
+archive's metadata say of its numbers and of missing chunks, and ``side_inputs`` reads arrays beside the rows.
+
+The run directory: ``run_group`` opens and locks it, ``blocks`` writes and reads arrays of blocks, ``run`` adds the
+arrays for its user, ``overlay`` reads through to another run; ``ledger`` seals what a run says of itself, ``lease``
+lets one process write, ``checked_arrays`` checks rows when they are read, ``basis`` keeps columns of an eigenproblem on
+disk, and ``in_memory`` carries a run in a pickle.
+
+Output: ``predictions`` writes predictions, ``destinations`` says whether something may be written at a place, and
+``temporary`` makes folders that go with their process (``processes`` says whether it still runs).
+
+Below them: ``objects`` is bytes by key, local or behind a URL, ``retrying`` repeats requests that failed for a time,
+``redaction`` keeps secrets out of messages, and ``reopenable`` lets a task on another process open what it needs once.
 """
 
 from bigsmic.store.admission import in_blocks, refuse_unreadable
@@ -15,21 +21,17 @@ from bigsmic.store.checked_arrays import CheckedArray
 from bigsmic.store.destinations import as_location, lies_in
 from bigsmic.store.in_memory import CarriedRun, block_bytes, copy_array, copy_block
 from bigsmic.store.objects import absolute, checksum, is_local, remove_tree
+from bigsmic.store.overlay import Overlay
 from bigsmic.store.predictions import PredictionGroup, digest
 from bigsmic.store.redaction import scrubbed, shown
-from bigsmic.store.run import FORMAT_VERSION, Overlay, Run
-from bigsmic.store.sources import (
-    DaskSource,
-    Source,
-    SparseRows,
-    SparseSource,
-    StagedSource,
-    ZarrSource,
-    create_arrays,
-    open_array,
-    open_source,
-    stage_input,
-)
+from bigsmic.store.run import Run
+from bigsmic.store.run_group import FORMAT_VERSION
+from bigsmic.store.sources.base import Source
+from bigsmic.store.sources.dask_arrays import DaskSource
+from bigsmic.store.sources.opening import open_source
+from bigsmic.store.sources.sparse import SparseRows, SparseSource
+from bigsmic.store.sources.staged import StagedSource, stage_input
+from bigsmic.store.sources.zarr_arrays import ZarrSource, create_arrays, open_array
 from bigsmic.store.temporary import temporary_folder, temporary_run
 
 __all__ = [

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from bigsmic.errors import RunError
-from bigsmic.store.run import FORMAT_VERSION, Run
+from bigsmic.store.run import Run
+from bigsmic.store.run_group import FORMAT_VERSION
 
 
 class CarriedRun(Run):

@@ -9,7 +9,10 @@ import itertools
 import json
 import math
 import re
+import threading
 import zlib
+from collections import OrderedDict
+from typing import Any
 
 import numpy as np
 
@@ -93,3 +96,38 @@ def _describes_array(meta):
 def _are_whole(numbers):
     """Whether something is a list of integers of at least 0; True and 1 told apart."""
     return isinstance(numbers, list) and all(type(number) is int and number >= 0 for number in numbers)
+
+
+class EntryCache:
+    """The ledger entries that were read last, as many as are small in all."""
+
+    _ROOM = 200_000  # parts
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, int], Any] = OrderedDict()
+        self._parts = 0
+
+    def get(self, stage, block):
+        """The entry of a block, if it is remembered."""
+        with self._lock:
+            return self._kept.get((stage, block))
+
+    def put(self, stage, block, entry):
+        """Remember an entry, and return it; the oldest ones make room."""
+        self.drop(stage, block)
+        with self._lock:
+            self._kept[stage, block] = entry
+            self._parts += _n_parts(entry)
+            while self._parts > self._ROOM:
+                self._parts -= _n_parts(self._kept.popitem(last=False)[1])
+        return entry
+
+    def drop(self, stage, block):
+        """Forget the entry of a block."""
+        with self._lock:
+            self._parts -= _n_parts(self._kept.pop((stage, block), {"arrays": {}}))
+
+
+def _n_parts(entry):
+    return sum(len(meta["crc32"]) for meta in entry["arrays"].values())

@@ -21,7 +21,7 @@ from bigsmic.store.lease import KEY as LEASE_KEY
 from bigsmic.store.lease import Lease
 from bigsmic.store.objects import absolute, bytes_at, is_local, storage_errors, store_of
 from bigsmic.store.redaction import shown
-from bigsmic.store.sources import create_arrays
+from bigsmic.store.sources.zarr_arrays import create_arrays
 
 MARK = "bigsmic_prediction"
 """Attribute of the group: what it has predictions of, and whether they are complete."""

@@ -17,7 +17,11 @@ import bigsmic.methods.mspc as method
 from bigsmic import InputError, PlanError, msp_score
 from bigsmic.errors import ConvergenceWarning, NonFiniteError, OptionError, SingularCovarianceError
 from bigsmic.estimators.mspc import MSPC
-from bigsmic.numerics.objectives import mspc, mspc_span
+from bigsmic.numerics.objectives.mspc import solvers
+from bigsmic.numerics.objectives.mspc import span as mspc_span
+from bigsmic.numerics.objectives.mspc.questions import Rows, solve
+from bigsmic.numerics.objectives.mspc.separation import separate
+from bigsmic.numerics.objectives.mspc.solvers import SplitSettings
 from bigsmic.stages import span
 
 
@@ -58,8 +62,8 @@ def test_the_fit_is_the_numerics_on_the_rows_themselves(blobs, solver):
     result = bigsmic.fit(X, 2, method="mspc", solver=solver)
     scaled = ((X - X.mean(axis=0, dtype=np.float64)) / X.std(axis=0, dtype=np.float64)).astype(np.float32)
     start = method.two_means(scaled, 0, ())
-    rows = mspc.Rows(scaled)
-    (split,) = mspc.solve([mspc.split((), start, mspc.SplitSettings(solver))], rows)
+    rows = Rows(scaled)
+    (split,) = solve([solvers.split((), start, SplitSettings(solver))], rows)
     assert_array_equal(result.labels, split.halfspace.contains(rows.X))
     assert result.msp[0] == pytest.approx(split.msp, rel=1e-6)
 
@@ -285,7 +289,7 @@ def test_the_command_line_has_it(blobs, tmp_path):
 
 def dense_msp(A, B):
     difference = B.mean(axis=0) - A.mean(axis=0)
-    return mspc.separate(difference, np.cov(A.T, bias=True), np.cov(B.T, bias=True)).msp
+    return separate(difference, np.cov(A.T, bias=True), np.cov(B.T, bias=True)).msp
 
 
 def test_the_score_is_that_of_the_rows(blobs, many_blocks, tmp_path):

@@ -16,7 +16,7 @@ import bigsmic.stages.mwca as stage
 from bigsmic import InputError, PlanError
 from bigsmic.errors import BigsmicWarning, ConvergenceWarning, OptionError
 from bigsmic.estimators.mwca import MWCA
-from bigsmic.numerics.objectives import mwca
+from bigsmic.numerics.objectives.mwca.association import association
 
 
 def two_clusters_only(estimator):
@@ -80,7 +80,7 @@ def test_the_association_is_that_of_the_memberships(blobs, small_tiles):
     X, _ = blobs
     result = bigsmic.fit(X, 3, method="mwca")
     Z = np.asarray(result.posterior, np.float64)
-    _, within = mwca.association(Z, gaussian(scaled(X), result.sigma) @ Z)
+    _, within = association(Z, gaussian(scaled(X), result.sigma) @ Z)
     assert result.association.max() == pytest.approx(within.sum() / len(X), rel=1e-4)
     assert result.association.shape == (5,)
 
@@ -224,7 +224,7 @@ def test_an_ascent_that_is_not_done_is_said():
 
 def test_clusters_that_empty_are_said_and_no_nan(blobs, monkeypatch):
     X, _ = blobs
-    monkeypatch.setattr(mwca, "logits_of", lambda labels, k: mwca.np.full((len(labels), k), [0, 0, -1e4], "f4"))
+    monkeypatch.setattr(stage, "logits_of", lambda labels, k: np.full((len(labels), k), [0, 0, -1e4], "f4"))
     with pytest.warns((BigsmicWarning, ConvergenceWarning), match=r"clusters \[2\] are left without"):
         result = bigsmic.fit(X, 3, method="mwca", n_starts=1)
     assert np.isfinite(np.asarray(result.posterior)).all()

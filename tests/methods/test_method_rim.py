@@ -17,10 +17,14 @@ from bigsmic.cli import main
 from bigsmic.errors import BigsmicWarning, CollapseError, ConvergenceWarning, InputError, OptionError, PlanError
 from bigsmic.methods.rim import method
 from bigsmic.methods.rim import planning as rim_planning
-from bigsmic.numerics.objectives import rim
+from bigsmic.numerics.objectives.rim.adam import batch_gradient
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import BlockCache
-from bigsmic.stages import rim as stages
+from bigsmic.stages.rim import ascent as ascent_stage
+from bigsmic.stages.rim import lbfgs, minibatches
+from bigsmic.stages.rim.lbfgs import _evaluate
+from bigsmic.stages.rim.minibatches import LOOK_ROWS, _Seen
+from bigsmic.stages.rim.search import Search
 
 FAST = {"method": "rim", "n_threads": 1}
 LOADERS = {"iris": load_iris, "wine": load_wine, "digits": load_digits}
@@ -50,9 +54,9 @@ def test_of_fifty_categories_three_stay_alive(toy):
 
 def test_a_climb_gives_up_what_has_died(toy, monkeypatch):
     options = {"n_init_categories": 50, "reg": 0.02, "solver": "minibatch", "batch_size": 150}
-    monkeypatch.setattr(stages, "LOOK_ROWS", 1 << 30)
+    monkeypatch.setattr(minibatches, "LOOK_ROWS", 1 << 30)
     wanted = fit(toy[0], **options)
-    monkeypatch.setattr(stages, "LOOK_ROWS", 4 * len(toy[0]))
+    monkeypatch.setattr(minibatches, "LOOK_ROWS", 4 * len(toy[0]))
     found = fit(toy[0], **options)
     assert len(found._run.read("point", 0, "b")) < len(wanted._run.read("point", 0, "b")) == 50
     np.testing.assert_array_equal(found.labels, wanted.labels)
@@ -60,11 +64,11 @@ def test_a_climb_gives_up_what_has_died(toy, monkeypatch):
 
 
 def test_what_labels_name_is_never_given_up():
-    seen = stages._Seen(2)
+    seen = _Seen(2)
     mass = np.array([0.0, 5.0, 0.0, 1e-3, 3.0])
-    assert seen.living(mass, stages.LOOK_ROWS - 1) is None
+    assert seen.living(mass, LOOK_ROWS - 1) is None
     np.testing.assert_array_equal(seen.living(mass, 1), [True, True, False, False, True])
-    assert seen.living(np.ones(5), stages.LOOK_ROWS) is None
+    assert seen.living(np.ones(5), LOOK_ROWS) is None
 
 
 @pytest.mark.parametrize("c", [1, 2, 3, 7])
@@ -130,7 +134,7 @@ def same(first, second):
 @pytest.mark.parametrize("solver", ["minibatch", "lbfgs"])
 def test_chunks_and_threads_change_nothing(blobs, tmp_path, monkeypatch, many_blocks, solver):
     X, _ = blobs
-    monkeypatch.setattr(stages, "GROUP_BYTES", 4 * 5 * 400)
+    monkeypatch.setattr(minibatches, "GROUP_BYTES", 4 * 5 * 400)
     options = {"reg": 0.02, "n_init_categories": 8, "solver": solver, "batch_size": 100, "n_epochs": 3, "max_iter": 10}
     wanted = fit(X, **options)
     array = zarr.create_array(str(tmp_path / "a.zarr"), data=X, chunks=(97, 3))
@@ -159,8 +163,8 @@ def test_what_memory_holds_changes_nothing(blobs, monkeypatch, many_blocks, kept
 
 
 def test_the_next_rows_are_read_while_a_climb_computes(blobs, monkeypatch, many_blocks):
-    monkeypatch.setattr(stages, "GROUP_BYTES", 1)
-    begun, ahead, scaled, gradient = [], threading.Event(), stages.scaled, rim.batch_gradient
+    monkeypatch.setattr(minibatches, "GROUP_BYTES", 1)
+    begun, ahead, scaled, gradient = [], threading.Event(), minibatches.scaled, batch_gradient
 
     def read(context, s):
         begun.append(s)
@@ -172,8 +176,8 @@ def test_the_next_rows_are_read_while_a_climb_computes(blobs, monkeypatch, many_
         assert ahead.wait(10), "rows of the second group were not asked for before those of the first were used"
         return gradient(*arguments)
 
-    monkeypatch.setattr(stages, "scaled", read)
-    monkeypatch.setattr(rim, "batch_gradient", computed)
+    monkeypatch.setattr(minibatches, "scaled", read)
+    monkeypatch.setattr(minibatches, "batch_gradient", computed)
     fit(blobs[0], reg=0.02, n_init_categories=8, solver="minibatch", batch_size=200, n_epochs=1)
 
 
@@ -214,7 +218,7 @@ class Killed(BaseException):
 @pytest.mark.parametrize("solver", ["minibatch", "lbfgs"])
 def test_a_fit_that_was_killed_goes_on(blobs, tmp_path, monkeypatch, many_blocks, solver):
     X, _ = blobs
-    monkeypatch.setattr(stages, "ROUND_ROWS", 2 * len(X))
+    monkeypatch.setattr(ascent_stage, "ROUND_ROWS", 2 * len(X))
     options = {"solver": solver, "batch_size": 200, "n_epochs": 5, "max_iter": 8, "n_init_categories": 9}
     wanted, calls = fit(X, 3, **options), []
 
@@ -241,7 +245,7 @@ def test_a_fit_that_was_killed_goes_on(blobs, tmp_path, monkeypatch, many_blocks
 
 def test_what_has_been_evaluated_is_not_evaluated_again(toy, tmp_path, monkeypatch):
     options = {"solver": "lbfgs", "reg": 0.01, "n_init_categories": 5}
-    evaluate, made = stages._evaluate, []
+    evaluate, made = _evaluate, []
 
     def counted(job, ascent, i, vector, group):
         made.append(i)
@@ -251,7 +255,7 @@ def test_what_has_been_evaluated_is_not_evaluated_again(toy, tmp_path, monkeypat
         if stage.startswith("ascent") and done == 4:
             raise Killed
 
-    monkeypatch.setattr(stages, "_evaluate", counted)
+    monkeypatch.setattr(lbfgs, "_evaluate", counted)
     wanted = fit(toy[0], **options)
     needed, options["out"] = list(made), tmp_path / "run.zarr"
     made.clear()
@@ -409,13 +413,13 @@ def test_the_plan_does_not_grow_with_the_rows(toy):
 
 
 def test_polish_that_would_lose_a_category_is_left_out(toy, monkeypatch):
-    ascent = stages.Search.ascend
+    ascent = Search.ascend
 
     def losing(self, reg, model, fresh=False, polish=0):
         point = ascent(self, reg, model, fresh, polish)
         return point._replace(alive=point.alive - 1) if polish else point
 
-    monkeypatch.setattr(stages.Search, "ascend", losing)
+    monkeypatch.setattr(Search, "ascend", losing)
     with pytest.warns(BigsmicWarning, match="polish would have lost a category"):
         assert fit(toy[0], 3, polish=5).n_clusters == 3
 

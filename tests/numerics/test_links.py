@@ -23,7 +23,9 @@ from bigsmic.numerics.constraints.links import (
 )
 from bigsmic.numerics.constraints.operator import Coupling, LinkedProduct
 from bigsmic.numerics.eigen.block_vectors import GroupSpace, MemoryBasis, RowSpace
-from bigsmic.numerics.eigen.lanczos import Filter, LanczosParams, solve
+from bigsmic.numerics.eigen.chebyshev import Filter
+from bigsmic.numerics.eigen.lanczos import solve
+from bigsmic.numerics.eigen.lanczos_state import LanczosParams
 from bigsmic.numerics.graph import affinity
 from bigsmic.numerics.row_blocks import Shard
 

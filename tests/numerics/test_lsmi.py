@@ -1,4 +1,3 @@
-import importlib
 import tracemalloc
 from itertools import pairwise
 
@@ -10,25 +9,19 @@ from hypothesis import strategies as st
 from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.numerics import hashing
 from bigsmic.numerics.hashing import draw_rows
-from bigsmic.numerics.mutual_information import gaussian_basis
+from bigsmic.numerics.mutual_information import gaussian_basis, lsmi_scores, lsmi_sums
 from bigsmic.numerics.mutual_information.gaussian_basis import PAPER_GAMMAS, fold_of, median_distance
-from bigsmic.numerics.mutual_information.lsmi import (
+from bigsmic.numerics.mutual_information.lsmi import lsmi
+from bigsmic.numerics.mutual_information.lsmi_scores import finish, first_equal, join_sweeps, score_one
+from bigsmic.numerics.mutual_information.lsmi_sums import (
     PAPER_DELTAS,
     LSMIDesign,
     LSMISettings,
     block_sums,
-    finish,
-    first_equal,
-    join_sweeps,
-    lsmi,
-    score_one,
     sums_bytes,
     tile_bytes,
 )
 from bigsmic.numerics.row_blocks import tree_sum
-
-# the package offers a function of the same name
-module = importlib.import_module("bigsmic.numerics.mutual_information.lsmi")
 
 
 def direct(X, labels, design, n_classes):
@@ -119,7 +112,7 @@ def test_one_block_is_many_blocks(cuts):
 def test_panels_do_not_show(monkeypatch):
     X, labels, _ = problem()
     before = lsmi(X, labels[0])
-    monkeypatch.setattr(module, "_TILE_ROWS", 7)
+    monkeypatch.setattr(lsmi_sums, "_TILE_ROWS", 7)
     monkeypatch.setattr(gaussian_basis, "_BLOCK_ROWS", 64)
     np.testing.assert_allclose(lsmi(X, labels[0]).cv_table, before.cv_table, rtol=0, atol=1e-10)
 
@@ -238,7 +231,7 @@ def test_equal_labelings_are_scored_once():
 def test_sums_of_many_classes_and_of_few_agree(monkeypatch):
     X, labels, design = problem()
     dense = block_sums(X, np.arange(len(X)), labels, design)
-    monkeypatch.setattr(module, "_DENSE_CLASSES", 0)
+    monkeypatch.setattr(lsmi_sums, "_DENSE_CLASSES", 0)
     sparse = block_sums(X, np.arange(len(X)), labels, design)
     np.testing.assert_allclose(sparse.S, dense.S, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(sparse.counts, dense.counts)
@@ -247,7 +240,7 @@ def test_sums_of_many_classes_and_of_few_agree(monkeypatch):
 def test_gram_of_almost_nothing_leaves_out_the_zeros():
     L = np.zeros((100, 30))
     L[[3, 50, 50], [4, 4, 9]] = [1, 2, 3]
-    np.testing.assert_array_equal(module._gram(L), np.einsum("il,im->lm", L, L))
+    np.testing.assert_array_equal(lsmi_sums._gram(L), np.einsum("il,im->lm", L, L))
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 60])
@@ -257,7 +250,7 @@ def test_shifted_systems_are_solved(k):
     H = B @ B.transpose(0, 2, 1) / k
     shifted = H[:, None] + deltas[:, None, None] * np.eye(k)
     expected = np.linalg.solve(shifted, np.broadcast_to(h[:, None, :, None], (4, 3, k, 1)))[..., 0]
-    np.testing.assert_allclose(module._solve_shifted(H.copy(), h, deltas), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(lsmi_scores._solve_shifted(H.copy(), h, deltas), expected, rtol=1e-9, atol=1e-9)
 
 
 def test_draw_does_not_depend_on_its_blocks(monkeypatch):
@@ -359,4 +352,4 @@ def test_blocks_that_do_not_fit_are_refused():
 def test_deltas_below_rounding_are_refused():
     H = np.array([[[1.0, 1 + 1e-9], [1 + 1e-9, 1.0]]])
     with pytest.raises(InputError, match="not positive definite"):
-        module._solve_shifted(H, np.ones((1, 2)), np.array([1e-12]))
+        lsmi_scores._solve_shifted(H, np.ones((1, 2)), np.array([1e-12]))

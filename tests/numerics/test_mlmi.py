@@ -8,15 +8,14 @@ from scipy.optimize import minimize
 
 from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.numerics.mutual_information.gaussian_basis import fold_of
+from bigsmic.numerics.mutual_information.mixture_weights import TOLERANCE, mixture_weights
 from bigsmic.numerics.mutual_information.mlmi import (
-    TOLERANCE,
     Drawn,
     MLMIDesign,
     MLMISettings,
     block_sums,
     distances,
     drawn_rows,
-    mixture_weights,
     mlmi,
     score,
 )

@@ -13,8 +13,11 @@ from scipy.linalg import eigh
 from scipy.optimize import minimize
 
 from bigsmic.errors import InputError, SingularCovarianceError
-from bigsmic.numerics.objectives import mspc
-from bigsmic.numerics.objectives.mspc import Halfspace, Rows, SplitSettings, Two, separate, solve, split
+from bigsmic.numerics.objectives.mspc import questions
+from bigsmic.numerics.objectives.mspc.cuts import best_cut
+from bigsmic.numerics.objectives.mspc.questions import Halfspace, Moved, Rows, Sides, second_moments, solve
+from bigsmic.numerics.objectives.mspc.separation import Two, separate
+from bigsmic.numerics.objectives.mspc.solvers import SOLVERS, SplitSettings, split
 
 
 def blobs(seed=0, n=300, d=5, distance=3.0):
@@ -134,8 +137,8 @@ APART = st.floats(-5, 5).map(lambda value: round(value, 3))  # between values as
 )
 def test_the_cut_is_the_best_of_all(t, reg):
     rows = Rows(np.array(t)[:, None])
-    moments = mspc.second_moments(rows.X)
-    (found,) = solve([mspc.best_cut((), np.ones(1), moments, reg)], rows)
+    moments = second_moments(rows.X)
+    (found,) = solve([best_cut((), np.ones(1), moments, reg)], rows)
     scatter = rows.X.var() * (1 + reg)
     assert bound_of(rows.X[:, 0], scatter, found.threshold) == pytest.approx(
         best_bound(rows.X[:, 0], scatter), rel=1e-7
@@ -145,7 +148,7 @@ def test_the_cut_is_the_best_of_all(t, reg):
 def test_the_cut_of_many_rows_is_the_best_of_all():
     rng = np.random.default_rng(3)
     rows = Rows(np.concatenate([rng.normal(size=9000), rng.normal(4, 0.5, 3000), rng.standard_cauchy(50)])[:, None])
-    (found,) = solve([mspc.best_cut((), np.ones(1), mspc.second_moments(rows.X), 0.1)], rows)
+    (found,) = solve([best_cut((), np.ones(1), second_moments(rows.X), 0.1)], rows)
     scatter = rows.X.var() * 1.1
     assert bound_of(rows.X[:, 0], scatter, found.threshold) == pytest.approx(
         best_bound(rows.X[:, 0], scatter), rel=1e-9
@@ -214,7 +217,7 @@ def test_the_relaxation_refuses_no_regularisation():
         SplitSettings("eig", reg=0)
 
 
-@pytest.mark.parametrize("solver", mspc.SOLVERS)
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_two_blobs_are_found(solver):
     X, y = blobs(distance=0)
     rows = Rows(X + 4 * y[:, None])
@@ -245,11 +248,11 @@ def test_moving_rows_is_counting_anew():
     rows = Rows(X)
     rng = np.random.default_rng(0)
     hyperplanes = [Halfspace(np.eye(5)[0] + 0.02 * rng.normal(size=5), 0.05 * rng.normal()) for _ in range(30)]
-    (sides,) = rows([mspc.Sides((), hyperplanes[0])])
+    (sides,) = rows([Sides((), hyperplanes[0])])
     for old, new in pairwise(hyperplanes):
-        left, came = rows([mspc.Moved((), old, new)])[0]
+        left, came = rows([Moved((), old, new)])[0]
         sides = sides + np.stack([left - came, came - left])
-    (anew,) = rows([mspc.Sides((), hyperplanes[-1])])
+    (anew,) = rows([Sides((), hyperplanes[-1])])
     assert_array_equal(sides[:, -1, -1], anew[:, -1, -1])
     assert_allclose(sides, anew, atol=1e-10 * np.abs(anew).max())
 
@@ -268,7 +271,7 @@ class Blocks:
         return [reduce(np.add, [question(block) for block in self.blocks]) for question in questions]
 
 
-@pytest.mark.parametrize("solver", mspc.SOLVERS)
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_blocks_are_the_whole(solver):
     X, y = blobs(n=900, distance=2)
     start = axis(Rows(X).X, y)
@@ -312,7 +315,7 @@ def test_a_start_with_an_empty_side_is_no_split():
 def test_a_node_holds_the_rows_that_its_halfspaces_say():
     X, _ = blobs()
     node = ((Halfspace(np.eye(5)[0], 0.0), True), (Halfspace(np.eye(5)[1], 0.5), False))
-    assert_array_equal(mspc.inside(node, X), (X[:, 0] > 0) & (X[:, 1] <= 0.5))
+    assert_array_equal(questions.inside(node, X), (X[:, 0] > 0) & (X[:, 1] <= 0.5))
 
 
 def test_columns_that_do_not_vary_in_a_node_are_left_out():
@@ -322,7 +325,7 @@ def test_columns_that_do_not_vary_in_a_node_are_left_out():
     found = solve([split(node, Halfspace(np.eye(6)[1], 0.0), SplitSettings(reg=0))], Rows(X))[0]
     assert found.halfspace.w[5] == 0
     assert 0 < found.msp < 1
-    assert found.counts.sum() == Two.of(Rows(X)([mspc.Sides(node, found.halfspace)])[0]).counts.sum()
+    assert found.counts.sum() == Two.of(Rows(X)([Sides(node, found.halfspace)])[0]).counts.sum()
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bigsmic.numerics.objectives import mspc, mspc_span
-from bigsmic.numerics.objectives.mspc import Rows, SplitSettings
+from bigsmic.numerics.objectives.mspc import span as mspc_span
+from bigsmic.numerics.objectives.mspc.questions import Halfspace, Rows, solve
+from bigsmic.numerics.objectives.mspc.separation import COLUMNS
+from bigsmic.numerics.objectives.mspc.solvers import SOLVERS, SplitSettings, split
 
 
 def problem(seed, n=60, d=80):
@@ -19,7 +21,7 @@ def problem(seed, n=60, d=80):
 
 def span_of(rows):
     variances = rows.X.var(axis=0)
-    varies = mspc.COLUMNS.varies(variances, rows.X.mean(axis=0))
+    varies = COLUMNS.varies(variances, rows.X.mean(axis=0))
     factor = np.where(varies, 1 / np.where(varies, variances, 1), 0)
     products = rows.X * factor @ rows.X.T, rows.X @ rows.X.T
     return mspc_span.Span(*map(mspc_span.centred, products)), factor
@@ -27,12 +29,12 @@ def span_of(rows):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("reg", [1.0, 30.0, 1000.0])
-@pytest.mark.parametrize("solver", mspc.SOLVERS)
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_any_start_leads_to_the_split_of_the_columns(solver, reg, seed):
     rows, a = problem(seed)
     settings = SplitSettings(solver, reg)
-    start = mspc.Halfspace(rows.X.T @ a, 0.3)
-    (wanted,) = mspc.solve([mspc.split((), start, settings)], rows)
+    start = Halfspace(rows.X.T @ a, 0.3)
+    (wanted,) = solve([split((), start, settings)], rows)
     span, factor = span_of(rows)
     found, dual = span.split((a, 0.3), settings)
     w = rows.X.T @ dual.a * (factor if dual.is_divided else 1)

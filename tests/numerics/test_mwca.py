@@ -11,8 +11,30 @@ from small_rows import ring
 
 from bigsmic.engines.threads import ThreadEngine
 from bigsmic.errors import InputError
-from bigsmic.numerics.objectives import mwca
-from bigsmic.numerics.objectives.mwca import AscentSettings, AssociationRows, DenseProduct, ascend
+from bigsmic.numerics.objectives.mwca import ascent, parzen
+from bigsmic.numerics.objectives.mwca.ascent import (
+    DIRECTIONS,
+    FACTORS,
+    LEAST_STEP,
+    RETREAT,
+    AscentSettings,
+    AssociationRows,
+    State,
+    _LineSearch,
+    ascend,
+    logits_of,
+    random_logits,
+)
+from bigsmic.numerics.objectives.mwca.association import (
+    association,
+    centred,
+    direction,
+    gradient,
+    pull,
+    read_association,
+    read_vector,
+)
+from bigsmic.numerics.objectives.mwca.parzen import DenseProduct, add_gaussian_product, bandwidth
 from bigsmic.numerics.row_blocks import LocalGroup, Shard
 
 
@@ -20,7 +42,7 @@ def gaussian(X, Y, sigma):
     return np.exp(-cdist(X, Y, "sqeuclidean") / (4 * sigma**2))
 
 
-def association(G, Z):
+def slow_association(G, Z):
     """L, sum by sum."""
     total = 0.0
     for z in Z.T:
@@ -59,7 +81,7 @@ def run_ascent(engine, X, sigma, logits, **settings):
 
 
 def starts(n, k, n_starts=3, seed=0):
-    return np.stack([mwca.random_logits(seed, s, np.arange(n), k) for s in range(n_starts)], axis=1)
+    return np.stack([random_logits(seed, s, np.arange(n), k) for s in range(n_starts)], axis=1)
 
 
 # --- association and gradient
@@ -68,8 +90,8 @@ def starts(n, k, n_starts=3, seed=0):
 def test_the_association_is_its_sums():
     X, _ = blobs(n=24)
     G, Z = gaussian(X, X, 1.0), softmax(np.random.default_rng(0).normal(size=(24, 3)), axis=1)
-    _, within = mwca.association(Z, G @ Z)
-    assert within.sum() == pytest.approx(association(G, Z), rel=1e-12)
+    _, within = association(Z, G @ Z)
+    assert within.sum() == pytest.approx(slow_association(G, Z), rel=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -80,7 +102,7 @@ def test_the_gradient_is_that_of_finite_differences(seed, sharp):
 
     def value(theta):
         Z = softmax(theta, axis=1)
-        return mwca.association(Z, G @ Z)[1].sum()
+        return association(Z, G @ Z)[1].sum()
 
     found, h = np.empty_like(theta), 1e-5
     for at in np.ndindex(theta.shape):
@@ -88,17 +110,17 @@ def test_the_gradient_is_that_of_finite_differences(seed, sharp):
         step[at] = h
         found[at] = (value(theta + step) - value(theta - step)) / (2 * h)
     Z = softmax(theta, axis=1)
-    assert_allclose(mwca.gradient(Z, G @ Z), found, atol=1e-8 * np.abs(found).max() + 1e-9)
+    assert_allclose(gradient(Z, G @ Z), found, atol=1e-8 * np.abs(found).max() + 1e-9)
 
 
 def test_both_directions_ascend():
     X, _ = blobs()
     G, Z = gaussian(X, X, 1.0), softmax(np.random.default_rng(0).normal(size=(60, 3)), axis=1).astype(np.float32)
-    totals = np.stack(mwca.association(Z, G @ Z))
-    slope = mwca.gradient(Z, G @ Z)
-    for kind in mwca.DIRECTIONS:
-        assert (slope * mwca.direction(kind, Z, G @ Z, totals, 60)).sum() > 0
-    assert_allclose(mwca.direction("gradient", Z, G @ Z, totals, 60), 60 * slope, rtol=1e-4, atol=1e-5)
+    totals = np.stack(association(Z, G @ Z))
+    slope = gradient(Z, G @ Z)
+    for kind in DIRECTIONS:
+        assert (slope * direction(kind, Z, G @ Z, totals, 60)).sum() > 0
+    assert_allclose(direction("gradient", Z, G @ Z, totals, 60), 60 * slope, rtol=1e-4, atol=1e-5)
 
 
 # --- products in tiles
@@ -106,7 +128,7 @@ def test_both_directions_ascend():
 
 @pytest.mark.parametrize("sigma", [0.01, 0.5, 3.0])
 def test_tiles_are_the_kernel(engine, sigma, monkeypatch):
-    monkeypatch.setattr(mwca, "_TILE", (16, 32))
+    monkeypatch.setattr(parzen, "_TILE", (16, 32))
     X, _ = ring()
     Z = np.random.default_rng(0).normal(size=(len(X), 5)).astype(np.float32)
     shard, product = dense(engine, X, sigma)
@@ -121,7 +143,7 @@ def test_far_rows_do_not_spoil_near_distances(engine):
     X, _ = ring()
     X[0] = 1e4  # in units of 2 sigma its squared norm is beyond what float32 resolves
     out = np.zeros((len(X), 1))
-    mwca.add_gaussian_product(X, X, np.ones((len(X), 1), np.float32), 0.5, out)
+    add_gaussian_product(X, X, np.ones((len(X), 1), np.float32), 0.5, out)
     assert_allclose(out[:, 0], gaussian(X.astype(float), X.astype(float), 0.5).sum(axis=1), rtol=1e-5)
 
 
@@ -133,17 +155,17 @@ def reference_ascent(G, logits, settings):
     n, theta, step, value = len(G), logits.astype(np.float64), 1.0, None
     for _ in range(settings.max_iter):
         Z = softmax(theta, axis=1)
-        totals = np.stack(mwca.association(Z, G @ Z))
+        totals = np.stack(association(Z, G @ Z))
         if value is None:
             value = totals[1].sum()
-        D = mwca.centred(Z, n * mwca.pull(G @ Z, *totals, n))
+        D = centred(Z, n * pull(G @ Z, *totals, n))
         D = D if settings.direction == "natural" else Z * D
-        tried = {f: theta + f * step * D for f in mwca.FACTORS}
-        values = {f: mwca.association(softmax(T, axis=1), G @ softmax(T, axis=1))[1].sum() for f, T in tried.items()}
+        tried = {f: theta + f * step * D for f in FACTORS}
+        values = {f: association(softmax(T, axis=1), G @ softmax(T, axis=1))[1].sum() for f, T in tried.items()}
         best = max(values, key=values.get)
         if values[best] <= value:
-            step *= mwca.RETREAT
-            if step < mwca.LEAST_STEP:
+            step *= RETREAT
+            if step < LEAST_STEP:
                 break
             continue
         gain, value, theta, step = values[best] - value, values[best], tried[best], step * best
@@ -152,7 +174,7 @@ def reference_ascent(G, logits, settings):
     return value / n, theta.argmax(axis=1)
 
 
-@pytest.mark.parametrize("kind", mwca.DIRECTIONS)
+@pytest.mark.parametrize("kind", DIRECTIONS)
 def test_an_ascent_is_that_in_memory(engine, kind):
     X, _ = ring(n=80)
     logits = starts(160, 2)
@@ -204,13 +226,13 @@ def test_every_step_gains(engine):
     shard, product = dense(engine, X, 0.5)
     seen = []
 
-    class Watched(mwca._LineSearch):
+    class Watched(_LineSearch):
         def step(self, tol):
             super().step(tol)
             seen.append(self.values.copy())
 
     logits = starts(len(X), 2)
-    ascent = Watched(LocalGroup(AssociationRows(shard, product, logits)), len(X), mwca.State.fresh(3, 2))
+    ascent = Watched(LocalGroup(AssociationRows(shard, product, logits)), len(X), State.fresh(3, 2))
     ascent.measure()
     seen.append(ascent.values.copy())
     for _ in range(8):
@@ -221,18 +243,18 @@ def test_every_step_gains(engine):
 
 def test_the_ring_is_found(engine):
     X, y = ring()
-    sigma = mwca.bandwidth("deviation", len(X), X.var(axis=0), X)
+    sigma = bandwidth("deviation", len(X), X.var(axis=0), X)
     optimum, rows = run_ascent(engine, X, sigma, starts(len(X), 2, 5))
     labels = rows.logits[:, optimum.best].argmax(axis=1)
     assert adjusted_rand_score(y, labels) > 0.75
     assert optimum.converged[optimum.best]
-    of_truth = mwca.association(np.eye(2)[y], gaussian(X, X, sigma) @ np.eye(2)[y])[1].sum()
+    of_truth = association(np.eye(2)[y], gaussian(X, X, sigma) @ np.eye(2)[y])[1].sum()
     assert optimum.values[optimum.best] >= of_truth
 
 
 def test_three_blobs_are_found_from_labels_nearby(engine):
     X, y = blobs(n=90)
-    logits = mwca.logits_of(np.where(np.arange(90) % 7 == 0, 0, y), 3)[:, None]
+    logits = logits_of(np.where(np.arange(90) % 7 == 0, 0, y), 3)[:, None]
     optimum, rows = run_ascent(engine, X, 1.0, logits)
     assert_array_equal(rows.logits[:, 0].argmax(axis=1), y)
     assert optimum.totals[0, 0] == pytest.approx([30, 30, 30], rel=1e-2)
@@ -241,7 +263,7 @@ def test_three_blobs_are_found_from_labels_nearby(engine):
 def test_columns_beyond_the_limit_are_multiplied_in_turn(engine, monkeypatch):
     X, _ = ring(n=60)
     whole = run_ascent(engine, X, 0.5, starts(120, 3, 4), max_iter=5)[0]
-    monkeypatch.setattr(mwca, "COLUMNS", 7)
+    monkeypatch.setattr(ascent, "COLUMNS", 7)
     parts = run_ascent(engine, X, 0.5, starts(120, 3, 4), max_iter=5)[0]
     assert_allclose(parts.values, whole.values, rtol=1e-5)
 
@@ -262,12 +284,10 @@ def test_a_cluster_without_mass_pulls_nothing_and_is_no_nan(engine):
 def test_the_widths_are_those_of_the_formulas():
     X = np.random.default_rng(0).standard_t(2, size=(500, 3)) * [1, 2, 3]
     s = np.sqrt(X.var(axis=0).mean())
-    assert mwca.bandwidth("deviation", 500, X.var(axis=0), X) == pytest.approx(1.06 * s * 500**-0.2)
+    assert bandwidth("deviation", 500, X.var(axis=0), X) == pytest.approx(1.06 * s * 500**-0.2)
     low, high = np.quantile(X, (0.25, 0.75), axis=0)
-    assert mwca.bandwidth("quartile", 500, X.var(axis=0), X) == pytest.approx(
-        1.06 * (high - low).mean() / 1.34 * 500**-0.2
-    )
-    assert mwca.bandwidth(0.3, 500, X.var(axis=0), X) == 0.3
+    assert bandwidth("quartile", 500, X.var(axis=0), X) == pytest.approx(1.06 * (high - low).mean() / 1.34 * 500**-0.2)
+    assert bandwidth(0.3, 500, X.var(axis=0), X) == 0.3
 
 
 def test_the_likely_width_is_near_that_of_a_known_density():
@@ -275,13 +295,13 @@ def test_the_likely_width_is_near_that_of_a_known_density():
     for d in (1, 2, 5):
         X = np.random.default_rng(d).normal(size=(3000, d)).astype(np.float32)
         wanted = (4 / (d + 2)) ** (1 / (d + 4)) * 3000 ** (-1 / (d + 4))
-        assert mwca.bandwidth("likelihood", 3000, X.var(axis=0), X) == pytest.approx(wanted, rel=0.6)
+        assert bandwidth("likelihood", 3000, X.var(axis=0), X) == pytest.approx(wanted, rel=0.6)
 
 
 def test_rows_that_coincide_have_no_width():
     X = np.repeat([[0.0, 1.0]] * 4 + [[5.0, 7.0]], 4, axis=0)
     with pytest.raises(InputError, match=r"'quartile' gives a width of 0.*give a number"):
-        mwca.bandwidth("quartile", 20, X.var(axis=0), X)
+        bandwidth("quartile", 20, X.var(axis=0), X)
 
 
 @pytest.mark.parametrize(
@@ -301,17 +321,17 @@ def test_settings_are_checked(settings, message):
 
 
 def test_new_rows_where_no_kernel_reaches_have_a_flat_posterior():
-    posterior, labels = mwca.read_association(np.array([[0.0, 0.0], [1.0, 3.0]]), np.array([[10, 10], [2.0, 2]]), 20)
+    posterior, labels = read_association(np.array([[0.0, 0.0], [1.0, 3.0]]), np.array([[10, 10], [2.0, 2]]), 20)
     assert_allclose(posterior, [[0.5, 0.5], [0.25, 0.75]])
     assert_array_equal(labels, [0, 1])
 
 
 def test_an_empty_cluster_takes_no_new_row():
-    _, labels = mwca.read_association(np.zeros((1, 2)), np.array([[0, 10], [0.0, 2.0]]), 10)
+    _, labels = read_association(np.zeros((1, 2)), np.array([[0, 10], [0.0, 2.0]]), 10)
     assert_array_equal(labels, [1])
 
 
 def test_the_vector_is_cut_at_its_mean():
-    posterior, labels = mwca.read_vector(np.array([-1e-9, 0.5, 2.0]), 0.5)
+    posterior, labels = read_vector(np.array([-1e-9, 0.5, 2.0]), 0.5)
     assert_array_equal(labels, [0, 0, 1])
     assert_allclose(posterior[:, 1], [0, 0.5, 0.8])

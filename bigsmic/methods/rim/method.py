@@ -11,11 +11,17 @@ from bigsmic.errors import BigsmicWarning, InputError
 from bigsmic.methods.rim.planning import plan
 from bigsmic.methods.rim.result import Model, Result, scores_of
 from bigsmic.methods.rim.settings import SIDE_INPUTS, Settings, admit
-from bigsmic.numerics.objectives import rim
+from bigsmic.numerics.objectives.rim.linear import Linear
+from bigsmic.numerics.objectives.rim.logits import power_exponent
+from bigsmic.numerics.objectives.rim.path import Point, find_strength, refuse_collapse
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import distinct, scan
-from bigsmic.stages import rim as stages
+from bigsmic.stages.rim.classifier import objective, read_model
+from bigsmic.stages.rim.output import found_information, write_output
+from bigsmic.stages.rim.rows import keep_rows, keep_side_inputs
+from bigsmic.stages.rim.search import Search
+from bigsmic.stages.rim.start import find_categories
 
 __all__ = ["SIDE_INPUTS", "Model", "Result", "Settings", "admit", "ascend", "model", "plan", "run", "summary"]
 
@@ -28,20 +34,20 @@ def run(job: Job):
     """Each stage does what the ledger lacks."""
     with job.timed("scan"):
         scan.run(job, job.plan.sample_rows)
-        stages.keep_side_inputs(job)
+        keep_side_inputs(job)
     ascend(distinct.fewer(job))
 
 
 def ascend(job: Job):
     """From rows that have been scanned to labels and posteriors."""
     if job.plan.rows_in_memory:
-        stages.keep_rows(job.context)
+        keep_rows(job.context)
     with job.timed("ascent"):
         if not _has_path(job.run):
             job.run.forget("model", 0)
         job.run_steps("model", [0], _find)
     with job.timed("output"):
-        stages.write_output(job)
+        write_output(job)
 
 
 def _has_path(run):
@@ -56,13 +62,13 @@ def _has_path(run):
 def _find(job, _):
     """Find the classifier, and write it."""
     n, settings = job.context.n, job.context.settings
-    search, reg = stages.Search(job), settings.strength(n)
+    search, reg = Search(job), settings.strength(n)
     if search.known > (settings.n_clusters or n):
         raise InputError(
             f"labels: got {search.known} categories for {settings.n_clusters} clusters; ask for at least as many"
         )
     if settings.n_clusters == 1:
-        found, reg = rim.Linear.zeros(job.context.d, 1), 0.0
+        found, reg = Linear.zeros(job.context.d, 1), 0.0
     elif settings.n_clusters is not None:
         found, reg = _with_clusters(search, settings.n_clusters, reg)
     else:
@@ -72,9 +78,9 @@ def _find(job, _):
 
 def _at_strength(search, reg):
     """As many categories as stay alive."""
-    stages.start(search.job, 0, reg)
+    find_categories(search.job, 0, reg)
     point = search.solve(reg, None)
-    rim.refuse_collapse(point.alive, reg)
+    refuse_collapse(point.alive, reg)
     return _polished(search, search.living(point), reg), reg
 
 
@@ -82,10 +88,10 @@ def _with_clusters(search, n_clusters, reg):
     """A number of categories: at a strength that is found, or at the given one by closing the smallest."""
     guess = _guess(search.context) if reg is None else reg
     for search.attempt in range(ATTEMPTS):
-        enough = stages.start(search.job, search.attempt, guess) >= n_clusters
+        enough = find_categories(search.job, search.attempt, guess) >= n_clusters
         point = None
         if enough and reg is None:
-            point = rim.find_strength(search.solve, n_clusters, guess)
+            point = find_strength(search.solve, n_clusters, guess)
         elif enough:
             point = search.solve(reg, None)
         if point is not None and point.alive >= n_clusters:
@@ -108,14 +114,14 @@ def _guess(context):
 def _by_information(search):
     """The strength, along a path, whose labels have the largest LSMI on rows of the sample."""
     guess = _guess(search.context)
-    stages.start(search.job, 0, guess)
-    points: list[rim.Point] = []
+    find_categories(search.job, 0, guess)
+    points: list[Point] = []
     point = search.solve(guess, None)
     while point.alive > 1 and len(points) < MAX_DYING:
         points.append(point)
         point = search.solve(2 * point.reg, point)
     if not points:
-        rim.refuse_collapse(point.alive, point.reg)
+        refuse_collapse(point.alive, point.reg)
     scores = scores_of(search.context, [point.number for point in points])
     best = points[int(np.argmax(scores))]
     return _polished(search, search.living(best), best.reg), best.reg
@@ -128,7 +134,7 @@ def _polished(search, found, reg):
         return found
     point = search.ascend(reg, found, polish=settings.polish)
     if settings.n_clusters is None:
-        rim.refuse_collapse(point.alive, reg)
+        refuse_collapse(point.alive, reg)
     elif point.alive < found.n_categories:
         warnings.warn("rim: polish would have lost a category, and was left out", BigsmicWarning, stacklevel=2)
         return found
@@ -138,19 +144,19 @@ def _polished(search, found, reg):
 def summary(job: Job):
     """What was found, and the way to it."""
     context, run = job.context, job.run
-    sums, info = stages.found_information(context), run.info("model", 0)
-    found = stages.read_model(context, "model", 0)
+    sums, info = found_information(context), run.info("model", 0)
+    found = read_model(context, "model", 0)
     facts = {
         "n_clusters": found.n_categories,
         "reg": info["reg"],
-        "objective": stages.objective(context, sums, found, info["reg"]),
+        "objective": objective(context, sums, found, info["reg"]),
         "cluster_sizes": sums.counts.tolist(),
         "empty_clusters": np.flatnonzero(sums.counts == 0).tolist(),
         "path": run.infos("point", range(info["points"])),
         "n_init_categories": run.info("start", info["attempt"])["categories"] if info["points"] else 1,
     }
     if context.settings.prior == "power":
-        facts["prior_exponent"] = rim.power_exponent(sums.marginal)
+        facts["prior_exponent"] = power_exponent(sums.marginal)
     return facts
 
 

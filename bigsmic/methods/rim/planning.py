@@ -3,10 +3,11 @@
 import math
 from dataclasses import dataclass, replace
 
-from bigsmic.numerics.objectives import rim
+from bigsmic.numerics.objectives.rim.linear import TILE_ROWS
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import BLOCK_CACHE_BYTES, source_bounds
-from bigsmic.stages import rim as stages
+from bigsmic.stages.rim.minibatches import GROUP_BYTES, READERS
+from bigsmic.stages.rim.search import LEAST_STEPS
 
 START_ROWS = 10_000  # of the sample that categories are found on
 ROWS_BYTES = 256 << 20  # of scaled rows that stay in memory at most; more of them are read again
@@ -60,12 +61,12 @@ def _described(size, settings, rows_in_memory, posteriors_in_memory):
     k = max(settings.first_categories(n), settings.n_clusters or 1)
     held = n if size.n_workers == 1 else min(n, math.ceil(planning.HELD * n / size.n_workers))
     wanted = min(n, START_ROWS)
-    block = rows * d * (size.itemsize + 4) + rim.TILE_ROWS * 16 * k + 32 * (d + 1) * k
+    block = rows * d * (size.itemsize + 4) + TILE_ROWS * 16 * k + 32 * (d + 1) * k
     kept = 4 * held * d if rows_in_memory else min(4 * n * d, BLOCK_CACHE_BYTES)
     posteriors = 4 * held * k if posteriors_in_memory else 0
-    group = 2 * min(4 * n * d, stages.GROUP_BYTES + 4 * rows * d) + stages.READERS * rows * d * (size.itemsize + 4)
+    group = 2 * min(4 * n * d, GROUP_BYTES + 4 * rows * d) + READERS * rows * d * (size.itemsize + 4)
     batch = min(n, settings.batch_size) * (4 * d + 16 * k)
-    passes = 10 * max(1.0, stages.LEAST_STEPS * settings.batch_size / n)
+    passes = 10 * max(1.0, LEAST_STEPS * settings.batch_size / n)
     return (
         planning.scan_stage(size, wanted),
         planning.StagePlan(

@@ -8,11 +8,13 @@ from threadpoolctl import threadpool_limits
 
 from bigsmic.errors import InputError
 from bigsmic.numerics.hashing import draw_rows
-from bigsmic.numerics.mutual_information.lsmi import LSMISettings, block_sums, finish
-from bigsmic.numerics.objectives import rim
+from bigsmic.numerics.mutual_information.lsmi_scores import finish
+from bigsmic.numerics.mutual_information.lsmi_sums import LSMISettings, block_sums
+from bigsmic.numerics.objectives.rim.logits import log_softmax
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime.context import Context
-from bigsmic.stages import rim as stages
+from bigsmic.stages.rim.classifier import read_model
+from bigsmic.stages.rim.output import UNCERTAIN_ROWS, found_information, found_shapes
 
 LSMI_ROWS, LSMI_CENTERS = 5000, 200
 
@@ -21,7 +23,7 @@ def scores_of(context, numbers):
     """LSMI of the labels of some points, on the same rows of the sample."""
     seed = context.settings.seed
     X = context.sample[draw_rows(len(context.sample), LSMI_ROWS, seed, "rim-lsmi")]
-    labels = np.array([stages.read_model(context, "point", p).logits(X).argmax(axis=1) for p in numbers])
+    labels = np.array([read_model(context, "point", p).logits(X).argmax(axis=1) for p in numbers])
     centers = draw_rows(len(X), LSMI_CENTERS, seed, "rim-centers")
     design = LSMISettings(len(centers), seed=seed).design(X[centers], centers, X)
     with threadpool_limits(limits=1):
@@ -40,13 +42,13 @@ class Model:
     """
 
     def __init__(self, context: Context, features=None):
-        self.linear, self.features = stages.read_model(context, "model", 0), features
+        self.linear, self.features = read_model(context, "model", 0), features
         self.reads = {"model": None} if features is None else {"model": None, "map": None}
         self.n_clusters = self.linear.n_categories
 
     def __call__(self, X):
         """Posteriors, float32 (b, c), and labels, int32 (b,)."""
-        logs, _ = rim.log_softmax(self.linear.logits(X if self.features is None else self.features(X)))
+        logs, _ = log_softmax(self.linear.logits(X if self.features is None else self.features(X)))
         return np.exp(logs), logs.argmax(axis=1).astype(np.int32)
 
 
@@ -57,11 +59,11 @@ class Result(BaseResult):
 
     @cached_property
     def _linear(self):
-        return stages.read_model(self._context, "model", 0)
+        return read_model(self._context, "model", 0)
 
     @property
     def classifier(self):
-        """The classifier of scaled rows, :class:`bigsmic.numerics.objectives.rim.Linear`, and the scaler."""
+        """The classifier of scaled rows, :class:`bigsmic.numerics.objectives.rim.linear.Linear`, and the scaler."""
         return self._linear, self._context.scaler
 
     @property
@@ -88,7 +90,7 @@ class Result(BaseResult):
 
     @cached_property
     def _sums(self):
-        return stages.found_information(self._context)
+        return found_information(self._context)
 
     @cached_property
     def means(self):
@@ -108,7 +110,7 @@ class Result(BaseResult):
 
     @cached_property
     def _scaled_moments(self):
-        return stages.found_shapes(self._context) / np.maximum(self._sums.counts, 1)[:, None]
+        return found_shapes(self._context) / np.maximum(self._sums.counts, 1)[:, None]
 
     @cached_property
     def uncertain(self):
@@ -121,7 +123,7 @@ class Result(BaseResult):
         reads = [self._run.reader("clusters", s) for s in self._context.source_blocks]
         rows, logs = (np.concatenate([r(name) for r in reads]) for name in ("rows", "log_posterior"))
         entropy = -np.einsum("ij,ij->i", np.exp(logs), logs)
-        order = np.lexsort((rows, -entropy))[: stages.UNCERTAIN_ROWS]
+        order = np.lexsort((rows, -entropy))[:UNCERTAIN_ROWS]
         ranked = np.argsort(-logs[order], axis=1, kind="stable")
         other = ranked[:, min(1, ranked.shape[1] - 1)]
         return pd.DataFrame({"row": rows[order], "entropy": entropy[order], "label": ranked[:, 0], "other": other})

@@ -3,11 +3,11 @@
 import math
 from dataclasses import replace
 
-from bigsmic.numerics.eigen import lanczos
+from bigsmic.numerics.eigen.lanczos_state import LanczosParams
 from bigsmic.numerics.graph import cells, neighbors
 from bigsmic.numerics.graph.cells import PartitionSettings, group_rows
 from bigsmic.numerics.mutual_information.gaussian_basis import GAMMA_MULTIPLES, PAPER_GAMMAS
-from bigsmic.numerics.mutual_information.lsmi import sums_bytes, tile_bytes
+from bigsmic.numerics.mutual_information.lsmi_sums import sums_bytes, tile_bytes
 from bigsmic.runtime.context import BLOCK_CACHE_BYTES, source_bounds
 from bigsmic.runtime.planning import (
     EDGES_PER_NEIGHBOR,
@@ -84,7 +84,7 @@ class _Figures:
         self.n_candidates = len(self.specs)
         self.c = settings.n_clusters
         self.links = settings.link_weights != (None,)
-        self.params = lanczos.LanczosParams(max(spec.n_eigenvectors for spec in self.specs))
+        self.params = LanczosParams(max(spec.n_eigenvectors for spec in self.specs))
 
     def route(self, wanted):
         """A block of input, scaled, and its pieces twice; the cells' sample."""

@@ -1,6 +1,6 @@
 """The rows of the eigensolver: kernel blocks, basis and working block over fixed row blocks.
 
-:class:`RowSpace` implements `numerics.eigen.lanczos.Space` for the rows of one shard, :class:`GroupSpace` for those of
+:class:`RowSpace` implements `numerics.eigen.space.Space` for the rows of one shard, :class:`GroupSpace` for those of
 all shards of a group, wherever these are. In the memory of a place at any time: the last block and the working
 block (n x b each), and per thread one kernel block and one block of the basis, unless the basis itself is in
 memory. Dense work runs over tiles of `PANEL` rows that stay in cache, as float32 (or float64) GEMM whose results

@@ -33,244 +33,20 @@ References
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from bigsmic.errors import ConvergenceWarning, InputError
+from bigsmic.numerics.eigen.chebyshev import Filter
+from bigsmic.numerics.eigen.lanczos_state import LanczosParams, LanczosResult, LanczosState
+from bigsmic.numerics.eigen.orthonormal import Tolerances, next_block
+from bigsmic.numerics.eigen.space import Space
 from bigsmic.numerics.hashing import generator
-from bigsmic.numerics.self_product import self_product
 
-MAX_PASSES = 12
-WELL_CONDITIONED = 0.1  # least eigenvalue of a Gram matrix that one scaling makes orthonormal to rounding
 AMPLIFICATION = 20.0  # of the largest eigenvalue by a filter; more spends products on what has converged
 GROWTH = 4  # a new filter costs the basis, so it has to be of a much higher degree
 HOPELESS = 1e3  # slack at which rounding, not the space, keeps the residuals up
-
-
-@dataclass(frozen=True)
-class Filter:
-    """Chebyshev polynomial ``p(x) = T_degree((x - center) / half_width)``; the default is ``p(x) = x``.
-
-    Within [-1, 1] on the interval, increasing above it. The degree is odd, so that eigenvalues left of the
-    interval become negative and are never mistaken for large ones.
-    """
-
-    degree: int = 1
-    center: float = 0.0
-    half_width: float = 1.0
-
-    @property
-    def edge(self):
-        """Right end of the interval."""
-        return self.center + self.half_width
-
-    def __call__(self, values):
-        """Values of p."""
-        return _chebyshev(self.degree, (np.asarray(values, dtype=np.float64) - self.center) / self.half_width)
-
-    def inverse(self, images):
-        """Return the largest x with ``p(x)`` as given."""
-        return self.center + self.half_width * _chebyshev(1 / self.degree, np.asarray(images, dtype=np.float64))
-
-    def secant(self, values):
-        """``(x - edge) / (p(x) - 1)``: residual of K over residual of p(K), if it lies near the edge."""
-        if self.degree == 1:
-            return np.full(len(values), self.half_width)
-        above = values > self.edge
-        return np.where(above, (values - self.edge) / np.where(above, self(values) - 1, 1), np.inf)
-
-
-def _chebyshev(degree, x):
-    """T_degree(x); degree 1/d gives the largest x' with ``T_d(x') = x``."""
-    if degree == 1:
-        return x
-    inside = np.cos(degree * np.arccos(np.clip(x, -1, 1)))
-    outside = np.sign(x) * np.cosh(degree * np.arccosh(np.maximum(np.abs(x), 1)))
-    return np.where(np.abs(x) > 1, outside, inside)
-
-
-class Space(Protocol):
-    """The rows of K, of the basis V (n x k), of its last block and of a working block W (n x w).
-
-    Every verb is one map over row blocks, `apply` one per degree. *Moments* are the float64 array of shape
-    (k + w, w) that stacks V'W on W'W, summed in a fixed order.
-
-    Attributes
-    ----------
-    n_rows, n_columns : int
-        n, and k, the columns now in the basis.
-    eps : float
-        Spacing of the precision in which rows are stored.
-    """
-
-    n_rows: int
-    n_columns: int
-    eps: float
-
-    def apply(self, filter: Filter) -> np.ndarray:
-        """``W <- p(K) V_last``; return the moments."""
-        ...
-
-    def project(self, S: np.ndarray, Q: np.ndarray) -> np.ndarray:
-        """``W <- (W - V S) Q``; return the moments."""
-        ...
-
-    def draw(self, n_kept: int, n_new: int, key: int) -> np.ndarray:
-        """``W <- [first n_kept columns of W, n_new random ones]``, hashed from `key`; return the moments."""
-        ...
-
-    def recall(self, Q: np.ndarray, start: int) -> np.ndarray:
-        """``W <- V[:, start:] Q``, and ``V <- V[:, :start]``; return the moments."""
-        ...
-
-    def append(self, Q: np.ndarray) -> None:
-        """``V_last <- W Q``, ``V <- [V, V_last]``."""
-        ...
-
-    def rotate(self, Q: np.ndarray, start: int) -> None:
-        """``V <- [V[:, :start], V[:, start:] Q]``; W is left alone."""
-        ...
-
-    def residual_norms(self, values: np.ndarray, start: int) -> np.ndarray:
-        """``|K v - theta v|`` of the columns from `start` on, one for each value; W is left alone."""
-        ...
-
-    def column_sums(self) -> np.ndarray:
-        """Return the sums of each column of V, plain and with hashed weights; shape (2, k)."""
-        ...
-
-
-@dataclass(frozen=True)
-class LanczosParams:
-    """What to compute, and how far.
-
-    Parameters
-    ----------
-    n_wanted : int
-        Eigenpairs, those of the algebraically largest eigenvalues.
-    tol : float
-        Residual norm relative to the largest absolute Ritz value. Clamped to 16 eps, 2e-6 in float32.
-    max_matvecs : int or None
-        Limit on the products of K with one vector; None: 2000 + 300 n_wanted.
-    block_width : int
-        Columns per block. An eigenvalue of higher multiplicity costs a fresh start per `block_width` copies.
-    dimension : int or None
-        Columns of the basis; None: ``n_wanted + 7 block_width``. At most n.
-    degree : int
-        Largest degree of the filter, odd; 1 for none.
-    """
-
-    n_wanted: int
-    tol: float = 1e-4
-    max_matvecs: int | None = None
-    block_width: int = 8
-    dimension: int | None = None
-    degree: int = 9
-
-    def __post_init__(self):
-        if self.n_wanted < 1:
-            raise InputError(f"lanczos: n_wanted={self.n_wanted} must be at least 1")
-        if self.block_width < 1:
-            raise InputError(f"lanczos: block_width={self.block_width} must be at least 1")
-        if not 0 < self.tol < 1:
-            raise InputError(f"lanczos: tol={self.tol} must lie in (0, 1); 1e-4 is usual")
-        if self.degree < 1 or self.degree % 2 == 0:
-            raise InputError(f"lanczos: degree={self.degree} must be odd and positive; 9 is usual")
-        least = self.n_wanted + 2 * self.block_width
-        if self.dimension is not None and self.dimension < least:
-            raise InputError(f"lanczos: dimension={self.dimension} must be at least n_wanted + 2 block_width = {least}")
-
-    @property
-    def matvec_limit(self):
-        """The limit in force."""
-        return 2000 + 300 * self.n_wanted if self.max_matvecs is None else self.max_matvecs
-
-    def size(self, n_rows):
-        """Columns that the basis needs; a function of n and these parameters only."""
-        return min(n_rows, self.dimension or self.n_wanted + 7 * self.block_width)
-
-    def n_retained(self, n_rows):
-        """Columns that survive a restart: a few more than wanted, where two more blocks still fit."""
-        spare = self.size(n_rows) - self.n_wanted
-        return self.n_wanted + max(1, min(spare // 4, spare - 2 * self.block_width))
-
-
-@dataclass(frozen=True)
-class LanczosState:
-    """All that a solve knows at a restart besides the basis: enough to go on, bit for bit.
-
-    The basis holds the locked columns, k unlocked Ritz vectors and a last block that K has not seen.
-
-    Parameters
-    ----------
-    images, norms : ndarray of float64, shape (k,)
-        Ritz values of p(K), and the residual norms of K that are expected of them.
-    width : int
-        Columns of the last block.
-    locked_values, locked_norms : ndarray of float64, shape (n_locked,)
-        Eigenvalues of K, and the true residual norms they were locked with.
-    filter : Filter
-        p.
-    n_propagated : int
-        Locked columns that are older than the last random start.
-    n_turns : int
-        How often locked columns have been changed: until it is more, those that were locked first are as they were.
-    n_starts : int
-        Random starts after the first; 0 again once the basis has spanned everything.
-    slack : float
-        Factor by which residuals have turned out larger than expected.
-    low, scale : float
-        Smallest, and largest absolute Ritz value of K seen.
-    n_matvecs, n_restarts, n_draws : int
-        Counters.
-    """
-
-    images: np.ndarray
-    norms: np.ndarray
-    width: int
-    locked_values: np.ndarray
-    locked_norms: np.ndarray
-    filter: Filter = field(default_factory=Filter)
-    n_propagated: int = 0
-    n_turns: int = 0
-    n_starts: int = 0
-    slack: float = 1.0
-    low: float = 0.0
-    scale: float = 0.0
-    n_matvecs: int = 0
-    n_restarts: int = 0
-    n_draws: int = 1
-
-    @property
-    def n_locked(self):
-        """Columns that have converged and stay."""
-        return len(self.locked_values)
-
-
-@dataclass(frozen=True)
-class LanczosResult:
-    """How it went; the eigenvectors are the first n_wanted columns of the basis.
-
-    Parameters
-    ----------
-    ritz_values : ndarray of float64, shape (n_wanted,), descending
-    residual_norms : ndarray of float64, shape (n_wanted,)
-        True ``|K v - theta v|`` relative to the largest absolute Ritz value; 0 for known eigenvectors.
-    converged : bool
-    n_converged, n_matvecs, n_restarts : int
-    filter : Filter
-        The last polynomial: a start for a neighbouring matrix.
-    """
-
-    ritz_values: np.ndarray
-    residual_norms: np.ndarray
-    converged: bool
-    n_converged: int
-    n_matvecs: int
-    n_restarts: int
-    filter: Filter
 
 
 @dataclass(frozen=True)
@@ -282,15 +58,6 @@ class _Expansion:
     coupling: np.ndarray
     n_matvecs: int
     n_draws: int
-
-
-@dataclass(frozen=True)
-class _Tolerances:
-    """What counts as orthogonal to the basis, and what as rounding noise of a product."""
-
-    eps: float
-    overlap: float
-    noise: float
 
 
 def solve(
@@ -414,7 +181,7 @@ def _start_from(space, params, state, moments):
     """Append W, made orthonormal, as a first block that is coupled to nothing."""
     width = moments.shape[1]
     tolerances = _tolerances(space, params, 0.0)
-    _, Q, _, n_draws = _next_block(space, moments, np.zeros((width, 1)), width, tolerances, state.n_draws)
+    _, Q, _, n_draws = next_block(space, moments, np.zeros((width, 1)), width, tolerances, state.n_draws)
     space.append(Q)
     return replace(state, images=np.zeros(0), norms=np.zeros(0), width=width, n_draws=n_draws)
 
@@ -432,7 +199,7 @@ def _expand(space, params, state):
         scale = max(scale, np.sqrt(np.max(np.diag(moments[k:]))))
         width = min(params.block_width, space.n_rows - k)
         tolerances = _tolerances(space, params, scale)
-        column, Q, coupling, n_draws = _next_block(space, moments, np.eye(w), width, tolerances, n_draws)
+        column, Q, coupling, n_draws = next_block(space, moments, np.eye(w), width, tolerances, n_draws)
         _set_columns(T, column[n_locked:])
         exhausted = n_matvecs >= params.matvec_limit and k >= params.n_wanted
         if k + width > dimension or width == 0 or exhausted:
@@ -448,52 +215,7 @@ def _set_columns(T, column):
 
 
 def _tolerances(space, params, scale):
-    return _Tolerances(space.eps, max(4 * space.eps, 0.05 * params.tol), 10 * space.eps * scale)
-
-
-def _next_block(space, moments, coupling, width, tolerances, n_draws):
-    """Make W orthonormal, orthogonal to the basis and `width` columns wide.
-
-    Returns the overlap with V that was removed (k x w), Q and the coupling B: the new block is ``W Q``, and the W
-    of the start was ``V column + (W Q) B``. Rows of B are ordered by norm; those of random columns are zero.
-    """
-    k = space.n_columns
-    column = np.zeros((k, coupling.shape[1]))
-    n_random = int(np.count_nonzero(~coupling.any(axis=1)))
-    for attempt in range(MAX_PASSES):
-        S, gram = moments[:k], moments[k:]
-        column = column + S @ coupling
-        Q, inverse, smallest = _whiten(gram - self_product(S), tolerances.eps)
-        Q, coupling, strength = _by_strength(Q, inverse @ coupling)
-        clean = smallest >= WELL_CONDITIONED and np.max(np.abs(S @ Q), initial=0.0) <= tolerances.overlap
-        n_strong = int(np.count_nonzero(strength > tolerances.noise))
-        n_kept = min(n_strong + n_random, len(coupling), width)
-        if (clean or attempt) and n_kept < len(coupling):
-            n_random, n_kept = max(0, width - n_strong), min(n_strong, width)
-            space.project(S, Q)
-            moments = space.draw(n_kept, n_random, n_draws)
-            coupling = np.vstack([coupling[:n_kept], np.zeros((n_random, coupling.shape[1]))])
-            n_draws += 1
-        elif clean:
-            break
-        else:
-            moments = space.project(S, Q)
-    return column, Q, coupling, n_draws
-
-
-def _whiten(gram, eps):
-    """Q with ``Q' gram Q = I`` as far as eps allows, its inverse, and the least eigenvalue at unit diagonal."""
-    length = np.sqrt(np.maximum(np.diag(gram), 0.0))
-    divisor = np.where(length > 0, length, 1.0)
-    values, U = np.linalg.eigh(gram / np.outer(divisor, divisor))
-    root = np.sqrt(np.maximum(values, 10 * eps))
-    return U / root / divisor[:, None], root[:, None] * U.T * length, np.min(values, initial=1.0)
-
-
-def _by_strength(Q, coupling):
-    X, strength, _ = np.linalg.svd(coupling)
-    strength = np.concatenate([strength, np.zeros(len(X) - len(strength))])
-    return Q @ X, X.T @ coupling, strength
+    return Tolerances(space.eps, max(4 * space.eps, 0.05 * params.tol), 10 * space.eps * scale)
 
 
 def _lock(space, params, state, expansion):

@@ -1,12 +1,11 @@
 """Gaussians on drawn rows, which estimates of mutual information are made of: their centres, widths and folds.
 
 `numerics.mutual_information.lsmi` and `numerics.mutual_information.mlmi` model the density ratio by the same
-Gaussians, and differ in
-how these are fitted.
+Gaussians, and differ in how these are fitted.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,10 +14,6 @@ from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.numerics.hashing import draw_rows, row_hash
 from bigsmic.numerics.row_blocks import tiles
 from bigsmic.types import Floats, Integers
-
-if TYPE_CHECKING:
-    from bigsmic.numerics.mutual_information.lsmi import LSMIResult
-    from bigsmic.numerics.mutual_information.mlmi import MLMIResult
 
 PAPER_GAMMAS = 10.0 ** (np.arange(-4, 5) / 2)
 GAMMA_MULTIPLES = 10.0 ** (np.arange(-4, 3) / 4)
@@ -154,8 +149,24 @@ def row_blocks(n: int) -> list[slice]:
     return tiles(n, _BLOCK_ROWS)
 
 
-def told(result: "LSMIResult | MLMIResult") -> str:
-    """Classes and centres of a result, as its repr tells them."""
+class Estimate(Protocol):
+    """What the results of both estimators have."""
+
+    @property
+    def n_centers(self) -> int:
+        """Number of centres."""
+
+    @property
+    def classes(self) -> np.ndarray:
+        """The labels, sorted."""
+
+    @property
+    def without_center(self) -> np.ndarray:
+        """The labels that own no centre."""
+
+
+def told(result: Estimate) -> str:
+    """Classes and centres of an estimate, as its repr tells them."""
     silent = f", {len(result.without_center)} classes without a center" if len(result.without_center) else ""
     return f"{len(result.classes)} classes, {result.n_centers} centers{silent}"
 

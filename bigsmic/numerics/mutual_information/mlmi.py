@@ -1,8 +1,7 @@
 """Mutual information between rows and labels, by maximum likelihood of the density ratio.
 
 The ratio ``r(x, y) = p(x, y) / (p(x) p(y))`` is modelled as by `numerics.mutual_information.lsmi`, with Gaussians on
-the
-centres of class y and coefficients of at least 0,
+the centres of class y and coefficients of at least 0,
 
     maximise  1/n sum_i log r(x_i, y_i)   subject to   1/n^2 sum_ij r(x_i, y_j) = 1,  theta >= 0
 
@@ -31,8 +30,6 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cholesky, solve_triangular
-from scipy.optimize import nnls
 from threadpoolctl import threadpool_limits
 
 from bigsmic.errors import InputError
@@ -49,21 +46,13 @@ from bigsmic.numerics.mutual_information.gaussian_basis import (
     row_blocks,
     told,
 )
-from bigsmic.numerics.self_product import self_product
+from bigsmic.numerics.mutual_information.mixture_weights import mixture_weights
 from bigsmic.types import Floats, Integers, Preset
 
-TOLERANCE = 1e-8
-"""Duality gap, in nats, at which the estimate is called solved."""
 FOLD_TOLERANCE = 1e-5
 """The same for the fits to all folds but one, of which only the order matters."""
-
-_MAX_STEPS = 200
-_EM_STEPS = 5
-_HALVINGS = 12
-_RIDGE = 1e-10  # of the largest diagonal entry: two Gaussians on one place make the Hessian singular
 _TILE_ROWS = 2048
 _LEAST_MEAN = 1e-300
-_LEAST_RATIO = 1e-100  # its inverse can still be squared
 
 
 @dataclass(frozen=True)
@@ -108,7 +97,7 @@ class MLMIDesign(GaussianDesign):
         Candidate widths; sorted ascending here.
     n_folds : int
     seed : int
-        Decides the fold of a row; see :func:`bigsmic.numerics.mutual_information.lsmi.fold_of`.
+        Decides the fold of a row; see :func:`bigsmic.numerics.mutual_information.gaussian_basis.fold_of`.
     """
 
     what: ClassVar[str] = "mlmi"
@@ -317,9 +306,6 @@ def mlmi(  # noqa: PLR0913 - the front door spells out its settings
     )
 
 
-# -- what is taken of the rows
-
-
 def drawn_rows(n: int, n_rows: int | None, design: MLMIDesign) -> np.ndarray:
     """Rows whose likelihood is maximised: the centres, and others drawn by hash; ascending int64."""
     if n_rows is None or n_rows >= n:
@@ -370,9 +356,6 @@ def block_sums(X: Floats, rows: Integers, design: MLMIDesign) -> MLMISums:
         for g, gamma in enumerate(design.gammas):
             total[g] += members @ np.exp(-squares / gamma**2)
     return MLMISums(total, np.bincount(folds, minlength=design.n_folds))
-
-
-# -- the estimate
 
 
 def score(sums: MLMISums, drawn: Drawn, labels: Integers, center_labels: Integers, design: MLMIDesign) -> MLMIScore:
@@ -442,83 +425,3 @@ def _scaled(logs: Floats, columns: slice | NDArray[np.bool_] = slice(None)) -> t
     logs = logs[:, columns]
     tops = logs.max(axis=1, initial=-np.inf)
     return np.exp(logs - tops[:, None]), tops
-
-
-class MixtureWeights(NamedTuple):
-    """Weights, the mean log likelihood that they reach, and the most that any others could add."""
-
-    weights: np.ndarray
-    value: float
-    gap: float
-
-
-def mixture_weights(R: Floats, tops: Floats, tol: float = TOLERANCE) -> MixtureWeights:
-    """Maximise ``mean_i log(R w)_i`` over w of at least 0 and sum 1.
-
-    Gradient projection in the metric of the Hessian on ``mean_i log(R w)_i - sum w``, whose maximum has sum 1 by
-    itself: every step is a non-negative least-squares problem, as in [1]_, and one of expectation and maximisation
-    where that does not ascend. With
-    ``g_l = mean_i R_il / (R w)_i`` the optimality conditions are ``g_l = 1`` where ``w_l > 0`` and ``g_l <= 1``
-    elsewhere, and ``max g - 1`` bounds what is missing.
-
-    Parameters
-    ----------
-    R : ndarray of float64, shape (n, k)
-        At least 0, the largest of each row 1.
-    tops : ndarray of float64, shape (n,)
-        Logarithm of what the row was divided by.
-    tol : float
-        Gap at which to stop.
-
-    Returns
-    -------
-    MixtureWeights
-
-    References
-    ----------
-    .. [1] Kim, Carbonetto, Stephens, Anitescu, "A fast algorithm for maximum likelihood estimation of mixture
-       proportions using sequential quadratic programming", J. Computational and Graphical Statistics 29, 2020.
-       doi:10.1080/10618600.2019.1689985
-    """
-    n, k = R.shape
-    w = np.full(k, 1.0 / k)
-    if n == 0:  # nothing to fit
-        return MixtureWeights(w, 0.0, 0.0)
-    for step in range(_MAX_STEPS):
-        Q = R / (R @ w)[:, None]
-        gradient = Q.mean(axis=0)
-        if gradient.max() - 1 <= tol:
-            break
-        better = None if step < _EM_STEPS else _newton_step(R, Q, w, gradient)
-        w = w * gradient if better is None else better
-        w /= w.sum()
-    ratio = R @ w
-    gap = float((R / ratio[:, None]).mean(axis=0).max() - 1)
-    return MixtureWeights(w, float(np.mean(np.log(ratio) + tops)), max(gap, 0.0))
-
-
-def _newton_step(R: Floats, Q: Floats, w: Floats, gradient: Floats) -> Floats | None:
-    """Next weights, or None where the line search finds no gain.
-
-    With ``H = Q'Q / n`` the quadratic model at w has its maximum over v >= 0 where
-    ``v' H v / 2 - (2 g - 1)' v`` is least: non-negative least squares on a Cholesky factor of H.
-    """
-    n = len(R)
-    H = self_product(Q) / n
-    H[np.diag_indices_from(H)] += _RIDGE * H.diagonal().max()
-    try:
-        factor = cholesky(H, lower=True, check_finite=False)
-        target = solve_triangular(factor, 2 * gradient - 1, lower=True, check_finite=False)
-        direction = nnls(factor.T, target)[0] - w
-    except (np.linalg.LinAlgError, RuntimeError):  # not definite after all; too many changes of the active set
-        return None
-    ratio, change = R @ w, R @ direction
-    slope = (gradient - 1) @ direction
-    length = 1.0
-    for _ in range(_HALVINGS):
-        ahead = ratio + length * change
-        gain = np.log(ahead / ratio).mean() - length * direction.sum() if ahead.min() > _LEAST_RATIO else -np.inf
-        if gain > 1e-4 * length * slope:
-            return np.maximum(w + length * direction, 0.0)
-        length /= 2
-    return None

@@ -26,7 +26,7 @@ from scipy.optimize import line_search
 
 from bigsmic.errors import InputError
 from bigsmic.numerics.eigen.block_vectors import PANEL, Basis, WithDiagonal
-from bigsmic.numerics.objectives.rim import log_softmax
+from bigsmic.numerics.objectives.rim.logits import log_softmax
 from bigsmic.numerics.row_blocks import Group, Shard, tiles
 
 COEFFICIENTS, LOGITS, DIRECTION, RISE, GRADIENT, PREVIOUS, IMAGE = range(7)

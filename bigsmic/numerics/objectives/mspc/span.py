@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import eigh
 
-from bigsmic.numerics.objectives import mspc
+from bigsmic.numerics.objectives.mspc import solvers
+from bigsmic.numerics.objectives.mspc.questions import Halfspace, solve
+from bigsmic.numerics.objectives.mspc.solvers import Split
 
 _RANK = 1e-12  # of the largest eigenvalue: below it, rounding
 
@@ -109,8 +111,8 @@ class Span:
             What brings its hyperplane back.
         """
         a, threshold = start
-        first = mspc.Halfspace(self.direction(self.plain @ a), threshold)
-        (found,) = mspc.solve([mspc.split((), first, settings, self)], self)
+        first = Halfspace(self.direction(self.plain @ a), threshold)
+        (found,) = solve([solvers.split((), first, settings, self)], self)
         if found is None:
             return None, None
         return found, Dual(a, False) if found.halfspace is first else self._dual(found.halfspace.w, settings)
@@ -134,5 +136,5 @@ def brought_back(found: Any, w, mean):
         Of the rows of the node.
     """
     length = np.linalg.norm(w)
-    halfspace = mspc.Halfspace(w / length, float((found.halfspace.threshold + w @ mean) / length))
-    return mspc.Split(**{**vars(found), "halfspace": halfspace, "slope": found.slope * length})
+    halfspace = Halfspace(w / length, float((found.halfspace.threshold + w @ mean) / length))
+    return Split(**{**vars(found), "halfspace": halfspace, "slope": found.slope * length})

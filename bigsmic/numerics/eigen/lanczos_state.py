@@ -1,0 +1,139 @@
+"""What a Lanczos solve is asked for, what it knows at a restart, and how it went."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from bigsmic.errors import InputError
+from bigsmic.numerics.eigen.chebyshev import Filter
+
+
+@dataclass(frozen=True)
+class LanczosParams:
+    """What to compute, and how far.
+
+    Parameters
+    ----------
+    n_wanted : int
+        Eigenpairs, those of the algebraically largest eigenvalues.
+    tol : float
+        Residual norm relative to the largest absolute Ritz value. Clamped to 16 eps, 2e-6 in float32.
+    max_matvecs : int or None
+        Limit on the products of K with one vector; None: 2000 + 300 n_wanted.
+    block_width : int
+        Columns per block. An eigenvalue of higher multiplicity costs a fresh start per `block_width` copies.
+    dimension : int or None
+        Columns of the basis; None: ``n_wanted + 7 block_width``. At most n.
+    degree : int
+        Largest degree of the filter, odd; 1 for none.
+    """
+
+    n_wanted: int
+    tol: float = 1e-4
+    max_matvecs: int | None = None
+    block_width: int = 8
+    dimension: int | None = None
+    degree: int = 9
+
+    def __post_init__(self):
+        if self.n_wanted < 1:
+            raise InputError(f"lanczos: n_wanted={self.n_wanted} must be at least 1")
+        if self.block_width < 1:
+            raise InputError(f"lanczos: block_width={self.block_width} must be at least 1")
+        if not 0 < self.tol < 1:
+            raise InputError(f"lanczos: tol={self.tol} must lie in (0, 1); 1e-4 is usual")
+        if self.degree < 1 or self.degree % 2 == 0:
+            raise InputError(f"lanczos: degree={self.degree} must be odd and positive; 9 is usual")
+        least = self.n_wanted + 2 * self.block_width
+        if self.dimension is not None and self.dimension < least:
+            raise InputError(f"lanczos: dimension={self.dimension} must be at least n_wanted + 2 block_width = {least}")
+
+    @property
+    def matvec_limit(self):
+        """The limit in force."""
+        return 2000 + 300 * self.n_wanted if self.max_matvecs is None else self.max_matvecs
+
+    def size(self, n_rows):
+        """Columns that the basis needs; a function of n and these parameters only."""
+        return min(n_rows, self.dimension or self.n_wanted + 7 * self.block_width)
+
+    def n_retained(self, n_rows):
+        """Columns that survive a restart: a few more than wanted, where two more blocks still fit."""
+        spare = self.size(n_rows) - self.n_wanted
+        return self.n_wanted + max(1, min(spare // 4, spare - 2 * self.block_width))
+
+
+@dataclass(frozen=True)
+class LanczosState:
+    """All that a solve knows at a restart besides the basis: enough to go on, bit for bit.
+
+    The basis holds the locked columns, k unlocked Ritz vectors and a last block that K has not seen.
+
+    Parameters
+    ----------
+    images, norms : ndarray of float64, shape (k,)
+        Ritz values of p(K), and the residual norms of K that are expected of them.
+    width : int
+        Columns of the last block.
+    locked_values, locked_norms : ndarray of float64, shape (n_locked,)
+        Eigenvalues of K, and the true residual norms they were locked with.
+    filter : Filter
+        p.
+    n_propagated : int
+        Locked columns that are older than the last random start.
+    n_turns : int
+        How often locked columns have been changed: until it is more, those that were locked first are as they were.
+    n_starts : int
+        Random starts after the first; 0 again once the basis has spanned everything.
+    slack : float
+        Factor by which residuals have turned out larger than expected.
+    low, scale : float
+        Smallest, and largest absolute Ritz value of K seen.
+    n_matvecs, n_restarts, n_draws : int
+        Counters.
+    """
+
+    images: np.ndarray
+    norms: np.ndarray
+    width: int
+    locked_values: np.ndarray
+    locked_norms: np.ndarray
+    filter: Filter = field(default_factory=Filter)
+    n_propagated: int = 0
+    n_turns: int = 0
+    n_starts: int = 0
+    slack: float = 1.0
+    low: float = 0.0
+    scale: float = 0.0
+    n_matvecs: int = 0
+    n_restarts: int = 0
+    n_draws: int = 1
+
+    @property
+    def n_locked(self):
+        """Columns that have converged and stay."""
+        return len(self.locked_values)
+
+
+@dataclass(frozen=True)
+class LanczosResult:
+    """How it went; the eigenvectors are the first n_wanted columns of the basis.
+
+    Parameters
+    ----------
+    ritz_values : ndarray of float64, shape (n_wanted,), descending
+    residual_norms : ndarray of float64, shape (n_wanted,)
+        True ``|K v - theta v|`` relative to the largest absolute Ritz value; 0 for known eigenvectors.
+    converged : bool
+    n_converged, n_matvecs, n_restarts : int
+    filter : Filter
+        The last polynomial: a start for a neighbouring matrix.
+    """
+
+    ritz_values: np.ndarray
+    residual_norms: np.ndarray
+    converged: bool
+    n_converged: int
+    n_matvecs: int
+    n_restarts: int
+    filter: Filter

@@ -1,0 +1,58 @@
+"""What Lanczos needs of the rows of a matrix and of its basis, wherever they are stored."""
+
+from typing import Protocol
+
+import numpy as np
+
+from bigsmic.numerics.eigen.chebyshev import Filter
+
+
+class Space(Protocol):
+    """The rows of K, of the basis V (n x k), of its last block and of a working block W (n x w).
+
+    Every verb is one map over row blocks, `apply` one per degree. *Moments* are the float64 array of shape
+    (k + w, w) that stacks V'W on W'W, summed in a fixed order.
+
+    Attributes
+    ----------
+    n_rows, n_columns : int
+        n, and k, the columns now in the basis.
+    eps : float
+        Spacing of the precision in which rows are stored.
+    """
+
+    n_rows: int
+    n_columns: int
+    eps: float
+
+    def apply(self, filter: Filter) -> np.ndarray:
+        """``W <- p(K) V_last``; return the moments."""
+        ...
+
+    def project(self, S: np.ndarray, Q: np.ndarray) -> np.ndarray:
+        """``W <- (W - V S) Q``; return the moments."""
+        ...
+
+    def draw(self, n_kept: int, n_new: int, key: int) -> np.ndarray:
+        """``W <- [first n_kept columns of W, n_new random ones]``, hashed from `key`; return the moments."""
+        ...
+
+    def recall(self, Q: np.ndarray, start: int) -> np.ndarray:
+        """``W <- V[:, start:] Q``, and ``V <- V[:, :start]``; return the moments."""
+        ...
+
+    def append(self, Q: np.ndarray) -> None:
+        """``V_last <- W Q``, ``V <- [V, V_last]``."""
+        ...
+
+    def rotate(self, Q: np.ndarray, start: int) -> None:
+        """``V <- [V[:, :start], V[:, start:] Q]``; W is left alone."""
+        ...
+
+    def residual_norms(self, values: np.ndarray, start: int) -> np.ndarray:
+        """``|K v - theta v|`` of the columns from `start` on, one for each value; W is left alone."""
+        ...
+
+    def column_sums(self) -> np.ndarray:
+        """Return the sums of each column of V, plain and with hashed weights; shape (2, k)."""
+        ...

@@ -1,0 +1,157 @@
+"""More than two clusters: a tree of splits, grown one split at a time."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from bigsmic.errors import InputError
+from bigsmic.numerics.objectives.mspc.questions import Halfspace, Node, Total, solve
+from bigsmic.numerics.objectives.mspc.solvers import Split, SplitSettings, split
+
+
+class Tree(NamedTuple):
+    """Splits one after the other: the s-th takes the rows inside its halfspace from label ``of[s]`` to label s + 1.
+
+    Parameters
+    ----------
+    w : ndarray of float64, shape (c - 1, d)
+    threshold, slope : ndarray of float64, shape (c - 1,)
+    of : ndarray of int64, shape (c - 1,)
+    """
+
+    w: np.ndarray
+    threshold: np.ndarray
+    slope: np.ndarray
+    of: np.ndarray
+
+    @classmethod
+    def of_splits(cls, taken):
+        """Tree of pairs of a label and the split that it was taken apart by, at least one."""
+        splits = [found for _, found in taken]
+        return cls(
+            np.array([found.halfspace.w for found in splits]),
+            np.array([found.halfspace.threshold for found in splits]),
+            np.array([found.slope for found in splits]),
+            np.array([y for y, _ in taken]),
+        )
+
+    @classmethod
+    def single(cls, d):
+        """Tree of one cluster."""
+        return cls(np.empty((0, d)), np.empty(0), np.empty(0), np.empty(0, np.int64))
+
+    @property
+    def n_clusters(self):
+        """Number of clusters, c."""
+        return len(self.of) + 1
+
+    def read(self, X):
+        """Posteriors and labels of rows.
+
+        A split's posterior is logistic in the projection, with the slope that two normal clusters of one variance
+        have: 1/2 at the hyperplane. A cluster's is the product along its path.
+
+        Parameters
+        ----------
+        X : ndarray of float, shape (b, d)
+
+        Returns
+        -------
+        posterior : ndarray of float32, shape (b, c)
+        labels : ndarray of int32, shape (b,)
+        """
+        X = X.astype(np.float64)
+        labels, posterior = np.zeros(len(X), np.int32), np.zeros((len(X), self.n_clusters))
+        posterior[:, 0] = 1
+        for s, (w, threshold, slope, y) in enumerate(zip(*self, strict=True)):
+            margin = X @ w - threshold
+            labels[(labels == y) & (margin > 0)] = s + 1
+            shard = expit(slope * margin)
+            posterior[:, s + 1] = posterior[:, y] * shard
+            posterior[:, y] *= 1 - shard
+        return posterior.astype(np.float32), labels
+
+
+def grow(n_clusters, start: Callable[[Node], Halfspace | None], candidates: Sequence[SplitSettings], total: Total):
+    """Split in two, and again the cluster whose split is worth most, until there are enough clusters.
+
+    Worth is the score times the number of rows. The score alone takes ever smaller groups off.
+
+    Parameters
+    ----------
+    n_clusters : int
+        At least 2.
+    start : callable
+        ``start(node)``: first labeling of a node.
+    candidates : sequence of SplitSettings
+        Of these the one of largest score is taken at each node.
+    total : callable
+        See :func:`solve`.
+
+    Returns
+    -------
+    tree : Tree
+    splits : list of Split
+        That the tree is made of.
+
+    Raises
+    ------
+    InputError
+        No cluster can be split any further.
+    """
+    return grow_by(n_clusters, lambda nodes: _best_splits(nodes, start, candidates, total))
+
+
+def grow_by(n_clusters, best_splits: Callable[[dict[int, Node]], dict[int, Split]]):
+    """Grow a tree as :func:`grow` does, of splits that are found in any way.
+
+    Parameters
+    ----------
+    n_clusters : int
+    best_splits : callable
+        The best split of each of some nodes by number; those that cannot be split are left out.
+
+    Returns
+    -------
+    tree : Tree
+    splits : list of Split
+
+    Raises
+    ------
+    InputError
+    """
+    nodes: list[Node] = [()]
+    possible: dict[int, Split] = {}
+    taken: list[tuple[int, Split]] = []
+    fresh = [0]
+    while len(nodes) < n_clusters:
+        possible |= best_splits({y: nodes[y] for y in fresh})
+        if not possible:
+            raise InputError(
+                f"mspc: n_clusters={n_clusters}, but the rows of each of the {len(nodes)} clusters found coincide; "
+                f"ask for {len(nodes)}"
+            )
+        y = max(possible, key=lambda y: (possible[y].worth, -y))
+        best = possible.pop(y)
+        taken.append((y, best))
+        nodes.append((*nodes[y], (best.halfspace, True)))
+        nodes[y] = (*nodes[y], (best.halfspace, False))
+        fresh = [y, len(nodes) - 1]
+    return Tree.of_splits(taken), [found for _, found in taken]
+
+
+def _best_splits(nodes, start, candidates, total):
+    """The split of largest score of each node that can be split, all found in the same passes."""
+    owners = [y for y in nodes for _ in candidates]
+    starts = {y: start(node) for y, node in nodes.items()}
+    problems = [split(node, starts[y], settings) for y, node in nodes.items() for settings in candidates]
+    found = list(zip(owners, solve(problems, total), strict=True))
+    best = {y: best_of([split for owner, split in found if owner == y]) for y in nodes}
+    return {y: split for y, split in best.items() if split is not None}
+
+
+def best_of(splits):
+    """The split of largest score, the first among equals; None where no candidate found one."""
+    return max((split for split in splits if split is not None), key=lambda split: split.score, default=None)

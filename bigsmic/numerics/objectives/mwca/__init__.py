@@ -1,0 +1,19 @@
+"""Maximum within-cluster association: memberships whose Parzen densities overlap least, by ascent.
+
+With ``G_nm = exp(-|x_n - x_m|^2 / (4 sigma^2))``, the product of two Gaussians of width sigma integrated, and
+memberships ``z_in = softmax_i(theta_in)`` that add up to N_i,
+
+    L = sum_i L_i,    L_i = z_i' G z_i / N_i
+
+which is, up to a constant, minus the squared distances of the clusters' densities from that of all rows, weighted by
+N_i. The derivative by a membership, and by a logit, are
+
+    a_in = dL/dz_in = (2 [G z_i]_n - L_i) / N_i,       dL/dtheta_in = z_in (a_in - sum_j z_jn a_jn)
+
+G enters through products with columns alone, so it is never held: neither the dense one, whose tiles are made and
+dropped, nor the sparse one, which is read block by block. Steps of several lengths, of several starts, share a product.
+
+References
+----------
+.. [1] Lee, Choi, "Maximum within-cluster association", Pattern Recognition Letters 26, 2005.
+"""

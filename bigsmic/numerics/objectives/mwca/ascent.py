@@ -1,0 +1,267 @@
+"""Ascent of the association from several starts side by side, each with a line search of its own."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from bigsmic.errors import InputError
+from bigsmic.numerics.eigen.block_vectors import Product
+from bigsmic.numerics.hashing import row_uniform
+from bigsmic.numerics.objectives.mwca.association import LEAST_MASS, direction, memberships
+from bigsmic.numerics.row_blocks import Group, Shard
+
+DIRECTIONS = ("natural", "gradient")
+FACTORS = (2.0, 0.5)  # of the last step that are tried in one product
+RETREAT = 0.125  # of the step, where neither gains
+LEAST_STEP = 2.0**-40
+COLUMNS = 64  # multiplied at a time: bounds what is in memory of all rows
+
+
+@dataclass(frozen=True)
+class AscentSettings:
+    """How far to ascend, and how.
+
+    Parameters
+    ----------
+    direction : {"natural", "gradient"}
+    max_iter : int
+        Products at most, that of the start not counted.
+    tol : float
+        Relative gain of a step below which a start has converged.
+    """
+
+    direction: str = "natural"
+    max_iter: int = 100
+    tol: float = 1e-6
+
+    def __post_init__(self):
+        if self.direction not in DIRECTIONS:
+            raise InputError(f"direction: got {self.direction!r}; use one of {DIRECTIONS}")
+        if self.max_iter < 1:
+            raise InputError(f"max_iter: got {self.max_iter}; use at least 1")
+        if not 0 <= self.tol < np.inf:
+            raise InputError(f"tol: got {self.tol}; use a number of at least 0, such as 1e-6")
+
+
+class AssociationRows:
+    """Logits, and products of the memberships with G, of the rows of one shard, for several starts.
+
+    Parameters
+    ----------
+    shard : Shard
+    product : Product
+    logits : ndarray of float32, shape (rows of the shard, n_starts, k)
+    kind : {"natural", "gradient"}
+    """
+
+    def __init__(self, shard: Shard, product: Product, logits, kind="natural"):
+        self.shard, self.product, self.kind = shard, product, kind
+        self.logits, self.images = logits, np.zeros_like(logits)
+        self.n = int(shard.bounds[-1])
+        self._tried: np.ndarray = logits[:, :0]
+
+    def trial_step(self, starts, steps, totals):
+        """Try steps of several lengths for some starts; return mass and ``z'Gz`` of each.
+
+        Parameters
+        ----------
+        starts : list of int
+        steps : ndarray of float64, shape (len(starts), e)
+            A step of 0 along no direction measures the start itself.
+        totals : ndarray of float64, shape (len(starts), 2, k)
+            Mass and association where the starts are.
+
+        Returns
+        -------
+        sums : ndarray of float64, shape (len(starts), e, 2, k)
+        """
+        k, (m, e) = self.logits.shape[2], steps.shape
+        Z = np.empty((self.shard.n_rows, m, e, k), np.float32)
+
+        def make(p):
+            Z[self.shard.rows(p)] = memberships(self._moved(p, starts, steps, totals))
+
+        self.shard.for_each_block(make)
+        flat = Z.reshape(len(Z), -1)
+        self._tried = np.empty_like(Z)
+        images = self._tried.reshape(flat.shape)
+        for lo in range(0, flat.shape[1], COLUMNS):
+            columns = slice(lo, min(lo + COLUMNS, flat.shape[1]))
+            self._multiply(np.ascontiguousarray(flat[:, columns]), images[:, columns])
+
+        def add(p):
+            rows = self.shard.rows(p)
+            mass = Z[rows].sum(axis=0, dtype=np.float64)
+            return np.stack([mass, np.einsum("nsek,nsek->sek", Z[rows], self._tried[rows], dtype=np.float64)], axis=2)
+
+        return self.shard.sum_over_blocks(add)
+
+    def take(self, starts, steps, totals, chosen):
+        """Go the step ``chosen[i]`` of those tried for ``starts[i]``; a negative one stays where it is."""
+
+        def go(p):
+            rows = self.shard.rows(p)
+            moved = self._moved(p, starts, steps, totals)
+            for i, (start, j) in enumerate(zip(starts, chosen, strict=True)):
+                if j >= 0:
+                    self.logits[rows, start] = moved[:, i, j]
+                    self.images[rows, start] = self._tried[rows, i, j]
+
+        self.shard.for_each_block(go)
+        self._tried = self.logits[:, :0]
+
+    def _moved(self, p, starts, steps, totals):
+        """Logits of block p after every step, float32, shape (b, len(starts), e, k)."""
+        rows, moved = self.shard.rows(p), []
+        for start, lengths, total in zip(starts, steps, totals, strict=True):
+            T = self.logits[rows, start]
+            D = direction(self.kind, memberships(T), self.images[rows, start], total, self.n)
+            T = T[:, None] + lengths.astype(np.float32)[:, None] * D[:, None]
+            moved.append(np.maximum(T - T.max(axis=-1, keepdims=True), np.float32(-1e4)))
+        return np.stack(moved, axis=1)
+
+    def _multiply(self, Z, out):
+        operand = self.product.operand(Z)
+
+        def task(p):
+            rows = self.shard.rows(p)
+            self.product.multiply(p, (1.0, 0.0, 0.0), operand, Z[rows], out[rows])
+
+        self.shard.for_each_block(task)
+
+
+class State(NamedTuple):
+    """Where every start is.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n_starts,)
+        L.
+    totals : ndarray of float64, shape (n_starts, 2, k)
+        Mass N and association L_i of every cluster.
+    lengths : ndarray of float64, shape (n_starts,)
+        The last step.
+    n_iter : ndarray of int64, shape (n_starts,)
+        Products, that of the start not counted.
+    converged : ndarray of bool, shape (n_starts,)
+    """
+
+    values: np.ndarray
+    totals: np.ndarray
+    lengths: np.ndarray
+    n_iter: np.ndarray
+    converged: np.ndarray
+
+    @classmethod
+    def fresh(cls, n_starts, k):
+        """Before anything was measured."""
+        return cls(
+            np.full(n_starts, -np.inf),
+            np.zeros((n_starts, 2, k)),
+            np.ones(n_starts),
+            np.zeros(n_starts, np.int64),
+            np.zeros(n_starts, bool),
+        )
+
+    @property
+    def best(self):
+        """The start that is highest; the first among equals."""
+        return int(np.argmax(self.values))
+
+
+def ascend(group: Group, shape, settings: AscentSettings, state: State | None = None, on_step=None) -> State:
+    """Ascend from all starts side by side, each with a line search of its own.
+
+    In one product a start tries twice and half its last step, and goes the better one if it gains. Where neither does,
+    the step becomes an eighth. It has converged when it goes on and gains less than `tol`, or the step is nothing.
+
+    Parameters
+    ----------
+    group : Group
+        Of :class:`AssociationRows`.
+    shape : tuple of int
+        Rows, starts, clusters.
+    settings : AscentSettings
+    state : State, optional
+        To go on from; the rows are where they were with it.
+    on_step : callable, optional
+        ``on_step(iteration, state)``.
+
+    Raises
+    ------
+    InputError
+        The association is not finite.
+    """
+    n, n_starts, k = shape
+    ascent = _LineSearch(group, n, state or State.fresh(n_starts, k))
+    if state is None:
+        ascent.measure()
+    while ascent.active and ascent.n_iter.max() < settings.max_iter:
+        ascent.step(settings.tol)
+        if on_step is not None:
+            on_step(int(ascent.n_iter.max()), ascent.state)
+    return ascent.state
+
+
+class _LineSearch:
+    """A state that goes on."""
+
+    def __init__(self, group, n, state):
+        self.group, self.n = group, n
+        self.values, self.totals, self.lengths, self.n_iter, self.converged = (np.array(part) for part in state)
+
+    @property
+    def state(self):
+        """A copy of where the starts are."""
+        return State(*(part.copy() for part in (self.values, self.totals, self.lengths, self.n_iter, self.converged)))
+
+    @property
+    def active(self):
+        """Starts that are on their way."""
+        return np.flatnonzero(~self.converged).tolist()
+
+    def measure(self):
+        """Find the association of the starts."""
+        self._go(np.zeros((len(self.values), 1)))
+
+    def step(self, tol):
+        """Try steps for every start that is still on its way."""
+        starts = self.active
+        before = self.values[starts]
+        chosen = self._go(self.lengths[starts, None] * FACTORS)
+        for start, j, value in zip(starts, chosen, before, strict=True):
+            self.n_iter[start] += 1
+            self.lengths[start] *= RETREAT if j < 0 else FACTORS[j]
+            gained = j >= 0 and self.values[start] - value > tol * abs(value)
+            self.converged[start] = self.lengths[start] < LEAST_STEP if j < 0 else not gained
+
+    def _go(self, steps):
+        """Go the best step of each active start if it gains; return which, -1 for none."""
+        starts = self.active
+        here = self.totals[starts]
+        sums = self.group.call_sum(("trial_step", starts, steps, here))
+        mass = sums[:, :, 0]
+        within = sums[:, :, 1] / np.maximum(mass, LEAST_MASS * self.n)
+        values = within.sum(axis=-1)
+        if not np.isfinite(values).all():
+            raise InputError("mwca: the association is not finite; scale the kernel down")
+        best = values.argmax(axis=1)
+        chosen = np.where(values[np.arange(len(starts)), best] > self.values[starts], best, -1)
+        self.group.call(("take", starts, steps, here, chosen.tolist()))
+        for i in np.flatnonzero(chosen >= 0):
+            start, j = starts[i], chosen[i]
+            self.values[start] = values[i, j]
+            self.totals[start] = mass[i, j], within[i, j]
+        return chosen
+
+
+def random_logits(seed, start, positions, k):
+    """Logits of a random start: hashed uniform numbers in [-1, 1), float32, shape (b, k)."""
+    columns = [2 * row_uniform(seed, f"mwca start {start} {j}", positions) - 1 for j in range(k)]
+    return np.stack(columns, axis=1).astype(np.float32)
+
+
+def logits_of(labels, k, height=4.0):
+    """Logits of a start from labels: `height` for the label, 0 elsewhere, float32, shape (b, k)."""
+    return (height * (labels[:, None] == np.arange(k))).astype(np.float32)

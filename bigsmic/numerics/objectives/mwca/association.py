@@ -1,0 +1,112 @@
+"""Association within clusters: its value, its gradient, and labels of rows from it."""
+
+import numpy as np
+
+LEAST_MASS = 1e-12  # of all rows: what an empty cluster is divided by
+
+
+def memberships(logits):
+    """Softmax over the last axis."""
+    Z = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    Z /= Z.sum(axis=-1, keepdims=True)
+    return Z
+
+
+def association(Z, GZ):
+    """``N_i`` and ``L_i`` of every cluster.
+
+    Parameters
+    ----------
+    Z, GZ : ndarray of float, shape (n, k)
+        Memberships, and their products with G.
+
+    Returns
+    -------
+    mass, within : ndarray of float64, shape (k,)
+    """
+    mass = Z.sum(axis=0, dtype=np.float64)
+    return mass, np.einsum("nk,nk->k", Z, GZ, dtype=np.float64) / np.maximum(mass, LEAST_MASS * len(Z))
+
+
+def pull(GZ, mass, within, n):
+    """``dL/dz``, shape (b, k); a cluster without mass pulls nothing."""
+    return (2 * GZ - within) / np.maximum(mass, LEAST_MASS * n)
+
+
+def centred(Z, pulls):
+    """Pulls less their mean under the memberships of the row."""
+    return pulls - np.einsum("...k,...k->...", Z, pulls)[..., None]
+
+
+def gradient(Z, GZ):
+    """``dL/dtheta`` of all rows, shape (n, k); [1]_ eq. 28 and 29."""
+    mass, within = association(Z, GZ)
+    return Z * centred(Z, pull(GZ, mass, within, len(Z)))
+
+
+def direction(kind, Z, GZ, totals, n):
+    """Where the logits go, times n: along the gradient, or along the pulls.
+
+    The pulls, centred, are the gradient in the metric of the memberships (Fisher's): it does not vanish where
+    memberships are near 0 or 1, as that in the logits does, and both vanish together otherwise.
+
+    Parameters
+    ----------
+    kind : {"natural", "gradient"}
+    Z, GZ : ndarray of float32, shape (b, k)
+    totals : ndarray of float64, shape (2, k)
+        Mass and association of the clusters over all rows.
+    n : int
+        Rows.
+    """
+    mass, within = totals
+    D = centred(Z, (n * pull(GZ, mass, within, n)).astype(np.float32))
+    return D if kind == "natural" else Z * D
+
+
+def read_association(GZ, totals, n):
+    """Posteriors and labels of new rows from ``g_i(x) = sum_m z_im G(x, x_m)``.
+
+    The label is the cluster whose association the row would raise most, ``argmax_i (2 g_i - L_i) / N_i``, as at the
+    maximum for rows that are in it. The posterior is that of the Parzen densities, ``g_i / sum_j g_j``.
+
+    Parameters
+    ----------
+    GZ : ndarray of float, shape (b, k)
+        Any multiple per row does for the posterior; the label needs g itself.
+    totals : ndarray of float64, shape (2, k)
+    n : int
+
+    Returns
+    -------
+    posterior : ndarray of float32, shape (b, k)
+        Flat where no kernel reaches.
+    labels : ndarray of int32, shape (b,)
+    """
+    total = GZ.sum(axis=1, keepdims=True)
+    posterior = np.full(GZ.shape, 1 / GZ.shape[1])
+    np.divide(GZ, total, out=posterior, where=total > 0)
+    mass, within = totals
+    pulls = pull(GZ, mass, within, n)
+    pulls[:, mass < LEAST_MASS * n] = -np.inf
+    return posterior.astype(np.float32), pulls.argmax(axis=1).astype(np.int32)
+
+
+def read_vector(v, mean):
+    """Posteriors and labels of the two sides of the leading eigenvector, cut at its mean.
+
+    The posterior of label 1 is ``v / (v + mean)``: 1/2 at the cut. Entries of either sign by rounding count as 0.
+
+    Parameters
+    ----------
+    v : ndarray of float, shape (b,)
+        Entries of the eigenvector, turned so that its mean is positive.
+    mean : float
+
+    Returns
+    -------
+    posterior : ndarray of float32, shape (b, 2)
+    labels : ndarray of int32, shape (b,)
+    """
+    inside = np.maximum(v, 0) / (np.maximum(v, 0) + mean)
+    return np.column_stack([1 - inside, inside]).astype(np.float32), (v > mean).astype(np.int32)

@@ -1,0 +1,21 @@
+"""Regularized information maximization: labels of rows by a unsupervised classifier.
+
+A classifier that gives row i the logits ``z_i`` has ``p(k|x_i) = softmax_k(z_i)``. Its parameters maximise [1]_
+
+    F = tau (-KL(p^ || D) - mean_i H(p(.|x_i))) + sum over labelled rows of log p(y_i|x_i) - R
+
+where ``p^`` is the mean posterior and D a prior over categories; without one, ``-KL`` is the entropy ``H(p^)``, and
+the first bracket is the mutual information of rows and labels. Sure labels, categories in use, and R against boundaries
+that bend: categories that do not earn their keep die out, and the ones alive are the clusters.
+
+Everything up to :func:`logit_gradient` knows logits only, whatever gives them. From there on they are linear,
+
+    z_i = W' x_i + b,     R = reg |W|^2,     dF/dW = sum_i x_i (dF/dz_i)' - 2 reg W,     dF/db = sum_i dF/dz_i
+
+The mean posterior stands in the gradient of every row, so an exact gradient takes two sweeps: :func:`information`
+added up over blocks, then :func:`linear_gradient`. A minibatch has a mean posterior of its own.
+
+References
+----------
+.. [1] Gomes, Krause, Perona, "Discriminative clustering by regularized information maximization", NIPS 2010.
+"""

@@ -1,0 +1,143 @@
+"""Ascent by minibatches: the gradient of a batch, and the steps that Adam makes of it."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bigsmic.numerics.objectives.rim.linear import Linear, penalty, tiles
+from bigsmic.numerics.objectives.rim.logits import (
+    EVERY_ROW,
+    Information,
+    Reference,
+    log_softmax,
+    logit_gradient,
+    objective,
+)
+
+_BETAS = (0.9, 0.999)  # of Adam
+
+
+class Aim(NamedTuple):
+    """What is maximised.
+
+    Parameters
+    ----------
+    reg : float
+        Of ``reg |W|^2``.
+    prior : None, ndarray or "power"
+        See :func:`log_reference`.
+    tau : float
+    """
+
+    reg: float
+    prior: np.ndarray | str | None = None
+    tau: float = 1.0
+
+
+class Adam(NamedTuple):
+    """A classifier on its way up, with the moments of its gradients [2]_.
+
+    Parameters
+    ----------
+    model : Linear
+    first, second : Linear
+        Running means of the gradient and of its square.
+    steps : int
+        Done so far.
+
+    References
+    ----------
+    .. [2] Kingma, Ba, "Adam: a method for stochastic optimization", ICLR 2015.
+    """
+
+    model: Linear
+    first: Linear
+    second: Linear
+    steps: int = 0
+
+    @classmethod
+    def start(cls, model):
+        """No step done."""
+        nothing = Linear(np.zeros_like(model.W), np.zeros_like(model.b))
+        return cls(model, nothing, nothing)
+
+    def columns(self, kept):
+        """The same with some of the categories only."""
+        return Adam(self.model.columns(kept), self.first.columns(kept), self.second.columns(kept), self.steps)
+
+    def step(self, gradient, rate, spread=1.0):
+        """A step up of about ``rate / (sqrt(d) spread)`` in every weight, and of ``rate / sqrt(d)`` in every bias.
+
+        With the spread of the columns, the logits of a row move by about `rate`, whatever the unit of the columns and
+        their number.
+        """
+        steps = self.steps + 1
+        unbias = [1 / (1 - beta**steps) for beta in _BETAS]
+        found = []
+        bias_rate = rate / np.sqrt(len(self.model.W))
+        rates = (bias_rate / spread, bias_rate)
+        for parameter, mean, square, slope, own in zip(*self[:3], gradient, rates, strict=True):
+            dtype = parameter.dtype.type
+            mean = mean + dtype(1 - _BETAS[0]) * (slope - mean)
+            square = square + dtype(1 - _BETAS[1]) * (slope * slope - square)
+            move = mean * dtype(own * unbias[0]) / (np.sqrt(square * dtype(unbias[1])) + dtype(1e-12))
+            found.append((parameter + move, mean, square))
+        model, first, second = (Linear(*pair) for pair in zip(*found, strict=True))
+        return Adam(model, first, second, steps)
+
+
+def spread(X):
+    """Root mean square of the entries, never 0: the unit of centred rows."""
+    return max(float(np.sqrt(np.einsum("ij,ij->", X, X, dtype=np.float64) / X.size)), 1e-12)
+
+
+def batch_gradient(X, model, aim, weighting=EVERY_ROW, share=1.0):
+    """Objective and gradient of one batch, with the batch's own mean posterior.
+
+    Parameters
+    ----------
+    X : ndarray of float, shape (b, d)
+        Thousands of rows: the fewer, the further the mean posterior is from that of all rows.
+    model : Linear
+    aim : Aim
+    weighting : Weighting
+    share : float
+        Share of all rows that the batch is, by which the labelled ones in it stand for all of them.
+
+    Returns
+    -------
+    F : float
+    gradient : Linear
+    mass : ndarray of float64, shape (k,)
+        Summed posteriors.
+
+    Notes
+    -----
+    A running mean in the place of the batch's own was worse: it is a stale one.
+    """
+    b, dtype = len(X), X.dtype
+    posteriors = np.empty((2, b, model.n_categories), dtype)
+    for rows in tiles(b):  # what one tile needs stays in the cache
+        posteriors[:, rows] = log_softmax(model.logits(X[rows]))
+    log_posterior, posterior = posteriors
+    sums = _batch_sums(log_posterior, posterior, weighting)
+    sums = sums._replace(log_likelihood=sums.log_likelihood / share)
+    reference = Reference.of(sums, aim.prior, aim.tau, 1 / share)
+    slope = logit_gradient(log_posterior, posterior, reference, weighting)
+    W = X.T @ slope
+    W -= dtype.type(2 * aim.reg) * model.W
+    return objective(sums, aim.prior, aim.tau) - penalty(model, aim.reg), Linear(W, slope.sum(axis=0)), sums.mass
+
+
+def _batch_sums(log_posterior, posterior, weighting):
+    weights = weighting.unlabelled(len(posterior), posterior.dtype)
+    rows, labels, label_weights = weighting.labelled(len(posterior), posterior.dtype)
+    likelihood = np.dot(label_weights, log_posterior[rows, labels])
+    negentropy = np.dot(weights, np.einsum("ij,ij->i", posterior, log_posterior))
+    found = (weights.sum(dtype=np.float64), weights @ posterior, negentropy, np.zeros(0), likelihood)
+    return Information(*(np.asarray(f, np.float64) for f in found))
+
+
+def cosine(done):
+    """Factor of the learning rate when a share `done` of all steps is done: from 1 to 0."""
+    return 0.5 * (1 + np.cos(np.pi * min(done, 1.0)))

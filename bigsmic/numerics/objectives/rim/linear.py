@@ -1,0 +1,123 @@
+"""The objective of a linear classifier: sums and gradients of a block of rows, tile by tile."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bigsmic.numerics.objectives.rim.logits import EVERY_ROW, information, log_softmax, logit_gradient
+
+TILE_ROWS = 2048  # rows whose posteriors stay in the cache; float32 sums of so few are exact enough
+
+
+class Linear(NamedTuple):
+    """A linear classifier: ``z = W' x + b``.
+
+    Parameters
+    ----------
+    W : ndarray of float, shape (d, k)
+    b : ndarray of float, shape (k,)
+    """
+
+    W: np.ndarray
+    b: np.ndarray
+
+    @classmethod
+    def zeros(cls, d, k, dtype=np.float32):
+        """All categories equally probable everywhere."""
+        return cls(np.zeros((d, k), dtype), np.zeros(k, dtype))
+
+    @classmethod
+    def of_vector(cls, vector, d, dtype=np.float32):
+        """From W and b in one vector, of length (d + 1) k."""
+        theta = np.asarray(vector).reshape(d + 1, -1).astype(dtype)
+        return cls(theta[:-1], theta[-1])
+
+    @property
+    def vector(self):
+        """W and b in one vector of float64."""
+        return np.concatenate([self.W, self.b[None]]).astype(np.float64).ravel()
+
+    @property
+    def n_categories(self):
+        """Number of categories, k."""
+        return len(self.b)
+
+    def columns(self, kept):
+        """The same with some of the categories only."""
+        return Linear(np.ascontiguousarray(self.W[:, kept]), np.ascontiguousarray(self.b[kept]))
+
+    def logits(self, X):
+        """``X W + b``, shape (b, k)."""
+        found = X @ self.W
+        found += self.b
+        return found
+
+
+def penalty(model, reg):
+    """``R = reg |W|^2``; biases are free."""
+    return float(reg * np.square(model.W, dtype=np.float64).sum())
+
+
+def linear_information(X, model, weighting=EVERY_ROW, log_posterior=None):
+    """Sums of a block of rows.
+
+    Parameters
+    ----------
+    X : ndarray of float, shape (b, d)
+    model : Linear
+        Of the same dtype.
+    weighting : Weighting
+    log_posterior : ndarray of the same dtype, shape (b, k), optional
+        Where to leave the logarithms of the posteriors.
+
+    Returns
+    -------
+    sums : Information
+    """
+    total = None
+    for rows in tiles(len(X)):
+        logs, posterior = log_softmax(model.logits(X[rows]))
+        if log_posterior is not None:
+            log_posterior[rows] = logs
+        part = information(logs, posterior, weighting[rows])
+        total = part if total is None else total + part
+    return total
+
+
+def linear_gradient(X, model, reference, weighting=EVERY_ROW, log_posterior=None):
+    """Sum over a block of rows of ``(x_i, 1) (dF/dz_i)'``: products in the dtype of the rows, sums in float64.
+
+    Parameters
+    ----------
+    X : ndarray of float, shape (b, d)
+    model : Linear
+        Of the same dtype.
+    reference : Reference
+    weighting : Weighting
+    log_posterior : ndarray of the same dtype, shape (b, k), optional
+        What :func:`linear_information` has left of the same classifier; the sum is the same bits with it as without.
+
+    Returns
+    -------
+    gradient : ndarray of float64, shape (d + 1, k)
+        Without the penalty's part.
+    """
+    total = np.zeros((X.shape[1] + 1, model.n_categories))
+    for rows in tiles(len(X)):
+        logs = log_softmax(model.logits(X[rows]))[0] if log_posterior is None else log_posterior[rows].copy()
+        gradient = logit_gradient(logs, np.exp(logs), reference, weighting[rows])
+        total[:-1] += X[rows].T @ gradient
+        total[-1] += gradient.sum(axis=0)
+    return total
+
+
+def penalised(gradient, model, reg):
+    """dF/d(W, b) as one vector, from the sum over all blocks of :func:`linear_gradient`."""
+    gradient = gradient.copy()
+    gradient[:-1] -= 2 * reg * model.W
+    return gradient.ravel()
+
+
+def tiles(b):
+    """Slices of `TILE_ROWS` rows each that cover b rows."""
+    return [slice(lo, min(lo + TILE_ROWS, b)) for lo in range(0, b, TILE_ROWS)]

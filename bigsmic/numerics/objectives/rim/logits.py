@@ -1,0 +1,244 @@
+"""The objective as a function of logits: sums over rows, its value, and its gradient at a row."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+_TINY = 1e-300
+_STEEPEST = 20.0  # exponent of a power law
+
+
+class Weighting(NamedTuple):
+    """What rows count for beside one each; None where every row counts 1, and none has a label.
+
+    Parameters
+    ----------
+    weights : ndarray of float, shape (b,), or None
+        At least 0.
+    labels : ndarray of int, shape (b,), or None
+        Known categories; -1 where there is none.
+    """
+
+    weights: np.ndarray | None = None
+    labels: np.ndarray | None = None
+
+    def __getitem__(self, rows):
+        """The same for some of the rows; `rows` is a slice or an array of row numbers."""
+        return Weighting(*(None if array is None else array[rows] for array in (self.weights, self.labels)))
+
+    def unlabelled(self, b, dtype):
+        """Weights (b,) of rows in the information: their own without a label, 0 with one."""
+        weights = np.ones(b, dtype) if self.weights is None else self.weights.astype(dtype)
+        return weights if self.labels is None else np.where(self.labels < 0, weights, 0).astype(dtype)
+
+    def labelled(self, b, dtype):
+        """Numbers of the labelled rows, their labels and their weights."""
+        if self.labels is None:
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, dtype)
+        rows = np.flatnonzero(self.labels >= 0)
+        weights = np.ones(len(rows), dtype) if self.weights is None else self.weights[rows].astype(dtype)
+        return rows, self.labels[rows], weights
+
+
+EVERY_ROW = Weighting()
+
+
+class Information(NamedTuple):
+    """Sums over rows from which the objective follows; those of blocks add.
+
+    Parameters
+    ----------
+    weight : ndarray of float64, shape ()
+        Of the unlabelled rows.
+    mass : ndarray of float64, shape (k,)
+        ``sum_i p_i`` over the unlabelled rows, weighted.
+    negentropy : ndarray of float64, shape ()
+        ``sum_i sum_k p_ik log p_ik`` over them, weighted.
+    counts : ndarray of int64, shape (k,)
+        Rows, labelled or not, of which the category is the most probable.
+    log_likelihood : ndarray of float64, shape ()
+        ``sum_i log p(y_i|x_i)`` over the labelled rows, weighted.
+    """
+
+    weight: np.ndarray
+    mass: np.ndarray
+    negentropy: np.ndarray
+    counts: np.ndarray
+    log_likelihood: np.ndarray
+
+    def __add__(self, other):
+        return Information(*(a + b for a, b in zip(self, other, strict=True)))
+
+    @property
+    def marginal(self):
+        """Mean posterior ``p^``, float64, shape (k,); uniform where every row is labelled."""
+        k = len(self.mass)
+        return self.mass / self.weight if self.weight > 0 else np.full(k, 1 / k)
+
+    @property
+    def alive(self):
+        """Categories that are the most probable one of some row: bool, shape (k,)."""
+        return self.counts > 0
+
+
+def log_softmax(logits):
+    """Logarithms of the posteriors, and the posteriors; the logits are overwritten.
+
+    Parameters
+    ----------
+    logits : ndarray of float, shape (b, k)
+
+    Returns
+    -------
+    log_posterior, posterior : ndarray of the same dtype, shape (b, k)
+    """
+    logits -= logits.max(axis=1, keepdims=True)
+    posterior = np.exp(logits)
+    total = posterior.sum(axis=1, keepdims=True)
+    posterior /= total
+    logits -= np.log(total)
+    return logits, posterior
+
+
+def information(log_posterior, posterior, weighting=EVERY_ROW):
+    """Sums of some rows.
+
+    Parameters
+    ----------
+    log_posterior, posterior : ndarray of float, shape (b, k)
+        From :func:`log_softmax`. A few thousand rows at most: they are added in their dtype.
+    weighting : Weighting
+
+    Returns
+    -------
+    sums : Information
+    """
+    b, k = posterior.shape
+    weights = weighting.unlabelled(b, posterior.dtype)
+    rows, labels, label_weights = weighting.labelled(b, posterior.dtype)
+    counts = np.bincount(posterior.argmax(axis=1), minlength=k)
+    likelihood = np.dot(label_weights, log_posterior[rows, labels])
+    entropies = np.einsum("ij,ij->i", posterior, log_posterior)
+    found = (weights.sum(dtype=np.float64), weights @ posterior, weights @ entropies, counts, likelihood)
+    return Information(*(np.asarray(f, np.int64 if f is counts else np.float64) for f in found))
+
+
+def log_reference(marginal, prior=None):
+    """Logarithm of the prior D at every category; 0 without one, as ``-KL`` is then the entropy.
+
+    Parameters
+    ----------
+    marginal : ndarray of float64, shape (k,)
+    prior : None, ndarray of float64, shape (k,), or "power"
+        "power": ``D_k`` falls as a power of the rank of category k, with the exponent of least ``KL(p^ || D)``. As D is
+        the best of its kind, ``dF/dD = 0``, and gradients hold as if it were given.
+
+    Returns
+    -------
+    log_prior : ndarray of float64, shape (k,)
+    """
+    if prior is None:
+        return np.zeros(len(marginal))
+    if isinstance(prior, str):
+        return _power_law(marginal)[0]
+    return np.log(prior)
+
+
+def power_exponent(marginal):
+    """Exponent a of the power law ``rank^-a`` of least ``KL(p^ || D)``."""
+    return _power_law(marginal)[1]
+
+
+def _power_law(marginal):
+    """Logarithms of the power law nearest to the marginal, and its exponent: the zero of a rising function."""
+    k = len(marginal)
+    rank = np.empty(k)
+    rank[np.argsort(-marginal, kind="stable")] = np.arange(1, k + 1)
+    logs = np.log(rank)
+    wanted, low, high = float(marginal @ logs) / max(float(marginal.sum()), _TINY), 0.0, _STEEPEST
+    for _ in range(50):
+        middle = (low + high) / 2
+        law = np.exp(-middle * logs)
+        low, high = (middle, high) if law @ logs > wanted * law.sum() else (low, middle)
+    return -low * logs - np.log(np.exp(-low * logs).sum()), low
+
+
+def objective(sums, prior=None, tau=1.0):
+    """F without its penalty.
+
+    Parameters
+    ----------
+    sums : Information
+        Of all rows.
+    prior
+        As in :func:`log_reference`.
+    tau : float
+        Weight of the information against the labels.
+
+    Returns
+    -------
+    F : float
+    """
+    p = sums.marginal
+    if sums.weight == 0:
+        return float(sums.log_likelihood)
+    divergence = p @ (np.log(np.maximum(p, _TINY)) - log_reference(p, prior))
+    return float(tau * (sums.negentropy / sums.weight - divergence) + sums.log_likelihood)
+
+
+class Reference(NamedTuple):
+    """What the gradient at one row needs to know of all rows.
+
+    Parameters
+    ----------
+    log_ratio : ndarray of float, shape (k,)
+        ``log(p^_k / D_k)``.
+    information : float
+        Factor of a row's information: tau over the weight of the unlabelled rows.
+    likelihood : float
+        Factor of a labelled row's log-likelihood.
+    """
+
+    log_ratio: np.ndarray
+    information: float
+    likelihood: float = 1.0
+
+    @classmethod
+    def of(cls, sums, prior=None, tau=1.0, likelihood=1.0):
+        """From the sums over all rows, or over a batch."""
+        p = sums.marginal
+        log_ratio = np.log(np.maximum(p, _TINY)) - log_reference(p, prior)
+        return cls(log_ratio, tau / float(sums.weight) if sums.weight > 0 else 0.0, likelihood)
+
+
+def logit_gradient(log_posterior, posterior, reference, weighting=EVERY_ROW):
+    """dF/dz of some rows; the logarithms of their posteriors are overwritten.
+
+    With ``a_k = log(p_k D_k / p^_k)``: ``dF/dz_k = tau w_i / W p_k (a_k - sum_j p_j a_j)`` at an unlabelled row, and
+    ``w_i (1[k = y_i] - p_k)`` at a labelled one.
+
+    Parameters
+    ----------
+    log_posterior, posterior : ndarray of float, shape (b, k)
+    reference : Reference
+    weighting : Weighting
+
+    Returns
+    -------
+    gradient : ndarray of the same dtype, shape (b, k)
+    """
+    b, dtype = len(posterior), posterior.dtype
+    gradient = log_posterior
+    gradient -= reference.log_ratio.astype(dtype)
+    gradient -= np.einsum("ij,ij->i", posterior, gradient)[:, None]
+    gradient *= posterior
+    if weighting.weights is None and weighting.labels is None:
+        gradient *= dtype.type(reference.information)
+        return gradient
+    gradient *= (weighting.unlabelled(b, dtype) * dtype.type(reference.information))[:, None]
+    rows, labels, label_weights = weighting.labelled(b, dtype)
+    if len(rows):
+        supervised = -posterior[rows]
+        supervised[np.arange(len(rows)), labels] += 1
+        gradient[rows] = supervised * (label_weights * dtype.type(reference.likelihood))[:, None]
+    return gradient

@@ -1,0 +1,105 @@
+"""The first classifier: k-means centres of a sample, and a few steps of logistic regression on their cells."""
+
+import numpy as np
+from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
+
+from bigsmic.numerics.hashing import generator
+from bigsmic.numerics.moments import class_sums
+from bigsmic.numerics.objectives.rim.linear import (
+    Linear,
+    linear_gradient,
+    linear_information,
+    penalised,
+    penalty,
+    tiles,
+)
+from bigsmic.numerics.objectives.rim.logits import Reference, Weighting
+
+START_STEPS = 3  # of the supervised classifier: boundaries that are still soft, so that categories can die
+LLOYD_STEPS = 10
+
+
+def first_centers(X, k, seed, known=None):
+    """k-means centres of a sample, categories to begin with; those that win no row are left out.
+
+    Parameters
+    ----------
+    X : ndarray of float32, shape (m, d)
+    k : int
+        Centres, the known ones included.
+    seed : int
+    known : ndarray of float32, shape (l, d), optional
+        Centres that are given and stay first and where they are, such as means of labelled classes.
+
+    Returns
+    -------
+    centers : ndarray of float32, shape (at most k, d)
+    labels : ndarray of int64, shape (m,)
+    """
+    n_known = 0 if known is None else len(known)
+    centers = _spread(X, k, generator(seed, "first_centers"), known)
+    for _ in range(LLOYD_STEPS):
+        labels = _nearest(X, centers)
+        sums = class_sums(X, labels, len(centers))
+        means = sums[:, :-1] / np.maximum(sums[:, -1:], 1)
+        means[:n_known] = centers[:n_known]
+        kept = sums[:, -1] > 0
+        kept[:n_known] = True
+        centers = means[kept].astype(np.float32)
+    labels = _nearest(X, centers)
+    kept = np.bincount(labels, minlength=len(centers)) > 0
+    kept[:n_known] = True
+    return centers[kept], (np.cumsum(kept) - 1)[labels]
+
+
+def _spread(X, k, rng, known):
+    """Known centres, and rows drawn with a probability that grows with the squared distance from those before."""
+    centers = [X[rng.integers(len(X))]] if known is None or not len(known) else list(known)
+    distance = np.min([_squares(X, center) for center in centers], axis=0)
+    while len(centers) < k and distance.sum() > 0:
+        total = np.cumsum(distance, dtype=np.float64)
+        row = X[min(np.searchsorted(total, rng.random() * total[-1], side="right"), len(X) - 1)]
+        centers.append(row)
+        np.minimum(distance, _squares(X, row), out=distance)
+    return np.array(centers, np.float32)
+
+
+def _squares(X, row):
+    """Squared distances from one row, exactly 0 where they coincide."""
+    apart = X - row
+    return np.einsum("ij,ij->i", apart, apart)
+
+
+def _nearest(X, centers):
+    norms = np.einsum("ij,ij->i", centers, centers)
+    return np.concatenate([(norms - 2 * (X[rows] @ centers.T)).argmin(axis=1) for rows in tiles(len(X))])
+
+
+def supervised_start(X, labels, k, reg):
+    """A few steps of the supervised classifier towards given labels, from all categories equal.
+
+    Parameters
+    ----------
+    X : ndarray of float32, shape (m, d)
+    labels : ndarray of int, shape (m,)
+    k : int
+    reg : float
+
+    Returns
+    -------
+    model : Linear
+    """
+    weighting = Weighting(np.full(len(X), 1 / len(X), np.float32), labels)
+    nothing = Reference(np.zeros(k), 0.0)
+
+    def loss(vector):
+        model = Linear.of_vector(vector, X.shape[1])
+        sums = linear_information(X, model, weighting)
+        slope = linear_gradient(X, model, nothing, weighting)
+        return penalty(model, reg) - float(sums.log_likelihood), -penalised(slope, model, reg)
+
+    with threadpool_limits(limits=1):
+        start = Linear.zeros(X.shape[1], k).vector
+        found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": START_STEPS})
+    return Linear.of_vector(found.x, X.shape[1])

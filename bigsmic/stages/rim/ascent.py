@@ -1,0 +1,42 @@
+"""An ascent, as its tasks and its search see it."""
+
+from dataclasses import dataclass
+
+ROUND_ROWS = 1 << 21  # rows that go by between two checkpoints, roughly
+
+
+@dataclass(frozen=True)
+class Ascent:
+    """An ascent, as its tasks see it.
+
+    Parameters
+    ----------
+    number : int
+        Of the point that it leads to.
+    reg : float
+    n_epochs : int
+    spread : float
+        Root mean square of a scaled column.
+    n_fixed : int
+        Categories, the first ones, that are never given up.
+    """
+
+    number: int
+    reg: float
+    n_epochs: int
+    spread: float = 1.0
+    n_fixed: int = 0
+
+    @property
+    def stage(self):
+        """Where its states are."""
+        return f"restart.ascent.{self.number}"
+
+    def epochs(self, r, n):
+        """Epochs of round r, 1 and up."""
+        each = max(1, ROUND_ROWS // n)
+        return range((r - 1) * each, min(r * each, self.n_epochs))
+
+    def rounds(self, n):
+        """Number of rounds."""
+        return -(-self.n_epochs // max(1, ROUND_ROWS // n))

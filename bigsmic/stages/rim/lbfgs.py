@@ -1,0 +1,119 @@
+"""Ascent by L-BFGS on exact gradients: each evaluation is two sums over blocks, by actors.
+
+An actor keeps what the second sum needs of the first. Evaluations are kept in the run directory; an ascent that begins
+anew finds them there.
+"""
+
+import itertools
+from functools import partial
+
+import numpy as np
+from scipy.optimize import minimize
+
+from bigsmic.errors import CollapseError
+from bigsmic.numerics.objectives.rim.linear import Linear, linear_gradient, linear_information, penalised
+from bigsmic.numerics.objectives.rim.logits import Reference
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
+from bigsmic.stages.rim.ascent import Ascent
+from bigsmic.stages.rim.classifier import aim, objective
+from bigsmic.stages.rim.rows import keep_rows, scaled, weighting
+from bigsmic.store import checksum
+
+
+def ascend_by_gradients(job: Job, ascent: Ascent, model: Linear, max_iter: int):
+    """Go up by L-BFGS on exact gradients; the classifier reached.
+
+    An evaluation that the run directory has is not made again: the optimiser is deterministic, so an ascent that was
+    interrupted comes by the same places.
+    """
+    make = partial(Sweeps, plan=job.plan)
+    work = partial(_ascend, job, ascent, model, max_iter)
+    return job.run_actors(f"ascent {ascent.number}", make, work, job.context.source_bounds)
+
+
+def _ascend(job, ascent, model, max_iter, group):
+    numbers, iterations = itertools.count(), itertools.count(1)
+
+    def loss(vector):
+        i = next(numbers)
+        F, slope = _kept_evaluation(job, ascent, i, vector) or _evaluate(job, ascent, i, vector, group)
+        if not np.isfinite(F):
+            raise CollapseError(f"rim: the objective became {F}; look for extreme rows, or use solver='minibatch'")
+        return -F, -slope
+
+    def on_step(_):
+        job.report(f"ascent {ascent.number}", next(iterations), max_iter)
+
+    options = {"maxiter": max_iter, "ftol": 1e-7, "gtol": 1e-6}
+    found = minimize(loss, model.vector, jac=True, method="L-BFGS-B", callback=on_step, options=options)
+    return Linear.of_vector(found.x, job.context.d)
+
+
+def _kept_evaluation(job, ascent, i, vector):
+    """Objective and gradient of evaluation i, if it was made at the same place."""
+    if not job.plan.checkpoints or not job.run.done(ascent.stage, i):
+        return None
+    if job.run.info(ascent.stage, i)["at"] != checksum(vector):
+        return None
+    read = job.run.reader(ascent.stage, i)
+    return float(read("F")), read("slope")
+
+
+def _evaluate(job, ascent, i, vector, group):
+    """Objective and gradient at one place: a sweep for the mean posterior, and one that needs it."""
+    context, model = job.context, Linear.of_vector(vector, job.context.d)
+    goal, sums = aim(context, ascent.reg), group.call_sum(("information", model))
+    reference = Reference.of(sums, goal.prior, goal.tau)
+    slope = penalised(group.call_sum(("gradient", reference)), model, ascent.reg)
+    F = objective(context, sums, model, ascent.reg)
+    if job.plan.checkpoints:
+        job.run.write(ascent.stage, i, {"F": np.asarray(F), "slope": slope}, info={"at": checksum(vector)})
+    return F, slope
+
+
+class Sweeps:
+    """The rows of one place, gone through twice for every gradient.
+
+    Where memory holds the posteriors of all rows, the second time takes them from the first, and has one product of
+    matrices instead of two; where it holds the rows, too, they are read once. The sums are the same bits.
+
+    Parameters
+    ----------
+    context : Context
+    shard : Shard
+        Of the blocks of input.
+    plan : bigsmic.methods.rim.planning.Plan
+    """
+
+    def __init__(self, context: Context, shard, plan):
+        self.context, self.shard, self.plan = context, shard, plan
+        self.log_posteriors: dict[int, np.ndarray] = {}
+        if plan.rows_in_memory:
+            keep_rows(context)
+
+    def information(self, model: Linear):
+        """Sums over all rows for a classifier."""
+
+        def task(s):
+            X = scaled(self.context, s)
+            if self.plan.posteriors_in_memory:
+                self.log_posteriors[s] = self._room(s, (len(X), model.n_categories))
+            return linear_information(X, model, weighting(self.context, s), self.log_posteriors.get(s))
+
+        self.model = model
+        return self.shard.sum_over_blocks(task)
+
+    def _room(self, s, shape):
+        """The array of the sweep before, or a first one."""
+        kept = self.log_posteriors.get(s)
+        return np.empty(shape, np.float32) if kept is None else kept
+
+    def gradient(self, reference: Reference):
+        """Sum over all rows of ``(x_i, 1) (dF/dz_i)'`` for the same classifier."""
+
+        def task(s):
+            arguments = (scaled(self.context, s), self.model, reference, weighting(self.context, s))
+            return linear_gradient(*arguments, self.log_posteriors.get(s))
+
+        return self.shard.sum_over_blocks(task)

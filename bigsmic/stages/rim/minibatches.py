@@ -1,0 +1,168 @@
+"""Ascent by Adam on minibatches: a chain of rounds, each a task.
+
+A round reads the state that the one before has written, goes through some epochs, and writes its own.
+"""
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+
+from bigsmic.numerics.hashing import row_uniform
+from bigsmic.numerics.objectives.rim.adam import Adam, batch_gradient, cosine
+from bigsmic.numerics.objectives.rim.linear import Linear
+from bigsmic.numerics.objectives.rim.logits import Weighting
+from bigsmic.numerics.objectives.rim.path import refuse_divergence
+from bigsmic.runtime.job import Job
+from bigsmic.stages.rim.ascent import Ascent
+from bigsmic.stages.rim.classifier import aim
+from bigsmic.stages.rim.rows import scaled, weighting
+
+GROUP_BYTES = 32 << 20  # float32 bytes of the rows that batches are drawn from at a time
+READERS = 2  # threads that read ahead of an ascent
+LOOK_ROWS = 1 << 15  # that go by before an ascent looks for categories that have died
+DEAD_MASS = 0.01  # summed posterior over so many rows below which a category has: it comes back no more
+THROWN = 10.0  # how far down, in units of the objective, a step throws only a classifier that it leaves nothing of
+
+
+def ascend_by_batches(job: Job, ascent: Ascent, model: Linear):
+    """Go up by Adam on minibatches; the classifier reached."""
+    n = job.context.n
+    if not job.run.done(ascent.stage, 0):
+        _write_state(job.context, ascent, 0, Adam.start(model), [])
+    for r in range(1, ascent.rounds(n) + 1):
+        job.fill(ascent.stage, [r], partial(_round, ascent=ascent))
+        if r > 1:
+            job.run.forget(ascent.stage, r - 2)
+    read = job.run.reader(ascent.stage, ascent.rounds(n))
+    history = read("history")
+    tenth = max(1, len(history) // 10)
+    rate = job.context.settings.learning_rate
+    refuse_divergence(history[-tenth:].mean(), history[0], rate)
+    if history.min() < history[0] - THROWN * max(1.0, abs(history[0])):  # a falling rate may yet have hidden it
+        refuse_divergence(history.min(), history[0], rate)
+    return Linear(read("W"), read("b"))
+
+
+def _round(context, r, ascent):
+    """Some epochs, from the state that the round before has left."""
+    read = context.run.reader(ascent.stage, r - 1)
+    model, first, second = (Linear(read(f"{name}W"), read(f"{name}b")) for name in ("", "first_", "second_"))
+    state, history = Adam(model, first, second, int(read("steps"))), read("history").tolist()
+    goal, settings, seen = aim(context, ascent.reg), context.settings, _Seen(ascent.n_fixed)
+    for done, X, weights, share in _batches(context, ascent, ascent.epochs(r, context.n)):
+        F, gradient, mass = batch_gradient(X, state.model, goal, weights, share)
+        if not np.isfinite(F):
+            refuse_divergence(F, F, settings.learning_rate)
+        state = state.step(gradient, settings.learning_rate * cosine(done), ascent.spread)
+        history.append(F)
+        living = seen.living(mass, len(X))
+        if living is not None:
+            state = state.columns(living)
+    _write_state(context, ascent, r, state, history)
+
+
+class _Seen:
+    """Summed posteriors of the rows that went by, by which an ascent finds categories that have died.
+
+    Parameters
+    ----------
+    n_fixed : int
+        Categories, the first ones, that are never given up.
+    """
+
+    def __init__(self, n_fixed):
+        self.n_fixed, self.n_rows, self.mass = n_fixed, 0, 0.0
+
+    def living(self, mass, n_rows):
+        """Categories to go on with, bool, shape (k,), after a batch; None unless it is time to look and some are dead.
+
+        Parameters
+        ----------
+        mass : ndarray of float64, shape (k,)
+            Summed posteriors of the batch.
+        n_rows : int
+            Rows in it.
+        """
+        self.mass, self.n_rows = self.mass + mass, self.n_rows + n_rows
+        if self.n_rows < LOOK_ROWS:
+            return None
+        living = (self.mass > DEAD_MASS) | (np.arange(len(mass)) < self.n_fixed)
+        self.mass, self.n_rows = 0.0, 0
+        return None if living.all() else living
+
+
+def _write_state(context, ascent, r, state, history):
+    names = ("", "first_", "second_")
+    arrays = {
+        f"{name}{key}": a for name, pair in zip(names, state[:3], strict=True) for key, a in pair._asdict().items()
+    }
+    arrays |= {"steps": np.asarray(state.steps), "history": np.asarray(history, np.float64)}
+    context.run.write(ascent.stage, r, arrays)
+
+
+def _batches(context, ascent, epochs):
+    """Share of the ascent that is done, rows, their weighting, and their share of all rows; batch by batch."""
+    seed, size = context.settings.seed, context.settings.batch_size
+    for e, g, n_groups, (X, weights, rows) in _groups(context, ascent, epochs):
+        n_batches = max(1, round(len(X) / size))
+        order = np.argsort(row_uniform(seed, f"rows.{ascent.number}.{e}", rows), kind="stable")
+        for i, batch in enumerate(np.array_split(order, n_batches)):
+            done = (e + (g + i / n_batches) / n_groups) / ascent.n_epochs
+            taken = slice(None) if n_batches == 1 else batch
+            yield done, X[taken], weights[taken], len(batch) / context.n
+
+
+def _groups(context, ascent, epochs):
+    """Blocks in an order drawn anew for every epoch, some at a time; the next ones are read meanwhile."""
+    n_groups = max(1, round(4 * context.n * context.d / GROUP_BYTES))
+    n_groups = min(n_groups, len(context.source_blocks))
+    plan = [(e, g) for e in epochs for g in range(n_groups)]
+    with ThreadPoolExecutor(READERS) as readers:
+        if n_groups == 1:
+            whole = _Coming(context, context.source_blocks, readers).wait()
+            yield from ((e, g, 1, whole) for e, g in plan)
+            return
+        blocks = {e: _shuffled(context, ascent, e, n_groups) for e in epochs}
+        coming = _Coming(context, blocks[plan[0][0]][0], readers)
+        for (e, g), after in itertools.zip_longest(plan, plan[1:]):
+            group = coming.wait()
+            if after is not None:
+                coming = _Coming(context, blocks[after[0]][after[1]], readers)
+            yield e, g, n_groups, group
+
+
+def _shuffled(context, ascent, e, n_groups):
+    blocks = np.array(context.source_blocks)
+    drawn = row_uniform(context.settings.seed, f"blocks.{ascent.number}.{e}", blocks)
+    return np.array_split(blocks[np.argsort(drawn, kind="stable")], n_groups)
+
+
+class _Coming:
+    """Rows of some blocks on their way to memory: while one reader waits for the disk, another one decodes and scales.
+
+    Parameters
+    ----------
+    context : Context
+    blocks : sequence of int
+    readers : ThreadPoolExecutor
+    """
+
+    def __init__(self, context, blocks, readers):
+        bounds = context.source_bounds
+        self.context, self.rows = context, np.concatenate([np.arange(bounds[s], bounds[s + 1]) for s in blocks])
+        self.X = np.empty((len(self.rows), context.d), np.float32)
+        ends = np.cumsum([bounds[s + 1] - bounds[s] for s in blocks])
+        self.parts = [readers.submit(self._read, int(s), int(end)) for s, end in zip(blocks, ends, strict=True)]
+
+    def _read(self, s, end):
+        part = scaled(self.context, s)
+        self.X[end - len(part) : end] = part
+        return weighting(self.context, s)
+
+    def wait(self):
+        """Rows, their weighting, and their numbers."""
+        weights = [part.result() for part in self.parts]
+        columns = (None if column[0] is None else np.concatenate(column) for column in zip(*weights, strict=True))
+        return self.X, Weighting(*columns), self.rows

@@ -1,0 +1,55 @@
+"""Labels and posteriors of a fit by RIM, and sums that tell what clusters look like."""
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from bigsmic.numerics.objectives.rim.linear import linear_information
+from bigsmic.numerics.objectives.rim.logits import Information
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
+from bigsmic.stages import rowwise_output
+from bigsmic.stages.rim.classifier import read_model
+from bigsmic.stages.rim.rows import scaled, weighting
+
+UNCERTAIN_ROWS = 100  # that the run remembers
+
+
+def write_output(job: Job):
+    """Labels and posteriors, and what clusters look like."""
+    context, run = job.context, job.run
+    model = read_model(context, "model", 0)
+    rowwise_output.create_arrays(context, ("labels", "posterior"), model.n_categories)
+    for s in context.source_blocks:
+        if not run.done("clusters", s):
+            run.forget("output", s)
+    job.fill("output", context.source_blocks, _write)
+
+
+def _write(context, s):
+    X, model, lo = scaled(context, s), read_model(context, "model", 0), int(context.source_bounds[s])
+    logs = np.empty((len(X), model.n_categories), np.float32)
+    sums = linear_information(X, model, weighting(context, s), logs)
+    labels, posterior = logs.argmax(axis=1).astype(np.int32), np.exp(logs)
+    rows = np.argsort(np.einsum("ij,ij->i", posterior, logs), kind="stable")[:UNCERTAIN_ROWS]
+    arrays = {"rows": lo + rows, "log_posterior": logs[rows], "shapes": _shapes(X, labels, model.n_categories)}
+    context.run.write("clusters", s, arrays | {"information": np.concatenate([field.ravel() for field in sums])})
+    rowwise_output.write(context, s, {"labels": labels, "posterior": posterior})
+
+
+def _shapes(X, labels, k):
+    """Sums of the scaled rows of every cluster, and of their squares, float64, shape (2, k, d)."""
+    member = csr_array((np.ones(len(X), np.float32), (labels, np.arange(len(X)))), shape=(k, len(X)))
+    return np.stack([member @ X, member @ np.square(X)]).astype(np.float64)
+
+
+def found_information(context: Context):
+    """Sums over all rows of the classifier that came out."""
+    total = sum(context.run.read("clusters", s, "information") for s in context.source_blocks)
+    k = (len(total) - 3) // 2
+    weight, mass, negentropy, counts, likelihood = np.split(total, [1, 1 + k, 2 + k, 2 + 2 * k])
+    return Information(weight[0], mass, negentropy[0], counts.astype(np.int64), likelihood[0])
+
+
+def found_shapes(context: Context):
+    """Sums of the scaled rows of every cluster, and of their squares, shape (2, k, d)."""
+    return sum(context.run.read("clusters", s, "shapes") for s in context.source_blocks)

@@ -1,0 +1,49 @@
+"""Scaled rows, their weights and their labels, block by block."""
+
+from functools import partial
+
+from bigsmic.numerics.objectives.rim.logits import EVERY_ROW, Weighting
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
+
+
+def scaled(context: Context, s: int):
+    """Scaled rows of one block of input, float32; kept where this process may keep all of them."""
+    if 4 * context.n * context.d <= context.block_cache.limit:
+        return context.block_cache.get(("scaled", s), partial(context.scaled_block, s))
+    return context.scaled_block(s)
+
+
+def keep_rows(context: Context):
+    """Keep scaled rows in this process from now on."""
+    context.block_cache.limit = max(context.block_cache.limit, 4 * context.n * context.d)
+
+
+def weighting(context: Context, s: int):
+    """Weights and labels of one block of input."""
+    names = side_inputs(context)
+    if not names:
+        return EVERY_ROW
+    read = context.run.reader("side_inputs", s)
+    return Weighting(*(read(name) if name in names else None for name in ("sample_weight", "labels")))
+
+
+def side_inputs(context: Context):
+    """Names of what came beside the rows."""
+    return context.run.identity["input"].get("side_inputs", {})
+
+
+def keep_side_inputs(job: Job):
+    """Write what came beside the rows to the run directory, block by block."""
+    context = job.context
+    for s in context.source_blocks if job.side_inputs else ():
+        lo, hi = context.source_bounds[s : s + 2]
+        if not job.run.done("side_inputs", s):
+            job.run.write("side_inputs", s, {name: array[lo:hi] for name, array in job.side_inputs.items()})
+
+
+def n_known(context: Context):
+    """Categories that labels name: they stay first, alive or not."""
+    if "labels" not in side_inputs(context):
+        return 0
+    return 1 + max(int(context.run.read("side_inputs", s, "labels").max()) for s in context.source_blocks)

@@ -1,0 +1,94 @@
+"""An array of a block as Zarr keeps it: uncompressed, in one chunk, with its metadata written here.
+
+Any reader of Zarr can open it, and a part of it is a range of bytes.
+"""
+
+import functools
+import itertools
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from bigsmic.errors import RunError
+from bigsmic.store.ledger import NAME
+from bigsmic.store.objects import checksum
+
+CHECKED_BYTES = 16 << 20  # read at once by a check
+GROUP = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'
+
+
+def safe(name):
+    """The name of a stage or an array; RunError if it could lead out of the run."""
+    if not NAME.match(name):
+        raise RunError(f"run: {name!r} is not a name; use letters, digits, '_', '-', '=' and '.'")
+    return name
+
+
+def block_path(stage, block):
+    """Path of the group of a block."""
+    return f"{safe(stage)}/{int(block):07d}"
+
+
+def ledger_key(stage, block):
+    """Key of the metadata that hold the ledger entry of a block."""
+    return f"{block_path(stage, block)}/zarr.json"
+
+
+def chunk_key(ndim):
+    """Key of the only chunk of an array, within the array."""
+    return ".".join(["c"] + ["0"] * ndim)
+
+
+def objects_of(path, array):
+    """Keys and bytes of a Zarr array of one chunk."""
+    found = {f"{path}/zarr.json": _array_metadata(array)}
+    if array.size:
+        found[f"{path}/{chunk_key(array.ndim)}"] = array.reshape(-1).view(np.uint8).data
+    return found
+
+
+def description(array, bounds):
+    """What the ledger says of an array."""
+    pieces = [array[a:b] for a, b in itertools.pairwise(bounds)] if array.ndim else [array]
+    return {
+        "dtype": array.dtype.str,
+        "shape": list(array.shape),
+        "bounds": bounds,
+        "crc32": [checksum(piece) for piece in pieces],
+    }
+
+
+def spans(meta):
+    """Ranges of parts that hold some megabytes each: what is checked is held in memory."""
+    row = math.prod(meta["shape"][1:]) * np.dtype(meta["dtype"]).itemsize
+    size, first = len(meta["crc32"]), 0
+    for last in range(1, size + 1):
+        if last == size or (meta["bounds"][last] - meta["bounds"][first]) * row >= CHECKED_BYTES:
+            yield first, last
+            first = last
+
+
+def _array_metadata(array):
+    """Metadata of an uncompressed Zarr array of one chunk, as zarr itself writes it."""
+    node = json.loads(_metadata_template(array.dtype.str, array.ndim))
+    node["shape"] = list(array.shape)
+    node["chunk_grid"]["configuration"]["chunk_shape"] = [max(1, size) for size in array.shape]
+    return json.dumps(node).encode()
+
+
+@functools.cache
+def _metadata_template(dtype, ndim):
+    import zarr
+    from zarr.core.buffer import default_buffer_prototype
+    from zarr.core.sync import sync
+
+    store = zarr.storage.MemoryStore()
+    shape = (1,) * ndim
+    keys = {"name": "default", "separator": "."}  # one file beside the metadata, no folders for its indices
+    options: dict[str, Any] = {"compressors": None, "filters": None, "chunk_key_encoding": keys}
+    zarr.create_array(store, shape=shape, chunks=shape, dtype=np.dtype(dtype), **options)
+    buffer = sync(store.get("zarr.json", default_buffer_prototype()))
+    assert buffer is not None
+    return buffer.to_bytes().decode()

@@ -1,0 +1,228 @@
+"""Blocks of named arrays in a run, and the ledger entry of each, which says that it is done."""
+
+import math
+import re
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bigsmic.errors import CorruptBlockError, RunError
+from bigsmic.store.block_arrays import GROUP, block_path, chunk_key, description, ledger_key, objects_of, safe, spans
+from bigsmic.store.lease import GROUP as LEASE
+from bigsmic.store.ledger import NAME, EntryCache, read_entry, write_entry
+from bigsmic.store.objects import checksum, storage_errors
+from bigsmic.store.run_group import RunGroup
+
+_exhaust: Any = deque(maxlen=0).extend  # takes an iterator for its effects
+_BLOCK = re.compile(r"[0-9]{7,}\Z")
+
+
+class BlockStore(RunGroup):
+    """A run's group with its blocks: written, checked when they are read, struck off the ledger, deleted."""
+
+    def __init__(self, *arguments, **options):
+        self._entries = EntryCache()
+        super().__init__(*arguments, **options)
+
+    def write(self, stage, block, arrays, parts=None, info=None):
+        """Write the arrays of one block, then its ledger entry.
+
+        Parameters
+        ----------
+        stage : str
+        block : int
+        arrays : dict of str to ndarray
+        parts : dict of str to ndarray of int, optional
+            Row bounds within an array; the rows between two of them can be read, and are checked, alone.
+        info : dict, optional
+            Small JSON-like facts kept in the entry.
+        """
+        self._check_lease()
+        self._entries.drop(stage, block)
+        entry: dict[str, Any] = {"arrays": {}, "info": info or {}}
+        where = block_path(stage, block)
+        # The stage's own group comes with every block: no process knows what another one has deleted.
+        objects = {f"{safe(stage)}/zarr.json": GROUP}
+        for name, array in arrays.items():
+            array = np.asarray(array, order="C")
+            bounds = [0, len(array)] if array.ndim else [0]
+            if parts and name in parts:
+                bounds = [int(b) for b in parts[name]]
+            entry["arrays"][name] = description(array, bounds)
+            objects |= objects_of(f"{where}/{safe(name)}", array)
+        node = write_entry((self.id, stage, int(block)), entry)
+        with storage_errors(f"{stage}: writing block {block} to {self.location}"):
+            _exhaust(self._map(lambda key: self._set(key, objects[key]), objects))
+            self._set(ledger_key(stage, block), node)
+
+    def write_changed(self, stage, block, arrays):
+        """Write a block, unless these very arrays are there."""
+        stored = self._ledger(stage, block)
+        wanted = {name: description(array, [0, len(array)]) for name, array in arrays.items()}
+        if stored is None or stored["arrays"] != wanted:
+            self.forget(stage, block)
+            self.write(stage, block, arrays)
+
+    def done(self, stage, block):
+        """Whether the ledger says that the block is complete."""
+        return self._ledger(stage, block) is not None
+
+    def missing(self, stage, blocks):
+        """Return those of `blocks` that are not done, in order; an object store is asked for many at once."""
+        blocks = list(blocks)
+        done = self._map(lambda block: self.done(stage, block), blocks)
+        return [block for block, is_done in zip(blocks, done, strict=True) if not is_done]
+
+    def gather(self, stage, blocks, names, part=None):
+        """Yield ``[array of each name] of each block``; an object store is asked for some blocks at once.
+
+        Parameters
+        ----------
+        stage : str
+        blocks : iterable of int
+        names : sequence of str
+        part : int, optional
+            Number of the part of every array; see `write`.
+
+        Yields
+        ------
+        arrays : list of ndarray
+
+        Raises
+        ------
+        CorruptBlockError
+        """
+
+        def load(block):
+            read = self.reader(stage, block)
+            return [read(name, part) for name in names]
+
+        return self._map(load, blocks)
+
+    def _ledger(self, stage, block):
+        return read_entry((self.id, stage, int(block)), self._get(ledger_key(stage, block)))
+
+    def entry(self, stage, block):
+        """Return the ledger entry of a block, or raise CorruptBlockError if there is none."""
+        entry = self._ledger(stage, block)
+        if entry is None:
+            raise self.damaged(f"{stage}: block {block} is not in the ledger of {self.location}", stage, block)
+        return entry
+
+    def damaged(self, what, stage, block):
+        """Return the error that says what is damaged of a block, and what to do about it."""
+        if self._local and not Path(self.address).is_dir():
+            return RunError(f"run: {self.location} is not there any more; {self._way_out}")
+        return CorruptBlockError(f"{what}; {self._way_out}", stage, block)
+
+    def read(self, stage, block, name, part=None):
+        """Return one array of a block, or one part of it, after checking its checksum.
+
+        Parameters
+        ----------
+        stage : str
+        block : int
+        name : str
+        part : int, optional
+            Number of the part; see `write`.
+
+        Raises
+        ------
+        CorruptBlockError
+            The array is not there, or is not what was written.
+        """
+        return self.reader(stage, block)(name, part)
+
+    def reader(self, stage, block):
+        """Return a function ``(name, part=None) -> ndarray`` that reads arrays of a block; see `read`.
+
+        The ledger entry is read once, and may be one that this process knows already: what another process has done
+        to the block since is found by its checksum, and the entry then read again.
+        """
+        entry, is_new = self._entries.get(stage, block), False
+        if entry is None:
+            entry, is_new = self._entries.put(stage, block, self.entry(stage, block)), True
+
+        def read(name, part=None):
+            nonlocal entry, is_new
+            try:
+                return self._read_part(stage, block, name, entry, part)
+            except CorruptBlockError:
+                if is_new:
+                    raise
+            entry, is_new = self._entries.put(stage, block, self.entry(stage, block)), True
+            return self._read_part(stage, block, name, entry, part)
+
+        return read
+
+    def infos(self, stage, blocks):
+        """Return the small facts kept with each block."""
+        return list(self._map(lambda block: self.info(stage, block), blocks))
+
+    def _read_part(self, stage, block, name, entry, part):
+        meta = entry["arrays"].get(name)
+        if meta is None or (part is not None and part >= len(meta["crc32"])):
+            self._corrupt(stage, block, name, "is not in the ledger")
+        return self._read_array(stage, block, name, meta, (0, len(meta["crc32"])) if part is None else (part, part + 1))
+
+    def info(self, stage, block):
+        """Return the small facts kept with a block."""
+        return self.entry(stage, block)["info"]
+
+    def _read_array(self, stage, block, name, meta, parts):
+        dtype, shape, bounds = np.dtype(meta["dtype"]), tuple(meta["shape"]), meta["bounds"]
+        path = f"{block_path(stage, block)}/{safe(name)}/{chunk_key(len(shape))}"
+        if shape:
+            lo, hi = bounds[parts[0]], bounds[parts[1]]
+            row = math.prod(shape[1:]) * dtype.itemsize
+            shape = (hi - lo, *shape[1:])
+            start, stop = lo * row, hi * row
+        else:
+            lo, start, stop = 0, 0, dtype.itemsize
+        if stop == start:
+            return np.empty(shape, dtype)
+        raw = self._get(path, start, stop)
+        if raw is None or len(raw) != stop - start:
+            self._corrupt(stage, block, name, "is missing or truncated")
+        array = np.frombuffer(raw, dtype).reshape(shape)
+        for i in range(*parts):
+            piece = array[bounds[i] - lo : bounds[i + 1] - lo] if shape else array
+            if checksum(piece) != meta["crc32"][i]:
+                self._corrupt(stage, block, name, "does not match its checksum")
+        return array
+
+    def _corrupt(self, stage, block, name, what):
+        raise self.damaged(f"{stage}: {name} of block {block} in {self.location} {what}", stage, block)
+
+    def blocks(self):
+        """Return stage and number of every block of which there is anything, done or not, in order."""
+        return [
+            (stage, int(block))
+            for stage in self._bytes.folders("")
+            if NAME.match(stage) and stage != LEASE
+            for block in self._bytes.folders(stage)
+            if _BLOCK.match(block)
+        ]
+
+    def check(self, stage, block):
+        """Strike a block off the ledger if an array of it is not what was written."""
+        try:
+            for name, meta in self.entry(stage, block)["arrays"].items():
+                for parts in spans(meta):
+                    self._read_array(stage, block, name, meta, parts)
+        except CorruptBlockError:
+            self.forget(stage, block)
+
+    def forget(self, stage, block):
+        """Strike a block off the ledger, so that it is done again."""
+        self._entries.drop(stage, block)
+        with storage_errors(f"{stage}: striking block {block} off the ledger of {self.location}"):
+            self._delete(ledger_key(stage, block))
+
+    def drop(self, stage, blocks):
+        """Delete a whole stage, ledger first, so that a half-deleted block never counts as done."""
+        _exhaust(self._map(lambda block: self.forget(stage, block), blocks))
+        with storage_errors(f"{stage}: deleting from {self.location}"):
+            self._bytes.delete_tree(safe(stage))

@@ -1,0 +1,29 @@
+"""How the identity of a stored run differs from the one that is asked for, in words."""
+
+DIFFERENCES = 8  # lines of them that a message has
+
+
+def differences(stored, asked, unnamed):
+    """Lines that tell what is stored from what is asked for; settings of another method are not compared."""
+    names = [name for name in sorted({*_leaves(stored), *_leaves(asked)}) if _at(stored, name) != _at(asked, name)]
+    if "settings.method" in names:
+        names = ["settings.method", *(name for name in names if not name.startswith("settings."))]
+    pairs = [
+        (name, *(unnamed.get(name) if (found := _at(tree, name)) is None else found for tree in (stored, asked)))
+        for name in names
+    ]
+    lines = [f"  {name}: stored {old!r}, asked {new!r}" for name, old, new in pairs]
+    more = [f"  and {len(lines) - DIFFERENCES} more"] if len(lines) > DIFFERENCES else []
+    return lines[:DIFFERENCES] + more
+
+
+def _leaves(tree):
+    """Dotted names of what stands in nested dicts."""
+    for key, value in tree.items():
+        yield from (f"{key}.{leaf}" for leaf in _leaves(value)) if isinstance(value, dict) else [key]
+
+
+def _at(tree, name):
+    for key in name.split("."):
+        tree = tree.get(key) if isinstance(tree, dict) else None
+    return tree

@@ -1,0 +1,71 @@
+"""A run over another one: what it lacks is read from below, and nothing is written there."""
+
+from bigsmic.store.run import Run
+from bigsmic.store.temporary import temporary_run
+
+
+class Overlay(Run):
+    """A run that reads through to another one, and writes on its own.
+
+    Parameters
+    ----------
+    base : Run
+        Finished; only read.
+    top : Run
+    own : sequence of str
+        Stages that are never read from the base.
+    """
+
+    def __init__(self, base, top, own):
+        self.__dict__.update(top.__dict__)
+        self._name = None
+        self._base, self._top, self._own = base, top, frozenset(own)
+
+    @classmethod
+    def over(cls, base, own):
+        """Return a run over a finished one, in a new temporary directory that the caller deletes."""
+        top = Run(temporary_run())
+        top.bind({"over": base.id})
+        return cls(base, top, own)
+
+    @property
+    def places(self):
+        """Paths and URLs that it reads."""
+        return [*self._base.places, *self._top.places]
+
+    def recipe(self):
+        """Return how a task on another process opens the same two."""
+        return Overlay, (self._base, self._top, sorted(self._own))
+
+    @property
+    def identity(self):
+        """What the base is a run of."""
+        return self._base.identity
+
+    def delete_when_unused(self):
+        """Delete the directory on top; see :meth:`Run.delete_when_unused`."""
+        super().delete_when_unused()
+        self._top._is_temporary = True
+
+    def _map(self, function, items):
+        return self._base._map(function, items)
+
+    def _holder(self, stage, block):
+        return self._top if stage in self._own or self._top.done(stage, block) else self._base
+
+    def blocks(self):
+        """Return stage and number of every block that is read through here, in order."""
+        below = [found for found in self._base.blocks() if found[0] not in self._own]
+        return sorted({*below, *super().blocks()})
+
+    def done(self, stage, block):
+        """Whether the ledger of either has the block."""
+        return self._holder(stage, block).done(stage, block)
+
+    def reader(self, stage, block):
+        """Return a function that reads arrays of a block; see :meth:`Run.reader`."""
+        return self._holder(stage, block).reader(stage, block)
+
+    def entry(self, stage, block):
+        """Return the ledger entry of a block."""
+        return self._holder(stage, block).entry(stage, block)

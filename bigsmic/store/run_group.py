@@ -1,0 +1,278 @@
+"""The Zarr group of a run: how it is opened, locked and scratched, and the attributes in which it says what it is."""
+
+import json
+import os
+import socket
+import threading
+import uuid
+import weakref
+from pathlib import Path
+
+from bigsmic.errors import RunError, RunMismatchError, RunVersionError, StorageError
+from bigsmic.store.destinations import RUN_MARK, as_location, make_run
+from bigsmic.store.identity import differences
+from bigsmic.store.lease import GROUP as LEASE
+from bigsmic.store.lease import Lease
+from bigsmic.store.ledger import RUN_ID, seal
+from bigsmic.store.objects import LocalBytes, StoreBytes, absolute, is_local, remove_tree, storage_errors, store_of
+from bigsmic.store.redaction import scrubbed, shown
+from bigsmic.store.reopenable import Shared
+from bigsmic.store.temporary import delete_with, temporary_folder
+
+FORMAT_VERSION = 2
+SEALED = ("identity", "summary")  # attributes of the run that are believed by their seal alone
+
+
+class RunGroup(Shared):
+    """The group of a run, open for reading, or locked for writing.
+
+    It is pickled as its place and its storage options, and is opened without the lock where it arrives: tasks of
+    the process that holds the lock write blocks of their own.
+
+    Parameters
+    ----------
+    location : str
+        Local path or fsspec URL.
+    storage_options : dict, optional
+        For the file system behind a URL; never written anywhere.
+    writable : bool
+        Open for writing: the group is made if it is not there, and locked.
+    lock : bool
+        False on behalf of a process that holds the lock: the group must be there.
+
+    Attributes
+    ----------
+    location : str
+        What messages call the place.
+    address : str
+        What opens it from any working directory.
+
+    Raises
+    ------
+    RunError, RunVersionError, RunLockedError
+    """
+
+    def __init__(self, location, storage_options=None, writable=True, lock=True):
+        location = as_location(location, "run")
+        self.location, self.address = shown(location), absolute(location)
+        self._options, self._writable = storage_options, writable
+        self._lease: Lease | None = None
+        self._is_temporary = False
+        self._scratch, self._making_scratch = None, threading.Lock()
+        mode = "r+" if writable else "r"
+        if writable and lock:
+            make_run(self.address, self.location, storage_options, FORMAT_VERSION)
+        self._group = self._open(mode)
+        self._check_version()
+        self._bytes = LocalBytes(self.address) if self._local else StoreBytes(self._group.store)
+        if writable and lock:
+            self._take(mode)
+
+    def _take(self, mode):
+        with storage_errors(f"run: the lease of {self.location}"):
+            self._lease = Lease(self._bytes, self.location, self.address if self._local else None)
+        # behind a URL the garbage collector may come by on the very thread that would have to answer
+        release = (
+            self._lease.release if self._local else threading.Thread(target=self._lease.release, daemon=True).start
+        )
+        weakref.finalize(self, release).atexit = False
+        try:
+            self._group = self._open(mode)  # what was read before the lock may be old
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, mode):
+        import zarr
+
+        if self._local and not os.path.isdir(self.address):
+            raise RunError(f"run: {self.location} is not a directory; give the out= of a finished fit")
+        if self._local and (Path(self.address) / "zarr.json").is_symlink():
+            raise RunError(f"run: {self.location}/zarr.json is a symbolic link; a run has none: remove it")
+        try:
+            store = store_of(self.address, self._options, read_only=mode == "r")
+            return zarr.open_group(store, mode=mode, zarr_format=3, use_consolidated=False)
+        except StorageError as error:
+            raise StorageError(f"run: {self.location} cannot be opened; {error}") from None
+        except Exception as error:
+            text = scrubbed(f"{type(error).__name__}: {error}", self.address, self._options)
+            raise RunError(
+                f"run: {self.location} cannot be opened as a run directory ({text}); restore its zarr.json, or give "
+                "another out="
+            ) from (error if self._local else None)
+
+    def _check_version(self):
+        version = self._group.attrs.get(RUN_MARK, FORMAT_VERSION)
+        if type(version) is not int:
+            raise RunError(
+                f"run: bigsmic_format in {self.location}/zarr.json is not a number, so the file is damaged; restore "
+                "it, or give another out="
+            )
+        if version < FORMAT_VERSION:
+            raise RunVersionError(
+                f"run: {self.location} is of format {version}, which an earlier bigsmic wrote and whose blocks do not "
+                f"say whose they are; this version reads format {FORMAT_VERSION}: fit again with another out="
+            )
+        if version > FORMAT_VERSION:
+            raise RunVersionError(
+                f"run: {self.location} is of format {version}, this version of bigsmic reads up to {FORMAT_VERSION}; "
+                "upgrade bigsmic, or give another out="
+            )
+
+    @property
+    def _local(self):
+        return is_local(self.address)
+
+    @property
+    def places(self):
+        """Paths and URLs that it reads."""
+        return [self.address]
+
+    @property
+    def is_public(self):
+        """Whether its address alone opens it, and keeps no secret, so that it may be written down."""
+        return not self._options and shown(self.address) == self.address
+
+    def __repr__(self):
+        return f"Run({self.location!r})"
+
+    def bind(self, identity, unnamed=None):
+        """Make the run a run of `identity` (a JSON-like dict), or check that it is one already.
+
+        Parameters
+        ----------
+        identity : dict
+        unnamed : dict of str to str, optional
+            What messages say of entries that an identity does not have, such as ``{"settings.method": "smic"}``.
+
+        Raises
+        ------
+        RunMismatchError
+            The run was made of other input or with other parameters; both are shown.
+        """
+        identity = json.loads(json.dumps(identity))
+        stored = self.attribute("identity")
+        writer = {"writer": f"process {os.getpid()} on {socket.gethostname()}"}
+        if stored is None:
+            if any(name not in (LEASE, "zarr.json") for name in self._bytes.folders("")):
+                raise RunError(f"run: {self.location} has blocks, and does not say of what; give another out=")
+            self.update({RUN_MARK: FORMAT_VERSION, "run": uuid.uuid4().hex, "identity": identity} | writer)
+        elif stored != identity:
+            raise RunMismatchError(
+                f"run: {self.location} was made from other input or with other parameters:\n"
+                + "\n".join(differences(stored, identity, unnamed or {}))
+                + "\ngive another out=, or the stored values"
+            )
+        else:
+            self.update(writer)
+
+    @property
+    def identity(self):
+        """What the run is a run of."""
+        stored = self.attribute("identity")
+        if stored is None:
+            raise RunError(f"run: {self.location} is not a bigsmic run; give the out= of a fit")
+        return stored
+
+    @property
+    def id(self):
+        """What tells the run from every other one, also of the same input and settings; empty before `bind`."""
+        stored = self._group.attrs.get("run")
+        return stored if isinstance(stored, str) and RUN_ID.match(stored) else ""
+
+    def update(self, attributes):
+        """Set attributes of the run, JSON-like; a seal goes with those that are believed by it."""
+        self._check_lease()
+        attributes = json.loads(json.dumps(attributes))
+        whose = attributes.get("run", self.id)
+        seals = {name: seal(whose, name, value) for name, value in attributes.items() if name in SEALED}
+        if seals:
+            attributes["crc32"] = self._seals | seals
+        with storage_errors(f"run: attributes of {self.location}"):
+            self._group.update_attributes(attributes)
+
+    def attribute(self, name):
+        """Return one of the sealed attributes, a dict; None if there is none.
+
+        Raises
+        ------
+        RunError
+            It is not what was written.
+        """
+        stored = self._group.attrs.get(name)
+        if stored is None or self._is_sealed(name):
+            return stored
+        raise RunError(
+            f"run: {name!r} in {self.location}/zarr.json does not match its checksum, so that file was damaged or "
+            f"changed; {self._way_out if name == 'summary' else 'restore it, or fit again with another out='}"
+        )
+
+    def strike_attributes(self):
+        """Take what is damaged of what a fit writes anew when it ends for not there."""
+        if self._group.attrs.get("summary") is not None and not self._is_sealed("summary"):
+            self.update({"summary": None})
+
+    def _is_sealed(self, name):
+        stored = self._group.attrs[name]
+        return isinstance(stored, dict) and self._seals.get(name) == seal(self.id, name, stored)
+
+    @property
+    def _seals(self):
+        stored = self._group.attrs.get("crc32")
+        return stored if isinstance(stored, dict) else {}
+
+    @property
+    def _way_out(self):
+        """What to do about what is damaged."""
+        if self._is_temporary:
+            return "this is a temporary result, whose files something has deleted; fit again, with out= to keep them"
+        return "run fit on it again, which makes it anew"
+
+    def sweep(self):
+        """Delete what writers that were killed have left: files half written, and scratch."""
+        self._bytes.delete_partial()
+        if self._local:
+            remove_tree(self.scratch)
+
+    def _map(self, function, items):
+        return self._bytes.map(function, items)
+
+    def _set(self, key, data):
+        self._bytes.set(key, data)
+
+    def _get(self, key, start=None, stop=None):
+        with storage_errors(f"run: reading {key} of {self.location}"):
+            return self._bytes.get(key, start, stop)
+
+    def _delete(self, key):
+        self._bytes.delete(key)
+
+    @property
+    def scratch(self):
+        """Local folder for what lasts as long as one stage; hidden in the run directory where that is local."""
+        if not self._local:
+            return Path(self._own_scratch())
+        self._bytes.refuse_links(".scratch")
+        return Path(self.address) / ".scratch"
+
+    def _own_scratch(self):
+        """Make the scratch folder of a run behind a URL, once."""
+        with self._making_scratch:
+            if self._scratch is None:
+                self._scratch = temporary_folder("scratch")
+                delete_with(self, self._scratch)
+            return self._scratch
+
+    def delete_when_unused(self):
+        """Delete the directory once nothing refers to this run, or to an array that was taken from it."""
+        self._is_temporary = True
+        delete_with(self._group.store, self.address)  # arrays refer to the store, not to the run
+
+    def close(self):
+        """Give up the lock."""
+        if self._lease is not None:
+            self._lease.release()
+
+    def _check_lease(self):
+        if self._lease is not None:
+            self._lease.check()

@@ -1,0 +1,133 @@
+"""Rows of a two-dimensional array, read as half-open ranges: of one in memory, and of one in tall chunks."""
+
+import threading
+import zlib
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+
+from bigsmic.errors import InputError
+
+_ORIGIN_BYTES = 16 << 20  # read at once for a checksum
+
+
+def kind_of(data):
+    """Name of a type of another library, such as ``h5py Dataset``."""
+    return f"{type(data).__module__.partition('.')[0]} {type(data).__name__}"
+
+
+class Source:
+    """Rows of a two-dimensional array, read as half-open ranges; by itself, of one in memory.
+
+    Parameters
+    ----------
+    array : array_like, shape (n, d)
+    name : str
+        What messages call it.
+    """
+
+    def __init__(self, array, name):
+        self.array, self.name = array, name
+
+    @property
+    def shape(self):
+        """(n, d)."""
+        return tuple(self.array.shape)
+
+    @property
+    def dtype(self):
+        """Dtype of the rows as stored."""
+        return np.dtype(self.array.dtype)
+
+    @property
+    def band_bytes(self):
+        """Bytes that one read brings to memory beyond the rows asked for."""
+        return 0
+
+    @property
+    def travels(self):
+        """Whether it is small when pickled, and can be read where it arrives; see :func:`stage_input` if not."""
+        return False
+
+    @property
+    def decoded(self):
+        """What is made of the stored numbers, in words; empty where they are taken as they are."""
+        return ""
+
+    def __repr__(self):
+        return f"{type(self).__name__}({self.name!r}, {self.shape})"
+
+    def read(self, lo, hi):
+        """Return rows ``lo:hi`` as a C-ordered ndarray of the stored dtype."""
+        return np.ascontiguousarray(self.array[lo:hi])
+
+    def describe(self) -> dict[str, Any]:
+        """Return what identifies the input besides its content; free of secrets and of memory addresses."""
+        n, d = self.shape
+        return {"rows": n, "columns": d, "dtype": self.dtype.str}
+
+    @property
+    def places(self):
+        """Paths and URLs that are read; none of what is in memory."""
+        return []
+
+    def origin(self):
+        """Return a text that tells the rows from others: where they are, or a checksum of those in memory."""
+        crc, step = 0, max(1, _ORIGIN_BYTES // max(1, self.shape[1] * self.dtype.itemsize))
+        for lo in range(0, self.shape[0], step):
+            crc = zlib.crc32(self.read(lo, min(lo + step, self.shape[0])).data, crc)
+        return f"crc32 {crc}"
+
+
+def plain(rows, lo):
+    """Rows as a C-ordered ndarray; InputError for masked ones."""
+    if np.ma.is_masked(rows):
+        row, column = np.argwhere(np.ma.getmaskarray(rows))[0]
+        raise InputError(
+            f"input: the array has masked entries, first at row {lo + row}, column {column}; drop or impute these rows"
+        )
+    return np.ascontiguousarray(rows)
+
+
+class BandedSource(Source):
+    """Rows of an array whose chunks may be taller than the ranges asked for.
+
+    The last decoded bands of chunks are kept then, so that a chunk is decoded once and not once a range.
+    """
+
+    _KEPT_BANDS = 2
+
+    def __init__(self, array, name, height):
+        super().__init__(array, name)
+        self._height = height
+        self._bands: OrderedDict = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def band_bytes(self):
+        """Bytes of the kept bands of chunks."""
+        return self._KEPT_BANDS * self._height * self.shape[1] * self.dtype.itemsize
+
+    def read(self, lo, hi):
+        """Return rows ``lo:hi``."""
+        height = self._height
+        if height <= hi - lo:
+            return self._decode(lo, hi)
+        bands = [self._band(b) for b in range(lo // height, (hi - 1) // height + 1)]
+        start = (lo // height) * height
+        parts = [band[max(lo - start - i * height, 0) : hi - start - i * height] for i, band in enumerate(bands)]
+        return np.ascontiguousarray(np.concatenate(parts))
+
+    def _band(self, b):
+        with self._lock:
+            if b not in self._bands:
+                self._bands[b] = self._decode(b * self._height, min((b + 1) * self._height, self.shape[0]))
+                while len(self._bands) > self._KEPT_BANDS:
+                    self._bands.popitem(last=False)
+            self._bands.move_to_end(b)
+            return self._bands[b]
+
+    def _decode(self, lo, hi):
+        """Read rows ``lo:hi`` from where they are stored."""
+        raise NotImplementedError

@@ -1,0 +1,83 @@
+"""The source of whatever a caller hands in: what is readable is opened, and what is not is refused."""
+
+import os
+
+import numpy as np
+
+from bigsmic.errors import InputError
+from bigsmic.store import admission
+from bigsmic.store.objects import absolute
+from bigsmic.store.redaction import shown
+from bigsmic.store.sources.base import Source, kind_of
+from bigsmic.store.sources.dask_arrays import DaskSource
+from bigsmic.store.sources.sliced import SlicedSource
+from bigsmic.store.sources.zarr_arrays import ZarrSource, is_zarr, open_array
+
+
+def open_source(data, component=None, storage_options=None, missing_chunks="error") -> "Source":
+    """Open rows for reading in blocks.
+
+    Parameters
+    ----------
+    data : str, Path, zarr.Array, dask array, ndarray, memmap, or array_like, shape (n, d)
+        A path or URL names a Zarr v2 or v3 array, or a group together with `component`. Of an array that is sliced,
+        such as an h5py dataset or an xarray variable, no more than a block is held.
+    component : str, optional
+        Path of the array within the group, of Zarr or HDF5.
+    storage_options : dict, optional
+        For the file system behind a URL; never written anywhere.
+    missing_chunks : {"error", "fill"}
+        An absent chunk is an error, or stands for the array's fill value.
+
+    Returns
+    -------
+    source : Source
+
+    Raises
+    ------
+    InputError
+        Nothing readable there, not two-dimensional, or not of a real dtype.
+
+    Notes
+    -----
+    Attributes of the CF conventions, which xarray writes, are acted upon; see :mod:`bigsmic.store.decoding`.
+    """
+    if missing_chunks not in ("error", "fill"):
+        raise InputError(f"missing_chunks: got {missing_chunks!r}; use 'error' or 'fill'")
+    if isinstance(data, str | os.PathLike):
+        data, component = open_array(absolute(data), component, storage_options), None
+    source = _source_of(_member(data, component), missing_chunks)
+    _check_rows(source)
+    return source
+
+
+def _member(data, component):
+    """The array that was handed in, or a component of the group that was."""
+    if admission.is_group(data):
+        return admission.choose_member(data, component, shown(getattr(data, "store_path", kind_of(data))))
+    if component is not None:
+        raise InputError(f"input: got component={component!r} for an array, which has none; leave it out")
+    return data
+
+
+def _source_of(data, missing_chunks) -> "Source":
+    admission.refuse_unreadable(data)
+    if is_zarr(data):
+        return ZarrSource(data, missing_chunks)
+    if hasattr(data, "dask") and hasattr(data, "compute"):
+        return DaskSource(data)
+    if admission.reads_ranges(data):
+        return DaskSource(data.data) if admission.is_lazy_dask(data) else SlicedSource(data)
+    return Source(np.asanyarray(data), "array")
+
+
+def _check_rows(source):
+    if len(source.shape) != 2:
+        raise InputError(
+            f"input: expected a 2-dimensional array (n_samples, n_features), got shape {source.shape}. "
+            "Reshape your data: array.reshape(-1, 1) for a single feature, array.reshape(1, -1) for a single sample"
+        )
+    if source.dtype.kind not in "fiub":
+        raise InputError(f"input: dtype {source.dtype} is not real or integer; convert the array to a numeric dtype")
+    if source.dtype.itemsize > 8:
+        raise InputError(f"input: dtype {source.dtype} has no counterpart in Zarr; convert the array to float64")

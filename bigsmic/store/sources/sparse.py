@@ -1,0 +1,67 @@
+"""Rows of sparse matrices: of vectors of counts, and of affinities or distances that were computed beforehand."""
+
+import numpy as np
+
+from bigsmic.errors import InputError, NonFiniteError
+from bigsmic.store.objects import checksum
+from bigsmic.store.sources.base import Source
+
+
+class SparseRows(Source):
+    """Rows of a sparse matrix in memory.
+
+    Parameters
+    ----------
+    matrix : csr_array, shape (m, n)
+    name : str
+    """
+
+    def __init__(self, matrix, name="sparse matrix"):
+        super().__init__(matrix, name)
+
+    def origin(self):
+        """Return a checksum of the entries."""
+        parts = (self.array.indptr, self.array.indices, self.array.data)
+        return f"crc32 {[checksum(part) for part in parts]}"
+
+    def read(self, lo, hi):
+        """Return rows ``lo:hi``, sparse."""
+        return self.array[lo:hi]
+
+
+class SparseSource(SparseRows):
+    """A square sparse matrix of affinities, or of distances, between n rows.
+
+    Parameters
+    ----------
+    matrix : sparse matrix or array, shape (n, n)
+    what : {"affinity", "distance"}
+        An affinity must be symmetric.
+
+    Raises
+    ------
+    InputError, NonFiniteError
+    """
+
+    def __init__(self, matrix, what):
+        from scipy.sparse import csr_array, issparse
+
+        if not issparse(matrix) or matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+            shape = getattr(matrix, "shape", None)
+            raise InputError(
+                f"input: a precomputed {what} must be a sparse square matrix, got {type(matrix)} of {shape}"
+            )
+        rows = csr_array(matrix)
+        rows.sum_duplicates()
+        super().__init__(rows, f"sparse {what}")
+        if not np.isfinite(rows.data).all():
+            raise NonFiniteError(f"input: the sparse {what} contains NaN or infinity; drop those entries")
+        if rows.nnz == 0 or rows.data.min() < 0:
+            raise InputError(f"input: entries of a precomputed {what} must be at least 0, and some must be there")
+        if what == "affinity" and abs(rows - rows.T).max() > 1e-6 * rows.data.max():
+            raise InputError("input: the precomputed affinity is not symmetric; pass (A + A.T) / 2")
+
+    @property
+    def largest(self):
+        """Largest entry."""
+        return float(self.array.data.max())

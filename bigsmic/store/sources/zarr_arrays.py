@@ -1,0 +1,216 @@
+"""Rows of Zarr archives, and how arrays of Zarr are opened and made."""
+
+from typing import Any
+
+import numpy as np
+
+from bigsmic.errors import InputError, StorageError
+from bigsmic.store import admission
+from bigsmic.store.decoding import Decoding
+from bigsmic.store.destinations import canonical
+from bigsmic.store.objects import absolute, is_local, storage_errors, store_of
+from bigsmic.store.redaction import scrubbed, shown
+from bigsmic.store.reopenable import Shared
+from bigsmic.store.shards import Shards, is_sharded
+from bigsmic.store.sources.base import BandedSource
+
+
+class ZarrSource(Shared, BandedSource):
+    """Rows of a Zarr array, decoded as its attributes say; absent and torn chunks are errors."""
+
+    def __init__(self, array, missing_chunks):
+        _refuse_pickles(array)
+        array = _insisting(array, missing_chunks)
+        name = shown(array.store_path)
+        self._chunk_shape = tuple(getattr(array, "shards", None) or array.chunks)
+        super().__init__(array, name, self._chunk_shape[0] if self._chunk_shape else 1)
+        self._missing = missing_chunks
+        self._decoding = Decoding.of(dict(array.attrs), np.dtype(array.dtype), _mask_of(array))
+        looked_into = missing_chunks == "error" and array.ndim == 2 and is_sharded(array)
+        self._shards = Shards(array, name) if looked_into else None
+        if self._decoding is not None:
+            self.name = f"{name} ({self._decoding})"
+
+    @property
+    def travels(self):
+        """Whether the store is not the memory of this process."""
+        import zarr
+
+        return not isinstance(_innermost(self.array.store_path.store), zarr.storage.MemoryStore)
+
+    def recipe(self):
+        """Return how a task on another process opens the same archive, and keeps its decoded bands."""
+        return ZarrSource, (self.array, self._missing)
+
+    @property
+    def decoded(self):
+        """What is made of the stored numbers, in words."""
+        return str(self._decoding or "")
+
+    @property
+    def places(self):
+        """Path or URL of the array."""
+        return places_of(self.array)
+
+    def origin(self):
+        """Return where the array is, without secrets."""
+        return ", ".join(map(canonical, self.places)) or self.name
+
+    @property
+    def dtype(self):
+        """Dtype of the rows, decoded."""
+        return self._decoding.dtype if self._decoding else super().dtype
+
+    def describe(self):
+        """Return what identifies the input besides its content."""
+        return super().describe() | ({"decoded": self._decoding.describe()} if self._decoding else {})
+
+    def _decode(self, lo, hi):
+        from bigsmic.store.retrying import AbsentChunkError
+
+        try:
+            if self._shards is not None:
+                self._shards.refuse_holes(lo, hi)
+            rows = np.ascontiguousarray(self.array[lo:hi])
+            return self._decoding(rows) if self._decoding else rows
+        except AbsentChunkError as error:
+            raise StorageError(
+                f"input: chunk {self._chunk(str(error), lo, hi)} of {self.name} is missing, and would read as fill "
+                "values; restore it, or, if the writer leaves out chunks that hold only the fill value, pass "
+                "missing_chunks='fill'"
+            ) from None
+        except StorageError as error:
+            if str(error).startswith("input: "):
+                raise
+            raise StorageError(f"input: rows {lo}:{hi} could not be read; {error}") from None
+        except Exception as error:
+            raise StorageError(
+                f"input: rows {lo}:{hi} of {self.name} could not be read ({type(error).__name__}: {error}); "
+                "a chunk of the archive is torn or unreadable: restore it"
+            ) from error
+
+    def _chunk(self, path, lo, hi):
+        """Key and rows of the chunk of rows ``lo:hi`` that is stored at `path`."""
+        height, width = self._chunk_shape
+        for i in range(lo // height, (hi - 1) // height + 1):
+            for j in range(-(-self.shape[1] // width)):
+                key = self.array.metadata.encode_chunk_key((i, j))
+                if path == key or path.endswith(f"/{key}"):
+                    return f"{key} (rows {i * height}:{min((i + 1) * height, self.shape[0])})"
+        return path
+
+
+def _mask_of(array):
+    """Fill value that stands for missing entries: xarray has it so in Zarr v2, and marks its arrays with dimensions."""
+    if array.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in array.attrs:
+        return array.metadata.fill_value
+    return None
+
+
+def _refuse_pickles(array):
+    """Raise InputError if reading would unpickle chunks: that runs whatever their writer wished."""
+    codecs = (*(getattr(array.metadata, "filters", None) or ()), getattr(array.metadata, "compressor", None))
+    if any(getattr(codec, "codec_id", None) == "pickle" for codec in codecs):
+        raise InputError(
+            "input: the chunks of the archive are pickles, which are not read; write it without that codec"
+        )
+
+
+def is_zarr(data):
+    """Whether something is an array of Zarr."""
+    return hasattr(type(data), "nchunks_initialized")  # of the type: of an array, it would list every chunk
+
+
+def _insisting(array, missing_chunks):
+    """Return the array on a store that insists, and that another process finds from its own working directory."""
+    import zarr
+
+    from bigsmic.store.retrying import PatientStore, WholeStore
+
+    store: Any = array.store_path.store
+    if isinstance(store, WholeStore):  # it has been here before
+        store = store._store
+    if isinstance(store, zarr.storage.LocalStore):
+        store = zarr.storage.LocalStore(store.root.absolute(), read_only=True)
+    elif isinstance(store, zarr.storage.FsspecStore):
+        store = PatientStore(store, store.fs.unstrip_protocol(store.path), store.fs.storage_options)
+    if missing_chunks == "error":
+        store = WholeStore(store)
+    place = zarr.storage.StorePath(store, array.path)
+    return zarr.Array(zarr.AsyncArray(metadata=array.metadata, store_path=place))
+
+
+def _innermost(store):
+    while hasattr(store, "_store"):
+        store = store._store
+    return store
+
+
+def places_of(array):
+    """Path or URL of a Zarr array, where it is not in memory."""
+    import zarr
+
+    store = _innermost(array.store_path.store)
+    if isinstance(store, zarr.storage.LocalStore):
+        return [str(store.root / array.path)]
+    if isinstance(store, zarr.storage.FsspecStore):
+        return [f"{store.fs.unstrip_protocol(store.path)}/{array.path}"]
+    return [str(store.path)] if isinstance(store, zarr.storage.ZipStore) else []
+
+
+def open_array(location, component=None, storage_options=None):
+    """Open a Zarr array for reading: the one at `location`, or `component` of the group there."""
+    import zarr
+
+    name = shown(location)
+    try:
+        node: Any = zarr.open(store_of(location, storage_options, read_only=True), mode="r")
+        if admission.is_group(node):
+            node = admission.choose_member(node, component, repr(name))
+        elif component is not None:
+            raise InputError(f"input: {name!r} is an array, which has no component={component!r}; leave it out")
+    except StorageError as error:
+        raise StorageError(f"input: {name!r} could not be opened; {error}") from None
+    except InputError:
+        raise
+    except Exception as error:
+        text = scrubbed(f"{type(error).__name__}: {error}", location, storage_options)
+        remedy = admission.remedy_for(location)
+        raise InputError(
+            f"input: {name!r} could not be opened as Zarr ({text}); "
+            + (f"pass {remedy}" if remedy else "give the path or URL of a Zarr array, or of a group with component=")
+        ) from (error if is_local(location) else None)
+    _refuse_pickles(node)
+    return node
+
+
+def create_arrays(location, arrays, chunk_rows, storage_options=None):
+    """Make arrays in a Zarr group, to be written row range by row range; the caller has seen that they may be.
+
+    Parameters
+    ----------
+    location : str or Path
+        Path or URL; the group is made if it is not there, arrays of the same names are overwritten.
+    arrays : dict of str to (shape, dtype)
+    chunk_rows : int
+    storage_options : dict, optional
+
+    Returns
+    -------
+    arrays : dict of str to zarr.Array
+    """
+    import zarr
+
+    with storage_errors(f"writing to {shown(location)}"):
+        group = zarr.open_group(store_of(absolute(location), storage_options), mode="a", zarr_format=3)
+        return {
+            name: group.create_array(
+                name,
+                shape=shape,
+                chunks=(max(1, min(chunk_rows, shape[0])), *shape[1:]),
+                dtype=dtype,
+                overwrite=True,
+                config={"write_empty_chunks": True},
+            )
+            for name, (shape, dtype) in arrays.items()
+        }
