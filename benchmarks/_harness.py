@@ -44,6 +44,7 @@ PACKAGES = (
     "hdbscan",
     "leidenalg",
     "igraph",
+    "isosplit6",
     "zarr",
     "dask",
     "distributed",

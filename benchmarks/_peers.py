@@ -48,6 +48,37 @@ class Rows:
         ones = np.ones(indices.size, np.float32)
         return sparse.csr_array((ones, indices.ravel().astype(np.int32), indptr), shape=(len(indices), len(indices)))
 
+    @property
+    def union(self):
+        """Ones where either row is among the other's neighbours, CSR (n, n)."""
+        graph = self.ones()
+        return graph.maximum(graph.T)
+
+    @property
+    def fuzzy(self):
+        """UMAP's fuzzy weights, CSR (n, n); a row counts as one of its own neighbours there."""
+        from umap.umap_ import fuzzy_simplicial_set
+
+        indices, distances = (lists[:, :-1] for lists in self.neighbors)
+        own = np.arange(len(indices))[:, None]
+        graph, _, _ = fuzzy_simplicial_set(
+            self.X,
+            N_NEIGHBORS,
+            np.random.RandomState(self.seed),
+            "euclidean",
+            knn_indices=np.hstack([own, indices]),
+            knn_dists=np.hstack([np.zeros_like(distances[:, :1]), distances]),
+        )
+        return graph
+
+    def principal(self, n_components):
+        """The leading principal components, or the rows if they have no more columns; float64."""
+        from sklearn.decomposition import PCA
+
+        if self.X.shape[1] <= n_components:
+            return self.X.astype(np.float64)
+        return PCA(min(n_components, len(self.X)), random_state=self.seed).fit_transform(self.X).astype(np.float64)
+
 
 def k_means(rows):
     return _k_means(rows.X, rows)
@@ -85,25 +116,12 @@ def spectral_approximate(rows):
 
 def leiden(rows):
     """Leiden communities of the union of neighbour lists; resolution found for c."""
-    graph = rows.ones()
-    return communities(graph.maximum(graph.T), rows.c, rows.seed)
+    return communities(rows.union, rows.c, rows.seed)
 
 
 def leiden_fuzzy(rows):
-    """The same on UMAP's fuzzy weights; a row counts as one of its own neighbours there."""
-    from umap.umap_ import fuzzy_simplicial_set
-
-    indices, distances = (lists[:, :-1] for lists in rows.neighbors)
-    own = np.arange(len(indices))[:, None]
-    graph, _, _ = fuzzy_simplicial_set(
-        rows.X,
-        N_NEIGHBORS,
-        np.random.RandomState(rows.seed),
-        "euclidean",
-        knn_indices=np.hstack([own, indices]),
-        knn_dists=np.hstack([np.zeros_like(distances[:, :1]), distances]),
-    )
-    return communities(graph, rows.c, rows.seed)
+    """The same on UMAP's fuzzy weights."""
+    return communities(rows.fuzzy, rows.c, rows.seed)
 
 
 def umap_k_means(rows):
@@ -138,7 +156,7 @@ PEERS = {
 """By name in tables of results: what it is, the function, and what it shares with others."""
 
 
-def run(rows, names, limit=None):
+def run(rows, names, limit=None, peers=PEERS):
     """Labels of several peers on the same rows.
 
     Parameters
@@ -147,6 +165,8 @@ def run(rows, names, limit=None):
     names : sequence of str
     limit : float, optional
         CPU seconds after which a peer is given up.
+    peers : dict, optional
+        What `names` name; those that know c if not given.
 
     Yields
     ------
@@ -158,7 +178,7 @@ def run(rows, names, limit=None):
     """
     cost = {None: 0.0}
     for name in names:
-        _, method, need = PEERS[name]
+        _, method, need = peers[name]
         if need not in cost:
             with Stopwatch() as watch:
                 getattr(rows, need)
@@ -166,6 +186,18 @@ def run(rows, names, limit=None):
         with Stopwatch() as watch:
             labels, error = _attempt(method, rows, limit)
         yield name, labels, cost[need] + watch.cpu_s, error
+
+
+def warm_up(names, threads, peers=PEERS):
+    """Import and compile what peers need, and hold them to so many threads."""
+    import numba
+    from threadpoolctl import threadpool_limits
+
+    numba.set_num_threads(threads)
+    threadpool_limits(threads)
+    X = np.random.default_rng(0).normal(size=(5000, 16)).astype(np.float32)
+    for _ in run(Rows(X, 3, 0), names, 60, peers):
+        pass
 
 
 def _attempt(method, rows, limit):
@@ -213,16 +245,21 @@ def embed(X, seed):
 
 def communities(graph, c, seed):
     """Leiden partition of a symmetric graph with c communities, or the nearest number that bisection finds."""
-    import igraph
     import leidenalg
 
-    upper = sparse.triu(graph, k=1).tocoo()
-    edges = np.stack([upper.row, upper.col], axis=1)
-    network = igraph.Graph(n=graph.shape[0], edges=edges)
+    network, weights = as_network(graph)
     partition = partial(
-        leidenalg.find_partition, network, leidenalg.RBConfigurationVertexPartition, weights=upper.data, seed=seed
+        leidenalg.find_partition, network, leidenalg.RBConfigurationVertexPartition, weights=weights, seed=seed
     )
     return bisect_resolution(lambda r: np.array(partition(resolution_parameter=r).membership), c)
+
+
+def as_network(graph):
+    """A symmetric sparse matrix as igraph's network without weights, and the weights of its edges."""
+    import igraph
+
+    upper = sparse.triu(graph, k=1).tocoo()
+    return igraph.Graph(n=graph.shape[0], edges=np.stack([upper.row, upper.col], axis=1)), upper.data
 
 
 def bisect_resolution(cut, c, trials=RESOLUTION_TRIALS):

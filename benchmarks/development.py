@@ -12,12 +12,12 @@ import argparse
 import functools
 import json
 
+import _peers
 import numpy as np
 from _data import FRESH, UNEVEN
 from _harness import RESULTS, measure, save, table
 from _ours import peers
-from _peers import PEERS, Rows
-from _peers import run as run_peers
+from _peers import PEERS
 
 EIGHT = ("usps", "satellite", "olivetti", "mnist20k", "chest20k", "news", "letter", "tetrode30k")
 SHORT = {"fresh": FRESH, "uneven": UNEVEN}
@@ -83,15 +83,8 @@ def run(methods, name, seed, args):
 
 @functools.cache
 def warm_up(methods, threads):
-    """Import and compile what peers need, and hold them to so many threads."""
-    import numba
-    from threadpoolctl import threadpool_limits
-
-    numba.set_num_threads(threads)
-    threadpool_limits(threads)
-    X = np.random.default_rng(0).normal(size=(5000, 16)).astype(np.float32)
-    for _ in run_peers(Rows(X, 3, 0), methods, 60):
-        pass
+    """Once in this process."""
+    _peers.warm_up(methods, threads)
 
 
 def show(found):

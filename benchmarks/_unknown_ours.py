@@ -1,0 +1,37 @@
+"""bigsmic without the number of clusters, as a function that the harness runs in a process of its own."""
+
+import _peers
+import numpy as np
+from _data import as_zarr, labels_of, load
+from _unknown_scores import figures
+
+import bigsmic
+
+
+def fit(name, n_threads=1, **options):
+    """Fit an archive and compare the labels with the truth; options are those of ``bigsmic.fit``."""
+    result = bigsmic.fit(as_zarr(name), n_threads=n_threads, **options)
+    labels, verdict = decided(result)
+    truth = labels_of(name)
+    found = figures(truth, labels, lambda: _peers.Rows(load(name)[0], None, 0).principal(10))
+    return found | verdict | _noise_auc(result, truth, options) | {"stages": result.diagnostics["stages"]}
+
+
+def decided(result):
+    """Labels, and whether the fit found valleys; where it did not, those of the cut that its curve likes best."""
+    valleys = getattr(result, "valleys", None)
+    if valleys is not None and valleys.clear:
+        return np.asarray(result.labels), {"clear": True, "sentence": valleys.sentence}
+    curve = dict(result.stability) if valleys is None else {row["c"]: row["stability"] for row in valleys.curve}
+    sentence = "this version does not look for valleys" if valleys is None else valleys.sentence
+    best = int(max(curve, key=curve.get))
+    return np.asarray(result.cut(best).labels), {"clear": False, "sentence": sentence}
+
+
+def _noise_auc(result, truth, options):
+    """How well the score ranks rows in none before others."""
+    if not options.get("noise") or (truth >= 0).all():
+        return {}
+    from sklearn.metrics import roc_auc_score
+
+    return {"noise_auc": roc_auc_score(truth < 0, result.noise)}
