@@ -7,7 +7,7 @@ arrays of shape (n,), -1 where a row is in no cluster.
 from functools import partial
 
 import numpy as np
-from _peers import as_network
+from _peers import Rows, as_network
 
 SORTER_COMPONENTS = 10  # as sorters that cluster by isosplit take
 GAUSSIAN_COMPONENTS = 20
@@ -71,6 +71,19 @@ def isosplit(rows):
     return isosplit6(rows.principal(SORTER_COMPONENTS)).astype(int) - 1
 
 
+def isosplit_subdivided(rows):
+    """The same, on either half again with components of its own until it is one cluster, as spike sorters do."""
+    labels = np.empty(len(rows.X), int)
+    pending, found = [np.arange(len(rows.X))], 0
+    while pending:
+        part = pending.pop()
+        halves = _halves(Rows(rows.X[part], None, rows.seed))
+        if len(halves) == 1:
+            labels[part], found = found, found + 1
+        pending.extend(part[half] for half in halves if len(halves) > 1)
+    return labels
+
+
 def gaussian_bic(rows):
     """Gaussian mixture on 20 principal components of at most 20,000 rows; as many as BIC likes best."""
     Z = rows.principal(GAUSSIAN_COMPONENTS)
@@ -85,6 +98,7 @@ PEERS = {
     "umap_hdbscan_200": ("UMAP + HDBSCAN, n/200", umap_hdbscan_200, "embedding"),
     "umap_hdbscan_default": ("UMAP + HDBSCAN", umap_hdbscan_default, "embedding"),
     "isosplit": ("isosplit6 on 10 PCs", isosplit, None),
+    "isosplit_subdivided": ("isosplit6 on 10 PCs, subdivided", isosplit_subdivided, None),
     "gaussian_bic": ("Gaussian mixture by BIC", gaussian_bic, None),
     "hdbscan_default": ("HDBSCAN", hdbscan_default, None),
     "hdbscan_30": ("HDBSCAN, 30", hdbscan_30, None),
@@ -106,6 +120,19 @@ def best_mixture(Z, seed):
         for c in _between(sorted(tried), min(tried, key=lambda c: tried[c][0])):
             tried[c] = _mixture(Z, c, seed)
     return min(tried.values(), key=lambda pair: pair[0])[1]
+
+
+def _halves(rows):
+    """Where the rows are that go to either side of the widest gap between clusters; all in one if there is one."""
+    from scipy.cluster.hierarchy import cut_tree, linkage
+
+    small = len(rows.X) <= SORTER_COMPONENTS
+    labels = np.zeros(len(rows.X), int) if small else np.unique(isosplit(rows), return_inverse=True)[1]
+    if labels.max() == 0:
+        return [np.arange(len(labels))]
+    means = np.stack([rows.X[labels == k].mean(axis=0) for k in range(labels.max() + 1)])
+    side = cut_tree(linkage(means), 2).ravel()[labels]
+    return [np.flatnonzero(side == k) for k in (0, 1)]
 
 
 def _mixture(Z, c, seed):
