@@ -22,11 +22,12 @@ import numpy as np
 from _harness import known, measure, save, table
 from _two_classes import PUBLISHED, PUBLISHED_SECONDS, load, pairs
 
-from bigsmic.methods.mspc import GRID, JUDGE, two_means
+from bigsmic.methods.mspc import two_means
 from bigsmic.numerics.objectives.mspc import solvers
 from bigsmic.numerics.objectives.mspc.questions import Rows, solve
 from bigsmic.numerics.objectives.mspc.solvers import SOLVERS, Split, SplitSettings
 from bigsmic.numerics.objectives.mspc.tree import grow
+from bigsmic.settings.mspc import GRID, JUDGE
 
 REGS = tuple(10.0**k for k in range(-4, 5))
 

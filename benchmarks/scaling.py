@@ -19,8 +19,8 @@ from _data import as_zarr, n_clusters
 from _harness import RESULTS, measure, save, table
 
 from bigsmic.methods.smic import planning as smic_planning
-from bigsmic.methods.smic.settings import resolve
 from bigsmic.runtime import planning
+from bigsmic.settings.smic import resolve
 from bigsmic.stages.labeling_specs import eigenproblems, labeling_specs
 
 STAGES = ("scan", "route", "neighbors", "graph", "eigen", "assign", "select", "output")

@@ -1,6 +1,5 @@
 """A fit, from rows to labels: what is asked for is checked and planned, then the method's stages run."""
 
-import inspect
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,15 +8,12 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from bigsmic import registry
 from bigsmic.engines import open_engine
 from bigsmic.engines.base import Resources
 from bigsmic.engines.memory import address_room, lies_in_memory, share_arena
 from bigsmic.errors import BigsmicWarning, InputError, PlanError
-from bigsmic.methods.base import UNSET, MethodSettings
-from bigsmic.methods.smic.settings import OPTIONS
 from bigsmic.result import Result
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import Context
@@ -26,50 +22,32 @@ from bigsmic.runtime.job import Job, with_repair
 from bigsmic.runtime.options import RunOptions
 from bigsmic.runtime.planning import Plan
 from bigsmic.runtime.progress import reported
+from bigsmic.settings import UNSET, MethodSettings
+from bigsmic.settings.signatures import takes_options_of
+from bigsmic.settings.smic import Settings
 from bigsmic.stages import distinct, recovery
 from bigsmic.stages.checkpoints import interval
 from bigsmic.store import Run, Source, SparseSource, checksum, open_source, remove_tree, temporary_run
 from bigsmic.types import (
     Client,
     MemoryLimit,
-    NeighborSearch,
-    Preset,
     Progress,
     Rows,
-    Scale,
     StorageOptions,
     StrPath,
-    WeightFunction,
 )
 from bigsmic.validation import parse_bytes, warn_of_cuts
 from bigsmic.weight_functions import refuse_nameless
 
 
+@takes_options_of(Settings)
 def fit(
     data: Rows,
     c: int | Sequence[int] | None = None,
     *,
     method: str = registry.DEFAULT,
     out: StrPath | None = None,
-    t: int | Sequence[int] = UNSET,
-    assignment: Literal["merge", "rotation", "paper", "auto"] = UNSET,
-    selection: Literal["consensus", "lsmi", "medoid"] = UNSET,
-    kernel: Literal["auto", "local_scaling", "normalized", "precomputed"] | WeightFunction = UNSET,
-    metric: Literal["euclidean", "precomputed"] = UNSET,
-    rotation: Literal["auto", True, False] | None = None,
-    prior: ArrayLike | None = UNSET,
-    preset: Preset = None,
-    scale: Scale = UNSET,
-    bandwidth: float = UNSET,
-    repair: bool = UNSET,
     memory_limit: MemoryLimit = None,
-    seed: int = 0,
-    neighbors: NeighborSearch = UNSET,
-    n_neighbors: int = UNSET,
-    n_centers: int = UNSET,
-    lsmi_rows: int | None = UNSET,
-    widths: float | Sequence[float] | Sequence[Sequence[float]] = UNSET,
-    shrinkage: float | Sequence[float] = UNSET,
     component: str | None = None,
     storage_options: StorageOptions = None,
     missing_chunks: Literal["error", "fill"] = "error",
@@ -78,7 +56,7 @@ def fit(
     client: Client = None,
     scheduler: str | None = None,
     performance_report: StrPath | None = None,
-    **more: Any,
+    **options: Any,
 ) -> Result:
     """Cluster rows, on disk or in memory, into c clusters.
 
@@ -95,64 +73,13 @@ def fit(
         curve `stability`, says that it did not choose, and gives labels by `cut`. Other methods say for
         themselves what None is.
     method : str
-        "smic", the default, is described here. The options of another one are the fields of its settings, such as
-        :class:`bigsmic.methods.rim.settings.Settings`; those below that it does not have are refused.
+        "smic", the default, whose options are those below. Another one has options of its own, which are parameters of
+        its estimator as well, such as :class:`bigsmic.RIM`; those below that it does not have are refused.
     out : str or Path, optional
         Run directory, in which the same call resumes after an interruption. By default a temporary one that lives as
         long as the Result.
-    t : int or sequence of int
-        Neighbour numbers of the kernel; by default (5, 10), and (3, 5, 7, 10) without merging.
-    assignment : {"merge", "rotation", "paper", "auto"}
-        How eigenvectors become labels. "merge", the default: more than c of them, turned, over-segmented, merged by the
-        density ratio and moved along the graph. "rotation": c of them, turned. "paper": c of them with a sign each, as
-        published. "auto": both of the last two are candidates.
-    selection : {"consensus", "lsmi", "medoid"}
-        What is returned of several labelings: what they agree on (default with "merge"), the one of largest LSMI
-        (default otherwise), or the one most like the others.
-    kernel : {"auto", "local_scaling", "normalized"} or callable
-        K of [1]_ eq. (7), or ``D^-1/2 K D^-1/2``; "auto" is the latter for "merge" and both otherwise. A callable
-        ``f(squared_distances, sigma_i, sigma_j) -> weights`` works elementwise on the edges of the neighbour graph; it
-        must be symmetric, and return finite weights of at least 0. With `out` it needs a name of its own: it is known
-        by that and its code, or by its attribute ``__bigsmic_name__``.
-        "precomputed": `data` is a sparse symmetric (n, n) matrix of affinities, at least 0.
-    metric : {"euclidean", "precomputed"}
-        "precomputed": `data` is a sparse (n, n) matrix of distances to neighbours, as scikit-learn's
-        KNeighborsTransformer makes it. Without features there is no LSMI.
-    rotation : {None, "auto", True, False}
-        Short for assignment "auto", "rotation" and "paper".
-    prior : array_like of float, shape (c,), optional
-        Class prior, positive, sum 1; uniform by default. A non-uniform one implies assignment "paper".
-    preset : {None, "paper"}
-        "paper": kernel of eq. (7), signs, t = 1..10, 200 centres, published grids, no repair of the graph.
-    scale : {"standard", "variance", None}
-        Divide the centred columns by their standard deviation (default), by their variance, or by nothing. Constant
-        columns become 0.
-    bandwidth : float
-        ``exp(-d^2 / (bandwidth s_i s_j))``: 2 (default) as in [1]_, 1 as in self-tuning spectral clustering.
-    repair : bool
-        Connect the components of the neighbour graph by their shortest way out (default).
     memory_limit : int or str, optional
         What the process may use, interpreter included, such as ``"1GiB"``. It changes time and disk, never labels.
-    seed : int
-        Same data, seed and settings give the same labels, whatever the threads or the memory limit: the same bits on
-        processors of one type with one set of package versions.
-    neighbors : {"auto", "exact", "pynndescent"}
-        Search inside the cells into which the rows are cut.
-    n_neighbors : int
-        Neighbours kept per row, 20 by default; at least the largest t.
-    n_centers : int
-        Gaussians of the LSMI estimate; by default 800 where it chooses, and 200 where it is only reported.
-    lsmi_rows : int or None
-        Rows, drawn by hash, on which LSMI is estimated; 200,000 by default, None for all.
-    widths : sequence of float, or of several such
-        Columns of the over-segmented labelings, in multiples of c. Several windows give a consensus each, of which the
-        one of largest modularity is taken; by default (1.5, 2, 2.5), (1, 1.25, 1.5), (2, 3, 4) and (3, 4, 6), none
-        but the first with more than 100 columns.
-    shrinkage : float or sequence of float
-        How far the degrees that normalise the kernel are drawn to their mean: 0 leaves them, 1 gives the plain kernel.
-        Each value has labelings of its own; by default 0 and 0.75 with "merge", else 0. Shrunk degrees keep groups of
-        few rows, which hang on the graph by an edge or two, from being taken for clusters; on their own they lose
-        clusters in thin regions.
     component : str, optional
         Array within a Zarr group.
     storage_options : dict, optional
@@ -175,8 +102,7 @@ def fit(
     performance_report : str or Path, optional
         HTML file to which Dask writes what its scheduler and workers did: :class:`distributed.performance_report`
         around the run. Only on a cluster; wants bokeh where the scheduler runs.
-    **more
-        Options of a method other than SMIC.
+    {options}
 
     Returns
     -------
@@ -215,8 +141,8 @@ def fit(
     >>> result.labels.shape, result.posterior.shape
     ((150,), (150, 3))
     """
-    options = {name: value for name, value in locals().items() if name not in ("data", "c", "more")}
-    request = _Request.of(data, c, options, more)
+    run_options = {name: value for name, value in locals().items() if name not in ("data", "c", "options")}
+    request = _Request.of(data, c, run_options, options)
     with open_engine(client, scheduler, request.run_options.threads) as engine:
         planned = request.plan(engine.resources)
         with _run_directory(request.run_options) as run:
@@ -251,14 +177,15 @@ def plan(data: Rows, c: int | Sequence[int] | None = None, **options: Any) -> Pl
     InputError, PlanError
         As :func:`fit` does before it begins.
     """
-    more = {name: value for name, value in options.items() if name not in _DEFAULTS}
-    request = _Request.of(data, c, _DEFAULTS | options, more)
+    run_options = {name: options.get(name, default) for name, default in _DEFAULTS.items()}
+    request = _Request.of(data, c, run_options, {name: options[name] for name in options if name not in _DEFAULTS})
     with open_engine(request.run_options.client, request.run_options.scheduler, request.run_options.threads) as engine:
         return request.plan(engine.resources)
 
 
 FEW_ROWS = 50  # up to which ten times as many columns are warned of
-_DEFAULTS = {name: p.default for name, p in inspect.signature(fit).parameters.items() if p.kind is p.KEYWORD_ONLY}
+_DEFAULTS: dict[str, Any] = dict(fit.__kwdefaults__ or {})
+"""Parameters of every fit, whatever its method."""
 
 
 @dataclass(frozen=True)
@@ -272,20 +199,20 @@ class _Request:
     side_inputs: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, data: Rows, c: Any, options: Mapping[str, Any], more: dict[str, Any]) -> Self:
+    def of(cls, data: Rows, c: Any, asked: Mapping[str, Any], options: Mapping[str, Any]) -> Self:
         share_arena()  # before the input is opened, whose readers are threads
-        given = {name: options[name] for name in OPTIONS if options[name] is not _DEFAULTS[name]} | more
-        settings = registry.settings(options["method"], c, given, set(_DEFAULTS) - set(OPTIONS))
-        source = _source(data, settings, options)
+        given = {name: value for name, value in options.items() if value is not UNSET}
+        settings = registry.settings(asked["method"], c, given, _DEFAULTS)
+        source = _source(data, settings, asked)
         _check_shape(source.shape[0], source.shape[1], settings)
         _warn_of_wide(source, settings)
         settings, cuts = settings.fitted_to(source.shape[0])
         warn_of_cuts(cuts, set(given))
-        run_options = RunOptions(**{field.name: options[field.name] for field in fields(RunOptions)})
+        run_options = RunOptions(**{field.name: asked[field.name] for field in fields(RunOptions)})
         if run_options.out is not None and callable(getattr(settings, "kernel", None)):
             refuse_nameless(settings.kernel)
         interval()  # is refused before anything is done
-        settings, side_inputs = registry.admit(settings, given, source.shape[0], options["storage_options"])
+        settings, side_inputs = registry.admit(settings, given, source.shape[0], asked["storage_options"])
         return cls(source, settings, cuts, run_options, side_inputs)
 
     def describe(self) -> dict[str, Any]:
@@ -322,10 +249,10 @@ def _stages(job: Job, cuts: Mapping[str, str]) -> None:
     recovery.tidy(job)
 
 
-def _source(data: Rows, settings: Any, options: Mapping[str, Any]) -> Source:
+def _source(data: Rows, settings: Any, asked: Mapping[str, Any]) -> Source:
     if settings.precomputed:
         return SparseSource(data, "affinity" if settings.kernel == "precomputed" else "distance")
-    return open_source(data, *(options[name] for name in ("component", "storage_options", "missing_chunks")))
+    return open_source(data, *(asked[name] for name in ("component", "storage_options", "missing_chunks")))
 
 
 def _check_shape(n: int, d: int, settings: Any) -> None:

@@ -1,6 +1,7 @@
 """The methods by name, and what is asked of whichever it is; :mod:`bigsmic.methods` says what each module offers.
 
-Modules are loaded by name, so that results, predictions and stages can use the method of a run from below it.
+Settings and modules are loaded by name, so that results, predictions and stages can use the method of a run from below
+it, and the command line can read options without the rest.
 """
 
 import importlib
@@ -11,16 +12,35 @@ from bigsmic.errors import InputError
 from bigsmic.spelling import refuse_unknown
 
 DEFAULT = "smic"
-MODULES = {
-    "smic": "bigsmic.methods.smic.method",
-    "3smic": "bigsmic.methods.semisupervised",
-    "kernel_rim": "bigsmic.methods.kernel_rim",
-    "mic": "bigsmic.methods.mic",
-    "mspc": "bigsmic.methods.mspc",
-    "mwca": "bigsmic.methods.mwca",
-    "rim": "bigsmic.methods.rim.method",
+BUILT_IN = {
+    "smic": "bigsmic.settings.smic:Settings",
+    "3smic": "bigsmic.settings.semisupervised:Settings",
+    "rim": "bigsmic.settings.rim:Settings",
+    "kernel_rim": "bigsmic.settings.kernel_rim:Settings",
+    "mic": "bigsmic.settings.mic:Settings",
+    "mspc": "bigsmic.settings.mspc:Settings",
+    "mwca": "bigsmic.settings.mwca:Settings",
 }
-"""Where each method lives. A module is loaded when the method is asked for."""
+"""Settings of each method, which say what module has the rest."""
+
+
+def names():
+    """Names of the methods."""
+    return tuple(BUILT_IN)
+
+
+def settings_of(name):
+    """Settings class of a method, which is loaded without the rest of it.
+
+    Raises
+    ------
+    InputError
+        There is no such method.
+    """
+    if not isinstance(name, str) or name not in BUILT_IN:
+        raise InputError(f"method: got {name!r}; use one of {', '.join(names())}")
+    module, _, attribute = BUILT_IN[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)
 
 
 def load(name):
@@ -31,19 +51,18 @@ def load(name):
     InputError
         There is no such method.
     """
-    if not isinstance(name, str) or name not in MODULES:
-        raise InputError(f"method: got {name!r}; use one of {', '.join(MODULES)}")
-    return importlib.import_module(MODULES[name])
+    return of(settings_of(name))
 
 
 def of_stored(settings):
-    """Module of the method that made a run, from the settings stored with it; runs that name none are SMIC's."""
-    return load(settings.get("method", DEFAULT))
+    """Settings class of the method of stored settings; those that name none are SMIC's."""
+    return settings_of(settings.get("method", DEFAULT))
 
 
 def of(settings):
     """Module of the method that some settings are of."""
-    return load(settings.method)
+    kind = settings if isinstance(settings, type) else type(settings)
+    return importlib.import_module(vars(kind).get("home") or kind.__module__)
 
 
 def settings(name, c, given, others=()):
@@ -65,22 +84,22 @@ def settings(name, c, given, others=()):
     InputError
         A value that cannot be used.
     """
-    kind, taken = load(name), options(name)
+    kind, taken = settings_of(name), options(name)
     refuse_unknown(name, given, taken, {*taken, *others}, _meant)
-    return kind.Settings.of(c, **{key: value for key, value in given.items() if key not in kind.SIDE_INPUTS})
+    return kind.of(c, **{key: value for key, value in given.items() if key not in kind.side_inputs})
 
 
 def options(name):
-    """Names of the options of a method, a set."""
-    kind = load(name)
-    return {*kind.Settings.names(), *kind.SIDE_INPUTS}
+    """Options of a method by name, arrays beside the rows among them."""
+    kind = settings_of(name)
+    return {**kind.options(), **kind.side_inputs}
 
 
 def _meant(option):
     """What an option can be that the method does not have."""
     if option in ("n_clusters", "n_components", "k", "n_classes"):
         return "the number of clusters is c="
-    if other := [name for name in MODULES if option in options(name)]:
+    if other := sorted(name for name in names() if option in options(name)):
         return f"it is an option of method {' and '.join(map(repr, other))}"
     return ""
 
@@ -105,4 +124,4 @@ def admit(settings, given, n_rows, storage_options=None):
     kind = of(settings)
     if hasattr(kind, "admit"):
         return kind.admit(settings, given, n_rows, storage_options)
-    return settings, {name: np.asarray(given[name]) for name in kind.SIDE_INPUTS if given.get(name) is not None}
+    return settings, {name: np.asarray(given[name]) for name in settings.side_inputs if given.get(name) is not None}

@@ -359,7 +359,7 @@ def _stored_settings(run: Run, kernel: Callable[..., Any] | None) -> Any:
         facts, stored = run.identity["input"], run.identity["settings"]
         if not all(type(facts[name]) is int for name in ("rows", "columns")):
             raise ValueError(f"got {facts['rows']!r} rows x {facts['columns']!r} columns")
-        return registry.of_stored(stored).Settings.stored(stored, kernel)
+        return registry.of_stored(stored).stored(stored, kernel)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(
             f"run: {run.location}/zarr.json does not say what a fit by this version of bigsmic is asked to do "

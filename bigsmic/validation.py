@@ -64,6 +64,22 @@ def check_integer(name: str, value: Any, least: int | None = None) -> None:
         raise InputError(f"{name}: got {value}; use at least {least}")
 
 
+def check_positive(name: str, value: Any) -> None:
+    """InputError unless a setting is a finite number above 0."""
+    if not _is_number(value) or not 0 < value < math.inf:
+        raise InputError(f"{name}: got {value!r}; use a positive number")
+
+
+def check_at_least_zero(name: str, value: Any) -> None:
+    """InputError unless a setting is a finite number of at least 0."""
+    if not _is_number(value) or not 0 <= value < math.inf:
+        raise InputError(f"{name}: got {value!r}; use a number of at least 0")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+
+
 def check_choice(name: str, value: object, allowed: Collection[object]) -> None:
     """InputError unless a setting is one of those allowed, True and 1 told apart."""
     if not any(value is a or (type(value) is type(a) and value == a) for a in allowed):

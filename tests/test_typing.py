@@ -10,10 +10,10 @@ import bigsmic
 from bigsmic import datasets, errors
 from bigsmic.engines.base import Engine, Resources, TaskOptions
 from bigsmic.engines.threads import ThreadEngine
-from bigsmic.methods.base import MethodSettings
 from bigsmic.methods.smic.result import SMICResult
 from bigsmic.runtime.options import RunOptions
 from bigsmic.runtime.planning import Plan, Size, StagePlan
+from bigsmic.settings import MethodSettings
 
 pytestmark = pytest.mark.unit
 

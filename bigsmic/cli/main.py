@@ -26,7 +26,8 @@ from typing import Annotated
 
 import typer
 
-from bigsmic.cli.options import FIT, RESOURCES, ROWS, Flag, as_typed, storage_options
+from bigsmic.cli.flags import Flag
+from bigsmic.cli.options import FIT, RESOURCES, ROWS, as_typed, storage_options
 from bigsmic.errors import ClusterError, InputError, PlanError, RunError, RunLockedError, StorageError
 
 UNEXPECTED, INTERRUPTED = 1, 130
@@ -103,7 +104,8 @@ def command(panels):
         def run(**values):
             shown = {flag.name: values.pop(flag.name) for flag in OUTPUT}
             typed = {flag: values.pop(flag.name) for flag in flags}
-            given = {flag.name: _converted(flag, value) for flag, value in typed.items() if value is not None}
+            method = next((value for flag, value in typed.items() if flag.name == "method"), None)
+            given = {flag.name: _converted(flag, value, method) for flag, value in typed.items() if value is not None}
             if any(flag.name == "storage_options" for flag in flags):
                 given = _with_storage_options(given)
             with _screen(**shown, translate=lambda message, leads: as_typed(message, flags, leads)) as screen:
@@ -120,9 +122,9 @@ def command(panels):
     return register
 
 
-def _converted(flag, typed):
+def _converted(flag, typed, method):
     try:
-        return flag.convert(typed)
+        return flag.value(typed, method)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=repr(flag.spelling)) from None
 

@@ -2,6 +2,7 @@
 
 import numbers
 import sys
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -9,22 +10,35 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bigsmic import registry
 from bigsmic.errors import InputError
 from bigsmic.estimators.scores import lsmi_score
 from bigsmic.pipeline import fit
 from bigsmic.result import Result
 from bigsmic.runtime.options import RunOptions
+from bigsmic.settings import Option
+from bigsmic.settings.options import documented
 from bigsmic.store import in_blocks, refuse_unreadable
 from bigsmic.types import Labels, MemoryLimit, Posterior, RandomState, Rows, StrPath
 
 OF_EVERY_FIT = ("n_clusters", "out", "memory_limit", "n_jobs", "random_state")
+_OF_EVERY_FIT = """
+out : str or Path, optional
+    Run directory: the same fit resumes there, and the fitted estimator is pickled as the path.
+memory_limit : int or str, optional
+    What the process may use, such as ``"1GiB"``.
+n_jobs : int, optional
+    Threads; by default all processors that the process may use, as -1 says.
+random_state : int, RandomState or None
+    Seed; None draws one, kept as ``seed_``.
+"""
 
 
 class Clusterer(ClusterMixin, BaseEstimator):
     """A clusterer whose parameters, but for those of every fit, are the options of its method by the same names.
 
-    A subclass has the method's name, a constructor with the defaults of the method's settings, or None for what is the
-    method's to fill in, and :meth:`_take`.
+    A subclass has the method's name, a constructor with the defaults of the method's settings, or None for what follows
+    from others, and :meth:`_take`. Its docstring has the mark ``{options}`` where the options are described.
     """
 
     _method: str
@@ -34,6 +48,16 @@ class Clusterer(ClusterMixin, BaseEstimator):
     memory_limit: MemoryLimit
     n_jobs: int | None
     random_state: RandomState
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if "_method" in vars(cls) and cls.__doc__:
+            cls.__doc__ = documented(cls.__doc__, _options_of(cls._method), _OF_EVERY_FIT)
+
+    def _keep(self, given: Mapping[str, Any]) -> None:
+        """Set the parameters of a constructor as attributes, as scikit-learn wants them: ``self._keep(locals())``."""
+        for name in given.keys() - {"self", "__class__"}:
+            setattr(self, name, given[name])
 
     def fit(self, X: Rows, y: object = None) -> Self:
         """Cluster the rows of X.
@@ -143,6 +167,11 @@ class Clusterer(ClusterMixin, BaseEstimator):
         return validate_data(
             self, X, reset=reset, accept_sparse=sparse, dtype="numeric", ensure_min_samples=2 if reset else 1
         )
+
+
+def _options_of(method: str) -> dict[str, Option]:
+    """Options of a method that are parameters of its estimator; `random_state` is the seed."""
+    return {name: option for name, option in registry.settings_of(method).options().items() if name != "seed"}
 
 
 def seed_of(random_state: RandomState) -> int:

@@ -21,52 +21,7 @@ class KernelRIM(Clusterer):
     ----------
     n_clusters : int, optional
         The strength of the penalty is found at which so many categories stay alive. None: as many as do at `reg`.
-    kernel : str or callable
-        "rbf", "laplacian", or another name that scikit-learn's pairwise kernels have; a function ``k(X, Y)`` of scaled
-        rows; "precomputed": X holds the kernel's values, (n, n), and those with the fitted rows in `predict`;
-        "local_scaling".
-    length_scale : float, optional
-        Of "rbf", ``exp(-|x - y|^2 / (2 l^2))``, and "laplacian", ``exp(-|x - y|_1 / l)``, for scaled rows; by default
-        the median distance.
-    approximation : {"nystrom", "fourier"}
-        Features from landmarks, or random ones, of "rbf" alone.
-    n_components : int
-        Landmarks or random features; from n on Nystrom's features are exact.
-    t : int or sequence of int
-        Neighbour number of "local_scaling"; MLMI chooses among several.
-    bandwidth : float
-        Of "local_scaling".
-    reg : float or str, optional
-        Strength of the penalty; ``"2/N"``: over the number of rows; ``"lsmi"``: by squared-loss mutual information.
-        None: found for `n_clusters`, or 4/N; 0.5/N with "local_scaling".
-    solver : {"auto", "minibatch", "lbfgs"}
-        Adam on batches, or exact gradients; "auto": the latter where all rows are no more than a batch.
-    n_init_categories : int, optional
-        Categories to begin with.
-    prior : array_like of float, shape (n_clusters,), or "power", optional
-        Shares of the clusters.
-    tau : float
-        Weight of the information against labels that are given.
-    scale : {"standard", "variance", None}
-        What centred columns are divided by before the kernel.
-    max_iter : int
-        Iterations at most, of L-BFGS and with "local_scaling".
-    batch_size : int
-        Rows of a batch.
-    learning_rate : float
-        Of Adam: about how far its first step moves the logits of a row.
-    n_epochs : int, optional
-        Passes over the rows at each strength.
-    polish : int
-        Iterations of L-BFGS after the last batch.
-    out : str or Path, optional
-        Run directory: the same fit resumes there, and the fitted estimator is pickled as the path.
-    memory_limit : int or str, optional
-        What the process may use, such as ``"1GiB"``.
-    n_jobs : int, optional
-        Threads; by default all processors that the process may use, as -1 says.
-    random_state : int, RandomState or None
-        Seed; None draws one, kept as ``seed_``.
+    {options}
 
     Attributes
     ----------
@@ -125,28 +80,7 @@ class KernelRIM(Clusterer):
         n_jobs: int | None = None,
         random_state: RandomState = None,
     ) -> None:
-        self.n_clusters = n_clusters
-        self.kernel = kernel
-        self.length_scale = length_scale
-        self.approximation = approximation
-        self.n_components = n_components
-        self.t = t
-        self.bandwidth = bandwidth
-        self.reg = reg
-        self.solver = solver
-        self.n_init_categories = n_init_categories
-        self.prior = prior
-        self.tau = tau
-        self.scale = scale
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.n_epochs = n_epochs
-        self.polish = polish
-        self.out = out
-        self.memory_limit = memory_limit
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+        self._keep(locals())
 
     def fit(
         self, X: Rows, y: object = None, *, labels: ArrayLike | None = None, sample_weight: ArrayLike | None = None

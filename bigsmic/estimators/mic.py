@@ -17,40 +17,7 @@ class MIC(Clusterer):
     ----------
     n_clusters : int
         Number of clusters; some are left without rows where `reg` is large, which is warned of.
-    t : int or sequence of int, optional
-        Neighbour numbers of the local-scaling kernel; (3, 5, 7, 10), with the preset 1..10.
-    start_t : int
-        Neighbour number of the spectral start.
-    reg : float
-        Weight k of the penalty ``k/n sum |a|^2`` on the kernel's coefficients.
-    preset : {None, "paper"}
-        "paper": t = 1..10, and MLMI's widths from .01 to 100.
-    scale : {"standard", "variance", None}
-        Divide the centred columns by their standard deviation, by their variance, or by nothing.
-    bandwidth : float
-        2 as in SMIC's local scaling, 1 as in self-tuning spectral clustering.
-    max_iter : int
-        Iterations of an ascent at most.
-    tol : float
-        Nats per row that two iterations in a row must gain to go on.
-    repair : bool
-        Connect the components of the neighbour graph.
-    neighbors : {"auto", "exact", "pynndescent"}
-        Search inside the cells into which the rows are cut.
-    n_neighbors : int
-        Neighbours kept per row; at least the largest t.
-    n_centers : int
-        Gaussians of the MLMI estimate.
-    mlmi_rows : int or None
-        Rows whose likelihood is maximised; None for all.
-    out : str or Path, optional
-        Run directory: the same fit resumes there, and the fitted estimator is pickled as the path.
-    memory_limit : int or str, optional
-        What the process may use, such as ``"1GiB"``.
-    n_jobs : int, optional
-        Threads; by default all processors that the process may use, as -1 says.
-    random_state : int, RandomState or None
-        Seed; None draws one, kept as ``seed_``.
+    {options}
 
     Attributes
     ----------
@@ -108,24 +75,7 @@ class MIC(Clusterer):
         n_jobs: int | None = None,
         random_state: RandomState = None,
     ) -> None:
-        self.n_clusters = n_clusters
-        self.t = t
-        self.start_t = start_t
-        self.reg = reg
-        self.preset = preset
-        self.scale = scale
-        self.bandwidth = bandwidth
-        self.max_iter = max_iter
-        self.tol = tol
-        self.repair = repair
-        self.neighbors = neighbors
-        self.n_neighbors = n_neighbors
-        self.n_centers = n_centers
-        self.mlmi_rows = mlmi_rows
-        self.out = out
-        self.memory_limit = memory_limit
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+        self._keep(locals())
 
     def _take(self, result: Result) -> None:
         ascents = result.diagnostics.get("ascents", [])

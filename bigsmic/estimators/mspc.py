@@ -14,25 +14,7 @@ class MSPC(Clusterer):
     ----------
     n_clusters : int
         2; more by splitting the cluster again whose split separates most rows.
-    solver : {"mpm", "gep", "eig"}
-        "mpm" raises the separation probability itself, "gep" a lower bound of it, in turns with the labels; "eig"
-        relaxes the bound and is the first principal axis of standardised columns.
-    reg : float or "auto"
-        Multiple of the variances that is added to covariances.
-    scale : {"standard", "range", "variance", None}
-        What centred columns are divided by, for the k-means start.
-    max_iter : int
-        Labelings after the start at most.
-    tol : float
-        Share of the rows that may still change sides when a split has converged.
-    out : str or Path, optional
-        Run directory: the same fit resumes there, and the fitted estimator is pickled as the path.
-    memory_limit : int or str, optional
-        What the process may use, such as ``"1GiB"``.
-    n_jobs : int, optional
-        Threads; by default all processors that the process may use, as -1 says.
-    random_state : int, RandomState or None
-        Seed of the k-means start; None draws one, kept as ``seed_``.
+    {options}
 
     Attributes
     ----------
@@ -76,16 +58,7 @@ class MSPC(Clusterer):
         n_jobs: int | None = None,
         random_state: RandomState = None,
     ) -> None:
-        self.n_clusters = n_clusters
-        self.solver = solver
-        self.reg = reg
-        self.scale = scale
-        self.max_iter = max_iter
-        self.tol = tol
-        self.out = out
-        self.memory_limit = memory_limit
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+        self._keep(locals())
 
     def _take(self, result: Result) -> None:
         self.n_iter_ = max((split["n_iter"] for split in result.diagnostics["splits"]), default=0)

@@ -13,35 +13,7 @@ class MWCA(Clusterer):
     Parameters
     ----------
     n_clusters : int
-    solver : {"gradient", "spectral"}
-        Ascent from several starts, or for two clusters the leading eigenvector of the kernel, cut at its mean.
-    kernel : {"dense", "graph", "local_scaling"}
-        Gaussians between all rows, on the edges of the neighbour graph, or its local-scaling kernel.
-    sigma : {"deviation", "quartile", "likelihood"} or float
-        Width of the Parzen windows, in the units of the scaled rows.
-    direction : {"natural", "gradient"}
-        Of the ascent: in the metric of the memberships, or as published.
-    n_starts : int
-        Starts, of which the best is kept: one from k-means, the others random.
-    t, n_neighbors : int
-        Neighbours whose edges the graph has, and that are searched.
-    bandwidth : float
-        Of the local-scaling kernel.
-    neighbors : {"auto", "exact", "pynndescent"}
-    scale : {"standard", "variance", None}
-        What centred columns are divided by.
-    max_iter : int
-        Products of a start at most.
-    tol : float
-        Relative gain of a step below which a start has converged.
-    out : str or Path, optional
-        Run directory: the same fit resumes there, and the fitted estimator is pickled as the path.
-    memory_limit : int or str, optional
-        What the process may use, such as ``"1GiB"``.
-    n_jobs : int, optional
-        Threads; by default all processors that the process may use, as -1 says.
-    random_state : int, RandomState or None
-        Seed of the starts; None draws one, kept as ``seed_``.
+    {options}
 
     Attributes
     ----------
@@ -83,23 +55,7 @@ class MWCA(Clusterer):
         n_jobs: int | None = None,
         random_state: RandomState = None,
     ) -> None:
-        self.n_clusters = n_clusters
-        self.solver = solver
-        self.kernel = kernel
-        self.sigma = sigma
-        self.direction = direction
-        self.n_starts = n_starts
-        self.t = t
-        self.n_neighbors = n_neighbors
-        self.bandwidth = bandwidth
-        self.neighbors = neighbors
-        self.scale = scale
-        self.max_iter = max_iter
-        self.tol = tol
-        self.out = out
-        self.memory_limit = memory_limit
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+        self._keep(locals())
 
     def _take(self, result: Result) -> None:
         ascent = result.diagnostics.get("ascent", {"n_iter": [0], "best": 0})

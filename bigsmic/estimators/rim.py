@@ -14,8 +14,9 @@ from bigsmic.estimators.base import Clusterer, seed_of
 from bigsmic.estimators.rim_stream import Stream, prior_of
 from bigsmic.estimators.scores import objective_score
 from bigsmic.methods.rim.result import Result
-from bigsmic.methods.rim.settings import Settings, checked_side_inputs
+from bigsmic.methods.rim.side_inputs import checked_side_inputs
 from bigsmic.numerics.objectives.rim.adam import Aim
+from bigsmic.settings.rim import Settings
 from bigsmic.types import ArrayOnDemand, Labels, MemoryLimit, Posterior, RandomState, Rows, Scale, StrPath
 
 if TYPE_CHECKING:
@@ -29,37 +30,7 @@ class RIM(Clusterer):
     ----------
     n_clusters : int, optional
         The strength of the penalty is found at which so many categories stay alive. None: as many as do at `reg`.
-    reg : float or str, optional
-        Strength of the penalty on the weights. ``"2/N"``: over the number of rows. ``"lsmi"``: the one, along a path,
-        whose labels have the largest squared-loss mutual information. None: found for `n_clusters`, or 4/N.
-    solver : {"auto", "minibatch", "lbfgs"}
-        Adam on batches, or exact gradients; "auto": the latter where all rows are no more than a batch.
-    n_init_categories : int, optional
-        Categories to begin with; by default 100, or three for each cluster that is asked for and at least 30.
-    prior : array_like of float, shape (n_clusters,), or "power", optional
-        Shares of the clusters; "power": they fall as a power of the rank, with the exponent that fits best.
-    tau : float
-        Weight of the information against labels that are given.
-    scale : {"standard", "variance", None}
-        What centred columns are divided by.
-    batch_size : int
-        Rows of a batch.
-    learning_rate : float
-        Of Adam: about how far its first step moves the logits of a row.
-    n_epochs : int, optional
-        Passes over the rows at each strength; over a chunk in `partial_fit`.
-    max_iter : int
-        Iterations of L-BFGS at most.
-    polish : int
-        Iterations of L-BFGS after the last batch.
-    out : str or Path, optional
-        Run directory: the same fit resumes there, and the fitted estimator is pickled as the path.
-    memory_limit : int or str, optional
-        What the process may use, such as ``"1GiB"``.
-    n_jobs : int, optional
-        Threads; by default all processors that the process may use, as -1 says.
-    random_state : int, RandomState or None
-        Seed; None draws one, kept as ``seed_``.
+    {options}
 
     Attributes
     ----------
@@ -119,22 +90,7 @@ class RIM(Clusterer):
         n_jobs: int | None = None,
         random_state: RandomState = None,
     ) -> None:
-        self.n_clusters = n_clusters
-        self.reg = reg
-        self.solver = solver
-        self.n_init_categories = n_init_categories
-        self.prior = prior
-        self.tau = tau
-        self.scale = scale
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.n_epochs = n_epochs
-        self.max_iter = max_iter
-        self.polish = polish
-        self.out = out
-        self.memory_limit = memory_limit
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+        self._keep(locals())
 
     def fit(
         self, X: Rows, y: object = None, *, labels: ArrayLike | None = None, sample_weight: ArrayLike | None = None

@@ -31,7 +31,7 @@ class Stream:
 
     Parameters
     ----------
-    settings : bigsmic.methods.rim.settings.Settings
+    settings : bigsmic.settings.rim.Settings
     n_seen : int
         Rows so far.
     """

@@ -15,46 +15,7 @@ class SemiSupervisedSMIC(Clusterer):
     ----------
     n_clusters : int
         Number of clusters, c.
-    t : tuple of int, optional
-        Candidate neighbour numbers of the local-scaling kernel.
-    kernel : {"normalized", "local_scaling", "auto"}
-        "auto": both are candidates.
-    assignment : {"auto", "rotation", "paper", "merge"}, optional
-        How eigenvectors become labels; by default "rotation" with two clusters, and "merge" with more; "auto" has
-        "rotation" and "paper" for candidates.
-    selection : {"consensus", "links"}
-        The consensus of the labelings of largest criterion, in which rows settle between neighbours and links, or the
-        one of largest criterion, as published.
-    gamma, eta : sequence of float
-        Candidate strengths of must-links and, of two clusters, of cannot-links.
-    link_weight : float
-        Of violated links against information in the criterion; 1 as published.
-    close_links : bool
-        Add the links that follow from those given.
-    scale : {"standard", "variance", None}
-        Divide the centred columns by their standard deviation, by their variance, or by nothing.
-    bandwidth : float
-        2 as in SMIC's local scaling, 1 as in self-tuning spectral clustering.
-    repair : bool
-        Connect the components of the neighbour graph.
-    neighbors : {"auto", "exact", "pynndescent"}
-        Search inside the cells into which the rows are cut.
-    n_neighbors : int
-        Neighbours kept per row; at least the largest t.
-    n_centers : int
-        Gaussians of the LSMI estimate.
-    lsmi_rows : int or None
-        Rows on which LSMI is estimated; None for all.
-    max_matvecs : int, optional
-        Products of the matrix that an eigensolve may take.
-    out : str or Path, optional
-        Run directory: the same fit resumes there, and the fitted estimator is pickled as the path.
-    memory_limit : int or str, optional
-        What the process may use, such as ``"1GiB"``.
-    n_jobs : int, optional
-        Threads; by default all processors that the process may use, as -1 says.
-    random_state : int, RandomState or None
-        Seed; None draws one, kept as ``seed_``.
+    {options}
 
     Attributes
     ----------
@@ -111,27 +72,7 @@ class SemiSupervisedSMIC(Clusterer):
         n_jobs: int | None = None,
         random_state: RandomState = None,
     ) -> None:
-        self.n_clusters = n_clusters
-        self.t = t
-        self.kernel = kernel
-        self.assignment = assignment
-        self.selection = selection
-        self.gamma = gamma
-        self.eta = eta
-        self.link_weight = link_weight
-        self.close_links = close_links
-        self.scale = scale
-        self.bandwidth = bandwidth
-        self.repair = repair
-        self.neighbors = neighbors
-        self.n_neighbors = n_neighbors
-        self.n_centers = n_centers
-        self.lsmi_rows = lsmi_rows
-        self.max_matvecs = max_matvecs
-        self.out = out
-        self.memory_limit = memory_limit
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+        self._keep(locals())
 
     def fit(
         self,

@@ -2,8 +2,7 @@
 
 ::
 
-    Settings            frozen dataclass, a MethodSettings, checked when it is made; its fields are the method's options
-    SIDE_INPUTS         names of options that are arrays beside the rows, such as labels of some of them
+    Settings            frozen dataclass, a :class:`bigsmic.settings.MethodSettings`, which declares the method's options
     admit(settings, given, n_rows, storage_options)      -> settings, arrays beside the rows by name; optional
     plan(size, settings, limit, n_threads, checkpoints)  -> planning.Plan
     run(job)            the stages, each doing what the ledger lacks; ends with ``labels`` and ``posterior``
@@ -14,5 +13,5 @@
     Result              :class:`bigsmic.result.Result`, or a subclass that tells more; what it tells of stages that
                         the model does not read is in ``_tells``, in the form of ``reads``
 
-To add a method: such a module, a line in `bigsmic.registry.MODULES`, and its options in :mod:`bigsmic.cli.options`.
+To add a method: such a module, its settings in :mod:`bigsmic.settings`, and a line in `bigsmic.registry.BUILT_IN`.
 """

@@ -4,10 +4,9 @@ A feature kernel is given by name, as a function, or by its values; the rows are
 holds as little of them as linear RIM does, and has all of its options. See `numerics.objectives.kernel_features`.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -19,118 +18,15 @@ from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.moments import Scaler
 from bigsmic.numerics.mutual_information.gaussian_basis import SAMPLE_ROWS
 from bigsmic.numerics.objectives import kernel_features
-from bigsmic.numerics.objectives.kernel_features import KERNELS, Columns, Fourier, Kernel, Nystrom
+from bigsmic.numerics.objectives.kernel_features import Columns, Fourier, Kernel, Nystrom
 from bigsmic.result import Result
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import Context
+from bigsmic.settings.kernel_rim import GRAPH, Settings
 from bigsmic.stages import distinct, scan
 from bigsmic.stages.rim.rows import keep_side_inputs
-from bigsmic.validation import check_choice, check_integer
-from bigsmic.weight_functions import identity_of
 
-__all__ = ["SIDE_INPUTS", "Result", "Settings", "admit", "model", "plan", "run", "summary"]
-
-SIDE_INPUTS = rim.SIDE_INPUTS
-GRAPH = "local_scaling"
-GRAPH_REG = 0.5  # over the number of rows: what MIC takes
-
-
-@dataclass(frozen=True)
-class Settings(rim.Settings):
-    """What a fit by kernel RIM is asked to do.
-
-    Parameters beside those of :class:`bigsmic.methods.rim.settings.Settings`:
-
-    Parameters
-    ----------
-    kernel : str or callable
-        "rbf", or another name that scikit-learn's pairwise kernels have; a function ``k(X, Y)`` of scaled rows;
-        "precomputed": the rows are a kernel's values, (n, n), and (m, n) with the fitted rows in predictions;
-        "local_scaling": on SMIC's neighbour graph, from a spectral start, at one t.
-    length_scale : float, optional
-        Of "rbf", ``exp(-|x - y|^2 / (2 l^2))``, and "laplacian", ``exp(-|x - y|_1 / l)``, for scaled rows; by default
-        the median distance.
-    approximation : {"nystrom", "fourier"}
-        Features from landmarks, or random ones, of "rbf" alone.
-    n_components : int
-        Landmarks or random features. From n on Nystrom's are exact.
-    t : int or sequence of int
-        Neighbour number of "local_scaling"; MLMI chooses among several.
-    bandwidth : float
-        Of "local_scaling".
-    """
-
-    method: ClassVar[str] = "kernel_rim"
-
-    kernel: str | Callable = "rbf"
-    length_scale: float | None = None
-    approximation: str = "nystrom"
-    n_components: int = 256
-    t: Any = 7
-    bandwidth: float = 2.0
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not callable(self.kernel) and self.kernel not in (*KERNELS, "precomputed", GRAPH, "callable"):
-            raise InputError(
-                f"kernel: got {self.kernel!r}; use a function, 'precomputed', 'local_scaling', or one of {KERNELS}"
-            )
-        if self.length_scale is not None and not 0 < self.length_scale < np.inf:
-            raise InputError(
-                f"length_scale: got {self.length_scale!r}; use a positive number, or None for the median distance"
-            )
-        check_choice("approximation", self.approximation, ("nystrom", "fourier"))
-        if self.approximation == "fourier" and self.kernel != "rbf":
-            raise InputError(f"approximation: 'fourier' is of the kernel 'rbf', got {self.kernel!r}; use 'nystrom'")
-        check_integer("n_components", self.n_components, 1)
-        if self.kernel == "precomputed" and self.scale is not None:
-            object.__setattr__(self, "scale", None)  # values of a kernel are what they are
-        if self.kernel == GRAPH:
-            self._check_graph()
-
-    def _check_graph(self):
-        """Refuse what the ascent on a graph does not have."""
-        plain = Settings()
-        side_inputs = [name for name in ("prior", "n_init_categories") if getattr(self, name) is not None]
-        side_inputs += [
-            name for name in ("solver", "tau", "polish", "n_epochs") if getattr(self, name) != getattr(plain, name)
-        ]
-        if side_inputs:
-            raise InputError(f"kernel: 'local_scaling' has no {side_inputs[0]}; leave it out, or use another kernel")
-        if self.n_clusters is None or self.reg == "lsmi":
-            raise InputError(
-                "kernel: 'local_scaling' needs n_clusters, and a number or a shard such as '0.5/N' for reg"
-            )
-        _ = self.on_graph(1000)
-
-    @property
-    def linear(self):
-        """Settings of RIM on the features."""
-        return rim.Settings(**{field.name: getattr(self, field.name) for field in fields(rim.Settings)})
-
-    def on_graph(self, n):
-        """Settings of MIC for n rows."""
-        reg = GRAPH_REG if self.reg is None else self.strength(n) * n
-        return mic.Settings(
-            self.n_clusters or 1,
-            t=self.t,
-            reg=reg,
-            scale=self.scale,
-            bandwidth=self.bandwidth,
-            max_iter=self.max_iter,
-            seed=self.seed,
-        ).fitted_to(n)[0]
-
-    @property
-    def block_columns(self):
-        """Columns that blocks of rows are cut for."""
-        return 1 if self.kernel == GRAPH else self.n_components
-
-    def identity(self):
-        """JSON-like form in which two fits are told apart."""
-        if not callable(self.kernel):
-            return super().identity()
-        return replace(self, kernel="rbf").identity() | {"kernel": identity_of(self.kernel)}
+__all__ = ["Result", "Settings", "admit", "model", "plan", "run", "summary"]
 
 
 def admit(settings, given, n_rows, storage_options=None):

@@ -14,15 +14,11 @@ References
 import warnings
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
 
 import numpy as np
 
-from bigsmic import validation
 from bigsmic.errors import BigsmicWarning, ConvergenceWarning
-from bigsmic.methods.base import MethodSettings
 from bigsmic.methods.smic import planning as smic_planning
-from bigsmic.methods.smic import settings as base
 from bigsmic.numerics.mutual_information import mlmi
 from bigsmic.numerics.mutual_information.gaussian_basis import PAPER_GAMMAS
 from bigsmic.numerics.mutual_information.mlmi import Drawn, MLMISettings, block_sums, drawn_rows
@@ -30,118 +26,14 @@ from bigsmic.numerics.objectives.kernel_rim import PRODUCT_COLUMNS, SLOTS, Ascen
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import Context
+from bigsmic.settings.mic import Settings
 from bigsmic.stages import eigenvectors, graph_pipeline, kernel_matrix, kernel_rim, labelings, mi_samples, output
 from bigsmic.stages.labeling_specs import Eigenproblem
 from bigsmic.stages.out_of_sample import Neighborhood
 
-__all__ = ["SIDE_INPUTS", "Result", "Settings", "model", "plan", "run", "summary"]
+__all__ = ["Result", "Settings", "model", "plan", "run", "summary"]
 
-SIDE_INPUTS = ()
-GRID = (3, 5, 7, 10)
-PAPER_GRID = tuple(range(1, 11))
 LEAST_INFORMATION = 1e-3  # nats per row, below which labels are the argmax of noise
-
-
-@dataclass(frozen=True)
-class Settings(MethodSettings):
-    """What a fit by MIC is asked to do.
-
-    Parameters
-    ----------
-    n_clusters : int
-        Categories of the start; some may be left without rows where `reg` is large.
-    t : int or sequence of int, optional
-        Neighbour numbers of the kernel, of which MLMI chooses; by default (3, 5, 7, 10), with the preset 1..10.
-    start_t : int
-        Neighbour number of the spectral start.
-    reg : float
-        Weight k of the penalty ``k/n sum |a|^2``. Categories close where it is large: from about 1 at t = 2, from 4 at
-        t = 10.
-    preset : {None, "paper"}
-        "paper": t = 1..10, and widths of MLMI from .01 to 100, for standardised rows.
-    scale : {"standard", "variance", None}
-        Divide the centred columns by their standard deviation, by their variance, or by nothing.
-    bandwidth : float
-        ``exp(-d^2 / (bandwidth s_i s_j))`` in the kernel; that of the start is 1.
-    repair : bool
-        Connect the components of the neighbour graph; without it the start is arbitrary where they are many.
-    neighbors : {"auto", "exact", "pynndescent"}
-    n_neighbors : int
-    n_centers : int
-        Gaussians of the MLMI estimate.
-    mlmi_rows : int or None
-        Rows, drawn by hash, whose likelihood is maximised; None for all.
-    max_iter : int
-        Iterations of an ascent at most.
-    tol : float
-        Nats per row that two iterations in a row must gain to go on.
-    seed : int
-    """
-
-    method: ClassVar[str] = "mic"
-
-    n_clusters: int
-    t: Any = None
-    start_t: int = 7
-    reg: float = 0.5
-    preset: str | None = None
-    scale: str | None = "standard"
-    bandwidth: float = 2.0
-    repair: bool = True
-    neighbors: str = "auto"
-    n_neighbors: int = base.MIN_NEIGHBORS
-    n_centers: int = 200
-    mlmi_rows: int | None = 20_000
-    max_iter: int = 200
-    tol: float = 1e-6
-    seed: int = 0
-
-    def __post_init__(self):
-        if self.t is None:
-            object.__setattr__(self, "t", PAPER_GRID if self.preset == "paper" else GRID)
-        validation.check_integer("start_t", self.start_t, 1)
-        if self.mlmi_rows is not None:
-            validation.check_integer("mlmi_rows", self.mlmi_rows, 2)
-        object.__setattr__(self, "t", self.of_graph(t=self.t).t)
-        _ = self.ascent, self.graph
-
-    def of_graph(self, **changes):
-        """Settings of the stages that SMIC has too."""
-        names = (
-            "n_clusters",
-            "preset",
-            "scale",
-            "bandwidth",
-            "repair",
-            "neighbors",
-            "n_neighbors",
-            "n_centers",
-            "seed",
-        )
-        given = {name: getattr(self, name) for name in names} | changes
-        return base.Settings(kernel="local_scaling", assignment="rotation", selection="consensus", **given)
-
-    @property
-    def graph(self):
-        """Settings of the neighbour graph: the start's t first, then those of the ascents."""
-        return self.of_graph(t=tuple(dict.fromkeys((int(self.start_t), *self.t))))
-
-    @property
-    def start(self):
-        """Settings of the spectral start."""
-        return replace(self.graph, t=(int(self.start_t),), kernel="normalized", bandwidth=1.0)
-
-    @property
-    def ascent(self):
-        """Settings of the ascents."""
-        return AscentSettings(self.reg, self.max_iter, self.tol)
-
-    def fitted_to(self, n):
-        """Cut the neighbours that n rows do not allow."""
-        fitted, cuts = self.of_graph(t=self.t).fitted_to(n)
-        names = ("t", "n_neighbors", "n_centers")
-        start_t = min(self.start_t, max(n - 1, 1))
-        return replace(self, start_t=start_t, **{name: getattr(fitted, name) for name in names}), cuts
 
 
 @dataclass(frozen=True)
@@ -233,10 +125,11 @@ def _read_start(context, p, settings):
 def _ascend(job, settings, in_memory):
     """Ascend for every t; once one is chosen, where what is kept has been damaged: of the others, how they ended."""
     chosen = _chosen(job.context) if job.run.done("choice", 0) else None
+    ascent = AscentSettings(settings.reg, settings.max_iter, settings.tol)
     for t in settings.t:
         if chosen not in (None, t) and job.run.done(kernel_rim.optimum_name(t), 0):
             continue
-        kernel_rim.run(job, t, settings.ascent, partial(_read_start, settings=settings.start), in_memory)
+        kernel_rim.run(job, t, ascent, partial(_read_start, settings=settings.start), in_memory)
         optimum = job.run.info(kernel_rim.optimum_name(t), 0)
         if not optimum["converged"]:
             warnings.warn(

@@ -6,7 +6,6 @@ asks the same questions again and finds the answers there.
 
 import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -14,78 +13,22 @@ from typing import ClassVar
 import numpy as np
 from sklearn.cluster import KMeans
 
-from bigsmic.errors import ConvergenceWarning, InputError
-from bigsmic.methods.base import MethodSettings
+from bigsmic.errors import ConvergenceWarning
 from bigsmic.numerics.objectives.mspc.questions import Halfspace, inside
-from bigsmic.numerics.objectives.mspc.solvers import MAX_ITER, TOL, SplitSettings
 from bigsmic.numerics.objectives.mspc.tree import Tree, grow, grow_by
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import Context, source_bounds
 from bigsmic.runtime.job import Job
+from bigsmic.settings.mspc import Settings
 from bigsmic.stages import distinct, rowwise_output, scan, span
-from bigsmic.validation import check_choice, check_integer
 
-__all__ = ["SIDE_INPUTS", "Result", "Settings", "model", "plan", "run", "summary"]
+__all__ = ["Result", "Settings", "model", "plan", "run", "summary"]
 
-SIDE_INPUTS = ()
-SCALES = ("standard", "range", "variance", None)
-GRID = tuple(10.0 ** (k / 2) for k in range(-4, 5))
-JUDGE = 0.1  # reg at which labelings of different reg are compared
 START_ROWS = 20_000  # of the sample that k-means starts from
 N_STARTS = 10
 PASSES = span.PASSES  # temporary: deleted once the fit has ended
 TREE = Tree._fields
-
-
-@dataclass(frozen=True)
-class Settings(MethodSettings):
-    """What a fit by MSPC is asked to do.
-
-    Parameters
-    ----------
-    n_clusters : int
-        2, or more by recursive splitting.
-    solver : {"mpm", "gep", "eig"}
-        The minimax probability machine in turns with its labels; the total covariance and the best cut in turns; the
-        relaxed indicator at once.
-    reg : float or "auto"
-        Multiple of the variances that is added to covariances. "auto": of .01 to 100 the one whose labeling has the
-        largest separation probability at reg .1; no better than 1 on average, see the documentation.
-    scale : {"standard", "range", "variance", None}
-        What centred columns are divided by; it moves the k-means start only.
-    max_iter : int
-        Labelings after the start at most.
-    tol : float
-        Share of the rows that may still change sides when a split has converged.
-    seed : int
-    """
-
-    method: ClassVar[str] = "mspc"
-
-    n_clusters: int = 2
-    solver: str = "mpm"
-    reg: float | str = 1.0
-    scale: str | None = "standard"
-    max_iter: int = MAX_ITER
-    tol: float = TOL
-    seed: int = 0
-
-    def __post_init__(self):
-        for name in ("n_clusters", "max_iter"):
-            check_integer(name, getattr(self, name), 1)
-            object.__setattr__(self, name, int(getattr(self, name)))
-        check_choice("scale", self.scale, SCALES)
-        if isinstance(self.reg, str) and self.reg != "auto":
-            raise InputError(f"reg: got {self.reg!r}; use a number or 'auto'")
-        _ = self.candidates
-
-    @property
-    def candidates(self) -> Sequence[SplitSettings]:
-        """Settings of the splits to choose from."""
-        if not isinstance(self.reg, str):
-            return (SplitSettings(self.solver, self.reg, self.max_iter, self.tol),)
-        return tuple(SplitSettings(self.solver, reg, self.max_iter, self.tol, JUDGE) for reg in GRID)
 
 
 def plan(size, settings, memory_limit, n_threads, checkpoints):

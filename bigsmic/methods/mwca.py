@@ -4,135 +4,35 @@ Dense, a product with the kernel takes time in proportion to the square of the r
 neighbour graph both go with the rows.
 """
 
-import numbers
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.cluster import KMeans
 
-from bigsmic import validation
 from bigsmic.errors import BigsmicWarning, ConvergenceWarning, InputError
-from bigsmic.methods.base import MethodSettings
 from bigsmic.methods.smic import planning as smic_planning
-from bigsmic.methods.smic import settings as base
 from bigsmic.numerics import moments
 from bigsmic.numerics.objectives.mwca import parzen
 from bigsmic.numerics.objectives.mwca.ascent import COLUMNS, FACTORS, AscentSettings
 from bigsmic.numerics.objectives.mwca.association import read_association, read_vector
-from bigsmic.numerics.objectives.mwca.parzen import WIDTHS, Gaussian, add_gaussian_product
+from bigsmic.numerics.objectives.mwca.parzen import Gaussian, add_gaussian_product
 from bigsmic.numerics.row_blocks import tree_sum
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import BLOCK_CACHE_BYTES, Context, source_bounds
+from bigsmic.settings.mwca import Settings
 from bigsmic.stages import graph_pipeline
 from bigsmic.stages import mwca as stages
 from bigsmic.stages.mwca import Ascent, Dense, Sparse
 from bigsmic.stages.out_of_sample import Neighborhood, Reads
 
-__all__ = ["SIDE_INPUTS", "Result", "Settings", "model", "plan", "run", "summary"]
+__all__ = ["Result", "Settings", "model", "plan", "run", "summary"]
 
-SIDE_INPUTS = ()
-SOLVERS = ("gradient", "spectral")
-KERNELS = ("dense", "graph", "local_scaling")
-SCALES = ("standard", "variance", None)
 START_ROWS = 20_000  # of the sample that k-means and the width are taken from
 ROUNDS = 30  # products; more are seldom taken
 PANEL = 2048  # of new rows that are compared with the fitted ones at a time
-
-
-@dataclass(frozen=True)
-class Settings(MethodSettings):
-    """What a fit by MWCA is asked to do.
-
-    Parameters
-    ----------
-    n_clusters : int
-    solver : {"gradient", "spectral"}
-        Ascent from several starts, or for two clusters the leading eigenvector of the kernel, cut at its mean.
-    kernel : {"dense", "graph", "local_scaling"}
-        Gaussians between all rows, those on the edges of the neighbour graph, or its local-scaling kernel.
-    sigma : {"deviation", "quartile", "likelihood"} or float
-        Width of the Parzen windows; see `numerics.objectives.mwca.parzen.bandwidth`. Not used with local scaling.
-    direction : {"natural", "gradient"}
-        Of the ascent: the gradient in the metric of the memberships, or in the logits, as published.
-    n_starts : int
-        Starts, the first from k-means and the others random; the best association is kept.
-    t, n_neighbors : int
-        Neighbours whose edges the graph has, and that are searched.
-    bandwidth : float
-        ``exp(-d^2 / (bandwidth s_i s_j))`` in the local-scaling kernel.
-    neighbors : {"auto", "exact", "pynndescent"}
-    scale : {"standard", "variance", None}
-        What centred columns are divided by.
-    max_iter : int
-        Products of a start at most.
-    tol : float
-        Relative gain of a step below which a start has converged.
-    seed : int
-    """
-
-    method: ClassVar[str] = "mwca"
-
-    n_clusters: int = 2
-    solver: str = "gradient"
-    kernel: str = "dense"
-    sigma: float | str = "deviation"
-    direction: str = "natural"
-    n_starts: int = 5
-    t: int = 10
-    n_neighbors: int = base.MIN_NEIGHBORS
-    bandwidth: float = 2.0
-    neighbors: str = "auto"
-    scale: str | None = "standard"
-    max_iter: int = 100
-    tol: float = 1e-6
-    seed: int = 0
-
-    def __post_init__(self):
-        if isinstance(self.t, tuple | list) and len(self.t) == 1:  # as the command line has it
-            object.__setattr__(self, "t", self.t[0])
-        for name in ("n_clusters", "n_starts", "t", "n_neighbors", "max_iter"):
-            validation.check_integer(name, getattr(self, name), 1)
-            object.__setattr__(self, name, int(getattr(self, name)))
-        for name, allowed in (("solver", SOLVERS), ("kernel", KERNELS), ("scale", SCALES)):
-            validation.check_choice(name, getattr(self, name), allowed)
-        if self.solver == "spectral" and self.n_clusters > 2:
-            raise InputError(
-                f"solver: 'spectral' cuts one eigenvector in two, got {self.n_clusters} clusters; use 'gradient' or c=2"
-            )
-        self._check_sigma()
-        _ = self.ascent, self.graph(Gaussian(1.0))
-
-    def _check_sigma(self):
-        if isinstance(self.sigma, str):
-            if self.sigma not in WIDTHS:
-                raise InputError(f"sigma: got {self.sigma!r}; use a positive number or one of {WIDTHS}")
-        elif not (isinstance(self.sigma, numbers.Real) and 0 < self.sigma < np.inf):
-            raise InputError(f"sigma: got {self.sigma!r}; use a positive number or one of {WIDTHS}")
-
-    @property
-    def ascent(self):
-        """Settings of the ascent."""
-        return AscentSettings(self.direction, self.max_iter, self.tol)
-
-    def graph(self, weight):
-        """Settings of the stages that SMIC has too."""
-        names = ("n_clusters", "scale", "bandwidth", "neighbors", "n_neighbors", "seed")
-        given = {name: getattr(self, name) for name in names}
-        kernel: Any = "local_scaling" if self.kernel == "local_scaling" else weight
-        return base.Settings(
-            kernel=kernel, t=(self.t,), assignment="rotation", selection="consensus", repair=False, **given
-        )
-
-    def fitted_to(self, n):
-        """Cut the neighbours that n rows do not allow."""
-        if self.kernel == "dense":
-            return self, {}
-        fitted, cuts = self.graph(Gaussian(1.0)).fitted_to(n)
-        return replace(self, t=fitted.t[0], n_neighbors=fitted.n_neighbors), cuts
 
 
 def plan(size, settings, memory_limit, n_threads, checkpoints):
@@ -262,8 +162,9 @@ def _find(job, layout):
     if settings.solver == "spectral":
         stages.spectral(job, layout, settings.seed)
         return
+    ascent = AscentSettings(settings.direction, settings.max_iter, settings.tol)
     shape, centers = (settings.n_starts, settings.n_clusters), run.read("bandwidth", 0, "centers")
-    stages.ascend(job, Ascent(layout, shape, settings.seed, settings.ascent, centers))
+    stages.ascend(job, Ascent(layout, shape, settings.seed, ascent, centers))
     _warn(job, settings)
 
 

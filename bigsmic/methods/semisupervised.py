@@ -6,8 +6,7 @@ they violate; the rows settle under the consensus of the best ones.
 """
 
 import numbers
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -18,10 +17,9 @@ from bigsmic.errors import InputError
 from bigsmic.methods.smic import diagnostics as smic_diagnostics
 from bigsmic.methods.smic.planning import plan
 from bigsmic.methods.smic.result import LabelingsResult
-from bigsmic.methods.smic.settings import Settings as SmicSettings
-from bigsmic.methods.smic.settings import number_of_clusters
 from bigsmic.methods.smic.tree_cuts import cut
-from bigsmic.numerics.constraints.links import LinkWeights, make_links
+from bigsmic.numerics.constraints.links import make_links
+from bigsmic.settings.semisupervised import FEW_ROWS, FEW_T, Settings
 from bigsmic.stages import (
     eigenvectors,
     graph_pipeline,
@@ -39,142 +37,10 @@ from bigsmic.stages.labeling_specs import eigenproblems, specs_of
 from bigsmic.store import Overlay
 from bigsmic.store.side_inputs import read_array
 
-__all__ = ["SIDE_INPUTS", "Result", "Settings", "admit", "choose", "cut_run", "model", "plan", "run", "summary"]
+__all__ = ["Result", "Settings", "admit", "choose", "cut_run", "model", "plan", "run", "summary"]
 
-SIDE_INPUTS = ("must_links", "cannot_links", "labels")
-OPTIONS = (
-    "t",
-    "kernel",
-    "assignment",
-    "selection",
-    "gamma",
-    "eta",
-    "link_weight",
-    "close_links",
-    "scale",
-    "bandwidth",
-    "repair",
-    "seed",
-    "neighbors",
-    "n_neighbors",
-    "n_centers",
-    "lsmi_rows",
-    "max_matvecs",
-)
-ETA = (0.0, 1.0, 10.0)
-FEW_ROWS, FEW_T = 1000, (2, 3, 5, 10)
-"""Up to so many rows a cluster may have ten, and t = 2 is worth an eigenproblem; it costs little there."""
-MANY_T = (3, 10)
-KERNELS = ("auto", "local_scaling", "normalized")
 OF_ONE_NUMBER = ("assigned", "scores", "kept", "consensus", "propagated", "violated", "final", "sharpness", "output")
 """Stages that depend on the number of clusters."""
-
-
-@dataclass(frozen=True)
-class Settings(SmicSettings):
-    """What a fit by 3SMIC is asked to do; fields that are not named here are those of SMIC.
-
-    Parameters
-    ----------
-    n_clusters : int
-        A range, or None for 2 to 30, leaves it open: the Result has a curve over it, and gives labels by ``cut``.
-    kernel : {"normalized", "local_scaling", "auto"}
-        "auto": both are candidates.
-    assignment : {"auto", "rotation", "paper", "merge"}, optional
-        How eigenvectors become labels. "paper", "rotation": c of them, with a sign each as published, or turned;
-        "auto": both are candidates. "merge": more than c of them, turned, over-segmented, merged and moved, as SMIC
-        does by default. By default "rotation" with two clusters, and "merge" with more.
-    selection : {"consensus", "links"}
-        "consensus": what the labelings of largest criterion agree on, from which rows settle between these, their
-        neighbours and their links. "links": the one of largest criterion, as published.
-    t : sequence of int, optional
-        By default (2, 3, 5, 10) up to 1,000 rows, and (3, 10) of more.
-    gamma, eta : sequence of float
-        Strengths of must-links and of cannot-links to choose from, at least 0. eta is (0, 1, 10) with two clusters by
-        default, and 0 with more: that two rows cannot be with a third then says nothing of each other.
-    link_weight : float
-        Of the share of violated links against the share of the LSMI in the criterion; 1 as published.
-    close_links : bool
-        Add the links that follow from those given; see :func:`bigsmic.numerics.constraints.links.make_links`.
-    """
-
-    method: ClassVar[str] = "3smic"
-    selections: ClassVar[tuple[str, ...]] = ("consensus", "links")
-
-    t: tuple[int, ...] | None = None  # type: ignore[assignment]
-    kernel: str = "normalized"
-    assignment: str | None = None  # type: ignore[assignment]
-    gamma: tuple[float, ...] = (0.0, 1.0)
-    eta: tuple[float, ...] | None = None
-    link_weight: float = 10.0
-    close_links: bool = False
-
-    def __post_init__(self):
-        if self.assignment is None:
-            plain = self.undecided or self.n_clusters == 2
-            object.__setattr__(self, "assignment", "rotation" if plain else "merge")
-        if self.t is None:
-            object.__setattr__(self, "t", MANY_T)
-        super().__post_init__()
-        if self.kernel not in KERNELS:
-            raise InputError(f"kernel: got {self.kernel!r}; method '3smic' takes one of {KERNELS}")
-        object.__setattr__(self, "gamma", _link_weights("gamma", self.gamma))
-        object.__setattr__(self, "eta", self._checked_eta())
-        if self.undecided and self.assignment == "merge":
-            raise InputError(
-                "assignment: got 'merge' with an open number of clusters; use 'rotation', or give a number"
-            )
-        if not (isinstance(self.link_weight, numbers.Real) and 0 <= float(self.link_weight) < np.inf):
-            raise InputError(f"link_weight: got {self.link_weight!r}; use a number of at least 0, 1 as published")
-        if self.close_links not in (True, False):
-            raise InputError(f"close_links: got {self.close_links!r}; use True or False")
-
-    @classmethod
-    def of(cls, c, **given):
-        """Settings for `c`: a number, or several that are left open."""
-        n_clusters, undecided = number_of_clusters(c)
-        return cls(n_clusters, undecided=undecided, **given)
-
-    @classmethod
-    def names(cls):
-        """Options that the method takes."""
-        return OPTIONS
-
-    def identity(self):
-        """JSON-like form in which two fits are told apart."""
-        return {"method": self.method} | super().identity()
-
-    def _checked_eta(self):
-        two = self.n_clusters == 2 and not self.undecided
-        eta = (ETA if two else (0.0,)) if self.eta is None else _link_weights("eta", self.eta)
-        if any(eta) and not two:
-            raise InputError(
-                f"eta: got {eta} for more than two clusters, of which the link_weights of cannot-links is 0; leave eta "
-                "out: cannot-links are zeros of the kernel all the same"
-            )
-        return eta
-
-    @property
-    def propagates(self):
-        """Whether rows settle under a consensus."""
-        return self.selection == "consensus" and not self.undecided
-
-    @property
-    def link_weights(self):
-        """Strengths of links to choose from."""
-        return tuple(LinkWeights(gamma, eta) for gamma in self.gamma for eta in self.eta or ())
-
-    @property
-    def numbers(self):
-        """Numbers of clusters for which bases are read."""
-        return tuple(range(2, self.n_clusters + 1)) if self.undecided else (self.n_clusters,)
-
-
-def _link_weights(name, given):
-    values = tuple(given) if isinstance(given, Iterable) else (given,)
-    if not values or not all(isinstance(v, numbers.Real) and 0 <= float(v) < np.inf for v in values):
-        raise InputError(f"{name}: got {given!r}; use numbers of at least 0, such as (0, 1)")
-    return tuple(dict.fromkeys(float(v) for v in values))
 
 
 def admit(settings, given, n_rows, storage_options=None):
@@ -200,7 +66,7 @@ def admit(settings, given, n_rows, storage_options=None):
     InputError
         See :func:`bigsmic.numerics.constraints.links.make_links`.
     """
-    must, cannot, labels = (read_array(name, given.get(name), storage_options) for name in SIDE_INPUTS)
+    must, cannot, labels = (read_array(name, given.get(name), storage_options) for name in settings.side_inputs)
     found = make_links(n_rows, settings.n_clusters, must=must, cannot=cannot, labels=labels, close=settings.close_links)
     if given.get("t") is None and n_rows <= FEW_ROWS:
         settings, _ = replace(settings, t=FEW_T).fitted_to(n_rows)

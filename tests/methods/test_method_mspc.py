@@ -22,6 +22,7 @@ from bigsmic.numerics.objectives.mspc import span as mspc_span
 from bigsmic.numerics.objectives.mspc.questions import Rows, solve
 from bigsmic.numerics.objectives.mspc.separation import separate
 from bigsmic.numerics.objectives.mspc.solvers import SplitSettings
+from bigsmic.settings.mspc import GRID
 from bigsmic.stages import span
 
 
@@ -131,7 +132,7 @@ def test_settings_reach_the_solver(blobs):
     X, _ = blobs
     result = bigsmic.fit(X, 2, method="mspc", reg=3)
     assert result.diagnostics["splits"][0]["reg"] == 3
-    assert bigsmic.fit(X, 2, method="mspc", reg="auto").diagnostics["splits"][0]["reg"] in method.GRID
+    assert bigsmic.fit(X, 2, method="mspc", reg="auto").diagnostics["splits"][0]["reg"] in GRID
 
 
 @pytest.mark.parametrize("scale", ["standard", "range", "variance", None])

@@ -8,10 +8,9 @@ import pytest
 
 import bigsmic
 from bigsmic import registry
-from bigsmic.cli import options
 from bigsmic.errors import InputError, OptionError, RunMismatchError
-from bigsmic.methods.base import MethodSettings
 from bigsmic.result import Result
+from bigsmic.settings import MethodSettings
 
 ROWS = np.random.default_rng(0).standard_normal((60, 3))
 
@@ -29,27 +28,14 @@ def test_what_a_result_lacks_does_not_hide_a_fault_in_what_it_has():
         Broken(SimpleNamespace(location="run"), SimpleNamespace(method="rim")).share  # noqa: B018
 
 
-@pytest.mark.parametrize("name", registry.MODULES)
+@pytest.mark.parametrize("name", registry.names())
 def test_every_method_offers_the_same_names(name):
-    kind = registry.load(name)
-    assert issubclass(kind.Settings, MethodSettings)
-    assert dataclasses.is_dataclass(kind.Settings)
+    settings, kind = registry.settings_of(name), registry.load(name)
+    assert issubclass(settings, MethodSettings)
+    assert dataclasses.is_dataclass(settings)
     assert issubclass(kind.Result, Result)
     assert all(callable(getattr(kind, what)) for what in ("plan", "run", "summary", "model"))
-    assert kind.Settings.method == name
-
-
-@pytest.mark.parametrize("name", registry.MODULES)
-def test_every_option_has_its_flag(name):
-    kind = registry.load(name)
-    in_memory = {"metric", *kind.SIDE_INPUTS}
-    assert {flag.name for flag in options.METHODS[name]} - {*kind.SIDE_INPUTS} == {*kind.Settings.names()} - in_memory
-
-
-def test_flags_of_one_name_are_one_flag():
-    shown = [flag.name for tile in options.FIT.values() for flag in tile]
-    assert len(shown) == len(set(shown))
-    assert set(shown) >= {flag.name for tile in options.METHODS.values() for flag in tile}
+    assert settings.method == name
 
 
 @pytest.mark.parametrize("call", [bigsmic.fit, bigsmic.plan])
@@ -97,5 +83,5 @@ def test_runs_that_name_no_method_are_smic_s(tmp_path):
     result = bigsmic.fit(ROWS, 2, out=tmp_path / "run.zarr", t=3, n_centers=20)
     stored = result._run.identity["settings"]
     assert "method" not in stored
-    assert registry.of_stored(stored) is registry.load("smic")
+    assert registry.of_stored(stored) is registry.settings_of("smic")
     assert Result.open(tmp_path / "run.zarr").settings == result.settings

@@ -64,7 +64,7 @@ def test_posteriors_are_those_of_the_dense_operator(blobs, kernel, given, monkey
     side_inputs = labels_of(y, 23) if given == "labels" else links_of(y, 150)
     options = {"t": 7, "gamma": 0.5, "kernel": kernel, "assignment": "paper", "selection": "links", "repair": False}
     result = fit(X, 4, **options, **side_inputs, close_links=given == "closed")
-    must, cannot, labels = (side_inputs.get(name) for name in semisupervised.SIDE_INPUTS)
+    must, cannot, labels = (side_inputs.get(name) for name in semisupervised.Settings.side_inputs)
     made = make_links(len(X), 4, must=must, cannot=cannot, labels=labels, close=given == "closed")
     values, V = reference.top_eigenvectors(dense_operator(X, made, kernel, 7, (0.5, 0.0)), 5)
     assert (-np.diff(values) / values[0]).min() > 2e-4  # or single eigenvectors mean nothing
@@ -283,7 +283,7 @@ def test_the_command_line_takes_links(blobs, tmp_path):
         (3, {"gamma": None}, "gamma: got None; use numbers of at least 0"),
         (3, {"gamma": -1.0}, "gamma: got -1.0; use numbers of at least 0"),
         (3, {"link_weight": -1}, "link_weight: got -1; use a number of at least 0"),
-        (3, {"kernel": "precomputed"}, "kernel: got 'precomputed'; method '3smic' takes one of"),
+        (3, {"kernel": "precomputed"}, "kernel: got 'precomputed'; use one of"),
         (3, {"prior": (0.2, 0.3, 0.5)}, "3smic: got unexpected option prior="),
         (range(2, 5), {"assignment": "merge"}, "assignment: got 'merge' with an open number of clusters"),
     ],

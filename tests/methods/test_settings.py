@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bigsmic.errors import BigsmicWarning, InputError
-from bigsmic.methods.smic.settings import Settings, number_of_clusters, resolve
+from bigsmic.settings.smic import Settings, number_of_clusters, resolve
 from bigsmic.validation import parse_bytes, warn_of_cuts
 
 pytestmark = pytest.mark.unit

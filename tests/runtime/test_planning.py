@@ -15,9 +15,9 @@ import bigsmic
 from bigsmic.engines import memory
 from bigsmic.errors import PlanError
 from bigsmic.methods.smic import planning as smic_planning
-from bigsmic.methods.smic.settings import resolve
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import source_bounds
+from bigsmic.settings.smic import resolve
 
 MIB = 1 << 20
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bigsmic.methods.smic.settings import SHRINKAGES, resolve
 from bigsmic.runtime.context import Context
+from bigsmic.settings.smic import SHRINKAGES, resolve
 from bigsmic.stages.labeling_specs import (
     clearest_gap,
     eigengap,

@@ -10,12 +10,13 @@ import numpy as np
 from bigsmic.errors import BigsmicWarning, InputError
 from bigsmic.methods.rim.planning import plan
 from bigsmic.methods.rim.result import Model, Result, scores_of
-from bigsmic.methods.rim.settings import SIDE_INPUTS, Settings, admit
+from bigsmic.methods.rim.side_inputs import admit
 from bigsmic.numerics.objectives.rim.linear import Linear
 from bigsmic.numerics.objectives.rim.logits import power_exponent
 from bigsmic.numerics.objectives.rim.path import Point, find_strength, refuse_collapse
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
+from bigsmic.settings.rim import Settings
 from bigsmic.stages import distinct, scan
 from bigsmic.stages.rim.classifier import objective, read_model
 from bigsmic.stages.rim.output import found_information, write_output
@@ -23,7 +24,7 @@ from bigsmic.stages.rim.rows import keep_rows, keep_side_inputs
 from bigsmic.stages.rim.search import Search
 from bigsmic.stages.rim.start import find_categories
 
-__all__ = ["SIDE_INPUTS", "Model", "Result", "Settings", "admit", "ascend", "model", "plan", "run", "summary"]
+__all__ = ["Model", "Result", "Settings", "admit", "ascend", "model", "plan", "run", "summary"]
 
 FIRST_REG = 0.003  # times the mean variance of a column: few categories die at it
 ATTEMPTS = 4  # at finding enough categories to begin with

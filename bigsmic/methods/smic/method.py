@@ -6,8 +6,8 @@ from bigsmic.errors import InputError
 from bigsmic.methods.smic.diagnostics import smic_summary as summary
 from bigsmic.methods.smic.planning import plan
 from bigsmic.methods.smic.result import SMICResult as Result
-from bigsmic.methods.smic.settings import Settings
 from bigsmic.runtime.context import Context
+from bigsmic.settings.smic import Settings
 from bigsmic.stages import (
     distinct,
     eigenvectors,
@@ -21,9 +21,8 @@ from bigsmic.stages import (
 from bigsmic.stages.labeling_specs import eigenproblems, eigenvector_sets_of, labeling_specs, specs_of
 from bigsmic.store import Overlay
 
-__all__ = ["SIDE_INPUTS", "Result", "Settings", "choose", "cut_run", "model", "plan", "run", "summary"]
+__all__ = ["Result", "Settings", "choose", "cut_run", "model", "plan", "run", "summary"]
 
-SIDE_INPUTS = ()
 OF_ONE_CUT = ("assigned", "scores", "consensus", "eigenvector_sets", "final", "sharpness", "output")
 """Stages that depend on the number of clusters."""
 

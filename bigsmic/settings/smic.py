@@ -1,15 +1,27 @@
-"""What a fit is asked to do, checked once, at the door."""
+"""Settings of SMIC, the default method."""
 
-import math
 import numbers
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from bigsmic.errors import InputError
-from bigsmic.methods.base import UNSET, MethodSettings
+from bigsmic.settings.base import UNSET, MethodSettings
+from bigsmic.settings.options import (
+    COUNT_OR_ALL,
+    FUNCTION,
+    INTEGER,
+    INTEGERS,
+    NUMBERS,
+    POSITIVE,
+    SETS_OF_NUMBERS,
+    SHARES,
+    Option,
+    declared,
+    option,
+)
 from bigsmic.validation import check_choice, check_integer, check_prior
 from bigsmic.weight_functions import identity_of
 
@@ -21,39 +33,23 @@ UNDECIDED = 30  # clusters up to which a fit that was given no number keeps it o
 SELECTIONS = ("consensus", "lsmi", "medoid")
 REPORTED_CENTERS = 200  # of LSMI, where it is reported and nothing is chosen by it
 MIN_NEIGHBORS = 20  # one graph then serves every t up to 20
-OPTIONS = (
-    "t",
-    "assignment",
-    "selection",
-    "kernel",
-    "metric",
-    "rotation",
-    "prior",
-    "preset",
-    "scale",
-    "bandwidth",
-    "repair",
-    "seed",
-    "neighbors",
-    "n_neighbors",
-    "n_centers",
-    "lsmi_rows",
-    "widths",
-    "shrinkage",
-)
-"""Parameters of :func:`bigsmic.fit` that are SMIC's to take."""
+SCALE_HELP = """What centred columns are divided by: their standard deviation, variance, or nothing. Constant columns
+become 0."""
+BANDWIDTH_HELP = """2, the default, as in SMIC's local scaling; 1 as in self-tuning spectral clustering. The kernel is
+``exp(-d^2 / (bandwidth s_i s_j))``."""
+SEED_HELP = """0 by default; equal seeds give equal labels. Whatever the threads or the memory limit: the same bits on
+processors of one type with one set of package versions."""
+NEIGHBORS_HELP = "How neighbours are searched. Inside the cells into which the rows are cut."
+N_NEIGHBORS_HELP = "Neighbours to find for each row. At least the largest t."
+LSMI_ROWS_HELP = "Rows that LSMI is estimated from: a number or all. Drawn by hash; None for all."
 
 
 @dataclass(frozen=True)
 class Settings(MethodSettings):
-    """Parameters of a SMIC fit; :func:`bigsmic.fit` says what each means.
+    """Parameters of a SMIC fit.
 
-    ``widths`` are eigenvector sets: columns of over-segmented labelings that form a consensus together, as multiples
-    of the
-    number of clusters; ``columns`` takes their place as one eigenvector set of absolute numbers. ``shrinkage`` draws
-    the degrees
-    of the normalised kernel to their mean, one eigenproblem for each value: from 0, the kernel as it is, to 1, which
-    leaves the plain kernel. ``undecided`` leaves the number of clusters open up to ``n_clusters``.
+    ``columns`` takes the place of ``widths`` as one eigenvector set of absolute numbers. ``undecided`` leaves the
+    number of clusters open up to ``n_clusters``. ``merge_power`` and ``max_matvecs`` are for tests and benchmarks.
 
     Raises
     ------
@@ -62,52 +58,117 @@ class Settings(MethodSettings):
     """
 
     method: ClassVar[str] = "smic"
-    selections: ClassVar[tuple[str, ...]] = SELECTIONS
+    home: ClassVar[str | None] = "bigsmic.methods.smic.method"
+    shorthands: ClassVar[Mapping[str, Option]] = {
+        "rotation": declared(
+            choices=(None, "auto", True, False),
+            optional=True,
+            help='Short for assignment "auto", "rotation" and "paper".',
+        )
+    }
 
     n_clusters: int
-    t: tuple[int, ...] = (5, 10)
-    assignment: str = "merge"
-    selection: str = "consensus"
-    kernel: str | Callable = "auto"
-    metric: str = "euclidean"
-    prior: tuple[float, ...] | None = None
-    preset: str | None = None
-    scale: str | None = "standard"
-    bandwidth: float = 2.0
-    repair: bool = True
-    seed: int = 0
-    neighbors: str = "auto"
-    n_neighbors: int = MIN_NEIGHBORS
-    widths: tuple[tuple[float, ...], ...] = EIGENVECTOR_SETS
+    t: tuple[int, ...] = option(
+        (5, 10),
+        INTEGERS,
+        follows=True,
+        help="Neighbour numbers of the kernel. By default (5, 10), and (3, 5, 7, 10) without merging.",
+    )
+    assignment: str = option(
+        "merge",
+        choices=ASSIGNMENTS,
+        follows=True,
+        help="""How eigenvectors become labels. "merge", the default unless `prior` or `preset` say otherwise: more
+        than c of them, turned, over-segmented, merged by the density ratio and moved along the graph. "rotation": c
+        of them, turned. "paper": c of them with a sign each, as published. "auto": both of the last two are
+        candidates.""",
+    )
+    selection: str = option(
+        "consensus",
+        choices=SELECTIONS,
+        follows=True,
+        help="""What is returned of several labelings. What they agree on (default with "merge"), the one of largest
+        LSMI (default otherwise), or the one most like the others.""",
+    )
+    kernel: str | Callable = option(
+        "auto",
+        FUNCTION,
+        text='{"auto", "local_scaling", "normalized", "precomputed"} or callable',
+        help="""Kernel of the graph: local_scaling as published, normalized, or auto. K of [1]_ eq. (7), or ``D^-1/2
+        K D^-1/2``; "auto" is the latter for "merge" and both otherwise. A callable ``f(squared_distances, sigma_i,
+        sigma_j) -> weights`` works elementwise on the edges of the neighbour graph; it must be symmetric, and
+        return finite weights of at least 0. With `out` it needs a name of its own: it is known by that and its
+        code, or by its attribute ``__bigsmic_name__``. "precomputed": the input is a sparse symmetric (n, n) matrix
+        of affinities, at least 0.""",
+    )
+    metric: str = option(
+        "euclidean",
+        choices=("euclidean", "precomputed"),
+        typed=False,  # of sparse matrices, which are in memory
+        help="""What the input is: rows, or distances. "precomputed": a sparse (n, n) matrix of distances to
+        neighbours, as scikit-learn's KNeighborsTransformer makes it. Without features there is no LSMI.""",
+    )
+    prior: tuple[float, ...] | None = option(
+        None,
+        SHARES,
+        help="""Share of each cluster, such as .5,.3,.2; equal by default. Positive, sum 1; unequal shares imply
+        assignment "paper".""",
+    )
+    preset: str | None = option(
+        None,
+        choices=(None, "paper"),
+        help="""As published. "paper": kernel of eq. (7), signs, t = 1..10, 200 centres, published grids, no repair
+        of the graph.""",
+    )
+    scale: str | None = option("standard", choices=("standard", "variance", None), help=SCALE_HELP)
+    bandwidth: float = option(2.0, POSITIVE, help=BANDWIDTH_HELP)
+    repair: bool = option(
+        True,
+        choices=(True, False),
+        follows=True,
+        help="""Connect the components of the neighbour graph. By their shortest way out; True unless `preset` says
+        otherwise.""",
+    )
+    seed: int = option(0, INTEGER, help=SEED_HELP)
+    neighbors: str = option("auto", choices=("auto", "exact", "pynndescent"), help=NEIGHBORS_HELP)
+    n_neighbors: int = option(MIN_NEIGHBORS, INTEGER, least=1, help=N_NEIGHBORS_HELP)
+    widths: tuple[tuple[float, ...], ...] = option(
+        EIGENVECTOR_SETS,
+        SETS_OF_NUMBERS,
+        follows=True,
+        help="""Columns of the over-segmented labelings in multiples of c, such as 1.5,2,2.5. Several sets give a
+        consensus each, of which the one of largest modularity is taken; by default (1.5, 2, 2.5), (1, 1.25, 1.5),
+        (2, 3, 4) and (3, 4, 6), none but the first with more than 100 columns.""",
+    )
     columns: tuple[int, ...] | None = None
-    shrinkage: tuple[float, ...] | None = None
+    shrinkage: tuple[float, ...] | None = option(
+        None,
+        NUMBERS,
+        follows=True,
+        help="""How far the degrees that normalise the kernel are drawn to their mean, from 0 to 1. 0 leaves them, 1
+        gives the plain kernel. Each value has labelings of its own; by default 0 and 0.75 with "merge", else 0.
+        Shrunk degrees keep groups of few rows, which hang on the graph by an edge or two, from being taken for
+        clusters; on their own they lose clusters in thin regions.""",
+    )
     undecided: bool = False
     merge_power: float = 1.2
-    n_centers: int = 800
-    lsmi_rows: int | None = 200_000
+    n_centers: int = option(
+        800,
+        INTEGER,
+        least=1,
+        follows=True,
+        help="Gaussians of the LSMI estimate. By default 800 where it chooses, and 200 where it is only reported.",
+    )
+    lsmi_rows: int | None = option(200_000, COUNT_OR_ALL, least=2, optional=True, help=LSMI_ROWS_HELP)
     max_matvecs: int | None = None
 
     def __post_init__(self):
         check_integer("c (n_clusters)", self.n_clusters, 1)
-        check_integer("seed", self.seed)
-        check_integer("n_centers", self.n_centers, 1)
-        check_integer("n_neighbors", self.n_neighbors, 1)
-        for name, least in (("lsmi_rows", 2), ("max_matvecs", 1)):
-            if getattr(self, name) is not None:
-                check_integer(name, getattr(self, name), least)
-        check_choice("preset", self.preset, (None, "paper"))
-        check_choice("metric", self.metric, ("euclidean", "precomputed"))
-        check_choice("scale", self.scale, ("standard", "variance", None))
-        check_choice("neighbors", self.neighbors, ("auto", "exact", "pynndescent"))
-        check_choice("assignment", self.assignment, ASSIGNMENTS)
-        check_choice("selection", self.selection, self.selections)
-        check_choice("repair", self.repair, (True, False))
+        super().__post_init__()
+        if self.max_matvecs is not None:
+            check_integer("max_matvecs", self.max_matvecs, 1)
         if not callable(self.kernel):
             check_choice("kernel", self.kernel, ("auto", *KERNELS, "precomputed", "callable"))
-        if not (isinstance(self.bandwidth, numbers.Real) and self.bandwidth > 0 and math.isfinite(self.bandwidth)):
-            raise InputError(
-                f"bandwidth: got {self.bandwidth!r}; use a positive number, 2 as in SMIC or 1 as in self-tuning"
-            )
         if self.precomputed and self.selection == "lsmi":
             raise InputError("selection: 'lsmi' needs features, which a precomputed graph has not; use 'consensus'")
         t = (1,) if self.kernel == "precomputed" else self.t
@@ -122,11 +183,6 @@ class Settings(MethodSettings):
         """Settings for `c`: a number, or several that are left open; see :func:`resolve`."""
         n_clusters, undecided = number_of_clusters(c)
         return replace(resolve(n_clusters, **given), undecided=undecided)
-
-    @classmethod
-    def names(cls):
-        """Options that the method takes."""
-        return OPTIONS
 
     @property
     def propagates(self):

@@ -1,17 +1,38 @@
 """What the settings of every method answer."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from typing import Any, ClassVar, Self
+
+from bigsmic.settings.options import Option, options_of
 
 
 class MethodSettings:
     """What the settings of every method answer; base of frozen dataclasses, one for each method.
 
-    Fields are options of :func:`bigsmic.fit` by the same names, and ``n_clusters``; they hold what JSON can.
+    Fields declared by :func:`bigsmic.settings.option` are options of :func:`bigsmic.fit` by the same names, and of the
+    command line. Fields hold what JSON can; one of them is ``n_clusters``.
+
+    Attributes
+    ----------
+    method : str
+        Name of the method.
+    home : str, optional
+        Module that has the rest of the method; by default the one that defines the class. It is not inherited.
+    shorthands : dict of str to Option
+        Options that are no fields, because fields follow from them: :meth:`of` takes them.
+    side_inputs : dict of str to Option
+        Options that are arrays beside the rows, such as labels of some of them.
     """
 
     method: ClassVar[str]
+    home: ClassVar[str | None] = None
+    shorthands: ClassVar[Mapping[str, Option]] = {}
+    side_inputs: ClassVar[Mapping[str, Option]] = {}
+
+    def __post_init__(self) -> None:
+        for name, declared in options_of(self).items():
+            declared.check(name, getattr(self, name))
 
     @classmethod
     def of(cls, c: Any, **given: Any) -> Self:
@@ -19,9 +40,9 @@ class MethodSettings:
         return cls(n_clusters=c, **given)  # type: ignore[call-arg]
 
     @classmethod
-    def names(cls) -> tuple[str, ...]:
-        """Options that the method takes."""
-        return tuple(field.name for field in fields(cls) if field.name != "n_clusters")  # type: ignore[arg-type]
+    def options(cls) -> dict[str, Option]:
+        """Options that the method takes, beside the arrays of `side_inputs`."""
+        return {**options_of(cls), **cls.shorthands}
 
     @classmethod
     def stored(cls, stored: Mapping[str, Any], kernel: Callable[..., Any] | None = None) -> Self:
@@ -62,3 +83,4 @@ class _Unset:
 
 
 UNSET: Any = _Unset()
+"""Stands in signatures for what follows from other options where it is left out."""

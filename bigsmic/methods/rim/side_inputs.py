@@ -1,0 +1,39 @@
+"""What comes beside the rows of RIM: known labels, and weights."""
+
+import numpy as np
+
+from bigsmic.errors import InputError
+from bigsmic.store.side_inputs import read_array
+
+
+def admit(settings, given, n_rows, storage_options=None):
+    """Settings, and the labels and weights that came beside the rows, in memory or as places where they lie."""
+    read = {name: read_array(name, given.get(name), storage_options) for name in settings.side_inputs}
+    return settings, checked_side_inputs({name: array for name, array in read.items() if array is not None}, n_rows)
+
+
+def checked_side_inputs(side_inputs, n_rows):
+    """What came beside the rows, in the dtypes that are computed with; weights are made to sum to the number of rows.
+
+    Raises
+    ------
+    InputError
+        Not one value per row, negative weights, labels that are not 0, 1, .. or -1.
+    """
+    arrays = {name: np.asarray(array) for name, array in side_inputs.items()}
+    for name, array in arrays.items():
+        if array.shape != (n_rows,):
+            raise InputError(f"{name}: got shape {array.shape}; give one value for each of the {n_rows} rows")
+    if "sample_weight" in arrays:
+        weights = arrays["sample_weight"] = arrays["sample_weight"].astype(np.float64)
+        if not np.isfinite(weights).all() or (weights < 0).any():
+            raise InputError("sample_weight: got negative or infinite weights; use finite ones, 0 or more")
+        if not weights.any():
+            raise InputError("sample_weight: every weight is zero; give some rows a positive one")
+        weights *= n_rows / weights.sum()
+    if "labels" in arrays:
+        labels = arrays["labels"]
+        if labels.dtype.kind not in "iu" or labels.min() < -1:
+            raise InputError(f"labels: got {labels.dtype}, least {labels.min()}; use integers 0, 1, .. and -1 for none")
+        arrays["labels"] = labels.astype(np.int32)
+    return arrays

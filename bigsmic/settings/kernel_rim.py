@@ -1,0 +1,114 @@
+"""Settings of kernel RIM."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
+
+from bigsmic.errors import InputError
+from bigsmic.settings import mic, rim
+from bigsmic.settings.options import FUNCTION, INTEGER, INTEGERS, NUMBER_OR_WORD, POSITIVE, option
+from bigsmic.settings.smic import BANDWIDTH_HELP
+from bigsmic.weight_functions import identity_of
+
+GRAPH = "local_scaling"
+GRAPH_REG = 0.5  # over the number of rows: what MIC takes
+
+
+@dataclass(frozen=True)
+class Settings(rim.Settings):
+    """What a fit by kernel RIM is asked to do; fields that are not named here are those of RIM."""
+
+    method: ClassVar[str] = "kernel_rim"
+    home: ClassVar[str | None] = "bigsmic.methods.kernel_rim"
+
+    reg: float | str | None = option(
+        None,
+        NUMBER_OR_WORD,
+        help=rim.Settings.options()["reg"].help + " 0.5/N with local_scaling.",
+    )
+    kernel: str | Callable = option(
+        "rbf",
+        FUNCTION,
+        help="""A kernel of scikit-learn's by name, such as rbf or laplacian; local_scaling; precomputed. Or a
+        function ``k(X, Y)`` of scaled rows. "precomputed": the rows are a kernel's values, (n, n), and those with
+        the fitted rows, (m, n), in predictions. "local_scaling": on SMIC's neighbour graph, from a spectral start,
+        at one t.""",
+    )
+    length_scale: float | None = option(
+        None,
+        POSITIVE,
+        help="""Of a Gaussian or Laplacian kernel, for scaled rows; the median distance by default. "rbf" is
+        ``exp(-|x - y|^2 / (2 l^2))``, "laplacian" ``exp(-|x - y|_1 / l)``.""",
+    )
+    approximation: str = option(
+        "nystrom",
+        choices=("nystrom", "fourier"),
+        help="Features of a kernel: from landmarks, or random. Random ones are of rbf alone.",
+    )
+    n_components: int = option(
+        256, INTEGER, least=1, help="Landmarks or random features. From n on Nystrom's features are exact."
+    )
+    t: Any = option(7, INTEGERS, help="Neighbour number of local_scaling. MLMI chooses among several.")
+    bandwidth: float = option(2.0, POSITIVE, help=BANDWIDTH_HELP + " Of local_scaling alone.")
+
+    def __post_init__(self):
+        super().__post_init__()
+        self._check_kernel()
+        if self.approximation == "fourier" and self.kernel != "rbf":
+            raise InputError(f"approximation: 'fourier' is of the kernel 'rbf', got {self.kernel!r}; use 'nystrom'")
+        if self.kernel == "precomputed" and self.scale is not None:
+            object.__setattr__(self, "scale", None)  # values of a kernel are what they are
+        if self.kernel == GRAPH:
+            self._check_graph()
+
+    def _check_kernel(self):
+        from bigsmic.numerics.objectives.kernel_features import KERNELS
+
+        if not callable(self.kernel) and self.kernel not in (*KERNELS, "precomputed", GRAPH, "callable"):
+            raise InputError(
+                f"kernel: got {self.kernel!r}; use a function, 'precomputed', 'local_scaling', or one of {KERNELS}"
+            )
+
+    def _check_graph(self):
+        """Refuse what the ascent on a graph does not have."""
+        plain = Settings()
+        side_inputs = [name for name in ("prior", "n_init_categories") if getattr(self, name) is not None]
+        side_inputs += [
+            name for name in ("solver", "tau", "polish", "n_epochs") if getattr(self, name) != getattr(plain, name)
+        ]
+        if side_inputs:
+            raise InputError(f"kernel: 'local_scaling' has no {side_inputs[0]}; leave it out, or use another kernel")
+        if self.n_clusters is None or self.reg == "lsmi":
+            raise InputError(
+                "kernel: 'local_scaling' needs n_clusters, and a number or a shard such as '0.5/N' for reg"
+            )
+        _ = self.on_graph(1000)
+
+    @property
+    def linear(self):
+        """Settings of RIM on the features."""
+        return rim.Settings(**{field.name: getattr(self, field.name) for field in fields(rim.Settings)})
+
+    def on_graph(self, n):
+        """Settings of MIC for n rows."""
+        reg = GRAPH_REG if self.reg is None else self.strength(n) * n
+        return mic.Settings(
+            self.n_clusters or 1,
+            t=self.t,
+            reg=reg,
+            scale=self.scale,
+            bandwidth=self.bandwidth,
+            max_iter=self.max_iter,
+            seed=self.seed,
+        ).fitted_to(n)[0]
+
+    @property
+    def block_columns(self):
+        """Columns that blocks of rows are cut for."""
+        return 1 if self.kernel == GRAPH else self.n_components
+
+    def identity(self):
+        """JSON-like form in which two fits are told apart."""
+        if not callable(self.kernel):
+            return super().identity()
+        return replace(self, kernel="rbf").identity() | {"kernel": identity_of(self.kernel)}

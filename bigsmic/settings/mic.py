@@ -1,0 +1,98 @@
+"""Settings of MIC."""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from bigsmic.settings import smic
+from bigsmic.settings.base import MethodSettings
+from bigsmic.settings.options import COUNT_OR_ALL, FROM_ZERO, INTEGER, INTEGERS, POSITIVE, option
+
+GRID = (3, 5, 7, 10)
+PAPER_GRID = tuple(range(1, 11))
+
+
+@dataclass(frozen=True)
+class Settings(MethodSettings):
+    """What a fit by MIC is asked to do; some of ``n_clusters`` may be left without rows where ``reg`` is large."""
+
+    method: ClassVar[str] = "mic"
+    home: ClassVar[str | None] = "bigsmic.methods.mic"
+
+    n_clusters: int
+    t: Any = option(
+        None,
+        INTEGERS,
+        help="Neighbour numbers of the kernel, of which MLMI chooses. By default (3, 5, 7, 10), with the preset 1..10.",
+    )
+    start_t: int = option(7, INTEGER, least=1, help="Neighbour number of the spectral start.")
+    reg: float = option(
+        0.5,
+        POSITIVE,
+        help="""Weight k of the penalty ``k/n sum |a|^2`` on the kernel's coefficients. Categories close where it is
+        large: from about 1 at t = 2, from 4 at t = 10.""",
+    )
+    preset: str | None = option(
+        None,
+        choices=(None, "paper"),
+        help="""As published. "paper": t = 1..10, and widths of MLMI from .01 to 100, for standardised rows.""",
+    )
+    scale: str | None = option("standard", choices=("standard", "variance", None), help=smic.SCALE_HELP)
+    bandwidth: float = option(2.0, POSITIVE, help=smic.BANDWIDTH_HELP + " That of the start is 1.")
+    repair: bool = option(
+        True,
+        choices=(True, False),
+        help="Connect the components of the neighbour graph. Without it the start is arbitrary where they are many.",
+    )
+    neighbors: str = option("auto", choices=("auto", "exact", "pynndescent"), help=smic.NEIGHBORS_HELP)
+    n_neighbors: int = option(smic.MIN_NEIGHBORS, INTEGER, least=1, help=smic.N_NEIGHBORS_HELP)
+    n_centers: int = option(200, INTEGER, least=1, help="Gaussians of the MLMI estimate.")
+    mlmi_rows: int | None = option(
+        20_000,
+        COUNT_OR_ALL,
+        least=2,
+        optional=True,
+        help="Rows whose likelihood MLMI maximises: a number or all. Drawn by hash; None for all.",
+    )
+    max_iter: int = option(200, INTEGER, least=1, help="Iterations of an ascent at most.")
+    tol: float = option(1e-6, FROM_ZERO, help="Nats per row that two iterations in a row must gain to go on.")
+    seed: int = option(0, INTEGER, help=smic.SEED_HELP)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.t is None:
+            object.__setattr__(self, "t", PAPER_GRID if self.preset == "paper" else GRID)
+        object.__setattr__(self, "t", self.of_graph(t=self.t).t)
+        _ = self.graph
+
+    def of_graph(self, **changes):
+        """Settings of the stages that SMIC has too."""
+        names = (
+            "n_clusters",
+            "preset",
+            "scale",
+            "bandwidth",
+            "repair",
+            "neighbors",
+            "n_neighbors",
+            "n_centers",
+            "seed",
+        )
+        given = {name: getattr(self, name) for name in names} | changes
+        return smic.Settings(kernel="local_scaling", assignment="rotation", selection="consensus", **given)
+
+    @property
+    def graph(self):
+        """Settings of the neighbour graph: the start's t first, then those of the ascents."""
+        return self.of_graph(t=tuple(dict.fromkeys((int(self.start_t), *self.t))))
+
+    @property
+    def start(self):
+        """Settings of the spectral start."""
+        return replace(self.graph, t=(int(self.start_t),), kernel="normalized", bandwidth=1.0)
+
+    def fitted_to(self, n):
+        """Cut the neighbours that n rows do not allow."""
+        fitted, cuts = self.of_graph(t=self.t).fitted_to(n)
+        names = ("t", "n_neighbors", "n_centers")
+        start_t = min(self.start_t, max(n - 1, 1))
+        return replace(self, start_t=start_t, **{name: getattr(fitted, name) for name in names}), cuts

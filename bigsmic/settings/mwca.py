@@ -1,0 +1,92 @@
+"""Settings of MWCA."""
+
+import math
+import numbers
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from bigsmic.errors import InputError
+from bigsmic.settings import smic
+from bigsmic.settings.base import MethodSettings
+from bigsmic.settings.options import FROM_ZERO, INTEGER, NUMBER_OR_WORD, POSITIVE, option
+from bigsmic.validation import check_integer
+
+WIDTHS = ("deviation", "quartile", "likelihood")
+
+
+@dataclass(frozen=True)
+class Settings(MethodSettings):
+    """What a fit by MWCA is asked to do."""
+
+    method: ClassVar[str] = "mwca"
+    home: ClassVar[str | None] = "bigsmic.methods.mwca"
+
+    n_clusters: int = 2
+    solver: str = option(
+        "gradient",
+        choices=("gradient", "spectral"),
+        help="Ascent from several starts, or for two clusters the leading eigenvector of the kernel, cut at its mean.",
+    )
+    kernel: str = option(
+        "dense",
+        choices=("dense", "graph", "local_scaling"),
+        help="Gaussians between all rows, those on the edges of the neighbour graph, or its local-scaling kernel.",
+    )
+    sigma: float | str = option(
+        "deviation",
+        NUMBER_OR_WORD,
+        text='{"deviation", "quartile", "likelihood"} or float',
+        help="""Width of the Parzen windows: a number, deviation, quartile or likelihood. In the units of the scaled
+        rows; not used with local scaling.""",
+    )
+    direction: str = option(
+        "natural",
+        choices=("natural", "gradient"),
+        help="Of the ascent: in the metric of the memberships, or in the logits, as published.",
+    )
+    n_starts: int = option(
+        5, INTEGER, least=1, help="Starts, of which the best is kept. The first is from k-means, the others random."
+    )
+    t: int = option(10, INTEGER, least=1, help="Neighbours whose edges the graph has.")
+    n_neighbors: int = option(smic.MIN_NEIGHBORS, INTEGER, least=1, help=smic.N_NEIGHBORS_HELP)
+    bandwidth: float = option(2.0, POSITIVE, help=smic.BANDWIDTH_HELP)
+    neighbors: str = option("auto", choices=("auto", "exact", "pynndescent"), help=smic.NEIGHBORS_HELP)
+    scale: str | None = option("standard", choices=("standard", "variance", None), help=smic.SCALE_HELP)
+    max_iter: int = option(100, INTEGER, least=1, help="Products of a start at most.")
+    tol: float = option(1e-6, FROM_ZERO, help="Relative gain of a step below which a start has converged.")
+    seed: int = option(0, INTEGER, help=smic.SEED_HELP)
+
+    def __post_init__(self):
+        super().__post_init__()
+        check_integer("n_clusters", self.n_clusters, 1)
+        for name in ("n_clusters", "n_starts", "t", "n_neighbors", "max_iter"):
+            object.__setattr__(self, name, int(getattr(self, name)))
+        if self.solver == "spectral" and self.n_clusters > 2:
+            raise InputError(
+                f"solver: 'spectral' cuts one eigenvector in two, got {self.n_clusters} clusters; use 'gradient' or c=2"
+            )
+        self._check_sigma()
+        _ = self.graph("callable")
+
+    def _check_sigma(self):
+        if isinstance(self.sigma, str):
+            if self.sigma not in WIDTHS:
+                raise InputError(f"sigma: got {self.sigma!r}; use a positive number or one of {WIDTHS}")
+        elif not (isinstance(self.sigma, numbers.Real) and 0 < self.sigma < math.inf):
+            raise InputError(f"sigma: got {self.sigma!r}; use a positive number or one of {WIDTHS}")
+
+    def graph(self, weight):
+        """Settings of the stages that SMIC has too."""
+        names = ("n_clusters", "scale", "bandwidth", "neighbors", "n_neighbors", "seed")
+        given = {name: getattr(self, name) for name in names}
+        kernel: Any = "local_scaling" if self.kernel == "local_scaling" else weight
+        return smic.Settings(
+            kernel=kernel, t=(self.t,), assignment="rotation", selection="consensus", repair=False, **given
+        )
+
+    def fitted_to(self, n):
+        """Cut the neighbours that n rows do not allow."""
+        if self.kernel == "dense":
+            return self, {}
+        fitted, cuts = self.graph("callable").fitted_to(n)
+        return replace(self, t=fitted.t[0], n_neighbors=fitted.n_neighbors), cuts

@@ -1,0 +1,160 @@
+"""Settings of 3SMIC, SMIC with links."""
+
+import math
+import numbers
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from bigsmic.errors import InputError
+from bigsmic.settings import smic
+from bigsmic.settings.options import (
+    ARRAY,
+    FROM_ZERO,
+    INTEGER,
+    INTEGERS,
+    NUMBERS,
+    Option,
+    declared,
+    option,
+)
+from bigsmic.settings.smic import number_of_clusters
+
+ETA = (0.0, 1.0, 10.0)
+FEW_ROWS, FEW_T = 1000, (2, 3, 5, 10)
+"""Up to so many rows a cluster may have ten, and t = 2 is worth an eigenproblem; it costs little there."""
+MANY_T = (3, 10)
+
+
+@dataclass(frozen=True)
+class Settings(smic.Settings):
+    """What a fit by 3SMIC is asked to do; options that are not named here are those of SMIC.
+
+    ``n_clusters``: a range, or None for 2 to 30, leaves it open: the Result has a curve over it, and gives labels by
+    ``cut``.
+    """
+
+    method: ClassVar[str] = "3smic"
+    home: ClassVar[str | None] = "bigsmic.methods.semisupervised"
+    shorthands: ClassVar[Mapping[str, Option]] = {}
+    side_inputs: ClassVar[Mapping[str, Option]] = {
+        "must_links": declared(
+            ARRAY, help="Pairs of rows that belong together: .npy, .csv or Zarr of row numbers, shape (m, 2)."
+        ),
+        "cannot_links": declared(ARRAY, help="Pairs of rows that do not."),
+        "labels": declared(
+            ARRAY,
+            help="""Known labels, -1 where there is none: .npy, .csv or Zarr. They link all rows that have one, and
+            do not number the clusters.""",
+        ),
+    }
+
+    t: tuple[int, ...] | None = option(  # type: ignore[assignment]
+        None,
+        INTEGERS,
+        help="Neighbour numbers of the kernel. By default (2, 3, 5, 10) up to 1,000 rows, and (3, 10) of more.",
+    )
+    kernel: str = option(
+        "normalized",
+        choices=("auto", "local_scaling", "normalized"),
+        help="Kernel of the graph: local_scaling as published, normalized, or auto, for both as candidates.",
+    )
+    assignment: str | None = option(  # type: ignore[assignment]
+        None,
+        choices=smic.ASSIGNMENTS,
+        help="""How eigenvectors become labels. "paper", "rotation": c of them, with a sign each as published, or
+        turned; "auto": both are candidates. "merge": more than c of them, turned, over-segmented, merged and moved,
+        as SMIC does by default. By default "rotation" with two clusters, and "merge" with more.""",
+    )
+    selection: str = option(
+        "consensus",
+        choices=("consensus", "links"),
+        help="""What is returned of several labelings. "consensus": what the labelings of largest criterion agree
+        on, from which rows settle between these, their neighbours and their links. "links": the one of largest
+        criterion, as published.""",
+    )
+    gamma: tuple[float, ...] = option(
+        (0.0, 1.0), NUMBERS, help="Strengths of must-links to choose from, such as 0,1. At least 0."
+    )
+    eta: tuple[float, ...] | None = option(
+        None,
+        NUMBERS,
+        help="""Strengths of cannot-links, of two clusters, such as 0,1,10. (0, 1, 10) with two clusters by default,
+        and 0 with more: that two rows cannot be with a third then says nothing of each other.""",
+    )
+    link_weight: float = option(
+        10.0, FROM_ZERO, help="Of violated links against information in the choice; 10 by default, 1 as published."
+    )
+    close_links: bool = option(False, choices=(True, False), help="Add the links that follow from those given.")
+    n_centers: int = option(800, INTEGER, least=1, help="Gaussians of the LSMI estimate.")
+    repair: bool = option(True, choices=(True, False), help="Connect the components of the neighbour graph.")
+    max_matvecs: int | None = option(
+        None,
+        INTEGER,
+        least=1,
+        help="Products of a matrix with a vector at most, for each eigenproblem.",
+    )
+    # no options of this method:
+    metric: str = "euclidean"
+    prior: tuple[float, ...] | None = None
+    preset: str | None = None
+    widths: tuple[tuple[float, ...], ...] = smic.EIGENVECTOR_SETS
+    shrinkage: tuple[float, ...] | None = None
+
+    def __post_init__(self):
+        if self.assignment is None:
+            plain = self.undecided or self.n_clusters == 2
+            object.__setattr__(self, "assignment", "rotation" if plain else "merge")
+        if self.t is None:
+            object.__setattr__(self, "t", MANY_T)
+        super().__post_init__()
+        object.__setattr__(self, "gamma", _link_weights("gamma", self.gamma))
+        object.__setattr__(self, "eta", self._checked_eta())
+        if self.undecided and self.assignment == "merge":
+            raise InputError(
+                "assignment: got 'merge' with an open number of clusters; use 'rotation', or give a number"
+            )
+
+    @classmethod
+    def of(cls, c, **given):
+        """Settings for `c`: a number, or several that are left open."""
+        n_clusters, undecided = number_of_clusters(c)
+        return cls(n_clusters, undecided=undecided, **given)
+
+    def identity(self):
+        """JSON-like form in which two fits are told apart."""
+        return {"method": self.method} | super().identity()
+
+    def _checked_eta(self):
+        two = self.n_clusters == 2 and not self.undecided
+        eta = (ETA if two else (0.0,)) if self.eta is None else _link_weights("eta", self.eta)
+        if any(eta) and not two:
+            raise InputError(
+                f"eta: got {eta} for more than two clusters, of which the link_weights of cannot-links is 0; leave eta "
+                "out: cannot-links are zeros of the kernel all the same"
+            )
+        return eta
+
+    @property
+    def propagates(self):
+        """Whether rows settle under a consensus."""
+        return self.selection == "consensus" and not self.undecided
+
+    @property
+    def link_weights(self):
+        """Strengths of links to choose from."""
+        from bigsmic.numerics.constraints.links import LinkWeights
+
+        return tuple(LinkWeights(gamma, eta) for gamma in self.gamma for eta in self.eta or ())
+
+    @property
+    def numbers(self):
+        """Numbers of clusters for which bases are read."""
+        return tuple(range(2, self.n_clusters + 1)) if self.undecided else (self.n_clusters,)
+
+
+def _link_weights(name, given):
+    values = tuple(given) if isinstance(given, Iterable) else (given,)
+    if not values or not all(isinstance(v, numbers.Real) and 0 <= float(v) < math.inf for v in values):
+        raise InputError(f"{name}: got {given!r}; use numbers of at least 0, such as (0, 1)")
+    return tuple(dict.fromkeys(float(v) for v in values))
