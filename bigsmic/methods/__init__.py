@@ -2,7 +2,7 @@
 
 ::
 
-    Settings            frozen dataclass, a :class:`bigsmic.settings.MethodSettings`, which declares the method's options
+    Settings            frozen dataclass, a MethodSettings of :mod:`bigsmic.settings`, which declares the options
     admit(settings, given, n_rows, storage_options)      -> settings, arrays beside the rows by name; optional
     plan(size, settings, limit, n_threads, checkpoints)  -> planning.Plan
     run(job)            the stages, each doing what the ledger lacks; ends with ``labels`` and ``posterior``
