@@ -153,7 +153,7 @@ def fit(
                 context.source = engine.reach(request.source, run, context.source_bounds)
                 job = Job(context, engine, planned, report, side_inputs=request.side_inputs)
                 recovery.check(job)
-                with_repair(run, lambda: _stages(job, request.cuts))
+                with_repair(run, lambda: _stages(job.afresh(), request.cuts))
     weight = getattr(request.settings, "kernel", None)
     weight = weight if callable(weight) else None
     return Result.open(run.address, storage_options=storage_options, kernel=weight, temporary=out is None)

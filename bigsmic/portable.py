@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from bigsmic.errors import RunError
 from bigsmic.numerics.moments import Moments
 from bigsmic.prediction import model_of
+from bigsmic.stages.rowwise_output import read_array
 from bigsmic.store import (
     CarriedRun,
     Overlay,
@@ -126,7 +127,7 @@ def _copy_arrays(context, made, room):
     """Copy agreement and posterior, as far as there is room."""
     for name in ("agreement", "posterior"):
         if name in context.run.info("output", 0):
-            array = context.array(name)
+            array = read_array(context, name)
             if array.nbytes <= room:
                 copy_array(array, made, name)
                 room -= array.nbytes
@@ -178,7 +179,7 @@ def _copy(context, made):
         copy_block(run, made, stage, block)
     if not settings.undecided:
         for name in run.info("output", 0):
-            copy_array(context.array(name), made, name)
+            copy_array(read_array(context, name), made, name)
     made.update({"summary": run.attribute("summary")})
 
 

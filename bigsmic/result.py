@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -12,23 +12,10 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from bigsmic import registry
 from bigsmic.errors import AbsentResultError, InputError, RunError
 from bigsmic.runtime.context import Context
+from bigsmic.stages.rowwise_output import read_array
 from bigsmic.store import CarriedRun, Run
 from bigsmic.types import ArrayOnDemand, Labels, Posterior, Rows, StorageOptions, StrPath
 from bigsmic.weight_functions import refuse_other
-
-if TYPE_CHECKING:
-    pass
-
-_REFIT = "fit again for another number of clusters"
-_OF_SMIC = {
-    "agreement": "how sure a label is, posterior says: the largest entry of its row",
-    "cut": _REFIT,
-    "scores": "diagnostics says how the fit went",
-    "stability": _REFIT,
-    "tree": _REFIT,
-    "tree_sizes": _REFIT,
-}
-"""What results by the default method have, and what to use in its place where another method made the result."""
 
 
 class Result:
@@ -94,13 +81,11 @@ class Result:
     """Attribute that hints at a number of clusters which the fit left open."""
 
     def __getattr__(self, name: str) -> Any:
-        """Say of what only other methods find that this one does not; whatever else is missing is missing."""
-        if name in _OF_SMIC and "settings" in self.__dict__:
-            raise AbsentResultError(
-                f"{name}: a fit by method {self.settings.method!r} has none, only one by {registry.DEFAULT!r}; "
-                f"{_OF_SMIC[name]}"
-            )
-        return object.__getattribute__(self, name)  # which raises, and where a property did, what that raised
+        """Say what a fit by this method has, where something is asked for that another method may find."""
+        if name.startswith("_") or hasattr(type(self), name) or "settings" not in self.__dict__:
+            return object.__getattribute__(self, name)  # which raises, and where a property did, what that raised
+        found = ", ".join(sorted(public for public in dir(type(self)) if not public.startswith("_")))
+        raise AbsentResultError(f"{name}: a fit by method {self.settings.method!r} has none; it has {found}")
 
     @cached_property
     def _context(self) -> Context:
@@ -197,7 +182,7 @@ class Result:
 
     def _array(self, name: str) -> Any:
         self._refuse_undecided(name)
-        return self._context.array(name)
+        return read_array(self._context, name)
 
     @cached_property
     def diagnostics(self) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def msp_score(
     """Minimum separation probability of a labeling: the share of rows that a hyperplane sets apart in the worst case.
 
     For two clusters with means m_k and covariances S_k, and over all pairs of distributions that have these, the best
-    hyperplane puts at least a shard p of both on their own side [1]_::
+    hyperplane puts at least a share p of both on their own side [1]_::
 
         p = kappa^2 / (1 + kappa^2),      kappa = max_w |w'(m_1 - m_0)| / (sqrt(w' S_0 w) + sqrt(w' S_1 w))
 

@@ -38,7 +38,7 @@ class Resources:
     Parameters
     ----------
     n_workers : int
-        Processes that shard nothing but the store.
+        Processes that share nothing but the store.
     n_threads : int
         Tasks at once in each.
     memory_limit : int, optional

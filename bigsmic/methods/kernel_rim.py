@@ -41,7 +41,7 @@ def admit(settings, given, n_rows, storage_options=None):
 
 
 class Mapped:
-    """What features are made with.
+    """Source of features: input rows and the map that makes features of them.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Mapped:
 
 
 class OnFeatures(Context):
-    """A fit as the stages of linear RIM see it: the same blocks, with features for rows.
+    """Context for the stages of linear RIM: the same blocks, with features in place of rows.
 
     Parameters
     ----------
@@ -95,10 +95,9 @@ class OnFeatures(Context):
         """Features are taken as they are."""
         return Scaler(np.zeros(self.d), np.ones(self.d))
 
-    @cached_property
-    def sample(self):
+    def read_sample(self):
         """Features of the rows drawn by hash."""
-        return self.source.map(self.rows.sample)
+        return self.source.map(self.rows.read_sample())
 
     def __getstate__(self):
         return {"source": self.source, "run": self.run, "settings": self.settings, "rows": self.rows}
@@ -120,7 +119,7 @@ def _find_map(job, _):
     if settings.kernel == "precomputed":
         _write_columns(job)
         return
-    sample = context.sample
+    sample = context.read_sample()
     landmarks = sample[draw_rows(len(sample), settings.n_components, settings.seed, "landmarks")]
     length_scale = settings.length_scale
     if length_scale is None:
@@ -181,14 +180,14 @@ def _with_map(n, m, stages):
 
 
 def run(job):
-    """Each stage does what the ledger lacks."""
+    """Run the stages of a fit; each does what the ledger lacks."""
     if job.context.settings.kernel == GRAPH:
         mic.run(job.under(_on_graph(job.context)))
         return
     with job.timed("scan"):
-        scan.run(job, job.plan.sample_rows)
+        scan.run(job)
         keep_side_inputs(job)
-    job = distinct.fewer(job)
+        job = distinct.fewer(job)
     with job.timed("map"):
         job.run_steps("map", [0], _find_map)
     rim.ascend(replace(job, context=OnFeatures(job.context)))
@@ -200,7 +199,7 @@ def _on_graph(context):
 
 
 def summary(job):
-    """What was found, and the way to it."""
+    """Diagnostics: the classifier, and the path to it."""
     context = job.context
     if context.settings.kernel == GRAPH:
         return mic.summary(job.under(_on_graph(context)))
@@ -210,7 +209,7 @@ def summary(job):
 
 
 def model(context):
-    """What predictions need of a finished fit."""
+    """Model of a finished fit, for predictions."""
     if context.settings.kernel == GRAPH:
         return mic.model(context.under(_on_graph(context)))
     features = OnFeatures(context)

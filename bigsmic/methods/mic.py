@@ -94,7 +94,7 @@ def _select_stage(size, settings, of_smic):
 
 
 def run(job):
-    """The pipeline: each stage does what the ledger lacks."""
+    """Run the stages of a fit; each does what the ledger lacks."""
     settings = job.context.settings
     on_graph, of_start = job.under(settings.graph), job.under(settings.start)
     if not graph_pipeline.scan_rows(on_graph):
@@ -123,7 +123,7 @@ def _read_start(context, p, settings):
 
 
 def _ascend(job, settings, in_memory):
-    """Ascend for every t; once one is chosen, where what is kept has been damaged: of the others, how they ended."""
+    """Ascend for every t; after the choice, again for those whose results were damaged."""
     chosen = _chosen(job.context) if job.run.done("choice", 0) else None
     ascent = AscentSettings(settings.reg, settings.max_iter, settings.tol)
     for t in settings.t:
@@ -221,7 +221,7 @@ def _final(context, p):
 
 
 def summary(job):
-    """How the start, the ascents and the choice went."""
+    """Diagnostics of the start, the ascents and the choice of t."""
     context, settings = job.context, job.context.settings
     if settings.n_clusters == 1:
         return {}
@@ -245,7 +245,7 @@ def summary(job):
 
 
 def model(context):
-    """What predictions need of a finished fit."""
+    """Model of a finished fit, for predictions."""
     return Model(context)
 
 
@@ -271,7 +271,7 @@ class Model(Neighborhood):
 
 
 class Result(BaseResult):
-    """Labels, posteriors and predictions of a fit by MIC, and how its neighbour number was chosen."""
+    """Result of a fit by MIC: labels, posteriors, predictions, and the scores of every t."""
 
     @property
     def scores(self):

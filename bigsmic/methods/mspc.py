@@ -1,4 +1,4 @@
-"""MSPC: scan -> passes -> output, with a few sums kept between passes; see `numerics.objectives.mspc`.
+"""MSPC: scan -> passes -> output; sums over all rows are kept between passes. See `numerics.objectives.mspc`.
 
 Every pass answers the next question of all splits at once, and its sums go to the run directory. A fit that is killed
 asks the same questions again and finds the answers there.
@@ -95,10 +95,10 @@ def _span_stage(size, settings, rows):
 
 
 def run(job: Job):
-    """Each stage does what the ledger lacks."""
+    """Run the stages of a fit; each does what the ledger lacks."""
     with job.timed("scan"):
-        scan.run(job, job.plan.sample_rows)
-    job = distinct.fewer(job)
+        scan.run(job)
+        job = distinct.fewer(job)
     with job.timed("passes"):
         job.run_steps("tree", [0], _grow)
     with job.timed("output"):
@@ -114,7 +114,7 @@ def _grow(job, _):
     if in_span(context.n, context.d):
         tree, splits = grow_by(settings.n_clusters, span.Splits(job, N_STARTS))
     else:
-        start = partial(two_means, context.sample, settings.seed)
+        start = partial(two_means, context.read_sample(), settings.seed)
         tree, splits = grow(settings.n_clusters, start, settings.candidates, Passes(job))
     info = {"splits": [_told(split) for split in splits]}
     job.run.write("tree", 0, tree._asdict(), info=info)
@@ -157,7 +157,7 @@ def two_means(sample, seed, node):
 
 
 class Passes:
-    """Answers to questions about all rows: from the run directory, or by a pass whose sums are kept there.
+    """Answers to questions about all rows, read from the run directory or found by a pass over the rows.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ class Passes:
 
 
 def _answer(questions, context: Context, s: int):
-    """Answers of one block, tile by tile: what a tile's masks and copies take stays in the processor's cache."""
+    """Answers of one block, tile by tile, so that masks and copies of a tile stay in the processor's cache."""
     X = context.scaled_block(s)
     rows = max(256, TILE_ENTRIES // context.d)
     total: Answers | None = None
@@ -206,7 +206,7 @@ def summary(job: Job):
 
 
 def model(context: Context):
-    """Labels and posteriors of scaled rows."""
+    """Model of a finished fit, for predictions."""
     if not context.run.info("tree", 0)["splits"]:
         return Model(Tree.single(context.d))
     read = context.run.reader("tree", 0)
@@ -215,7 +215,7 @@ def model(context: Context):
 
 @dataclass(frozen=True)
 class Model:
-    """The tree, as predictions ask for it.
+    """Model of the tree, for predictions.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ class Model:
 
 
 class Result(BaseResult):
-    """What MSPC found."""
+    """Result of a fit by MSPC: the tree of splits and its separation probabilities."""
 
     @property
     def msp(self):

@@ -1,4 +1,4 @@
-"""MWCA: scan -> width -> [route -> neighbors -> graph ->] memberships -> output; see `numerics.objectives.mwca`.
+"""MWCA: scan -> bandwidth -> [route -> neighbors -> graph ->] memberships -> output; see `numerics.objectives.mwca`.
 
 Dense, a product with the kernel takes time in proportion to the square of the rows, and memory to their number; on the
 neighbour graph both go with the rows.
@@ -118,7 +118,7 @@ def _output_stage(size, settings):
 
 
 def run(job):
-    """Each stage does what the ledger lacks."""
+    """Run the stages of a fit; each does what the ledger lacks."""
     if not graph_pipeline.scan_rows(job):
         return
     job.run_steps("bandwidth", [0], _width)
@@ -131,15 +131,15 @@ def run(job):
 
 
 def _width(job, _):
-    """Find the width, in the units of the scaled rows, and the centres of k-means, from the sample."""
+    """Find the bandwidth, in the units of the scaled rows, and k-means centres, from the sample."""
     context, settings = job.context, job.context.settings
-    sigma, centers = 1.0, np.empty((0, context.d))
+    sigma, centers, sample = 1.0, np.empty((0, context.d)), context.read_sample()
     if settings.kernel != "local_scaling":
         total = tree_sum([moments.Moments(*context.scan(s, *moments.Moments._fields)) for s in context.source_blocks])
         variances = total.m2 / total.n * context.scaler.factor**2
-        sigma = parzen.bandwidth(settings.sigma, context.n, variances, context.sample, settings.seed)
+        sigma = parzen.bandwidth(settings.sigma, context.n, variances, sample, settings.seed)
     if settings.solver == "gradient":
-        centers = _centers(context.sample.astype(np.float64), settings)
+        centers = _centers(sample.astype(np.float64), settings)
     job.run.write("bandwidth", 0, {"centers": centers}, info={"sigma": sigma})
 
 
@@ -151,13 +151,13 @@ def _centers(sample, settings):
 
 
 def _layout(context, in_memory=True):
-    """Where the kernel comes from."""
+    """Layout of the kernel: dense in tiles, or on the neighbour graph."""
     settings, sigma = context.settings, context.run.info("bandwidth", 0)["sigma"]
     return Dense(sigma) if settings.kernel == "dense" else Sparse(settings.graph(Gaussian(sigma)), in_memory)
 
 
 def _find(job, layout):
-    """Find memberships, and say what went wrong."""
+    """Find the memberships, and warn of starts that did not converge and of empty clusters."""
     settings, run = job.context.settings, job.run
     if settings.solver == "spectral":
         stages.spectral(job, layout, settings.seed)
@@ -190,7 +190,7 @@ def _warn(job, settings):
 
 
 def summary(job):
-    """The width, and how every start ended."""
+    """Diagnostics: the bandwidth, and how every start ended."""
     if job.context.settings.n_clusters == 1:
         return {}
     run = job.run
@@ -199,7 +199,7 @@ def summary(job):
 
 
 def model(context):
-    """What predictions need of a finished fit."""
+    """Model of a finished fit, for predictions."""
     return DenseModel(context) if context.settings.kernel == "dense" else SparseModel(context)
 
 
@@ -207,7 +207,7 @@ _READING: Reads = {"bandwidth": (), stages.OPTIMUM: ("totals",), stages.MEMBERSH
 
 
 class LabelingSpec:
-    """What the products of new rows with the memberships, or the eigenvector, say.
+    """Posteriors and labels from products of new rows with the memberships or the eigenvector.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ class SparseModel(Neighborhood):
 
 
 class Result(BaseResult):
-    """Labels, posteriors and predictions of a fit by MWCA, and what its starts came to."""
+    """Result of a fit by MWCA: labels, posteriors, predictions, and the association of every start."""
 
     @property
     def sigma(self):

@@ -2,7 +2,7 @@
 
 The matrix of every eigenproblem is U of `numerics.constraints.links`. Labelings are rated by information and by the
 links that
-they violate; the rows settle under the consensus of the best ones.
+they violate; labels are propagated under the consensus of the best ones.
 """
 
 import numbers
@@ -44,7 +44,7 @@ OF_ONE_NUMBER = ("assigned", "scores", "kept", "consensus", "propagated", "viola
 
 
 def admit(settings, given, n_rows, storage_options=None):
-    """Read and check the links that came beside the rows.
+    """Read and check the links.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def choose(job):
 
 
 def summary(job):
-    """What the stages noted, with link_weights and violated links for every candidate."""
+    """Diagnostics of the stages, with strengths and violated links of every candidate."""
     context = job.context
     found = smic_diagnostics.smic_summary(job)
     if context.settings.n_clusters == 1:
@@ -144,7 +144,7 @@ def _curve(context, read, rows):
 
 
 def model(context):
-    """What predictions need of a finished fit."""
+    """Model of a finished fit, for predictions."""
     return Model(context)
 
 
@@ -186,7 +186,7 @@ def cut_run(base, settings, n_clusters):
 
 
 class Result(LabelingsResult):
-    """A Result that tells of links.
+    """Result of a fit with links.
 
     Attributes
     ----------

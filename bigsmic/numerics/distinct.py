@@ -1,4 +1,4 @@
-"""Rows that can be told apart: those of different values, up to a number of them."""
+"""Distinct rows, up to a number of them."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Row blocks shared out among workers that keep state between calls, and the rows that cross from one to another.
+"""Row blocks of workers that keep state between calls, fixed summation trees, and exchange of halo rows.
 
 An *actor* is an object that lives in one worker, as long as its *group*, and owns the rows of one :class:`Shard`:
 consecutive row blocks. What its methods return is added over all blocks along a fixed tree, so that it does not
@@ -275,7 +275,7 @@ class LocalGroup:
 
 
 def close(actor):
-    """Let an actor give up what outlives its memory, if it has a method for that."""
+    """Close an actor, if it has a method for that: it deletes its files."""
     getattr(actor, "close", lambda: None)()
 
 

@@ -1,1 +1,1 @@
-"""What every method's fit needs while it runs: context, job, plan, progress, diagnostics."""
+"""Fits of any method while they run: context of the tasks, job, plan, progress, diagnostics."""

@@ -1,38 +1,33 @@
-"""What every task of one fit needs to know: where to read, where to write, what was asked."""
+"""Context of the tasks of a fit: input, run directory and settings, and what tasks derive from them."""
 
 import threading
 from collections import OrderedDict
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from bigsmic.engines.memory import release_memory
 from bigsmic.errors import RunMismatchError
 from bigsmic.numerics import moments
-from bigsmic.numerics.graph.cells import Cells, PartitionSettings, group_rows
-from bigsmic.numerics.graph.neighbors import NeighborSettings
 from bigsmic.numerics.row_blocks import TreeSum
 from bigsmic.store import Run, checksum
 
 SOURCE_BYTES = 8 << 20  # float32 bytes of one block of input rows
 MAX_BLOCKS = 1024  # of input rows: bounds the number of pieces that routing makes
-OF_INPUT = ("verify", "scan", "routed_rows", "route", "output")  # stages whose blocks are blocks of input
 BLOCK_CACHE_BYTES = 64 << 20  # of per-row arrays kept because neighbouring blocks read them too
 GRAPH_ROWS = 32_768  # of one block of a precomputed graph
 
 
 def source_bounds(n, d):
-    """Bounds of the blocks of input rows: functions of the shape alone, whatever the archive's chunks."""
+    """Bounds of the blocks of input rows, which depend on the shape alone and not on the chunks of the archive."""
     rows = max(SOURCE_BYTES // (4 * d), 256, -(-n // MAX_BLOCKS))
     return np.append(np.arange(0, n, rows), n)
 
 
 @dataclass
 class Context:
-    """One fit, as its tasks see it: nothing here depends on workers, threads or the memory limit.
+    """Input, run directory and settings of a fit, which its tasks read; independent of workers and memory limits.
 
     Parameters
     ----------
@@ -82,9 +77,9 @@ class Context:
         return moments.scaler(total, self.settings.scale, origin)
 
     def input_block(self, s):
-        """Rows of one block of input as stored, shape (b, d), which must be those that were scanned.
+        """Rows of one block of input as stored, shape (b, d), checked to be those that were scanned.
 
-        Every stage but the scan reads them here, so that none mixes what the archive held then with what it holds now.
+        Every stage but the scan reads them here, so that no stage sees rows that were changed since the scan.
 
         Raises
         ------
@@ -113,52 +108,19 @@ class Context:
         """Scaled rows of one block of input, float32, shape (b, d); see :meth:`input_block`."""
         return self.scaler.apply(self.input_block(s))
 
-    def rows_of(self, stage, block):
-        """Name the rows of a block, for messages."""
-        if stage in OF_INPUT:
-            lo, hi = self.source_bounds[block : block + 2]
-            return f"rows {lo} to {hi - 1}"
-        if "layout" in self.__dict__ and block < len(self.blocks):
-            lo, hi = self.layout.bounds[block : block + 2]
-            return f"positions {lo} to {hi - 1} in cell order"
-        return "all rows"
-
-    @property
-    def partition_settings(self):
-        """How rows are cut into cells and groups."""
-        return PartitionSettings(self.n, self.settings.seed, group_rows=group_rows(self.n, self.d))
-
-    @property
-    def neighbor_settings(self):
-        """How a group is searched."""
-        return NeighborSettings(self.settings.n_neighbors, self.settings.neighbors, self.settings.seed)
-
-    def array(self, name):
-        """What users read of a finished fit, ``labels``, ``posterior`` or ``agreement``: lazy, and checked."""
-        n_clusters = (self.run.attribute("summary") or {}).get("n_clusters", self.settings.n_clusters)
-        shape = (self.n, n_clusters) if name == "posterior" else (self.n,)
-        return self.run.array("output", name, shape, np.int32 if name == "labels" else np.float32)
-
     def scan(self, s, *names):
         """Arrays of one block of the scan."""
         read = self.run.reader("scan", s)
         return [read(name) for name in names]
 
-    @cached_property
-    def sample(self):
-        """Scaled rows drawn by hash, float32, shape (m, d)."""
+    def read_sample(self):
+        """Scaled rows drawn by hash, float32, shape (m, d); tens of megabytes, so that they are not kept here."""
         drawn = [sample for (sample,) in self.run.gather("scan", self.source_blocks, ["sample"])]
         return self.scaler.apply(np.concatenate(drawn))
 
     @cached_property
-    def cells(self):
-        """The hierarchy of cells."""
-        read = self.run.reader("cells", 0)
-        return Cells.from_arrays({name: read(name) for name in self.run.entry("cells", 0)["arrays"]})
-
-    @cached_property
     def layout(self):
-        """Where every row goes in cell order."""
+        """Positions of the rows in cell order."""
         return Layout(np.stack([counts for (counts,) in self.run.gather("route", self.source_blocks, ["counts"])]))
 
     @property
@@ -168,7 +130,7 @@ class Context:
 
     @cached_property
     def block_cache(self):
-        """Per-row arrays of row blocks that were read lately."""
+        """Per-row arrays of the row blocks that were read last."""
         return BlockCache()
 
     def at(self, key, read, positions):
@@ -196,7 +158,7 @@ class Context:
         return np.concatenate(parts)
 
     def cached(self, key, make):
-        """What stages derive from the settings or the run: ``make()``, once under each key."""
+        """Return ``make()``, computed once for each key: values that stages derive from the settings or the run."""
         if key not in self._derived:
             self._derived[key] = make()
         return self._derived[key]
@@ -205,17 +167,16 @@ class Context:
     def _derived(self):
         return {}
 
-    def forget(self, *names):
-        """Give up properties that were read before: they are large, or the run holds something else by now."""
-        for name in names:
-            self.__dict__.pop(name, None)
-
     def under(self, settings):
-        """The same run as stages see it that have other settings."""
+        """Context of the same run with other settings, for stages that read other ones."""
         return Context(self.source, self.run, settings)
 
+    def afresh(self):
+        """The same context with nothing read yet."""
+        return self.under(self.settings)
+
     def __getstate__(self):
-        """What another process needs; what can be read again stays here."""
+        """State to pickle: without the values that another process can read again."""
         return {"source": self.source, "run": self.run, "settings": self.settings}
 
     @property
@@ -225,7 +186,7 @@ class Context:
 
 
 class BlockCache:
-    """Small arrays that are read again and again: the latest ones, up to `limit` bytes; safe among threads."""
+    """Cache of the arrays that were read last, up to `limit` bytes; thread-safe."""
 
     def __init__(self, limit=BLOCK_CACHE_BYTES):
         self.limit, self.size = limit, 0
@@ -249,7 +210,7 @@ class BlockCache:
 
 
 class Layout:
-    """Positions: rows in the order of their home group, in input order within a group.
+    """Positions of rows in cell order: by home group, and in input order within a group.
 
     A row block is a group with at least one row at home.
 
@@ -274,12 +235,3 @@ class Layout:
     def heights(self):
         """Rows of each row block."""
         return np.diff(self.bounds)
-
-
-@contextmanager
-def _releasing():
-    """Leave no memory that was freed to the next verb, whose arrays may not fit into the holes."""
-    try:
-        yield
-    finally:
-        release_memory()

@@ -1,8 +1,8 @@
-"""What a fit tells about itself: collected from the stages, stored with the run, printed."""
+"""Diagnostics of a fit: facts about its stages that are stored with the run."""
 
 
 def diagnose(job, cuts, found):
-    """Store with the run how the fit went, and what its method found."""
+    """Store the diagnostics of a fit: its shape, the costs of its stages, and what its method found."""
     context, run = job.context, job.run
     before = (run.attribute("summary") or {}).get("stages", {})
     summary = {
@@ -17,7 +17,7 @@ def diagnose(job, cuts, found):
 
 
 def _later(before, cost):
-    """Costs of a stage over the runs that it took; one that found nothing to do leaves them as they were."""
+    """Costs of a stage summed over the calls that resumed it."""
     if before is None:
         return cost
     return {

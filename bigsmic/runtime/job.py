@@ -1,4 +1,4 @@
-"""One fit at work: a context, the engine that runs its tasks, and the plan that they keep to."""
+"""Job: the context of a fit with the engine that runs its tasks and the plan that limits them."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -12,14 +12,16 @@ from bigsmic.engines.memory import release_memory
 from bigsmic.engines.threads import ThreadEngine
 from bigsmic.errors import CorruptBlockError, LostBlocksError
 from bigsmic.numerics.row_blocks import Group, Shard
-from bigsmic.runtime.context import Context, _releasing
+from bigsmic.runtime.context import Context
 from bigsmic.runtime.progress import ticks
 from bigsmic.store import Run
+
+OF_INPUT = ("verify", "scan", "routed_rows", "route", "output")  # stages whose blocks are blocks of input
 
 
 @dataclass
 class Job:
-    """A context together with the place where its tasks run.
+    """The context of a fit, with the engine that runs its tasks and the plan that limits them.
 
     Parameters
     ----------
@@ -29,8 +31,10 @@ class Job:
         How many tasks of each stage may run at once, and what stays in memory.
     progress : callable, optional
         ``progress(stage, done, total)``.
-    beside : dict of str to ndarray
-        What came beside the rows, such as labels of some of them; tasks read it from the run directory.
+    costs : dict
+        Seconds and memory of the stages so far.
+    side_inputs : dict of str to ndarray
+        Arrays that were given beside the rows, such as labels of some of them; tasks read them from the run directory.
     """
 
     context: Context
@@ -46,12 +50,16 @@ class Job:
         return self.context.run
 
     def under(self, settings):
-        """The same job as stages see it that have other settings."""
+        """The same job with other settings, for stages that read other ones."""
         return replace(self, context=self.context.under(settings))
+
+    def afresh(self):
+        """The same job with an empty context, so that nothing read before a repair is used after it."""
+        return replace(self, context=self.context.afresh())
 
     @contextmanager
     def timed(self, stage: str):
-        """Note what a stage costs, and give it the max_concurrency that the plan allows."""
+        """Measure the cost of a stage, and run its tasks with the concurrency that the plan allows."""
         self._stage = stage
         wall, (cpu, _) = time.perf_counter(), self.engine.usage()
         try:
@@ -62,7 +70,6 @@ class Job:
             cost["cpu"] += ended - cpu
             cost["peak_bytes"] = max(cost["peak_bytes"], peak)
         finally:
-            self.context.forget("sample")
             release_memory()
 
     def complete(self, stage: str, blocks: Iterable[int]):
@@ -80,51 +87,51 @@ class Job:
 
     @contextmanager
     def _naming_lost(self, stage, blocks):
-        """Say which rows kill their workers."""
+        """Name the rows of blocks whose tasks killed their workers."""
         try:
             yield
         except LostBlocksError as error:
             block = (error.blocks or blocks)[0]
-            rows = self.context.rows_of(stage, block)
+            rows = _rows_of(self.context, stage, block)
             raise LostBlocksError(
                 f"{stage}: block {block}, {rows}, killed every worker that ran it; {error}", stage, [block]
             ) from error
 
     def run_steps(self, stage: str, blocks: Iterable[int], step: Callable[["Job", int], None]):
-        """Run steps that the ledger lacks one after the other, here; each may spread tasks of its own."""
+        """Run steps that the ledger lacks in this process, one after the other; a step may run tasks of its own."""
         for b in blocks:
             if not self.run.done(stage, b):
                 step(self, b)
 
     def map_blocks(self, stage: str, blocks: Iterable[Any], task: Callable[[Context, Any], Any]):
-        """Return what `task` makes of each block."""
+        """Return ``task(context, block)`` of each block, in order."""
         blocks = list(blocks)
         with _releasing():
             return self.engine.map(partial(task, self.context), blocks, self._options(stage, len(blocks)))
 
     def sum_blocks(self, stage: str, blocks: Iterable[int], task: Callable[[Context, int], Any]):
-        """Return the sum over blocks, along the fixed tree."""
+        """Return the sum of ``task(context, block)`` over the blocks, along the fixed tree."""
         blocks = list(blocks)
         with _releasing():
             return self.engine.reduce(partial(task, self.context), blocks, self._options(stage, len(blocks)))
 
     def map_here(self, task: Callable[[Any], Any], items: Iterable[Any]):
-        """Return what `task` makes of each item, on threads of this process: small algebra on what has been summed."""
+        """Return ``task(item)`` of each item, on threads of this process; for small matrices."""
         with ThreadEngine(self._max_concurrency) as engine:
             return engine.map(task, items)
 
     def run_actors(self, stage: str, make: Callable[[Context, Shard], Any], work: Callable[[Group], Any], bounds=None):
-        """Return ``work(group)``, the group being actors ``make(context, shard)`` that shard out the row blocks.
+        """Return ``work(group)``, the group being actors ``make(context, shard)`` that share the row blocks among them.
 
-        The row blocks are those of the layout, or have other `bounds`. When a place is lost, `work` begins again with
-        new actors; what it has written to the run directory it finds there.
+        The row blocks are those of the layout, or have other `bounds`. When a worker is lost, `work` begins again with
+        new actors, and finds in the run directory what it has written there.
         """
         options = TaskOptions(stage, self._max_concurrency)
         bounds = self.context.layout.bounds if bounds is None else bounds
         return self.engine.run_actors(partial(make, self.context), bounds, work, options)
 
     def report(self, stage: str, done: int, total: int):
-        """Say what is done of a stage, if anybody wants to know."""
+        """Report progress of a stage, where a `progress` was given."""
         if self.progress is not None:
             self.progress(stage, done, total)
 
@@ -136,14 +143,34 @@ class Job:
         return TaskOptions(stage, self._max_concurrency, ticks(self.progress, stage, total, done))
 
 
+def _rows_of(context, stage, block):
+    """The rows of a block, for messages."""
+    if stage in OF_INPUT:
+        lo, hi = context.source_bounds[block : block + 2]
+        return f"rows {lo} to {hi - 1}"
+    if not context.run.missing("route", context.source_blocks) and block < len(context.blocks):
+        lo, hi = context.layout.bounds[block : block + 2]
+        return f"positions {lo} to {hi - 1} in cell order"
+    return "all rows"
+
+
+@contextmanager
+def _releasing():
+    """Return freed memory to the system afterwards: arrays of the next call may not fit into the holes."""
+    try:
+        yield
+    finally:
+        release_memory()
+
+
 def _fill(task, stage, context, block):
-    """Run a task, unless the place that had it before was lost only after it had finished."""
+    """Run a task, unless a worker finished it before it was lost."""
     if not context.run.done(stage, block):
         task(context, block)
 
 
 def with_repair(run: Run, work: Callable[[], Any], attempts: int = 3):
-    """Run `work`; a corrupt block is struck off the ledger and `work` run again, which redoes what is missing."""
+    """Run `work`; on a corrupt block, strike it off the ledger and run `work` again, which makes it anew."""
     seen: dict[tuple[str, int], int] = {}
     while True:
         try:

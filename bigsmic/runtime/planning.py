@@ -1,7 +1,7 @@
-"""Memory, disk and work of a fit, said before the first task, and what the memory limit makes of them.
+"""Plan of a fit: memory, disk and work of every stage, predicted before the first task runs.
 
-Every figure is a function of shape and settings; the limit decides only how many tasks run at once, whether basis
-and kernel stay in memory or on disk, and how many LSMI widths share a pass. None of it changes a label.
+Every figure is a function of shape and settings. The memory limit decides how many tasks run at once, whether basis
+and kernel stay in memory or on disk, and how many LSMI widths share a pass. It changes no label.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ GHOSTS = 2.0  # copies of a row that routing makes, seen up to 1.93
 
 @dataclass(frozen=True)
 class Size:
-    """What there is to cluster.
+    """Size of the input and number of workers.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Size:
 
 @dataclass(frozen=True)
 class StagePlan:
-    """One stage.
+    """Predicted memory, disk and work of one stage.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class StagePlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a fit will run.
+    """Predicted memory, disk and work of a fit, stage by stage.
 
     Parameters
     ----------
@@ -139,12 +139,12 @@ class Plan:
 
 
 def limit_of(memory_limit: int | None) -> int:
-    """Bytes that a fit may use: those that were given, or three quarters of the machine's."""
+    """Memory limit in bytes: the given one, or three quarters of the machine's memory."""
     return memory_limit or int(0.75 * machine_memory())
 
 
 def widened(stages: Iterable[StagePlan], limit: int, n_threads: int) -> dict[str, StagePlan]:
-    """Stages by name, each as many tasks at once as memory allows.
+    """Stages by name, each with as many tasks at once as memory allows.
 
     Parameters
     ----------

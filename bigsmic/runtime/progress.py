@@ -1,7 +1,8 @@
-"""What is done of a fit, how fast, and what is left: a line that changes on a terminal, lines now and then elsewhere.
+"""Progress of a fit: one line that is redrawn on a terminal, a line every half minute elsewhere.
 
-A fit tells of *steps*, as ``progress(step, done, total)``; the steps of a *stage* are shown together. Steps run over
-all rows block by block, but for those of :data:`UNITS`. What an earlier run has done counts as done, and not as speed.
+A fit reports *steps*, as ``progress(step, done, total)``; the steps of a *stage* are shown together. Steps run over
+all rows block by block, but for those of :data:`UNITS`. What an earlier run has done counts as done, but not for the
+speed.
 """
 
 import itertools
@@ -22,7 +23,7 @@ STAGES = {
     "graph": ("edges", "graph", "components", "repair"),
     "eigen": ("weights", "degree", "matrix", "known", "eigen"),
     "assign": ("frame", "assigned", "labeling"),
-    "memberships": ("max_concurrency", "tiles", "memberships"),
+    "memberships": ("bandwidth", "tiles", "memberships"),
     "ascent": ("start", "restart.ascent", "objective", "gradient", "ascent"),
     "select": ("scores", "choice", "kept", "consensus", "eigenvector_sets", "propagated", "violated"),
     "output": ("final", "sharpness", "output"),
@@ -47,7 +48,7 @@ def _first_word(step):
 
 
 class Meter:
-    """Speed of the step that a fit is at.
+    """Speed and remaining time of the current step.
 
     Parameters
     ----------
@@ -104,7 +105,7 @@ class Meter:
 
 
 def time_text(seconds):
-    """Seconds as a person says them: two units at most."""
+    """Format seconds with at most two units, such as ``"3 min 5 s"``."""
     seconds = math.ceil(seconds)
     for size, unit, smaller, name in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
         if seconds >= size:
@@ -136,7 +137,7 @@ def ticks(progress, step, total, done=0):
 
 @contextmanager
 def reported(progress, n_rows=None):
-    """Context of the function ``progress(step, done, total)`` that is asked for, or of None.
+    """Context manager of the function ``progress(step, done, total)`` that is asked for, or of None.
 
     Parameters
     ----------
@@ -165,7 +166,7 @@ def reported(progress, n_rows=None):
 
 @contextmanager
 def lines(console, n_rows=None):
-    """Show progress in lines: one where a stage begins, and another every half minute that it lasts."""
+    """Print a line when a stage begins, and another one every half minute while it lasts."""
     yield _Lines(console, n_rows)
 
 
@@ -187,7 +188,7 @@ class _Lines:
 
 @contextmanager
 def bars(console, n_rows=None):
-    """Show progress as a line that changes; of a stage that has ended, how long it took stays."""
+    """Show progress as a line that is redrawn, and keep the duration of every finished stage."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (

@@ -72,15 +72,15 @@ class Settings(rim.Settings):
     def _check_graph(self):
         """Refuse what the ascent on a graph does not have."""
         plain = Settings()
-        side_inputs = [name for name in ("prior", "n_init_categories") if getattr(self, name) is not None]
-        side_inputs += [
+        beside = [name for name in ("prior", "n_init_categories") if getattr(self, name) is not None]
+        beside += [
             name for name in ("solver", "tau", "polish", "n_epochs") if getattr(self, name) != getattr(plain, name)
         ]
-        if side_inputs:
-            raise InputError(f"kernel: 'local_scaling' has no {side_inputs[0]}; leave it out, or use another kernel")
+        if beside:
+            raise InputError(f"kernel: 'local_scaling' has no {beside[0]}; leave it out, or use another kernel")
         if self.n_clusters is None or self.reg == "lsmi":
             raise InputError(
-                "kernel: 'local_scaling' needs n_clusters, and a number or a shard such as '0.5/N' for reg"
+                "kernel: 'local_scaling' needs n_clusters, and a number or a share such as '0.5/N' for reg"
             )
         _ = self.on_graph(1000)
 

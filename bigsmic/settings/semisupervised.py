@@ -70,7 +70,7 @@ class Settings(smic.Settings):
         "consensus",
         choices=("consensus", "links"),
         help="""What is returned of several labelings. "consensus": what the labelings of largest criterion agree
-        on, from which rows settle between these, their neighbours and their links. "links": the one of largest
+        on, from which labels are propagated between these, neighbours and links. "links": the one of largest
         criterion, as published.""",
     )
     gamma: tuple[float, ...] = option(
@@ -137,7 +137,7 @@ class Settings(smic.Settings):
 
     @property
     def propagates(self):
-        """Whether rows settle under a consensus."""
+        """Whether labels of a consensus are propagated."""
         return self.selection == "consensus" and not self.undecided
 
     @property

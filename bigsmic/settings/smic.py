@@ -186,7 +186,7 @@ class Settings(MethodSettings):
 
     @property
     def propagates(self):
-        """Whether rows settle between the consensus and what else they hear; with links."""
+        """Whether labels of a consensus are propagated, as with links."""
         return False
 
     @property

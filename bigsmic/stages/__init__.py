@@ -1,4 +1,4 @@
-"""The stages of a fit, in order; each reads artifacts of those before it and writes its own.
+"""Stages of a fit: each reads artifacts of those before it and writes its own.
 
 A stage module has ``run(job)``, which does what the ledger lacks. Its tasks are functions of (context, block).
 """

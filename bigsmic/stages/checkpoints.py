@@ -1,8 +1,12 @@
-"""checkpoints: the state of a long computation, now and then, so that one that is cut short goes on."""
+"""checkpoints: states of a long computation, from which an interrupted one is resumed."""
 
 import math
 import os
 import time
+from collections.abc import Callable
+from typing import Any
+
+from numpy.typing import NDArray
 
 from bigsmic.errors import InputError
 from bigsmic.runtime.job import Job
@@ -12,7 +16,7 @@ SECONDS = 60.0
 
 
 class Checkpoints:
-    """States of one computation, written when one is due, in two generations: one is whole while the other is written.
+    """Checkpoints of one computation in two generations, so that one is whole while the other is written.
 
     A generation is a stage with a block for every row block, and one more for the state itself, which is written last.
 
@@ -25,18 +29,20 @@ class Checkpoints:
         Number of the block of the state.
     """
 
-    def __init__(self, job: Job, name: str, last: int):
+    def __init__(self, job: Job, name: str, last: int) -> None:
         self.run, self.last = job.run, last
         self.names = [f"restart.{name}.{generation}" for generation in (0, 1)]
         self.seconds = interval() if job.plan.checkpoints else math.inf
         self._number, self._since = 0, time.monotonic()
 
     @property
-    def due(self):
+    def due(self) -> bool:
         """Whether the interval has passed since the last one was written, or since the beginning."""
         return time.monotonic() - self._since >= self.seconds
 
-    def write(self, save, arrays, info=None):
+    def write(
+        self, save: Callable[[str], object], arrays: dict[str, NDArray[Any]], info: dict[str, Any] | None = None
+    ) -> None:
         """Write one, over the older of the two.
 
         Parameters
@@ -52,7 +58,7 @@ class Checkpoints:
         self.run.write(name, self.last, arrays, info={"number": self._number} | (info or {}))
         self._number, self._since = self._number + 1, time.monotonic()
 
-    def restore(self, read):
+    def restore(self, read: Callable[[str], Any]) -> Any:
         """Return ``read(stage)`` of the newest one that is whole; None without one.
 
         Parameters
@@ -71,16 +77,16 @@ class Checkpoints:
             self.run.forget(name, self.last)
         return None
 
-    def drop(self):
+    def drop(self) -> None:
         """Delete both."""
         for name in self.names:
             self.run.drop(name, range(self.last + 1))
 
-    def _has(self, name):
+    def _has(self, name: str) -> bool:
         return self.run.done(name, self.last) and "number" in self.run.info(name, self.last)
 
 
-def interval():
+def interval() -> float:
     """Seconds between two checkpoints: a minute, or what the environment says.
 
     Raises

@@ -1,27 +1,31 @@
-"""repair: for every t, the edges that make its graph connected."""
+"""repair: edges that connect the components of every t-graph."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.numerics.graph import connectivity
+from bigsmic.numerics.graph.connectivity import Exits
 from bigsmic.numerics.hashing import draw_rows, row_hash
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages.graph import read_graph
+from bigsmic.types import Floats, Integers
 
 EXITS = 3  # of each component
 LEAST_WEIGHT = 0.01  # of an added edge
 SEARCH_PAIRS = 2e10  # of queries and rows that an exact search compares; above it, against a sample of the rows
 
 
-def run(job: Job):
+def run(job: Job) -> None:
     """Find the edges that connect the t-graph, for every t."""
     job.run_steps("repair", range(len(job.context.settings.t)), _connect)
 
 
-def _connect(job: Job, i: int):
-    """Add exits until one component is left; `united` says what has become of each component of the graph."""
+def _connect(job: Job, i: int) -> None:
+    """Add exits until one component is left; `united` has the component that each one of the graph is now in."""
     context = job.context
     t = context.settings.t[i]
     before = left = context.run.info("components", 0)["count"][str(t)]
@@ -39,8 +43,8 @@ def _connect(job: Job, i: int):
     context.run.write("repair", i, arrays, parts=parts, info=info)
 
 
-def _exits(job: Job, t: int, united, n_components):
-    """Best way out of every component but the largest: along the graph, or else by search."""
+def _exits(job: Job, t: int, united: Integers, n_components: int) -> Exits:
+    """Shortest edge out of every component but the largest: of the graph, or else found by search."""
     blocks = job.context.blocks
     along = job.map_blocks("repair", blocks, partial(_along, t=t, united=united))
     exits = connectivity.best_exits(connectivity.join_exits(along), EXITS)
@@ -50,14 +54,14 @@ def _exits(job: Job, t: int, united, n_components):
     return connectivity.join_exits([exits, _searched(job, t, united, lonely)])
 
 
-def _along(context: Context, p: int, t: int, united):
+def _along(context: Context, p: int, t: int, united: Integers) -> Exits:
     graph = read_graph(context, p)
     own, outside = (united[_components_at(context, t, at)] for at in (np.arange(graph.lo, graph.hi), graph.halo))
     return connectivity.graph_exits(graph, np.concatenate([own, outside]), EXITS)
 
 
-def _searched(job: Job, t: int, united, lonely):
-    """Ways out of components that no edge leaves: from three rows of each, drawn by hash, to the nearest outside."""
+def _searched(job: Job, t: int, united: Integers, lonely: Integers) -> Exits:
+    """Edges out of components that no edge leaves: from three hashed rows of each to the nearest row outside."""
     context, blocks = job.context, job.context.blocks
     members = job.map_blocks("repair", blocks, partial(_members, t=t, united=united, lonely=lonely))
     component, hashes, positions = (np.concatenate(part) for part in zip(*members, strict=True))
@@ -74,7 +78,7 @@ def _searched(job: Job, t: int, united, lonely):
     return connectivity.Exits(component, squares, queries, targets, reached)
 
 
-def _members(context: Context, p: int, t: int, united, lonely):
+def _members(context: Context, p: int, t: int, united: Integers, lonely: Integers) -> Any:
     """Rows of one block in some components, the first by hash of each: components, hashes and positions."""
     component = united[_read_components(context, t, p)]
     at = np.flatnonzero(np.isin(component, lonely))
@@ -83,12 +87,12 @@ def _members(context: Context, p: int, t: int, united, lonely):
     return connectivity.first_of_each(component[at], hashes, positions, EXITS)
 
 
-def _rows_at(context: Context, p: int, positions):
+def _rows_at(context: Context, p: int, positions: Integers) -> Floats:
     lo, hi = context.layout.bounds[p : p + 2]
     return context.run.read("rows", p, "X")[positions[(positions >= lo) & (positions < hi)] - lo]
 
 
-def _search(context: Context, p: int, t: int, queries, united, drawn):
+def _search(context: Context, p: int, t: int, queries: Any, united: Integers, drawn: Integers | None) -> Exits:
     lo, hi = context.layout.bounds[p : p + 2]
     read = context.run.reader("rows", p)
     X, at = read("X"), np.arange(lo, hi)
@@ -99,22 +103,22 @@ def _search(context: Context, p: int, t: int, queries, united, drawn):
     return connectivity.nearest_outside(queries[0], queries[1], X, component[at - lo], at)
 
 
-def _sizes(context: Context, t: int):
+def _sizes(context: Context, t: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Rows of every component of the t-graph, and the smallest position in it."""
     read = context.run.reader("components", 0)
     return read(f"sizes.t{t}"), read(f"first.t{t}")
 
 
-def _read_components(context: Context, t: int, p: int):
+def _read_components(context: Context, t: int, p: int) -> Integers:
     return context.run.read("components", 0, f"labels.t{t}", p)
 
 
-def _components_at(context: Context, t: int, positions):
+def _components_at(context: Context, t: int, positions: Integers) -> Integers:
     """Component of the rows at ascending positions, before the repair."""
     return context.at(f"components {t}", lambda p: _read_components(context, t, p), positions)
 
 
-def read_components(context: Context, t: int, p: int):
+def read_components(context: Context, t: int, p: int) -> Integers:
     """Component of every row of one block after the repair; 0 is the largest."""
     i = context.settings.t.index(t)
     if context.run.info("repair", i)["after"] == 1:
@@ -122,7 +126,7 @@ def read_components(context: Context, t: int, p: int):
     return context.run.read("repair", i, "united")[_read_components(context, t, p)]
 
 
-def bridges(context: Context, t: int, p: int):
+def bridges(context: Context, t: int, p: int) -> tuple[Integers, Integers, Floats]:
     """Added edges that begin in one row block: sources, targets and squared distances."""
     read = context.run.reader("repair", context.settings.t.index(t))
     return read("source", p), read("target", p), read("squares", p)

@@ -1,6 +1,7 @@
-"""distinct: where no more rows differ than there are to be clusters, each of them is one, whatever the method.
+"""distinct: labels of rows where nothing is to be found: one cluster, or one for each row that differs.
 
-A graph, an eigenvector or a k-means start would tell equal rows apart by their place, and make up clusters.
+Where no more rows differ than clusters are asked for, a graph, an eigenvector or a k-means start would tell equal rows
+apart by their place, and make up clusters, whatever the method.
 """
 
 import warnings
@@ -9,6 +10,7 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.errors import ConvergenceWarning, InputError
 from bigsmic.numerics import distinct
@@ -16,11 +18,13 @@ from bigsmic.numerics.distinct import Distinct
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import rowwise_output
+from bigsmic.store import Run
+from bigsmic.types import Floats
 
 STAGE = "distinct"
 
 
-def counted(job: Job, is_all=False):
+def counted(job: Job, is_all: bool = False) -> int | None:
     """Number of rows that differ, where they are no more than the clusters that are asked for; else None.
 
     Parameters
@@ -53,7 +57,7 @@ def counted(job: Job, is_all=False):
     return k if k <= c else None
 
 
-def _in_sample(context, limit):
+def _in_sample(context: Context, limit: int) -> int:
     """Rows of the sample that differ, `limit` at most: the first ones will do, unless most rows are equal."""
     found = Distinct(np.empty((0, context.d), np.float32), limit)
     for s in context.source_blocks:
@@ -63,18 +67,18 @@ def _in_sample(context, limit):
     return len(found)
 
 
-def _write(job, block, is_all):
+def _write(job: Job, block: int, is_all: bool) -> None:
     limit = job.context.settings.n_clusters + 1
     found = job.sum_blocks(STAGE, job.context.source_blocks, partial(_distinct, limit=limit))
     job.run.write(STAGE, block, {"X": found.rows}, info={"rows": len(found), "is_all": is_all and len(found) < limit})
 
 
-def _distinct(context: Context, s: int, limit: int):
+def _distinct(context: Context, s: int, limit: int) -> Distinct:
     return Distinct(context.scaled_block(s), limit)
 
 
-def _refuse_names(context, k, c):
-    """Links and known labels ask for clusters that equal rows cannot make."""
+def _refuse_names(context: Context, k: int, c: int) -> None:
+    """Refuse links and known labels, which ask for clusters that equal rows cannot form."""
     if _names(context):
         raise InputError(
             f"c: got {c} clusters with {', '.join(_names(context))}, but no more than {k} rows differ; "
@@ -82,56 +86,66 @@ def _refuse_names(context, k, c):
         )
 
 
-def settle(job: Job):
-    """Label the rows, if no more of them differ than there are to be clusters; whether that was all there is to do."""
+def is_trivial(job: Job) -> bool:
+    """Whether nothing is to be found: one cluster is asked for, or as many as rows differ."""
     context = job.context
-    is_all = not context.settings.undecided and not _names(context)
-    with job.timed("scan"):
-        k = counted(job, is_all)
-    if k is None or not is_all:
-        return False
-    with job.timed("output"):
-        rowwise_output.create_arrays(context, ("labels", "posterior", "agreement"), k)
-        job.fill("output", context.source_blocks, _label)
-    return True
+    if context.settings.n_clusters == 1:
+        return True
+    may_be_all = not context.settings.undecided and not _names(context)
+    return counted(job, may_be_all) is not None and may_be_all
 
 
-def _names(context):
-    """What came beside the rows and tells equal ones apart."""
+def label(job: Job) -> None:
+    """Write labels, posteriors and agreement of rows of which nothing is to be found."""
+    context = job.context
+    is_single = context.settings.n_clusters == 1
+    k = 1 if is_single else context.run.info(STAGE, 0)["rows"]
+    rowwise_output.create_arrays(context, ("labels", "posterior", "agreement"), k)
+    job.fill("output", context.source_blocks, _label_single if is_single else _label)
+
+
+def _label_single(context: Context, s: int) -> None:
+    height = int(context.source_bounds[s + 1] - context.source_bounds[s])
+    ones = np.ones(height, np.float32)
+    found = {"labels": np.zeros(height, np.int32), "posterior": ones[:, None], "agreement": ones}
+    rowwise_output.write(context, s, found)
+
+
+def _names(context: Context) -> list[str]:
+    """Side inputs that tell equal rows apart."""
     return sorted(set(context.run.identity["input"].get("side_inputs", ())) - {"sample_weight"})
 
 
-def fewer(job: Job):
-    """The job, asked for no more clusters than there are rows that differ, for methods whose model must know."""
-    with job.timed("scan"):
-        k = counted(job)
+def fewer(job: Job) -> Job:
+    """The job with no more clusters than rows that differ, for methods whose model has a part per cluster."""
+    k = counted(job)
     if k is None or k == job.context.settings.n_clusters:
         return job
     return job.under(replace(job.context.settings, n_clusters=k))
 
 
-def _label(context: Context, s: int):
+def _label(context: Context, s: int) -> None:
     posterior, labels = Model(context)(context.scaled_block(s))
     rowwise_output.write(
         context, s, {"labels": labels, "posterior": posterior, "agreement": np.ones(len(labels), np.float32)}
     )
 
 
-def summary(context: Context):
-    """How many clusters there are, where it was not as many as were asked for; empty elsewhere."""
+def summary(context: Context) -> dict[str, int]:
+    """Number of clusters where fewer were found than asked for; empty elsewhere."""
     if not context.run.done(STAGE, 0) or context.settings.undecided:
         return {}
     k = context.run.info(STAGE, 0)["rows"]
     return {"n_clusters": k} if k < context.settings.n_clusters else {}
 
 
-def is_all(context: Context):
+def is_all(context: Context) -> bool:
     """Whether the clusters of a finished fit are its distinct rows, and nothing else was found."""
     return context.run.done(STAGE, 0) and context.run.info(STAGE, 0)["is_all"]
 
 
-def refuse_cut(run, n_clusters=0):
-    """Raise InputError for what a fit of equal rows has not: trees, or more clusters than distinct rows."""
+def refuse_cut(run: Run, n_clusters: int = 0) -> None:
+    """Refuse cuts of a fit of equal rows, which has no trees, into more clusters than distinct rows."""
     if not run.done(STAGE, 0):
         return
     info = run.info(STAGE, 0)
@@ -143,7 +157,7 @@ def refuse_cut(run, n_clusters=0):
 
 
 class Model:
-    """New rows are in the cluster of the distinct row that is nearest.
+    """Model that assigns new rows to the cluster of the nearest distinct row.
 
     Parameters
     ----------
@@ -152,11 +166,11 @@ class Model:
 
     reads: ClassVar = {STAGE: ("X",)}
 
-    def __init__(self, context):
+    def __init__(self, context: Context) -> None:
         self.rows = context.run.read(STAGE, 0, "X")
         self.n_clusters = len(self.rows)
 
-    def __call__(self, X):
+    def __call__(self, X: Floats) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """Posteriors, 0 or 1, and labels."""
         labels = distinct.nearest(X, self.rows)
         return np.eye(self.n_clusters, dtype=np.float32)[labels], labels

@@ -1,23 +1,28 @@
-"""eigen: the top eigenvectors of every eigenproblem, by block Lanczos on row blocks; resumed at the last checkpoint."""
+"""eigen: the leading eigenvectors of every eigenproblem, by block Lanczos on row blocks, with checkpoints."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.errors import CorruptBlockError
 from bigsmic.numerics.constraints.operator import LinkedProduct
-from bigsmic.numerics.eigen.block_vectors import GroupSpace, KernelProduct, MemoryBasis, RowSpace
+from bigsmic.numerics.eigen.block_vectors import Basis, GroupSpace, KernelProduct, MemoryBasis, Product, RowSpace
 from bigsmic.numerics.eigen.chebyshev import Filter
 from bigsmic.numerics.eigen.lanczos import solve
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams, LanczosResult, LanczosState
+from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import connectivity, kernel_matrix, links
 from bigsmic.stages.checkpoints import Checkpoints
-from bigsmic.stages.labeling_specs import clearest_gap, eigenproblems, specs_of
+from bigsmic.stages.labeling_specs import Eigenproblem, clearest_gap, eigenproblems, specs_of
 from bigsmic.store import FileBasis
+from bigsmic.types import Floats
 
 TOLERANCE = {"normalized": 1e-4}
 CLEAR_GAP = 2.2  # eigengap from which on parts of the graph are taken as it shows them
@@ -25,8 +30,8 @@ STATE_ARRAYS = ("images", "norms", "locked_values", "locked_norms")
 DEFAULT_TOLERANCE = 1e-6  # top vectors of the plain kernel are localised: many entries are near zero
 
 
-def run(job: Job):
-    """Solve what is not solved; a matrix lasts as long as its eigenproblem's solve, weights until the moves."""
+def run(job: Job) -> None:
+    """Solve every eigenproblem; its matrix is deleted after the solve, weights after local moving."""
     context, wanted = job.context, eigenproblems(job.context.settings)
     for q, eigenproblem in enumerate(wanted):
         solved = job.run.done("spectrum", q) and job.complete(basis_name(eigenproblem), context.blocks)
@@ -41,7 +46,7 @@ def run(job: Job):
             job.run.drop(kernel_matrix.matrix_name(eigenproblem), context.blocks)
 
 
-def _solve(job: Job, q: int, eigenproblem):
+def _solve(job: Job, q: int, eigenproblem: Eigenproblem) -> None:
     """Solve one eigenproblem: known vectors and warm start in, eigenvectors out, checkpoints at restarts."""
     settings = job.context.settings
     params = LanczosParams(
@@ -71,8 +76,10 @@ def _solve(job: Job, q: int, eigenproblem):
         kept.drop()
 
 
-def _iterate(job: Job, eigenproblem, wanted, group):
-    """Let the actors of a group find the eigenvectors, and write them."""
+def _iterate(
+    job: Job, eigenproblem: Eigenproblem, wanted: tuple[LanczosParams, Floats, "_Restarts"], group: Group
+) -> LanczosResult:
+    """Find the eigenvectors with the actors of a group, and write them."""
     context, space = job.context, GroupSpace(group, job.context.n)
     params, mass, kept = wanted
     before = _solved_before(context, eigenproblem)
@@ -81,7 +88,7 @@ def _iterate(job: Job, eigenproblem, wanted, group):
     name = f"eigen {eigenproblem.name}"
     job.report(name, state.n_locked if state else 0, params.n_wanted)
 
-    def on_restart(state):
+    def on_restart(state: LanczosState) -> None:
         job.report(name, state.n_locked, params.n_wanted)
         if kept.checkpoints.due:
             kept.save(space, state)
@@ -114,7 +121,14 @@ class StoredRows(RowSpace):
         Whether the basis, and the kernel, are held in memory.
     """
 
-    def __init__(self, context: Context, shard, eigenproblem, params, in_memory):
+    def __init__(
+        self,
+        context: Context,
+        shard: Shard,
+        eigenproblem: Eigenproblem,
+        params: LanczosParams,
+        in_memory: tuple[bool, bool],
+    ) -> None:
         self.context, self.eigenproblem = context, eigenproblem
         # room for the known vectors and the warm start that it begins with, too
         capacity = max(params.size(context.n), 2 * params.n_wanted)
@@ -122,15 +136,15 @@ class StoredRows(RowSpace):
         basis = columns_of(context, shard, basis_name(eigenproblem), capacity, in_memory[0])
         super().__init__(shard, product_of(context, shard, eigenproblem, load), basis, context.settings.seed)
 
-    def close(self):
+    def close(self) -> None:
         """Delete a basis on disk."""
         self.basis.close()
 
-    def write_known(self, mass):
+    def write_known(self, mass: Floats) -> None:
         """Eigenvalue 1 of the normalised kernel has ``D^1/2 1_component`` for its vectors: the largest ones."""
         n_known = len(mass)
 
-        def task(p):
+        def task(p: int) -> None:
             component = connectivity.read_components(self.context, self.eigenproblem.t, p)
             degree = kernel_matrix.read_degree(self.context, self.eigenproblem, p)
             columns = np.zeros((len(degree), n_known), np.float32, order="F")
@@ -141,28 +155,28 @@ class StoredRows(RowSpace):
         self.shard.for_each_block(task)
         self.n_columns = n_known
 
-    def write_warm_start(self, name):
+    def write_warm_start(self, name: str) -> None:
         """Append the eigenvectors of another eigenproblem."""
 
-        def task(p):
+        def task(p: int) -> Any:
             V = self.context.run.read(name, p, "V")
             self._write(p, self.n_columns, V)
             return V.shape[1]
 
         self.n_columns += self.shard.engine.map(task, self.shard.blocks)[0]
 
-    def width(self):
+    def width(self) -> int:
         """Columns that the basis holds."""
         return self.n_columns
 
-    def save(self, name, start, stop):
+    def save(self, name: str, start: int, stop: int) -> None:
         """Write columns of the basis to a stage."""
         self.shard.for_each_block(lambda p: self.context.run.write(name, p, {"V": self._read(p, start, stop).T}))
 
-    def restore(self, parts, n_columns, width):
+    def restore(self, parts: list[tuple[str, int]], n_columns: int, width: int) -> bool:
         """Read the basis from stages, each given with the first of its columns; False if one is damaged."""
 
-        def task(p):
+        def task(p: int) -> None:
             for name, start in parts:
                 self._write(p, start, self.context.run.read(name, p, "V").T)
 
@@ -174,25 +188,25 @@ class StoredRows(RowSpace):
         self.reopen(width)
         return True
 
-    def write_basis(self, n_wanted):
+    def write_basis(self, n_wanted: int) -> None:
         """Write the eigenvectors."""
 
-        def task(p):
+        def task(p: int) -> None:
             V = np.ascontiguousarray(self._read(p, 0, n_wanted))
             self.context.run.write(basis_name(self.eigenproblem), p, {"V": V})
 
         self.shard.for_each_block(task)
 
 
-def columns_of(context: Context, shard, name: str, capacity: int, in_memory: bool):
-    """Room for columns of the rows of a shard: in memory, or in a folder of that name on the disk of its place."""
+def columns_of(context: Context, shard: Shard, name: str, capacity: int, in_memory: bool) -> Basis:
+    """Storage for columns of the rows of a shard: in memory, or in a folder of that name on the worker's disk."""
     if in_memory:
         return MemoryBasis(shard.own_bounds, capacity)
     return FileBasis((shard.scratch or context.run.scratch) / name, shard.own_bounds, capacity)
 
 
-def product_of(context: Context, shard, eigenproblem, load):
-    """What multiplies: the kernel, or what links make of it."""
+def product_of(context: Context, shard: Shard, eigenproblem: Eigenproblem, load: Callable[..., Any]) -> Product:
+    """Operator of an eigenproblem: the kernel, or its product with links."""
     if eigenproblem.link_weights is None:
         return KernelProduct(shard, load)
     return LinkedProduct(
@@ -200,8 +214,8 @@ def product_of(context: Context, shard, eigenproblem, load):
     )
 
 
-def falls_apart(context: Context, n_clusters: int):
-    """Whether the graphs fall into parts that are clear, and that are most of so many clusters."""
+def falls_apart(context: Context, n_clusters: int) -> bool:
+    """Whether the graphs have a clear eigengap that separates more than half of the clusters."""
     wanted = eigenproblems(context.settings)
     plain = [
         q for q, eigenproblem in enumerate(wanted) if eigenproblem.kernel == "normalized" and not eigenproblem.shrinkage
@@ -210,12 +224,12 @@ def falls_apart(context: Context, n_clusters: int):
     return bool(spectra) and clearest_gap(spectra, n_clusters) >= CLEAR_GAP
 
 
-def basis_name(eigenproblem):
+def basis_name(eigenproblem: Eigenproblem) -> str:
     """Stage of the eigenvectors."""
     return f"basis.{eigenproblem.name}"
 
 
-def _component_mass(job: Job, eigenproblem, params):
+def _component_mass(job: Job, eigenproblem: Eigenproblem, params: LanczosParams) -> Floats:
     """Degree sums of the largest components, at most as many as vectors are wanted; none for other matrices."""
     if eigenproblem.kernel != "normalized" or eigenproblem.link_weights is not None or eigenproblem.shrinkage:
         return np.zeros(0)
@@ -226,26 +240,26 @@ def _component_mass(job: Job, eigenproblem, params):
     )
 
 
-def _degree_sums(context: Context, p: int, eigenproblem, n_known):
+def _degree_sums(context: Context, p: int, eigenproblem: Eigenproblem, n_known: int) -> NDArray[Any]:
     component = connectivity.read_components(context, eigenproblem.t, p)
     return np.bincount(component, kernel_matrix.read_degree(context, eigenproblem, p), n_known)[:n_known]
 
 
-def _solved_before(context: Context, eigenproblem):
+def _solved_before(context: Context, eigenproblem: Eigenproblem) -> Eigenproblem | None:
     """The eigenproblem of the same kernel that was solved last, for another t or shrinkage; None if none was."""
     solved = eigenproblems(context.settings)
     before = solved[q - 1] if (q := solved.index(eigenproblem)) else None
     return before if before and before.kernel == eigenproblem.kernel else None
 
 
-def _warm_filter(context: Context, before):
+def _warm_filter(context: Context, before: Eigenproblem | None) -> Filter | None:
     """The filter of the solve before: worth a third on N, nothing on K, whose spectrum moves with t, nor on U."""
     if before is None or before.kernel != "normalized" or before.link_weights is not None:
         return None
     return Filter(**context.run.info("spectrum", eigenproblems(context.settings).index(before))["filter"])
 
 
-def _begin(group, mass, before):
+def _begin(group: Group, mass: Floats, before: Eigenproblem | None) -> int:
     """Write known eigenvectors and those of the eigenproblem before; return how many columns there are."""
     warm = [] if before is None else [("write_warm_start", basis_name(before))]
     return group.call(("write_known", mass), *warm, ("width",))[0]
@@ -256,7 +270,7 @@ def _begin(group, mass, before):
 
 
 class _Restarts:
-    """Checkpoints of one solve.
+    """Checkpoints of one eigensolve.
 
     Parameters
     ----------
@@ -264,12 +278,12 @@ class _Restarts:
     eigenproblem : Eigenproblem
     """
 
-    def __init__(self, job: Job, eigenproblem):
+    def __init__(self, job: Job, eigenproblem: Eigenproblem) -> None:
         self.run, self.eigenproblem = job.run, eigenproblem
         self.checkpoints = Checkpoints(job, eigenproblem.name, len(job.context.blocks))
         self.n_turns, self.cuts = 0, [0]
 
-    def save(self, space, state):
+    def save(self, space: GroupSpace, state: LanczosState) -> None:
         """Write a state, and what is not written yet of the basis."""
         if state.n_turns != self.n_turns:
             self.n_turns, self.cuts = state.n_turns, [0]
@@ -284,20 +298,20 @@ class _Restarts:
         )
         self.cuts = cuts
 
-    def restore(self, group):
+    def restore(self, group: Group) -> LanczosState | None:
         """State of the newest whole checkpoint, the basis as it was; None if there is none."""
         state = self.checkpoints.restore(lambda name: self._read(group, name))
         if state is None:
             self.n_turns, self.cuts = 0, [0]
         return state
 
-    def drop(self):
-        """Delete all."""
+    def drop(self) -> None:
+        """Delete all checkpoints."""
         self.checkpoints.drop()
         for start in self.cuts[:-1]:
             self.run.drop(self._locked(start), range(self.checkpoints.last))
 
-    def _read(self, group, name):
+    def _read(self, group: Group, name: str) -> LanczosState | None:
         try:
             state, cuts = self._read_state(name)
         except CorruptBlockError:
@@ -306,23 +320,23 @@ class _Restarts:
         parts = [*((self._locked(start), start) for start in cuts[:-1]), (name, state.n_locked)]
         return state if all(group.call(("restore", parts, _columns(state), state.width))) else None
 
-    def _read_state(self, name):
+    def _read_state(self, name: str) -> tuple[LanczosState, list[int]]:
         read = self.run.reader(name, self.checkpoints.last)
         fields = self.run.info(name, self.checkpoints.last) | {key: read(key) for key in STATE_ARRAYS}
         cuts, _ = fields.pop("cuts"), fields.pop("number")
         fields["filter"] = Filter(**fields["filter"])
         return LanczosState(**fields), cuts
 
-    def _locked(self, start):
+    def _locked(self, start: int) -> str:
         return f"restart.{self.eigenproblem.name}.{self.n_turns}.{start}.locked"
 
 
-def _columns(state):
+def _columns(state: LanczosState) -> int:
     """Columns of the basis that belong to a state."""
     return state.n_locked + len(state.images) + state.width
 
 
-def _plain(fields):
-    """Numbers as JSON takes them."""
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """Convert NumPy numbers to numbers that JSON takes."""
     plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in fields.items()}
     return {key: _plain(value) if isinstance(value, dict) else value for key, value in plain.items()}

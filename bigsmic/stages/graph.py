@@ -1,18 +1,21 @@
-"""graph: edges exchanged between row blocks, made symmetric; its components counted for every t."""
+"""graph: the symmetric neighbour graph, of edges exchanged between row blocks, and its components for every t."""
 
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.numerics.graph import affinity
+from bigsmic.numerics.graph.affinity import Edges, GraphBlock
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages.shuffle import senders
+from bigsmic.types import Floats, Integers
 
 HUB_NEIGHBORS = 10  # at which in-degrees are counted
 
 
-def run(job: Job):
+def run(job: Job) -> None:
     """Build the graph and count its components."""
     context = job.context
     if not job.complete("graph", context.blocks):
@@ -23,7 +26,7 @@ def run(job: Job):
     job.fill("components", [0], _components)
 
 
-def _export(context: Context, p: int):
+def _export(context: Context, p: int) -> None:
     """Write the edges that end in other blocks, in one part per block."""
     read, lo = context.run.reader("lists", p), context.layout.bounds[p]
     edges = affinity.outgoing_edges(lo, read("indices").astype(np.int64), read("squares"))
@@ -31,7 +34,7 @@ def _export(context: Context, p: int):
     context.run.write("edges", p, edges._asdict(), parts=dict.fromkeys(edges._fields, bounds))
 
 
-def _assemble(context: Context, p: int, sent_by):
+def _assemble(context: Context, p: int, sent_by: list[NDArray[np.int64]]) -> None:
     read, lo = context.run.reader("lists", p), int(context.layout.bounds[p])
     indices, squares = read("indices").astype(np.int64), read("squares")
     from_blocks = sent_by[p] if len(sent_by[p]) else [p]  # no edges, of the right types
@@ -44,13 +47,13 @@ def _assemble(context: Context, p: int, sent_by):
     context.run.write("graph", p, arrays | {"sigma": sigma}, parts={"sigma": np.arange(len(sigma) + 1)}, info=info)
 
 
-def _tth(squares, t):
+def _tth(squares: Floats, t: int) -> Floats:
     """Squared distance to the t-th neighbour, or to the last one of a row that has fewer."""
     found = np.isfinite(squares[:, :t]).sum(axis=1)
     return squares[np.arange(len(squares)), np.maximum(found, 1) - 1]
 
 
-def _in_degree_sums(lo, indices, incoming):
+def _in_degree_sums(lo: int, indices: Integers, incoming: Edges) -> list[float]:
     """Rows, rows in nobody's list, and the first three powers of how many lists of ten a row is in."""
     nearest = indices[:, :HUB_NEIGHBORS].ravel() - lo
     inside = nearest[(nearest >= 0) & (nearest < len(indices))]
@@ -59,7 +62,7 @@ def _in_degree_sums(lo, indices, incoming):
     return [len(degree), int((degree == 0).sum()), degree.sum(), (degree**2).sum(), (degree**3).sum()]
 
 
-def read_graph(context: Context, p: int):
+def read_graph(context: Context, p: int) -> GraphBlock:
     """Return one block of the graph."""
     read = context.run.reader("graph", p)
     lo, hi = (int(b) for b in context.layout.bounds[p : p + 2])
@@ -67,7 +70,7 @@ def read_graph(context: Context, p: int):
     return affinity.GraphBlock(lo, hi, *arrays)
 
 
-def _components(context: Context, block: int):
+def _components(context: Context, block: int) -> None:
     """Number the components of the t-graph, for each t of the fit."""
     forests = [affinity.new_forest(context.n) for _ in context.settings.t]
     for p in context.blocks:

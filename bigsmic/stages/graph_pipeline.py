@@ -1,29 +1,28 @@
-"""What methods begin with: scan; then route -> neighbors -> graph -> repair for those on the neighbour graph."""
+"""First stages of a fit on the neighbour graph: scan, then route -> neighbors -> graph -> repair."""
 
 from bigsmic.runtime.job import Job
-from bigsmic.stages import connectivity, distinct, graph, neighbors, output, precomputed, route, scan
+from bigsmic.stages import connectivity, distinct, graph, neighbors, precomputed, route, scan
 
 
-def scan_rows(job: Job):
-    """Scan the rows; where all of them are to be one cluster, or no more differ than are to be clusters, label them.
+def scan_rows(job: Job) -> bool:
+    """Scan the rows, and label them where nothing is to be found: see :mod:`bigsmic.stages.distinct`.
 
     Returns
     -------
     goes_on : bool
         Whether there is more to find.
     """
-    settings = job.context.settings
     with job.timed("scan"):
-        precomputed.run(job) if settings.precomputed else scan.run(job, job.plan.sample_rows)
-    if settings.n_clusters != 1:
-        return not distinct.settle(job)
-    with job.timed("output"):
-        output.run_single(job)
-    return False
+        precomputed.run(job) if job.context.settings.precomputed else scan.run(job)
+        is_trivial = distinct.is_trivial(job)
+    if is_trivial:
+        with job.timed("output"):
+            distinct.label(job)
+    return not is_trivial
 
 
-def build_graph(job: Job):
-    """Find the neighbours of scanned rows, and connect the graph that they make."""
+def build_graph(job: Job) -> None:
+    """Find the neighbours of scanned rows, and make their graph connected."""
     if not job.context.settings.precomputed and not route.searched(job.context):
         with job.timed("route"):
             route.run(job)

@@ -1,22 +1,28 @@
-"""weights and matrix: the kernel of one eigenproblem in row blocks, before and after normalisation, and its degrees."""
+"""weights and matrix: kernel of one eigenproblem in row blocks, before and after normalisation, and its degrees."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.errors import InputError
 from bigsmic.numerics.graph import affinity
+from bigsmic.numerics.graph.affinity import KernelBlock
+from bigsmic.numerics.row_blocks import Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import connectivity, links
 from bigsmic.stages.graph import read_graph
-from bigsmic.stages.labeling_specs import eigenproblems
+from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems
+from bigsmic.types import Floats, Integers, WeightFunction
 
 CHECKED_EDGES = 1000  # of a block, on which a callable is tried with sigma_i and sigma_j exchanged
 FIELDS = ("halo", "indptr", "indices", "data")
 
 
-def prepare(job: Job, eigenproblem):
+def prepare(job: Job, eigenproblem: Eigenproblem) -> None:
     """Write weights and degrees of `eigenproblem`, unless they are there."""
     context, name = job.context, weights_name(eigenproblem)
     if not job.complete(name, context.blocks) or not job.complete(degree_name(eigenproblem), context.blocks):
@@ -26,14 +32,14 @@ def prepare(job: Job, eigenproblem):
         job.fill(name, context.blocks, partial(_write_weights, eigenproblem=eigenproblem))
 
 
-def normalise(job: Job, eigenproblem):
+def normalise(job: Job, eigenproblem: Eigenproblem) -> None:
     """Write the matrix of a normalised eigenproblem, unless it is there."""
     if eigenproblem.kernel == "normalized":
         task = partial(_write_normalised, eigenproblem=eigenproblem, mean=mean_degree(job, eigenproblem))
         job.fill(matrix_name(eigenproblem), job.context.blocks, task)
 
 
-def mean_degree(job: Job, eigenproblem):
+def mean_degree(job: Job, eigenproblem: Eigenproblem) -> float:
     """Mean over all rows of their row sums of weights; 0 where no degree is drawn to it."""
     if not eigenproblem.shrinkage:
         return 0.0
@@ -43,32 +49,32 @@ def mean_degree(job: Job, eigenproblem):
     )
 
 
-def _degree_sum(context: Context, p: int, eigenproblem):
+def _degree_sum(context: Context, p: int, eigenproblem: Eigenproblem) -> Any:
     return read_degree(context, eigenproblem, p).sum()
 
 
-def drop_weights(job: Job):
+def drop_weights(job: Job) -> None:
     """Delete the weights of every eigenproblem: nothing after the choice reads them."""
     for eigenproblem in eigenproblems(job.context.settings):
         job.run.drop(weights_name(eigenproblem), job.context.blocks)
 
 
-def weights_name(eigenproblem):
+def weights_name(eigenproblem: Eigenproblem) -> str:
     """Stage of the kernel before normalisation."""
     return f"weights.{eigenproblem.graph.name}"
 
 
-def matrix_name(eigenproblem):
+def matrix_name(eigenproblem: Eigenproblem) -> str:
     """Stage of the matrix whose eigenvectors are wanted."""
     return f"matrix.{eigenproblem.matrix.name}" if eigenproblem.kernel == "normalized" else weights_name(eigenproblem)
 
 
-def degree_name(eigenproblem):
+def degree_name(eigenproblem: Eigenproblem) -> str:
     """Stage of the row sums of the weights."""
     return f"degree.{eigenproblem.graph.name}"
 
 
-def _write_weights(context: Context, p: int, eigenproblem):
+def _write_weights(context: Context, p: int, eigenproblem: Eigenproblem) -> None:
     graph = read_graph(context, p)
     own, outside = (sigma_at(context, eigenproblem.t, at) for at in (np.arange(graph.lo, graph.hi), graph.halo))
     block = affinity.kernel_block(graph, eigenproblem.t, weight_of(context), own, outside)
@@ -83,28 +89,30 @@ def _write_weights(context: Context, p: int, eigenproblem):
     _write_block(context, weights_name(eigenproblem), p, block)
 
 
-def _write_normalised(context: Context, p: int, eigenproblem, mean):
+def _write_normalised(context: Context, p: int, eigenproblem: Eigenproblem, mean: float) -> None:
     block = read_block(context, weights_name(eigenproblem), p)
     degrees = read_degree(context, eigenproblem, p), degree_at(context, eigenproblem, block.halo)
     own, outside = (affinity.shrunk(degree, mean, eigenproblem.shrinkage) for degree in degrees)
     _write_block(context, matrix_name(eigenproblem), p, affinity.normalise(block, own, outside))
 
 
-def weight_of(context: Context):
+def weight_of(context: Context) -> WeightFunction:
     """Return the function of (squared distances, sigma_i, sigma_j) that the fit uses."""
     given = context.settings.kernel
     if given == "precomputed":
         return _precomputed
-    return partial(_given, given) if callable(given) else affinity.LocalScaling(context.settings.bandwidth)
+    if callable(given):
+        return partial(_given, given)
+    return cast(WeightFunction, affinity.LocalScaling(context.settings.bandwidth))
 
 
-def _precomputed(squares, sigma_i, sigma_j):
-    """Affinities, over the largest, of which the graph holds the logarithms."""
+def _precomputed(squares: Floats, sigma_i: Floats, sigma_j: Floats) -> Floats:
+    """Affinities relative to the largest one, whose logarithms the graph holds."""
     return np.exp(-squares)
 
 
-def _given(weight, squares, sigma_i, sigma_j):
-    """Weights of a callable, float32, if they can be used.
+def _given(weight: WeightFunction, squares: Floats, sigma_i: Floats, sigma_j: Floats) -> NDArray[np.float32]:
+    """Weights of a callable, checked, float32.
 
     Raises
     ------
@@ -127,34 +135,34 @@ def _given(weight, squares, sigma_i, sigma_j):
     return found
 
 
-def sigma_at(context: Context, t: int, positions):
+def sigma_at(context: Context, t: int, positions: Integers) -> Floats:
     """Distance to the t-th neighbour, at ascending positions, float32."""
     i = context.settings.t.index(t)
     return context.at(f"sigma {i}", lambda p: context.run.read("graph", p, "sigma", i)[0], positions)
 
 
-def read_degree(context: Context, eigenproblem, p: int):
+def read_degree(context: Context, eigenproblem: Eigenproblem, p: int) -> Floats:
     """Row sums of the weights of one block, float64, shape (b,)."""
     return context.run.read(degree_name(eigenproblem), p, "degree")
 
 
-def degree_at(context: Context, eigenproblem, positions):
+def degree_at(context: Context, eigenproblem: Eigenproblem, positions: Integers) -> Floats:
     """Row sums of the weights, at ascending positions, float64."""
     return context.at(degree_name(eigenproblem), partial(read_degree, context, eigenproblem), positions)
 
 
-def _write_block(context: Context, name: str, p: int, block):
+def _write_block(context: Context, name: str, p: int, block: KernelBlock) -> None:
     context.run.write(name, p, {field: getattr(block, field) for field in FIELDS})
 
 
-def read_block(context: Context, name: str, p: int):
+def read_block(context: Context, name: str, p: int) -> KernelBlock:
     """Return one row block of weights or matrix."""
     read = context.run.reader(name, p)
     lo, hi = (int(b) for b in context.layout.bounds[p : p + 2])
     return affinity.KernelBlock(lo, hi, *(read(field) for field in FIELDS))
 
 
-def loader(context: Context, shard, name: str, in_memory: bool):
+def loader(context: Context, shard: Shard, name: str, in_memory: bool) -> Callable[[int], KernelBlock]:
     """Return a function that gives row block p of a stage: from memory, or each time from disk."""
     read = partial(read_block, context, name)
     if not in_memory:

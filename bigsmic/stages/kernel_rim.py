@@ -1,19 +1,25 @@
 """ascent: kernel RIM on the sparse kernel of one t, from the labels of a start: its coefficients, logits, labels."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from bigsmic.numerics.objectives.kernel_rim import SLOTS, AscentSettings, KernelRows, ascend, posterior
+from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import eigenvectors, kernel_matrix
 from bigsmic.stages.labeling_specs import Eigenproblem
+from bigsmic.types import Floats, Integers
 
 START_ITERATIONS = 10  # that fit the categories to the labels of the start; it is a start only
 
 
-def run(job: Job, t: int, settings: AscentSettings, read_start, in_memory):
+def run(
+    job: Job, t: int, settings: AscentSettings, read_start: Callable[..., Any], in_memory: tuple[bool, bool]
+) -> None:
     """Ascend on the kernel of one t, unless it has been done.
 
     Parameters
@@ -37,12 +43,12 @@ def run(job: Job, t: int, settings: AscentSettings, read_start, in_memory):
         job.run.drop(name, job.context.blocks)
 
 
-def _ascend(job: Job, t: int, settings: AscentSettings, group):
-    """Let the actors of a group fit the start, then ascend; write where they end."""
+def _ascend(job: Job, t: int, settings: AscentSettings, group: Group) -> None:
+    """Fit the start and ascend with the actors of a group, and write the optimum."""
     context, to_start = job.context, AscentSettings(settings.reg, START_ITERATIONS)
     begun = ascend(group, context.n, "likelihood", to_start, np.zeros(context.settings.n_clusters))
 
-    def on_step(iteration):
+    def on_step(iteration: int) -> None:
         job.report(f"ascent t={t}", iteration, settings.max_iter)
 
     ended = ascend(group, context.n, "information", settings, begun.bias, on_step)
@@ -64,7 +70,14 @@ class StoredKernelRows(KernelRows):
     in_memory : tuple of bool
     """
 
-    def __init__(self, context: Context, shard, eigenproblem, read_start, in_memory):
+    def __init__(
+        self,
+        context: Context,
+        shard: Shard,
+        eigenproblem: Eigenproblem,
+        read_start: Callable[..., Any],
+        in_memory: tuple[bool, bool],
+    ) -> None:
         self.context, self.eigenproblem = context, eigenproblem
         capacity = SLOTS * context.settings.n_clusters
         basis = eigenvectors.columns_of(context, shard, f"ascent.{eigenproblem.name}", capacity, in_memory[0])
@@ -72,10 +85,10 @@ class StoredKernelRows(KernelRows):
         labels = np.concatenate([read_start(context, p) for p in shard.blocks])
         super().__init__(shard, load, basis, labels)
 
-    def write_rows(self, bias):
+    def write_rows(self, bias: Floats) -> Integers:
         """Write coefficients, logits and labels of every block; return the rows of each category."""
 
-        def task(p):
+        def task(p: int) -> Any:
             Z = self.logits(p)
             labels = posterior(Z, bias)[1]
             arrays = {"coefficients": self.coefficients(p), "logits": Z, "labels": labels}
@@ -84,16 +97,16 @@ class StoredKernelRows(KernelRows):
 
         return self.shard.sum_over_blocks(task)
 
-    def close(self):
+    def close(self) -> None:
         """Delete what is on disk."""
         self.basis.close()
 
 
-def stage_name(t):
+def stage_name(t: int) -> str:
     """Stage of the coefficients, logits and labels for one t."""
     return f"ascent.t{t}"
 
 
-def optimum_name(t):
+def optimum_name(t: int) -> str:
     """Stage of what all rows share for one t: the bias, and how the ascent went."""
     return f"optimum.t{t}"

@@ -1,8 +1,12 @@
-"""What is solved, and how the solutions are read: eigenproblems, and the labelings made of their eigenvectors."""
+"""Eigenproblems and labeling specifications of a fit."""
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from bigsmic.runtime.context import Context
+from bigsmic.types import Floats
 
 MAX_COLUMNS = 100  # of an over-segmented labeling, where the first eigenvector set asks for less
 FINEST_CUT = 3  # times the number of clusters, into which a consensus is cut to find as many that win rows
@@ -10,7 +14,7 @@ LEAST_DISTANCE = 1e-7  # from 1 of an eigenvalue, by which two of them are told 
 
 
 class Eigenproblem(NamedTuple):
-    """One eigenproblem: the kernel of one t-graph.
+    """Specification of one eigenproblem: the kernel of one t-graph.
 
     Parameters
     ----------
@@ -28,17 +32,17 @@ class Eigenproblem(NamedTuple):
     shrinkage: float = 0.0
 
     @property
-    def graph(self):
+    def graph(self) -> "Eigenproblem":
         """The eigenproblem whose weights and degrees this one shares."""
         return self._replace(link_weights=None, shrinkage=0.0)
 
     @property
-    def matrix(self):
+    def matrix(self) -> "Eigenproblem":
         """The eigenproblem whose matrix this one shares."""
         return self._replace(link_weights=None)
 
     @property
-    def name(self):
+    def name(self) -> str:
         """Name of its artifacts."""
         links = "" if self.link_weights is None else ".gamma{:g}.eta{:g}".format(*self.link_weights)
         shrunk = f".s{self.shrinkage:g}" if self.shrinkage else ""
@@ -46,7 +50,7 @@ class Eigenproblem(NamedTuple):
 
 
 class LabelingSpec(NamedTuple):
-    """One labeling: some eigenvectors of one eigenproblem, and how they are read.
+    """Specification of one labeling: eigenvectors of one eigenproblem, and how they are turned into labels.
 
     Parameters
     ----------
@@ -62,12 +66,12 @@ class LabelingSpec(NamedTuple):
     n_eigenvectors: int
 
     @property
-    def name(self):
+    def name(self) -> str:
         """Name of its artifacts."""
         return f"{self.eigenproblem.name}.{self.assignment}.m{self.n_eigenvectors}"
 
 
-def eigenproblems(settings):
+def eigenproblems(settings: Any) -> list[Eigenproblem]:
     """All eigenproblems of a fit, neighbouring t next to each other, and those of one kernel and shrinkage."""
     return [
         Eigenproblem(kernel, t, link_weights, shrinkage)
@@ -78,7 +82,7 @@ def eigenproblems(settings):
     ]
 
 
-def labeling_specs(settings, n):
+def labeling_specs(settings: Any, n: int) -> list[LabelingSpec]:
     """All labelings of a fit to n rows; of equal scores the first is chosen.
 
     Where n leaves no room for more columns than clusters, there is nothing to merge and the columns are only turned.
@@ -95,7 +99,7 @@ def labeling_specs(settings, n):
     return found
 
 
-def eigenvector_sets(settings, n):
+def eigenvector_sets(settings: Any, n: int) -> list[tuple[int, ...]]:
     """Numbers of columns whose labelings form a consensus together, one tuple per candidate consensus.
 
     Returns
@@ -122,7 +126,7 @@ def eigenvector_sets(settings, n):
     return found
 
 
-def plain(settings, n):
+def plain(settings: Any, n: int) -> list[int]:
     """Labelings that over-segment nothing, though they could: c eigenvectors, and plain degrees.
 
     Returns
@@ -137,23 +141,23 @@ def plain(settings, n):
     ]
 
 
-def specs_of(context):
+def specs_of(context: Context) -> list[LabelingSpec]:
     """All labelings of the fit that tasks see."""
     return context.cached("labeling_specs", lambda: labeling_specs(context.settings, context.n))
 
 
-def plain_of(context):
+def plain_of(context: Context) -> list[int]:
     """Those of :func:`plain`, of the fit that tasks see."""
     return context.cached("plain", lambda: plain(context.settings, context.n))
 
 
-def shrinkages_of(context):
+def shrinkages_of(context: Context) -> list[tuple[float, ...]]:
     """Shrinkages whose labelings form a consensus together: all of them, and each alone."""
     every = tuple(dict.fromkeys(spec.eigenproblem.shrinkage for spec in specs_of(context)))
     return [every, *((s,) for s in every)] if len(every) > 1 else [every]
 
 
-def eigenvector_sets_of(context):
+def eigenvector_sets_of(context: Context) -> list[list[int]]:
     """Labelings that form a consensus together: one list of their numbers per candidate consensus.
 
     Every eigenvector set with all shrinkages, then every eigenvector set with each shrinkage alone; beside several of
@@ -162,7 +166,7 @@ def eigenvector_sets_of(context):
     return context.cached("eigenvector_sets", lambda: _candidates(context))
 
 
-def _candidates(context):
+def _candidates(context: Context) -> list[list[int]]:
     if context.settings.propagates:
         return [context.run.read("kept", 0, "taken").tolist()]
     specs, plain_ones = specs_of(context), plain_of(context)
@@ -177,7 +181,7 @@ def _candidates(context):
     return [*grid, plain_ones] if plain_ones and len(grid) > 1 else grid
 
 
-def clearest_gap(spectra, n_clusters):
+def clearest_gap(spectra: Iterable[Floats], n_clusters: int) -> float:
     """Largest eigengap after more than half of the clusters that all graphs have in common.
 
     Parameters
@@ -198,7 +202,7 @@ def clearest_gap(spectra, n_clusters):
     return float(gaps.min(axis=1).max(initial=1.0))
 
 
-def eigengap(values, k):
+def eigengap(values: Floats, k: int) -> float:
     """How much farther from 1 the next eigenvalue of the normalised kernel is than the k-th: (1 - l_k+1) / (1 - l_k).
 
     Parameters

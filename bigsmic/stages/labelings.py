@@ -1,27 +1,30 @@
-"""assign: every labeling of the fit: bases turned, read, over-segmented ones merged and moved."""
+"""assign: labelings of the rows: eigenvectors rotated, over-segmented labels merged and moved."""
 
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.numerics import moments
 from bigsmic.numerics.graph import affinity
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import consensus, local_moving, rotation
-from bigsmic.numerics.row_blocks import tiles
+from bigsmic.numerics.row_blocks import Group, Halo, Shard, tiles
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import kernel_matrix
 from bigsmic.stages.eigenvectors import falls_apart
 from bigsmic.stages.graph import read_graph
-from bigsmic.stages.labeling_specs import eigenproblems, specs_of
+from bigsmic.stages.labeling_specs import Eigenproblem, LabelingSpec, eigenproblems, specs_of
+from bigsmic.types import Floats, Integers
 
 ROTATION_ROWS = 1000  # on which a rotation is found; eight a column where columns are many
 TILE_ROWS = 4096  # whose posteriors over all columns are held at a time
 TREE_FIELDS = ("columns", "merges", "ratios")
 
 
-def run(job: Job):
+def run(job: Job) -> None:
     """Make every labeling."""
     context = job.context
     frames(job)
@@ -34,7 +37,7 @@ def run(job: Job):
 # -- frames: what turns a basis into posteriors, signs or a rotation, and the tree that merges its columns
 
 
-def frames(job: Job):
+def frames(job: Job) -> None:
     """Find the frame of every labeling; the same for every number of clusters that it is cut into."""
     todo = [spec for spec in specs_of(job.context) if not job.run.done(frame_name(spec), 0)]
     turned = [spec for spec in todo if spec.assignment != "paper"]
@@ -46,19 +49,19 @@ def frames(job: Job):
         _merge(job, spec, R)
 
 
-def frame_name(spec):
-    """Stage of what turns eigenvectors into a labeling."""
+def frame_name(spec: LabelingSpec) -> str:
+    """Stage of the rotation and the merge tree of a labeling."""
     return f"frame.{spec.name}"
 
 
-def _orient(job: Job, spec):
+def _orient(job: Job, spec: LabelingSpec) -> None:
     """Find the sign of each eigenvector."""
     name = frame_name(spec)
     signs, positive_sums = rotation.orient(job.sum_blocks(name, job.context.blocks, partial(_column_sums, spec=spec)))
     job.run.write(name, 0, {"signs": signs, "positive_sums": positive_sums})
 
 
-def _sample(job: Job, spec):
+def _sample(job: Job, spec: LabelingSpec) -> Floats:
     """Rows, drawn by hash, on which the rotation of a labeling is found."""
     n_rows = max(ROTATION_ROWS, 8 * spec.n_eigenvectors)
     rows = draw_rows(job.context.n, n_rows, job.context.settings.seed, "rotation")
@@ -66,7 +69,7 @@ def _sample(job: Job, spec):
     return np.concatenate(job.map_blocks(frame_name(spec), job.context.blocks, task))
 
 
-def _merge(job: Job, spec, R):
+def _merge(job: Job, spec: LabelingSpec, R: Floats) -> None:
     """Write the rotation, and the tree that merges its columns where there are more of them than clusters."""
     context, name, arrays = job.context, frame_name(spec), {"R": R}
     if spec.assignment == "merge":
@@ -76,15 +79,15 @@ def _merge(job: Job, spec, R):
     job.run.write(name, 0, arrays)
 
 
-def _column_sums(context: Context, p: int, spec):
+def _column_sums(context: Context, p: int, spec: LabelingSpec) -> Floats:
     return rotation.column_sums(read_basis(context, spec, p))
 
 
-def _drawn(context: Context, p: int, spec, rows):
+def _drawn(context: Context, p: int, spec: LabelingSpec, rows: Integers) -> Floats:
     return read_basis(context, spec, p)[np.isin(context.run.read("rows", p, "rows"), rows)]
 
 
-def _gram(context: Context, p: int, spec, R):
+def _gram(context: Context, p: int, spec: LabelingSpec, R: Floats) -> Floats:
     """Gram matrix of the columns' posteriors, and below it the rows of which each column has the largest."""
     V, m = read_basis(context, spec, p), spec.n_eigenvectors
     total = np.zeros((m + 1, m))
@@ -94,13 +97,13 @@ def _gram(context: Context, p: int, spec, R):
     return total
 
 
-def read_basis(context: Context, spec, p: int):
+def read_basis(context: Context, spec: LabelingSpec, p: int) -> Floats:
     """The eigenvectors that a labeling reads, at one block of rows: float32, shape (b, n_eigenvectors)."""
     return context.run.read(f"basis.{spec.eigenproblem.name}", p, "V")[:, : spec.n_eigenvectors]
 
 
 class Reader:
-    """Turns rows of a basis into what labeling `b` makes of them, before any move.
+    """Reader of posteriors and labels of labeling `b` from rows of its basis, before any move.
 
     Parameters
     ----------
@@ -108,7 +111,7 @@ class Reader:
     b : int
     """
 
-    def __init__(self, context: Context, b: int):
+    def __init__(self, context: Context, b: int) -> None:
         self.spec, self.prior = specs_of(context)[b], context.settings.prior
         read = context.run.reader(frame_name(self.spec), 0)
         if self.spec.assignment == "paper":
@@ -121,17 +124,17 @@ class Reader:
             self.groups = self.tree.cut(min(context.settings.n_clusters, len(self.tree.columns)))
 
     @property
-    def n_groups(self):
-        """Labels that it gives."""
+    def n_groups(self) -> int:
+        """Number of labels."""
         return int(self.groups.max()) + 1 if self.spec.assignment == "merge" else self.spec.n_eigenvectors
 
-    def columns(self, V):
+    def columns(self, V: Floats) -> Floats:
         """Posteriors over the columns that are read, before merging."""
         if self.spec.assignment == "paper":
             return rotation.posterior_paper(V, self.signs, self.positive_sums, self.prior)
         return rotation.posterior_rotated(V, self.R)
 
-    def __call__(self, V):
+    def __call__(self, V: Floats) -> Any:
         """Posteriors and labels over the groups."""
         found = self.columns(V)
         if self.spec.assignment == "merge":
@@ -139,7 +142,7 @@ class Reader:
         return found
 
 
-def _assign(context: Context, p: int):
+def _assign(context: Context, p: int) -> None:
     """Labels of one block under every labeling before any move, -1 where no eigenvector has mass."""
     labels = np.empty((len(specs_of(context)), context.layout.heights[p]), np.int32)
     for b in range(len(labels)):
@@ -148,7 +151,7 @@ def _assign(context: Context, p: int):
     context.run.write("assigned", p, {"labels": labels}, parts={"labels": np.arange(len(labels) + 1)}, info=info)
 
 
-def _read_labels(context: Context, p: int, b: int, labels):
+def _read_labels(context: Context, p: int, b: int, labels: Integers) -> None:
     """Fill in the labels of labeling `b`; its basis goes before the next one is read."""
     reader, V = Reader(context, b), read_basis(context, specs_of(context)[b], p)
     for rows in tiles(len(V), TILE_ROWS):
@@ -156,7 +159,7 @@ def _read_labels(context: Context, p: int, b: int, labels):
         labels[rows] = np.where(found.has_mass, found.labels, -1)
 
 
-def without_mass(context: Context):
+def without_mass(context: Context) -> Integers:
     """Rows in which no eigenvector has mass, per labeling."""
     return np.sum([info["without_mass"] for info in context.run.infos("assigned", context.blocks)], axis=0)
 
@@ -164,30 +167,30 @@ def without_mass(context: Context):
 # -- labels of all rows: those without mass adopt one, over-segmented labelings are moved
 
 
-def labeling_name(eigenproblem):
+def labeling_name(eigenproblem: Eigenproblem) -> str:
     """Stage of the labels that the labelings of an eigenproblem end with."""
     return f"labeling.{eigenproblem.name}"
 
 
-def read_labels(context: Context, p: int, b: int):
+def read_labels(context: Context, p: int, b: int) -> Integers:
     """Labels of one block under labeling `b`, int32, shape (b,)."""
     eigenproblem = specs_of(context)[b].eigenproblem
     return context.run.read(labeling_name(eigenproblem), p, "labels", _labelings(context, eigenproblem).index(b))[0]
 
 
-def _labelings(context: Context, eigenproblem):
+def _labelings(context: Context, eigenproblem: Eigenproblem) -> list[int]:
     """Numbers of the labelings of an eigenproblem."""
     return [b for b, spec in enumerate(specs_of(context)) if spec.eigenproblem == eigenproblem]
 
 
-def _finish(job: Job, eigenproblem):
+def _finish(job: Job, eigenproblem: Eigenproblem) -> None:
     kernel_matrix.prepare(job, eigenproblem)
     make = partial(StoredLabels, eigenproblem=eigenproblem, in_memory=job.plan.kernel_in_memory)
     job.run_actors(labeling_name(eigenproblem), make, lambda group: _label(job, eigenproblem, group))
 
 
-def _label(job: Job, eigenproblem, group):
-    """Let the actors of a group finish the labelings of an eigenproblem, and write them."""
+def _label(job: Job, eigenproblem: Eigenproblem, group: Group) -> None:
+    """Finish the labelings of an eigenproblem with the actors of a group, and write them."""
     context, numbers = job.context, _labelings(job.context, eigenproblem)
     resolution = 0.0 if falls_apart(context, context.settings.n_clusters) else 1.0
     for done, b in enumerate(numbers):
@@ -202,8 +205,8 @@ def _label(job: Job, eigenproblem, group):
     group.call(("write_labels",))
 
 
-def _adopt(context: Context, group, missing):
-    """Label rows by their nearest labelled neighbour, again and again; what no path reaches by the nearest mean."""
+def _adopt(context: Context, group: Group, missing: int) -> None:
+    """Label rows by their nearest labelled neighbour until none changes, and the others by the nearest mean."""
     before, left = missing + 1, missing
     while 0 < left < before:
         before, left = left, group.call_sum(("adopt",))
@@ -225,7 +228,7 @@ class StoredLabels(local_moving.RowMoves):
         Whether the kernel is held in memory.
     """
 
-    def __init__(self, context: Context, shard, eigenproblem, in_memory):
+    def __init__(self, context: Context, shard: Shard, eigenproblem: Eigenproblem, in_memory: bool) -> None:
         self.context, self.eigenproblem = context, eigenproblem
         degrees = [kernel_matrix.read_degree(context, eigenproblem, p) for p in shard.blocks]
         rows = [context.run.read("rows", p, "rows") for p in shard.blocks]
@@ -233,25 +236,25 @@ class StoredLabels(local_moving.RowMoves):
         super().__init__(shard, load, np.concatenate(degrees), np.concatenate(rows), context.settings.seed)
         self.kept: list[np.ndarray] = []
 
-    def begin(self, b, n_groups):
+    def begin(self, b: int, n_groups: int) -> int:
         """Begin with the labels of labeling `b`; return the number of rows that have none."""
         labels = [self.context.run.read("assigned", p, "labels", b)[0] for p in self.shard.blocks]
         self.start(np.concatenate(labels), n_groups)
         return self._missing()
 
     @cached_property
-    def graph_halo(self):
+    def graph_halo(self) -> Halo:
         """Rows that the graph touches: more than the kernel does."""
         return self.shard.halo(lambda p: read_graph(self.context, p).halo)
 
-    def _missing(self):
+    def _missing(self) -> int:
         return self.shard.sum_over_blocks(lambda p: int(np.count_nonzero(self.labels[self.shard.rows(p)] < 0)))
 
-    def adopt(self):
+    def adopt(self) -> int:
         """Label rows by their nearest labelled neighbour; return the number of rows that are left without."""
         extended, found = self.graph_halo.extend(self.labels), self.labels.copy()
 
-        def task(p):
+        def task(p: int) -> None:
             own = self.shard.rows(p)
             if (self.labels[own] < 0).any():
                 graph = read_graph(self.context, p)
@@ -262,29 +265,29 @@ class StoredLabels(local_moving.RowMoves):
         self.labels = found
         return self._missing()
 
-    def counts(self):
+    def counts(self) -> Any:
         """Rows of each label."""
 
-        def task(p):
+        def task(p: int) -> Any:
             own = self.labels[self.shard.rows(p)]
             return np.bincount(own[own >= 0], minlength=self.n_clusters)
 
         return self.shard.sum_over_blocks(task)
 
-    def fill(self, label):
+    def fill(self, label: int) -> None:
         """Give `label` to the rows without one."""
         self.labels = np.where(self.labels < 0, label, self.labels).astype(np.int32)
 
-    def class_sums(self):
+    def class_sums(self) -> Any:
         """Sums of the features of each label."""
         return self.shard.sum_over_blocks(
             lambda p: moments.class_sums(self._features(p), self.labels[self.shard.rows(p)], self.n_clusters)
         )
 
-    def adopt_nearest_mean(self, sums):
+    def adopt_nearest_mean(self, sums: NDArray[Any]) -> None:
         """Give the label of the nearest mean to the rows without one."""
 
-        def task(p):
+        def task(p: int) -> None:
             own = self.labels[self.shard.rows(p)]
             missing = own < 0
             if missing.any():
@@ -292,17 +295,17 @@ class StoredLabels(local_moving.RowMoves):
 
         self.shard.for_each_block(task)
 
-    def _features(self, p):
+    def _features(self, p: int) -> Floats:
         return self.context.run.read("rows", p, "X")
 
-    def keep(self):
-        """Put these labels aside, and be ready for the next labeling."""
+    def keep(self) -> None:
+        """Keep these labels for :meth:`write_labels`, and begin the next labeling."""
         self.kept.append(self.labels)
 
-    def write_labels(self):
-        """Write what was put aside, a part per labeling; what is there was written before a run was cut short."""
+    def write_labels(self) -> None:
+        """Write the kept labels, one part per labeling, unless an interrupted run has written them."""
 
-        def task(p):
+        def task(p: int) -> None:
             if self.context.run.done(labeling_name(self.eigenproblem), p):
                 return
             labels = np.stack([labels[self.shard.rows(p)] for labels in self.kept])

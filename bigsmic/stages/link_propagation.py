@@ -1,21 +1,27 @@
-"""propagated: labels of a consensus beside links, propagated between votes, neighbours and links."""
+"""propagated: labels of a consensus, propagated between votes, neighbours and links."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.numerics.constraints import propagation
 from bigsmic.numerics.constraints.links import violations
+from bigsmic.numerics.graph.affinity import KernelBlock
 from bigsmic.numerics.labeling import consensus, local_moving
+from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import kernel_matrix, link_scores, links, selection
+from bigsmic.stages import kernel_matrix, labelings, link_scores, links, selection
+from bigsmic.types import Integers
 
 N_SWEEPS = 20
 LISTS = ("must", "cannot", "strays")
 
 
-def run(job: Job):
+def run(job: Job) -> None:
     """Write the labels that the fit ends with, and which links they violate."""
     context = job.context
     if selection.chosen(context) is None and not job.complete("propagated", context.blocks):
@@ -25,18 +31,18 @@ def run(job: Job):
     job.run_steps("violated", [0], _list)
 
 
-def _settle(group):
+def _settle(group: Group) -> None:
     local_moving.local_moves(group, n_sweeps=N_SWEEPS)
     group.call(("write",))
 
 
-def read_labels(context: Context, p: int):
+def read_labels(context: Context, p: int) -> Integers:
     """Labels of one block that the fit ends with, int32, shape (b,)."""
     return context.run.read("propagated", p, "labels")
 
 
 class Settling(local_moving.RowMoves):
-    """Labels of the rows of one shard as they propagate; the sums of a sweep have a row for each group of links.
+    """Labels of the rows of one shard during propagation; sums of a sweep have a row per group of links.
 
     Parameters
     ----------
@@ -46,7 +52,7 @@ class Settling(local_moving.RowMoves):
         Whether the kernel is held in memory.
     """
 
-    def __init__(self, context: Context, shard, in_memory):
+    def __init__(self, context: Context, shard: Shard, in_memory: bool) -> None:
         self.context, self.links = context, links.placed(context)
         rows = np.concatenate([context.run.read("rows", p, "rows") for p in shard.blocks])
         super().__init__(shard, self._loader(shard, in_memory), np.zeros(shard.n_rows), rows, context.settings.seed)
@@ -58,37 +64,45 @@ class Settling(local_moving.RowMoves):
         self.group[self.links.rows[own] - shard.lo] = self.links.group[own]
         self.start(np.concatenate([first for _, first in ballots]), c)
 
-    def _loader(self, shard, in_memory):
+    def _loader(self, shard: Shard, in_memory: bool) -> Callable[[int], KernelBlock]:
         name = kernel_matrix.weights_name(link_scores.graph(self.context))
 
-        def load(p):
+        def load(p: int) -> KernelBlock:
             return propagation.pull(kernel_matrix.read_block(self.context, name, p), self.links)
 
         if not in_memory:
             return load
         return dict(zip(shard.blocks, shard.engine.map(load, shard.blocks), strict=True)).__getitem__
 
-    def _label_sums(self, p):
+    def _label_sums(self, p: int) -> NDArray[Any]:
         own = self.shard.rows(p)
         grouped = self.group[own] >= 0
         of_groups = np.zeros((self.links.n_groups, self.n_clusters))
         np.add.at(of_groups, (self.group[own][grouped], self.labels[own][grouped]), 1)
         return np.vstack([super()._label_sums(p), of_groups])
 
-    def _moved(self, p, block, known, movable, sums, resolution):
+    def _moved(
+        self,
+        p: int,
+        block: KernelBlock,
+        known: Integers,
+        movable: NDArray[np.bool_],
+        sums: NDArray[Any],
+        resolution: float,
+    ) -> Integers:
         own, pulls = self.shard.rows(p), propagation.group_pull(sums[2:], self.links)
         return propagation.propagate(block, known, self.ballots[own], self.group[own], pulls, movable)
 
-    def write(self):
+    def write(self) -> None:
         """Write the labels."""
 
-        def task(p):
+        def task(p: int) -> None:
             self.context.run.write("propagated", p, {"labels": self.labels[self.shard.rows(p)]})
 
         self.shard.for_each_block(task)
 
 
-def _ballots(context: Context, p: int):
+def _ballots(context: Context, p: int) -> Any:
     """Label that every labeling of the consensus votes for, and that of most votes, for the rows of one block."""
     labels, of, classes = selection.ballots(context, p, 0)
     c = context.settings.n_clusters
@@ -97,7 +111,7 @@ def _ballots(context: Context, p: int):
     return cast.astype(np.min_scalar_type(-c)), first.astype(np.int32)
 
 
-def _list(job: Job, block: int):
+def _list(job: Job, block: int) -> None:
     """List the links that the labels violate."""
     context = job.context
     (labels,) = link_scores.of_linked_rows(job, "violated", _linked)
@@ -106,7 +120,7 @@ def _list(job: Job, block: int):
     context.run.write("violated", block, {name: getattr(found, name) for name in LISTS}, info=info)
 
 
-def _linked(context: Context, p: int):
+def _linked(context: Context, p: int) -> Integers:
     b = selection.chosen(context)
-    labels = read_labels(context, p) if b is None else selection.read_labels(context, p, b)
+    labels = read_labels(context, p) if b is None else labelings.read_labels(context, p, b)
     return labels[link_scores.is_linked(context, p)][None]

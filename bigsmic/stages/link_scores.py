@@ -1,32 +1,36 @@
-"""kept: which links every labeling keeps, and which labelings are taken for it."""
+"""kept: the links that each labeling violates, and the labelings that are taken for violating few."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bigsmic.numerics.constraints.links import criterion, violations
+from bigsmic.numerics.constraints.links import Links, criterion, violations
 from bigsmic.numerics.constraints.propagation import free_neighbours, predicted
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import kernel_matrix, links
-from bigsmic.stages.labeling_specs import eigenproblems, specs_of
+from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, specs_of
 from bigsmic.stages.labelings import read_labels
+from bigsmic.types import Floats, Integers
 
 N_TAKEN = 5  # labelings whose consensus is the result
 
 
-def run(job: Job):
-    """Count the links that every labeling violates, by its labels and by those that neighbours predicts; rate them."""
+def run(job: Job) -> None:
+    """Count the links that every labeling violates, and those that predictions by neighbours violate; rate them."""
     kernel_matrix.prepare(job, graph(job.context))
     job.run_steps("kept", [0], _rate)
 
 
-def graph(context: Context):
+def graph(context: Context) -> Eigenproblem:
     """The eigenproblem whose kernel says which rows are neighbours: the first one of largest t."""
     return max(eigenproblems(context.settings), key=lambda eigenproblem: eigenproblem.t)
 
 
-def _rate(job: Job, block: int):
+def _rate(job: Job, block: int) -> None:
     context = job.context
     given = links.given(context)
     n_violated = _count(context, given, of_linked_rows(job, "kept", _labels))
@@ -42,13 +46,13 @@ def _rate(job: Job, block: int):
     context.run.write("kept", block, arrays, info={"n_links": given.n_links})
 
 
-def _count(context: Context, of, labels):
+def _count(context: Context, of: Links, labels: Integers) -> Integers:
     n_clusters = context.settings.n_clusters
     return np.array([violations(of, of_one, n_clusters).n_violated for of_one in labels])
 
 
-def of_linked_rows(job: Job, stage: str, task):
-    """Labels of the linked rows in the order of the input, shape (B, T); `task` finds those of one block."""
+def of_linked_rows(job: Job, stage: str, task: Callable[..., Any]) -> Integers:
+    """Labels of the linked rows in input order, shape (B, T); `task` finds those of one block."""
     labels = np.concatenate(job.map_blocks(stage, job.context.blocks, task), axis=1)
     order = np.argsort(job.run.read("links", links.PLACED, "positions"), kind="stable")
     in_input_order = np.empty_like(labels)
@@ -56,19 +60,19 @@ def of_linked_rows(job: Job, stage: str, task):
     return in_input_order
 
 
-def is_linked(context: Context, p: int):
+def is_linked(context: Context, p: int) -> NDArray[np.bool_]:
     """Whether each row of one block has links."""
     return np.isin(context.run.read("rows", p, "rows"), context.run.read("links", links.GIVEN, "rows"))
 
 
-def _labels(context: Context, p: int):
+def _labels(context: Context, p: int) -> Integers:
     """Labels of the linked rows of one block under every labeling, int32, shape (B, l)."""
     linked = is_linked(context, p)
     return np.stack([read_labels(context, p, b)[linked] for b in range(len(specs_of(context)))])
 
 
-def _predicted(context: Context, p: int):
-    """Labels that neighbours without links predicts the linked rows of one block, under every labeling, (B, l)."""
+def _predicted(context: Context, p: int) -> Integers:
+    """Labels of the linked rows of one block that their neighbours without links predict, shape (B, l)."""
     block = kernel_matrix.read_block(context, kernel_matrix.weights_name(graph(context)), p)
     weights, positions = free_neighbours(block, links.placed(context))
     found = []
@@ -78,7 +82,7 @@ def _predicted(context: Context, p: int):
     return np.stack(found)
 
 
-def _scores(context: Context, n_violated, n_held_out):
+def _scores(context: Context, n_violated: Integers, n_held_out: Integers) -> Floats:
     """Criterion of every labeling among those of as many clusters."""
     lsmi, score = context.run.read("scores", 0, "lsmi"), np.empty(len(n_violated))
     for same in numbers_of(context):
@@ -86,7 +90,7 @@ def _scores(context: Context, n_violated, n_held_out):
     return score
 
 
-def numbers_of(context: Context):
+def numbers_of(context: Context) -> list[NDArray[np.intp]]:
     """Labelings by their number of clusters: one array of their numbers for each of those the fit was given."""
     if not context.settings.undecided:
         return [np.arange(len(specs_of(context)))]
@@ -94,6 +98,6 @@ def numbers_of(context: Context):
     return [np.flatnonzero(widths == n_eigenvectors) for n_eigenvectors in np.unique(widths)]
 
 
-def chosen(context: Context):
+def chosen(context: Context) -> int:
     """Number of the labeling of largest criterion, the first among equals."""
     return int(np.argmax(context.run.read("kept", 0, "criterion")))

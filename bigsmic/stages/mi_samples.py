@@ -1,6 +1,8 @@
-"""What estimates of information take of the rows: those that are drawn by hash, from wherever they lie."""
+"""Rows and centres for estimates of mutual information, drawn by hash from all row blocks."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -8,10 +10,11 @@ from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.mutual_information.gaussian_basis import SAMPLE_ROWS
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
+from bigsmic.types import Integers
 
 
-def drawn_design(job: Job, stage: str, wanted, labels_of):
-    """Fix the design of an estimate on centres that are drawn among all rows.
+def drawn_design(job: Job, stage: str, wanted: Any, labels_of: Callable[..., Any]) -> tuple[Any, Integers]:
+    """Draw centres among all rows, and fix the design of an estimate on them.
 
     Parameters
     ----------
@@ -27,15 +30,15 @@ def drawn_design(job: Job, stage: str, wanted, labels_of):
     labels : ndarray of int32, shape (T, b)
         Of the centres.
     """
-    sample = job.context.sample
+    sample = job.context.read_sample()
     rows = draw_rows(job.context.n, wanted.n_centers, wanted.seed, "lsmi-center")
     at, centers, labels = gather(job, stage, rows, np.asarray, labels_of)
     few = draw_rows(len(sample), SAMPLE_ROWS, wanted.seed, "lsmi-sample")
     return wanted.design(centers, at, sample[few]), labels
 
 
-def gather(job: Job, stage: str, rows, take, labels_of):
-    """Gather what is wanted of some rows.
+def gather(job: Job, stage: str, rows: Integers, take: Callable[..., Any], labels_of: Callable[..., Any]) -> Any:
+    """Gather features and labels of some rows.
 
     Parameters
     ----------
@@ -59,7 +62,7 @@ def gather(job: Job, stage: str, rows, take, labels_of):
     return np.concatenate(at)[order], np.concatenate(taken)[order], np.concatenate(labels, axis=1)[:, order]
 
 
-def _read(context: Context, p: int, rows, take, labels_of):
+def _read(context: Context, p: int, rows: Integers, take: Callable[..., Any], labels_of: Callable[..., Any]) -> Any:
     read = context.run.reader("rows", p)
     numbers = read("rows")
     chosen = np.isin(numbers, rows)

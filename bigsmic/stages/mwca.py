@@ -1,4 +1,4 @@
-"""association: MWCA on the rows of a run, by ascent or by the leading eigenvector; dense in tiles, or on the graph.
+"""memberships: MWCA by ascent or by the leading eigenvector, on a dense kernel in tiles or on the graph.
 
 Two layouts. Dense: row blocks are ranges of the input, and a product compares every row with every other. Sparse: row
 blocks are those of the neighbour graph, in cell order.
@@ -12,18 +12,21 @@ import numpy as np
 
 from bigsmic.errors import CorruptBlockError
 from bigsmic.numerics import moments
-from bigsmic.numerics.eigen.block_vectors import GroupSpace, MemoryBasis, RowSpace, WithDiagonal
+from bigsmic.numerics.eigen.block_vectors import GroupSpace, MemoryBasis, Product, RowSpace, WithDiagonal
 from bigsmic.numerics.eigen.lanczos import solve
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams
 from bigsmic.numerics.objectives.mwca import ascent
 from bigsmic.numerics.objectives.mwca.ascent import AscentSettings, AssociationRows, State, logits_of, random_logits
 from bigsmic.numerics.objectives.mwca.association import memberships, read_vector
 from bigsmic.numerics.objectives.mwca.parzen import DenseProduct
+from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import graph_pipeline, kernel_matrix, output, rowwise_output
 from bigsmic.stages.checkpoints import Checkpoints
 from bigsmic.stages.labeling_specs import Eigenproblem
+from bigsmic.store import Run
+from bigsmic.types import Floats, Integers
 
 MEMBERSHIPS, OPTIMUM, TILES = "memberships", "optimum", "tiles"
 TILE_ROWS = 4096
@@ -32,14 +35,14 @@ EIGEN = LanczosParams(1, tol=1e-5, block_width=4, degree=1)
 """A product with a dense kernel costs its exponentials, so that a filter of several products a step does not pay."""
 
 
-def tile_bounds(n, d):
+def tile_bounds(n: int, d: int) -> Integers:
     """Bounds of the row blocks of the dense layout."""
     return np.append(np.arange(0, n, max(256, min(TILE_ROWS, TILE_BYTES // (4 * d)))), n)
 
 
 @dataclass(frozen=True)
 class Dense:
-    """Every row with every other.
+    """Layout of the dense kernel: every row with every other.
 
     Parameters
     ----------
@@ -48,27 +51,27 @@ class Dense:
 
     sigma: float
 
-    def bounds(self, context):
+    def bounds(self, context: Context) -> Integers:
         """Bounds of the row blocks."""
         return tile_bounds(context.n, context.d)
 
-    def prepare(self, job: Job):
+    def prepare(self, job: Job) -> None:
         """Keep the scaled rows where every task finds them."""
         job.fill(TILES, range(len(self.bounds(job.context)) - 1), _write_tile)
 
-    def begin(self, job: Job):
-        """Nothing is made before products are."""
+    def begin(self, job: Job) -> None:
+        """Nothing to write: tiles are made when they are multiplied."""
 
-    def product(self, context, shard):
-        """What multiplies."""
+    def product(self, context: Context, shard: Shard) -> Product:
+        """Operator that multiplies columns by the kernel."""
         return DenseProduct(shard, partial(read_tile, context), self.sigma)
 
-    def rows(self, context, p):
+    def rows(self, context: Context, p: int) -> tuple[Floats, Integers]:
         """Scaled rows of a block, and their numbers."""
         lo, hi = self.bounds(context)[p : p + 2]
         return read_tile(context, p), np.arange(lo, hi)
 
-    def finish(self, job: Job):
+    def finish(self, job: Job) -> None:
         """Write ``labels`` and ``posterior`` in the order of the input, in which the memberships are."""
         context = job.context
         rowwise_output.create(context)
@@ -77,7 +80,7 @@ class Dense:
 
 @dataclass(frozen=True)
 class Sparse:
-    """Every row with its neighbours, and with those whose neighbour it is; itself at 1.
+    """Layout of the sparse kernel: every row with its neighbours in either direction, and with itself at 1.
 
     Parameters
     ----------
@@ -91,40 +94,40 @@ class Sparse:
     in_memory: bool = True
 
     @property
-    def eigenproblem(self):
+    def eigenproblem(self) -> Eigenproblem:
         """The kernel."""
         return Eigenproblem("local_scaling", self.settings.t[0])
 
-    def context(self, context):
+    def context(self, context: Context) -> Context:
         """The same run under the settings of the graph."""
         return context.under(self.settings)
 
-    def bounds(self, context):
+    def bounds(self, context: Context) -> Integers:
         """Bounds of the row blocks."""
         return self.context(context).layout.bounds
 
-    def prepare(self, job: Job):
+    def prepare(self, job: Job) -> None:
         """Find neighbours."""
         graph_pipeline.build_graph(job.under(self.settings))
 
-    def begin(self, job: Job):
+    def begin(self, job: Job) -> None:
         """Write the kernel."""
         job = job.under(self.settings)
         with job.timed("graph"):
             kernel_matrix.prepare(job, self.eigenproblem)
 
-    def product(self, context, shard):
-        """What multiplies."""
+    def product(self, context: Context, shard: Shard) -> Product:
+        """Operator that multiplies columns by the kernel."""
         of_graph = self.context(context)
         load = kernel_matrix.loader(of_graph, shard, kernel_matrix.weights_name(self.eigenproblem), self.in_memory)
         return WithDiagonal(shard, load)
 
-    def rows(self, context, p):
+    def rows(self, context: Context, p: int) -> tuple[Floats, Integers]:
         """Scaled rows of a block, and their numbers."""
         read = context.run.reader("rows", p)
         return read("X"), read("rows")
 
-    def finish(self, job: Job):
+    def finish(self, job: Job) -> None:
         """Write ``labels`` and ``posterior`` in the order of the input; drop the kernel."""
         of_graph = self.context(job.context)
         job.fill("final", of_graph.blocks, partial(_final, layout=self))
@@ -133,12 +136,12 @@ class Sparse:
         kernel_matrix.drop_weights(job.under(self.settings))
 
 
-def _write_tile(context: Context, p: int):
+def _write_tile(context: Context, p: int) -> None:
     lo, hi = (int(b) for b in tile_bounds(context.n, context.d)[p : p + 2])
     context.run.write(TILES, p, {"X": context.scaler.apply(context.input_rows(lo, hi))})
 
 
-def read_tile(context: Context, p: int):
+def read_tile(context: Context, p: int) -> Floats:
     """Scaled rows of one block of the dense layout, float32."""
     return context.block_cache.get((TILES, p), partial(context.run.read, TILES, p, "X"))
 
@@ -148,7 +151,7 @@ def read_tile(context: Context, p: int):
 
 @dataclass(frozen=True)
 class Ascent:
-    """What an ascent of MWCA is asked to do.
+    """Settings of an ascent of MWCA.
 
     Parameters
     ----------
@@ -168,7 +171,7 @@ class Ascent:
     centers: np.ndarray
 
 
-def ascend(job: Job, wanted: Ascent):
+def ascend(job: Job, wanted: Ascent) -> None:
     """Ascend from every start, unless it has been done; write memberships of the best one, and how all ended."""
     bounds = wanted.layout.bounds(job.context)
     if job.run.done(OPTIMUM, 0) and job.complete(MEMBERSHIPS, range(len(bounds) - 1)):
@@ -179,8 +182,8 @@ def ascend(job: Job, wanted: Ascent):
     job.run_actors(MEMBERSHIPS, make, lambda group: _ascend(job, wanted, kept, group), bounds)
 
 
-def _ascend(job: Job, wanted: Ascent, kept, group):
-    def on_step(iteration, state):
+def _ascend(job: Job, wanted: Ascent, kept: Checkpoints, group: Group) -> None:
+    def on_step(iteration: int, state: State) -> None:
         job.report(MEMBERSHIPS, iteration, wanted.settings.max_iter)
         if kept.due:
             kept.write(lambda name: group.call(("save", name)), state._asdict())
@@ -195,8 +198,8 @@ def _ascend(job: Job, wanted: Ascent, kept, group):
     job.run.write(OPTIMUM, 0, {"values": values, "totals": state.totals[state.best]}, info=info)
 
 
-def _restore(run, group, last, name):
-    """Let the rows be where a state was; None if it is damaged."""
+def _restore(run: Run, group: Group, last: Any, name: str) -> State | None:
+    """Restore the rows of a checkpoint and return its state; None if it is damaged."""
     try:
         read = run.reader(name, last)
         state = State(*(read(field) for field in State._fields))
@@ -215,33 +218,33 @@ class StoredRows(AssociationRows):
     wanted : Ascent
     """
 
-    def __init__(self, context: Context, shard, wanted: Ascent):
+    def __init__(self, context: Context, shard: Shard, wanted: Ascent) -> None:
         self.context, self.wanted = context, wanted
         logits = np.empty((shard.n_rows, *wanted.shape), np.float32)
         super().__init__(shard, wanted.layout.product(context, shard), logits, wanted.settings.direction)
 
-    def begin(self):
+    def begin(self) -> None:
         """Take the logits of the starts."""
 
-        def task(p):
+        def task(p: int) -> None:
             rows = self.shard.rows(p)
             self.logits[rows], self.images[rows] = _start(self.context, p, self.wanted), 0
 
         self.shard.for_each_block(task)
 
-    def save(self, name):
+    def save(self, name: str) -> None:
         """Write logits and products to a generation of checkpoints."""
 
-        def task(p):
+        def task(p: int) -> None:
             rows = self.shard.rows(p)
             self.context.run.write(name, p, {"logits": self.logits[rows], "images": self.images[rows]})
 
         self.shard.for_each_block(task)
 
-    def restore(self, name):
+    def restore(self, name: str) -> bool:
         """Read logits and products from a generation; False if it is damaged."""
 
-        def task(p):
+        def task(p: int) -> None:
             read, rows = self.context.run.reader(name, p), self.shard.rows(p)
             self.logits[rows], self.images[rows] = read("logits"), read("images")
 
@@ -251,10 +254,10 @@ class StoredRows(AssociationRows):
             return False
         return True
 
-    def write_rows(self, best):
+    def write_rows(self, best: int) -> None:
         """Write the memberships of one start."""
 
-        def task(p):
+        def task(p: int) -> None:
             Z = memberships(self.logits[self.shard.rows(p), best])
             labels = Z.argmax(axis=1).astype(np.int32)
             self.context.run.write(MEMBERSHIPS, p, {"columns": Z, "posterior": Z, "labels": labels})
@@ -262,7 +265,7 @@ class StoredRows(AssociationRows):
         self.shard.for_each_block(task)
 
 
-def _start(context: Context, p: int, wanted: Ascent):
+def _start(context: Context, p: int, wanted: Ascent) -> Floats:
     """Logits of every start: k-means first, then hashed ones, shape (b, n_starts, c)."""
     (X, numbers), (n_starts, c) = wanted.layout.rows(context, p), wanted.shape
     labels = moments.nearest_mean(X, np.column_stack([wanted.centers, np.ones(len(wanted.centers))]))
@@ -274,7 +277,7 @@ def _start(context: Context, p: int, wanted: Ascent):
 # -- the eigenvector
 
 
-def spectral(job: Job, layout, seed):
+def spectral(job: Job, layout: Any, seed: int) -> None:
     """The leading eigenvector, unless it is there; its mean and eigenvalue beside it."""
     bounds = layout.bounds(job.context)
     if job.run.done(OPTIMUM, 0) and job.complete(MEMBERSHIPS, range(len(bounds) - 1)):
@@ -284,7 +287,7 @@ def spectral(job: Job, layout, seed):
     job.run_actors(MEMBERSHIPS, make, lambda group: _solve(job, group), bounds)
 
 
-def _solve(job: Job, group):
+def _solve(job: Job, group: Group) -> Any:
     result = solve(GroupSpace(group, job.context.n), EIGEN)
     total = float(group.call_sum(("column_sums",))[0, 0])
     sign, mean = np.sign(total) or 1.0, abs(total) / job.context.n
@@ -305,15 +308,15 @@ class StoredVector(RowSpace):
     seed : int
     """
 
-    def __init__(self, context: Context, shard, layout, seed):
+    def __init__(self, context: Context, shard: Shard, layout: Any, seed: int) -> None:
         self.context = context
         basis = MemoryBasis(shard.own_bounds, EIGEN.size(context.n))
         super().__init__(shard, layout.product(context, shard), basis, seed)
 
-    def write_rows(self, sign, mean):
-        """Write entries of the vector, and what they say."""
+    def write_rows(self, sign: float, mean: float) -> None:
+        """Write entries of the vector, and the labels and posteriors that follow from them."""
 
-        def task(p):
+        def task(p: int) -> None:
             v = np.ascontiguousarray(self.basis.read(p - self.shard.blocks.start, 0, 1)) * np.float32(sign)
             posterior, labels = read_vector(v[:, 0], mean)
             self.context.run.write(MEMBERSHIPS, p, {"columns": v, "posterior": posterior, "labels": labels})
@@ -324,7 +327,7 @@ class StoredVector(RowSpace):
 # -- labels and posteriors in the order of the input
 
 
-def _write_range(context: Context, s: int, bounds):
+def _write_range(context: Context, s: int, bounds: Integers) -> None:
     lo, hi = (int(b) for b in context.source_bounds[s : s + 2])
     blocks = range(int(np.searchsorted(bounds, lo, side="right")) - 1, int(np.searchsorted(bounds, hi)))
     found = {}
@@ -334,7 +337,7 @@ def _write_range(context: Context, s: int, bounds):
     rowwise_output.write(context, s, found)
 
 
-def _final(context: Context, p: int, layout):
+def _final(context: Context, p: int, layout: Any) -> None:
     """Labels and posteriors of one row block of the graph, in parts by block of input."""
     read = context.run.reader(MEMBERSHIPS, p)
     arrays = {name: read(name) for name in ("labels", "posterior")}
@@ -343,5 +346,5 @@ def _final(context: Context, p: int, layout):
     context.run.write("final", p, arrays, parts=dict.fromkeys(arrays, before))
 
 
-def _gather(context: Context, s: int, layout):
+def _gather(context: Context, s: int, layout: Any) -> None:
     output.write_block(layout.context(context), s)

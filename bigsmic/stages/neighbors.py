@@ -1,4 +1,4 @@
-"""neighbors: exact search inside the cells of each group, lists of ghosts sent home, merged there.
+"""neighbors: exact search inside the cells of each group; lists of ghost rows are merged in their home groups.
 
 After it, a row block is what lives in a group: rows in input order, their scaled features and their lists.
 """
@@ -6,6 +6,7 @@ After it, a row block is what lives in a group: rows in input order, their scale
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.numerics.graph import neighbors
 from bigsmic.numerics.hashing import draw_rows
@@ -13,13 +14,14 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages.route import FIRST_CELL, HOME, RANK, ROW
 from bigsmic.stages.shuffle import senders
+from bigsmic.types import Floats, Integers
 
 RECALL_ROWS = 200
 RECALL_NEIGHBORS = 10
 
 
-def run(job: Job):
-    """Search every group, then merge what each row's home and the groups it visited have found."""
+def run(job: Job) -> None:
+    """Search every group, then merge the lists that different groups have found for a row."""
     context = job.context
     job.fill("rows", context.blocks, _keep)
     if not job.complete("graph", context.blocks) or not job.run.done("recall", 0):
@@ -32,7 +34,7 @@ def run(job: Job):
     job.run.drop("neighbors", context.blocks)
 
 
-def _keep(context: Context, p: int):
+def _keep(context: Context, p: int) -> None:
     """Write the rows at home in one group: what LSMI and predictions read."""
     X, rows, _, tags = _gather(context, p)
     at_home = tags[:, HOME] == context.layout.group_ids[p]
@@ -40,10 +42,12 @@ def _keep(context: Context, p: int):
     context.run.write("rows", p, arrays)
 
 
-def _search(context: Context, p: int):
+def _search(context: Context, p: int) -> None:
     """Neighbours among the members of one group, for the rows at home and for the ghosts."""
     X, rows, positions, tags = _gather(context, p)
-    indices, squares = neighbors.group_neighbors(X, rows, tags[:, FIRST_CELL:], context.neighbor_settings)
+    asked = context.settings
+    settings = neighbors.NeighborSettings(asked.n_neighbors, asked.neighbors, asked.seed)
+    indices, squares = neighbors.group_neighbors(X, rows, tags[:, FIRST_CELL:], settings)
     found = np.where(indices >= 0, positions[indices], -1).astype(context.position_dtype)
     at_home = tags[:, HOME] == context.layout.group_ids[p]
     ghosts = np.flatnonzero(~at_home)
@@ -59,7 +63,7 @@ def _search(context: Context, p: int):
     context.run.write("neighbors", p, arrays, parts={name: bounds for name in arrays if name.startswith("ghost")})
 
 
-def _gather(context: Context, p: int):
+def _gather(context: Context, p: int) -> tuple[Floats, Integers, Integers, Integers]:
     """Members of one group, in input order: features, row numbers, positions, tags."""
     layout, group = context.layout, context.layout.group_ids[p]
     tags = [found for (found,) in context.run.gather("routed_rows", context.source_blocks, ["tags"], group)]
@@ -77,7 +81,7 @@ def _gather(context: Context, p: int):
     return X, rows, positions, np.concatenate(tags)
 
 
-def _merge(context: Context, p: int, sent_by):
+def _merge(context: Context, p: int, sent_by: list[NDArray[np.int64]]) -> None:
     """Lists of the rows at home: the best of what was found here and elsewhere."""
     read = context.run.reader("neighbors", p)
     indices, squares = np.array(read("indices")), np.array(read("squares"))
@@ -89,7 +93,7 @@ def _merge(context: Context, p: int, sent_by):
     context.run.write("lists", p, {"indices": indices, "squares": squares})
 
 
-def _recall(job: Job, block: int):
+def _recall(job: Job, block: int) -> None:
     """Compare the lists of some rows with exact search over all of them."""
     context = job.context
     wanted = draw_rows(context.n, RECALL_ROWS, context.settings.seed, "recall")
@@ -102,12 +106,12 @@ def _recall(job: Job, block: int):
     context.run.write("recall", 0, {}, info={"recall": float(found.mean()), "at": k, "rows": len(positions)})
 
 
-def _nearest(context: Context, p: int, X, k):
+def _nearest(context: Context, p: int, X: Floats, k: int) -> Floats:
     """Squared distances from some rows to the k + 1 rows of one block that are nearest to them."""
     return np.sort(neighbors.exact_neighbors(X, context.run.read("rows", p, "X"), k + 1)[1], axis=1)
 
 
-def _queries(context: Context, p: int, wanted, k):
+def _queries(context: Context, p: int, wanted: Integers, k: int) -> tuple[Integers, Floats, Floats]:
     read, lists = context.run.reader("rows", p), context.run.reader("lists", p)
     drawn = np.flatnonzero(np.isin(read("rows"), wanted))
     return context.layout.bounds[p] + drawn, read("X")[drawn], lists("squares")[drawn, :k]

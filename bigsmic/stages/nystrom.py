@@ -1,4 +1,4 @@
-"""extension: what carries the eigenvectors of U that the result is made of over to new rows.
+"""extension: Nystrom extension of the eigenvectors of U to new rows, with links.
 
 A new row x has no link, so that the middle of U is 1 there, and with ``K' = a K + e I`` on it and Z = middle K' V
 
@@ -8,27 +8,30 @@ from which ``v(x) = K(x, X) E`` with ``E = a (Z + e V) / (mu - e^2)``. Without l
 """
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
+from bigsmic.numerics.row_blocks import Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import eigenvectors, kernel_matrix
-from bigsmic.stages.labeling_specs import eigenproblems, specs_of
+from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, specs_of
 from bigsmic.stages.selection import members
+from bigsmic.types import Floats
 
 COLUMNS = 8  # that are extended at a time
 LEAST = 0.01  # of the largest eigenvalue: below it, what is divided by says nothing
 
 
-def run(job: Job):
+def run(job: Job) -> None:
     """Write E for the eigenproblems of the labelings that the result is made of."""
     context = job.context
     for eigenproblem in dict.fromkeys(specs_of(context)[b].eigenproblem for b in members(context)):
         _extend(job, eigenproblem)
 
 
-def _extend(job: Job, eigenproblem):
+def _extend(job: Job, eigenproblem: Eigenproblem) -> None:
     context = job.context
     if not job.complete(name(eigenproblem), context.blocks):
         kernel_matrix.prepare(job, eigenproblem)
@@ -39,7 +42,7 @@ def _extend(job: Job, eigenproblem):
             job.run.drop(kernel_matrix.matrix_name(eigenproblem), context.blocks)
 
 
-def name(eigenproblem):
+def name(eigenproblem: Eigenproblem) -> str:
     """Stage of E."""
     return f"extension.{eigenproblem.name}"
 
@@ -53,20 +56,20 @@ class Extension:
         As of :class:`bigsmic.stages.labelings.StoredLabels`.
     """
 
-    def __init__(self, context: Context, shard, eigenproblem, in_memory):
+    def __init__(self, context: Context, shard: Shard, eigenproblem: Eigenproblem, in_memory: bool) -> None:
         self.context, self.shard, self.eigenproblem = context, shard, eigenproblem
         load = kernel_matrix.loader(context, shard, kernel_matrix.matrix_name(eigenproblem), in_memory)
-        self.product = eigenvectors.product_of(context, shard, eigenproblem, load)
+        self.product: Any = eigenvectors.product_of(context, shard, eigenproblem, load)
         self.n_eigenvectors = max(
             r.n_eigenvectors for r in (specs_of(context)[b] for b in members(context)) if r.eigenproblem == eigenproblem
         )
         self.values = context.run.read("spectrum", eigenproblems(context.settings).index(eigenproblem), "ritz_values")
 
-    def write(self):
+    def write(self) -> None:
         """Extend all columns, a few at a time, and write them."""
         parts = [self._columns(lo) for lo in range(0, self.n_eigenvectors, COLUMNS)]
 
-        def task(p):
+        def task(p: int) -> None:
             rows = self.shard.rows(p)
             self.context.run.write(
                 name(self.eigenproblem), p, {"E": np.concatenate([part[rows] for part in parts], axis=1)}
@@ -74,7 +77,7 @@ class Extension:
 
         self.shard.for_each_block(task)
 
-    def _columns(self, lo):
+    def _columns(self, lo: int) -> Floats:
         read = partial(self.context.run.read, eigenvectors.basis_name(self.eigenproblem), name="V")
         columns = slice(lo, min(lo + COLUMNS, self.n_eigenvectors))
         V = np.concatenate([read(p)[:, columns] for p in self.shard.blocks])

@@ -1,14 +1,19 @@
-"""Eigenvectors extended to new rows through their neighbours among the fitted rows, then read."""
+"""Predictions for new rows: eigenvectors extended through their neighbours among the fitted rows."""
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.numerics.graph import affinity, cells, neighbors
 from bigsmic.numerics.graph.affinity import WEIGHT_FLOOR
 from bigsmic.numerics.labeling import calibration, consensus, rotation
 from bigsmic.runtime.context import Context
-from bigsmic.stages import eigenvectors, kernel_matrix, labelings, output, selection
-from bigsmic.stages.labeling_specs import eigenproblems, specs_of
+from bigsmic.stages import eigenvectors, kernel_matrix, labelings, output, route, selection
+from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, specs_of
 from bigsmic.stages.labelings import Reader
+from bigsmic.types import Floats, Integers
 
 Reads = dict[str, tuple[str, ...] | None]
 """Stages that a model reads, and of each the arrays; None: all of them."""
@@ -28,27 +33,29 @@ class Neighborhood:
         With the settings of the neighbour graph.
     """
 
-    def __init__(self, context: Context):
+    def __init__(self, context: Context) -> None:
         self.context = context
         self.reads = NEIGHBORS
 
-    def _search(self, X):
+    def _search(self, X: Floats) -> tuple[Integers, Floats]:
         """Positions and squared distances of the nearest training rows."""
         context = self.context
         best = neighbors.start_knn(len(X), context.settings.n_neighbors)
-        probes = cells.probe(X, context.cells)
+        probes = cells.probe(X, route.read_cells(context))
         for p in context.blocks:
             read = context.run.reader("rows", p)
             lo, hi = context.layout.bounds[p : p + 2]
             best = neighbors.update_knn(best, X, probes, read("X"), np.arange(lo, hi), read("cell"))
         return best
 
-    def _touched(self, indices):
+    def _touched(self, indices: Integers) -> tuple[Integers, Integers]:
         """The fitted rows that some neighbours are, ascending, and where each neighbour lies among them."""
         known = np.unique(indices[indices >= 0])
         return known, np.searchsorted(known, np.maximum(indices, 0)).clip(max=len(known) - 1)
 
-    def _weights(self, eigenproblem, indices, squares, known, local):
+    def _weights(
+        self, eigenproblem: Eigenproblem, indices: Integers, squares: Floats, known: Integers, local: Integers
+    ) -> Floats:
         """Kernel with the t nearest training rows, and with those found to which x is as near as their own t-th."""
         t = eigenproblem.t
         i = self.context.settings.t.index(t)
@@ -62,14 +69,14 @@ class Neighborhood:
         weights[near] = np.maximum(found, np.float32(WEIGHT_FLOOR)) if eigenproblem.kernel == "normalized" else found
         return weights
 
-    def _product(self, X, eigenproblem, read_columns):
+    def _product(self, X: Floats, eigenproblem: Eigenproblem, read_columns: Callable[..., Any]) -> Floats:
         """``K(x, X) C`` for scaled new rows; `read_columns` reads C at the rows of a block. float32, shape (b, m)."""
         indices, squares = self._search(X)
         known, local = self._touched(indices)
         weights, C = self._weights(eigenproblem, indices, squares, known, local), self._gather(read_columns, known)
         return rotation.extend(weights, local, C, np.ones(C.shape[1]))
 
-    def _gather(self, read_block, positions):
+    def _gather(self, read_block: Callable[..., Any], positions: Integers) -> NDArray[Any]:
         """Entries of a per-row array at some positions, ascending."""
         bounds = self.context.layout.bounds
         cuts = np.searchsorted(positions, bounds)
@@ -93,14 +100,14 @@ _CHOICE: Reads = {
 
 
 class Model(Neighborhood):
-    """What predictions need of a finished fit; rows of training blocks are read as they are needed.
+    """Model of a finished fit that predicts posteriors and labels; blocks of fitted rows are read when needed.
 
     Parameters
     ----------
     context : Context
     """
 
-    def __init__(self, context: Context):
+    def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.n_clusters = context.settings.n_clusters
         self.classes = selection.members(context)
@@ -112,15 +119,15 @@ class Model(Neighborhood):
         self.reads |= {kernel_matrix.degree_name(eigenproblem): ("degree",) for eigenproblem in normalised}
         self.reads |= {self._basis_name(eigenproblem): None for eigenproblem in self.eigenproblems}
 
-    def _basis_name(self, eigenproblem):
-        """Stage of what is extended to new rows."""
+    def _basis_name(self, eigenproblem: Eigenproblem) -> str:
+        """Stage of the columns that are extended to new rows."""
         return eigenvectors.basis_name(eigenproblem)
 
-    def __call__(self, X):
+    def __call__(self, X: Floats) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """Posteriors and labels of scaled rows, float32 (b, c) and int32 (b,)."""
         return self.read(*self._search(X))
 
-    def read(self, indices, squares):
+    def read(self, indices: Integers, squares: Floats) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """Posteriors and labels of rows whose neighbours among the fitted rows are known."""
         bases = {eigenproblem: self._extend(eigenproblem, indices, squares) for eigenproblem in self.eigenproblems}
         c = self.context.settings.n_clusters
@@ -136,7 +143,7 @@ class Model(Neighborhood):
         labels = consensus.consensus_labels(votes, posterior)
         return calibration.sharpened(posterior, self.power), self._adopt(labels, has_mass, indices)
 
-    def _extend(self, eigenproblem, indices, squares):
+    def _extend(self, eigenproblem: Eigenproblem, indices: Integers, squares: Floats) -> Floats:
         """``v(x) = K(x, X) V Lambda^-1`` on the neighbours of each new row."""
         known, local = self._touched(indices)
         weights = self._weights(eigenproblem, indices, squares, known, local)
@@ -147,24 +154,23 @@ class Model(Neighborhood):
         extension[:, usable] = rotation.extend(weights, local, V[:, usable], values[usable], *degrees)
         return extension
 
-    def _degrees(self, eigenproblem, weights, known):
+    def _degrees(self, eigenproblem: Eigenproblem, weights: NDArray[Any], known: Integers) -> tuple[Floats, Floats]:
         """Degrees that normalise, of some training rows and of the new ones."""
         fitted = self._gather(lambda p: kernel_matrix.read_degree(self.context, eigenproblem, p), known)
-        mean = self._solved(eigenproblem, self.context.run.info).get("mean_degree", 0.0)
-        return [
-            affinity.shrunk(d, mean, eigenproblem.shrinkage) for d in (fitted, weights.sum(axis=1, dtype=np.float64))
-        ]
+        mean, s = self._solved(eigenproblem, self.context.run.info).get("mean_degree", 0.0), eigenproblem.shrinkage
+        own = weights.sum(axis=1, dtype=np.float64)
+        return affinity.shrunk(fitted, mean, s), affinity.shrunk(own, mean, s)
 
-    def _solved(self, eigenproblem, read, *name):
+    def _solved(self, eigenproblem: Eigenproblem, read: Callable[..., Any], *name: str) -> Any:
         """What the run directory keeps of the solve of an eigenproblem."""
         return read("spectrum", eigenproblems(self.context.settings).index(eigenproblem), *name)
 
-    def _basis(self, eigenproblem, known):
+    def _basis(self, eigenproblem: Eigenproblem, known: Integers) -> tuple[Floats, Floats]:
         """Eigenvectors at some training rows, and eigenvalues."""
         values = self._solved(eigenproblem, self.context.run.read, "ritz_values")
         return self._gather(lambda p: self.context.run.read(self._basis_name(eigenproblem), p, "V"), known), values
 
-    def _adopt(self, labels, has_mass, indices):
+    def _adopt(self, labels: NDArray[np.int32], has_mass: NDArray[np.bool_], indices: Integers) -> NDArray[np.int32]:
         """A new row in which no column is positive takes the label of its nearest training row."""
         orphans = np.flatnonzero(~has_mass & (indices[:, 0] >= 0))
         if len(orphans):

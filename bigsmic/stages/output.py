@@ -1,6 +1,9 @@
-"""output: labels and posteriors of the chosen candidate, put back into the order of the input."""
+"""output: labels and posteriors of the chosen labeling or consensus, in input order."""
+
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import calibration, consensus, rotation
@@ -11,11 +14,12 @@ from bigsmic.stages import link_propagation, rowwise_output
 from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.labelings import TILE_ROWS, Reader, read_basis, read_labels
 from bigsmic.stages.selection import ballots, chosen, chosen_set, members
+from bigsmic.types import Floats, Integers
 
 SHARPNESS_ROWS = 10_000  # on which it is found how sure the posterior may be
 
 
-def run(job: Job):
+def run(job: Job) -> None:
     """Write ``labels`` (n,), ``posterior`` (n, c) and ``agreement`` (n,) of the run."""
     context = job.context
     job.fill("final", context.blocks, _final)
@@ -25,24 +29,25 @@ def run(job: Job):
     job.fill("output", context.source_blocks, _write_sharpened)
 
 
-def _final(context: Context, p: int):
+def _final(context: Context, p: int) -> None:
     """Labels, posteriors and agreement of one row block, in parts by block of input."""
     posterior, has_mass = _posterior(context, p)
-    labels, agreement = _one(context, p) if chosen(context) is not None else _consensus(context, p, posterior)
+    b = chosen(context)
+    labels, agreement = _consensus(context, p, posterior) if b is None else _one(context, p, b)
     arrays = {"labels": labels, "posterior": posterior, "agreement": agreement}
     parts = dict.fromkeys(arrays, context.layout.before[:, p])
     arrays["sums"] = rotation.assignment_sums(labels, posterior, has_mass)
     context.run.write("final", p, arrays, parts=parts)
 
 
-def _one(context: Context, p: int):
-    """Labels of one labeling, and an agreement of 1: nothing is there to disagree."""
-    labels = read_labels(context, p, chosen(context))
+def _one(context: Context, p: int, b: int) -> tuple[Integers, Floats]:
+    """Labels of the chosen labeling, and an agreement of 1."""
+    labels = read_labels(context, p, b)
     return labels, np.ones(len(labels), np.float32)
 
 
-def _consensus(context: Context, p: int, posterior):
-    """Labels with the most votes, or that rows propagated with, and the share of labelings that cast them."""
+def _consensus(context: Context, p: int, posterior: Floats) -> tuple[Integers, Floats]:
+    """Labels with the most votes, or propagated ones, and the share of labelings that agree with them."""
     labels, of, classes = ballots(context, p, chosen_set(context))
     votes = consensus.vote(labels, of, classes, context.settings.n_clusters)
     propagated = context.settings.propagates
@@ -50,7 +55,7 @@ def _consensus(context: Context, p: int, posterior):
     return labels, consensus.agreement(votes, labels, len(of))
 
 
-def _posterior(context: Context, p: int):
+def _posterior(context: Context, p: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """Mean over labelings of their posteriors, before any move, and rows where any of them has mass."""
     height, c = context.layout.heights[p], context.settings.n_clusters
     has_mass, total = np.zeros(height, bool), np.zeros((height, c))
@@ -60,7 +65,9 @@ def _posterior(context: Context, p: int):
     return (total / len(classes)).astype(np.float32), has_mass
 
 
-def _add_posterior(context: Context, p: int, member, total, has_mass):
+def _add_posterior(
+    context: Context, p: int, member: tuple[int, Integers], total: NDArray[Any], has_mass: NDArray[np.bool_]
+) -> None:
     """Add the posterior of one labeling; its basis goes before the next one is read."""
     b, to = member
     reader, V = Reader(context, b), read_basis(context, specs_of(context)[b], p)
@@ -70,35 +77,35 @@ def _add_posterior(context: Context, p: int, member, total, has_mass):
         has_mass[rows] |= found.has_mass
 
 
-def _sharpness(job: Job, block: int):
+def _sharpness(job: Job, block: int) -> None:
     """Find the power that posteriors are raised to."""
     job.run.write(
         "sharpness", block, {"power": calibration.power_of(job.sum_blocks("sharpness", job.context.blocks, _claims))}
     )
 
 
-def _claims(context: Context, p: int):
+def _claims(context: Context, p: int) -> NDArray[Any]:
     read = context.run.reader("final", p)
     rows = draw_rows(context.n, min(context.n, SHARPNESS_ROWS), context.settings.seed, "sharpness")
     drawn = np.isin(context.run.read("rows", p, "rows"), rows)
     return calibration.claim_sums(read("posterior")[drawn], read("agreement")[drawn])
 
 
-def sharpness(context: Context):
+def sharpness(context: Context) -> float:
     """Power that posteriors are raised to; 1 but for a consensus, which knows what labelings agree on."""
     return float(context.run.read("sharpness", 0, "power")) if chosen(context) is None else 1.0
 
 
-def create(context: Context):
+def create(context: Context) -> None:
     """Make the arrays that users read, one chunk per block of input."""
     rowwise_output.create_arrays(context, ("labels", "posterior", "agreement"), context.settings.n_clusters)
 
 
-def _write_sharpened(context: Context, s: int):
+def _write_sharpened(context: Context, s: int) -> None:
     write_block(context, s, sharpness(context))
 
 
-def write_block(context: Context, s: int, power=1.0):
+def write_block(context: Context, s: int, power: float = 1.0) -> None:
     """Gather one block of input from the row blocks that its rows went to; raise its posteriors to a power."""
     lo, hi = (int(b) for b in context.source_bounds[s : s + 2])
     home = context.layout.block_of_group[context.run.read("route", s, "home")]
@@ -113,28 +120,3 @@ def write_block(context: Context, s: int, power=1.0):
             array[at] = read(name, s)
     found["posterior"] = calibration.sharpened(found["posterior"], power)
     rowwise_output.write(context, s, found)
-
-
-def check(context: Context, s: int):
-    """Strike one block of input off the ledger if a top-level array is not what was written there."""
-    if not context.run.done("output", s):
-        return
-    lo, hi = (int(b) for b in context.source_bounds[s : s + 2])
-    if not all(context.run.check_rows(name, lo, hi, crc32) for name, crc32 in context.run.info("output", s).items()):
-        context.run.forget("output", s)
-
-
-def run_single(job: Job):
-    """One cluster: labels 0, posteriors 1, nothing to solve."""
-    context = job.context
-    create(context)
-
-    job.fill("output", context.source_blocks, _write_single)
-
-
-def _write_single(context: Context, s: int):
-    height = int(context.source_bounds[s + 1] - context.source_bounds[s])
-    ones = np.ones(height, np.float32)
-    rowwise_output.write(
-        context, s, {"labels": np.zeros(height, np.int32), "posterior": ones[:, None], "agreement": ones}
-    )

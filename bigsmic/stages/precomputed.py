@@ -1,44 +1,47 @@
-"""precomputed: the graph is given, as a sparse matrix of affinities or of distances; there are no features.
+"""precomputed: the neighbour graph from a sparse matrix of affinities or of distances, without features.
 
-Takes the place of scan, route and neighbors. Positions are row numbers, row blocks are ranges of rows.
+Replaces scan, route and neighbors. Positions are row numbers, row blocks are ranges of rows.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.errors import InputError, RunMismatchError
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.store import checksum
+from bigsmic.types import Floats, Integers
 
 
-def run(job: Job):
+def run(job: Job) -> None:
     """Write the graph of a matrix of affinities, or the lists of a matrix of distances."""
     context = job.context
     known = [s for s in context.source_blocks if job.run.done("scan", s)]
     job.map_blocks("verify", known, _verify)
     affinity = context.settings.kernel == "precomputed"
     job.fill("scan", context.source_blocks, _scan)
-    context.forget("layout")
     if not job.complete("graph", context.blocks):
         job.fill("graph" if affinity else "lists", context.blocks, _graph if affinity else _lists)
 
 
-def _sums(rows):
+def _sums(rows: Any) -> list[int]:
     return [checksum(rows.indptr), checksum(rows.indices), checksum(rows.data)]
 
 
-def _verify(context: Context, s: int):
+def _verify(context: Context, s: int) -> None:
     _refuse_changed(context, s, context.source.read(*context.source_bounds[s : s + 2]))
 
 
-def _refuse_changed(context, s, rows):
+def _refuse_changed(context: Context, s: int, rows: Any) -> None:
     if context.run.info("scan", s)["crc32"] != _sums(rows):
         raise RunMismatchError(
             f"input: the matrix is not the one that {context.run.location} was started with; give another out="
         )
 
 
-def _scan(context: Context, s: int):
+def _scan(context: Context, s: int) -> None:
     lo, hi = (int(b) for b in context.source_bounds[s : s + 2])
     counts = np.zeros(len(context.source_bounds) - 1, np.int64)
     counts[s] = hi - lo
@@ -47,7 +50,7 @@ def _scan(context: Context, s: int):
     context.run.write("scan", s, {}, info={"crc32": _sums(context.source.read(lo, hi))})
 
 
-def _entries(context: Context, p: int):
+def _entries(context: Context, p: int) -> tuple[int, int, Integers, Integers, Floats]:
     """Entries of one block off the diagonal, by row."""
     lo, hi = (int(b) for b in context.layout.bounds[p : p + 2])
     rows = context.source.read(lo, hi)
@@ -57,7 +60,7 @@ def _entries(context: Context, p: int):
     return lo, hi, row[off], rows.indices[off].astype(np.int64), rows.data[off]
 
 
-def _graph(context: Context, p: int):
+def _graph(context: Context, p: int) -> None:
     """Affinities w as ``-log(w / max w)`` in the place of squared distances: the kernel is then ``exp(-d2)``."""
     lo, hi, row, column, data = _entries(context, p)
     kept = data > 0
@@ -74,12 +77,12 @@ def _graph(context: Context, p: int):
     context.run.write("graph", p, arrays, parts={"sigma": [0, 1]}, info=info)
 
 
-def minus_log(affinity, largest):
+def minus_log(affinity: Floats, largest: float) -> NDArray[np.float32]:
     """``-log(w / largest)``, at least 0, float32."""
     return np.maximum(-np.log(np.asarray(affinity, np.float64) / largest), 0).astype(np.float32)
 
 
-def _lists(context: Context, p: int):
+def _lists(context: Context, p: int) -> None:
     lo, hi, row, column, data = _entries(context, p)
     indices, squares = nearest_entries(row, column, data, hi - lo, context.settings.n_neighbors)
     if (indices[:, 0] < 0).any():
@@ -88,7 +91,7 @@ def _lists(context: Context, p: int):
     context.run.write("lists", p, {"indices": indices, "squares": squares})
 
 
-def nearest_entries(row, column, distances, n_rows, k):
+def nearest_entries(row: Integers, column: Integers, distances: Floats, n_rows: int, k: int) -> tuple[Integers, Floats]:
     """Lists of the k nearest of each row of a sparse matrix, by (distance, column).
 
     Returns

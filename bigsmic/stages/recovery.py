@@ -1,20 +1,21 @@
-"""reopen: before a run goes on, what it holds is made sure of; after it, what nobody reads any more is deleted."""
+"""Recovery of a run: blocks are checked before it is resumed, temporary artifacts are deleted after it."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from bigsmic.engines.base import TaskOptions
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.runtime.progress import ticks
-from bigsmic.stages import output
+from bigsmic.stages import rowwise_output
 
 TEMPORARY = ("input", "routed_rows", "neighbors", "edges", "lists", "weights.", "matrix.", "restart.")
 
 
-def check(job: Job):
-    """Strike off the ledger what is not as it was written.
+def check(job: Job) -> None:
+    """Check every block that predictions may read, and strike the damaged ones off the ledger.
 
-    Later stages would not read it again, predictions would. Temporary stages are checked by those who read them.
+    Blocks of temporary stages are checked by the stages that read them.
     """
     job.run.sweep()
     job.run.strike_attributes()
@@ -24,16 +25,16 @@ def check(job: Job):
         job.engine.for_each(partial(_check, job.context, kept), range(len(kept)), options)
 
 
-def _check(context: Context, kept, i: int):
+def _check(context: Context, kept: Sequence[tuple[str, int]], i: int) -> None:
     stage, block = kept[i]
     if stage == "output":
-        output.check(context, block)
+        rowwise_output.check(context, block)
     else:
         context.run.check(stage, block)
 
 
-def tidy(job: Job):
-    """Delete what a run that was killed between its last use and its deletion has left."""
+def tidy(job: Job) -> None:
+    """Delete temporary artifacts, also those that a killed run has left."""
     run, undecided = job.run, job.context.settings.undecided
     left: dict[str, list[int]] = {}
     for stage, block in run.blocks():

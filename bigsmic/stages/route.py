@@ -1,36 +1,36 @@
-"""cells and route: k-means cells on the sample; every row copied to the groups of its nearest cells.
+"""cells and route: k-means cells of the sample, and copies of every row in the groups of its nearest cells.
 
 A block of input writes its rows once, ordered by group, so that a group later reads one range of bytes from each
 block: no chunk has two writers, and none is read, changed and written back.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bigsmic.numerics.graph import cells as cells_module
+from bigsmic.numerics.graph.cells import Cells, PartitionSettings, build_cells, group_rows, route
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
+from bigsmic.types import Floats, Integers
 
 HOME, RANK, ROW, FIRST_CELL = 0, 1, 2, 3
 """Columns of the tags that travel with a routed row: home group, rank among the block's rows of that home, row
 within the block, and then the cells of the group that it belongs to (-1: a cell of another group)."""
 
 
-def run(job: Job):
+def run(job: Job) -> None:
     """Make the cells, and route every row."""
     context, blocks = job.context, list(job.context.source_blocks)
     job.fill("cells", [0], _build_cells)
     if len(job.run.missing("routed_rows", blocks)) == len(blocks) > len(job.run.missing("route", blocks)):
         job.fill("route", blocks, _find_homes)  # the pieces are used up: maybe nothing asks for them again
-        context.forget("layout")
         if searched(context):
             return
     for s in job.run.missing("route", blocks):
         job.run.forget("routed_rows", s)  # they are written together
     job.fill("routed_rows", blocks, _route)
-    context.forget("layout")
 
 
-def searched(context: Context):
+def searched(context: Context) -> bool:
     """Whether every row was routed, and every row block has its rows, and its lists or what was made of them."""
     run = context.run
     once = run.done("cells", 0) and run.done("recall", 0)
@@ -39,35 +39,52 @@ def searched(context: Context):
     return all(run.done("rows", p) and (run.done("lists", p) or run.done("graph", p)) for p in context.blocks)
 
 
-def _build_cells(context: Context, block: int):
-    context.run.write("cells", block, cells_module.build_cells(context.sample, context.partition_settings).to_arrays())
+def partition_settings(context: Context) -> PartitionSettings:
+    """Settings of the partition of the rows into cells and groups."""
+    return PartitionSettings(context.n, context.settings.seed, group_rows=group_rows(context.n, context.d))
 
 
-def _route(context: Context, s: int):
+def read_cells(context: Context) -> Cells:
+    """The hierarchy of cells; read once."""
+    return context.cached("cells", lambda: _read_cells(context))
+
+
+def _read_cells(context: Context) -> Cells:
+    read = context.run.reader("cells", 0)
+    return Cells.from_arrays({name: read(name) for name in context.run.entry("cells", 0)["arrays"]})
+
+
+def _build_cells(context: Context, block: int) -> None:
+    context.run.write("cells", block, build_cells(context.read_sample(), partition_settings(context)).to_arrays())
+
+
+def _route(context: Context, s: int) -> None:
     X, cells = _nearest_cells(context, s)
-    n_groups = context.cells.n_groups
-    source, group, tags = route_rows(context.cells.group[cells], cells, n_groups)
+    hierarchy = read_cells(context)
+    n_groups = hierarchy.n_groups
+    source, group, tags = route_rows(hierarchy.group[cells], cells, n_groups)
     bounds = np.searchsorted(group, np.arange(n_groups + 1))
     context.run.write("routed_rows", s, {"X": X[source], "tags": tags}, parts={"X": bounds, "tags": bounds})
     _write_homes(context, s, cells)
 
 
-def _find_homes(context: Context, s: int):
+def _find_homes(context: Context, s: int) -> None:
     _write_homes(context, s, _nearest_cells(context, s)[1])
 
 
-def _nearest_cells(context: Context, s: int):
+def _nearest_cells(context: Context, s: int) -> tuple[Floats, Integers]:
     lo, hi = context.source_bounds[s : s + 2]
     X = context.scaled_block(s)
-    return X, cells_module.route(X, np.arange(lo, hi), context.cells, context.partition_settings.overlap)
+    return X, route(X, np.arange(lo, hi), read_cells(context), partition_settings(context).overlap)
 
 
-def _write_homes(context: Context, s: int, cells):
-    home = context.cells.group[cells[:, 0]]
-    context.run.write("route", s, {"home": home, "counts": np.bincount(home, minlength=context.cells.n_groups)})
+def _write_homes(context: Context, s: int, cells: Integers) -> None:
+    hierarchy = read_cells(context)
+    home = hierarchy.group[cells[:, 0]]
+    context.run.write("route", s, {"home": home, "counts": np.bincount(home, minlength=hierarchy.n_groups)})
 
 
-def route_rows(groups, cells, n_groups):
+def route_rows(groups: Integers, cells: Integers, n_groups: int) -> tuple[Integers, Integers, NDArray[np.int32]]:
     """Order the rows of one block by the groups that they go to.
 
     Parameters
@@ -94,7 +111,7 @@ def route_rows(groups, cells, n_groups):
     return source, group, tags
 
 
-def rank_within(groups, n_groups):
+def rank_within(groups: Integers, n_groups: int) -> Integers:
     """Number of earlier entries with the same group, shape (b,)."""
     order = np.argsort(groups, kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(groups, minlength=n_groups))])

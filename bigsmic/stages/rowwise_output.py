@@ -1,40 +1,69 @@
-"""direct: labels and posteriors where a row alone decides, by the model of the fit; no graph, no cell order."""
+"""output of methods whose model labels each row by itself; and the arrays of every method that users read."""
+
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic import registry
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.store import checksum
+from bigsmic.store import CheckedArray, checksum
 
 
-def run(job: Job):
+def run(job: Job) -> None:
     """Write ``labels`` (n,) and ``posterior`` (n, c) of the run."""
     create(job.context)
     job.fill("output", job.context.source_blocks, _write)
 
 
-def create(context: Context):
+def create(context: Context) -> None:
     """Make the arrays that users read, one chunk per block of input."""
     create_arrays(context, ("labels", "posterior"), context.settings.n_clusters)
 
 
-def create_arrays(context: Context, names, n_clusters):
-    """Make those of the arrays that users read; where one was made anew, all its rows are written again."""
-    shapes = {"labels": (context.n,), "posterior": (context.n, n_clusters), "agreement": (context.n,)}
-    rows = int(context.source_bounds[1])
-    dtypes = {"labels": np.int32}
-    if any([context.run.create(name, shapes[name], rows, dtypes.get(name, np.float32)) for name in names]):
+def create_arrays(context: Context, names: Iterable[str], n_clusters: int) -> None:
+    """Create arrays that users read; where one is new, all rows of all of them are written again."""
+    made = [_create(context, name, n_clusters) for name in names]
+    if any(made):
         context.run.drop("output", ())  # its blocks are ledger entries and nothing else
 
 
-def write(context: Context, s: int, found):
+def _create(context: Context, name: str, n_clusters: int) -> bool:
+    shape, dtype = _shape_and_dtype(context, name, n_clusters)
+    return context.run.create(name, shape, int(context.source_bounds[1]), dtype)
+
+
+def read_array(context: Context, name: str) -> CheckedArray:
+    """Return ``labels``, ``posterior`` or ``agreement`` of a finished fit: a lazy array that checks what is read."""
+    n_clusters = (context.run.attribute("summary") or {}).get("n_clusters", context.settings.n_clusters)
+    return context.run.array("output", name, *_shape_and_dtype(context, name, n_clusters))
+
+
+def _shape_and_dtype(
+    context: Context, name: str, n_clusters: int
+) -> tuple[tuple[int, ...], type[np.int32] | type[np.float32]]:
+    shape = (context.n, n_clusters) if name == "posterior" else (context.n,)
+    return shape, np.int32 if name == "labels" else np.float32
+
+
+def write(context: Context, s: int, found: dict[str, NDArray[Any]]) -> None:
     """Write rows of the arrays that users read, and note in the ledger what they are."""
     for name, array in found.items():
         context.run.write_rows(name, int(context.source_bounds[s]), array)
     context.run.write("output", s, {}, info={name: checksum(array) for name, array in found.items()})
 
 
-def _write(context: Context, s: int):
+def check(context: Context, s: int) -> None:
+    """Strike one block of input off the ledger if a top-level array is not what was written there."""
+    if not context.run.done("output", s):
+        return
+    lo, hi = (int(b) for b in context.source_bounds[s : s + 2])
+    if not all(context.run.check_rows(name, lo, hi, crc32) for name, crc32 in context.run.info("output", s).items()):
+        context.run.forget("output", s)
+
+
+def _write(context: Context, s: int) -> None:
     posterior, labels = registry.of(context.settings).model(context)(context.scaled_block(s))
     write(context, s, {"labels": labels, "posterior": posterior})

@@ -1,4 +1,4 @@
-"""scan: one pass over the input. Finite? Moments, a sample, and a checksum of every block."""
+"""scan: one pass over the input for moments, a sample, checksums of blocks, and entries that are not finite."""
 
 from functools import partial
 
@@ -14,29 +14,21 @@ from bigsmic.store import checksum
 SAMPLE_BYTES = 64 << 20  # float32 bytes of the sample at most
 
 
-def sample_rows(n, d, cell_rows):
-    """Rows that the sample aims at: some thirty a cell, twenty thousand at least."""
+def sample_rows(n: int, d: int, cell_rows: int) -> int:
+    """Expected number of rows in the sample: thirty a cell, and at least twenty thousand."""
     return min(n, max(20_000, 30 * (n // cell_rows)), max(1000, SAMPLE_BYTES // (4 * d)))
 
 
-def run(job: Job, wanted: int):
-    """Scan what has not been scanned; what has been is checked against the input.
-
-    Parameters
-    ----------
-    job : Job
-    wanted : int
-        Rows of the sample; see `sample_rows`.
-    """
+def run(job: Job) -> None:
+    """Scan what has not been scanned; what has been is checked against the input."""
     context = job.context
     known = [s for s in context.source_blocks if job.run.done("scan", s)]
     job.map_blocks("verify", known, _verify)
-    job.fill("scan", context.source_blocks, partial(_scan, wanted=wanted))
+    job.fill("scan", context.source_blocks, partial(_scan, wanted=job.plan.sample_rows))
     _refuse_nonfinite(context)
-    context.forget("scaler", "sample")
 
 
-def _scan(context: Context, s: int, wanted: int):
+def _scan(context: Context, s: int, wanted: int) -> None:
     lo, hi = context.source_bounds[s : s + 2]
     X = context.source.read(lo, hi)
     count, row, column = first_nonfinite(X)
@@ -53,11 +45,11 @@ def _scan(context: Context, s: int, wanted: int):
     context.run.write("scan", s, arrays, info=info)
 
 
-def _verify(context: Context, s: int):
+def _verify(context: Context, s: int) -> None:
     context.input_block(s)
 
 
-def _refuse_nonfinite(context: Context):
+def _refuse_nonfinite(context: Context) -> None:
     infos = context.run.infos("scan", context.source_blocks)
     bad = sum(info["nonfinite"] for info in infos)
     if bad:

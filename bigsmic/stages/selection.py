@@ -1,20 +1,26 @@
-"""select: the LSMI of every labeling, from one pass over the rows for all of them; their consensus; the choice."""
+"""select: LSMI of every labeling, in one pass over the rows; their consensus; the choice among them."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import consensus, local_moving
-from bigsmic.numerics.mutual_information.lsmi_scores import first_equal, join_sweeps, score_one
-from bigsmic.numerics.mutual_information.lsmi_sums import LSMISettings, block_sums
+from bigsmic.numerics.labeling.consensus import MergeTree
+from bigsmic.numerics.mutual_information.lsmi_scores import LSMIScore, first_equal, join_sweeps, score_one
+from bigsmic.numerics.mutual_information.lsmi_sums import LSMIDesign, LSMISettings, LSMISums, block_sums
+from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import kernel_matrix, link_scores, mi_samples
 from bigsmic.stages.eigenvectors import falls_apart
 from bigsmic.stages.labeling_specs import (
     FINEST_CUT,
+    Eigenproblem,
     eigenproblems,
     eigenvector_sets_of,
     plain_of,
@@ -22,11 +28,12 @@ from bigsmic.stages.labeling_specs import (
     specs_of,
 )
 from bigsmic.stages.labelings import Reader, read_labels
+from bigsmic.types import Integers
 
 ROUNDING = 1e-9  # by which the associations of equal labelings differ, whose clusters are numbered differently
 
 
-def run(job: Job, n_gammas: int | None = None):
+def run(job: Job, n_gammas: int | None = None) -> None:
     """Score every labeling, and compare them.
 
     Parameters
@@ -42,17 +49,17 @@ def run(job: Job, n_gammas: int | None = None):
         job.run_steps("eigenvector_sets", [0], _rate)
 
 
-def agree(job: Job):
+def agree(job: Job) -> None:
     """Compare the labelings, and find the classes that their labels are merged into."""
     job.run_steps("consensus", [0], _agree)
 
 
-def score(job: Job, n_gammas: int | None = None):
+def score(job: Job, n_gammas: int | None = None) -> None:
     """Estimate the LSMI of every labeling; see :func:`run`."""
     job.run_steps("scores", [0], partial(_score, n_gammas=n_gammas))
 
 
-def _score(job: Job, block: int, n_gammas):
+def _score(job: Job, block: int, n_gammas: int | None) -> None:
     context = job.context
     design, center_labels = mi_samples.drawn_design(job, "scores", _wanted(context), _labels)
     count = min(context.settings.lsmi_rows or context.n, context.n)
@@ -69,11 +76,11 @@ def _score(job: Job, block: int, n_gammas):
     job.run.write("scores", 0, _table(scores, design), info={"rows": count, "centers": design.n_centers})
 
 
-def _score_one(b: int, sums, labels, design):
+def _score_one(b: int, sums: LSMISums, labels: Integers, design: LSMIDesign) -> LSMIScore:
     return score_one(sums, b, labels[b], design)
 
 
-def _wanted(context: Context):
+def _wanted(context: Context) -> LSMISettings:
     """Settings of the estimate."""
     settings = context.settings
     return replace(
@@ -84,11 +91,11 @@ def _wanted(context: Context):
     )
 
 
-def _labels(context: Context, p: int, chosen):
+def _labels(context: Context, p: int, chosen: Any) -> Integers:
     return np.stack([read_labels(context, p, i)[chosen] for i in range(len(specs_of(context)))])
 
 
-def _sums(context: Context, p: int, drawn, design):
+def _sums(context: Context, p: int, drawn: Integers | None, design: LSMIDesign) -> LSMISums:
     read = context.run.reader("rows", p)
     rows = read("rows")
     chosen = slice(None) if drawn is None else np.isin(rows, drawn)
@@ -96,7 +103,7 @@ def _sums(context: Context, p: int, drawn, design):
     return block_sums(read("X")[chosen], rows[chosen], labels, design, n_classes=context.settings.n_clusters)
 
 
-def _table(scores, design):
+def _table(scores: Sequence[LSMIScore], design: LSMIDesign) -> dict[str, Any]:
     columns = {name: np.array([getattr(s, name) for s in scores]) for name in ("lsmi", "gamma", "delta", "cv")}
     uncovered = np.array([len(score.without_center) for score in scores])
     tables = np.stack([score.cv_table for score in scores])
@@ -107,7 +114,7 @@ def _table(scores, design):
 # -- consensus and choice
 
 
-def _agree(job: Job, block: int):
+def _agree(job: Job, block: int) -> None:
     """ARI of all pairs of labelings, and the classes that the consensus of each eigenvector set merges labels into."""
     context = job.context
     of = [Reader(context, b).n_groups for b in range(len(specs_of(context)))]
@@ -120,12 +127,12 @@ def _agree(job: Job, block: int):
     context.run.write("consensus", 0, {"ari": consensus.pairwise_ari(total, of)} | classes, info={"sizes": of})
 
 
-def _label_gram(context: Context, p: int, of):
+def _label_gram(context: Context, p: int, of: Sequence[int]) -> Integers:
     """Rows that every two labels of the labelings share, of one block."""
     return consensus.label_gram(all_labels(context, p, range(len(of))), of)
 
 
-def _cut_full(job: Job, trees, of):
+def _cut_full(job: Job, trees: list[MergeTree], of: Sequence[int]) -> list[NDArray[Any]]:
     """Cut the tree of every eigenvector set so that c classes win rows.
 
     A cut into c often holds classes that few labelings know, and that are outvoted everywhere. Such a tree is cut
@@ -155,7 +162,7 @@ def _cut_full(job: Job, trees, of):
     return found
 
 
-def _rows_won(context: Context, p: int, of, classes):
+def _rows_won(context: Context, p: int, of: Sequence[int], classes: dict[int, Integers]) -> Integers:
     """Rows that each class of some eigenvector sets wins, one eigenvector set after the other."""
     labels, counts = all_labels(context, p, range(len(of))), []
     for w, of_set in classes.items():
@@ -165,7 +172,7 @@ def _rows_won(context: Context, p: int, of, classes):
     return np.concatenate(counts)
 
 
-def _rate(job: Job, block: int):
+def _rate(job: Job, block: int) -> None:
     """Modularity and normalised association of the consensus of each eigenvector set on the graph of every t.
 
     At a given number of clusters they tell how far to over-segment: far for clusters of even size, little for skewed
@@ -180,7 +187,7 @@ def _rate(job: Job, block: int):
     job.context.run.write("eigenvector_sets", 0, rates)
 
 
-def _weight_sums(job: Job, group):
+def _weight_sums(job: Job, group: Group) -> Any:
     """Sums of `bigsmic.numerics.labeling.local_moving.modularity_sums` for every graph and eigenvector set."""
     totals = []
     for graph in dict.fromkeys(eigenproblem.graph for eigenproblem in eigenproblems(job.context.settings)):
@@ -198,18 +205,18 @@ class EigenvectorSetLabels:
     shard : Shard
     """
 
-    def __init__(self, context: Context, shard):
+    def __init__(self, context: Context, shard: Shard) -> None:
         self.context, self.shard = context, shard
         found = [[_most_voted(context, p, w) for w in range(len(eigenvector_sets_of(context)))] for p in shard.blocks]
         self.labels = np.concatenate([np.stack(of_block, axis=1) for of_block in found])
 
-    def modularity_sums(self, eigenproblem, in_memory):
+    def modularity_sums(self, eigenproblem: Eigenproblem, in_memory: bool) -> Any:
         """Sums of `local_moving.modularity` for every eigenvector set: float64, shape (n_sets, 2, c)."""
         load = kernel_matrix.loader(self.context, self.shard, kernel_matrix.weights_name(eigenproblem), in_memory)
         halo = self.shard.halo(lambda p: load(p).halo)
         extended, c = halo.extend(self.labels), self.context.settings.n_clusters
 
-        def task(p):
+        def task(p: int) -> Any:
             block = load(p)
             known = halo.around(p, block.halo, extended)
             return np.stack([local_moving.modularity_sums(block, labels, c) for labels in known.T])
@@ -217,26 +224,26 @@ class EigenvectorSetLabels:
         return self.shard.sum_over_blocks(task)
 
 
-def _most_voted(context: Context, p: int, w: int):
+def _most_voted(context: Context, p: int, w: int) -> Integers:
     labels, of, classes = ballots(context, p, w)
     c = context.settings.n_clusters
     # of every row and eigenvector set at once: bytes, where there are few clusters
     return consensus.vote(labels, of, classes, c).argmax(axis=1).astype(np.min_scalar_type(c))
 
 
-def ballots(context: Context, p: int, w: int):
+def ballots(context: Context, p: int, w: int) -> tuple[Integers, list[int], Integers]:
     """Labels of one block under the labelings of an eigenvector set, their sizes, and the classes of the labels."""
     eigenvector_set, read = eigenvector_sets_of(context)[w], context.run.reader("consensus", 0)
     of = context.run.info("consensus", 0)["sizes"]
     return all_labels(context, p, eigenvector_set), [of[b] for b in eigenvector_set], read(f"classes.{w}")
 
 
-def all_labels(context: Context, p: int, numbers):
+def all_labels(context: Context, p: int, numbers: Iterable[int]) -> Integers:
     """Labels of one block under some labelings, int32, shape (b, B)."""
     return np.stack([read_labels(context, p, b) for b in numbers], axis=1)
 
 
-def chosen(context: Context):
+def chosen(context: Context) -> int | None:
     """Number of the labeling that the fit returns, the first among equals; None for a consensus."""
     if len(specs_of(context)) == 1 and not context.settings.propagates:
         return 0
@@ -249,13 +256,12 @@ def chosen(context: Context):
     return None
 
 
-def chosen_set(context: Context):
+def chosen_set(context: Context) -> int:
     """Number of the eigenvector set whose consensus the fit returns.
 
     That of largest normalised association, if the graph falls apart by itself, and the last one of equals, which
-    over-segments least. Otherwise first the shrinkages of largest modularity, mean over their eigenvector sets,
-    since that of
-    one consensus is a matter of luck to the third digit; then the eigenvector set.
+    over-segments least. Otherwise first the shrinkages of largest modularity, mean over their eigenvector sets, since
+    the modularity of one consensus is random in the third digit; then the eigenvector set.
     """
     if len(eigenvector_sets_of(context)) == 1:
         return 0
@@ -268,8 +274,8 @@ def chosen_set(context: Context):
     return best * rates.shape[1] + int(np.argmax(rates[best]))
 
 
-def members(context: Context):
-    """Class of every label of the labelings that the result is made of: dict of number to int64 array."""
+def members(context: Context) -> dict[int, NDArray[Any]]:
+    """Class of every label of the labelings that make up the result: dict of number to int64 array."""
     b = chosen(context)
     if b is not None:
         return {b: np.arange(Reader(context, b).n_groups)}

@@ -1,4 +1,4 @@
-"""exchange: which row blocks have sent something to which, so that nobody opens what holds nothing for it.
+"""shuffle: which row blocks have parts for which others, so that empty parts are not opened.
 
 Every block writes parts for all others, most of them empty: a group has neighbours in space. Ledger entries name all
 parts, so that opening every block from every block would cost in time what grows with the cube of their number.
@@ -7,12 +7,14 @@ parts, so that opening every block from every block would cost in time what grow
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
+from bigsmic.types import Integers
 
 
-def senders(job: Job, stage: str, name: str):
+def senders(job: Job, stage: str, name: str) -> list[NDArray[np.int64]]:
     """Blocks that have parts of an array which are not empty for each row block.
 
     Parameters
@@ -36,6 +38,6 @@ def senders(job: Job, stage: str, name: str):
     return np.split(sender[order], np.searchsorted(recipient[order], np.arange(1, len(blocks))))
 
 
-def _recipients(context: Context, p: int, stage: str, name: str):
+def _recipients(context: Context, p: int, stage: str, name: str) -> Integers:
     """Row blocks for which block p has parts that are not empty."""
     return np.flatnonzero(np.diff(context.run.entry(stage, p)["arrays"][name]["bounds"])).astype(np.int32)

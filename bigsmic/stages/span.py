@@ -3,17 +3,23 @@
 Sums over columns are made of two blocks of rows at a time. What is held of a node are matrices of its rows by its rows.
 """
 
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
 from bigsmic.numerics.objectives.mspc import questions
 from bigsmic.numerics.objectives.mspc import span as mspc_span
+from bigsmic.numerics.objectives.mspc.questions import Node
 from bigsmic.numerics.objectives.mspc.separation import COLUMNS
+from bigsmic.numerics.objectives.mspc.solvers import Split
 from bigsmic.numerics.objectives.mspc.tree import best_of
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
+from bigsmic.types import Floats
 
 N_MATRICES = 12
 """Matrices of n by n that are held at once: products as they come and as they are centred, and what a solver makes."""
@@ -22,7 +28,7 @@ PASSES = "restart.passes"  # temporary: deleted once the fit has ended
 
 
 class Splits:
-    """The best splits of nodes, one after the other; a fit that was killed finds the sums of its passes again.
+    """Best splits of nodes, one after the other; a resumed fit reads the sums of the passes that it has made.
 
     Parameters
     ----------
@@ -31,15 +37,15 @@ class Splits:
         Of k-means.
     """
 
-    def __init__(self, job: Job, n_starts: int):
+    def __init__(self, job: Job, n_starts: int) -> None:
         self.job, self.n_starts, self.n_passes = job, n_starts, 0
 
-    def __call__(self, nodes):
+    def __call__(self, nodes: dict[int, Node]) -> dict[int, Split]:
         """The best split of each node that can be split."""
         found = {y: self._best(node) for y, node in nodes.items()}
         return {y: split for y, split in found.items() if split is not None}
 
-    def _best(self, node):
+    def _best(self, node: Node) -> Split | None:
         moments = self._pass(partial(self._moments, node))
         inside, n = moments["inside"], moments["inside"].sum()
         mean = moments["sums"][0] / n
@@ -58,7 +64,7 @@ class Splits:
         w = self._pass(partial(self._direction, inside, dual.a))["w"] - mean * dual.a.sum()
         return mspc_span.brought_back(best, w * factor if dual.is_divided else w, mean)
 
-    def _pass(self, make):
+    def _pass(self, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The arrays that ``make()`` returns, or returned before the fit was killed."""
         run, b = self.job.run, self.n_passes
         self.n_passes += 1
@@ -67,12 +73,12 @@ class Splits:
         read = run.reader(PASSES, b)
         return {name: read(name) for name in run.entry(PASSES, b)["arrays"]}
 
-    def _moments(self, node):
+    def _moments(self, node: Node) -> dict[str, Any]:
         found = self.job.map_blocks("passes", self.job.context.source_blocks, partial(_moments, node=node))
         inside, sums = zip(*found, strict=True)
         return {"inside": np.concatenate(inside), "sums": np.sum(sums, axis=0)}
 
-    def _products(self, inside, factor):
+    def _products(self, inside: NDArray[np.bool_], factor: Any) -> dict[str, Any]:
         blocks, bounds = self.job.context.source_blocks, self.job.context.source_bounds
         pairs = [(p, q) for q in blocks for p in range(q + 1)]
         task = partial(_products, inside=inside, factor=factor)
@@ -84,14 +90,14 @@ class Splits:
             whole[:, at[q] : at[q + 1], at[p] : at[p + 1]] = tile.transpose(0, 2, 1)
         return {"divided": whole[0], "plain": whole[1]}
 
-    def _direction(self, inside, a):
+    def _direction(self, inside: NDArray[np.bool_], a: Floats) -> dict[str, Any]:
         coefficients = np.zeros(len(inside))
         coefficients[inside] = a
         task = partial(_direction, coefficients=coefficients)
         return {"w": self.job.sum_blocks("passes", self.job.context.source_blocks, task)}
 
 
-def two_means(products, seed, n_starts):
+def two_means(products: Floats, seed: int, n_starts: int) -> tuple[Floats, float]:
     """Coefficients and threshold of the halfspace between two k-means centres of centred rows.
 
     Parameters
@@ -108,13 +114,13 @@ def two_means(products, seed, n_starts):
     return 2 * (second - first), float(second @ products @ second - first @ products @ first)
 
 
-def _tiles(context: Context, s: int):
+def _tiles(context: Context, s: int) -> Iterator[Floats]:
     """Scaled rows of one block, float64, some rows at a time."""
     X, rows = context.scaled_block(s), max(1, TILE_ENTRIES // context.d)
     return (X[lo : lo + rows].astype(np.float64) for lo in range(0, len(X), rows))
 
 
-def _moments(context: Context, s: int, node):
+def _moments(context: Context, s: int, node: Node) -> Any:
     """Which rows of a block lie in a node; the sums of these and of their squares."""
     inside, sums = [], np.zeros((2, context.d))
     for X in _tiles(context, s):
@@ -125,7 +131,7 @@ def _moments(context: Context, s: int, node):
     return np.concatenate(inside), sums
 
 
-def _products(context: Context, pair, inside, factor):
+def _products(context: Context, pair: tuple[int, int], inside: NDArray[np.bool_], factor: Any) -> Floats:
     """Products of the rows of two blocks that lie in a node, divided and plain: (2, m, m')."""
     bounds = context.source_bounds
     first, second = (context.scaled_block(s)[inside[bounds[s] : bounds[s + 1]]] for s in pair)
@@ -136,7 +142,7 @@ def _products(context: Context, pair, inside, factor):
     return total
 
 
-def _direction(context: Context, s: int, coefficients):
+def _direction(context: Context, s: int, coefficients: Floats) -> Floats:
     """Sum of the rows of one block by their coefficients."""
     at, w = int(context.source_bounds[s]), np.zeros(context.d)
     for X in _tiles(context, s):

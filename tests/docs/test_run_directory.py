@@ -133,7 +133,7 @@ def canonical(*what):
 
 def test_the_seal_of_the_page():
     example = json.loads(re.search(r"```json\n(.*?)```", PAGE, re.DOTALL)[1])
-    whose = re.search(r"block (\d) of `(\w+)` in\s+the run `(\w+)`", PAGE)
+    whose = re.search(r"block\s+(\d)\s+of\s+`(\w+)`\s+in\s+the\s+run\s+`(\w+)`", PAGE)
     assert example["crc32"] == canonical(whose[3], whose[2], int(whose[1]), example["ledger"])
 
 

@@ -12,6 +12,7 @@ import pytest
 from small_fits import cut_small
 
 import bigsmic
+import bigsmic.stages.route
 from bigsmic import store
 from bigsmic.numerics.graph.cells import PartitionSettings
 from bigsmic.stages import mwca
@@ -87,7 +88,7 @@ class Events:
 def cut_smaller(patch):
     """Have several blocks of everything."""
     cut_small(patch, 250)
-    patch.setattr(bigsmic.runtime.context, "PartitionSettings", partial(PartitionSettings, cell_rows=140))
+    patch.setattr(bigsmic.stages.route, "PartitionSettings", partial(PartitionSettings, cell_rows=140))
     patch.setattr(mwca, "TILE_BYTES", 1)
 
 

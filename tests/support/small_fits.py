@@ -5,6 +5,7 @@ from dataclasses import replace
 import bigsmic.methods.smic.method
 import bigsmic.methods.smic.planning
 import bigsmic.runtime.context
+import bigsmic.stages.route
 
 FAST = {"t": (3, 5), "n_centers": 40, "n_threads": 1}
 """Options of a fit that is not about scores."""
@@ -13,7 +14,7 @@ FAST = {"t": (3, 5), "n_centers": 40, "n_threads": 1}
 def cut_small(patch, group=300):
     """Have blocks of input of 256 rows, and groups of so many members."""
     patch.setattr(bigsmic.runtime.context, "SOURCE_BYTES", 1)
-    for module in (bigsmic.runtime.context, bigsmic.methods.smic.planning):
+    for module in (bigsmic.stages.route, bigsmic.methods.smic.planning):
         patch.setattr(module, "group_rows", lambda n, d: group)
 
 

@@ -32,15 +32,16 @@ MAX_DYING = 20
 
 
 def run(job: Job):
-    """Each stage does what the ledger lacks."""
+    """Run the stages of a fit; each does what the ledger lacks."""
     with job.timed("scan"):
-        scan.run(job, job.plan.sample_rows)
+        scan.run(job)
         keep_side_inputs(job)
-    ascend(distinct.fewer(job))
+        fewer = distinct.fewer(job)
+    ascend(fewer)
 
 
 def ascend(job: Job):
-    """From rows that have been scanned to labels and posteriors."""
+    """Find the classifier of scanned rows, and write labels and posteriors."""
     if job.plan.rows_in_memory:
         keep_rows(job.context)
     with job.timed("ascent"):
@@ -78,7 +79,7 @@ def _find(job, _):
 
 
 def _at_strength(search, reg):
-    """As many categories as stay alive."""
+    """Find the categories that stay alive at a given strength."""
     find_categories(search.job, 0, reg)
     point = search.solve(reg, None)
     refuse_collapse(point.alive, reg)
@@ -86,7 +87,7 @@ def _at_strength(search, reg):
 
 
 def _with_clusters(search, n_clusters, reg):
-    """A number of categories: at a strength that is found, or at the given one by closing the smallest."""
+    """Find a number of categories: by the strength of the penalty, or at a given strength by closing the smallest."""
     guess = _guess(search.context) if reg is None else reg
     for search.attempt in range(ATTEMPTS):
         enough = find_categories(search.job, search.attempt, guess) >= n_clusters
@@ -108,12 +109,12 @@ def _with_clusters(search, n_clusters, reg):
 
 
 def _guess(context):
-    """Strength at which few categories die: it goes with the variance of the scaled columns."""
-    return FIRST_REG * max(float(np.square(context.sample).mean()), 1e-12)
+    """Strength at which few categories die, in proportion to the variance of the scaled columns."""
+    return FIRST_REG * max(float(np.square(context.read_sample()).mean()), 1e-12)
 
 
 def _by_information(search):
-    """The strength, along a path, whose labels have the largest LSMI on rows of the sample."""
+    """Find the strength, along a path, whose labels have the largest LSMI on rows of the sample."""
     guess = _guess(search.context)
     find_categories(search.job, 0, guess)
     points: list[Point] = []
@@ -143,7 +144,7 @@ def _polished(search, found, reg):
 
 
 def summary(job: Job):
-    """What was found, and the way to it."""
+    """Diagnostics: the classifier, and the path to it."""
     context, run = job.context, job.run
     sums, info = found_information(context), run.info("model", 0)
     found = read_model(context, "model", 0)
@@ -162,5 +163,5 @@ def summary(job: Job):
 
 
 def model(context: Context):
-    """What predictions need of a finished fit."""
+    """Model of a finished fit, for predictions."""
     return Model(context)

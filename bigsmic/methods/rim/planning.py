@@ -1,4 +1,4 @@
-"""Memory, disk and work that a fit by RIM will take."""
+"""Plan of a fit by RIM: memory, disk and work of every stage."""
 
 import math
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ ROWS_BYTES = 256 << 20  # of scaled rows that stay in memory at most; more of th
 
 @dataclass(frozen=True)
 class Plan(planning.Plan):
-    """How a fit will run.
+    """Plan of a fit by RIM.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a fit by RIM has found: the classifier, how it predicts, and the way to it."""
+"""Result of a fit by RIM: the classifier, its predictions, and the path to it."""
 
 from functools import cached_property
 from typing import ClassVar
@@ -22,7 +22,8 @@ LSMI_ROWS, LSMI_CENTERS = 5000, 200
 def scores_of(context, numbers):
     """LSMI of the labels of some points, on the same rows of the sample."""
     seed = context.settings.seed
-    X = context.sample[draw_rows(len(context.sample), LSMI_ROWS, seed, "rim-lsmi")]
+    sample = context.read_sample()
+    X = sample[draw_rows(len(sample), LSMI_ROWS, seed, "rim-lsmi")]
     labels = np.array([read_model(context, "point", p).logits(X).argmax(axis=1) for p in numbers])
     centers = draw_rows(len(X), LSMI_CENTERS, seed, "rim-centers")
     design = LSMISettings(len(centers), seed=seed).design(X[centers], centers, X)
@@ -32,7 +33,7 @@ def scores_of(context, numbers):
 
 
 class Model:
-    """Posteriors and labels of scaled rows.
+    """Model that predicts posteriors and labels of scaled rows.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the stages of SMIC tell about a fit: stored with the run, printed."""
+"""Diagnostics of a fit by SMIC, collected from its stages."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ SCORES = ("lsmi", "gamma", "delta", "cv", "classes_without_center")
 
 
 def smic_summary(job):
-    """What the stages of SMIC noted."""
+    """Collect the diagnostics of the stages of SMIC."""
     context = job.context
     summary: dict = {}
     if context.settings.n_clusters > 1:

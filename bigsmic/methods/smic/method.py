@@ -28,7 +28,7 @@ OF_ONE_CUT = ("assigned", "scores", "consensus", "eigenvector_sets", "final", "s
 
 
 def run(job):
-    """The pipeline: each stage does what the ledger lacks."""
+    """Run the stages of a fit; each does what the ledger lacks."""
     if not graph_pipeline.scan_rows(job):
         return
     graph_pipeline.build_graph(job)
@@ -42,7 +42,7 @@ def run(job):
 
 
 def choose(job):
-    """From eigenvectors to the labels of one number of clusters."""
+    """Label the rows by their eigenvectors, for one number of clusters."""
     with job.timed("assign"):
         labelings.run(job)
     with job.timed("select"):
@@ -53,12 +53,12 @@ def choose(job):
 
 
 def model(context):
-    """What predictions need of a finished fit."""
+    """Model of a finished fit, for predictions."""
     return out_of_sample.Model(context)
 
 
 def cut_run(base, settings, n_clusters):
-    """A run over that of a finished fit, and settings, for another number of clusters.
+    """Make a run on top of a finished one, and settings, for another number of clusters.
 
     Returns
     -------

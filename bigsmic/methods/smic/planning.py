@@ -204,7 +204,7 @@ class _Figures:
 
 
 CONSENSUS_CUTS = 8  # seldom more, until as many clusters as asked for win rows
-LINK_PASSES = 5  # labels of linked rows, those that neighbours predicts, and rows that settle
+LINK_PASSES = 5  # labels of linked rows, those that neighbours predict, and rows that labels are propagated to
 ORDER = ("scan", "route", "neighbors", "graph", "eigen", "assign", "select", "output")
 
 

@@ -1,4 +1,4 @@
-"""What fits by SMIC and its relatives find beside labels: candidates, agreement, merge trees and their cuts."""
+"""Results of SMIC and related methods: candidates, agreement, merge trees and their cuts."""
 
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LabelingsResult(Result):
-    """A Result of a fit that compares labelings: which it was chosen from, and how far they agree with it."""
+    """Result of a fit that compares labelings: the candidates and their agreement."""
 
     @cached_property
     def agreement(self) -> NDArray[np.float32]:
@@ -47,7 +47,7 @@ class LabelingsResult(Result):
 
 
 class SMICResult(LabelingsResult):
-    """A Result of a fit by SMIC, whose labelings have merge trees that can be cut at other numbers of clusters."""
+    """Result of a fit by SMIC, whose merge trees can be cut at other numbers of clusters."""
 
     _hint: ClassVar[str] = "stability"
 
@@ -99,7 +99,7 @@ class SMICResult(LabelingsResult):
 
     @cached_property
     def stability(self) -> "pd.Series":
-        """How well the labelings agree at every number of clusters: a pandas Series of mean pairwise ARI.
+        """Agreement of the labelings at every number of clusters: a pandas Series of mean pairwise ARI.
 
         A hint, never a choice: on data with known classes its peak was as often beside the truth as on it. Moves are
         left out, and rows sampled.

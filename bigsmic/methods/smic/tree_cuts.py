@@ -1,4 +1,4 @@
-"""What the merge trees of a fit say of other numbers of clusters."""
+"""Cuts of the merge trees of a fit at other numbers of clusters."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What follows from links: rows that must be together as one, contradictions, and whether any labeling keeps them."""
+"""Consistency of links: must-linked rows joined to vertices, contradictions, and feasibility."""
 
 import heapq
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ COLORING_STEPS = 200_000  # of the search for a labeling that keeps all cannot-l
 
 @dataclass(frozen=True, eq=False)
 class Quotient:
-    """Linked rows with those as one vertex that must be together.
+    """Linked rows with must-linked ones joined to one vertex.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Quotient:
 
     @classmethod
     def of(cls, links):
-        """Join what must be together."""
+        """Join must-linked rows."""
         n, members = len(links.rows), np.flatnonzero(links.group >= 0)
         ties = np.concatenate([links.must, np.stack([members, n + links.group[members]], axis=1)])
         vertex = _components(ties, n + links.n_groups)
@@ -65,7 +65,7 @@ class Quotient:
         )
 
     def refuse_infeasible(self, n_clusters):
-        """Refuse links of which it is found out that no labeling keeps them, with rows in every cluster."""
+        """Refuse links that are found to be kept by no labeling with rows in every cluster."""
         most = self.links.n_rows - len(self.links.rows) + self.n_vertices
         if most < n_clusters <= self.links.n_rows:
             raise InputError(
@@ -152,7 +152,7 @@ def _uncolorable(pairs, n, c):
 
 
 class _Coloring:
-    """Search for colors that differ at the ends of every edge: the vertex with the fewest left first, back at none."""
+    """Graph coloring by backtracking: the vertex with the fewest free colors comes first."""
 
     def __init__(self, edges, n, c):
         self.neighbors: list[list[int]] = [[] for _ in range(n)]

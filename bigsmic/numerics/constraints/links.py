@@ -312,7 +312,7 @@ class LinkAlgebra:
 
 
 class LinkWeights(NamedTuple):
-    """How much links count.
+    """Strengths of must-links and cannot-links.
 
     Parameters
     ----------
@@ -408,7 +408,7 @@ def group_degree(links):
 
 
 class Violations(NamedTuple):
-    """What a labeling makes of links.
+    """Links that a labeling violates.
 
     Parameters
     ----------

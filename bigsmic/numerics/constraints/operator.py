@@ -1,4 +1,4 @@
-"""What the eigensolver multiplies where links are: U as products on row blocks, never formed.
+"""Operator U of the eigenproblem with links, as products on row blocks; it is never formed.
 
 With K' in two parts, sparse rows and groups of linked rows, ``U X`` is: a product with K' over row blocks; on the
 linked rows alone, which every place has all of, ``(I + gamma M)^2 + (I - eta C)^2``; and a product with K' again.
@@ -16,7 +16,7 @@ from bigsmic.numerics.eigen.block_vectors import KernelProduct
 
 @dataclass(frozen=True, eq=False)
 class Coupling:
-    """What U is made of beside the sparse rows K of the kernel: ``K' = a (K + S (G G' - diag) S) + e I``.
+    """Parts of U other than the sparse rows K of the kernel: ``K' = a (K + S (G G' - diag) S) + e I``.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Coupling:
 
 
 class _Operand(NamedTuple):
-    """What the last product of ``U X`` needs: ``Z = middle K' X`` with the rows of others, X, and the groups' part."""
+    """Operand of the last product of ``U X``: ``Z = middle K' X`` with the rows of others, X, and the groups' part."""
 
     Z: np.ndarray
     X: np.ndarray
@@ -59,7 +59,7 @@ class _Operand(NamedTuple):
 
 
 class LinkedProduct:
-    """U, as it multiplies the rows of one shard; see :class:`bigsmic.numerics.eigen.block_vectors.Product`.
+    """Product of U with the rows of one shard; see :class:`bigsmic.numerics.eigen.block_vectors.Product`.
 
     Parameters
     ----------

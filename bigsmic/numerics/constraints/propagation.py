@@ -1,4 +1,4 @@
-"""Labels beside links: what the neighbours of a linked row say of it, and rows that propagate between all they hear.
+"""Label propagation between votes, neighbours and links, and predictions for linked rows by their neighbours.
 
 Labelings that keep the links say little about which of them is right: that is what they were made to do. A linked row
 is therefore also labelled by its neighbours without links, whose labels no link has set, and what these labels make of
@@ -67,7 +67,7 @@ def predicted(weights, labels, n_clusters):
 
 
 def pull(block, links):
-    """What draws the rows of one block to the labels of other rows: ``D^-1 W + M - C``, without what groups add.
+    """Weights that draw the rows of one block to the labels of other rows: ``D^-1 W + M - C``, without what groups add.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ CHECKED = 8
 
 
 class Basis(Protocol):
-    """Where the columns of V are kept, one Fortran-ordered array per row block of a shard.
+    """Storage of the columns of V: one Fortran-ordered array per row block of a shard.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Basis(Protocol):
         ...
 
     def close(self) -> None:
-        """Give up what outlives the memory of a place."""
+        """Delete files, if there are any."""
         ...
 
 
@@ -82,10 +82,10 @@ class MemoryBasis:
 
 
 class Product(Protocol):
-    """The matrix of the eigenproblem, as it multiplies the rows of one shard."""
+    """Protocol of the matrix of an eigenproblem, multiplied with the rows of one shard."""
 
     def operand(self, X: np.ndarray) -> Any:
-        """What products with X need of it, and of the rows of others; X is of shape (rows of the shard, w)."""
+        """Operand of products with X, with the rows of other shards; X is of shape (rows of the shard, w)."""
         ...
 
     def multiply(self, p: int, factors: tuple, operand: Any, Y: np.ndarray, out: np.ndarray) -> None:
@@ -128,7 +128,7 @@ class WithDiagonal(KernelProduct):
 
 
 class RowSpace:
-    """Kernel, basis and working block of one shard, as the eigensolver sees them.
+    """Kernel, basis and working block of the rows of one shard.
 
     Sums are over all rows where the shard has them all, and this shard's part of them otherwise.
 
@@ -372,7 +372,7 @@ class GroupSpace:
         return residual_norms(lambda *part: self._sum("squared_residuals", *part), values, start)
 
     def finish(self, *calls):
-        """Make what waits, and `calls` after it, on every actor."""
+        """Make the calls that wait, and then `calls`, on every actor."""
         calls, self._waiting = (*self._waiting, *calls), []
         self.group.call(*calls)
 

@@ -1,4 +1,4 @@
-"""Chebyshev polynomials of a matrix, which filter what is not wanted of its spectrum."""
+"""Chebyshev filters: polynomials of a matrix that are small on the unwanted part of its spectrum."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Thick-restart block Lanczos: the largest eigenpairs of a symmetric matrix that only multiplies.
+"""Thick-restart block Lanczos: the largest eigenpairs of a symmetric operator.
 
 With V the orthonormal basis (n x k, last block of b columns), p a polynomial and T = V'p(K)V, every step keeps
 
@@ -9,15 +9,15 @@ to know it. U becomes the next block. At full length the basis is rotated to its
 ([1]_). Those that look converged are checked by a product with K itself, then locked: they stay for
 orthogonalisation and are rotated no more, and what is reported of them is their true residual.
 
-p is the identity until the Ritz values show what is not wanted, then a Chebyshev polynomial that is small there
-([4]_): a step of degree 5 advances as far as five without, but orthogonalises once, over a shorter basis that is
-read twice instead of ten times.
+p is the identity until the Ritz values show the unwanted part of the spectrum, then a Chebyshev polynomial that is
+small there ([4]_): a step of degree 5 advances as far as five without, but orthogonalises once, over a shorter basis
+that is read twice instead of ten times.
 
 Blocks are orthonormalised by Gram matrices alone ([2]_, [3]_): one pass over the basis measures V'W and W'W, the
 next one subtracts, scales and measures again, and what it measures decides whether a third one is due. All small
 algebra is float64. Directions lost to rank deficiency are replaced by hashed random ones.
 
-The rows of K and V are behind :class:`Space`; this file does not know how they are stored.
+The rows of K and V are behind :class:`~bigsmic.numerics.eigen.space.Space`, wherever they are stored.
 
 References
 ----------
@@ -340,7 +340,7 @@ def _is_exhausted(params, state, eps):
 
 
 def _better_filter(params, state, eps):
-    """Return a filter for what is known now, or None if the present one will do."""
+    """Return a better filter for the present Ritz values; None if there is none."""
     values = state.filter.inverse(state.images)
     ranked = np.sort(np.concatenate([state.locked_values, values]))[::-1]
     edge, least_wanted, largest = np.min(values), ranked[params.n_wanted - 1], ranked[0]

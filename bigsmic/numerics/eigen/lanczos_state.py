@@ -1,4 +1,4 @@
-"""What a Lanczos solve is asked for, what it knows at a restart, and how it went."""
+"""Parameters, state at a restart, and result of a Lanczos solve."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ from bigsmic.numerics.eigen.chebyshev import Filter
 
 @dataclass(frozen=True)
 class LanczosParams:
-    """What to compute, and how far.
+    """Parameters of a Lanczos solve.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class LanczosParams:
 
 @dataclass(frozen=True)
 class LanczosState:
-    """All that a solve knows at a restart besides the basis: enough to go on, bit for bit.
+    """State of a solve at a restart, besides the basis; a solve that is resumed from it has the same bits.
 
     The basis holds the locked columns, k unlocked Ritz vectors and a last block that K has not seen.
 
@@ -117,7 +117,7 @@ class LanczosState:
 
 @dataclass(frozen=True)
 class LanczosResult:
-    """How it went; the eigenvectors are the first n_wanted columns of the basis.
+    """Eigenvalues, residuals and counters of a solve; the eigenvectors are the first n_wanted columns of the basis.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A block made orthonormal, and orthogonal to a basis, by Gram matrices alone."""
+"""Orthonormalisation of a block against itself and a basis, by Gram matrices alone."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ WELL_CONDITIONED = 0.1  # least eigenvalue of a Gram matrix that one scaling mak
 
 @dataclass(frozen=True)
 class Tolerances:
-    """What counts as orthogonal to the basis, and what as rounding noise of a product."""
+    """Largest overlap that counts as orthogonal, and size of the rounding noise of a product."""
 
     eps: float
     overlap: float

@@ -1,4 +1,4 @@
-"""What Lanczos needs of the rows of a matrix and of its basis, wherever they are stored."""
+"""Protocol of the rows that Lanczos works on: of a matrix, its basis and a working block, wherever they are stored."""
 
 from typing import Protocol
 

@@ -211,7 +211,7 @@ def kernel_block(graph, t, weight, sigma_own, sigma_halo):
 
 
 def _running(kept):
-    """How many are kept before each place: one array, as these are the largest that a block of the graph needs."""
+    """Number of kept entries before each place, in one array: these are the largest that a block of the graph needs."""
     total = np.zeros(len(kept) + 1, np.int64)
     np.cumsum(kept, out=total[1:])
     return total

@@ -1,4 +1,4 @@
-"""Cells: a partition of space into small k-means cells, learnt from a sample, and the way of every row to its cells.
+"""Cells: a partition of space into small k-means cells, learnt from a sample, and the cells of every row.
 
 Cells are found in two levels, coarse cells first, so that routing costs about the square root of a full search. They
 are numbered so that near cells have near numbers, and packed in that order into groups, each of which fits in memory.
@@ -8,7 +8,7 @@ is the hyperplane half way between their centroids, and a row x of a lies
 
     (|x - c_b|^2 - |x - c_a|^2) / (2 |c_b - c_a|)
 
-from it, so no row of b is nearer to x than that. The search compares every row with the actors of its own cell
+from it, so no row of b is nearer to x than that. The search compares every row with the residents of its own cell
 and of the cells that it visits: two near rows are missed only if both are far from the border between them.
 """
 
@@ -50,7 +50,7 @@ class PartitionSettings:
     overlap : int
         Cells that a row belongs to at most, its home included.
     candidates : int
-        Actors that a row is compared with on average; the margin around borders follows from it. 0 stands for
+        Residents that a row is compared with on average; the margin around borders follows from it. 0 stands for
         ``5.5 sqrt(n_rows)``, at least 1,000, at most three quarters of what `overlap` cells hold.
     group_rows : int
         Rows of a group at most, visitors included, as expected from the sample. See :func:`group_rows`.
@@ -219,7 +219,7 @@ def route(X, rows, cells, r):
 
 
 def probe(X, cells, n_probe=24):
-    """Find the cells whose actors a new row is compared with: the nearest, without regard to borders.
+    """Find the cells whose residents a new row is compared with: the nearest, without regard to borders.
 
     Parameters
     ----------
@@ -382,10 +382,10 @@ def _border_distance(near, score, sites):
 
 def _margin(near, distance, copies, candidates):
     """Distance from the border within which rows visit, so that a row meets `candidates` of the sample on average."""
-    actors = (np.bincount(near[:, 0], minlength=len(copies)) / copies)[near]
-    actors[:, 1:][near[:, 1:] == near[:, :1]] = 0
+    residents = (np.bincount(near[:, 0], minlength=len(copies)) / copies)[near]
+    residents[:, 1:][near[:, 1:] == near[:, :1]] = 0
     order = np.argsort(distance, axis=None, kind="stable")
-    met = np.cumsum(actors.ravel()[order]) / len(near)
+    met = np.cumsum(residents.ravel()[order]) / len(near)
     last = np.searchsorted(met, candidates, side="right")
     return np.inf if last == len(met) else float(distance.ravel()[order[last]])
 

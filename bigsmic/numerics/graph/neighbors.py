@@ -20,7 +20,7 @@ _SLACK = 4  # nominated beyond k, for what the rounding of a matrix product may 
 _QUERY_SLACK = 8  # the same where a list must not depend on the other rows of the call
 _LANE = 32  # pairs that one branch decides about
 _TILE_ROWS, _TILE_COLUMNS = 512, 1024  # a tile and its operands stay in a second-level cache of a megabyte or so
-_OWN, _VISITS, _ONE_SIDED = 0, 1, 2  # rows of a tile: actors like the columns, visitors, or none of the group
+_OWN, _VISITS, _ONE_SIDED = 0, 1, 2  # rows of a tile: residents like the columns, visitors, or none of the group
 _NO_CELLS = np.empty((0, 1), np.int32)
 _FAR = np.finfo(np.float32).max  # worse than any neighbour; unlike inf, it may meet inf without making nan
 _PYNNDESCENT_LOCK = threading.Lock()  # numba's default threading layer ends the process if two threads enter it
@@ -35,7 +35,7 @@ class NeighborSettings:
     k : int
         Neighbours of each row.
     method : {"auto", "exact", "pynndescent"}
-        How to search among the members: every actor of the cells that a row belongs to, or one approximate index
+        How to search among the members: every resident of the cells that a row belongs to, or one approximate index
         over the whole group. "auto" takes the index where that looks at least twice as cheap.
     seed : int
         Seed of pynndescent.
@@ -79,7 +79,7 @@ def group_neighbors(X, rows, member_cells, settings):
         Positions in `rows`, by (distance, row). The row itself is not among them.
     squares : ndarray of float32, shape (m, k)
         Squared distances. Places for which there is no neighbour, as in a group of k rows or fewer or for a visitor
-        who met few actors, hold index -1 and distance inf.
+        who met few residents, hold index -1 and distance inf.
 
     Raises
     ------
@@ -172,7 +172,7 @@ def update_knn(best, queries, probes, X, rows, homes):
         Global rows, int64, and squared distances, float32, each of shape (q, k): what is found so far.
     queries : ndarray of float32, shape (q, d)
     probes : ndarray of int32, shape (q, p)
-        Cells whose actors each query is compared with; see :func:`bigsmic.numerics.graph.cells.probe`.
+        Cells whose residents each query is compared with; see :func:`bigsmic.numerics.graph.cells.probe`.
     X : ndarray of float32, shape (b, d)
         Training rows.
     rows : ndarray of int64, shape (b,), ascending
@@ -188,9 +188,9 @@ def update_knn(best, queries, probes, X, rows, homes):
     """
     k = best[0].shape[1]
     lists = _empty_lists(len(queries), k + _QUERY_SLACK)
-    actors, askers = _by_cell(np.arange(len(rows)), homes), _by_cell(*_flat(probes))
-    for cell in sorted(actors.keys() & askers.keys()):
-        _compare(lists, (queries, askers[cell]), (X, actors[cell]), _ONE_SIDED)
+    residents, askers = _by_cell(np.arange(len(rows)), homes), _by_cell(*_flat(probes))
+    for cell in sorted(residents.keys() & askers.keys()):
+        _compare(lists, (queries, askers[cell]), (X, residents[cell]), _ONE_SIDED)
     found, squares = _settled(queries, X, np.arange(len(queries)), lists.ids, k)
     return merge_neighbors([best, (np.where(found >= 0, rows[found], -1), squares)])
 
@@ -246,9 +246,9 @@ def _rows_of_cells(member_cells):
     """Rows at home in every cell, and rows that visit it, each a dict of ascending arrays."""
     home = member_cells[:, 0]
     visited = member_cells[:, 1:]
-    actors = _by_cell(*_flat(member_cells[:, :1]))
+    residents = _by_cell(*_flat(member_cells[:, :1]))
     visitors = _by_cell(*_flat(np.where(visited == home[:, None], -1, visited)))
-    return actors, visitors
+    return residents, visitors
 
 
 def _flat(cells):
@@ -280,18 +280,18 @@ def _n_pairs(cells):
     """Pairs that the search by cells compares."""
     here = cells >= 0
     here[:, 1:] &= cells[:, 1:] != cells[:, :1]
-    actors = np.bincount(cells[:, 0][here[:, 0]], minlength=1).astype(np.float64)
-    members = np.bincount(cells[here], minlength=len(actors))[: len(actors)]
-    return float(actors @ (members - actors / 2))
+    residents = np.bincount(cells[:, 0][here[:, 0]], minlength=1).astype(np.float64)
+    members = np.bincount(cells[here], minlength=len(residents))[: len(residents)]
+    return float(residents @ (members - residents / 2))
 
 
 def _nominate_by_cells(X, cells, size):
-    """Nominate the nearest among the actors of the cells that each row belongs to, and among those who visit it."""
-    actors, visitors = _rows_of_cells(cells)
+    """Nominate the nearest among the residents of the cells that each row belongs to, and among those who visit it."""
+    residents, visitors = _rows_of_cells(cells)
     lists = _empty_lists(len(X), size)
-    for own in actors.values():
+    for own in residents.values():
         _compare(lists, (X, own), (X, own), _OWN)
-    for cell, own in actors.items():
+    for cell, own in residents.items():
         if cell in visitors:
             _compare(lists, (X, visitors[cell]), (X, own), _VISITS, cells)
     return lists.ids

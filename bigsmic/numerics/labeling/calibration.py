@@ -1,4 +1,4 @@
-"""How sure a posterior may be: raised to a power until it claims no more than what labelings agree on.
+"""Calibration of posteriors: raised to the power at which they match the agreement of labelings.
 
 The mean of the posteriors of several labelings is too modest where clusters are clear: columns of eigenvectors overlap
 by more than clusters do. How often two labelings agree needs no true labels, and is about as often as a label is right.
@@ -47,7 +47,7 @@ def _sharpen(posterior, power, found):
 
 
 def claim_sums(posterior, agreement):
-    """What the posteriors of one block claim, sharpened by every one of :data:`POWERS`, and what labelings agree on.
+    """Sums of the largest posteriors of one block for each of :data:`POWERS`, and of the agreement of labelings.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Over-segment, merge, move, agree: clusters from more eigenvectors than clusters.
+"""Merge trees of over-segmented labelings, and their consensus.
 
 Few eigenvectors cannot follow clusters that differ in size, shape or density. So a labeling starts from m > c
 soft columns (`smic.posterior_rotated`), merges them by the density ratio that the objective of SMIC is made

@@ -1,4 +1,4 @@
-"""Rows that move to the cluster where their neighbours are: parallel sweeps that raise modularity.
+"""Local moving: parallel sweeps in which rows move to the cluster of largest gain in modularity.
 
 Functions take one block of rows; :class:`RowMoves` holds the labels of one shard, and :func:`local_moves` makes the
 sweeps over a group of such actors, between which labels of halo rows and sums per cluster are all that travels.
@@ -16,7 +16,7 @@ MOVABLE_SHARE = 0.5  # of the rows in one sweep: below 1, so that neighbours do 
 
 
 def local_moves(group, resolution=1.0, n_sweeps=N_SWEEPS):
-    """Move the rows of a group of :class:`RowMoves`, or of actors that offer its verbs.
+    """Move the rows of a group of :class:`RowMoves`, or of actors with its methods.
 
     In every sweep half of the rows, drawn by hash, may move, all at once. No cluster is emptied: the smallest row of
     one that would be stays.
@@ -39,7 +39,7 @@ def local_moves(group, resolution=1.0, n_sweeps=N_SWEEPS):
 
 
 class RowMoves:
-    """Labels of the rows of one shard, on the move.
+    """Labels of the rows of one shard during local moving.
 
     Parameters
     ----------

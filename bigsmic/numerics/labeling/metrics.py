@@ -1,4 +1,4 @@
-"""Scores that compare labelings, and confidences with what came true.
+"""Scores that compare labelings, and confidences with outcomes.
 
 All of them are read from small tables that add up over blocks of rows.
 """

@@ -1,4 +1,4 @@
-"""From eigenvectors to posteriors and labels, for the training rows and for new ones.
+"""Posteriors and labels from rotated eigenvectors, for training rows and for new ones.
 
 The kernel's top eigenvectors maximise the squared-loss mutual information [1]_; what is left is to read them.
 `posterior_paper` does it as published, with a sign per column. `posterior_rotated` first turns the basis,
@@ -45,7 +45,7 @@ class Assignment(NamedTuple):
 
 @dataclass(frozen=True)
 class AssignmentSummary:
-    """What `assignment_sums` come to, over all rows.
+    """Summary of `assignment_sums` over all rows.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class AssignmentSummary:
 
 
 def rotation(sample, max_iterations=300, tolerance=1e-7):
-    """Orthogonal R that makes ``V R`` nearly non-negative with nearly disjoint columns.
+    """Find the rotation R for which the columns of ``V R`` are nearly non-negative and nearly disjoint.
 
     ``R <- polar(Z' [Z R]+)``, Z the rows of V normalised, repeated to convergence from the polar factor of
     the rows that a column-pivoted QR of ``Z'`` picks [1]_. Each step does not lower ``|[Z R]+|``.

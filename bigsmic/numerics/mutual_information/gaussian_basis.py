@@ -1,4 +1,4 @@
-"""Gaussians on drawn rows, which estimates of mutual information are made of: their centres, widths and folds.
+"""Gaussian basis of the estimates of mutual information: centres, widths and folds.
 
 `numerics.mutual_information.lsmi` and `numerics.mutual_information.mlmi` model the density ratio by the same
 Gaussians, and differ in how these are fitted.
@@ -22,7 +22,7 @@ _BLOCK_ROWS = 65536
 
 
 class GaussianSettings:
-    """Checks of what is to be estimated with what; base of frozen dataclasses.
+    """Checked settings of an estimate; base of frozen dataclasses.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class GaussianSettings:
 
 
 class GaussianDesign:
-    """Checks of the centres, grids and folds that all candidates share; base of frozen dataclasses."""
+    """Checked centres, grids and folds that all candidates share; base of frozen dataclasses."""
 
     what: ClassVar[str]
     grids: ClassVar[tuple[str, ...]] = ("gammas",)
@@ -150,7 +150,7 @@ def row_blocks(n: int) -> list[slice]:
 
 
 class Estimate(Protocol):
-    """What the results of both estimators have."""
+    """Protocol of the results of both estimators."""
 
     @property
     def n_centers(self) -> int:
@@ -166,7 +166,7 @@ class Estimate(Protocol):
 
 
 def told(result: Estimate) -> str:
-    """Classes and centres of an estimate, as its repr tells them."""
+    """Describe classes and centres of an estimate, for its repr."""
     silent = f", {len(result.without_center)} classes without a center" if len(result.without_center) else ""
     return f"{len(result.classes)} classes, {result.n_centers} centers{silent}"
 

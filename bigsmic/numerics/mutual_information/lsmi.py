@@ -29,7 +29,7 @@ from bigsmic.types import Preset
 
 @dataclass(frozen=True, eq=False)
 class LSMIResult:
-    """What :func:`lsmi` found.
+    """Result of :func:`lsmi`.
 
     Parameters
     ----------

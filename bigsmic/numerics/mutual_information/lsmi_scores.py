@@ -14,7 +14,7 @@ from bigsmic.types import Floats, Integers
 
 @dataclass(frozen=True, eq=False)
 class LSMIScore:
-    """One labelling's estimate.
+    """Estimate for one labeling.
 
     Parameters
     ----------
@@ -39,14 +39,14 @@ class LSMIScore:
 
 
 def finish(sums: LSMISums, center_labels: Integers, design: LSMIDesign) -> list[LSMIScore]:
-    """Score every labelling; equal ones once.
+    """Score every labeling; equal ones once.
 
     Parameters
     ----------
     sums : LSMISums
         Over all rows.
     center_labels : ndarray of int, shape (T, b)
-        Each labelling's labels of ``design.center_rows``.
+        Each labeling's labels of ``design.center_rows``.
     design : LSMIDesign
 
     Returns
@@ -63,7 +63,7 @@ def finish(sums: LSMISums, center_labels: Integers, design: LSMIDesign) -> list[
 
 
 def first_equal(sums: LSMISums, center_labels: Integers) -> Integers:
-    """For each labelling the first one that has the same sums and hence the same score; int64, shape (T,)."""
+    """For each labeling the first one that has the same sums and hence the same score; int64, shape (T,)."""
     first = np.arange(len(center_labels))
     for t in range(len(first)):
         earlier = (u for u in range(t) if first[u] == u and _same(sums, center_labels, t, u))
@@ -80,7 +80,7 @@ def _same(sums: LSMISums, center_labels: Integers, t: int, u: int) -> bool:
 
 
 def score_one(sums: LSMISums, t: int, center_labels: Integers, design: LSMIDesign) -> LSMIScore:
-    """Choose gamma and delta for labelling `t` by cross-validation, and estimate with them on all rows.
+    """Choose gamma and delta for labeling `t` by cross-validation, and estimate with them on all rows.
 
     For fold m, with theta from the others,
 
@@ -125,7 +125,7 @@ def score_one(sums: LSMISums, t: int, center_labels: Integers, design: LSMIDesig
 
 
 def join_sweeps(scores: Sequence[LSMIScore]) -> LSMIScore:
-    """Join one labelling's scores over the sweeps of :meth:`LSMIDesign.sweeps`, in their order."""
+    """Join one labeling's scores over the sweeps of :meth:`LSMIDesign.sweeps`, in their order."""
     best = min(scores, key=lambda score: score.cv)
     return replace(best, cv_table=np.concatenate([score.cv_table for score in scores]))
 
@@ -188,15 +188,15 @@ def _solve_shifted(H: Floats, h: Floats, deltas: Floats) -> Floats:
     shape = (len(H), len(deltas), len(h[0]))
     if shape[2] == 1:
         return (h / (H[:, 0] + deltas))[:, :, None]
-    diagonal, side_inputs, right = np.empty(shape), np.zeros(shape), np.empty(shape)
+    diagonal, off_diagonal, right = np.empty(shape), np.zeros(shape), np.empty(shape)
     Qs = []
     for i, matrix in enumerate(H):
         alpha, beta, Q = _tridiagonal(matrix)
         diagonal[i] = alpha + deltas[:, None]
-        side_inputs[i, :, :-1] = beta  # the zero after it uncouples a system from the next: all are one
+        off_diagonal[i, :, :-1] = beta  # the zero after it uncouples a system from the next: all are one
         right[i] = _rotate(Q, h[i][:, None], "T")[:, 0]
         Qs.append(Q)
-    *_, z, info = lapack.dptsv(diagonal.ravel(), side_inputs.ravel()[:-1], right.ravel())
+    *_, z, info = lapack.dptsv(diagonal.ravel(), off_diagonal.ravel()[:-1], right.ravel())
     if info > 0:
         raise InputError(
             f"lsmi: H + delta I is not positive definite at delta={deltas.min():.3g}, "
@@ -209,8 +209,8 @@ def _tridiagonal(H: Floats) -> tuple[Floats, Floats, tuple[Floats, Floats]]:
     """``H = Q T Q'``: diagonal and off-diagonal of T, and the Householder vectors and factors of Q."""
     k = len(H)
     # the transpose of a symmetric matrix is itself, and in the order that LAPACK wants
-    vectors, diagonal, side_inputs, factors, _ = lapack.dsytrd(H.T, lower=1, lwork=32 * k, overwrite_a=1)
-    return diagonal, side_inputs, (np.asfortranarray(vectors[1:, :-1]), factors)
+    vectors, diagonal, off_diagonal, factors, _ = lapack.dsytrd(H.T, lower=1, lwork=32 * k, overwrite_a=1)
+    return diagonal, off_diagonal, (np.asfortranarray(vectors[1:, :-1]), factors)
 
 
 def _rotate(Q: tuple[Floats, Floats], columns: Floats, trans: Literal["N", "T"]) -> Floats:

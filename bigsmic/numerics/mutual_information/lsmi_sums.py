@@ -32,7 +32,7 @@ _SPARSE_BELOW = 1 / 64
 
 @dataclass(frozen=True)
 class LSMISettings(GaussianSettings):
-    """What is to be estimated with what.
+    """Settings of the estimate.
 
     Parameters
     ----------
@@ -115,14 +115,14 @@ class LSMIDesign(GaussianDesign):
 
 @dataclass(frozen=True, eq=False)
 class LSMISums:
-    """What the estimator needs of the rows; sums of blocks add with ``+``.
+    """Sums over rows that the estimate follows from; those of blocks add with ``+``.
 
     Parameters
     ----------
     G : ndarray of float64, shape (n_gammas, n_folds, b, b)
         ``sum L_i L_i'`` over the rows i of the fold; symmetric, label-free.
     S : ndarray of float64, shape (n_gammas, n_folds, T, c, b)
-        ``sum L_i`` over the rows of the fold that labelling t puts in class y.
+        ``sum L_i`` over the rows of the fold that labeling t puts in class y.
     counts : ndarray of int64, shape (n_folds, T, c)
         Number of those rows.
     """
@@ -157,8 +157,8 @@ def sums_bytes(n_centers: int, n_gammas: int, n_folds: int, n_labelings: int, n_
 
     While two are added, three are held.
     """
-    per_labelling = n_classes * (n_gammas * n_centers + 1)
-    return 8 * n_folds * (n_gammas * n_centers**2 + n_labelings * per_labelling)
+    per_labeling = n_classes * (n_gammas * n_centers + 1)
+    return 8 * n_folds * (n_gammas * n_centers**2 + n_labelings * per_labeling)
 
 
 def tile_bytes(n_centers: int, n_features: int, n_labelings: int, itemsize: int) -> int:
@@ -266,7 +266,7 @@ def _gaussians(exponents: Floats, scale: float) -> Floats:
 
 
 def _indicator(labels: Integers, n_classes: int, dtype: DTypeLike) -> Any:
-    """Row ``t c + y`` marks the members of class y in labelling t; shape (T c, m)."""
+    """Row ``t c + y`` marks the members of class y in labeling t; shape (T c, m)."""
     n_labelings, n = labels.shape
     indices = labels + n_classes * np.arange(n_labelings)[:, None]
     indptr = np.arange(0, labels.size + 1, n_labelings)

@@ -57,7 +57,7 @@ _LEAST_MEAN = 1e-300
 
 @dataclass(frozen=True)
 class MLMISettings(GaussianSettings):
-    """What is to be estimated with what.
+    """Settings of the estimate.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class MLMIDesign(GaussianDesign):
 
 @dataclass(frozen=True, eq=False)
 class MLMISums:
-    """What the estimator needs of all rows; sums of blocks add with ``+``.
+    """Sums over all rows that the estimate needs; those of blocks add with ``+``.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class MLMIScore:
 
 @dataclass(frozen=True, eq=False)
 class MLMIResult:
-    """What :func:`mlmi` found.
+    """Result of :func:`mlmi`.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Objectives that other methods maximise, and how they do it."""
+"""Objectives of methods other than SMIC, and their optimisers."""

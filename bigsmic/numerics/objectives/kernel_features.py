@@ -1,4 +1,4 @@
-"""Features whose inner products are a kernel, or nearly so: what turns kernel RIM into linear RIM.
+"""Feature maps whose inner products are, or approximate, a kernel, for kernel RIM by linear RIM.
 
 Nystrom, from m landmarks u: ``f(x) = (k(x, u_1) .. k(x, u_m)) U s^-1/2`` with ``k(u, u) = U s U'``; all of the kernel
 where the landmarks are all rows. Random Fourier features of the Gaussian kernel: ``sqrt(2/m) cos(x W + b)``. Either

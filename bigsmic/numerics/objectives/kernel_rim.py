@@ -1,4 +1,4 @@
-"""Regularised information maximisation on a sparse kernel: coefficients and logits of row blocks, and their ascent.
+"""Kernel RIM on a sparse kernel: coefficients and logits of row blocks, and their ascent by conjugate gradients.
 
 The model is ``p(k|x_i) = softmax_k(z_i + b)`` with logits ``Z = K A``, and what is maximised, over n rows,
 
@@ -40,7 +40,7 @@ _TRIALS = 10
 
 @dataclass(frozen=True)
 class AscentSettings:
-    """How far to ascend.
+    """Settings of the ascent.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class AscentSettings:
 
 
 class Optimum(NamedTuple):
-    """Where the ascent ended.
+    """Optimum that the ascent has reached.
 
     Parameters
     ----------
@@ -371,7 +371,7 @@ def ascend(group: Group, n: int, objective: str, settings: AscentSettings, bias,
 
 
 class _LineSearch:
-    """One ascent: where it is, and what it remembers of the step before.
+    """One ascent: its state, and what it keeps of the previous step.
 
     The bias is a coordinate more, on which the kernel is constant: `weight`, so that it moves no faster than the rest.
     """

@@ -1,4 +1,4 @@
-"""An ascent, as its tasks and its search see it."""
+"""Specification of an ascent at one strength of the penalty."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ ROUND_ROWS = 1 << 21  # rows that go by between two checkpoints, roughly
 
 @dataclass(frozen=True)
 class Ascent:
-    """An ascent, as its tasks see it.
+    """Specification of an ascent at one strength of the penalty.
 
     Parameters
     ----------
@@ -28,15 +28,15 @@ class Ascent:
     n_fixed: int = 0
 
     @property
-    def stage(self):
-        """Where its states are."""
+    def stage(self) -> str:
+        """Stage of its states."""
         return f"restart.ascent.{self.number}"
 
-    def epochs(self, r, n):
+    def epochs(self, r: int, n: int) -> range:
         """Epochs of round r, 1 and up."""
         each = max(1, ROUND_ROWS // n)
         return range((r - 1) * each, min(r * each, self.n_epochs))
 
-    def rounds(self, n):
+    def rounds(self, n: int) -> int:
         """Number of rounds."""
         return -(-self.n_epochs // max(1, ROUND_ROWS // n))

@@ -6,23 +6,27 @@ anew finds them there.
 
 import itertools
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from bigsmic.errors import CollapseError
 from bigsmic.numerics.objectives.rim.linear import Linear, linear_gradient, linear_information, penalised
 from bigsmic.numerics.objectives.rim.logits import Reference
+from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages.rim.ascent import Ascent
 from bigsmic.stages.rim.classifier import aim, objective
 from bigsmic.stages.rim.rows import keep_rows, scaled, weighting
 from bigsmic.store import checksum
+from bigsmic.types import Floats
 
 
-def ascend_by_gradients(job: Job, ascent: Ascent, model: Linear, max_iter: int):
-    """Go up by L-BFGS on exact gradients; the classifier reached.
+def ascend_by_gradients(job: Job, ascent: Ascent, model: Linear, max_iter: int) -> Linear:
+    """Maximise the objective by L-BFGS on exact gradients; return the classifier.
 
     An evaluation that the run directory has is not made again: the optimiser is deterministic, so an ascent that was
     interrupted comes by the same places.
@@ -32,17 +36,17 @@ def ascend_by_gradients(job: Job, ascent: Ascent, model: Linear, max_iter: int):
     return job.run_actors(f"ascent {ascent.number}", make, work, job.context.source_bounds)
 
 
-def _ascend(job, ascent, model, max_iter, group):
+def _ascend(job: Job, ascent: Ascent, model: Linear, max_iter: int, group: Group) -> Linear:
     numbers, iterations = itertools.count(), itertools.count(1)
 
-    def loss(vector):
+    def loss(vector: Floats) -> tuple[float, Floats]:
         i = next(numbers)
         F, slope = _kept_evaluation(job, ascent, i, vector) or _evaluate(job, ascent, i, vector, group)
         if not np.isfinite(F):
             raise CollapseError(f"rim: the objective became {F}; look for extreme rows, or use solver='minibatch'")
         return -F, -slope
 
-    def on_step(_):
+    def on_step(_: object) -> None:
         job.report(f"ascent {ascent.number}", next(iterations), max_iter)
 
     options = {"maxiter": max_iter, "ftol": 1e-7, "gtol": 1e-6}
@@ -50,7 +54,7 @@ def _ascend(job, ascent, model, max_iter, group):
     return Linear.of_vector(found.x, job.context.d)
 
 
-def _kept_evaluation(job, ascent, i, vector):
+def _kept_evaluation(job: Job, ascent: Ascent, i: int, vector: Floats) -> tuple[float, Floats] | None:
     """Objective and gradient of evaluation i, if it was made at the same place."""
     if not job.plan.checkpoints or not job.run.done(ascent.stage, i):
         return None
@@ -60,7 +64,7 @@ def _kept_evaluation(job, ascent, i, vector):
     return float(read("F")), read("slope")
 
 
-def _evaluate(job, ascent, i, vector, group):
+def _evaluate(job: Job, ascent: Ascent, i: int, vector: Floats, group: Group) -> tuple[float, Floats]:
     """Objective and gradient at one place: a sweep for the mean posterior, and one that needs it."""
     context, model = job.context, Linear.of_vector(vector, job.context.d)
     goal, sums = aim(context, ascent.reg), group.call_sum(("information", model))
@@ -73,7 +77,7 @@ def _evaluate(job, ascent, i, vector, group):
 
 
 class Sweeps:
-    """The rows of one place, gone through twice for every gradient.
+    """Rows of one worker, swept twice for every gradient.
 
     Where memory holds the posteriors of all rows, the second time takes them from the first, and has one product of
     matrices instead of two; where it holds the rows, too, they are read once. The sums are the same bits.
@@ -86,16 +90,16 @@ class Sweeps:
     plan : bigsmic.methods.rim.planning.Plan
     """
 
-    def __init__(self, context: Context, shard, plan):
+    def __init__(self, context: Context, shard: Shard, plan: Any) -> None:
         self.context, self.shard, self.plan = context, shard, plan
         self.log_posteriors: dict[int, np.ndarray] = {}
         if plan.rows_in_memory:
             keep_rows(context)
 
-    def information(self, model: Linear):
+    def information(self, model: Linear) -> Any:
         """Sums over all rows for a classifier."""
 
-        def task(s):
+        def task(s: int) -> Any:
             X = scaled(self.context, s)
             if self.plan.posteriors_in_memory:
                 self.log_posteriors[s] = self._room(s, (len(X), model.n_categories))
@@ -104,15 +108,15 @@ class Sweeps:
         self.model = model
         return self.shard.sum_over_blocks(task)
 
-    def _room(self, s, shape):
-        """The array of the sweep before, or a first one."""
+    def _room(self, s: int, shape: tuple[int, int]) -> NDArray[Any]:
+        """The array of the previous sweep, or a new one."""
         kept = self.log_posteriors.get(s)
         return np.empty(shape, np.float32) if kept is None else kept
 
-    def gradient(self, reference: Reference):
+    def gradient(self, reference: Reference) -> Any:
         """Sum over all rows of ``(x_i, 1) (dF/dz_i)'`` for the same classifier."""
 
-        def task(s):
+        def task(s: int) -> Any:
             arguments = (scaled(self.context, s), self.model, reference, weighting(self.context, s))
             return linear_gradient(*arguments, self.log_posteriors.get(s))
 

@@ -4,20 +4,25 @@ A round reads the state that the one before has written, goes through some epoch
 """
 
 import itertools
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.objectives.rim.adam import Adam, batch_gradient, cosine
 from bigsmic.numerics.objectives.rim.linear import Linear
 from bigsmic.numerics.objectives.rim.logits import Weighting
 from bigsmic.numerics.objectives.rim.path import refuse_divergence
+from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages.rim.ascent import Ascent
 from bigsmic.stages.rim.classifier import aim
 from bigsmic.stages.rim.rows import scaled, weighting
+from bigsmic.types import Floats, Integers
 
 GROUP_BYTES = 32 << 20  # float32 bytes of the rows that batches are drawn from at a time
 READERS = 2  # threads that read ahead of an ascent
@@ -26,8 +31,8 @@ DEAD_MASS = 0.01  # summed posterior over so many rows below which a category ha
 THROWN = 10.0  # how far down, in units of the objective, a step throws only a classifier that it leaves nothing of
 
 
-def ascend_by_batches(job: Job, ascent: Ascent, model: Linear):
-    """Go up by Adam on minibatches; the classifier reached."""
+def ascend_by_batches(job: Job, ascent: Ascent, model: Linear) -> Linear:
+    """Maximise the objective by Adam on minibatches; return the classifier."""
     n = job.context.n
     if not job.run.done(ascent.stage, 0):
         _write_state(job.context, ascent, 0, Adam.start(model), [])
@@ -45,8 +50,8 @@ def ascend_by_batches(job: Job, ascent: Ascent, model: Linear):
     return Linear(read("W"), read("b"))
 
 
-def _round(context, r, ascent):
-    """Some epochs, from the state that the round before has left."""
+def _round(context: Context, r: int, ascent: Ascent) -> None:
+    """Run some epochs from the state that the previous round has written."""
     read = context.run.reader(ascent.stage, r - 1)
     model, first, second = (Linear(read(f"{name}W"), read(f"{name}b")) for name in ("", "first_", "second_"))
     state, history = Adam(model, first, second, int(read("steps"))), read("history").tolist()
@@ -64,7 +69,7 @@ def _round(context, r, ascent):
 
 
 class _Seen:
-    """Summed posteriors of the rows that went by, by which an ascent finds categories that have died.
+    """Summed posteriors of recent rows, by which an ascent finds categories that have died.
 
     Parameters
     ----------
@@ -72,10 +77,11 @@ class _Seen:
         Categories, the first ones, that are never given up.
     """
 
-    def __init__(self, n_fixed):
-        self.n_fixed, self.n_rows, self.mass = n_fixed, 0, 0.0
+    def __init__(self, n_fixed: int) -> None:
+        self.n_fixed, self.n_rows = n_fixed, 0
+        self.mass: Any = 0.0
 
-    def living(self, mass, n_rows):
+    def living(self, mass: Floats, n_rows: int) -> NDArray[np.bool_] | None:
         """Categories to go on with, bool, shape (k,), after a batch; None unless it is time to look and some are dead.
 
         Parameters
@@ -93,7 +99,7 @@ class _Seen:
         return None if living.all() else living
 
 
-def _write_state(context, ascent, r, state, history):
+def _write_state(context: Context, ascent: Ascent, r: int, state: Adam, history: list[float]) -> None:
     names = ("", "first_", "second_")
     arrays = {
         f"{name}{key}": a for name, pair in zip(names, state[:3], strict=True) for key, a in pair._asdict().items()
@@ -102,7 +108,7 @@ def _write_state(context, ascent, r, state, history):
     context.run.write(ascent.stage, r, arrays)
 
 
-def _batches(context, ascent, epochs):
+def _batches(context: Context, ascent: Ascent, epochs: range) -> Iterator[tuple[float, Floats, Weighting, float]]:
     """Share of the ascent that is done, rows, their weighting, and their share of all rows; batch by batch."""
     seed, size = context.settings.seed, context.settings.batch_size
     for e, g, n_groups, (X, weights, rows) in _groups(context, ascent, epochs):
@@ -114,7 +120,7 @@ def _batches(context, ascent, epochs):
             yield done, X[taken], weights[taken], len(batch) / context.n
 
 
-def _groups(context, ascent, epochs):
+def _groups(context: Context, ascent: Ascent, epochs: range) -> Iterator[tuple[int, int, int, Any]]:
     """Blocks in an order drawn anew for every epoch, some at a time; the next ones are read meanwhile."""
     n_groups = max(1, round(4 * context.n * context.d / GROUP_BYTES))
     n_groups = min(n_groups, len(context.source_blocks))
@@ -133,14 +139,14 @@ def _groups(context, ascent, epochs):
             yield e, g, n_groups, group
 
 
-def _shuffled(context, ascent, e, n_groups):
+def _shuffled(context: Context, ascent: Ascent, e: int, n_groups: int) -> list[NDArray[Any]]:
     blocks = np.array(context.source_blocks)
     drawn = row_uniform(context.settings.seed, f"blocks.{ascent.number}.{e}", blocks)
     return np.array_split(blocks[np.argsort(drawn, kind="stable")], n_groups)
 
 
 class _Coming:
-    """Rows of some blocks on their way to memory: while one reader waits for the disk, another one decodes and scales.
+    """Rows of some blocks that are read ahead: while one thread waits for the disk, another one decodes and scales.
 
     Parameters
     ----------
@@ -149,19 +155,19 @@ class _Coming:
     readers : ThreadPoolExecutor
     """
 
-    def __init__(self, context, blocks, readers):
+    def __init__(self, context: Context, blocks: Iterable[int], readers: ThreadPoolExecutor) -> None:
         bounds = context.source_bounds
         self.context, self.rows = context, np.concatenate([np.arange(bounds[s], bounds[s + 1]) for s in blocks])
         self.X = np.empty((len(self.rows), context.d), np.float32)
         ends = np.cumsum([bounds[s + 1] - bounds[s] for s in blocks])
         self.parts = [readers.submit(self._read, int(s), int(end)) for s, end in zip(blocks, ends, strict=True)]
 
-    def _read(self, s, end):
+    def _read(self, s: int, end: int) -> Weighting:
         part = scaled(self.context, s)
         self.X[end - len(part) : end] = part
         return weighting(self.context, s)
 
-    def wait(self):
+    def wait(self) -> tuple[Floats, Weighting, Integers]:
         """Rows, their weighting, and their numbers."""
         weights = [part.result() for part in self.parts]
         columns = (None if column[0] is None else np.concatenate(column) for column in zip(*weights, strict=True))

@@ -1,6 +1,9 @@
-"""Labels and posteriors of a fit by RIM, and sums that tell what clusters look like."""
+"""Output of RIM: labels, posteriors, and sums over the rows of each cluster."""
+
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from bigsmic.numerics.objectives.rim.linear import linear_information
@@ -10,12 +13,13 @@ from bigsmic.runtime.job import Job
 from bigsmic.stages import rowwise_output
 from bigsmic.stages.rim.classifier import read_model
 from bigsmic.stages.rim.rows import scaled, weighting
+from bigsmic.types import Floats, Integers
 
 UNCERTAIN_ROWS = 100  # that the run remembers
 
 
-def write_output(job: Job):
-    """Labels and posteriors, and what clusters look like."""
+def write_output(job: Job) -> None:
+    """Write labels, posteriors, and sums over the rows of each cluster."""
     context, run = job.context, job.run
     model = read_model(context, "model", 0)
     rowwise_output.create_arrays(context, ("labels", "posterior"), model.n_categories)
@@ -25,7 +29,7 @@ def write_output(job: Job):
     job.fill("output", context.source_blocks, _write)
 
 
-def _write(context, s):
+def _write(context: Context, s: int) -> None:
     X, model, lo = scaled(context, s), read_model(context, "model", 0), int(context.source_bounds[s])
     logs = np.empty((len(X), model.n_categories), np.float32)
     sums = linear_information(X, model, weighting(context, s), logs)
@@ -36,20 +40,20 @@ def _write(context, s):
     rowwise_output.write(context, s, {"labels": labels, "posterior": posterior})
 
 
-def _shapes(X, labels, k):
+def _shapes(X: Floats, labels: Integers, k: int) -> NDArray[np.float64]:
     """Sums of the scaled rows of every cluster, and of their squares, float64, shape (2, k, d)."""
     member = csr_array((np.ones(len(X), np.float32), (labels, np.arange(len(X)))), shape=(k, len(X)))
     return np.stack([member @ X, member @ np.square(X)]).astype(np.float64)
 
 
-def found_information(context: Context):
-    """Sums over all rows of the classifier that came out."""
+def found_information(context: Context) -> Information:
+    """Sums over all rows for the classifier of a finished fit."""
     total = sum(context.run.read("clusters", s, "information") for s in context.source_blocks)
     k = (len(total) - 3) // 2
     weight, mass, negentropy, counts, likelihood = np.split(total, [1, 1 + k, 2 + k, 2 + 2 * k])
     return Information(weight[0], mass, negentropy[0], counts.astype(np.int64), likelihood[0])
 
 
-def found_shapes(context: Context):
+def found_shapes(context: Context) -> Any:
     """Sums of the scaled rows of every cluster, and of their squares, shape (2, k, d)."""
     return sum(context.run.read("clusters", s, "shapes") for s in context.source_blocks)

@@ -1,25 +1,29 @@
 """Scaled rows, their weights and their labels, block by block."""
 
 from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.numerics.objectives.rim.logits import EVERY_ROW, Weighting
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 
 
-def scaled(context: Context, s: int):
+def scaled(context: Context, s: int) -> NDArray[np.float32]:
     """Scaled rows of one block of input, float32; kept where this process may keep all of them."""
     if 4 * context.n * context.d <= context.block_cache.limit:
         return context.block_cache.get(("scaled", s), partial(context.scaled_block, s))
     return context.scaled_block(s)
 
 
-def keep_rows(context: Context):
+def keep_rows(context: Context) -> None:
     """Keep scaled rows in this process from now on."""
     context.block_cache.limit = max(context.block_cache.limit, 4 * context.n * context.d)
 
 
-def weighting(context: Context, s: int):
+def weighting(context: Context, s: int) -> Weighting:
     """Weights and labels of one block of input."""
     names = side_inputs(context)
     if not names:
@@ -28,13 +32,13 @@ def weighting(context: Context, s: int):
     return Weighting(*(read(name) if name in names else None for name in ("sample_weight", "labels")))
 
 
-def side_inputs(context: Context):
-    """Names of what came beside the rows."""
+def side_inputs(context: Context) -> dict[str, Any]:
+    """Names of the side inputs."""
     return context.run.identity["input"].get("side_inputs", {})
 
 
-def keep_side_inputs(job: Job):
-    """Write what came beside the rows to the run directory, block by block."""
+def keep_side_inputs(job: Job) -> None:
+    """Write the side inputs to the run directory, block by block."""
     context = job.context
     for s in context.source_blocks if job.side_inputs else ():
         lo, hi = context.source_bounds[s : s + 2]
@@ -42,7 +46,7 @@ def keep_side_inputs(job: Job):
             job.run.write("side_inputs", s, {name: array[lo:hi] for name, array in job.side_inputs.items()})
 
 
-def n_known(context: Context):
+def n_known(context: Context) -> int:
     """Categories that labels name: they stay first, alive or not."""
     if "labels" not in side_inputs(context):
         return 0

@@ -1,26 +1,30 @@
 """The categories that a fit begins with, found on a sample."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.numerics.moments import class_sums
 from bigsmic.numerics.objectives.rim.start import first_centers, supervised_start
+from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages.rim.rows import n_known, scaled, weighting
+from bigsmic.types import Floats, Integers
 
 
-def find_categories(job: Job, attempt: int, reg: float):
+def find_categories(job: Job, attempt: int, reg: float) -> int:
     """Find categories to begin with, twice as many at each attempt; the number found."""
     job.run_steps("start", [attempt], partial(_start, reg=reg))
     return job.run.info("start", attempt)["categories"]
 
 
-def _start(job, attempt, reg):
+def _start(job: Job, attempt: int, reg: float) -> None:
     context, settings = job.context, job.context.settings
     known = n_known(context)
     k = min(max(settings.first_categories(context.n) * 2**attempt, known), context.n)
-    sample = context.sample
+    sample = context.read_sample()
     centers, labels = first_centers(sample, k, settings.seed, _known_centers(job, known) if known else None)
     order = _order(np.bincount(labels, minlength=len(centers)), settings.prior, known)
     place = np.argsort(order, kind="stable")
@@ -28,17 +32,17 @@ def _start(job, attempt, reg):
     job.run.write("start", attempt, model._asdict(), info={"categories": len(centers)})
 
 
-def _known_centers(job, known):
+def _known_centers(job: Job, known: int) -> NDArray[np.float32]:
     """Mean of the rows of each label; of all rows where a label has none."""
     sums = job.sum_blocks("start", job.context.source_blocks, partial(_class_sums, n_classes=known))
     return (sums[:, :-1] / np.maximum(sums[:, -1:], 1)).astype(np.float32)
 
 
-def _class_sums(context, s, n_classes):
+def _class_sums(context: Context, s: int, n_classes: int) -> Floats:
     return class_sums(scaled(context, s), weighting(context, s).labels, n_classes)
 
 
-def _order(sizes, prior, known):
+def _order(sizes: Integers, prior: Any, known: int) -> Integers:
     """Categories in an order in which the larger of them have the larger prior, which is best for the objective."""
     order = np.arange(len(sizes))
     if prior is None or isinstance(prior, str) or known:

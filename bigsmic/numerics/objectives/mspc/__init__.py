@@ -1,7 +1,7 @@
 """Maximin separation probability: two clusters on the two sides of the hyperplane that separates them most surely.
 
 A labeling is as good as the worst case of the classifier learnt from it. Over all pairs of distributions that have the
-means and covariances of its two clusters, the best hyperplane puts at least a shard p of both on their own side,
+means and covariances of its two clusters, the best hyperplane puts at least a share p of both on their own side,
 
     kappa = max_w  |w'(m_1 - m_0)| / (sqrt(w' S_0 w) + sqrt(w' S_1 w)),        p = kappa^2 / (1 + kappa^2)
 

@@ -1,4 +1,4 @@
-"""The best cut of projections, found by histograms instead of sorting."""
+"""The best cut of projections, found by histograms without sorting."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Questions that a solver asks about all rows: functions of a block whose answers add up, and how they are answered."""
+"""Questions of a solver about all rows: functions of a block of rows whose answers add up."""
 
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
@@ -121,7 +121,7 @@ Total = Callable[[Sequence[Question]], Sequence[np.ndarray]]
 
 
 class Rows:
-    """Rows in memory, as what the solvers ask questions of.
+    """Rows in memory, which answer the questions of solvers.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ TOL = 1e-5
 
 @dataclass(frozen=True)
 class SplitSettings:
-    """How rows are split in two.
+    """Settings of a split.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class SplitSettings:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A node in two.
+    """Split of a node in two.
 
     Parameters
     ----------

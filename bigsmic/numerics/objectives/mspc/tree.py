@@ -68,9 +68,9 @@ class Tree(NamedTuple):
         for s, (w, threshold, slope, y) in enumerate(zip(*self, strict=True)):
             margin = X @ w - threshold
             labels[(labels == y) & (margin > 0)] = s + 1
-            shard = expit(slope * margin)
-            posterior[:, s + 1] = posterior[:, y] * shard
-            posterior[:, y] *= 1 - shard
+            share = expit(slope * margin)
+            posterior[:, s + 1] = posterior[:, y] * share
+            posterior[:, y] *= 1 - share
         return posterior.astype(np.float32), labels
 
 

@@ -1,4 +1,4 @@
-"""Maximum within-cluster association: memberships whose Parzen densities overlap least, by ascent.
+"""Maximum within-cluster association: memberships of clusters with Parzen densities that overlap least.
 
 With ``G_nm = exp(-|x_n - x_m|^2 / (4 sigma^2))``, the product of two Gaussians of width sigma integrated, and
 memberships ``z_in = softmax_i(theta_in)`` that add up to N_i,

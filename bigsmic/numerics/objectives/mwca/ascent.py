@@ -20,7 +20,7 @@ COLUMNS = 64  # multiplied at a time: bounds what is in memory of all rows
 
 @dataclass(frozen=True)
 class AscentSettings:
-    """How far to ascend, and how.
+    """Settings of the ascent.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class AssociationRows:
 
 
 class State(NamedTuple):
-    """Where every start is.
+    """State of the ascents from all starts.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def ascend(group: Group, shape, settings: AscentSettings, state: State | None = 
 
 
 class _LineSearch:
-    """A state that goes on."""
+    """Line search of all starts side by side."""
 
     def __init__(self, group, n, state):
         self.group, self.n = group, n

@@ -73,7 +73,7 @@ def bandwidth(rule, n, variances, sample, seed=0):
 
 
 def _most_likely(widths, sample, n, seed):
-    """The width of largest held-out likelihood on some rows, brought to n rows as the optimal width goes."""
+    """The width of largest held-out likelihood on some rows, scaled to n rows as the optimal width scales."""
     drawn = np.argsort(row_uniform(seed, "mwca likelihood", np.arange(len(sample))))[:_LIKELIHOOD_ROWS]
     X = sample[drawn].astype(np.float64)
     m, d = X.shape
@@ -117,7 +117,7 @@ def _halves(X, sigma):
 
 
 class DenseProduct:
-    """G of all rows, as it multiplies those of one shard; a :class:`bigsmic.numerics.eigen.block_vectors.Product`.
+    """Product of G with the rows of one shard; a :class:`bigsmic.numerics.eigen.block_vectors.Product`.
 
     Parameters
     ----------

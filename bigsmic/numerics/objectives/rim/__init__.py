@@ -1,4 +1,4 @@
-"""Regularized information maximization: labels of rows by a unsupervised classifier.
+"""Regularized information maximization: clusters by an unsupervised classifier.
 
 A classifier that gives row i the logits ``z_i`` has ``p(k|x_i) = softmax_k(z_i)``. Its parameters maximise [1]_
 
@@ -8,12 +8,12 @@ where ``p^`` is the mean posterior and D a prior over categories; without one, `
 the first bracket is the mutual information of rows and labels. Sure labels, categories in use, and R against boundaries
 that bend: categories that do not earn their keep die out, and the ones alive are the clusters.
 
-Everything up to :func:`logit_gradient` knows logits only, whatever gives them. From there on they are linear,
+`logits` knows logits only, whatever gives them. In `linear`, `adam` and `start` they are linear in the rows,
 
     z_i = W' x_i + b,     R = reg |W|^2,     dF/dW = sum_i x_i (dF/dz_i)' - 2 reg W,     dF/db = sum_i dF/dz_i
 
-The mean posterior stands in the gradient of every row, so an exact gradient takes two sweeps: :func:`information`
-added up over blocks, then :func:`linear_gradient`. A minibatch has a mean posterior of its own.
+The mean posterior stands in the gradient of every row, so an exact gradient takes two sweeps: sums of `information`
+over blocks, then of `linear_gradient`. A minibatch has a mean posterior of its own.
 
 References
 ----------

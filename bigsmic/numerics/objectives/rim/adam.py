@@ -18,7 +18,7 @@ _BETAS = (0.9, 0.999)  # of Adam
 
 
 class Aim(NamedTuple):
-    """What is maximised.
+    """Objective that is maximised.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Aim(NamedTuple):
 
 
 class Adam(NamedTuple):
-    """A classifier on its way up, with the moments of its gradients [2]_.
+    """State of Adam [2]_: a classifier, and the moments of its gradients.
 
     Parameters
     ----------

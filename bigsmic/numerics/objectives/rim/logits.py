@@ -9,7 +9,7 @@ _STEEPEST = 20.0  # exponent of a power law
 
 
 class Weighting(NamedTuple):
-    """What rows count for beside one each; None where every row counts 1, and none has a label.
+    """Weights and labels of rows; None where every row has weight 1, and none has a label.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def objective(sums, prior=None, tau=1.0):
 
 
 class Reference(NamedTuple):
-    """What the gradient at one row needs to know of all rows.
+    """Quantities of all rows in the gradient at one row.
 
     Parameters
     ----------

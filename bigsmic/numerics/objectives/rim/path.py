@@ -1,4 +1,4 @@
-"""The path of solutions along the strength of the penalty, and what is refused as no solution."""
+"""Path of solutions along the strength of the penalty, and checks of solutions."""
 
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ _MARGIN = 0.15  # of the way between two strengths, in logarithms, that a guess 
 
 
 def find_strength(solve, n_clusters, reg):
-    """The strength at which a number of categories stays alive, along a path on which each begins where one was.
+    """Find the strength at which a number of categories stays alive, along a path of solutions.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def _between(low, high, n_clusters):
 
 
 def refuse_collapse(n_alive, reg):
-    """Raise CollapseError where a single category has taken every row."""
+    """Refuse a solution in which a single category has every row."""
     if n_alive < 2:
         raise CollapseError(
             f"rim: at reg={reg:.3g} a single category has taken every row; use a smaller reg, such as {reg / 10:.1g}, "
@@ -86,7 +86,7 @@ def refuse_collapse(n_alive, reg):
 
 
 def refuse_divergence(value, before, rate):
-    """Raise CollapseError where steps have led nowhere, or down."""
+    """Refuse an ascent whose objective became infinite or fell."""
     if not np.isfinite(value):
         raise CollapseError(
             f"rim: the objective became {value} at learning_rate={rate:g}; use a smaller one, such as {rate / 10:g}, "
