@@ -1,17 +1,23 @@
 """The methods by name, and what is asked of whichever it is; :mod:`bigsmic.methods` says what each module offers.
 
-Settings and modules are loaded by name, so that results, predictions and stages can use the method of a run from below
-it, and the command line can read options without the rest.
+Other packages add methods by entry points of the group ``bigsmic.methods``, whose names are those of the methods, and
+which lead to settings classes. Settings and modules are loaded by name, so that results, predictions and stages can use
+the method of a run from below it, and the command line can read options without the rest.
 """
 
 import importlib
+import warnings
+from dataclasses import fields, is_dataclass
+from importlib.metadata import entry_points
 
 import numpy as np
 
-from bigsmic.errors import InputError
+from bigsmic.errors import BigsmicWarning, InputError
+from bigsmic.settings import MethodSettings
 from bigsmic.spelling import refuse_unknown
 
 DEFAULT = "smic"
+GROUP = "bigsmic.methods"
 BUILT_IN = {
     "smic": "bigsmic.settings.smic:Settings",
     "3smic": "bigsmic.settings.semisupervised:Settings",
@@ -21,12 +27,33 @@ BUILT_IN = {
     "mspc": "bigsmic.settings.mspc:Settings",
     "mwca": "bigsmic.settings.mwca:Settings",
 }
-"""Settings of each method, which say what module has the rest."""
+"""Settings of each method of ours, which say what module has the rest; known without installed metadata."""
+OFFERED = ("plan", "run", "summary", "model", "Result")
+"""What the module of a method must have."""
+OF_EVERY_FIT = frozenset(
+    (
+        *("data", "c", "method", "out", "memory_limit", "component", "storage_options", "missing_chunks", "n_threads"),
+        *("progress", "client", "scheduler", "performance_report"),
+    )
+)
+"""Names that are no method's to take."""
 
 
 def names():
-    """Names of the methods."""
-    return tuple(BUILT_IN)
+    """Names of the methods, those of other packages last."""
+    return (*BUILT_IN, *sorted({entry.name for entry in entry_points(group=GROUP)} - BUILT_IN.keys()))
+
+
+def loadable():
+    """Settings classes of all methods that can be loaded, by name; one that cannot says why when it is asked for."""
+    found = {}
+    for name in names():
+        try:
+            found[name] = settings_of(name)
+        except InputError:
+            if name in BUILT_IN:
+                raise
+    return found
 
 
 def settings_of(name):
@@ -35,12 +62,52 @@ def settings_of(name):
     Raises
     ------
     InputError
-        There is no such method.
+        There is no such method, two packages offer it, or it cannot be loaded.
     """
-    if not isinstance(name, str) or name not in BUILT_IN:
+    if not isinstance(name, str):
         raise InputError(f"method: got {name!r}; use one of {', '.join(names())}")
-    module, _, attribute = BUILT_IN[name].partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    if name in BUILT_IN:
+        module, _, attribute = BUILT_IN[name].partition(":")
+        return getattr(importlib.import_module(module), attribute)
+    entries = entry_points(group=GROUP, name=name)
+    if not entries:
+        raise InputError(f"method: got {name!r}; use one of {', '.join(names())}")
+    if len({entry.value for entry in entries}) > 1:
+        raise InputError(f"method: {name!r} is offered by {' and '.join(map(_source, entries))}; uninstall one of them")
+    return _loaded(next(iter(entries)))
+
+
+def _loaded(entry):
+    """Settings class that an entry point leads to."""
+    try:
+        kind = entry.load()
+    except Exception as error:
+        raise InputError(
+            f"method: {entry.name!r} of {_source(entry)} cannot be loaded ({type(error).__name__}: {error}); mend or "
+            "uninstall that package"
+        ) from error
+    wrong = _what_is_wrong(kind, entry.name)
+    if wrong:
+        raise InputError(f"method: {entry.name!r} of {_source(entry)} is none: {wrong}; mend or uninstall that package")
+    return kind
+
+
+def _what_is_wrong(kind, name):
+    """Why a class cannot be the settings of a method; empty where it can."""
+    if not (isinstance(kind, type) and issubclass(kind, MethodSettings) and is_dataclass(kind)):
+        return f"{kind!r} is no dataclass derived from bigsmic.settings.MethodSettings"
+    if getattr(kind, "method", None) != name:
+        return f"its settings are of a method {getattr(kind, 'method', None)!r}"
+    if "n_clusters" not in {field.name for field in fields(kind)}:
+        return "its settings have no field n_clusters"
+    taken = sorted(OF_EVERY_FIT & {*kind.options(), *kind.side_inputs})
+    return f"its option {taken[0]} is one of every fit" if taken else ""
+
+
+def _source(entry):
+    """Package and object that an entry point is of."""
+    package = f"package {entry.dist.name}" if entry.dist is not None else "an unknown package"
+    return f"{package} ({entry.value})"
 
 
 def load(name):
@@ -49,7 +116,7 @@ def load(name):
     Raises
     ------
     InputError
-        There is no such method.
+        There is no such method, or it cannot be loaded.
     """
     return of(settings_of(name))
 
@@ -82,11 +149,28 @@ def settings(name, c, given, others=()):
     OptionError
         An option of another method, or of none.
     InputError
-        A value that cannot be used.
+        A value that cannot be used, or a method that lacks a part.
     """
     kind, taken = settings_of(name), options(name)
+    _warn_of_clash(name)
     refuse_unknown(name, given, taken, {*taken, *others}, _meant)
+    lacking = [part for part in OFFERED if not hasattr(of(kind), part)]
+    if lacking:
+        raise InputError(
+            f"method: {name!r} lacks {', '.join(lacking)} in module {of(kind).__name__}; see bigsmic.methods"
+        )
     return kind.of(c, **{key: value for key, value in given.items() if key not in kind.side_inputs})
+
+
+def _warn_of_clash(name):
+    """Say that a method of ours is meant where another package offers one of the same name."""
+    clashing = entry_points(group=GROUP, name=name) if name in BUILT_IN else ()
+    for entry in clashing:
+        warnings.warn(
+            f"method: {name!r} is bigsmic's own; that of {_source(entry)} is refused and must take another name",
+            BigsmicWarning,
+            stacklevel=5,
+        )
 
 
 def options(name):
@@ -99,7 +183,7 @@ def _meant(option):
     """What an option can be that the method does not have."""
     if option in ("n_clusters", "n_components", "k", "n_classes"):
         return "the number of clusters is c="
-    if other := sorted(name for name in names() if option in options(name)):
+    if other := sorted(name for name in loadable() if option in options(name)):
         return f"it is an option of method {' and '.join(map(repr, other))}"
     return ""
 
@@ -125,3 +209,9 @@ def admit(settings, given, n_rows, storage_options=None):
     if hasattr(kind, "admit"):
         return kind.admit(settings, given, n_rows, storage_options)
     return settings, {name: np.asarray(given[name]) for name in settings.side_inputs if given.get(name) is not None}
+
+
+def temporary(settings):
+    """Stages of a method whose artifacts are deleted when a fit has ended, by their names or how these begin."""
+    kind = of(settings)
+    return tuple(kind.temporary(settings)) if hasattr(kind, "temporary") else ()

@@ -26,7 +26,7 @@ def method_panels(*first: Flag) -> dict[str, tuple[Flag, ...]]:
 def _declared() -> dict[str, dict[str, Option]]:
     """What every method that has an option declares of it, by option, then by method."""
     found: dict[str, dict[str, Option]] = {}
-    for method in registry.names():
+    for method in registry.loadable():
         for name, option in registry.options(method).items():
             if option.typed:
                 found.setdefault(name, {})[method] = option

@@ -4,6 +4,7 @@
 
     Settings            frozen dataclass, a MethodSettings of :mod:`bigsmic.settings`, which declares the options
     admit(settings, given, n_rows, storage_options)      -> settings, arrays beside the rows by name; optional
+    temporary(settings) names of stages, or how they begin, that are deleted when the fit has ended; optional
     plan(size, settings, limit, n_threads, checkpoints)  -> planning.Plan
     run(job)            the stages, each doing what the ledger lacks; ends with ``labels`` and ``posterior``
     summary(job)        JSON-like facts for the diagnostics; ``n_clusters`` where the method has found it
@@ -13,5 +14,7 @@
     Result              :class:`bigsmic.result.Result`, or a subclass that tells more; what it tells of stages that
                         the model does not read is in ``_tells``, in the form of ``reads``
 
-To add a method: such a module, its settings in :mod:`bigsmic.settings`, and a line in `bigsmic.registry.BUILT_IN`.
+To add a method of ours: such a module, its settings in :mod:`bigsmic.settings`, and a line in
+`bigsmic.registry.BUILT_IN`. That of another package is found by an entry point of the group ``bigsmic.methods``, which
+leads to its ``Settings``; the rest is in the module that defines them, or that they name as ``home``.
 """

@@ -24,9 +24,10 @@ from bigsmic.runtime import planning
 from bigsmic.runtime.context import Context
 from bigsmic.settings.kernel_rim import GRAPH, Settings
 from bigsmic.stages import distinct, scan
+from bigsmic.stages.graph_pipeline import temporary
 from bigsmic.stages.rim.rows import keep_side_inputs
 
-__all__ = ["Result", "Settings", "admit", "model", "plan", "run", "summary"]
+__all__ = ["Result", "Settings", "admit", "model", "plan", "run", "summary", "temporary"]
 
 
 def admit(settings, given, n_rows, storage_options=None):

@@ -28,10 +28,11 @@ from bigsmic.runtime import planning
 from bigsmic.runtime.context import Context
 from bigsmic.settings.mic import Settings
 from bigsmic.stages import eigenvectors, graph_pipeline, kernel_matrix, kernel_rim, labelings, mi_samples, output
+from bigsmic.stages.graph_pipeline import temporary
 from bigsmic.stages.labeling_specs import Eigenproblem
 from bigsmic.stages.out_of_sample import Neighborhood
 
-__all__ = ["Result", "Settings", "model", "plan", "run", "summary"]
+__all__ = ["Result", "Settings", "model", "plan", "run", "summary", "temporary"]
 
 LEAST_INFORMATION = 1e-3  # nats per row, below which labels are the argmax of noise
 

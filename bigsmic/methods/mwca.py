@@ -25,10 +25,11 @@ from bigsmic.runtime.context import BLOCK_CACHE_BYTES, Context, source_bounds
 from bigsmic.settings.mwca import Settings
 from bigsmic.stages import graph_pipeline
 from bigsmic.stages import mwca as stages
+from bigsmic.stages.graph_pipeline import temporary
 from bigsmic.stages.mwca import Ascent, Dense, Sparse
 from bigsmic.stages.out_of_sample import Neighborhood, Reads
 
-__all__ = ["Result", "Settings", "model", "plan", "run", "summary"]
+__all__ = ["Result", "Settings", "model", "plan", "run", "summary", "temporary"]
 
 START_ROWS = 20_000  # of the sample that k-means and the width are taken from
 ROUNDS = 30  # products; more are seldom taken

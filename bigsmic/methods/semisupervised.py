@@ -33,11 +33,12 @@ from bigsmic.stages import (
     output,
     selection,
 )
+from bigsmic.stages.graph_pipeline import temporary
 from bigsmic.stages.labeling_specs import eigenproblems, specs_of
 from bigsmic.store import Overlay
 from bigsmic.store.side_inputs import read_array
 
-__all__ = ["Result", "Settings", "admit", "choose", "cut_run", "model", "plan", "run", "summary"]
+__all__ = ["Result", "Settings", "admit", "choose", "cut_run", "model", "plan", "run", "summary", "temporary"]
 
 OF_ONE_NUMBER = ("assigned", "scores", "kept", "consensus", "propagated", "violated", "final", "sharpness", "output")
 """Stages that depend on the number of clusters."""

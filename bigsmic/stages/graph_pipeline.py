@@ -1,7 +1,15 @@
 """First stages of a fit on the neighbour graph: scan, then route -> neighbors -> graph -> repair."""
 
 from bigsmic.runtime.job import Job
+from bigsmic.settings import MethodSettings
 from bigsmic.stages import connectivity, distinct, graph, neighbors, precomputed, route, scan
+
+TEMPORARY = ("routed_rows", "neighbors", "edges", "lists", "matrix.")
+
+
+def temporary(settings: MethodSettings) -> tuple[str, ...]:
+    """Stages that are deleted when a fit has ended; cuts of an open number of clusters move rows by the weights."""
+    return TEMPORARY if settings.undecided else (*TEMPORARY, "weights.")
 
 
 def scan_rows(job: Job) -> bool:

@@ -3,13 +3,21 @@
 from collections.abc import Sequence
 from functools import partial
 
+from bigsmic import registry
 from bigsmic.engines.base import TaskOptions
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.runtime.progress import ticks
+from bigsmic.settings import MethodSettings
 from bigsmic.stages import rowwise_output
 
-TEMPORARY = ("input", "routed_rows", "neighbors", "edges", "lists", "weights.", "matrix.", "restart.")
+OF_EVERY_METHOD = ("input", "restart.")
+"""Temporary stages, by how their names begin, beside those that the method names."""
+
+
+def temporary(settings: MethodSettings) -> tuple[str, ...]:
+    """Beginnings of the names of stages that are deleted when the fit has ended."""
+    return (*OF_EVERY_METHOD, *registry.temporary(settings))
 
 
 def check(job: Job) -> None:
@@ -19,7 +27,8 @@ def check(job: Job) -> None:
     """
     job.run.sweep()
     job.run.strike_attributes()
-    kept = [(stage, block) for stage, block in job.run.blocks() if not stage.startswith(TEMPORARY)]
+    ending = temporary(job.context.settings)
+    kept = [(stage, block) for stage, block in job.run.blocks() if not stage.startswith(ending)]
     if kept:
         options = TaskOptions("check", tick=ticks(job.progress, "check", len(kept)))
         job.engine.for_each(partial(_check, job.context, kept), range(len(kept)), options)
@@ -35,10 +44,10 @@ def _check(context: Context, kept: Sequence[tuple[str, int]], i: int) -> None:
 
 def tidy(job: Job) -> None:
     """Delete temporary artifacts, also those that a killed run has left."""
-    run, undecided = job.run, job.context.settings.undecided
+    run, ending = job.run, temporary(job.context.settings)
     left: dict[str, list[int]] = {}
     for stage, block in run.blocks():
-        if stage.startswith(TEMPORARY) and not (undecided and stage.startswith("weights.")):  # cuts move rows by them
+        if stage.startswith(ending):
             left.setdefault(stage, []).append(block)
     for stage, blocks in left.items():
         run.drop(stage, blocks)

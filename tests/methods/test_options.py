@@ -22,10 +22,6 @@ pytestmark = pytest.mark.unit
 
 PUBLIC = [getattr(bigsmic, name) for name in bigsmic.__all__]
 ESTIMATORS = [kind for kind in PUBLIC if isinstance(kind, type) and issubclass(kind, Clusterer)]
-OF_THE_RUN = {
-    "data", "c", "method", "out", "memory_limit", "component", "storage_options", "missing_chunks", "n_threads",
-    "progress", "client", "scheduler", "performance_report", "options",
-}  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
@@ -50,7 +46,8 @@ def test_fits_take_the_arrays_of_the_settings(kind):
 def test_fit_shows_the_options_of_the_default_method():
     settings = registry.settings_of(registry.DEFAULT)
     parameters = inspect.signature(bigsmic.fit).parameters
-    assert {*parameters} - OF_THE_RUN == {*settings.options()}
+    assert {*parameters} - registry.OF_EVERY_FIT == {*settings.options(), "options"}
+    assert {*parameters} >= registry.OF_EVERY_FIT
     for name, declared in settings.options().items():
         assert parameters[name].default is (UNSET if declared.follows else defaults_of(settings).get(name))
         assert f"\n    {name} : " in bigsmic.fit.__doc__

@@ -18,10 +18,11 @@ from bigsmic.stages import (
     output,
     selection,
 )
+from bigsmic.stages.graph_pipeline import temporary
 from bigsmic.stages.labeling_specs import eigenproblems, eigenvector_sets_of, labeling_specs, specs_of
 from bigsmic.store import Overlay
 
-__all__ = ["Result", "Settings", "choose", "cut_run", "model", "plan", "run", "summary"]
+__all__ = ["Result", "Settings", "choose", "cut_run", "model", "plan", "run", "summary", "temporary"]
 
 OF_ONE_CUT = ("assigned", "scores", "consensus", "eigenvector_sets", "final", "sharpness", "output")
 """Stages that depend on the number of clusters."""
