@@ -42,7 +42,7 @@ def plan(size, settings, memory_limit, n_threads, checkpoints):
 def run(job):
     """Each stage does what the ledger lacks."""
     with job.timed("scan"):
-        scan.run(job, job.plan.sample_rows)
+        scan.run(job)
     with job.timed("radii"):
         job.run_steps("radii", [0], _find_radii)
     with job.timed("output"):
@@ -53,7 +53,7 @@ def run(job):
 def _find_radii(job, _):
     """Find the radii between shells, from the sample that the scan drew."""
     context, c = job.context, job.context.settings.n_clusters
-    distances = _distances(context.sample, context.settings.power)
+    distances = _distances(context.read_sample(), context.settings.power)
     job.run.write("radii", 0, {"radii": np.quantile(distances, np.arange(1, c) / c)})
 
 
