@@ -10,7 +10,7 @@ from _harness import measure, save, table
 
 SIZES = {"mixture50k": 50_000, "mixture500k": 500_000, "mixture5m": 5_000_000}
 STAGES = ("scan", "route", "neighbors", "graph", "eigen", "assign", "select", "output")
-OPTIONS = {"kernel": "normalized", "assignment": "rotation", "t": [5, 10], "scale": None}
+OPTIONS = {"normalization": "symmetric", "assignment": "rotation", "t": [5, 10], "scale": None}
 
 
 def main():

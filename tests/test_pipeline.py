@@ -42,6 +42,9 @@ def tight(monkeypatch):
     monkeypatch.setitem(eigenvectors.TOLERANCE, "normalized", 2e-6)
 
 
+NORMALIZATION = {"local_scaling": None, "normalized": "symmetric"}
+
+
 def dense_eigenvectors(X, kernel, t, c, bandwidth=2.0):
     X = reference.standardised(X)
     if kernel == "normalized":
@@ -55,7 +58,7 @@ def test_paper_reading_is_the_dense_one(blobs, kernel, t):
     values, V = dense_eigenvectors(blobs[0], kernel, t, 5)
     assert (-np.diff(values)).min() > 5e-4  # or single eigenvectors mean nothing
     wanted = reference.paper_posterior(V[:, :4])
-    result = fit(blobs[0], 4, t=t, kernel=kernel, assignment="paper", repair=False)
+    result = fit(blobs[0], 4, t=t, normalization=NORMALIZATION[kernel], assignment="paper", repair=False)
     np.testing.assert_allclose(posterior_of(result), wanted, atol=1e-4)
     np.testing.assert_array_equal(result.labels, wanted.argmax(axis=1))
     np.testing.assert_allclose(result.diagnostics["eigen"][0]["ritz_values"], values[:4], rtol=1e-5)
@@ -65,7 +68,9 @@ def test_paper_reading_is_the_dense_one(blobs, kernel, t):
 @pytest.mark.parametrize(("kernel", "t", "bandwidth"), [("local_scaling", 7, 1.0), ("normalized", 7, 2.0)])
 def test_rotated_reading_is_the_dense_one_but_for_the_order_of_clusters(blobs, kernel, t, bandwidth):
     wanted = reference.rotated_posterior(dense_eigenvectors(blobs[0], kernel, t, 4, bandwidth)[1])
-    result = fit(blobs[0], 4, t=t, kernel=kernel, assignment="rotation", bandwidth=bandwidth, repair=False)
+    result = fit(
+        blobs[0], 4, t=t, normalization=NORMALIZATION[kernel], assignment="rotation", bandwidth=bandwidth, repair=False
+    )
     found = posterior_of(result)
     order = [np.abs(wanted - found[:, [y]]).max(axis=0).argmin() for y in range(4)]
     np.testing.assert_allclose(found, wanted[:, order], atol=1e-4)
@@ -77,7 +82,7 @@ def test_shrunk_degrees_give_the_dense_eigenvectors(blobs):
     X = reference.standardised(blobs[0])
     values, V = reference.top_eigenvectors(reference.shrunk(reference.kernel(X, 5, floor=1e-10), 0.75), 4)
     wanted = reference.rotated_posterior(V)
-    result = fit(blobs[0], 4, t=5, kernel="normalized", assignment="rotation", shrinkage=0.75, repair=False)
+    result = fit(blobs[0], 4, t=5, normalization="symmetric", assignment="rotation", shrinkage=0.75, repair=False)
     found = posterior_of(result)
     order = [np.abs(wanted - found[:, [y]]).max(axis=0).argmin() for y in range(4)]
     np.testing.assert_allclose(found, wanted[:, order], atol=1e-4)
@@ -88,7 +93,7 @@ def test_shrunk_degrees_give_the_dense_eigenvectors(blobs):
 def test_a_prior_is_the_dense_one(blobs):
     prior = np.array([0.4, 0.1, 0.3, 0.2])
     V = dense_eigenvectors(blobs[0], "local_scaling", 10, 4)[1]
-    result = fit(blobs[0], 4, t=10, kernel="local_scaling", prior=prior, repair=False)
+    result = fit(blobs[0], 4, t=10, normalization=None, prior=prior, repair=False)
     np.testing.assert_allclose(posterior_of(result), reference.paper_posterior(V, prior), atol=1e-4)
 
 
@@ -310,7 +315,10 @@ ROWS = np.arange(40.0).reshape(20, 2)
         (ROWS, 2, {"t": ()}, "t: got no value"),
         (ROWS, 2, {"t": None}, "t: got None; use an integer, or several"),
         (ROWS, 2, {"t": 2.5}, r"t: got 2\.5; use an integer, or several"),
-        (ROWS, 2, {"kernel": "gaussian"}, "kernel: got 'gaussian'; use one of .*'local_scaling', 'normalized'"),
+        (ROWS, 2, {"kernel": "gaussian"}, "kernel: got 'gaussian'; use a function or one of .*'local_scaling'"),
+        (ROWS, 2, {"kernel": "normalized"}, "leave kernel out and give normalization='symmetric'"),
+        (ROWS, 2, {"kernel": "auto"}, "leave kernel out and give normalization='auto'"),
+        (ROWS, 2, {"normalization": "rows"}, "normalization: got 'rows'; use one of"),
         (ROWS, 2, {"kernel": "callable"}, "give the function itself"),
         (ROWS, 2, {"assignment": "argmax"}, "assignment: got 'argmax'; use one of"),
         (ROWS, 2, {"selection": "best"}, "selection: got 'best'; use one of"),
@@ -372,7 +380,7 @@ def test_a_callable_is_the_kernel_that_it_computes(blobs):
         return np.exp(-squares / (sigma_i * sigma_j))
 
     for assignment in ("merge", "rotation"):
-        named = {"kernel": "local_scaling" if assignment == "rotation" else "normalized", "bandwidth": 1.0}
+        named = {"normalization": None if assignment == "rotation" else "symmetric", "bandwidth": 1.0}
         found = fit(blobs[0], 4, kernel=self_tuning, assignment=assignment)
         wanted = fit(blobs[0], 4, assignment=assignment, **named)
         np.testing.assert_array_equal(found.labels, wanted.labels)
@@ -499,7 +507,7 @@ def test_what_n_rows_do_not_allow_is_cut_and_said():
 def test_an_eigensolve_that_is_cut_short_warns_and_is_told(monkeypatch):
     monkeypatch.setattr("bigsmic.numerics.eigen.lanczos_state.LanczosParams.matvec_limit", 20)
     with pytest.warns(ConvergenceWarning, match="eigenpairs reached tol"):
-        result = fit(islands(30, 20), 5, t=3, assignment="rotation", kernel="local_scaling")
+        result = fit(islands(30, 20), 5, t=3, assignment="rotation", normalization=None)
     assert not result.diagnostics["eigen"][0]["converged"]
     assert_sound(result, 5)
 

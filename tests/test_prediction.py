@@ -28,8 +28,8 @@ READINGS = {
     "rotation": {"assignment": "rotation"},
     "auto": {"assignment": "auto"},
     "rotation, consensus": {"assignment": "rotation", "selection": "consensus"},
-    "shrunk degrees": {"assignment": "rotation", "kernel": "normalized", "shrinkage": (0.5, 1)},
-    "plain kernel": {"assignment": "rotation", "kernel": "local_scaling"},
+    "shrunk degrees": {"assignment": "rotation", "normalization": "symmetric", "shrinkage": (0.5, 1)},
+    "plain kernel": {"assignment": "rotation", "normalization": None},
     "preset": {"preset": "paper"},
     "prior": {"prior": [0.4, 0.3, 0.2, 0.1]},
     "callable": {"kernel": weight},
@@ -90,7 +90,7 @@ def test_digits_mostly_get_their_labels(options):
 
 def test_posteriors_are_those_of_the_formula(blobs, new_rows):
     """``p(y|x) ~ [sum_i K(x, x_i) phi_y(i)]+ / (lambda_y sum_j [phi_y(j)]+)``; plain kernel, signs."""
-    result = bigsmic.fit(blobs[0], 4, assignment="paper", kernel="local_scaling", t=5, repair=False, n_centers=40)
+    result = bigsmic.fit(blobs[0], 4, assignment="paper", normalization=None, t=5, repair=False, n_centers=40)
     X = blobs[0].astype(np.float64)
     Z = reference.standardised(X)
     scaled = (new_rows[:150] - X.mean(axis=0)) / X.std(axis=0)

@@ -52,7 +52,7 @@ class SemiSupervisedSMIC(Clusterer):
         n_clusters: int = 8,
         *,
         t: int | Sequence[int] | None = None,
-        kernel: Literal["normalized", "local_scaling", "auto"] = "normalized",
+        normalization: Literal["auto", "symmetric"] | None = "symmetric",
         assignment: Literal["auto", "rotation", "paper", "merge"] | None = None,
         selection: Literal["consensus", "links"] = "consensus",
         gamma: float | Sequence[float] = (0.0, 1.0),

@@ -78,7 +78,7 @@ class Settings(MethodSettings):
             "seed",
         )
         given = {name: getattr(self, name) for name in names} | changes
-        return smic.Settings(kernel="local_scaling", assignment="rotation", selection="consensus", **given)
+        return smic.Settings(normalization=None, assignment="rotation", selection="consensus", **given)
 
     @property
     def graph(self):
@@ -88,7 +88,7 @@ class Settings(MethodSettings):
     @property
     def start(self):
         """Settings of the spectral start."""
-        return replace(self.graph, t=(int(self.start_t),), kernel="normalized", bandwidth=1.0)
+        return replace(self.graph, t=(int(self.start_t),), normalization="symmetric", bandwidth=1.0)
 
     def fitted_to(self, n):
         """Cut the neighbours that n rows do not allow."""

@@ -81,7 +81,13 @@ class Settings(MethodSettings):
         given = {name: getattr(self, name) for name in names}
         kernel: Any = "local_scaling" if self.kernel == "local_scaling" else weight
         return smic.Settings(
-            kernel=kernel, t=(self.t,), assignment="rotation", selection="consensus", repair=False, **given
+            kernel=kernel,
+            normalization=None,
+            t=(self.t,),
+            assignment="rotation",
+            selection="consensus",
+            repair=False,
+            **given,
         )
 
     def fitted_to(self, n):

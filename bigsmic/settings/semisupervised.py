@@ -54,10 +54,12 @@ class Settings(smic.Settings):
         INTEGERS,
         help="Neighbour numbers of the kernel. By default (2, 3, 5, 10) up to 1,000 rows, and (3, 10) of more.",
     )
-    kernel: str = option(
-        "normalized",
-        choices=("auto", "local_scaling", "normalized"),
-        help="Kernel of the graph: local_scaling as published, normalized, or auto, for both as candidates.",
+    normalization: str | None = option(
+        "symmetric",
+        choices=smic.NORMALIZATIONS,
+        help="""What is made of the weights K before their eigenvectors are taken. "symmetric": ``D^-1/2 K D^-1/2``,
+        where D has the row sums of K. None: K itself, as published. "auto": both are candidates, but "symmetric"
+        for "merge".""",
     )
     assignment: str | None = option(  # type: ignore[assignment]
         None,
@@ -95,6 +97,7 @@ class Settings(smic.Settings):
         help="Products of a matrix with a vector at most, for each eigenproblem.",
     )
     # no options of this method:
+    kernel: str = smic.weights.DEFAULT
     metric: str = "euclidean"
     prior: tuple[float, ...] | None = None
     preset: str | None = None

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bigsmic.errors import InputError
+from bigsmic.numerics.graph import weights
 from bigsmic.settings.base import UNSET, MethodSettings
 from bigsmic.settings.options import (
     COUNT_OR_ALL,
@@ -25,7 +26,8 @@ from bigsmic.settings.options import (
 from bigsmic.validation import check_choice, check_integer, check_prior
 from bigsmic.weight_functions import identity_of
 
-KERNELS = ("local_scaling", "normalized")
+NORMALIZATIONS = ("auto", "symmetric", None)
+_OLD_KERNELS = {"auto": "auto", "normalized": "symmetric"}  # and what they are as normalizations
 ASSIGNMENTS = ("merge", "rotation", "paper", "auto")
 EIGENVECTOR_SETS = ((1.5, 2.0, 2.5), (1.0, 1.25, 1.5), (2.0, 3.0, 4.0), (3.0, 4.0, 6.0))
 SHRINKAGES = (0.0, 0.75)  # of over-segmented labelings
@@ -91,15 +93,21 @@ class Settings(MethodSettings):
         LSMI (default otherwise), or the one most like the others.""",
     )
     kernel: str | Callable = option(
-        "auto",
+        weights.DEFAULT,
         FUNCTION,
-        text='{"auto", "local_scaling", "normalized", "precomputed"} or callable',
-        help="""Kernel of the graph: local_scaling as published, normalized, or auto. K of [1]_ eq. (7), or ``D^-1/2
-        K D^-1/2``; "auto" is the latter for "merge" and both otherwise. A callable ``f(squared_distances, sigma_i,
-        sigma_j) -> weights`` works elementwise on the edges of the neighbour graph; it must be symmetric, and
-        return finite weights of at least 0. With `out` it needs a name of its own: it is known by that and its
-        code, or by its attribute ``__bigsmic_name__``. "precomputed": the input is a sparse symmetric (n, n) matrix
-        of affinities, at least 0.""",
+        text="{" + ", ".join(f'"{name}"' for name in (*weights.NAMED, "precomputed")) + "} or callable",
+        help="""Weight function of the edges of the neighbour graph, by name. "local_scaling": K of [1]_ eq. (7). A
+        callable ``f(squared_distances, sigma_i, sigma_j) -> weights`` works elementwise on edges; it must be
+        symmetric, and return finite weights of at least 0. With `out` it needs a name of its own: it is known by
+        that and its code, or by its attribute ``__bigsmic_name__``. "precomputed": the input is a sparse symmetric
+        (n, n) matrix of affinities, at least 0.""",
+    )
+    normalization: str | None = option(
+        "auto",
+        choices=NORMALIZATIONS,
+        help="""What is made of the weights K before their eigenvectors are taken. "symmetric": ``D^-1/2 K D^-1/2``,
+        where D has the row sums of K. None: K itself. "auto": "symmetric" for "merge"; otherwise both as candidates
+        with "local_scaling", and None with other weights.""",
     )
     metric: str = option(
         "euclidean",
@@ -167,8 +175,7 @@ class Settings(MethodSettings):
         super().__post_init__()
         if self.max_matvecs is not None:
             check_integer("max_matvecs", self.max_matvecs, 1)
-        if not callable(self.kernel):
-            check_choice("kernel", self.kernel, ("auto", *KERNELS, "precomputed", "callable"))
+        self._check_kernel()
         if self.precomputed and self.selection == "lsmi":
             raise InputError("selection: 'lsmi' needs features, which a precomputed graph has not; use 'consensus'")
         t = (1,) if self.kernel == "precomputed" else self.t
@@ -177,6 +184,17 @@ class Settings(MethodSettings):
         object.__setattr__(self, "shrinkage", _shrinkages(self.shrinkage))
         object.__setattr__(self, "prior", _prior_of(self.prior, self.n_clusters, self.assignment))
         object.__setattr__(self, "n_neighbors", max(self.n_neighbors, *self.t))
+
+    def _check_kernel(self):
+        if callable(self.kernel) or self.kernel == "callable":
+            return
+        if isinstance(self.kernel, str) and self.kernel in _OLD_KERNELS:
+            raise InputError(
+                f"kernel: got {self.kernel!r}, which is no weight function; leave kernel out and give "
+                f"normalization={_OLD_KERNELS[self.kernel]!r}"
+            )
+        if self.kernel not in (*weights.NAMED, "precomputed"):
+            raise InputError(f"kernel: got {self.kernel!r}; use a function or one of {(*weights.NAMED, 'precomputed')}")
 
     @classmethod
     def of(cls, c, **given):
@@ -191,12 +209,12 @@ class Settings(MethodSettings):
 
     @property
     def kernels(self):
-        """Kernels of the eigenproblems."""
-        if self.assignment == "merge" and self.kernel != "local_scaling":
+        """Kernels of the eigenproblems: "normalized", or the plain weights by their name."""
+        if self.normalization == "symmetric" or (self.normalization == "auto" and self.assignment == "merge"):
             return ("normalized",)
-        if self.kernel == "auto":
-            return KERNELS
-        return ("callable",) if callable(self.kernel) else (self.kernel,)
+        plain = "callable" if callable(self.kernel) else self.kernel
+        both = self.normalization == "auto" and plain == weights.DEFAULT
+        return (plain, "normalized") if both else (plain,)
 
     @property
     def precomputed(self):
@@ -252,7 +270,7 @@ class Settings(MethodSettings):
         """JSON-like form in which two fits are told apart; names no method, as runs did when there was one."""
         if not callable(self.kernel):
             return asdict(self)
-        return asdict(replace(self, kernel="auto")) | {"kernel": identity_of(self.kernel)}
+        return asdict(replace(self, kernel=weights.DEFAULT)) | {"kernel": identity_of(self.kernel)}
 
 
 def number_of_clusters(c):
@@ -328,7 +346,7 @@ def _implied(preset, rotation, chosen) -> dict[str, Any]:
 
 _PAPER = {
     "t": tuple(range(1, 11)),
-    "kernel": "local_scaling",
+    "normalization": None,
     "assignment": "paper",
     "selection": "lsmi",
     "n_centers": 200,

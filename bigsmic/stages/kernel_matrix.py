@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bigsmic.errors import InputError
 from bigsmic.numerics.graph import affinity
 from bigsmic.numerics.graph.affinity import KernelBlock
+from bigsmic.numerics.graph.weights import NAMED
 from bigsmic.numerics.row_blocks import Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
@@ -103,7 +104,7 @@ def weight_of(context: Context) -> WeightFunction:
         return _precomputed
     if callable(given):
         return partial(_given, given)
-    return cast(WeightFunction, affinity.LocalScaling(context.settings.bandwidth))
+    return cast(WeightFunction, NAMED[given](context.settings.bandwidth))
 
 
 def _precomputed(squares: Floats, sigma_i: Floats, sigma_j: Floats) -> Floats:

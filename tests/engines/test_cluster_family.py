@@ -18,7 +18,7 @@ pytestmark = [
 TILE_ROWS = 256
 PAIRS = np.random.default_rng(0).permutation(700).reshape(-1, 2)
 FITS = {
-    "3smic": {"method": "3smic", "t": 5, "n_centers": 40, "gamma": 1, "kernel": "normalized"},
+    "3smic": {"method": "3smic", "t": 5, "n_centers": 40, "gamma": 1, "normalization": "symmetric"},
     "mic": {"method": "mic", "t": (5,), "n_centers": 40},
     "mwca, dense": {"method": "mwca", "n_starts": 2},
     "mwca, dense, spectral": {"method": "mwca", "solver": "spectral"},

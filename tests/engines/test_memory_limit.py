@@ -90,7 +90,7 @@ def test_a_quick_fit_keeps_its_smallest_limit(tmp_path):
 @pytest.mark.parametrize(
     ("shape", "c", "options"),
     [
-        ((200_000, 64), 20, {"kernel": "normalized", "t": (5,), "n_centers": 200}),
+        ((200_000, 64), 20, {"normalization": "symmetric", "t": (5,), "n_centers": 200}),
         ((60_000, 64), 8, {}),
         ((300_000, 64), 20, {"method": "rim", "n_epochs": 2}),
         ((200_000, 64), 20, {"method": "kernel_rim", "n_components": 200, "n_epochs": 1}),

@@ -10,7 +10,7 @@ from bigsmic import SemiSupervisedSMIC
 
 
 @pytest.mark.sklearn_checks
-@parametrize_with_checks([SemiSupervisedSMIC(n_clusters=3, t=(3,), kernel="normalized", assignment="rotation")])
+@parametrize_with_checks([SemiSupervisedSMIC(n_clusters=3, t=(3,), normalization="symmetric", assignment="rotation")])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -23,7 +23,7 @@ def rows():
 def test_the_estimator_is_the_function(rows):
     X, y = rows
     labels = np.where(np.arange(len(y)) % 10, -1, y)
-    options = {"t": (3, 5), "gamma": (1.0,), "kernel": "normalized"}
+    options = {"t": (3, 5), "gamma": (1.0,), "normalization": "symmetric"}
     estimator = SemiSupervisedSMIC(3, random_state=4, **options).fit(X, labels=labels)
     result = bigsmic.fit(X, 3, method="3smic", seed=4, labels=labels, **options)
     np.testing.assert_array_equal(estimator.labels_, result.labels)

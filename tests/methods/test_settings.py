@@ -24,7 +24,11 @@ pytestmark = pytest.mark.unit
         ({"prior": [0.2, 0.8]}, {"assignment": "paper", "prior": (0.2, 0.8)}),
         ({"prior": [0.5, 0.5]}, {"assignment": "merge"}),
         ({"prior": [0.2, 0.8], "rotation": "auto"}, {"assignment": "paper"}),
-        ({"kernel": "local_scaling"}, {"kernels": ("local_scaling",)}),
+        ({"normalization": None}, {"kernels": ("local_scaling",)}),
+        ({"kernel": np.add}, {"kernels": ("normalized",)}),
+        ({"kernel": np.add, "assignment": "rotation"}, {"kernels": ("callable",)}),
+        ({"kernel": np.add, "assignment": "rotation", "normalization": "symmetric"}, {"kernels": ("normalized",)}),
+        ({"kernel": "precomputed", "normalization": None}, {"kernels": ("precomputed",)}),
         ({"rotation": True, "t": 4}, {"t": (4,), "assignment": "rotation"}),
         ({"t": (30, 3, 3)}, {"t": (30, 3), "n_neighbors": 30}),
         ({"t": np.int64(4)}, {"t": (4,), "n_neighbors": 20}),
@@ -93,7 +97,7 @@ def test_identity_is_json_and_tells_settings_apart():
 
     stored = json.loads(json.dumps(Settings(3, prior=np.full(3, 1 / 3)).identity()))
     assert stored["n_clusters"] == 3
-    assert stored["kernel"] == "auto"
+    assert (stored["kernel"], stored["normalization"]) == ("local_scaling", "auto")
     assert Settings(3, kernel=weight).identity()["kernel"].startswith("callable test_settings.")
     identities = [
         replace(Settings(3), **change).identity() for change in ({}, {"seed": 1}, {"scale": None}, {"t": (3,)})

@@ -4,12 +4,15 @@ import functools
 import os
 import subprocess
 import sys
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import bigsmic
 from bigsmic.errors import InputError, RunMismatchError
+from bigsmic.numerics.graph import weights
+from bigsmic.settings.smic import Settings
 from bigsmic.weight_functions import identity_of
 
 OPTIONS = {"t": (3,), "n_centers": 40, "n_threads": 1}
@@ -29,6 +32,26 @@ def made(power):
         return np.exp(-((d2 / (si * sj)) ** power))
 
     return inner
+
+
+class Cauchy(NamedTuple):
+    bandwidth: float = 2.0
+
+    def __call__(self, d2, si, sj):
+        return 1 / (1 + d2 / np.maximum(d2.dtype.type(self.bandwidth) * si * sj, np.float32(1e-30)))
+
+
+def test_a_named_one_is_an_entry_of_a_table_and_used_where_it_is_asked_for(blobs, monkeypatch):
+    before = [Settings(4, assignment=assignment).kernels for assignment in ("merge", "rotation", "auto")]
+    with pytest.raises(InputError, match=r"kernel: got 'cauchy'; use a function or one of \('local_scaling',"):
+        bigsmic.fit(blobs[0], 4, kernel="cauchy")
+    monkeypatch.setitem(weights.NAMED, "cauchy", Cauchy)
+    assert before == [Settings(4, assignment=assignment).kernels for assignment in ("merge", "rotation", "auto")]
+    result = bigsmic.fit(blobs[0], 4, kernel="cauchy", assignment="rotation", **OPTIONS)
+    wanted = bigsmic.fit(blobs[0], 4, kernel=Cauchy(2.0), assignment="rotation", **OPTIONS)
+    assert {solve["kernel"] for solve in result.diagnostics["eigen"]} == {"cauchy"}
+    np.testing.assert_array_equal(result.labels, wanted.labels)
+    np.testing.assert_array_equal(result.predict(blobs[0][:50]), wanted.predict(blobs[0][:50]))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bigsmic.numerics.graph import affinity
+from bigsmic.numerics.graph.weights import LocalScaling
 
 
 def _lists(X, k):
@@ -43,7 +44,7 @@ def _dense_kernel(X, t, bandwidth):
 
 def _kernel_blocks(X, blocks, t, k, bandwidth=2.0):
     sigma = np.sqrt(_lists(X, k)[1][:, t - 1])
-    weight = affinity.LocalScaling(bandwidth)
+    weight = LocalScaling(bandwidth)
     return [affinity.kernel_block(g, t, weight, sigma[g.lo : g.hi], sigma[g.halo]) for g in blocks]
 
 

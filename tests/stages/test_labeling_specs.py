@@ -63,7 +63,7 @@ def test_shrinkages_share_weights_and_not_matrices():
     assert plain.name != shrunk.name
 
 
-@pytest.mark.parametrize("chosen", [{"assignment": "rotation"}, {"preset": "paper"}, {"kernel": "local_scaling"}])
+@pytest.mark.parametrize("chosen", [{"assignment": "rotation"}, {"preset": "paper"}, {"normalization": None}])
 def test_degrees_are_shrunk_for_merged_labelings_of_the_normalised_kernel_only(chosen):
     assert {eigenproblem.shrinkage for eigenproblem in eigenproblems(resolve(10, **chosen))} == {0.0}
 

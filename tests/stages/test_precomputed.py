@@ -27,7 +27,7 @@ def distances(blobs):
 
 def test_an_affinity_is_the_kernel(blobs, affinity):
     options = {"assignment": "rotation", "repair": False}
-    wanted = bigsmic.fit(blobs[0], 4, **FAST | options | {"kernel": "local_scaling", "t": 5})
+    wanted = bigsmic.fit(blobs[0], 4, **FAST | options | {"normalization": None, "t": 5})
     found = bigsmic.fit(affinity, 4, **AFFINITY | options)
     posterior, P = np.asarray(found.posterior), np.asarray(wanted.posterior)
     order = [np.abs(P - posterior[:, [y]]).max(axis=0).argmin() for y in range(4)]

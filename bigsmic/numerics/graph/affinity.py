@@ -158,31 +158,6 @@ def _directed(lo, indices, sq_distances, incoming, span):
 # -- kernel
 
 
-class LocalScaling(NamedTuple):
-    """``K(d2, s_i, s_j) = exp(-d2 / (bandwidth s_i s_j))``; [1]_ has bandwidth 2, [2]_ has 1.
-
-    Where ``s_i s_j = 0``, coincident points have K = 1 and every other pair 0; never NaN.
-
-    References
-    ----------
-    .. [1] Sugiyama, Niu, Yamada, Kimura, Hachiya, "Information-maximization clustering based on squared-loss mutual
-       information", Neural Computation 26(1), 2014, eq. (7).
-    .. [2] Zelnik-Manor, Perona, "Self-tuning spectral clustering", NIPS 2004.
-    """
-
-    bandwidth: float = 2.0
-
-    def __call__(self, sq_distances, sigma_i, sigma_j):
-        """Weights of edges; arrays of one shape and dtype."""
-        scale = sq_distances.dtype.type(self.bandwidth) * sigma_i * sigma_j
-        with np.errstate(divide="ignore", invalid="ignore"):
-            weights = np.exp(-sq_distances / scale)
-        degenerate = scale == 0
-        if degenerate.any():
-            weights[degenerate] = sq_distances[degenerate] == 0
-        return weights
-
-
 def kernel_block(graph, t, weight, sigma_own, sigma_halo):
     """Kernel of one block on the edges of the t-graph; zero diagonal.
 
@@ -192,7 +167,7 @@ def kernel_block(graph, t, weight, sigma_own, sigma_halo):
     t : int
         Number of neighbours.
     weight : callable
-        ``weight(sq_distances, sigma_i, sigma_j)``, elementwise on edges; see :class:`LocalScaling`.
+        ``weight(sq_distances, sigma_i, sigma_j)``, elementwise on edges; see :mod:`bigsmic.numerics.graph.weights`.
     sigma_own, sigma_halo : ndarray of float32, shape (hi - lo,) and (h,)
         Distance to the t-th neighbour.
 

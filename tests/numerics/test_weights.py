@@ -1,0 +1,27 @@
+"""Weight functions by name: what is promised of every one."""
+
+import numpy as np
+import pytest
+
+from bigsmic.numerics.graph import weights
+
+SQUARES = np.array([0, 0, 1e-30, 0.5, 3, 1e30], np.float32)
+SIGMA_I = np.array([0, 1, 1e-20, 2, 0, 1e-20], np.float32)
+SIGMA_J = np.array([0, 2, 1e-20, 0.1, 1, 1e10], np.float32)
+
+
+@pytest.mark.parametrize("name", weights.NAMED)
+@pytest.mark.parametrize("bandwidth", [1.0, 2.0])
+def test_weights_are_symmetric_finite_and_not_negative(name, bandwidth):
+    weight = weights.NAMED[name](bandwidth)
+    found = weight(SQUARES, SIGMA_I, SIGMA_J)
+    assert found.dtype == np.float32
+    assert np.isfinite(found).all()
+    assert (found >= 0).all()
+    np.testing.assert_allclose(found, weight(SQUARES, SIGMA_J, SIGMA_I), rtol=1e-6)
+    np.testing.assert_array_equal(found[:3], weight(SQUARES[:3], SIGMA_I[:3], SIGMA_J[:3]))
+
+
+def test_names_are_free_of_those_that_mean_something_else():
+    assert not {"auto", "normalized", "callable", "precomputed"} & weights.NAMED.keys()
+    assert weights.DEFAULT in weights.NAMED
