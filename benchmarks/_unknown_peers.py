@@ -12,6 +12,7 @@ from _peers import Rows, as_network
 SORTER_COMPONENTS = 10  # as sorters that cluster by isosplit take
 GAUSSIAN_COMPONENTS = 20
 GAUSSIAN_ROWS = 20_000
+GAUSSIAN_SURELY = 16  # BIC of what is no Gaussian rises before it falls
 GAUSSIAN_TRIALS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 
@@ -108,11 +109,11 @@ PEERS = {
 
 
 def best_mixture(Z, seed):
-    """The mixture of lowest BIC: numbers up a ladder until BIC has risen twice, then between the best one's rungs."""
+    """The mixture of lowest BIC: numbers up a ladder until BIC stays up, then between the best one's rungs."""
     tried = {}
     risen = 0
     for c in GAUSSIAN_TRIALS:
-        if c > len(Z) // 5 or risen == 2:
+        if c > len(Z) // 5 or (risen > 1 and c > GAUSSIAN_SURELY):
             break
         tried[c] = _mixture(Z, c, seed)
         risen = risen + 1 if tried[c][0] > min(score for score, _ in tried.values()) else 0
