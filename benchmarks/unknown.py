@@ -159,8 +159,8 @@ def show(found):
     """Print the tables of what was found, a row for each set or family."""
     by = {}
     for key, cell in found.items():
-        peer, name, _ = key.split("/")
-        by.setdefault(family(name), {}).setdefault(peer, []).append(cell | {"name": name})
+        peer, name, seed = key.split("/")
+        by.setdefault(family(name), {}).setdefault(peer, []).append(cell | {"name": name, "seed": seed})
     peers = list(dict.fromkeys(key.split("/")[0] for key in found))
     usual = [peer for peer in peers if peer not in (*NOISE_PEERS, "bigsmic_noise")]
     _show(by, usual, "ARI", _ari, footer=_means(by, usual))
@@ -187,10 +187,17 @@ def _ari(group):
 
 
 def _means(by, peers):
-    """Mean ARI over sets and families, of those that every peer has done; what failed counts 0."""
-    common = [row for row in by.values() if all(peer in row for peer in peers)]
-    means = {peer: [np.mean([cell.get("ari", 0) for cell in row[peer]]) for row in common] for peer in peers}
-    return {f"mean of {len(common)}": {peer: f"{np.mean(found):.3f}" for peer, found in means.items() if found}}
+    """Mean ARI over sets and families, of the draws and seeds that every peer has done; what failed counts 0."""
+    means = {peer: [] for peer in peers}
+    for row in by.values():
+        aris = {
+            peer: {(cell["name"], cell["seed"]): cell.get("ari", 0) for cell in row.get(peer, ())} for peer in peers
+        }
+        common = set.intersection(*(set(found) for found in aris.values())) if aris else set()
+        for peer in peers if common else ():
+            means[peer].append(np.mean([aris[peer][key] for key in common]))
+    n_rows = len(next(iter(means.values()), ()))
+    return {f"mean of {n_rows}": {peer: f"{np.mean(found):.3f}" for peer, found in means.items()}} if n_rows else {}
 
 
 def _numbers(group):
