@@ -13,7 +13,7 @@ from bigsmic.numerics.objectives.mspc.questions import second_moments
 from bigsmic.numerics.objectives.mspc.separation import Two
 from bigsmic.runtime.context import source_bounds
 from bigsmic.store import Source, open_source
-from bigsmic.types import Rows, StorageOptions
+from bigsmic.types import Integers, Rows, StorageOptions
 
 TILE_ENTRIES = 1 << 18
 
@@ -93,7 +93,7 @@ def msp_score(
 
 def _block_sums(
     source: Source,
-    bounds: NDArray[np.int64],
+    bounds: Integers,
     center: NDArray[np.float64],
     labeling: tuple[NDArray[np.intp], int],
     s: int,

@@ -100,7 +100,7 @@ class Engine(Protocol):
     def run_actors(
         self, make: Callable[[Shard], Any], bounds: Any, work: Callable[[Any], Any], options: TaskOptions = DEFAULT
     ) -> Any:
-        """Return ``work(group)`` for actors ``make(shard)`` that shard out row blocks and keep state between calls.
+        """Return ``work(group)`` for actors ``make(shard)`` that share the row blocks and keep state between calls.
 
         `work` begins anew, with new actors, when a worker is lost.
         """

@@ -10,16 +10,19 @@ import os
 import time
 import warnings
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, Self, TypeAlias
 
 import numpy as np
-from distributed import Client, as_completed, get_client, performance_report, rejoin, secede
+from distributed import Client, Future, as_completed, get_client, performance_report, rejoin, secede
 from distributed.comm import get_address_host_port
 from distributed.scheduler import KilledWorker
 from distributed.worker import thread_state
 
-from bigsmic.engines.base import DEFAULT, Resources
+from bigsmic.engines.base import DEFAULT, Resources, TaskOptions
+from bigsmic.engines.dask_reports import refuse_others
 from bigsmic.engines.dask_tasks import (
     CONNECT_SECONDS,
     DEATHS,
@@ -46,20 +49,22 @@ from bigsmic.errors import BigsmicWarning, ClusterError, InputError, LostBlocksE
 from bigsmic.numerics.row_blocks import MAX_TASKS, split_blocks, stretches
 from bigsmic.store import scrubbed, shown, stage_input
 
-REPORT_HEAD = 1 << 16  # first bytes of a report; the title is among them
 WORKER_SECONDS = 300
-"""How long a cluster may take to have its first worker."""
+"""Seconds that a cluster may take to have its first worker."""
 RETURN_SECONDS = 10
-"""How long workers that were lost may take to come back, before what they did is shared out among the others."""
+"""Seconds that lost workers may take to come back, before their blocks go to the others."""
 WATCH_SECONDS = 30
-"""How often it is asked what workers do, while nothing is heard of them."""
+"""Seconds between two looks at workers that report nothing."""
 PAUSED_SECONDS = 120
-"""How long all workers may be out of memory before the fit ends."""
+"""Seconds that all workers may be out of memory before the fit fails."""
 SUMS_PER_THREAD = 2  # partial sums that wait in the memory of a worker
 JOINED = 8  # partial sums that one task adds
 
+AnyFuture: TypeAlias = "Future[Any]"
+"""Quoted: older versions of distributed have no parameters of it."""
 
-def connect(client, scheduler):
+
+def connect(client: Any, scheduler: Any) -> tuple[Any, bool]:
     """Return the client to use and whether it was made here; None where there is no cluster.
 
     Parameters
@@ -93,13 +98,13 @@ def connect(client, scheduler):
         return None, False
 
 
-def within_task():
+def within_task() -> bool:
     """Whether this is called by a task on a thread of a worker."""
     return getattr(thread_state, "key", None) is not None
 
 
 class ClusterEngine:
-    """Runs tasks on the workers of a Dask cluster.
+    """Engine that runs tasks on the workers of a Dask cluster.
 
     Within a task of Dask, the task leaves the threads of its worker for as long as the engine is open, as it does in
     ``dask.compute``: what it waits for may have to run there.
@@ -116,14 +121,14 @@ class ClusterEngine:
         No worker, or workers with other versions of packages that matter.
     """
 
-    def __init__(self, client, owned=False):
+    def __init__(self, client: Client, owned: bool = False) -> None:
         self.client, self._owned = client, owned
         self._allowed: int | None = None
         self._cpu: dict[str, float] = {}
-        self._known: set[tuple] = set()
+        self._known: set[tuple[object, ...]] = set()
         self._seceded = False
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         try:
             self._seceded = _secede()
             self.resources = self._look()
@@ -133,13 +138,13 @@ class ClusterEngine:
             raise
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: object) -> None:
         with suppress(Exception):  # the scheduler may be gone, and what it allowed with it
             if self.client.status == "running":
                 self.client.run_on_scheduler(_allow_deaths, self._allowed)
         self._close()
 
-    def _close(self):
+    def _close(self) -> None:
         try:
             if self._owned:
                 self.client.close(timeout=CONNECT_SECONDS)
@@ -147,8 +152,8 @@ class ClusterEngine:
             if self._seceded:
                 rejoin()
 
-    def _look(self):
-        """What the workers have; they must be there, and run the same versions."""
+    def _look(self) -> Resources:
+        """Resources of the workers, which must be there and run the same versions."""
         try:
             self.await_workers()
             found = self.client.run(_facts, on_error="return")  # some may leave just now
@@ -172,8 +177,8 @@ class ClusterEngine:
         limits = [fact["limit"] or int(0.75 * fact["machine"] / per_host[fact["host"]]) for fact in facts.values()]
         return Resources(len(facts), max(fact["threads"] for fact in facts.values()), min(limits))
 
-    def _warn_of_other_processors(self, found):
-        """Say, once for each type, that some workers do not compute the same bits as the others or this process."""
+    def _warn_of_other_processors(self, found: Sequence[Processor]) -> None:
+        """Warn, once for each type, of workers whose processors do not compute the same bits."""
         types = {processor.bits for processor in found}
         text = differences(Processor.here(), found)
         if not text or types <= self._known:
@@ -187,13 +192,13 @@ class ClusterEngine:
         )
 
     @property
-    def address(self):
+    def address(self) -> str:
         """Address of the scheduler."""
-        return self.client.scheduler.address if self.client.scheduler else "the scheduler"
+        return str(self.client.scheduler.address) if self.client.scheduler else "the scheduler"
 
     @contextmanager
-    def recorded(self, path):
-        """Have Dask write a report of what runs here, as HTML, also if it fails.
+    def recorded(self, path: Any) -> Iterator[None]:
+        """Context in which Dask writes an HTML report of the run, also if it fails.
 
         Parameters
         ----------
@@ -211,7 +216,7 @@ class ClusterEngine:
         folder = Path(path).absolute().parent
         if not os.access(folder, os.W_OK):
             raise InputError(f"performance_report: cannot write to {folder}; give a path in a folder that is there")
-        _refuse_others(Path(path))
+        refuse_others(Path(path))
         if not self.client.run_on_scheduler(_draws):
             raise InputError("performance_report: the scheduler cannot draw it; install bokeh where the scheduler runs")
         report = performance_report(os.fspath(path))
@@ -225,12 +230,12 @@ class ClusterEngine:
             raise
         self._end_report(report)
 
-    def _end_report(self, report):
+    def _end_report(self, report: Any) -> None:
         with self.client.as_current():
             report.__exit__(None, None, None)
 
-    def reach(self, source, run, bounds):
-        """Return a source that workers can read: rows in the memory of this process are copied into the run.
+    def reach(self, source: Any, run: Any, bounds: Any) -> Any:
+        """Return a source that workers can read; rows in the memory of this process are copied into the run.
 
         Parameters
         ----------
@@ -257,31 +262,31 @@ class ClusterEngine:
             )
         return source if source is None or source.travels else stage_input(source, run, bounds)
 
-    def usage(self):
-        """CPU seconds of this process and the workers, and the largest resident set of a worker that is there.
+    def usage(self) -> tuple[float, int]:
+        """CPU seconds of this process and the workers, and the largest resident set of a present worker.
 
-        Of a worker that was lost they are those that it had used when it was last asked.
+        Of a lost worker, the CPU seconds are those of the last time that it was asked.
         """
         found = self.client.run(_usage, on_error="ignore").values()
         self._warn_of_other_processors([usage.processor for usage in found])  # some may have joined since
         self._cpu |= {usage.process: usage.cpu for usage in found}
         return time.process_time() + sum(self._cpu.values()), max((usage.peak for usage in found), default=0)
 
-    def _answer(self, worker, future):
+    def _answer(self, worker: Any, future: AnyFuture) -> Any:
         """Result of a task that was sent to one worker; None if that one leaves before it answers."""
         while True:
             try:
                 return future.result(timeout=1)
             except TimeoutError:
                 if future.done():
-                    raise
+                    return future.result()  # it came just after the second, or the task's own error is a TimeoutError
                 if worker not in self.workers():
                     return None
 
-    def await_workers(self, wanted=1):
+    def await_workers(self, wanted: int = 1) -> None:
         """Wait until there is a worker, and a while for more of them.
 
-        A task asks for it, which clusters that grow with their work take for work.
+        It submits a task, so that clusters that scale with their work start a worker.
 
         Raises
         ------
@@ -298,33 +303,33 @@ class ClusterEngine:
         while len(self.workers()) < wanted and time.monotonic() < deadline:
             time.sleep(0.2)
 
-    def workers(self):
+    def workers(self) -> dict[str, int]:
         """Threads of the workers that take tasks, by address."""
         return self.client.run_on_scheduler(_running)
 
-    def retired(self, workers):
-        """Whether those of some workers that are gone have left as they were told to, and none has died."""
+    def retired(self, workers: Sequence[str]) -> bool:
+        """Whether all workers that are gone were retired, and none has died."""
         statuses = self.client.run_on_scheduler(_statuses)
         gone = [worker for worker in workers if statuses.get(worker) != "running"]
         return bool(gone) and all(statuses.get(w) == "closing_gracefully" or self._was_removed(w) for w in gone)
 
-    def _was_removed(self, worker):
-        """Whether the scheduler let a worker go, rather than lose it."""
+    def _was_removed(self, worker: Any) -> bool:
+        """Whether the scheduler removed a worker on purpose."""
         events = [event for _, event in self.client.get_events(worker) if isinstance(event, dict)]
         return any(event.get("expected") for event in events if event.get("action") == "remove-worker")
 
-    # -- verbs
+    # -- tasks over blocks
 
-    def for_each(self, task, blocks, options=DEFAULT):
+    def for_each(self, task: Callable[..., Any], blocks: Any, options: TaskOptions = DEFAULT) -> None:
         """Run `task` on every block; the first error stops what has not started."""
         self._in_pieces(_run_each, task, list(blocks), options, keep=False)
 
-    def map(self, task, blocks, options=DEFAULT):
+    def map(self, task: Callable[..., Any], blocks: Any, options: TaskOptions = DEFAULT) -> list[Any]:
         """Return ``[task(b) for b in blocks]``."""
         found = self._in_pieces(_run_collect, task, list(blocks), options)
         return [value for values in found for value in values]
 
-    def reduce(self, task, blocks, options=DEFAULT):
+    def reduce(self, task: Callable[..., Any], blocks: Any, options: TaskOptions = DEFAULT) -> Any:
         """Return the sum over blocks along the fixed tree; workers add up, one sum reaches this process."""
         blocks = list(blocks)
         pieces = stretches(len(blocks), max(1, SUMS_PER_THREAD * sum(self.workers().values())))
@@ -342,13 +347,15 @@ class ClusterEngine:
         self._gather(futures, numbers, options, keep=False)
         return self._result(level[0], options, blocks).total()
 
-    def run_actors(self, make, bounds, work, options=DEFAULT):
+    def run_actors(
+        self, make: Callable[..., Any], bounds: Any, work: Callable[..., Any], options: TaskOptions = DEFAULT
+    ) -> Any:
         """Return ``work(group)`` for actors on all workers; again on those that are left when some are lost."""
         from bigsmic.engines.dask_actors import WorkerGroup
 
         return WorkerGroup.run_actors(self, make, np.asarray(bounds, np.int64), work, options)
 
-    def split_blocks(self, bounds):
+    def split_blocks(self, bounds: Any) -> tuple[list[str], list[int]]:
         """Workers by address, and the cuts between the shares of row blocks that they get."""
         workers = list(self.workers())
         cuts = split_blocks(np.diff(bounds), len(workers))
@@ -356,7 +363,14 @@ class ClusterEngine:
 
     # -- tasks
 
-    def _in_pieces(self, run_task, task, blocks, options, keep=True):
+    def _in_pieces(
+        self,
+        run_task: Callable[..., Any],
+        task: Callable[..., Any],
+        blocks: Any,
+        options: TaskOptions,
+        keep: bool = True,
+    ) -> list[Any]:
         if not blocks:
             return []
         pieces = stretches(len(blocks), MAX_TASKS)
@@ -366,16 +380,18 @@ class ClusterEngine:
             [self._submit(options, run_task, shared, of_run) for of_run in numbers], numbers, options, keep
         )
 
-    def _share(self, task, options):
-        """A task's function, on its way to the workers once."""
+    def _share(self, task: Callable[..., Any], options: TaskOptions) -> AnyFuture:
+        """Send a task to the workers once."""
         payload = Payload.of((task, options.name, options.max_concurrency))
         return self.client.submit(_load, payload, _versions(), key=_key(f"{options.name} begin"), pure=False)
 
-    def _submit(self, options, function, *arguments):
+    def _submit(self, options: TaskOptions, function: Callable[..., Any], *arguments: Any) -> AnyFuture:
         return self.client.submit(function, *arguments, key=_key(options.name), pure=False)
 
-    def _gather(self, futures, numbers, options, keep=True):
-        """Results in order, which are fetched all at once; ticks as they are done."""
+    def _gather(
+        self, futures: list[AnyFuture], numbers: list[list[Any]], options: TaskOptions, keep: bool = True
+    ) -> list[Any]:
+        """Results in order, fetched all at once; ticks when each is done."""
         places = {future.key: i for i, future in enumerate(futures)}
         try:
             for future in self._completed(futures):
@@ -390,14 +406,14 @@ class ClusterEngine:
             raise
         return self._results(futures, numbers, options) if keep else []
 
-    def _results(self, futures, numbers, options):
+    def _results(self, futures: list[AnyFuture], numbers: list[list[Any]], options: TaskOptions) -> list[Any]:
         """Results of what is done: in one request, or one by one where some were lost since."""
         with suppress(Exception):
             return self.client.gather(futures)
         return [self._result(future, options, of_run) for future, of_run in zip(futures, numbers, strict=True)]
 
-    def _completed(self, futures):
-        """Yield futures as they are done; what waits for workers that will not go on is an error."""
+    def _completed(self, futures: list[AnyFuture]) -> Iterator[AnyFuture]:
+        """Yield futures as they are done; ClusterError when all workers are paused."""
         pending, watch = dict.fromkeys(futures), _Watch(self)
         while pending:
             done = as_completed(pending, loop=self.client.loop, timeout=WATCH_SECONDS)  # this client may be no default
@@ -407,7 +423,7 @@ class ClusterEngine:
             if pending:
                 watch.look()
 
-    def _result(self, future, options, blocks):
+    def _result(self, future: AnyFuture, options: TaskOptions, blocks: Any) -> Any:
         try:
             return future.result(timeout=CONNECT_SECONDS if future.status in ("cancelled", "lost") else None)
         except KilledWorker as error:
@@ -422,12 +438,12 @@ class ClusterEngine:
             if future.status in ("cancelled", "lost"):
                 raise ClusterError(
                     f"{options.name}: the connection to {self.address} was lost; what is finished is kept, the same "
-                    f"call goes on from there ({error})"
+                    f"call resumes from there ({error})"
                 ) from error
             raise
 
-    def _blamed(self, name, blocks, worker):
-        """The block that a dead worker was running: tasks that waited there, or had ended, died with it innocently."""
+    def _blamed(self, name: str, blocks: Any, worker: Any) -> Any:
+        """The block that a dead worker was running, and not those that waited there or had ended."""
         with suppress(Exception):
             begun = [event for _, event in self.client.get_events(_topic(name))]
             running = [block for address, block in begun if address == worker][-self.resources.n_threads :]
@@ -436,7 +452,7 @@ class ClusterEngine:
         return blocks[0]
 
 
-def _next(completed):
+def _next(completed: Any) -> "AnyFuture | None":
     """The next future that is done; None if there is none in time."""
     try:
         return next(completed, None)
@@ -445,12 +461,13 @@ def _next(completed):
 
 
 class _Watch:
-    """Ends a wait for workers that are all out of memory: Dask has them wait for what nobody will free."""
+    """Ends a wait for workers that are all out of memory, which Dask would never end."""
 
-    def __init__(self, engine):
-        self.engine, self.paused_since = engine, None
+    def __init__(self, engine: "ClusterEngine") -> None:
+        self.engine = engine
+        self.paused_since: float | None = None
 
-    def look(self):
+    def look(self) -> None:
         """Look at the workers once.
 
         Raises
@@ -469,11 +486,11 @@ class _Watch:
             raise ClusterError(
                 f"cluster: all {len(statuses)} workers of {self.engine.address} are paused, for {PAUSED_SECONDS} s: "
                 "their memory is full, and what they hold does not go to their disks, which may be full as well; give "
-                "workers more memory, or room in their local_directory; the same call goes on from there"
+                "workers more memory, or room in their local_directory; the same call resumes from there"
             )
 
 
-def _secede():
+def _secede() -> bool:
     """Leave the threads of the worker whose task this is; return whether it was on one of them."""
     if not within_task():
         return False
@@ -481,14 +498,3 @@ def _secede():
         secede()
         return True
     return False
-
-
-def _refuse_others(path):
-    """Raise InputError if there is something that is no report: one of an earlier call is written over by the next."""
-    if path.exists() and not (path.is_file() and b"Dask Performance Report" in _head(path)):
-        raise InputError(f"performance_report: {path} is there, and no report of Dask's; give another path")
-
-
-def _head(path):
-    with open(path, "rb") as file:
-        return file.read(REPORT_HEAD)

@@ -10,16 +10,18 @@ import asyncio
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from distributed import get_worker, secede
 from distributed.core import send_recv
 from distributed.protocol import to_serialize
+from numpy.typing import NDArray
 
+from bigsmic.engines.base import TaskOptions
 from bigsmic.engines.dask_tasks import CONNECT_SECONDS, DEATHS, Payload, _key
 from bigsmic.engines.memory import keep_memory, release_memory
 from bigsmic.engines.threads import ThreadEngine
@@ -44,7 +46,7 @@ class LostWorkerError(ClusterError):
 
 
 class WorkerGroup:
-    """The actors of one group, seen from the client.
+    """Group of actors on the workers, as the client calls them.
 
     Parameters
     ----------
@@ -55,7 +57,7 @@ class WorkerGroup:
     options : TaskOptions
     """
 
-    def __init__(self, engine, make, bounds, options):
+    def __init__(self, engine: Any, make: Callable[..., Any], bounds: Any, options: TaskOptions) -> None:
         self.engine, self.client, self.options, self.token = engine, engine.client, options, uuid.uuid4().hex
         self.workers, self.cuts = engine.split_blocks(bounds)
         self.bounds, self.saved = bounds, False
@@ -69,7 +71,14 @@ class WorkerGroup:
         ]
 
     @classmethod
-    def run_actors(cls, engine, make, bounds, work, options):
+    def run_actors(
+        cls,
+        engine: Any,
+        make: Callable[..., Any],
+        bounds: Any,
+        work: Callable[..., Any],
+        options: TaskOptions,
+    ) -> Any:
         """Return ``work(group)``; see :meth:`bigsmic.engines.base.Engine.run_actors`."""
         losses, wanted = Losses(options.name), 1
         while True:
@@ -84,26 +93,26 @@ class WorkerGroup:
                 group.close()
             wanted = len(group.workers)
 
-    def call_sum(self, *calls):
+    def call_sum(self, *calls: tuple[Any, ...]) -> Any:
         """Make calls on every actor, in one round; return the sum of what the last one returns."""
         return join_sums(self.call(*calls))
 
-    def begin(self):
+    def begin(self) -> None:
         """Make the actors."""
         self._on_all(None)
 
-    def call(self, *calls):
+    def call(self, *calls: tuple[Any, ...]) -> list[Any]:
         """Make calls on every actor, in one round; return what the last one returns, one value per host."""
         found = self._on_all(Payload.of(calls))
         self.saved = self.saved or any(call[0] == "save" for call in calls)
         return found
 
-    def _on_all(self, payload):
+    def _on_all(self, payload: Payload | None) -> list[Any]:
         try:
             found = self.client.run(_call, self.token, payload, workers=self.workers, on_error="return")
         except Exception as error:
             raise ClusterError(
-                f"{self.options.name}: the connection to the scheduler was lost ({error}); the same call goes on at "
+                f"{self.options.name}: the connection to the scheduler was lost ({error}); the same call resumes from "
                 "the last checkpoint"
             ) from error
         errors = [value for value in found.values() if isinstance(value, Exception)]
@@ -111,7 +120,7 @@ class WorkerGroup:
             self._raise(errors, {worker for worker, value in found.items() if isinstance(value, OSError)})
         return [found[worker] for worker in self.workers]
 
-    def _raise(self, errors, unreachable):
+    def _raise(self, errors: list[Exception], unreachable: set[str]) -> NoReturn:
         """The error of an actor, before those of others that only waited for it."""
         for error in errors:
             if not isinstance(error, LostWorkerError) and (
@@ -123,8 +132,8 @@ class WorkerGroup:
         rows = f"blocks {first} to {last - 1}, positions {self.bounds[first]} to {self.bounds[last] - 1}"
         raise LostWorkerError(f"a worker that held some of {rows} is gone") from errors[0]
 
-    def close(self):
-        """Let the actors go."""
+    def close(self) -> None:
+        """Close the actors."""
         if self.client.status != "running":
             return
         try:
@@ -136,7 +145,7 @@ class WorkerGroup:
 
 
 class Losses:
-    """How often in a row a group was lost before it had saved anything.
+    """Number of times in a row that a group was lost without progress.
 
     Parameters
     ----------
@@ -144,10 +153,10 @@ class Losses:
         What the group does.
     """
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.name, self.deaths, self.retirements = name, 0, 0
 
-    def count(self, error, progress, on_purpose):
+    def count(self, error: Exception, progress: bool, on_purpose: bool) -> None:
         """Count one more loss.
 
         Parameters
@@ -156,7 +165,7 @@ class Losses:
         progress : bool
             Whether the group had saved something.
         on_purpose : bool
-            Whether workers have left as they were told to.
+            Whether the workers that left were retired.
 
         Raises
         ------
@@ -170,12 +179,12 @@ class Losses:
         if self.deaths >= DEATHS:
             raise ClusterError(
                 f"{self.name}: workers were lost {self.deaths} times without progress; {error}. Give workers more "
-                "memory, or see their logs; the same call goes on at the last checkpoint"
+                "memory, or see their logs; the same call resumes from the last checkpoint"
             ) from error
         if self.retirements >= RETIREMENTS:
             raise ClusterError(
                 f"{self.name}: workers have left {self.retirements} times before the next checkpoint; {error}. Give "
-                "them a longer lifetime, or have the cluster keep more of them; the same call goes on at the last one"
+                "them a longer lifetime, or have the cluster keep more of them; the same call resumes from the last one"
             ) from error
 
 
@@ -183,7 +192,7 @@ class Losses:
 
 
 class _ActorHost:
-    """One actor, where it lives; its peers push arrays to it.
+    """Host of one actor on its worker, to which peers push arrays.
 
     Parameters
     ----------
@@ -194,7 +203,7 @@ class _ActorHost:
         Of this host.
     """
 
-    def __init__(self, worker, group, number):
+    def __init__(self, worker: Any, group: tuple[str, list[str], list[int], int | None], number: int) -> None:
         self.worker, self.number = worker, number
         self.token, self.workers, self.cuts, self.max_concurrency = group
         self.engine = ThreadEngine(self.max_concurrency or worker.state.nthreads)
@@ -205,7 +214,7 @@ class _ActorHost:
         self._failed: str | None = None
         self._step = 0
 
-    def make(self, payload):
+    def make(self, payload: Payload) -> None:
         """Make the actor."""
         keep_memory()
         make, bounds = payload.load()
@@ -214,13 +223,13 @@ class _ActorHost:
         shard.scratch = Path(self.worker.local_directory) / f"bigsmic-{self.token}"
         self.actor = make(shard)
 
-    def exchange(self, outgoing, senders):
+    def exchange(self, outgoing: dict[int, NDArray[Any]], senders: Iterable[int]) -> dict[int, NDArray[Any]]:
         """Push arrays to other workers, and wait for theirs."""
         step, self._step = self._step, self._step + 1
         self._wait_for([self._push(j, step, array) for j, array in outgoing.items()])
         return {j: self._await(step, j) for j in senders}
 
-    async def _push(self, j, step, array):
+    async def _push(self, j: int, step: int, array: NDArray[Any]) -> None:
         rows = to_serialize(np.ascontiguousarray(array))
         message = {"op": "bigsmic_push", "token": self.token, "sender": self.number, "step": step, "array": rows}
         deadline = time.monotonic() + OPEN_SECONDS
@@ -229,7 +238,7 @@ class _ActorHost:
                 raise LostWorkerError(f"{self.workers[j]} does not hold its actor")
             await asyncio.sleep(0.05)
 
-    async def _ask(self, j, **message):
+    async def _ask(self, j: int, **message: Any) -> Any:
         """Send a message to another host, and wait for its answer; not for a dead one as long as Dask would."""
         address, pool = self.workers[j], self.worker.rpc
         try:
@@ -241,7 +250,7 @@ class _ActorHost:
         except (OSError, RuntimeError) as error:  # the latter where the pool of connections is closed
             raise LostWorkerError(f"{address} cannot be reached ({error})") from None
 
-    def _await(self, step, sender):
+    def _await(self, step: int, sender: int) -> NDArray[Any]:
         deadline = time.monotonic() + OPEN_SECONDS
         with self._arrival:
             while (step, sender) not in self._inbox:
@@ -254,8 +263,8 @@ class _ActorHost:
                     raise LostWorkerError(f"{self.workers[sender]} does not go on with its actor")
             return self._inbox.pop((step, sender))
 
-    def _goes_on(self, sender):
-        """Whether a peer has not failed, which it could not tell while this worker was not; None: it is not there."""
+    def _goes_on(self, sender: int) -> bool | None:
+        """Ask a peer whether it has failed, as it could not tell while this worker was away; None: it has no actor."""
         question = self._ask(sender, op="bigsmic_goes_on", token=self.token)
         self._arrival.release()
         try:
@@ -265,40 +274,40 @@ class _ActorHost:
         finally:
             self._arrival.acquire()
 
-    def _wait_for(self, coroutines):
-        """Have the worker's event loop run some coroutines, from a thread; return what they do."""
+    def _wait_for(self, coroutines: Sequence[Any]) -> list[Any]:
+        """Run coroutines on the worker's event loop, from a thread; return their values."""
         return asyncio.run_coroutine_threadsafe(_all(coroutines), self.worker.loop.asyncio_loop).result()
 
-    def receive(self, step, sender, array):
-        """Take what a peer pushes."""
+    def receive(self, step: int, sender: int, array: NDArray[Any]) -> None:
+        """Receive an array from a peer."""
         with self._arrival:
             self._inbox[step, sender] = array
             self._arrival.notify_all()
 
-    def fail(self, why):
-        """End what waits here: a peer will not go on."""
+    def fail(self, why: str) -> None:
+        """Wake the calls that wait here with an error: a peer has failed."""
         with self._arrival:
             self._failed = self._failed or why
             self._arrival.notify_all()
 
     @property
-    def goes_on(self):
+    def goes_on(self) -> bool:
         """Whether it has neither failed nor ended."""
         return self._failed is None
 
     @property
-    def leaves(self):
-        """Whether the worker was told to go."""
+    def leaves(self) -> bool:
+        """Whether the worker is closing."""
         return self.worker.status.name.startswith("clos")
 
-    def tell_peers(self):
-        """Let peers know that this worker will not go on."""
+    def tell_peers(self) -> None:
+        """Tell peers that this worker has failed."""
         others = [j for j in range(len(self.workers)) if j != self.number]
         with suppress(Exception):  # they find out by themselves, if later
             self._wait_for([self._ask(j, op="bigsmic_fail", token=self.token, why="a peer failed") for j in others])
 
-    def end(self):
-        """Let the actor go."""
+    def end(self) -> None:
+        """Close the actor."""
         if not self.over.is_set():
             self.over.set()
             self.fail("the group has ended")
@@ -309,7 +318,7 @@ class _ActorHost:
                 release_memory()  # or that of one actor lies in the arenas of other threads than that of the next
 
 
-async def _all(coroutines):
+async def _all(coroutines: Sequence[Any]) -> list[Any]:
     """Wait for all, also after the first error; return their values."""
     values = await asyncio.gather(*coroutines, return_exceptions=True)
     for value in values:
@@ -321,8 +330,8 @@ async def _all(coroutines):
 _hosts: dict[str, tuple[_ActorHost, Payload]] = {}
 
 
-def _hold(payload, group, number):
-    """Hold an actor until its group ends, or nobody wants this task any more."""
+def _hold(payload: Payload, group: tuple[str, list[str], list[int], int | None], number: int) -> None:
+    """Task that holds an actor until its group ends or the task is cancelled."""
     worker, token = get_worker(), group[0]
     for op, handler in HANDLERS.items():
         worker.handlers.setdefault(op, handler)
@@ -343,7 +352,7 @@ def _hold(payload, group, number):
         host.end()
 
 
-async def _call(token, payload, dask_worker=None):
+async def _call(token: str, payload: Payload | None, dask_worker: Any = None) -> Any:
     """Make calls on this worker's actor, on a thread."""
     deadline = time.monotonic() + OPEN_SECONDS
     while token not in _hosts:
@@ -352,7 +361,7 @@ async def _call(token, payload, dask_worker=None):
         await asyncio.sleep(0.005)
     host, make = _hosts[token]
 
-    def run():
+    def run() -> Any:
         try:
             return host.make(make) if payload is None else run_calls(host.actor, payload.load())
         except BaseException as error:
@@ -365,13 +374,13 @@ async def _call(token, payload, dask_worker=None):
     return await asyncio.get_running_loop().run_in_executor(None, run)
 
 
-async def _end(token, dask_worker=None):
+async def _end(token: str, dask_worker: Any = None) -> None:
     if token in _hosts:
         host, _ = _hosts[token]
         await asyncio.get_running_loop().run_in_executor(None, host.end)
 
 
-async def _take(token, sender, step, array):
+async def _take(token: str, sender: int, step: int, array: NDArray[Any]) -> str:
     """Handler of a worker: rows from a peer, which may be there before this worker has begun."""
     deadline = time.monotonic() + OPEN_SECONDS
     while token not in _hosts:
@@ -382,14 +391,14 @@ async def _take(token, sender, step, array):
     return TAKEN
 
 
-async def _stop(token, why):
+async def _stop(token: str, why: str) -> None:
     """Handler of a worker: a peer has failed."""
     if token in _hosts:
         _hosts[token][0].fail(why)
 
 
-async def _goes_on(token):
-    """Handler of a worker: whether its worker may still send what a peer waits for."""
+async def _goes_on(token: str) -> bool | None:
+    """Handler of a worker: whether its actor has neither failed nor ended; None without an actor."""
     return _hosts[token][0].goes_on if token in _hosts else None
 
 

@@ -4,7 +4,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
@@ -34,7 +34,7 @@ PACKAGES = ("dask", "distributed", "numba", "numpy", "pynndescent", "scikit-lear
 
 
 class SharedTask(NamedTuple):
-    """What the tasks of a shared share.
+    """Task that is sent to the workers once, and called for many blocks.
 
     Parameters
     ----------
@@ -43,11 +43,11 @@ class SharedTask(NamedTuple):
     max_concurrency : int or None
     """
 
-    task: Callable
+    task: Callable[..., Any]
     name: str
     max_concurrency: int | None
 
-    def __call__(self, block):
+    def __call__(self, block: Any) -> Any:
         """Run the task on one block, and let the scheduler know that it has begun."""
         worker = get_worker()
         worker.log_event(_topic(self.name), (worker.address, block))
@@ -56,7 +56,7 @@ class SharedTask(NamedTuple):
 
 @dataclass(frozen=True)
 class Payload:
-    """A pickled object that does not show in logs what it holds.
+    """A pickled object whose contents do not show in logs.
 
     Parameters
     ----------
@@ -66,38 +66,38 @@ class Payload:
     pickled: bytes
 
     @classmethod
-    def of(cls, value):
+    def of(cls, value: Any) -> "Payload":
         """Pickle a value."""
         return cls(pickle.dumps(value))
 
-    def load(self):
+    def load(self) -> Any:
         """Return the value."""
         return pickle.loads(self.pickled)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Payload({len(self.pickled)} bytes)"
 
 
-def _load(payload, versions):
-    """Return what a shared's tasks call; a worker that joined later must run the same versions, too."""
+def _load(payload: Payload, versions: dict[str, str]) -> SharedTask:
+    """Unpickle a task on a worker, which must run the same versions."""
     _refuse_other_versions(versions, _versions(), get_worker().address)
     keep_memory()
     share_arena()
     return SharedTask(*payload.load())
 
 
-def _run_each(shared, blocks):
+def _run_each(shared: SharedTask, blocks: Any) -> None:
     with slots(shared.max_concurrency):
         for block in blocks:
             shared(block)
 
 
-def _run_collect(shared, blocks):
+def _run_collect(shared: SharedTask, blocks: Any) -> list[Any]:
     with slots(shared.max_concurrency):
         return [shared(block) for block in blocks]
 
 
-def _run_sum(shared, blocks, start, n):
+def _run_sum(shared: SharedTask, blocks: Any, start: int, n: int) -> TreeSum:
     tree = TreeSum(n)
     with slots(shared.max_concurrency):
         for i, block in enumerate(blocks, start):
@@ -105,7 +105,7 @@ def _run_sum(shared, blocks, start, n):
     return tree
 
 
-def _join(*parts):
+def _join(*parts: TreeSum) -> TreeSum:
     tree = TreeSum(parts[0].sizes[0])
     for part in parts:
         tree.join(part)
@@ -117,7 +117,7 @@ _gates_lock = threading.Lock()
 
 
 @contextmanager
-def slots(max_concurrency):
+def slots(max_concurrency: int | None) -> Iterator[None]:
     """At most `max_concurrency` tasks at once in this process, BLAS on one thread in each."""
     with _gates_lock:
         gate: Any = (
@@ -129,15 +129,15 @@ def slots(max_concurrency):
         yield
 
 
-def _sees(payload):
-    """Whether a run is where this worker looks for it."""
+def _sees(payload: Payload) -> bool:
+    """Whether this worker can read a run."""
     try:
         return bool(payload.load().identity)
     except RunError:
         return False
 
 
-def _facts(dask_worker=None):
+def _facts(dask_worker: Any = None) -> dict[str, Any]:
     worker = dask_worker or get_worker()
     host = worker.address.rsplit(":", 1)[0]
     limit = worker.memory_manager.memory_limit
@@ -152,7 +152,7 @@ def _facts(dask_worker=None):
 
 
 class Usage(NamedTuple):
-    """What a worker has used.
+    """CPU time and memory that a worker has used.
 
     Parameters
     ----------
@@ -171,22 +171,22 @@ class Usage(NamedTuple):
     processor: Processor
 
 
-def _usage(dask_worker):
+def _usage(dask_worker: Any) -> Usage:
     release_memory()
     return Usage(dask_worker.id, time.process_time(), peak_memory(), Processor.here())
 
 
-def _versions():
+def _versions() -> dict[str, str]:
     python = ".".join(str(part) for part in sys.version_info[:2])
     return {"python": python, "bigsmic": __version__} | _packages()
 
 
 @cache
-def _packages():
+def _packages() -> dict[str, str]:
     return {name: version(name) for name in PACKAGES}
 
 
-def _refuse_other_versions(here, there, worker):
+def _refuse_other_versions(here: dict[str, str], there: dict[str, str], worker: str) -> None:
     differing = [name for name in here if here[name] != there.get(name)]
     if differing:
         lines = ", ".join(f"{name} {there.get(name)} there and {here[name]} here" for name in differing)
@@ -196,32 +196,32 @@ def _refuse_other_versions(here, there, worker):
 # -- on the scheduler
 
 
-def _allow_deaths(number, dask_scheduler=None):
+def _allow_deaths(number: int | None, dask_scheduler: Any = None) -> Any:
     """Set how many workers a task may kill before it fails; return what it was."""
     before, dask_scheduler.allowed_failures = dask_scheduler.allowed_failures, number
     return before
 
 
-def _draws():
-    """Whether there is what reports are drawn with."""
+def _draws() -> bool:
+    """Whether bokeh is installed, which draws reports."""
     return find_spec("bokeh") is not None
 
 
-def _statuses(dask_scheduler=None):
+def _statuses(dask_scheduler: Any = None) -> dict[str, str]:
     return {address: worker.status.name for address, worker in dask_scheduler.workers.items()}
 
 
-def _running(dask_scheduler=None):
+def _running(dask_scheduler: Any = None) -> dict[str, int]:
     """Threads of the workers that take tasks, by address, in order."""
     workers = sorted(dask_scheduler.workers.items())
     return {address: worker.nthreads for address, worker in workers if worker.status.name == "running"}
 
 
-def _key(name):
+def _key(name: str) -> str:
     """Key of a task: dashboards show the name."""
     return f"{name.replace(' ', '_')}-{uuid.uuid4().hex}"
 
 
-def _topic(name):
-    """Where the scheduler keeps what was begun."""
+def _topic(name: str) -> str:
+    """Topic of the scheduler's log of blocks that were begun."""
     return f"bigsmic {name}"

@@ -7,6 +7,7 @@ BLAS, numba and NumPy choose instructions by the processor that they find, or by
 import platform
 import re
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -40,21 +41,21 @@ class Processor(NamedTuple):
     numpy: tuple[str, ...]
 
     @classmethod
-    def here(cls):
+    def here(cls) -> "Processor":
         """That of this process."""
         return _here()
 
     @property
-    def bits(self):
+    def bits(self) -> tuple[object, ...]:
         """What two processors must have in common to compute the same bits."""
         return self[1:]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.model} (BLAS {'/'.join(self.blas)}, numba {self.numba}, NumPy {' '.join(self.numpy[-3:])})"
 
 
 @cache
-def _here():
+def _here() -> Processor:
     import scipy.linalg  # noqa: F401 - numpy and scipy bring a BLAS each, found only once it is loaded
     from numba.core.registry import cpu_target
     from threadpoolctl import threadpool_info
@@ -64,7 +65,7 @@ def _here():
     return Processor(_model(), tuple(sorted(blas)), numba, tuple(sorted(_VECTORS.findall(features))), _of_numpy())
 
 
-def _of_numpy():
+def _of_numpy() -> tuple[str, ...]:
     try:  # what numpy.show_runtime() prints; there is no public name
         from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
     except ImportError:
@@ -72,13 +73,13 @@ def _of_numpy():
     return tuple(name for name in __cpu_dispatch__ if __cpu_features__.get(name))
 
 
-def _model():
+def _model() -> str:
     if _CPUINFO.exists() and (found := re.search(r"^model name\s*: (.*)$", _CPUINFO.read_text(), re.MULTILINE)):
         return found[1].strip()
     return platform.processor() or platform.machine()
 
 
-def differences(here, others):
+def differences(here: "Processor", others: Sequence["Processor"]) -> str:
     """Say which types of processor there are, if they do not all compute the same bits.
 
     Parameters

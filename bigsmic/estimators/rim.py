@@ -141,9 +141,9 @@ class RIM(Clusterer):
         stream: Any = getattr(self, "_stream", None)
         first = stream is None
         rows = validate_data(self, X, reset=first, dtype="numeric", ensure_min_samples=2 if first else 1)
-        side_inputs = {"labels": labels, "sample_weight": sample_weight}
+        given = {"labels": labels, "sample_weight": sample_weight}
         side_inputs = checked_side_inputs(
-            {name: given for name, given in side_inputs.items() if given is not None}, len(rows)
+            {name: array for name, array in given.items() if array is not None}, len(rows)
         )
         if first:
             self.seed_ = seed_of(self.random_state)

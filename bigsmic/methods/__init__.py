@@ -3,7 +3,7 @@
 ::
 
     Settings            frozen dataclass, a MethodSettings of :mod:`bigsmic.settings`, which declares the options
-    admit(settings, given, n_rows, storage_options)      -> settings, arrays beside the rows by name; optional
+    admit(settings, given, n_rows, storage_options)      -> settings, side inputs by name; optional
     temporary(settings) names of stages, or how they begin, that are deleted when the fit has ended; optional
     plan(size, settings, limit, n_threads, checkpoints)  -> planning.Plan
     run(job)            the stages, each doing what the ledger lacks; ends with ``labels`` and ``posterior``

@@ -4,6 +4,7 @@ A feature kernel is given by name, as a function, or by its values; the rows are
 holds as little of them as linear RIM does, and has all of its options. See `numerics.objectives.kernel_features`.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -22,15 +23,20 @@ from bigsmic.numerics.objectives.kernel_features import Columns, Fourier, Kernel
 from bigsmic.result import Result
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
+from bigsmic.runtime.planning import Size, StagePlan
 from bigsmic.settings.kernel_rim import GRAPH, Settings
 from bigsmic.stages import distinct, scan
 from bigsmic.stages.graph_pipeline import temporary
 from bigsmic.stages.rim.rows import keep_side_inputs
+from bigsmic.types import Floats, Integers, StorageOptions
 
 __all__ = ["Result", "Settings", "admit", "model", "plan", "run", "summary", "temporary"]
 
 
-def admit(settings, given, n_rows, storage_options=None):
+def admit(
+    settings: Any, given: Mapping[str, Any], n_rows: int, storage_options: StorageOptions = None
+) -> tuple[Any, dict[str, Any]]:
     """Settings, and known labels and weights of rows, read and checked."""
     settings, side_inputs = rim.admit(settings, given, n_rows, storage_options)
     if side_inputs and settings.kernel == GRAPH:
@@ -52,15 +58,15 @@ class Mapped:
 
     dtype = np.dtype(np.float32)
 
-    def __init__(self, context):
+    def __init__(self, context: Context) -> None:
         self.context = context
 
     @cached_property
-    def map(self):
+    def map(self) -> Any:
         """The features of the fit."""
         return read_map(self.context)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {"context": self.context}
 
 
@@ -73,38 +79,38 @@ class OnFeatures(Context):
         The fit.
     """
 
-    def __init__(self, rows):
+    def __init__(self, rows: Context) -> None:
         super().__init__(Mapped(rows), rows.run, rows.settings.linear)
         self.rows = rows
 
     @property
-    def d(self):
+    def d(self) -> int:
         """Number of features."""
         return self.source.map.width
 
     @cached_property
-    def source_bounds(self):
+    def source_bounds(self) -> Any:
         """Bounds of the blocks of input rows."""
         return self.rows.source_bounds
 
-    def scaled_block(self, s):
+    def scaled_block(self, s: int) -> Floats:
         """Features of the rows of one block of input, float32."""
         return self.source.map(self.rows.scaled_block(s))
 
     @cached_property
-    def scaler(self):
+    def scaler(self) -> Scaler:
         """Features are taken as they are."""
         return Scaler(np.zeros(self.d), np.ones(self.d))
 
-    def read_sample(self):
+    def read_sample(self) -> Floats:
         """Features of the rows drawn by hash."""
         return self.source.map(self.rows.read_sample())
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {"source": self.source, "run": self.run, "settings": self.settings, "rows": self.rows}
 
 
-def read_map(context):
+def read_map(context: Context) -> Fourier | Columns | Nystrom:
     """The features of a fit."""
     read, settings = context.run.reader("map", 0), context.settings
     if settings.approximation == "fourier":
@@ -114,7 +120,7 @@ def read_map(context):
     return Nystrom(Kernel(settings.kernel, context.run.info("map", 0)["length_scale"]), read("landmarks"), read("M"))
 
 
-def _find_map(job, _):
+def _find_map(job: Job, _: int) -> None:
     """Draw landmarks or frequencies."""
     context, settings = job.context, job.context.settings
     if settings.kernel == "precomputed":
@@ -135,7 +141,7 @@ def _find_map(job, _):
     context.run.write("map", 0, arrays, info={"length_scale": length_scale})
 
 
-def _write_columns(job):
+def _write_columns(job: Job) -> None:
     """Landmarks among the columns of a kernel that is given by its values."""
     context = job.context
     if context.n != context.d:
@@ -147,7 +153,7 @@ def _write_columns(job):
     context.run.write("map", 0, {"columns": columns, "M": kernel_features.whitener(K)}, info={"length_scale": None})
 
 
-def _values(context, s, columns):
+def _values(context: Context, s: int, columns: Integers) -> Floats:
     lo, hi = (int(b) for b in context.source_bounds[s : s + 2])
     own = columns[(columns >= lo) & (columns < hi)]
     return np.asarray(context.input_block(s)[own - lo][:, columns], np.float64)
@@ -156,7 +162,7 @@ def _values(context, s, columns):
 # -- the fit
 
 
-def plan(size, settings, memory_limit, n_threads, checkpoints):
+def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, checkpoints: bool) -> planning.Plan:
     """Plan a fit: that of RIM on as many columns as there are features, or of MIC.
 
     Raises
@@ -171,7 +177,7 @@ def plan(size, settings, memory_limit, n_threads, checkpoints):
     return rim.plan(columns, settings.linear, memory_limit, n_threads, checkpoints, partial(_with_map, size.n, m))
 
 
-def _with_map(n, m, stages):
+def _with_map(n: int, m: int, stages: Sequence[StagePlan]) -> tuple[StagePlan, ...]:
     """The stages of RIM with the features of its sample, and the one that makes the map."""
     sample = min(n, START_ROWS)
     algebra = planning.StagePlan("map", 1, 40 * m * m, 4 * sample * m, flops=20.0 * m**3)
@@ -180,7 +186,7 @@ def _with_map(n, m, stages):
     return first, algebra, *others
 
 
-def run(job):
+def run(job: Job) -> None:
     """Run the stages of a fit; each does what the ledger lacks."""
     if job.context.settings.kernel == GRAPH:
         mic.run(job.under(_on_graph(job.context)))
@@ -194,12 +200,12 @@ def run(job):
     rim.ascend(replace(job, context=OnFeatures(job.context)))
 
 
-def _on_graph(context):
+def _on_graph(context: Context) -> Any:
     """Settings of the fit as MIC has them."""
     return context.settings.on_graph(context.n)
 
 
-def summary(job):
+def summary(job: Job) -> dict[str, Any]:
     """Diagnostics: the classifier, and the path to it."""
     context = job.context
     if context.settings.kernel == GRAPH:
@@ -209,7 +215,7 @@ def summary(job):
     return rim.summary(replace(job, context=features)) | facts
 
 
-def model(context):
+def model(context: Context) -> Any:
     """Model of a finished fit, for predictions."""
     if context.settings.kernel == GRAPH:
         return mic.model(context.under(_on_graph(context)))

@@ -14,6 +14,7 @@ References
 import warnings
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -21,16 +22,27 @@ from bigsmic.errors import BigsmicWarning, ConvergenceWarning
 from bigsmic.methods.smic import planning as smic_planning
 from bigsmic.numerics.mutual_information import mlmi
 from bigsmic.numerics.mutual_information.gaussian_basis import PAPER_GAMMAS
-from bigsmic.numerics.mutual_information.mlmi import Drawn, MLMISettings, block_sums, drawn_rows
+from bigsmic.numerics.mutual_information.mlmi import (
+    Drawn,
+    MLMIDesign,
+    MLMIScore,
+    MLMISettings,
+    MLMISums,
+    block_sums,
+    drawn_rows,
+)
 from bigsmic.numerics.objectives.kernel_rim import PRODUCT_COLUMNS, SLOTS, AscentSettings, posterior
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
+from bigsmic.runtime.planning import Size, StagePlan
 from bigsmic.settings.mic import Settings
 from bigsmic.stages import eigenvectors, graph_pipeline, kernel_matrix, kernel_rim, labelings, mi_samples, output
 from bigsmic.stages.graph_pipeline import temporary
 from bigsmic.stages.labeling_specs import Eigenproblem
 from bigsmic.stages.out_of_sample import Neighborhood
+from bigsmic.types import Floats, Integers
 
 __all__ = ["Result", "Settings", "model", "plan", "run", "summary", "temporary"]
 
@@ -44,7 +56,7 @@ class Plan(planning.Plan):
     ascent_in_memory: tuple[bool, bool] = (True, True)
 
 
-def plan(size, settings, memory_limit, n_threads, checkpoints):
+def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, checkpoints: bool) -> planning.Plan:
     """Plan a fit: the stages of SMIC, and the ascents.
 
     Raises
@@ -66,7 +78,7 @@ def plan(size, settings, memory_limit, n_threads, checkpoints):
     return Plan(**{**vars(common), "stages": stages}, ascent_in_memory=in_memory)
 
 
-def _ascent_stage(size, settings, n_blocks, in_memory):
+def _ascent_stage(size: Size, settings: Any, n_blocks: int, in_memory: tuple[bool, bool]) -> StagePlan:
     """Seven matrices of c columns and the kernel; what products hold of all rows; three blocks of c columns a task."""
     n, c, t = size.n, settings.n_clusters, max(settings.t)
     rows = -(-n // max(1, n_blocks))
@@ -82,7 +94,7 @@ def _ascent_stage(size, settings, n_blocks, in_memory):
     return replace(stage, disk_bytes=int(disk), passes=1 + len(settings.t))
 
 
-def _select_stage(size, settings, of_smic):
+def _select_stage(size: Size, settings: Any, of_smic: StagePlan) -> StagePlan:
     """Distances of the drawn rows to the centres, as they are gathered and as they are fitted; a block of rows."""
     drawn = min(size.n, (settings.mlmi_rows or size.n) + settings.n_centers)
     rows = -(-size.n // max(1, of_smic.tasks))
@@ -94,7 +106,7 @@ def _select_stage(size, settings, of_smic):
 # -- the fit
 
 
-def run(job):
+def run(job: Job) -> None:
     """Run the stages of a fit; each does what the ledger lacks."""
     settings = job.context.settings
     on_graph, of_start = job.under(settings.graph), job.under(settings.start)
@@ -110,7 +122,7 @@ def run(job):
         _output(job)
 
 
-def _begin(job):
+def _begin(job: Job) -> None:
     """Self-tuning spectral clustering: eigenvectors of the normalised kernel, turned."""
     with job.timed("eigen"):
         eigenvectors.run(job)
@@ -119,11 +131,11 @@ def _begin(job):
         kernel_matrix.drop_weights(job)
 
 
-def _read_start(context, p, settings):
+def _read_start(context: Context, p: int, settings: Any) -> Integers:
     return labelings.read_labels(context.under(settings), p, 0)
 
 
-def _ascend(job, settings, in_memory):
+def _ascend(job: Job, settings: Any, in_memory: tuple[bool, bool]) -> None:
     """Ascend for every t; after the choice, again for those whose results were damaged."""
     chosen = _chosen(job.context) if job.run.done("choice", 0) else None
     ascent = AscentSettings(settings.reg, settings.max_iter, settings.tol)
@@ -144,7 +156,7 @@ def _ascend(job, settings, in_memory):
 # -- the choice of t
 
 
-def _choose(job, block):
+def _choose(job: Job, block: int) -> None:
     """Score the labels of every t by MLMI; of equal ones the first t is chosen."""
     context, settings = job.context, job.context.settings
     found = _scores(job)
@@ -157,7 +169,7 @@ def _choose(job, block):
     _warn_of_collapse(context.run.info(kernel_rim.optimum_name(settings.t[best]), 0), settings)
 
 
-def _warn_of_collapse(optimum, settings):
+def _warn_of_collapse(optimum: dict[str, Any], settings: Any) -> None:
     alive, c = np.count_nonzero(optimum["sizes"]), settings.n_clusters
     if alive == c and optimum["value"] > LEAST_INFORMATION:
         return
@@ -169,7 +181,7 @@ def _warn_of_collapse(optimum, settings):
     warnings.warn(f"{settings.method}: {found}; lower reg, which is {settings.reg:g}", BigsmicWarning, stacklevel=2)
 
 
-def _scores(job):
+def _scores(job: Job) -> list[MLMIScore]:
     """MLMI of the labels of every t."""
     context, settings = job.context, job.context.settings
     gammas = tuple(PAPER_GAMMAS) if settings.preset == "paper" else None
@@ -182,12 +194,12 @@ def _scores(job):
     return job.map_here(lambda i: mlmi.score(sums, taken, labels[i], of_centers[i], design), range(len(settings.t)))
 
 
-def _labels(context, p, chosen):
+def _labels(context: Context, p: int, chosen: Any) -> Integers:
     """Labels of some rows of a block for every t, shape (T, m)."""
     return np.stack([context.run.read(kernel_rim.stage_name(t), p, "labels")[chosen] for t in context.settings.t])
 
 
-def _sums(context, p, design):
+def _sums(context: Context, p: int, design: MLMIDesign) -> MLMISums:
     read = context.run.reader("rows", p)
     return block_sums(read("X"), read("rows"), design)
 
@@ -195,11 +207,11 @@ def _sums(context, p, design):
 # -- labels and posteriors
 
 
-def _chosen(context):
+def _chosen(context: Context) -> int:
     return context.run.info("choice", 0)["t"]
 
 
-def _output(job):
+def _output(job: Job) -> None:
     """Write ``labels``, ``posterior`` and ``agreement`` in input order; drop the ascents of other t."""
     context = job.context
     job.fill("final", context.blocks, _final)
@@ -209,7 +221,7 @@ def _output(job):
         job.run.drop(kernel_rim.stage_name(t), context.blocks)
 
 
-def _final(context, p):
+def _final(context: Context, p: int) -> None:
     """Labels and posteriors of one row block, in parts by block of input."""
     t = _chosen(context)
     bias = context.run.read(kernel_rim.optimum_name(t), 0, "bias")
@@ -221,7 +233,7 @@ def _final(context, p):
 # -- what is left of it
 
 
-def summary(job):
+def summary(job: Job) -> dict[str, Any]:
     """Diagnostics of the start, the ascents and the choice of t."""
     context, settings = job.context, job.context.settings
     if settings.n_clusters == 1:
@@ -245,7 +257,7 @@ def summary(job):
     }
 
 
-def model(context):
+def model(context: Context) -> "Model":
     """Model of a finished fit, for predictions."""
     return Model(context)
 
@@ -258,14 +270,14 @@ class Model(Neighborhood):
     context : Context
     """
 
-    def __init__(self, context: Context):
+    def __init__(self, context: Context) -> None:
         super().__init__(context.under(context.settings.graph))
         self.n_clusters, t = context.settings.n_clusters, _chosen(context)
         self.eigenproblem, self.stage = Eigenproblem("local_scaling", t), kernel_rim.stage_name(t)
         self.bias = context.run.read(kernel_rim.optimum_name(t), 0, "bias")
         self.reads = self.reads | {"choice": (), self.stage: ("coefficients",), kernel_rim.optimum_name(t): ("bias",)}
 
-    def __call__(self, X):
+    def __call__(self, X: Floats) -> tuple[Floats, Integers]:
         """Posteriors and labels of scaled rows, float32 (b, c) and int32 (b,)."""
         read = partial(self.context.run.read, self.stage, name="coefficients")
         return posterior(self._product(X, self.eigenproblem, read), self.bias)
@@ -275,13 +287,13 @@ class Result(BaseResult):
     """Result of a fit by MIC: labels, posteriors, predictions, and the scores of every t."""
 
     @property
-    def scores(self):
+    def scores(self) -> Any:
         """Every neighbour number with the MLMI of its labels: a pandas DataFrame, the chosen one marked."""
         import pandas as pd
 
         return pd.DataFrame(self.diagnostics.get("ascents", []))
 
-    def _choice_lines(self):
+    def _choice_lines(self) -> list[str]:
         found = self.diagnostics.get("ascents", [])
         return [
             f"  chosen     t = {row['t']} of {len(found)}; MLMI {row['mlmi']:.4f}, {row['n_iter']} iterations"

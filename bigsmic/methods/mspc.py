@@ -5,23 +5,29 @@ asks the same questions again and finds the answers there.
 """
 
 import math
+import operator
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import ClassVar
+from functools import partial, reduce
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
 from bigsmic.errors import ConvergenceWarning
-from bigsmic.numerics.objectives.mspc.questions import Halfspace, inside
+from bigsmic.numerics.objectives.mspc.questions import Halfspace, Node, Question, inside
+from bigsmic.numerics.objectives.mspc.solvers import Split
 from bigsmic.numerics.objectives.mspc.tree import Tree, grow, grow_by
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import Context, source_bounds
 from bigsmic.runtime.job import Job
+from bigsmic.runtime.planning import Size, StagePlan
 from bigsmic.settings.mspc import Settings
 from bigsmic.stages import distinct, rowwise_output, scan, span
+from bigsmic.types import Floats
 
 __all__ = ["Result", "Settings", "model", "plan", "run", "summary"]
 
@@ -31,7 +37,7 @@ PASSES = span.PASSES  # temporary: deleted once the fit has ended
 TREE = Tree._fields
 
 
-def plan(size, settings, memory_limit, n_threads, checkpoints):
+def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, checkpoints: bool) -> planning.Plan:
     """Plan a fit: sums of (d + 1)^2 for both sides of every problem, n^2 where rows are fewer, and blocks of input.
 
     Raises
@@ -71,12 +77,12 @@ def plan(size, settings, memory_limit, n_threads, checkpoints):
     return planning.Plan(size, limit, planning.widened(stages, limit, n_threads), wanted, checkpoints=checkpoints)
 
 
-def in_span(n, d):
+def in_span(n: int, d: int) -> bool:
     """Whether splits are found in the span of the rows, which has fewer dimensions than there are columns."""
     return n <= d
 
 
-def _span_stage(size, settings, rows):
+def _span_stage(size: Size, settings: Any, rows: int) -> StagePlan:
     """Products of all rows with all, and what the solvers make of them; two blocks of rows a task."""
     n, d = size.n, size.d
     n_blocks = -(-n // rows)
@@ -94,7 +100,7 @@ def _span_stage(size, settings, rows):
     )
 
 
-def run(job: Job):
+def run(job: Job) -> None:
     """Run the stages of a fit; each does what the ledger lacks."""
     with job.timed("scan"):
         scan.run(job)
@@ -105,7 +111,7 @@ def run(job: Job):
         rowwise_output.run(job)
 
 
-def _grow(job, _):
+def _grow(job: Job, _: int) -> None:
     """Find the tree of splits."""
     context, settings = job.context, job.context.settings
     if settings.n_clusters == 1:
@@ -116,7 +122,7 @@ def _grow(job, _):
     else:
         start = partial(two_means, context.read_sample(), settings.seed)
         tree, splits = grow(settings.n_clusters, start, settings.candidates, Passes(job))
-    info = {"splits": [_told(split) for split in splits]}
+    info = {"splits": [_facts_of(split) for split in splits]}
     job.run.write("tree", 0, tree._asdict(), info=info)
     unfinished = [s for s, split in enumerate(splits) if split.ended != "converged"]
     if unfinished:
@@ -129,7 +135,7 @@ def _grow(job, _):
         )
 
 
-def _told(split):
+def _facts_of(split: Split) -> dict[str, Any]:
     return {
         "counts": split.counts.tolist(),
         "msp": split.msp,
@@ -140,7 +146,7 @@ def _told(split):
     }
 
 
-def two_means(sample, seed, node):
+def two_means(sample: Floats, seed: int, node: Node) -> Halfspace | None:
     """Halfspace between the two k-means centres of the sample's rows in a node; None where they do not make two.
 
     Parameters
@@ -164,10 +170,10 @@ class Passes:
     job : Job
     """
 
-    def __init__(self, job):
+    def __init__(self, job: Job) -> None:
         self.job, self.n_passes = job, 0
 
-    def __call__(self, questions):
+    def __call__(self, questions: Sequence[Question]) -> list[NDArray[Any]]:
         """Answers in the order of the questions."""
         run, b = self.job.run, self.n_passes
         self.n_passes += 1
@@ -178,34 +184,30 @@ class Passes:
         return [read(str(i)) for i in range(len(questions))]
 
 
-def _answer(questions, context: Context, s: int):
+def _answer(questions: Sequence[Question], context: Context, s: int) -> "Answers":
     """Answers of one block, tile by tile, so that masks and copies of a tile stay in the processor's cache."""
     X = context.scaled_block(s)
     rows = max(256, TILE_ENTRIES // context.d)
-    total: Answers | None = None
-    for lo in range(0, len(X), rows):
-        tile = X[lo : lo + rows].astype(np.float64)
-        found = Answers(question(tile) for question in questions)
-        total = found if total is None else total + found
-    return total
+    tiles = (X[lo : lo + rows].astype(np.float64) for lo in range(0, len(X), rows))
+    return reduce(operator.add, (Answers(question(tile) for question in questions) for tile in tiles))
 
 
 TILE_ENTRIES = 1 << 18
 
 
-class Answers(tuple):
+class Answers(tuple[Any, ...]):
     """Arrays that add up one by one."""
 
-    def __add__(self, other):
+    def __add__(self, other: Any) -> "Answers":
         return Answers(a + b for a, b in zip(self, other, strict=True))
 
 
-def summary(job: Job):
+def summary(job: Job) -> dict[str, Any]:
     """Splits of the tree: rows on either side, separation probabilities, and how each ended."""
     return job.run.info("tree", 0)
 
 
-def model(context: Context):
+def model(context: Context) -> "Model":
     """Model of a finished fit, for predictions."""
     if not context.run.info("tree", 0)["splits"]:
         return Model(Tree.single(context.d))
@@ -226,11 +228,11 @@ class Model:
     reads: ClassVar = {"tree": None}
 
     @property
-    def n_clusters(self):
+    def n_clusters(self) -> int:
         """Number of clusters, c."""
         return self.tree.n_clusters
 
-    def __call__(self, X):
+    def __call__(self, X: Floats) -> Any:
         """Posteriors and labels of scaled rows."""
         return self.tree.read(X)
 
@@ -239,12 +241,12 @@ class Result(BaseResult):
     """Result of a fit by MSPC: the tree of splits and its separation probabilities."""
 
     @property
-    def msp(self):
+    def msp(self) -> Floats:
         """Minimum separation probability of every split, in the order in which they were made, shape (c - 1,)."""
         return np.array([split["msp"] for split in self.diagnostics["splits"]])
 
     @property
-    def halfspaces(self):
+    def halfspaces(self) -> tuple[Floats, Floats]:
         """Hyperplanes in the units of the input: w (c - 1, d) and thresholds (c - 1,).
 
         Split s takes the rows with ``x @ w[s] > threshold[s]`` from label `of[s]` to label s + 1.

@@ -7,6 +7,7 @@ neighbour graph both go with the rows.
 import warnings
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -22,12 +23,15 @@ from bigsmic.numerics.row_blocks import tree_sum
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import BLOCK_CACHE_BYTES, Context, source_bounds
+from bigsmic.runtime.job import Job
+from bigsmic.runtime.planning import Size, StagePlan
 from bigsmic.settings.mwca import Settings
 from bigsmic.stages import graph_pipeline
 from bigsmic.stages import mwca as stages
 from bigsmic.stages.graph_pipeline import temporary
 from bigsmic.stages.mwca import Ascent, Dense, Sparse
 from bigsmic.stages.out_of_sample import Neighborhood, Reads
+from bigsmic.types import Floats, Integers
 
 __all__ = ["Result", "Settings", "model", "plan", "run", "summary", "temporary"]
 
@@ -36,7 +40,7 @@ ROUNDS = 30  # products; more are seldom taken
 PANEL = 2048  # of new rows that are compared with the fitted ones at a time
 
 
-def plan(size, settings, memory_limit, n_threads, checkpoints):
+def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, checkpoints: bool) -> planning.Plan:
     """Plan a fit.
 
     Raises
@@ -74,7 +78,7 @@ LIBRARY_BYTES = 64 << 20
 """scikit-learn, and pandas that it loads where there is one, beside what compiles the search for neighbours."""
 
 
-def _columns_bytes(settings):
+def _columns_bytes(settings: Any) -> int:
     """Bytes per row of logits, products, tries and their products, or of the eigensolver's basis."""
     if settings.solver == "spectral":
         return 4 * (stages.EIGEN.size(1 << 30) + 4 * stages.EIGEN.block_width)
@@ -82,7 +86,7 @@ def _columns_bytes(settings):
     return 4 * (2 * every + 3 * len(FACTORS) * every + 2 * min(COLUMNS, 2 * every))
 
 
-def _dense_stage(size, settings):
+def _dense_stage(size: Size, settings: Any) -> StagePlan:
     """Columns of all rows; two blocks of rows and a tile of the kernel a task."""
     n, d = size.n, size.d
     height = int(stages.tile_bounds(n, d)[1])
@@ -94,7 +98,7 @@ def _dense_stage(size, settings):
     return planning.StagePlan("memberships", -(-n // height), int(fixed), int(task), flops=flops, disk_bytes=disk)
 
 
-def _sparse_stage(size, settings, n_blocks, in_memory):
+def _sparse_stage(size: Size, settings: Any, n_blocks: int, in_memory: bool) -> StagePlan:
     """Columns of all rows, and the kernel, where it is held."""
     n, entries = size.n, planning.EDGES_PER_NEIGHBOR * settings.t
     rows = -(-n // max(1, n_blocks))
@@ -108,7 +112,7 @@ def _sparse_stage(size, settings, n_blocks, in_memory):
     )
 
 
-def _output_stage(size, settings):
+def _output_stage(size: Size, settings: Any) -> StagePlan:
     bounds = source_bounds(size.n, size.d)
     task = int(bounds[1]) * 12 * (settings.n_clusters + 1)
     disk = 4 * size.n * (settings.n_clusters + 1)
@@ -118,7 +122,7 @@ def _output_stage(size, settings):
 # -- the fit
 
 
-def run(job):
+def run(job: Job) -> None:
     """Run the stages of a fit; each does what the ledger lacks."""
     if not graph_pipeline.scan_rows(job):
         return
@@ -131,10 +135,11 @@ def run(job):
         layout.finish(job)
 
 
-def _width(job, _):
+def _width(job: Job, _: int) -> None:
     """Find the bandwidth, in the units of the scaled rows, and k-means centres, from the sample."""
     context, settings = job.context, job.context.settings
-    sigma, centers, sample = 1.0, np.empty((0, context.d)), context.read_sample()
+    sigma, sample = 1.0, context.read_sample()
+    centers: Floats = np.empty((0, context.d))
     if settings.kernel != "local_scaling":
         total = tree_sum([moments.Moments(*context.scan(s, *moments.Moments._fields)) for s in context.source_blocks])
         variances = total.m2 / total.n * context.scaler.factor**2
@@ -144,20 +149,20 @@ def _width(job, _):
     job.run.write("bandwidth", 0, {"centers": centers}, info={"sigma": sigma})
 
 
-def _centers(sample, settings):
+def _centers(sample: Floats, settings: Any) -> Floats:
     c, n_distinct = settings.n_clusters, len(np.unique(sample, axis=0))
     if n_distinct < c:
         raise InputError(f"c: got {c} clusters for rows of which {n_distinct} differ; ask for at most as many")
     return KMeans(c, n_init=10, random_state=settings.seed % 2**32).fit(sample).cluster_centers_
 
 
-def _layout(context, in_memory=True):
+def _layout(context: Context, in_memory: bool = True) -> Any:
     """Layout of the kernel: dense in tiles, or on the neighbour graph."""
     settings, sigma = context.settings, context.run.info("bandwidth", 0)["sigma"]
     return Dense(sigma) if settings.kernel == "dense" else Sparse(settings.graph(Gaussian(sigma)), in_memory)
 
 
-def _find(job, layout):
+def _find(job: Job, layout: Any) -> None:
     """Find the memberships, and warn of starts that did not converge and of empty clusters."""
     settings, run = job.context.settings, job.run
     if settings.solver == "spectral":
@@ -169,7 +174,7 @@ def _find(job, layout):
     _warn(job, settings)
 
 
-def _warn(job, settings):
+def _warn(job: Job, settings: Any) -> None:
     info, totals = job.run.info(stages.OPTIMUM, 0), job.run.read(stages.OPTIMUM, 0, "totals")
     if not info["converged"][info["best"]]:
         warnings.warn(
@@ -190,7 +195,7 @@ def _warn(job, settings):
 # -- what is left of it
 
 
-def summary(job):
+def summary(job: Job) -> dict[str, Any]:
     """Diagnostics: the bandwidth, and how every start ended."""
     if job.context.settings.n_clusters == 1:
         return {}
@@ -199,7 +204,7 @@ def summary(job):
     return run.info("bandwidth", 0) | {"ascent": run.info(stages.OPTIMUM, 0) | {"association": values}}
 
 
-def model(context):
+def model(context: Context) -> Any:
     """Model of a finished fit, for predictions."""
     return DenseModel(context) if context.settings.kernel == "dense" else SparseModel(context)
 
@@ -215,11 +220,11 @@ class LabelingSpec:
     context : Context
     """
 
-    def __init__(self, context):
+    def __init__(self, context: Context) -> None:
         self.spectral, self.n = context.settings.solver == "spectral", context.n
         self.totals = context.run.read(stages.OPTIMUM, 0, "totals")
 
-    def __call__(self, images):
+    def __call__(self, images: Floats) -> tuple[Floats, Integers]:
         """Posteriors and labels."""
         if self.spectral:
             mean, value = self.totals
@@ -235,18 +240,18 @@ class DenseModel:
     context : Context
     """
 
-    def __init__(self, context: Context):
+    def __init__(self, context: Context) -> None:
         self.context, self.n_clusters = context, context.settings.n_clusters
         self.reads = _READING | {stages.TILES: ("X",)}
         self.layout, self.reading = _layout(context), LabelingSpec(context)
 
-    def __call__(self, X):
+    def __call__(self, X: Floats) -> tuple[Floats, Integers]:
         """Posteriors and labels of scaled rows."""
         parts = [self._tile(X[lo : lo + PANEL]) for lo in range(0, len(X), PANEL)]
         posterior, labels = zip(*parts, strict=True)
         return np.concatenate(posterior), np.concatenate(labels)
 
-    def _tile(self, X):
+    def _tile(self, X: Floats) -> tuple[Floats, Integers]:
         """Tiles are filled up, so that the products' shape, and the last bit, do not depend on the call."""
         padded = np.zeros((PANEL, X.shape[1]), np.float32)
         padded[: len(X)] = X
@@ -268,13 +273,13 @@ class SparseModel(Neighborhood):
     context : Context
     """
 
-    def __init__(self, context: Context):
+    def __init__(self, context: Context) -> None:
         self.layout, self.reading = _layout(context), LabelingSpec(context)
         super().__init__(self.layout.context(context))
         self.reads = self.reads | _READING
         self.n_clusters = context.settings.n_clusters
 
-    def __call__(self, X):
+    def __call__(self, X: Floats) -> tuple[Floats, Integers]:
         """Posteriors and labels of scaled rows."""
         read = partial(self.context.run.read, stages.MEMBERSHIPS, name="columns")
         return self.reading(self._product(X, self.layout.eigenproblem, read).astype(np.float64))
@@ -284,11 +289,11 @@ class Result(BaseResult):
     """Result of a fit by MWCA: labels, posteriors, predictions, and the association of every start."""
 
     @property
-    def sigma(self):
+    def sigma(self) -> float:
         """Width of the Parzen windows, in the units of the scaled rows; 1 with local scaling, where it has no part."""
         return self.diagnostics["sigma"]
 
     @property
-    def association(self):
+    def association(self) -> Floats:
         """Within-cluster association per row of every start, shape (n_starts,); of "spectral" the eigenvalue."""
         return np.array(self.diagnostics["ascent"]["association"])

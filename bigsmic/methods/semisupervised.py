@@ -6,12 +6,14 @@ they violate; labels are propagated under the consensus of the best ones.
 """
 
 import numbers
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from bigsmic.errors import InputError
 from bigsmic.methods.smic import diagnostics as smic_diagnostics
@@ -19,6 +21,8 @@ from bigsmic.methods.smic.planning import plan
 from bigsmic.methods.smic.result import LabelingsResult
 from bigsmic.methods.smic.tree_cuts import cut
 from bigsmic.numerics.constraints.links import make_links
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
 from bigsmic.settings.semisupervised import FEW_ROWS, FEW_T, Settings
 from bigsmic.stages import (
     eigenvectors,
@@ -34,9 +38,10 @@ from bigsmic.stages import (
     selection,
 )
 from bigsmic.stages.graph_pipeline import temporary
-from bigsmic.stages.labeling_specs import eigenproblems, specs_of
-from bigsmic.store import Overlay
+from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, specs_of
+from bigsmic.store import Overlay, Run
 from bigsmic.store.side_inputs import read_array
+from bigsmic.types import Floats, Integers, StorageOptions
 
 __all__ = ["Result", "Settings", "admit", "choose", "cut_run", "model", "plan", "run", "summary", "temporary"]
 
@@ -44,7 +49,9 @@ OF_ONE_NUMBER = ("assigned", "scores", "kept", "consensus", "propagated", "viola
 """Stages that depend on the number of clusters."""
 
 
-def admit(settings, given, n_rows, storage_options=None):
+def admit(
+    settings: Any, given: Mapping[str, Any], n_rows: int, storage_options: StorageOptions = None
+) -> tuple[Any, dict[str, NDArray[Any]]]:
     """Read and check the links.
 
     Parameters
@@ -79,7 +86,7 @@ def admit(settings, given, n_rows, storage_options=None):
     return settings, {name: getattr(found, name) for name in links.FIELDS}
 
 
-def run(job):
+def run(job: Job) -> None:
     """The stages of SMIC up to the eigenvectors, with links in every kernel; then the choice."""
     if not graph_pipeline.scan_rows(job):
         return
@@ -91,7 +98,7 @@ def run(job):
     choose(job)
 
 
-def choose(job):
+def choose(job: Job) -> None:
     """From eigenvectors to labels, or to the curve over numbers of clusters."""
     with job.timed("assign"):
         labelings.run(job)
@@ -108,7 +115,7 @@ def choose(job):
             output.run(job)
 
 
-def summary(job):
+def summary(job: Job) -> dict[str, Any]:
     """Diagnostics of the stages, with strengths and violated links of every candidate."""
     context = job.context
     found = smic_diagnostics.smic_summary(job)
@@ -128,7 +135,7 @@ def summary(job):
     return found | {"candidates": candidates, "links": job.run.info("violated", 0)}
 
 
-def _curve(context, read, rows):
+def _curve(context: Context, read: Callable[..., Any], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The best candidate of every number of clusters."""
     lsmi, score = context.run.read("scores", 0, "lsmi"), read("criterion")
     curve = []
@@ -144,7 +151,7 @@ def _curve(context, read, rows):
     return curve
 
 
-def model(context):
+def model(context: Context) -> "Model":
     """Model of a finished fit, for predictions."""
     return Model(context)
 
@@ -152,19 +159,19 @@ def model(context):
 class Model(out_of_sample.Model):
     """Predictions that carry the eigenvectors of U over by :mod:`bigsmic.stages.nystrom`."""
 
-    def __init__(self, context):
+    def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.reads |= {"kept": ("taken", "criterion")}
 
-    def _basis_name(self, eigenproblem):
+    def _basis_name(self, eigenproblem: Eigenproblem) -> str:
         return nystrom.name(eigenproblem)
 
-    def _basis(self, eigenproblem, known):
+    def _basis(self, eigenproblem: Eigenproblem, known: Integers) -> tuple[Floats, Floats]:
         E = self._gather(lambda p: self.context.run.read(self._basis_name(eigenproblem), p, "E"), known)
         return E, np.ones(E.shape[1])
 
 
-def cut_run(base, settings, n_clusters):
+def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     """A run over that of a finished fit, and settings, for another number of clusters.
 
     Returns
@@ -206,29 +213,29 @@ class Result(LabelingsResult):
     _hint: ClassVar = "curve"
 
     @cached_property
-    def agreement(self):
+    def agreement(self) -> Any:
         """Share of the labelings that vote for the label of each row: ndarray of float32, shape (n,)."""
         return np.asarray(self._array("agreement"))
 
     @property
-    def n_links(self):
+    def n_links(self) -> Any:
         """Linked pairs."""
         return self._links("n_links")
 
     @property
-    def n_violated(self):
+    def n_violated(self) -> Any:
         """Linked pairs that the labels do not keep."""
         return self._links("n_violated")
 
-    def _links(self, name) -> Any:
+    def _links(self, name: str) -> Any:
         return self.diagnostics.get("links", {}).get(name, 0)
 
-    def _choice_lines(self):
+    def _choice_lines(self) -> list[str]:
         links = f"  links      {self.n_violated:,} of {self.n_links:,} not kept"
         return [*super()._choice_lines(), links] if self.n_links else super()._choice_lines()
 
     @property
-    def violated(self):
+    def violated(self) -> Any:
         """The links that the labels do not keep."""
         if self.settings.undecided:
             raise InputError("violated: the number of clusters is open; see curve, then cut(c).violated")
@@ -238,7 +245,7 @@ class Result(LabelingsResult):
         read = self._run.reader("violated", 0)
         return {"must_links": read("must"), "cannot_links": read("cannot"), "strays": read("strays")}
 
-    def cut(self, n_clusters):
+    def cut(self, n_clusters: int) -> Self:
         """Result for one number of clusters, of a fit that was given several: from the same eigenvectors, no refit.
 
         With two clusters the link_weights of cannot-links is 0 here, where a fit to two chooses it.
@@ -247,7 +254,7 @@ class Result(LabelingsResult):
         return type(self)(run, settings, temporary=True, base=self)
 
     @property
-    def curve(self):
+    def curve(self) -> Any:
         """Score and violations over numbers of clusters."""
         if not self.settings.undecided:
             raise InputError("curve: the fit was given one number of clusters; give a range, such as c=range(2, 12)")

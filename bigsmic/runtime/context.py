@@ -2,16 +2,19 @@
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.errors import RunMismatchError
 from bigsmic.numerics import moments
 from bigsmic.numerics.row_blocks import TreeSum
 from bigsmic.store import Run, checksum
+from bigsmic.types import Integers
 
 SOURCE_BYTES = 8 << 20  # float32 bytes of one block of input rows
 MAX_BLOCKS = 1024  # of input rows: bounds the number of pieces that routing makes
@@ -19,7 +22,7 @@ BLOCK_CACHE_BYTES = 64 << 20  # of per-row arrays kept because neighbouring bloc
 GRAPH_ROWS = 32_768  # of one block of a precomputed graph
 
 
-def source_bounds(n, d):
+def source_bounds(n: int, d: int) -> Integers:
     """Bounds of the blocks of input rows, which depend on the shape alone and not on the chunks of the archive."""
     rows = max(SOURCE_BYTES // (4 * d), 256, -(-n // MAX_BLOCKS))
     return np.append(np.arange(0, n, rows), n)
@@ -43,29 +46,29 @@ class Context:
     settings: Any
 
     @property
-    def n(self):
+    def n(self) -> int:
         """Number of rows."""
         return self.run.identity["input"]["rows"]
 
     @property
-    def d(self):
+    def d(self) -> int:
         """Number of columns."""
         return self.run.identity["input"]["columns"]
 
     @cached_property
-    def source_bounds(self):
+    def source_bounds(self) -> Integers:
         """Bounds of the blocks of input rows, shape (n_source_blocks + 1,)."""
         if self.settings.precomputed:
             return np.append(np.arange(0, self.n, max(GRAPH_ROWS, -(-self.n // MAX_BLOCKS))), self.n)
         return source_bounds(self.n, max(self.d, self.settings.block_columns))
 
     @property
-    def source_blocks(self):
+    def source_blocks(self) -> range:
         """Numbers of the blocks of input rows."""
         return range(len(self.source_bounds) - 1)
 
     @cached_property
-    def scaler(self):
+    def scaler(self) -> moments.Scaler:
         """Centring and scaling of the rows, from the scan."""
         tree = TreeSum(len(self.source_blocks))  # of many columns, moments of all blocks at once would be large
         for s, arrays in enumerate(self.run.gather("scan", self.source_blocks, moments.Moments._fields)):
@@ -76,7 +79,7 @@ class Context:
             origin = np.array(origin, self.run.identity["input"]["dtype"])
         return moments.scaler(total, self.settings.scale, origin)
 
-    def input_block(self, s):
+    def input_block(self, s: int) -> NDArray[Any]:
         """Rows of one block of input as stored, shape (b, d), checked to be those that were scanned.
 
         Every stage but the scan reads them here, so that no stage sees rows that were changed since the scan.
@@ -94,7 +97,7 @@ class Context:
             )
         return X
 
-    def input_rows(self, lo, hi):
+    def input_rows(self, lo: int, hi: int) -> NDArray[Any]:
         """Rows ``lo:hi`` as stored, from blocks of input that several ranges share; see :meth:`input_block`."""
         bounds = self.source_bounds
         first, last = np.searchsorted(bounds, lo, side="right") - 1, np.searchsorted(bounds, hi, side="left")
@@ -104,36 +107,36 @@ class Context:
             parts.append(X[max(lo - bounds[s], 0) : hi - bounds[s]])
         return np.concatenate(parts)
 
-    def scaled_block(self, s):
+    def scaled_block(self, s: int) -> NDArray[np.float32]:
         """Scaled rows of one block of input, float32, shape (b, d); see :meth:`input_block`."""
         return self.scaler.apply(self.input_block(s))
 
-    def scan(self, s, *names):
+    def scan(self, s: int, *names: str) -> list[NDArray[Any]]:
         """Arrays of one block of the scan."""
         read = self.run.reader("scan", s)
         return [read(name) for name in names]
 
-    def read_sample(self):
+    def read_sample(self) -> NDArray[np.float32]:
         """Scaled rows drawn by hash, float32, shape (m, d); tens of megabytes, so that they are not kept here."""
         drawn = [sample for (sample,) in self.run.gather("scan", self.source_blocks, ["sample"])]
         return self.scaler.apply(np.concatenate(drawn))
 
     @cached_property
-    def layout(self):
+    def layout(self) -> "Layout":
         """Positions of the rows in cell order."""
         return Layout(np.stack([counts for (counts,) in self.run.gather("route", self.source_blocks, ["counts"])]))
 
     @property
-    def blocks(self):
+    def blocks(self) -> range:
         """Numbers of the row blocks in cell order."""
         return range(len(self.layout.bounds) - 1)
 
     @cached_property
-    def block_cache(self):
+    def block_cache(self) -> "BlockCache":
         """Per-row arrays of the row blocks that were read last."""
         return BlockCache()
 
-    def at(self, key, read, positions):
+    def at(self, key: Any, read: Callable[..., Any], positions: Integers) -> NDArray[Any]:
         """Entries of a per-row array at some positions.
 
         Parameters
@@ -157,30 +160,30 @@ class Context:
         ]
         return np.concatenate(parts)
 
-    def cached(self, key, make):
+    def cached(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return ``make()``, computed once for each key: values that stages derive from the settings or the run."""
         if key not in self._derived:
             self._derived[key] = make()
         return self._derived[key]
 
     @cached_property
-    def _derived(self):
+    def _derived(self) -> dict[Any, Any]:
         return {}
 
-    def under(self, settings):
+    def under(self, settings: Any) -> "Context":
         """Context of the same run with other settings, for stages that read other ones."""
         return Context(self.source, self.run, settings)
 
-    def afresh(self):
+    def afresh(self) -> "Context":
         """The same context with nothing read yet."""
         return self.under(self.settings)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         """State to pickle: without the values that another process can read again."""
         return {"source": self.source, "run": self.run, "settings": self.settings}
 
     @property
-    def position_dtype(self):
+    def position_dtype(self) -> np.dtype[Any]:
         """Integer type that holds a position."""
         return np.dtype(np.int32 if self.n < 2**31 else np.int64)
 
@@ -188,12 +191,12 @@ class Context:
 class BlockCache:
     """Cache of the arrays that were read last, up to `limit` bytes; thread-safe."""
 
-    def __init__(self, limit=BLOCK_CACHE_BYTES):
+    def __init__(self, limit: int = BLOCK_CACHE_BYTES) -> None:
         self.limit, self.size = limit, 0
-        self._kept: OrderedDict[tuple, np.ndarray] = OrderedDict()
+        self._kept: OrderedDict[Any, np.ndarray] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key, read):
+    def get(self, key: Any, read: Callable[..., Any]) -> NDArray[Any]:
         """Return what was kept under a key, or ``read()``."""
         with self._lock:
             if key in self._kept:
@@ -220,7 +223,7 @@ class Layout:
         Rows of each block of input whose home is each group.
     """
 
-    def __init__(self, counts):
+    def __init__(self, counts: Integers) -> None:
         self.group_ids = np.flatnonzero(counts.sum(axis=0))
         """Group of each row block."""
         self.block_of_group = np.full(counts.shape[1], -1)
@@ -232,6 +235,6 @@ class Layout:
         """Bounds of the row blocks in cell order, shape (n_blocks + 1,)."""
 
     @property
-    def heights(self):
+    def heights(self) -> Integers:
         """Rows of each row block."""
         return np.diff(self.bounds)

@@ -1,7 +1,12 @@
 """Diagnostics of a fit: facts about its stages that are stored with the run."""
 
+from collections.abc import Mapping
+from typing import Any
 
-def diagnose(job, cuts, found):
+from bigsmic.runtime.job import Job
+
+
+def diagnose(job: Job, cuts: Mapping[str, str], found: dict[str, Any]) -> None:
     """Store the diagnostics of a fit: its shape, the costs of its stages, and what its method found."""
     context, run = job.context, job.run
     before = (run.attribute("summary") or {}).get("stages", {})
@@ -16,7 +21,7 @@ def diagnose(job, cuts, found):
     run.update({"summary": summary | found})
 
 
-def _later(before, cost):
+def _later(before: dict[str, float] | None, cost: dict[str, float]) -> dict[str, float]:
     """Costs of a stage summed over the calls that resumed it."""
     if before is None:
         return cost

@@ -1,7 +1,7 @@
 """Job: the context of a fit with the engine that runs its tasks and the plan that limits them."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,6 +15,7 @@ from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.progress import ticks
 from bigsmic.store import Run
+from bigsmic.types import Integers
 
 OF_INPUT = ("verify", "scan", "routed_rows", "route", "output")  # stages whose blocks are blocks of input
 
@@ -45,20 +46,20 @@ class Job:
     side_inputs: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def run(self):
+    def run(self) -> Run:
         """The run directory."""
         return self.context.run
 
-    def under(self, settings):
+    def under(self, settings: Any) -> "Job":
         """The same job with other settings, for stages that read other ones."""
         return replace(self, context=self.context.under(settings))
 
-    def afresh(self):
+    def afresh(self) -> "Job":
         """The same job with an empty context, so that nothing read before a repair is used after it."""
         return replace(self, context=self.context.afresh())
 
     @contextmanager
-    def timed(self, stage: str):
+    def timed(self, stage: str) -> Iterator[None]:
         """Measure the cost of a stage, and run its tasks with the concurrency that the plan allows."""
         self._stage = stage
         wall, (cpu, _) = time.perf_counter(), self.engine.usage()
@@ -72,11 +73,11 @@ class Job:
         finally:
             release_memory()
 
-    def complete(self, stage: str, blocks: Iterable[int]):
+    def complete(self, stage: str, blocks: Iterable[int]) -> bool:
         """Whether the ledger has all of `blocks`."""
         return not self.run.missing(stage, blocks)
 
-    def fill(self, stage: str, blocks: Iterable[int], task: Callable[[Context, int], Any]):
+    def fill(self, stage: str, blocks: Iterable[int], task: Callable[[Context, int], Any]) -> None:
         """Run `task` on the blocks that the ledger lacks."""
         blocks = list(blocks)
         todo = self.run.missing(stage, blocks)
@@ -86,7 +87,7 @@ class Job:
                 self.engine.for_each(partial(_fill, task, stage, self.context), todo, options)
 
     @contextmanager
-    def _naming_lost(self, stage, blocks):
+    def _naming_lost(self, stage: str, blocks: Sequence[int]) -> Iterator[None]:
         """Name the rows of blocks whose tasks killed their workers."""
         try:
             yield
@@ -97,30 +98,36 @@ class Job:
                 f"{stage}: block {block}, {rows}, killed every worker that ran it; {error}", stage, [block]
             ) from error
 
-    def run_steps(self, stage: str, blocks: Iterable[int], step: Callable[["Job", int], None]):
+    def run_steps(self, stage: str, blocks: Iterable[int], step: Callable[["Job", int], None]) -> None:
         """Run steps that the ledger lacks in this process, one after the other; a step may run tasks of its own."""
         for b in blocks:
             if not self.run.done(stage, b):
                 step(self, b)
 
-    def map_blocks(self, stage: str, blocks: Iterable[Any], task: Callable[[Context, Any], Any]):
+    def map_blocks(self, stage: str, blocks: Iterable[Any], task: Callable[[Context, Any], Any]) -> list[Any]:
         """Return ``task(context, block)`` of each block, in order."""
         blocks = list(blocks)
         with _releasing():
             return self.engine.map(partial(task, self.context), blocks, self._options(stage, len(blocks)))
 
-    def sum_blocks(self, stage: str, blocks: Iterable[int], task: Callable[[Context, int], Any]):
+    def sum_blocks(self, stage: str, blocks: Iterable[int], task: Callable[[Context, int], Any]) -> Any:
         """Return the sum of ``task(context, block)`` over the blocks, along the fixed tree."""
         blocks = list(blocks)
         with _releasing():
             return self.engine.reduce(partial(task, self.context), blocks, self._options(stage, len(blocks)))
 
-    def map_here(self, task: Callable[[Any], Any], items: Iterable[Any]):
+    def map_here(self, task: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
         """Return ``task(item)`` of each item, on threads of this process; for small matrices."""
         with ThreadEngine(self._max_concurrency) as engine:
             return engine.map(task, items)
 
-    def run_actors(self, stage: str, make: Callable[[Context, Shard], Any], work: Callable[[Group], Any], bounds=None):
+    def run_actors(
+        self,
+        stage: str,
+        make: Callable[[Context, Shard], Any],
+        work: Callable[[Group], Any],
+        bounds: Integers | None = None,
+    ) -> Any:
         """Return ``work(group)``, the group being actors ``make(context, shard)`` that share the row blocks among them.
 
         The row blocks are those of the layout, or have other `bounds`. When a worker is lost, `work` begins again with
@@ -130,20 +137,20 @@ class Job:
         bounds = self.context.layout.bounds if bounds is None else bounds
         return self.engine.run_actors(partial(make, self.context), bounds, work, options)
 
-    def report(self, stage: str, done: int, total: int):
+    def report(self, stage: str, done: int, total: int) -> None:
         """Report progress of a stage, where a `progress` was given."""
         if self.progress is not None:
             self.progress(stage, done, total)
 
     @property
-    def _max_concurrency(self):
+    def _max_concurrency(self) -> int:
         return self.plan.max_concurrency(self._stage)
 
-    def _options(self, stage, total, done=0):
+    def _options(self, stage: str, total: int, done: int = 0) -> TaskOptions:
         return TaskOptions(stage, self._max_concurrency, ticks(self.progress, stage, total, done))
 
 
-def _rows_of(context, stage, block):
+def _rows_of(context: Context, stage: str, block: int) -> str:
     """The rows of a block, for messages."""
     if stage in OF_INPUT:
         lo, hi = context.source_bounds[block : block + 2]
@@ -155,7 +162,7 @@ def _rows_of(context, stage, block):
 
 
 @contextmanager
-def _releasing():
+def _releasing() -> Iterator[None]:
     """Return freed memory to the system afterwards: arrays of the next call may not fit into the holes."""
     try:
         yield
@@ -163,13 +170,13 @@ def _releasing():
         release_memory()
 
 
-def _fill(task, stage, context, block):
+def _fill(task: Callable[..., Any], stage: str, context: Context, block: int) -> None:
     """Run a task, unless a worker finished it before it was lost."""
     if not context.run.done(stage, block):
         task(context, block)
 
 
-def with_repair(run: Run, work: Callable[[], Any], attempts: int = 3):
+def with_repair(run: Run, work: Callable[[], Any], attempts: int = 3) -> Any:
     """Run `work`; on a corrupt block, strike it off the ledger and run `work` again, which makes it anew."""
     seen: dict[tuple[str, int], int] = {}
     while True:

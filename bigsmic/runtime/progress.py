@@ -8,7 +8,9 @@ speed.
 import itertools
 import math
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from bigsmic.errors import InputError
 
@@ -33,17 +35,17 @@ STAGES = {
 UNITS = {"eigen": "vectors", "labeling": "labelings", "ascent": "iterations", "memberships": "iterations"}
 """What is counted by steps that do not go over the rows once."""
 LIMITS = ("iterations",)  # of which there may be fewer than the total
-LINE_SECONDS = 30  # where there is no terminal, a stage that goes on says so this often
+LINE_SECONDS = 30  # between two lines of one stage, where there is no terminal
 
 
-def stage_of(step, current):
+def stage_of(step: str, current: str) -> str:
     """Stage that a step belongs to, given the stage so far; ``"matrix.normalized.t3"`` is of the step ``matrix``."""
     name, order = _first_word(step), list(STAGES)
     ahead = order[order.index(current) :] if current in order else order
     return next((stage for stage in ahead if name in STAGES[stage]), current or name)
 
 
-def _first_word(step):
+def _first_word(step: str) -> str:
     return step.replace(".", " ").split()[0]
 
 
@@ -62,11 +64,11 @@ class Meter:
         Blocks, or what :data:`UNITS` says.
     """
 
-    def __init__(self, n_rows=None):
+    def __init__(self, n_rows: int | None = None) -> None:
         self.n_rows, self.stage, self.step = n_rows, "", ""
         self.done, self.total = 0, 0
 
-    def __call__(self, step, done, total, now):
+    def __call__(self, step: str, done: int, total: int, now: float) -> bool:
         """Note what a step has done at a time in seconds; return whether a stage begins."""
         if step != self.step or total != self.total or done < self.done:
             self._begun, self._before = now, done
@@ -76,26 +78,26 @@ class Meter:
         return begins
 
     @property
-    def unit(self):
+    def unit(self) -> str:
         """What is counted."""
         return UNITS.get(_first_word(self.step), "blocks")
 
     @property
-    def rate(self):
+    def rate(self) -> float:
         """Units per second of this step in this run; 0 where nothing is known yet."""
         return (self.done - self._before) / self._seconds if self._seconds > 0 else 0.0
 
     @property
-    def rows_per_second(self):
+    def rows_per_second(self) -> float | None:
         """The same in rows; None where the step does not go over the rows."""
         return self.rate * self.n_rows / self.total if self.n_rows and self.unit == "blocks" and self.total else None
 
     @property
-    def seconds_left(self):
-        """Until the step ends, if it goes on like this; None where nothing is known yet."""
+    def seconds_left(self) -> float | None:
+        """Estimated seconds until the step ends; None where its speed is not known yet."""
         return (self.total - self.done) / self.rate if self.rate and self.unit not in LIMITS else None
 
-    def __str__(self):
+    def __str__(self) -> str:
         parts = [f"{self.step} {self.done:,}/{self.total:,} {self.unit}"]
         if self.rows_per_second:
             parts.append(f"{float(f'{self.rows_per_second:.3g}'):,.0f} rows/s")
@@ -104,7 +106,7 @@ class Meter:
         return ", ".join(parts)
 
 
-def time_text(seconds):
+def time_text(seconds: float) -> str:
     """Format seconds with at most two units, such as ``"3 min 5 s"``."""
     seconds = math.ceil(seconds)
     for size, unit, smaller, name in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
@@ -114,7 +116,7 @@ def time_text(seconds):
     return f"{seconds} s"
 
 
-def ticks(progress, step, total, done=0):
+def ticks(progress: Any, step: str, total: int, done: int = 0) -> Callable[[], Any] | None:
     """Report that a step begins, and return what reports one more block each time that it is called.
 
     Parameters
@@ -136,7 +138,7 @@ def ticks(progress, step, total, done=0):
 
 
 @contextmanager
-def reported(progress, n_rows=None):
+def reported(progress: Any, n_rows: int | None = None) -> Iterator[Any]:
     """Context manager of the function ``progress(step, done, total)`` that is asked for, or of None.
 
     Parameters
@@ -165,17 +167,17 @@ def reported(progress, n_rows=None):
 
 
 @contextmanager
-def lines(console, n_rows=None):
+def lines(console: Any, n_rows: int | None = None) -> Iterator[Any]:
     """Print a line when a stage begins, and another one every half minute while it lasts."""
     yield _Lines(console, n_rows)
 
 
 class _Lines:
-    def __init__(self, console, n_rows):
+    def __init__(self, console: Any, n_rows: int | None) -> None:
         self._console, self._meter = console, Meter(n_rows)
         self._start, self._said = time.monotonic(), 0.0
 
-    def __call__(self, step, done, total):
+    def __call__(self, step: str, done: int, total: int) -> None:
         now = time.monotonic()
         begins = self._meter(step, done, total, now)
         if not begins and now - self._said < LINE_SECONDS:
@@ -187,7 +189,7 @@ class _Lines:
 
 
 @contextmanager
-def bars(console, n_rows=None):
+def bars(console: Any, n_rows: int | None = None) -> Iterator[Any]:
     """Show progress as a line that is redrawn, and keep the duration of every finished stage."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -207,10 +209,10 @@ def bars(console, n_rows=None):
 class _Bars:
     """A bar a stage, which fills once for each of the stage's steps."""
 
-    def __init__(self, shown, n_rows):
+    def __init__(self, shown: Any, n_rows: int | None) -> None:
         self._shown, self._meter, self._task = shown, Meter(n_rows), None
 
-    def __call__(self, step, done, total):
+    def __call__(self, step: str, done: int, total: int) -> None:
         if self._meter(step, done, total, time.monotonic()):
             self.finish()
             self._task = self._shown.add_task(self._meter.stage, total=None, detail="")
@@ -218,7 +220,7 @@ class _Bars:
         completed = min(done, total - 0.01)
         self._shown.update(self._task, completed=completed, total=total, detail=self._meter)
 
-    def finish(self):
+    def finish(self) -> None:
         """Fill the bar of the stage that has ended."""
         if self._task is not None:
             self._shown.update(self._task, completed=1, total=1, detail="")

@@ -10,7 +10,7 @@ from bigsmic.types import Floats
 
 MAX_COLUMNS = 100  # of an over-segmented labeling, where the first eigenvector set asks for less
 FINEST_CUT = 3  # times the number of clusters, into which a consensus is cut to find as many that win rows
-LEAST_DISTANCE = 1e-7  # from 1 of an eigenvalue, by which two of them are told apart
+LEAST_DISTANCE = 1e-7  # from 1 of an eigenvalue, by which two of them differ
 
 
 class Eigenproblem(NamedTuple):

@@ -128,13 +128,13 @@ class Reader:
         """Number of labels."""
         return int(self.groups.max()) + 1 if self.spec.assignment == "merge" else self.spec.n_eigenvectors
 
-    def columns(self, V: Floats) -> Floats:
+    def columns(self, V: Floats) -> rotation.Assignment:
         """Posteriors over the columns that are read, before merging."""
         if self.spec.assignment == "paper":
             return rotation.posterior_paper(V, self.signs, self.positive_sums, self.prior)
         return rotation.posterior_rotated(V, self.R)
 
-    def __call__(self, V: Floats) -> Any:
+    def __call__(self, V: Floats) -> rotation.Assignment:
         """Posteriors and labels over the groups."""
         found = self.columns(V)
         if self.spec.assignment == "merge":

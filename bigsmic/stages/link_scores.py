@@ -35,9 +35,9 @@ def _rate(job: Job, block: int) -> None:
     given = links.given(context)
     n_violated = _count(context, given, of_linked_rows(job, "kept", _labels))
     if context.settings.selection == "consensus":
-        told = of_linked_rows(job, "kept", _predicted)
-        known = (told >= 0).all(axis=0)
-        n_held_out = _count(context, given.among(known), told[:, known])
+        predicted = of_linked_rows(job, "kept", _predicted)
+        known = (predicted >= 0).all(axis=0)
+        n_held_out = _count(context, given.among(known), predicted[:, known])
     else:
         n_held_out = np.zeros_like(n_violated)
     score = _scores(context, n_violated, n_held_out)

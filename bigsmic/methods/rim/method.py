@@ -4,6 +4,7 @@ No graph: what a fit holds is some blocks of rows and the classifier, so that it
 """
 
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from bigsmic.stages.rim.output import found_information, write_output
 from bigsmic.stages.rim.rows import keep_rows, keep_side_inputs
 from bigsmic.stages.rim.search import Search
 from bigsmic.stages.rim.start import find_categories
+from bigsmic.store import Run
 
 __all__ = ["Model", "Result", "Settings", "admit", "ascend", "model", "plan", "run", "summary"]
 
@@ -31,7 +33,7 @@ ATTEMPTS = 4  # at finding enough categories to begin with
 MAX_DYING = 20
 
 
-def run(job: Job):
+def run(job: Job) -> None:
     """Run the stages of a fit; each does what the ledger lacks."""
     with job.timed("scan"):
         scan.run(job)
@@ -40,7 +42,7 @@ def run(job: Job):
     ascend(fewer)
 
 
-def ascend(job: Job):
+def ascend(job: Job) -> None:
     """Find the classifier of scanned rows, and write labels and posteriors."""
     if job.plan.rows_in_memory:
         keep_rows(job.context)
@@ -52,7 +54,7 @@ def ascend(job: Job):
         write_output(job)
 
 
-def _has_path(run):
+def _has_path(run: Run) -> bool:
     """Whether every point that the classifier was found by is there, and every start: the search goes by them again."""
     if not run.done("model", 0):
         return False
@@ -61,7 +63,7 @@ def _has_path(run):
     return not run.missing("point", range(info["points"])) and not run.missing("start", starts)
 
 
-def _find(job, _):
+def _find(job: Job, _: int) -> None:
     """Find the classifier, and write it."""
     n, settings = job.context.n, job.context.settings
     search, reg = Search(job), settings.strength(n)
@@ -78,7 +80,7 @@ def _find(job, _):
     job.run.write("model", 0, found._asdict(), info={"reg": reg, "attempt": search.attempt, "points": search.count})
 
 
-def _at_strength(search, reg):
+def _at_strength(search: Search, reg: float) -> tuple[Linear, float]:
     """Find the categories that stay alive at a given strength."""
     find_categories(search.job, 0, reg)
     point = search.solve(reg, None)
@@ -86,7 +88,7 @@ def _at_strength(search, reg):
     return _polished(search, search.living(point), reg), reg
 
 
-def _with_clusters(search, n_clusters, reg):
+def _with_clusters(search: Search, n_clusters: int, reg: float | None) -> tuple[Linear, float]:
     """Find a number of categories: by the strength of the penalty, or at a given strength by closing the smallest."""
     guess = _guess(search.context) if reg is None else reg
     for search.attempt in range(ATTEMPTS):
@@ -95,7 +97,7 @@ def _with_clusters(search, n_clusters, reg):
         if enough and reg is None:
             point = find_strength(search.solve, n_clusters, guess)
         elif enough:
-            point = search.solve(reg, None)
+            point = search.solve(guess, None)
         if point is not None and point.alive >= n_clusters:
             return _polished(search, search.close(point, n_clusters), point.reg), point.reg
         if reg is not None or search.settings.n_init_categories is not None or isinstance(search.settings.prior, tuple):
@@ -108,12 +110,12 @@ def _with_clusters(search, n_clusters, reg):
     )
 
 
-def _guess(context):
+def _guess(context: Context) -> float:
     """Strength at which few categories die, in proportion to the variance of the scaled columns."""
     return FIRST_REG * max(float(np.square(context.read_sample()).mean()), 1e-12)
 
 
-def _by_information(search):
+def _by_information(search: Search) -> tuple[Linear, float]:
     """Find the strength, along a path, whose labels have the largest LSMI on rows of the sample."""
     guess = _guess(search.context)
     find_categories(search.job, 0, guess)
@@ -129,7 +131,7 @@ def _by_information(search):
     return _polished(search, search.living(best), best.reg), best.reg
 
 
-def _polished(search, found, reg):
+def _polished(search: Search, found: Linear, reg: float) -> Linear:
     """The classifier after some exact iterations, if they were asked for and lose no category that is asked for."""
     settings = search.settings
     if not settings.polish:
@@ -143,7 +145,7 @@ def _polished(search, found, reg):
     return search.living(point)
 
 
-def summary(job: Job):
+def summary(job: Job) -> dict[str, Any]:
     """Diagnostics: the classifier, and the path to it."""
     context, run = job.context, job.run
     sums, info = found_information(context), run.info("model", 0)
@@ -162,6 +164,6 @@ def summary(job: Job):
     return facts
 
 
-def model(context: Context):
+def model(context: Context) -> Model:
     """Model of a finished fit, for predictions."""
     return Model(context)

@@ -1,11 +1,14 @@
 """Plan of a fit by RIM: memory, disk and work of every stage."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from bigsmic.numerics.objectives.rim.linear import TILE_ROWS
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import BLOCK_CACHE_BYTES, source_bounds
+from bigsmic.runtime.planning import Size, StagePlan
 from bigsmic.stages.rim.minibatches import GROUP_BYTES, READERS
 from bigsmic.stages.rim.search import LEAST_STEPS
 
@@ -29,7 +32,14 @@ class Plan(planning.Plan):
     posteriors_in_memory: bool = False
 
 
-def plan(size, settings, memory_limit, n_threads, checkpoints, adapted=tuple):
+def plan(
+    size: Size,
+    settings: Any,
+    memory_limit: int | None,
+    n_threads: int,
+    checkpoints: bool,
+    adapted: Callable[..., Any] = tuple,
+) -> Plan:
     """Plan a fit: blocks of rows with their posteriors, and the classifier.
 
     What grows with the rows is kept only where there is room: rows that are few, posteriors for exact gradients.
@@ -53,7 +63,7 @@ def plan(size, settings, memory_limit, n_threads, checkpoints, adapted=tuple):
     return replace(plan, rows_in_memory=rows, posteriors_in_memory=posteriors)
 
 
-def _described(size, settings, rows_in_memory, posteriors_in_memory):
+def _described(size: Size, settings: Any, rows_in_memory: bool, posteriors_in_memory: bool) -> tuple[StagePlan, ...]:
     """Figures of every stage."""
     n, d = size.n, size.d
     bounds = source_bounds(n, d)

@@ -1,25 +1,29 @@
 """Result of a fit by RIM: the classifier, its predictions, and the path to it."""
 
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from bigsmic.errors import InputError
 from bigsmic.numerics.hashing import draw_rows
+from bigsmic.numerics.moments import Scaler
 from bigsmic.numerics.mutual_information.lsmi_scores import finish
 from bigsmic.numerics.mutual_information.lsmi_sums import LSMISettings, block_sums
-from bigsmic.numerics.objectives.rim.logits import log_softmax
+from bigsmic.numerics.objectives.rim.linear import Linear
+from bigsmic.numerics.objectives.rim.logits import Information, log_softmax
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime.context import Context
 from bigsmic.stages.rim.classifier import read_model
 from bigsmic.stages.rim.output import UNCERTAIN_ROWS, found_information, found_shapes
+from bigsmic.types import Floats, Integers
 
 LSMI_ROWS, LSMI_CENTERS = 5000, 200
 
 
-def scores_of(context, numbers):
+def scores_of(context: Context, numbers: Iterable[int]) -> list[float]:
     """LSMI of the labels of some points, on the same rows of the sample."""
     seed = context.settings.seed
     sample = context.read_sample()
@@ -42,12 +46,12 @@ class Model:
         What is classified in the place of the rows.
     """
 
-    def __init__(self, context: Context, features=None):
+    def __init__(self, context: Context, features: Callable[[Floats], Floats] | None = None) -> None:
         self.linear, self.features = read_model(context, "model", 0), features
         self.reads = {"model": None} if features is None else {"model": None, "map": None}
         self.n_clusters = self.linear.n_categories
 
-    def __call__(self, X):
+    def __call__(self, X: Floats) -> tuple[Floats, Integers]:
         """Posteriors, float32 (b, c), and labels, int32 (b,)."""
         logs, _ = log_softmax(self.linear.logits(X if self.features is None else self.features(X)))
         return np.exp(logs), logs.argmax(axis=1).astype(np.int32)
@@ -59,25 +63,25 @@ class Result(BaseResult):
     _tells: ClassVar = {"clusters": None, "point": None, "scan": None}
 
     @cached_property
-    def _linear(self):
+    def _linear(self) -> Linear:
         return read_model(self._context, "model", 0)
 
     @property
-    def classifier(self):
+    def classifier(self) -> tuple[Linear, Scaler]:
         """The classifier of scaled rows, :class:`bigsmic.numerics.objectives.rim.linear.Linear`, and the scaler."""
         return self._linear, self._context.scaler
 
     @property
-    def coef(self):
+    def coef(self) -> Floats:
         """Weights of every cluster on the columns as they came, not scaled: ndarray of float64, shape (c, d)."""
         return (self._linear.W * self._context.scaler.factor[:, None]).T
 
     @property
-    def intercept(self):
+    def intercept(self) -> Floats:
         """Bias of every cluster: ndarray of float64, shape (c,). ``X @ coef.T + intercept`` are the logits."""
         return self._linear.b - self.coef @ self._context.scaler.center
 
-    def weights(self, shape):
+    def weights(self, shape: Sequence[int]) -> Floats:
         """The weights in the shape of the input, (4, 38) for waveforms on four wires: shape (c, 4, 38)."""
         try:
             return self.coef.reshape(self.n_clusters, *shape)
@@ -85,36 +89,36 @@ class Result(BaseResult):
             raise InputError(f"weights: {self.coef.shape[1]} columns do not make {tuple(shape)}") from None
 
     @cached_property
-    def marginal(self):
+    def marginal(self) -> Floats:
         """Mean posterior: ndarray of float64, shape (c,)."""
         return self._sums.marginal
 
     @cached_property
-    def _sums(self):
+    def _sums(self) -> Information:
         return found_information(self._context)
 
     @cached_property
-    def means(self):
+    def means(self) -> Floats:
         """Mean row of every cluster, as it came, not scaled: ndarray of float64, shape (c, d); 0 rows give the mean."""
         return self._context.scaler.center + self._scaled_moments[0] * self._divisor
 
     @cached_property
-    def spreads(self):
+    def spreads(self) -> Floats:
         """Standard deviation of the columns in every cluster, not scaled: ndarray of float64, shape (c, d)."""
         mean, square = self._scaled_moments
         return np.sqrt(np.maximum(square - mean**2, 0)) * self._divisor
 
     @property
-    def _divisor(self):
+    def _divisor(self) -> Floats:
         factor = self._context.scaler.factor
         return np.divide(1, factor, out=np.zeros_like(factor), where=factor != 0)
 
     @cached_property
-    def _scaled_moments(self):
+    def _scaled_moments(self) -> Floats:
         return found_shapes(self._context) / np.maximum(self._sums.counts, 1)[:, None]
 
     @cached_property
-    def uncertain(self):
+    def uncertain(self) -> Any:
         """The rows of least certain cluster, the least certain first: a pandas DataFrame.
 
         ``row``, ``entropy`` of its posterior in nats, its ``label``, and ``other``, the next most probable cluster.
@@ -130,7 +134,7 @@ class Result(BaseResult):
         return pd.DataFrame({"row": rows[order], "entropy": entropy[order], "label": ranked[:, 0], "other": other})
 
     @cached_property
-    def path(self):
+    def path(self) -> Any:
         """Strengths that were tried, ascending: a pandas DataFrame with ``reg``, ``alive``, ``objective``, ``lsmi``.
 
         LSMI is of the labels of up to 5,000 rows, and takes some seconds when it is first asked for.
@@ -142,7 +146,7 @@ class Result(BaseResult):
         found["lsmi"] = scores_of(self._context, range(len(points)))
         return found.sort_values("reg", kind="stable", ignore_index=True)
 
-    def _choice_lines(self):
+    def _choice_lines(self) -> list[str]:
         facts = self.diagnostics
         return [
             f"  categories {facts['n_init_categories']} to begin with, {facts['n_clusters']} alive at "

@@ -1,19 +1,26 @@
-"""What comes beside the rows of RIM: known labels, and weights."""
+"""Side inputs of RIM: known labels, and weights of rows."""
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.errors import InputError
 from bigsmic.store.side_inputs import read_array
+from bigsmic.types import StorageOptions
 
 
-def admit(settings, given, n_rows, storage_options=None):
-    """Settings, and the labels and weights that came beside the rows, in memory or as places where they lie."""
+def admit(
+    settings: Any, given: Mapping[str, Any], n_rows: int, storage_options: StorageOptions = None
+) -> tuple[Any, dict[str, NDArray[Any]]]:
+    """Read and check the side inputs, arrays in memory or places where they are stored."""
     read = {name: read_array(name, given.get(name), storage_options) for name in settings.side_inputs}
     return settings, checked_side_inputs({name: array for name, array in read.items() if array is not None}, n_rows)
 
 
-def checked_side_inputs(side_inputs, n_rows):
-    """What came beside the rows, in the dtypes that are computed with; weights are made to sum to the number of rows.
+def checked_side_inputs(side_inputs: Mapping[str, Any], n_rows: int) -> dict[str, NDArray[Any]]:
+    """Check side inputs and convert them; weights are scaled to sum to the number of rows.
 
     Raises
     ------

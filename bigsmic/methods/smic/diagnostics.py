@@ -1,18 +1,22 @@
 """Diagnostics of a fit by SMIC, collected from its stages."""
 
+from typing import Any
+
 import numpy as np
 
 from bigsmic.numerics.labeling.rotation import summarise
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
 from bigsmic.stages import labelings, selection
 from bigsmic.stages.labeling_specs import eigenproblems, eigenvector_sets_of, specs_of
 
 SCORES = ("lsmi", "gamma", "delta", "cv", "classes_without_center")
 
 
-def smic_summary(job):
+def smic_summary(job: Job) -> dict[str, Any]:
     """Collect the diagnostics of the stages of SMIC."""
     context = job.context
-    summary: dict = {}
+    summary: dict[str, Any] = {}
     if context.settings.n_clusters > 1:
         summary |= {
             "neighbors": {} if context.settings.precomputed else job.run.info("recall", 0) | _hubness(context),
@@ -28,7 +32,7 @@ def smic_summary(job):
     return summary
 
 
-def _hubness(context):
+def _hubness(context: Context) -> dict[str, Any]:
     """Share of rows in nobody's list, and skewness of the in-degree."""
     sums = [info["in_degree"] for info in context.run.infos("graph", context.blocks)]
     n, unlisted, first, second, third = np.sum(sums, axis=0)
@@ -38,18 +42,18 @@ def _hubness(context):
     return {"in_degree_zero": unlisted / n, "in_degree_skewness": skewness}
 
 
-def _components(context):
+def _components(context: Context) -> Any:
     return {str(t): context.run.info("repair", i) for i, t in enumerate(context.settings.t)}
 
 
-def _spectrum(context, q):
+def _spectrum(context: Context, q: int) -> dict[str, Any]:
     read = context.run.reader("spectrum", q)
     eigenproblem = eigenproblems(context.settings)[q]
     figures = {name: np.round(read(name), 9).tolist() for name in ("ritz_values", "residual_norms")}
     return {"kernel": eigenproblem.kernel, "t": eigenproblem.t} | context.run.info("spectrum", q) | figures
 
 
-def _candidates(context):
+def _candidates(context: Context) -> list[dict[str, Any]]:
     rows, graph = labelings.without_mass(context), context.settings.precomputed
     scores = {} if graph else {name: context.run.read("scores", 0, name) for name in SCORES}
     ari, taken = _median_ari(context), selection.members(context)
@@ -69,7 +73,7 @@ def _candidates(context):
     ]
 
 
-def _median_ari(context):
+def _median_ari(context: Context) -> Any:
     """Median ARI of every labeling to the others, where they were compared."""
     if not context.run.done("consensus", 0):
         return {}
@@ -77,7 +81,7 @@ def _median_ari(context):
     return {b: {"median_ari": float(np.median(np.delete(ari[b], b))) if len(ari) > 1 else 1.0} for b in range(len(ari))}
 
 
-def _eigenvector_sets(context):
+def _eigenvector_sets(context: Context) -> Any:
     if not context.run.done("eigenvector_sets", 0):
         return []
     modularity, association = (
@@ -96,7 +100,7 @@ def _eigenvector_sets(context):
     ]
 
 
-def _output(context):
+def _output(context: Context) -> dict[str, Any]:
     found = summarise(np.sum([sums for (sums,) in context.run.gather("final", context.blocks, ["sums"])], axis=0))
     return {
         "cluster_sizes": found.counts.tolist(),

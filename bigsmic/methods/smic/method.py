@@ -1,12 +1,14 @@
 """SMIC, the default method: scan -> route -> neighbors -> graph -> eigen -> assign -> select -> output."""
 
 from dataclasses import replace
+from typing import Any
 
 from bigsmic.errors import InputError
 from bigsmic.methods.smic.diagnostics import smic_summary as summary
 from bigsmic.methods.smic.planning import plan
 from bigsmic.methods.smic.result import SMICResult as Result
 from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
 from bigsmic.settings.smic import Settings
 from bigsmic.stages import (
     distinct,
@@ -20,7 +22,7 @@ from bigsmic.stages import (
 )
 from bigsmic.stages.graph_pipeline import temporary
 from bigsmic.stages.labeling_specs import eigenproblems, eigenvector_sets_of, labeling_specs, specs_of
-from bigsmic.store import Overlay
+from bigsmic.store import Overlay, Run
 
 __all__ = ["Result", "Settings", "choose", "cut_run", "model", "plan", "run", "summary", "temporary"]
 
@@ -28,7 +30,7 @@ OF_ONE_CUT = ("assigned", "scores", "consensus", "eigenvector_sets", "final", "s
 """Stages that depend on the number of clusters."""
 
 
-def run(job):
+def run(job: Job) -> None:
     """Run the stages of a fit; each does what the ledger lacks."""
     if not graph_pipeline.scan_rows(job):
         return
@@ -42,7 +44,7 @@ def run(job):
     choose(job)
 
 
-def choose(job):
+def choose(job: Job) -> None:
     """Label the rows by their eigenvectors, for one number of clusters."""
     with job.timed("assign"):
         labelings.run(job)
@@ -53,12 +55,12 @@ def choose(job):
         output.run(job)
 
 
-def model(context):
+def model(context: Context) -> out_of_sample.Model:
     """Model of a finished fit, for predictions."""
     return out_of_sample.Model(context)
 
 
-def cut_run(base, settings, n_clusters):
+def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     """Make a run on top of a finished one, and settings, for another number of clusters.
 
     Returns
@@ -94,7 +96,7 @@ def cut_run(base, settings, n_clusters):
     return Overlay.over(base, own), settings
 
 
-def _chosen_columns(context):
+def _chosen_columns(context: Context) -> list[int]:
     """Columns of the eigenvector set that the fit chose; of the first one where it did not."""
     settings = context.settings
     w = 0 if settings.undecided or settings.selection != "consensus" else selection.chosen_set(context)

@@ -2,18 +2,21 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams
 from bigsmic.numerics.graph import cells, neighbors
 from bigsmic.numerics.graph.cells import PartitionSettings, group_rows
 from bigsmic.numerics.mutual_information.gaussian_basis import GAMMA_MULTIPLES, PAPER_GAMMAS
 from bigsmic.numerics.mutual_information.lsmi_sums import sums_bytes, tile_bytes
+from bigsmic.runtime import planning
 from bigsmic.runtime.context import BLOCK_CACHE_BYTES, source_bounds
 from bigsmic.runtime.planning import (
     EDGES_PER_NEIGHBOR,
     GHOSTS,
     HELD,
     Plan,
+    Size,
     StagePlan,
     building_bytes,
     limit_of,
@@ -26,7 +29,9 @@ from bigsmic.stages.link_scores import N_TAKEN
 from bigsmic.stages.scan import sample_rows
 
 
-def plan(size, settings, memory_limit=None, n_threads=1, checkpoints=True):
+def plan(
+    size: Size, settings: Any, memory_limit: int | None = None, n_threads: int = 1, checkpoints: bool = True
+) -> planning.Plan:
     """Plan a fit.
 
     Parameters
@@ -69,7 +74,7 @@ def plan(size, settings, memory_limit=None, n_threads=1, checkpoints=True):
 class _Figures:
     """Memory, disk and work of each stage, from shape and settings."""
 
-    def __init__(self, size, settings, n_threads):
+    def __init__(self, size: Size, settings: Any, n_threads: int) -> None:
         self.size, self.settings, self.n_threads = size, settings, n_threads
         n, d = size.n, size.d
         self.row_bytes = 4 * d
@@ -86,7 +91,7 @@ class _Figures:
         self.links = settings.link_weights != (None,)
         self.params = LanczosParams(max(spec.n_eigenvectors for spec in self.specs))
 
-    def route(self, wanted):
+    def route(self, wanted: int) -> StagePlan:
         """A block of input, scaled, and its pieces twice; the cells' sample."""
         n, d = self.size.n, self.size.d
         n_cells = max(1, n // PartitionSettings(n).cell_rows)
@@ -100,7 +105,7 @@ class _Figures:
         flops = 2.0 * n * d * 24 * math.sqrt(n_cells)
         return StagePlan("route", self.n_source, fixed, int(task), flops=flops, disk_bytes=disk, passes=2)
 
-    def neighbors(self):
+    def neighbors(self) -> StagePlan:
         """All members of one group with their lists."""
         n, d, k = self.size.n, self.size.d, self.k
         r = PartitionSettings(n).overlap
@@ -109,7 +114,7 @@ class _Figures:
         disk = n * (self.row_bytes + 12) + int(GHOSTS * n * k * 8) + n * k * 8
         return StagePlan("neighbors", 4 * self.n_groups, 0, int(task), flops=flops, disk_bytes=disk, passes=6)
 
-    def graph(self):
+    def graph(self) -> StagePlan:
         """Lists of a block, its edges in three states of assembly; one forest for every t."""
         n, k = self.size.n, self.k
         entries = EDGES_PER_NEIGHBOR * k
@@ -120,7 +125,7 @@ class _Figures:
             "graph", 2 * self.n_groups + 1, fixed, int(task), disk_bytes=disk, passes=4 + 4 * len(self.settings.t)
         )
 
-    def eigen_choices(self):
+    def eigen_choices(self) -> Any:
         """Basis and matrix in memory, the matrix on disk, both on disk; the matrix moves rows, too."""
         n, held = self.size.n, self._held_rows()
         entries, matrix_bytes = n * EDGES_PER_NEIGHBOR * self.t_max, self._matrix_bytes()
@@ -142,19 +147,19 @@ class _Figures:
             stage = replace(stage, passes=4 * self.n_eigenproblems)
             yield stage, self._assign(matrix), basis, matrix
 
-    def _held_rows(self):
+    def _held_rows(self) -> int:
         """Rows of the largest share, and those of others that it touches."""
         n, n_workers = self.size.n, self.size.n_workers
         return n if n_workers == 1 else min(n, math.ceil(HELD * n / n_workers))
 
-    def _matrix_bytes(self):
+    def _matrix_bytes(self) -> int:
         return int(self.size.n * (8 * EDGES_PER_NEIGHBOR * self.t_max + 8))
 
-    def _tile_bytes(self):
+    def _tile_bytes(self) -> int:
         """Posteriors over all columns and over the clusters, with what they are made of."""
         return min(TILE_ROWS, self.block_rows) * 24 * (self.params.n_wanted + self.c)
 
-    def _assign(self, kernel_in_memory):
+    def _assign(self, kernel_in_memory: bool) -> StagePlan:
         """The basis of one block, posteriors of a tile; labels, degrees and weights of all rows that move."""
         n, held = self.size.n, self._held_rows()
         in_memory = self._matrix_bytes() * held // n if kernel_in_memory else 0
@@ -163,7 +168,7 @@ class _Figures:
         passes = 1 + 2 * self.n_candidates + self.n_eigenproblems
         return StagePlan("assign", self.n_groups, 40 * held + in_memory, int(task), disk_bytes=disk, passes=passes)
 
-    def select_choices(self, kernel_in_memory):
+    def select_choices(self, kernel_in_memory: bool) -> Any:
         """All LSMI bandwidths in one pass, or fewer; then kernel and labels of all rows, to rate the sets."""
         settings, n, d = self.settings, self.size.n, self.size.d
         b, drawn = settings.n_centers, min(n, settings.lsmi_rows or n)
@@ -189,7 +194,7 @@ class _Figures:
             passes = 3 + CONSENSUS_CUTS + -(-n_gammas // gammas) + LINK_PASSES * self.links
             yield replace(stage, passes=passes), gammas
 
-    def output(self, kernel_in_memory):
+    def output(self, kernel_in_memory: bool) -> StagePlan:
         """Final posteriors of a block, and the same rows in input order; with links, what predictions need of U."""
         n, c, held = self.size.n, self.c, self._held_rows()
         block = self.block_rows * (4 * self.params.n_wanted + 32 * c + 24) + self._tile_bytes()
@@ -208,7 +213,7 @@ LINK_PASSES = 5  # labels of linked rows, those that neighbours predict, and row
 ORDER = ("scan", "route", "neighbors", "graph", "eigen", "assign", "select", "output")
 
 
-def _largest_that_fits(limit, choices):
+def _largest_that_fits(limit: int, choices: Any) -> Any:
     """The first choice whose stages fit with one task at a time; the last one if none does."""
     for choice in choices:
         if all(part.peak_bytes <= limit for part in choice if isinstance(part, StagePlan)):

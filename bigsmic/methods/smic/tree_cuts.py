@@ -1,6 +1,10 @@
 """Cuts of the merge trees of a fit at other numbers of clusters."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic import registry
 from bigsmic.engines.threads import ThreadEngine
@@ -8,6 +12,7 @@ from bigsmic.errors import InputError
 from bigsmic.methods.smic import planning as smic_planning
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import consensus
+from bigsmic.numerics.labeling.consensus import MergeTree
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.diagnostics import diagnose
@@ -15,12 +20,12 @@ from bigsmic.runtime.job import Job
 from bigsmic.runtime.options import RunOptions
 from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.labelings import Reader, read_basis
-from bigsmic.store import remove_tree
+from bigsmic.store import Overlay, Run, remove_tree
 
 SAMPLE_ROWS = 20_000
 
 
-def _merged(context):
+def _merged(context: Context) -> list[Reader]:
     """Readers of the labelings that have a tree."""
     readers = [Reader(context, b) for b in range(len(specs_of(context)))]
     readers = [reader for reader in readers if reader.spec.assignment == "merge"]
@@ -29,10 +34,10 @@ def _merged(context):
     return readers
 
 
-def _sampled_labels(context, readers, numbers):
+def _sampled_labels(context: Context, readers: list[Reader], numbers: Iterable[int]) -> dict[int, NDArray[Any]]:
     """Labels of sampled rows under every labeling that has enough columns, at every cut: dict of int to (rows, B)."""
     rows = draw_rows(context.n, SAMPLE_ROWS, context.settings.seed, "stability")
-    found: dict[int, list] = {number: [] for number in numbers}
+    found: dict[int, list[Any]] = {number: [] for number in numbers}
     for reader in readers:
         cuts = [number for number in numbers if number <= len(reader.tree.columns)]
         parts = []
@@ -44,7 +49,7 @@ def _sampled_labels(context, readers, numbers):
     return {number: np.stack(labels, axis=1) for number, labels in found.items() if labels}
 
 
-def stability(run, settings):
+def stability(run: Run, settings: Any) -> tuple[list[int], list[float]]:
     """Mean pairwise ARI of the labelings at every cut that at least two of them have.
 
     Parameters
@@ -70,7 +75,7 @@ def stability(run, settings):
     return list(found), mean_ari
 
 
-def medoid_tree(run, settings):
+def medoid_tree(run: Run, settings: Any) -> tuple[MergeTree, NDArray[Any]]:
     """Tree of the labeling that is most like the others, and the rows of its columns.
 
     Returns
@@ -87,7 +92,7 @@ def medoid_tree(run, settings):
     return best.tree, best.counts
 
 
-def cut(run, settings, n_clusters):
+def cut(run: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     """Cut the trees of a finished SMIC fit into another number of clusters; see :meth:`SMICResult.cut`.
 
     Returns

@@ -144,6 +144,11 @@ def propagate(block, labels, ballots, group, pulls, movable):
 
 @numba.njit(cache=True, nogil=True)
 def _propagate(csr, labels, heard, rows, moved):
+    """Write to ``moved[i]``, i of `rows`, the label of largest gain, if it is larger than that of ``labels[i]``.
+
+    `csr` is ``indptr (b + 1,), indices, data (entries,)``, `labels` (b + h,), and `heard` is ``ballots (b, B),
+    group (b,), pulls (n_groups, c)``; see :func:`propagate`.
+    """
     indptr, indices, data = csr
     ballots, group, pulls = heard
     vote = 1.0 / ballots.shape[1]

@@ -90,6 +90,7 @@ def _side_by_side(rows, columns, lanes):
 
 @numba.njit(cache=True, nogil=True)
 def _take(sources, start, where, taken, width):
+    """``taken[i] = [X; foreign][where[i], start : start + width]``; X is (n, w), foreign (f, w), taken (h, lanes)."""
     X, foreign = sources
     n = len(X)
     for i in range(len(where)):
@@ -190,6 +191,11 @@ def _itemsize(X):
 
 @numba.njit(cache=True, nogil=True)
 def _multiply(csr, factors, operands, out, lanes):
+    """``out[i] = a sum_p data[p] X[indices[p]] - b X[i] - g Y[i]``, p from ``indptr[i]`` to ``indptr[i + 1]``.
+
+    `csr` is ``indptr (b + 1,), indices, data (entries,)``; X is (b + h, lanes), Y and out are (b, lanes). The sum of a
+    row stays in vector registers; the type of `lanes`, a tuple, says how many numbers it has.
+    """
     indptr, indices, data = csr
     a, b, g = factors
     X, Y = operands

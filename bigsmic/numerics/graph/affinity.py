@@ -312,6 +312,10 @@ def join_block(forest, graph, t):
 
 @numba.njit(cache=True, nogil=True)
 def _join(forest, lo, b, halo, indptr, indices, ranks, t):  # noqa: PLR0913
+    """Unite the ends of every edge of rank at most t of rows ``lo`` to ``lo + b``; see :func:`join_block`.
+
+    `forest` (n,) has the parent of every row; `indptr` (b + 1,), `indices` and `ranks` (entries,), `halo` (h,).
+    """
     for i in range(b):
         for e in range(indptr[i], indptr[i + 1]):
             if ranks[e] > t:
@@ -328,6 +332,7 @@ def _join(forest, lo, b, halo, indptr, indices, ranks, t):  # noqa: PLR0913
 
 @numba.njit(cache=True, nogil=True)
 def _root(forest, i):
+    """Root of row i in `forest` (n,), whose path is halved on the way."""
     while forest[i] != i:
         forest[i] = forest[forest[i]]
         i = forest[i]
@@ -336,6 +341,7 @@ def _root(forest, i):
 
 @numba.njit(cache=True, nogil=True)
 def _flatten(forest):
+    """Make every row of `forest` (n,) a child of its root; parents come before their children."""
     for i in range(len(forest)):
         forest[i] = forest[forest[i]]
 
@@ -388,6 +394,10 @@ def nearest_labelled(graph, labels):
 
 @numba.njit(cache=True, nogil=True)
 def _adopt(indptr, indices, squares, labels, own):
+    """Write to ``own[i]``, where negative, the label of the nearest labelled neighbour of row i.
+
+    `indptr` (b + 1,), `indices` and `squares` (entries,), `labels` (b + h,), `own` (b,).
+    """
     for i in range(len(own)):
         if own[i] >= 0:
             continue

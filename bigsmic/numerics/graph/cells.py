@@ -351,7 +351,11 @@ def _search(X, centroids, first, rows, near, score):
 
 @numba.njit(cache=True, nogil=True)
 def _keep_smallest(products, norms, first, rows, near, score):
-    """Put columns, numbered from `first`, into the ascending lists of `rows`; of equals the earlier stays ahead."""
+    """Insert ``products[i, j] + norms[j]`` into the ascending list of row ``rows[i]``, after its equals.
+
+    `products` (m, k), `norms` (k,), `rows` (m,); the lists are `near` and `score`, (b, r), and column j is number
+    ``first + j``.
+    """
     for i in range(len(rows)):
         sites, values = near[rows[i]], score[rows[i]]
         for j in range(len(norms)):
@@ -366,7 +370,10 @@ def _keep_smallest(products, norms, first, rows, near, score):
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def _border_distance(near, score, sites):
-    """Distance of rows from the border between their nearest site and each other one; 0 for the nearest itself."""
+    """Distance of rows from the border between their nearest site and each other one, (b, r); 0 for the nearest itself.
+
+    `near` and `score` (b, r) are numbers of sites and ``|site|^2 - 2 x . site``; `sites` (k, d).
+    """
     out = np.zeros(near.shape, np.float32)
     for i in range(len(near)):
         home = sites[near[i, 0]]

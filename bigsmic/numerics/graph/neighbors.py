@@ -348,7 +348,10 @@ def _columns(y):
 
 @numba.njit(cache=True, nogil=True)
 def _feed(tile, lists, cells, kind):
-    """Offer every pair of a tile to the list of its row and, unless one-sided, of its column."""
+    """Offer every pair of a tile (a, w) to the list of its row and, unless one-sided, of its column.
+
+    `lists` are of all members, m; `cells` (m, r) are those of a member, its home first.
+    """
     both = kind != _ONE_SIDED
     limits = np.full(len(tile.columns), -np.inf, np.float32)  # products below it interest the column, but for |x|^2
     for j in range(len(limits)):
@@ -374,7 +377,10 @@ def _feed(tile, lists, cells, kind):
 
 @numba.njit(cache=True, nogil=True)
 def _lookup(tile, limits, i, lo, bound, near):
-    """Put the columns of one lane that may interest either side into `near`; return how many they are."""
+    """Write to `near` the columns of a lane whose product with row i is below either limit; return their number.
+
+    A lane is ``_LANE`` columns from `lo` on; `limits` (w,) are those of the columns, `bound` that of the row.
+    """
     products = tile.products[i, lo : lo + _LANE]
     limits, norms = limits[lo : lo + _LANE], tile.column_norms[lo : lo + _LANE]
     norm, hits = tile.row_norms[i], 0
@@ -391,6 +397,7 @@ def _lookup(tile, limits, i, lo, bound, near):
 
 @numba.njit(cache=True, nogil=True)
 def _insert(lists, row, square, column):
+    """Insert a column into the ascending list of a row, (w,), whose last entry is lost."""
     squares, ids = lists.squares[row], lists.ids[row]
     at = len(ids) - 1
     while at > 0 and squares[at - 1] > square:
@@ -402,7 +409,7 @@ def _insert(lists, row, square, column):
 
 @numba.njit(cache=True, nogil=True)
 def _met_before(cells, row, column):
-    """Whether the pair was met before, in the home cell of the row: cells are searched in ascending order."""
+    """Whether a pair was met in the home cell of the row, as cells are searched in ascending order; `cells` (m, r)."""
     home, here = cells[row, 0], cells[column, 0]
     if 0 <= home < here:
         for t in range(1, cells.shape[1]):
@@ -420,6 +427,10 @@ def _settled(Q, X, order, ids, k):
 
 @numba.njit(cache=True, nogil=True)
 def _settle(Q, X, order, ids, squares):
+    """Sort each row of `ids` (m, w) by exact squared distance and then id, and write the distances to `squares` (m, w).
+
+    Q is (m, d), X (n, d); rows are taken in the order of `order` (m,). Empty places, -1, go to the end.
+    """
     for i in order:
         found = 0
         for t in range(ids.shape[1]):
@@ -438,7 +449,7 @@ def _settle(Q, X, order, ids, squares):
 
 @numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def _square(x, y):
-    """Squared distance; compiled once, so that every pair is summed in one order."""
+    """Squared distance of x and y, (d,); one compiled function, so that every pair is summed in one order."""
     total = np.float32(0)
     for p in range(len(x)):
         total += (x[p] - y[p]) ** 2
@@ -447,7 +458,10 @@ def _square(x, y):
 
 @numba.njit(cache=True, nogil=True)
 def _merge(one, other, indices, squares):
-    """Two ascending lists per row, by (distance, index), into one; an index met in both is taken once, as it comes."""
+    """Merge two ascending lists of each row, by (distance, index), into ``indices, squares``; an index is taken once.
+
+    `one` and `other` are ``indices (m, k), squares (m, k)``, and so are the results.
+    """
     k = indices.shape[1]
     for i in range(len(indices)):
         a, b, found = 0, 0, 0

@@ -37,6 +37,7 @@ def sharpened(posterior, power):
 
 @numba.njit(cache=True, nogil=True)
 def _sharpen(posterior, power, found):
+    """``found[i] = posterior[i] ** power``, over its sum; both (b, c), computed in float64."""
     for i in range(len(posterior)):
         largest = np.float64(posterior[i].max())
         total = 0.0
@@ -68,6 +69,10 @@ def claim_sums(posterior, agreement):
 
 @numba.njit(cache=True, nogil=True)
 def _claims(posterior, powers, claims):
+    """Add to ``claims[k]`` the largest posterior of every row at ``powers[k]``, from `posterior` (b, c).
+
+    It is ``1 / sum_y (p_y / max p) ** power``.
+    """
     logs = np.empty(posterior.shape[1])
     for i in range(len(posterior)):
         largest = posterior[i, 0]

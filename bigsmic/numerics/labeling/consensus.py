@@ -1,7 +1,7 @@
 """Merge trees of over-segmented labelings, and their consensus.
 
 Few eigenvectors cannot follow clusters that differ in size, shape or density. So a labeling starts from m > c
-soft columns (`smic.posterior_rotated`), merges them by the density ratio that the objective of SMIC is made
+soft columns (`rotation.posterior_rotated`), merges them by the density ratio that the objective of SMIC is made
 of (`gram`, `merge_tree`), and lets single rows move to where their neighbours are
 (`numerics.labeling.local_moving`). Single
 labelings are fragile; several of them, merged by the same rule, are not (`label_gram`, `consensus_tree`,
@@ -213,6 +213,7 @@ def group_columns(Q, groups, n_groups):
 
 @numba.njit(cache=True, nogil=True)
 def _add_columns(Q, groups, total):
+    """``total[i, groups[y]] += Q[i, y]`` where the group is not -1; Q (b, m), groups (m,), total (b, n_groups)."""
     for i in range(Q.shape[0]):
         for y in range(Q.shape[1]):
             if groups[y] >= 0:
@@ -225,7 +226,7 @@ def merged_assignment(assignment, groups, n_groups):
     Parameters
     ----------
     assignment : Assignment
-        Over m columns, from `smic.posterior_rotated`.
+        Over m columns, from `rotation.posterior_rotated`.
     groups : ndarray of int, shape (m,)
         From `MergeTree.cut`.
     n_groups : int
@@ -266,6 +267,10 @@ def cut_labels(Q, tree, n_groups):
 
 @numba.njit(cache=True, nogil=True)
 def _winning_columns(Q, columns, merges, steps, winners):
+    """Write to ``winners[i, j]`` a column of the group of largest mass of row i after ``steps[j]`` merges.
+
+    Q is (b, m), `columns` (m,), `merges` (m - 1, 2), `steps` (g,) ascending, `winners` (b, g).
+    """
     mass = np.empty(Q.shape[1])
     for i in range(Q.shape[0]):
         best = columns[0]
@@ -414,6 +419,7 @@ def vote(labels, sizes, classes, n_classes):
 
 @numba.njit(cache=True, nogil=True)
 def _cast(columns, classes, votes):
+    """``votes[i, classes[columns[i, j]]] += 1`` where it is not -1; columns (b, B), classes (S,), votes (b, c)."""
     for i in range(columns.shape[0]):
         for j in range(columns.shape[1]):
             y = classes[columns[i, j]]

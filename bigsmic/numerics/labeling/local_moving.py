@@ -157,6 +157,11 @@ def move_block(block, labels, degrees, volumes, movable, resolution=1.0):
 
 @numba.njit(cache=True, nogil=True)
 def _best_labels(csr, labels, rows, degrees, volumes, moved):
+    """Write to ``moved[i]``, i of `rows`, the label of largest gain, if it is larger than that of ``labels[i]``.
+
+    `csr` is ``indptr (b + 1,), indices, data (entries,)``, `labels` (b + h,), `degrees` is ``shares (b,), degree (b,)``
+    with ``shares = g degree / vol``, and `volumes` (c,); see :func:`move_block`.
+    """
     indptr, indices, data = csr
     shares, degree = degrees
     gains = np.empty(len(volumes))
@@ -286,6 +291,10 @@ def modularity_sums(block, labels, n_clusters):
 
 @numba.njit(cache=True, nogil=True)
 def _weights_inside(indptr, indices, data, labels, sums):
+    """Add to ``sums[0, y]`` the weight inside cluster y, and to ``sums[1, y]`` its degree sum.
+
+    `indptr` (b + 1,), `indices` and `data` (entries,), `labels` (b + h,), `sums` (2, c).
+    """
     for i in range(len(indptr) - 1):
         y = labels[i]
         for entry in range(indptr[i], indptr[i + 1]):

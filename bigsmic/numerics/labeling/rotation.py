@@ -143,6 +143,7 @@ def rotate(V, R):
 
 @numba.njit(cache=True, nogil=True)
 def _rotate_rows(V, R, Y):
+    """``Y = V R``, summed in the order of the columns of V; V is (b, m), R (m, k), Y (b, k)."""
     for i in range(V.shape[0]):
         row = Y[i]
         row[:] = np.float32(0.0)
@@ -337,6 +338,7 @@ def _normalise_weights(weights, indices, degrees, own):
 
 @numba.njit(cache=True, nogil=True)
 def _weighted_rows(weights, indices, V, out):
+    """``out[i] = sum_k weights[i, k] V[indices[i, k]]`` over positive weights; weights (b, k), V (n, m), out (b, m)."""
     for i in range(weights.shape[0]):
         row = out[i]
         row[:] = 0.0

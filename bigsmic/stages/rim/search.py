@@ -63,7 +63,7 @@ class Search:
         job.run.drop(ascent.stage, [block for stage, block in job.run.blocks() if stage == ascent.stage])
 
     def _epochs(self, fresh: bool) -> int:
-        """Epochs of an ascent; a path goes on from where one was, and needs fewer."""
+        """Number of epochs of an ascent; those along a path begin near their optimum and need fewer."""
         if self.settings.n_epochs is not None:
             return self.settings.n_epochs
         steps = max(1, round(self.context.n / self.settings.batch_size))
