@@ -237,7 +237,8 @@ class _Request:
             if resources.n_workers > 1 or address_room() is None or limit != resources.memory_limit:
                 raise
             raise PlanError(f"{error}; that limit is what `ulimit -v` leaves this process: raise it") from None
-        return replace(found, decoded=self.source.decoded)
+        scale = None if self.settings.precomputed else self.settings.scale
+        return replace(found, decoded=self.source.decoded, scale=scale)
 
 
 def _stages(job: Job, cuts: Mapping[str, str]) -> None:

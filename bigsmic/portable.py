@@ -115,7 +115,7 @@ def carried(context, tells):
 def needed(context):
     """Stages and arrays that predictions read."""
     settings = context.settings
-    wanted = {} if settings.precomputed else {"scan": Moments._fields}
+    wanted = {} if settings.precomputed else {"scan": Moments._fields, "scaling": ()}
     return wanted if settings.undecided else wanted | {"output": ()} | model_of(context).reads
 
 

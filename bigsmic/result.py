@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from bigsmic import registry
 from bigsmic.errors import AbsentResultError, InputError, RunError
 from bigsmic.runtime.context import Context
+from bigsmic.runtime.diagnostics import scaling_text
 from bigsmic.stages.rowwise_output import read_array
 from bigsmic.store import CarriedRun, Run
 from bigsmic.types import ArrayOnDemand, Labels, Posterior, Rows, StorageOptions, StrPath
@@ -190,7 +191,10 @@ class Result:
         return self._run.attribute("summary") or {}
 
     def scaled(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Rows as the fit has seen them, centred and scaled: ndarray of float32, shape (m, d)."""
+        """Rows as the fit has seen them, centred and scaled: ndarray of float32, shape (m, d).
+
+        What columns are divided by is in ``diagnostics["scaling"]``; where the fit chose it, with what it chose by.
+        """
         scaled: NDArray[np.float32] = self._context.scaler.apply(X)
         return scaled
 
@@ -313,18 +317,23 @@ class Result:
             return (
                 f"Result of {self.diagnostics['rows']:,} rows x {self.diagnostics['columns']} columns, not yet cut\n"
                 f"  The fit was given no number of clusters and did not choose one: see {self._hint}, then cut(c).\n"
-                f"  run        {self.location}"
+                + "".join(f"{line}\n" for line in self._scale_lines())
+                + f"  run        {self.location}"
             )
         sizes = np.bincount(self.labels, minlength=self.n_clusters)
         lines = [
             f"Result of {len(self.labels):,} rows x {self.diagnostics['columns']} columns, {self.n_clusters} clusters",
             f"  sizes      {_shortened(np.sort(sizes)[::-1])}",
         ]
-        lines += self._choice_lines()
+        lines += self._scale_lines() + self._choice_lines()
         wall = sum(stage["wall"] for stage in self.diagnostics.get("stages", {}).values())
         lines.append(f"  seconds    {wall:.1f}")
         lines.append(f"  run        {self.location}")
         return "\n".join(lines)
+
+    def _scale_lines(self) -> list[str]:
+        text = scaling_text(self.diagnostics)
+        return [f"  scale      {text}"] if text else []
 
     def _choice_lines(self) -> list[str]:
         """What the method says in ``repr`` of how it came to its labels, as lines."""

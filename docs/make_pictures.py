@@ -68,7 +68,7 @@ def pipeline():
 def result():
     """Fit simulated spikes, and draw rows, agreement and mean spikes."""
     X, units = tetrodes(n_rows=6_000, n_units=6, seed=0)
-    found = bigsmic.fit(X, c=6, scale=None)
+    found = bigsmic.fit(X, c=6)
     ari = adjusted_rand_index(contingency(units, found.labels, 6, 6))
     figure, (rows, sure, means) = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
     plane = X - X.mean(axis=0)

@@ -102,6 +102,11 @@ def plan_page(plan):
     return [
         f"{plan.size.n:,} rows x {plan.size.d} columns",
         *([f"decoded as the archive says: {plan.decoded}"] if plan.decoded else []),
+        *(
+            ["columns divided by their standard deviation, unless the scan finds that they share a unit"]
+            if plan.scale == "auto"
+            else []
+        ),
         "",
         table(stages),
         "",

@@ -69,7 +69,7 @@ class KernelRIM(Clusterer):
         n_init_categories: int | None = None,
         prior: ArrayLike | Literal["power"] | None = None,
         tau: float = 1.0,
-        scale: Scale = "standard",
+        scale: Scale = "auto",
         max_iter: int = 200,
         batch_size: int = 2048,
         learning_rate: float = 0.3,

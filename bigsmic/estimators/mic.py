@@ -61,7 +61,7 @@ class MIC(Clusterer):
         start_t: int = 7,
         reg: float = 0.5,
         preset: Preset = None,
-        scale: Scale = "standard",
+        scale: Scale = "auto",
         bandwidth: float = 2.0,
         max_iter: int = 200,
         tol: float = 1e-6,

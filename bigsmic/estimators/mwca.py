@@ -47,7 +47,7 @@ class MWCA(Clusterer):
         n_neighbors: int = 20,
         bandwidth: float = 2.0,
         neighbors: NeighborSearch = "auto",
-        scale: Scale = "standard",
+        scale: Scale = "auto",
         max_iter: int = 100,
         tol: float = 1e-6,
         out: StrPath | None = None,

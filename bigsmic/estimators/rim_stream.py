@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from bigsmic.numerics.hashing import row_uniform
-from bigsmic.numerics.moments import class_sums, moments, scaler
+from bigsmic.numerics.moments import Scaler, class_sums, moments_and_products, scaler
 from bigsmic.numerics.objectives.rim import adam
 from bigsmic.numerics.objectives.rim.adam import Adam, Aim
 from bigsmic.numerics.objectives.rim.linear import Linear, linear_gradient, linear_information, penalised
 from bigsmic.numerics.objectives.rim.logits import Information, Reference, Weighting
 from bigsmic.numerics.objectives.rim.path import refuse_divergence
 from bigsmic.numerics.objectives.rim.start import first_centers, supervised_start
+from bigsmic.numerics.shared_unit import likeness, scale_of
 from bigsmic.types import Floats, Integers
 
 PASSES = 5  # over a chunk, where the number of epochs is not given
@@ -71,7 +72,7 @@ class Stream:
 
     def _begin(self, X: Floats, labels: Integers | None) -> None:
         settings = self.settings
-        self.scaler = scaler(moments(X), settings.scale)
+        self.scaler = _scaler(X, settings.scale)
         scaled = self.scaler.apply(X)
         self.spread = adam.spread(scaled)
         k = min(settings.n_clusters or settings.first_categories(len(X)), len(X))
@@ -119,6 +120,13 @@ class Stream:
 
     def _remember(self, sums: Information) -> None:
         self.memory = self._lent(sums)
+
+
+def _scaler(X: Floats, scale: str | None) -> Scaler:
+    total, products = moments_and_products(X)
+    taken = scale_of(likeness(total, products), total) if scale == "auto" else scale
+    made: Scaler = scaler(total, taken)
+    return made
 
 
 def prior_of(settings: Any) -> NDArray[np.float64] | str | None:

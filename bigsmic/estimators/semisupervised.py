@@ -59,7 +59,7 @@ class SemiSupervisedSMIC(Clusterer):
         eta: float | Sequence[float] | None = None,
         link_weight: float = 10.0,
         close_links: bool = False,
-        scale: Scale = "standard",
+        scale: Scale = "auto",
         bandwidth: float = 2.0,
         repair: bool = True,
         neighbors: NeighborSearch = "auto",

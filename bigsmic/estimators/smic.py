@@ -53,7 +53,7 @@ class SMIC(Clusterer):
         metric: Literal["euclidean", "precomputed"] = "euclidean",
         prior: ArrayLike | None = None,
         preset: Preset = None,
-        scale: Scale = "standard",
+        scale: Scale = "auto",
         bandwidth: float = 2.0,
         repair: bool | None = None,
         rotation: Literal["auto", True, False] | None = None,

@@ -19,7 +19,6 @@ from bigsmic.numerics.objectives.mwca import parzen
 from bigsmic.numerics.objectives.mwca.ascent import COLUMNS, FACTORS, AscentSettings
 from bigsmic.numerics.objectives.mwca.association import read_association, read_vector
 from bigsmic.numerics.objectives.mwca.parzen import Gaussian, add_gaussian_product
-from bigsmic.numerics.row_blocks import tree_sum
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import BLOCK_CACHE_BYTES, Context, source_bounds
@@ -141,7 +140,7 @@ def _width(job: Job, _: int) -> None:
     sigma, sample = 1.0, context.read_sample()
     centers: Floats = np.empty((0, context.d))
     if settings.kernel != "local_scaling":
-        total = tree_sum([moments.Moments(*context.scan(s, *moments.Moments._fields)) for s in context.source_blocks])
+        total = context.scanned(moments.Moments)
         variances = total.m2 / total.n * context.scaler.factor**2
         sigma = parzen.bandwidth(settings.sigma, context.n, variances, sample, settings.seed)
     if settings.solver == "gradient":

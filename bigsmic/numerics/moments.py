@@ -1,5 +1,7 @@
 """Column moments that add up over blocks, and the scaling made of them."""
 
+import operator
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -59,20 +61,64 @@ def origin_of(row):
     return np.where(large, row, 0).astype(row.dtype) if large.any() else None
 
 
+class NeighborProducts(NamedTuple):
+    """How each column varies with the next one, and all columns with each other.
+
+    Parameters
+    ----------
+    n : ndarray of int64, shape ()
+    mean : ndarray of float64, shape (d,)
+    products : ndarray of float64, shape (d - 1,)
+        Sum over rows of the product of the deviations of a column and of the next one.
+    row_sums : ndarray of float64, shape ()
+        Sum over rows of the squared sum of the deviations of all columns: ``n`` times the sum of all covariances.
+    """
+
+    n: np.ndarray
+    mean: np.ndarray
+    products: np.ndarray
+    row_sums: np.ndarray
+
+    def __add__(self, other):
+        """Products of the rows of both; as :class:`Moments` add up."""
+        n = self.n + other.n
+        delta, weight = other.mean - self.mean, self.n * other.n / n
+        products = self.products + other.products + delta[:-1] * delta[1:] * weight
+        row_sums = self.row_sums + other.row_sums + delta.sum() ** 2 * weight
+        return NeighborProducts(n, self.mean + delta * (other.n / n), products, row_sums)
+
+
 def moments(X, origin=None):
     """Moments of one block of finite rows, shape (b, d), b >= 1, less an origin; see :func:`origin_of`."""
-    total = None
-    for tile in _tiles(X, origin=origin):
-        mean = tile.mean(axis=0)
-        part = Moments(
-            np.asarray(len(tile)),
-            mean,
-            ((tile - mean) ** 2).sum(axis=0),
-            tile.min(axis=0),
-            tile.max(axis=0),
-        )
-        total = part if total is None else total + part
-    return total
+    return reduce(operator.add, (_tile_moments(*_centred(tile)) for tile in _tiles(X, origin=origin)))
+
+
+def moments_and_products(X, origin=None):
+    """Moments and NeighborProducts of one block, as :func:`moments`, in one pass."""
+    return reduce(_add_each, (_tile_sums(*_centred(tile)) for tile in _tiles(X, origin=origin)))
+
+
+def _centred(tile):
+    mean = tile.mean(axis=0)
+    return tile, mean, tile - mean
+
+
+def _tile_sums(tile, mean, deviations):
+    return _tile_moments(tile, mean, deviations), _tile_products(mean, deviations)
+
+
+def _tile_moments(tile, mean, deviations):
+    m2 = (deviations**2).sum(axis=0)
+    return Moments(np.asarray(len(tile)), mean, m2, tile.min(axis=0), tile.max(axis=0))
+
+
+def _tile_products(mean, deviations):
+    products = np.einsum("ij,ij->j", deviations[:, :-1], deviations[:, 1:])
+    return NeighborProducts(np.asarray(len(deviations)), mean, products, (deviations.sum(axis=1) ** 2).sum())
+
+
+def _add_each(left, right):
+    return tuple(map(operator.add, left, right))
 
 
 def first_nonfinite(X):
@@ -148,8 +194,22 @@ def scaler(total, scale, origin=None):
     reach = np.where(varies, (total.high - total.low) / 2, 1)
     divisor = {"standard": np.sqrt(safe), "variance": safe, "range": reach, None: np.ones_like(safe)}[scale]
     factor = np.where(varies, 1 / divisor, 0.0)
-    _check_range(np.maximum(total.high - total.mean, total.mean - total.low) * factor, varies, scale)
+    _check_range((_reach(total) * factor)[varies], scale)
     return Scaler(total.mean, factor, origin)
+
+
+def in_range(total):
+    """Whether squared distances of rows that are only centred, and not divided, are exact in float32."""
+    reach = _reach(total)[total.high > total.low]
+    return not reach.size or _is_exact(reach.max())
+
+
+def _reach(total):
+    return np.maximum(total.high - total.mean, total.mean - total.low)
+
+
+def _is_exact(reach):
+    return 1e-15 < reach < 1e15
 
 
 def _check_underflow(variance, differs):
@@ -161,9 +221,8 @@ def _check_underflow(variance, differs):
         )
 
 
-def _check_range(reach, varies, scale):
-    reach = reach[varies]
-    if reach.size and not (1e-15 < reach.max() < 1e15):
+def _check_range(reach, scale):
+    if reach.size and not _is_exact(reach.max()):
         raise InputError(
             f"input: after scale={scale!r} the rows reach {reach.max():.3g} from their mean; squared distances need "
             "1e-15 to 1e15 in float32: use scale='standard', or change the unit"

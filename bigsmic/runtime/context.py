@@ -70,14 +70,23 @@ class Context:
     @cached_property
     def scaler(self) -> moments.Scaler:
         """Centring and scaling of the rows, from the scan."""
-        tree = TreeSum(len(self.source_blocks))  # of many columns, moments of all blocks at once would be large
-        for s, arrays in enumerate(self.run.gather("scan", self.source_blocks, moments.Moments._fields)):
-            tree.add(s, moments.Moments(*arrays))
-        total = tree.total()
         origin = self.run.info("scan", 0).get("origin")
         if origin is not None:  # it is as the rows are stored
             origin = np.array(origin, self.run.identity["input"]["dtype"])
-        return moments.scaler(total, self.settings.scale, origin)
+        return moments.scaler(self.scanned(moments.Moments), self.scale, origin)
+
+    @property
+    def scale(self) -> str | None:
+        """What columns are divided by: what was asked for, or what the scan has found."""
+        asked = self.settings.scale
+        return self.run.info("scaling", 0)["scale"] if asked == "auto" else asked
+
+    def scanned(self, kind: Any) -> Any:
+        """Sum over all rows of what the scan has kept: `kind` is a NamedTuple of arrays that adds up."""
+        tree = TreeSum(len(self.source_blocks))  # of many columns, sums of all blocks at once would be large
+        for s, arrays in enumerate(self.run.gather("scan", self.source_blocks, kind._fields)):
+            tree.add(s, kind(*arrays))
+        return tree.total()
 
     def input_block(self, s: int) -> NDArray[Any]:
         """Rows of one block of input as stored, shape (b, d), checked to be those that were scanned.

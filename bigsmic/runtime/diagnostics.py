@@ -18,7 +18,20 @@ def diagnose(job: Job, cuts: Mapping[str, str], found: dict[str, Any]) -> None:
     }
     if not context.settings.precomputed:
         summary["constant_columns"] = context.scaler.constant.tolist()[:1000]
+        summary["scaling"] = {"scale": context.scale} | (run.info("scaling", 0) if run.done("scaling", 0) else {})
     run.update({"summary": summary | found})
+
+
+def scaling_text(diagnostics: Mapping[str, Any]) -> str:
+    """What was found to be right for the columns, as one sentence; empty where the caller had said it."""
+    found = diagnostics.get("scaling", {})
+    if "neighbors" not in found:
+        return ""
+    alike = f"likeness of neighbours {found['neighbors']:.2f}, of any two {found['all_pairs']:.2f}"
+    if found["scale"] is not None:
+        return f"columns divided by their standard deviation: they show no shared unit ({alike})"
+    seen = alike if found["sign"] == "neighbors" else "they are in order of spread, as principal components are"
+    return f"not divided: columns share a unit ({seen})"
 
 
 def _later(before: dict[str, float] | None, cost: dict[str, float]) -> dict[str, float]:

@@ -106,6 +106,8 @@ class Plan:
         Whether long solves write their state now and then.
     decoded : str
         What is made of the stored numbers; empty where they are taken as they are.
+    scale : str or None
+        What columns are divided by; "auto" where the scan is to find out, which reads the rows.
     """
 
     size: Size
@@ -117,6 +119,7 @@ class Plan:
     kernel_in_memory: bool = True
     checkpoints: bool = True
     decoded: str = ""
+    scale: str | None = None
 
     @property
     def scheduler_tasks(self) -> int:

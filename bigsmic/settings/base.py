@@ -23,12 +23,16 @@ class MethodSettings:
         Options that are no fields, because fields follow from them: :meth:`of` takes them.
     side_inputs : dict of str to Option
         Options that are arrays beside the rows, such as labels of some of them.
+    scale : str or None
+        What columns are divided by; methods of rows declare it.
     """
 
     method: ClassVar[str]
     home: ClassVar[str | None] = None
     shorthands: ClassVar[Mapping[str, Option]] = {}
     side_inputs: ClassVar[Mapping[str, Option]] = {}
+
+    scale: str | None = None
 
     def __post_init__(self) -> None:
         for name, declared in options_of(self).items():

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from bigsmic.errors import InputError
 from bigsmic.settings import mic, rim
 from bigsmic.settings.options import FUNCTION, INTEGER, INTEGERS, NUMBER_OR_WORD, POSITIVE, option
-from bigsmic.settings.smic import BANDWIDTH_HELP
+from bigsmic.settings.smic import BANDWIDTH_HELP, SCALE_HELP, SCALES
 from bigsmic.weight_functions import identity_of
 
 GRAPH = "local_scaling"
@@ -26,6 +26,7 @@ class Settings(rim.Settings):
         NUMBER_OR_WORD,
         help=rim.Settings.options()["reg"].help + " 0.5/N with local_scaling.",
     )
+    scale: str | None = option("auto", choices=SCALES, help=SCALE_HELP)
     kernel: str | Callable = option(
         "rbf",
         FUNCTION,

@@ -36,7 +36,7 @@ class Settings(MethodSettings):
         choices=(None, "paper"),
         help="""As published. "paper": t = 1..10, and widths of MLMI from .01 to 100, for standardised rows.""",
     )
-    scale: str | None = option("standard", choices=("standard", "variance", None), help=smic.SCALE_HELP)
+    scale: str | None = option("auto", choices=smic.SCALES, help=smic.SCALE_HELP + smic.PAPER_SCALE)
     bandwidth: float = option(2.0, POSITIVE, help=smic.BANDWIDTH_HELP + " That of the start is 1.")
     repair: bool = option(
         True,
@@ -61,7 +61,9 @@ class Settings(MethodSettings):
         super().__post_init__()
         if self.t is None:
             object.__setattr__(self, "t", PAPER_GRID if self.preset == "paper" else GRID)
-        object.__setattr__(self, "t", self.of_graph(t=self.t).t)
+        graph = self.of_graph(t=self.t)
+        for name in ("t", "scale"):
+            object.__setattr__(self, name, getattr(graph, name))
         _ = self.graph
 
     def of_graph(self, **changes):

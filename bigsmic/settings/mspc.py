@@ -41,8 +41,9 @@ class Settings(MethodSettings):
     )
     scale: str | None = option(
         "standard",
-        choices=("standard", "range", "variance", None),
-        help="What centred columns are divided by. It moves the k-means start only.",
+        choices=("auto", "standard", "range", "variance", None),
+        help="""What centred columns are divided by. It moves the k-means start only, which is that of standardised
+        columns as published. "auto": nothing where columns share a unit, else their standard deviation.""",
     )
     max_iter: int = option(100, INTEGER, least=1, help="Labelings after the start at most.")
     tol: float = option(

@@ -51,7 +51,7 @@ class Settings(MethodSettings):
     n_neighbors: int = option(smic.MIN_NEIGHBORS, INTEGER, least=1, help=smic.N_NEIGHBORS_HELP)
     bandwidth: float = option(2.0, POSITIVE, help=smic.BANDWIDTH_HELP)
     neighbors: str = option("auto", choices=("auto", "exact", "pynndescent"), help=smic.NEIGHBORS_HELP)
-    scale: str | None = option("standard", choices=("standard", "variance", None), help=smic.SCALE_HELP)
+    scale: str | None = option("auto", choices=smic.SCALES, help=smic.SCALE_HELP)
     max_iter: int = option(100, INTEGER, least=1, help="Products of a start at most.")
     tol: float = option(1e-6, FROM_ZERO, help="Relative gain of a step below which a start has converged.")
     seed: int = option(0, INTEGER, help=smic.SEED_HELP)

@@ -11,7 +11,7 @@ import numpy as np
 from bigsmic.errors import InputError
 from bigsmic.settings.base import MethodSettings
 from bigsmic.settings.options import ARRAY, INTEGER, NUMBER_OR_WORD, POSITIVE, SHARES_OR_WORD, Option, declared, option
-from bigsmic.settings.smic import SCALE_HELP, SEED_HELP
+from bigsmic.settings.smic import SCALE_HELP, SCALES, SEED_HELP
 from bigsmic.validation import check_integer, check_positive
 
 CATEGORIES = 100  # to begin with where the number of clusters is open
@@ -64,7 +64,11 @@ class Settings(MethodSettings):
         the exponent that fits best.""",
     )
     tau: float = option(1.0, POSITIVE, help="Weight of the information against labels that are given.")
-    scale: str | None = option("standard", choices=("standard", "variance", None), help=SCALE_HELP)
+    scale: str | None = option(
+        "standard",
+        choices=SCALES,
+        help=SCALE_HELP + " Not left to auto by default, because ``reg`` is in the units of the scaled columns.",
+    )
     seed: int = option(0, INTEGER, help=SEED_HELP)
     batch_size: int = option(2048, INTEGER, least=2, help="Rows of a batch.")
     learning_rate: float = option(

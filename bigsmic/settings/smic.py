@@ -35,8 +35,11 @@ UNDECIDED = 30  # clusters up to which a fit that was given no number keeps it o
 SELECTIONS = ("consensus", "lsmi", "medoid")
 REPORTED_CENTERS = 200  # of LSMI, where it is reported and nothing is chosen by it
 MIN_NEIGHBORS = 20  # one graph then serves every t up to 20
-SCALE_HELP = """What centred columns are divided by: their standard deviation, variance, or nothing. Constant columns
-become 0."""
+SCALES = ("auto", "standard", "variance", None)
+SCALE_HELP = """What centred columns are divided by: their standard deviation, variance, nothing, or what auto finds
+right. "auto": nothing where neighbouring columns are so alike that they share a unit, as samples of a waveform or grey
+values do, else the standard deviation; ``Result.diagnostics["scaling"]`` says which. Constant columns become 0."""
+PAPER_SCALE = ' With the preset "paper", "auto" is "standard".'
 BANDWIDTH_HELP = """2, the default, as in SMIC's local scaling; 1 as in self-tuning spectral clustering. The kernel is
 ``exp(-d^2 / (bandwidth s_i s_j))``."""
 SEED_HELP = """0 by default; equal seeds give equal labels. Whatever the threads or the memory limit: the same bits on
@@ -128,7 +131,7 @@ class Settings(MethodSettings):
         help="""As published. "paper": kernel of eq. (7), signs, t = 1..10, 200 centres, published grids, no repair
         of the graph.""",
     )
-    scale: str | None = option("standard", choices=("standard", "variance", None), help=SCALE_HELP)
+    scale: str | None = option("auto", choices=SCALES, help=SCALE_HELP + PAPER_SCALE)
     bandwidth: float = option(2.0, POSITIVE, help=BANDWIDTH_HELP)
     repair: bool = option(
         True,
@@ -178,6 +181,8 @@ class Settings(MethodSettings):
         self._check_kernel()
         if self.precomputed and self.selection == "lsmi":
             raise InputError("selection: 'lsmi' needs features, which a precomputed graph has not; use 'consensus'")
+        if self.preset == "paper" and self.scale == "auto":
+            object.__setattr__(self, "scale", "standard")  # the published widths are for standardised columns
         t = (1,) if self.kernel == "precomputed" else self.t
         object.__setattr__(self, "t", _neighbor_numbers(t))
         object.__setattr__(self, "widths", _eigenvector_sets(self.widths))

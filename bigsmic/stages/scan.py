@@ -1,4 +1,7 @@
-"""scan: one pass over the input for moments, a sample, checksums of blocks, and entries that are not finite."""
+"""scan: one pass over the input for moments, a sample, checksums of blocks, and entries that are not finite.
+
+Where it was left open what columns are divided by, it is decided here, once.
+"""
 
 from functools import partial
 
@@ -6,11 +9,20 @@ import numpy as np
 
 from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.numerics.hashing import row_uniform
-from bigsmic.numerics.moments import first_nonfinite, moments, origin_of
+from bigsmic.numerics.moments import (
+    Moments,
+    NeighborProducts,
+    first_nonfinite,
+    moments,
+    moments_and_products,
+    origin_of,
+)
+from bigsmic.numerics.shared_unit import likeness, scale_of
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.store import checksum
 
+SCALING = "scaling"
 SAMPLE_BYTES = 64 << 20  # float32 bytes of the sample at most
 
 
@@ -26,6 +38,8 @@ def run(job: Job) -> None:
     job.map_blocks("verify", known, _verify)
     job.fill("scan", context.source_blocks, partial(_scan, wanted=job.plan.sample_rows))
     _refuse_nonfinite(context)
+    if context.settings.scale == "auto":
+        job.run_steps(SCALING, [0], _choose_scale)
 
 
 def _scan(context: Context, s: int, wanted: int) -> None:
@@ -41,8 +55,23 @@ def _scan(context: Context, s: int, wanted: int) -> None:
         info["origin"] = origin.tolist()
     if not count:
         with np.errstate(over="ignore", invalid="ignore"):
-            arrays |= moments(X, origin)._asdict()
+            arrays |= _sums(X, origin, context.settings.scale)
     context.run.write("scan", s, arrays, info=info)
+
+
+def _sums(X: np.ndarray, origin: np.ndarray | None, scale: str | None) -> dict[str, np.ndarray]:
+    if scale != "auto":
+        return moments(X, origin)._asdict()
+    total, products = moments_and_products(X, origin)
+    return total._asdict() | products._asdict()
+
+
+def _choose_scale(job: Job, block: int) -> None:
+    """Decide whether columns share a unit and so are not divided, and keep it with the run."""
+    context = job.context
+    total = context.scanned(Moments)
+    found = likeness(total, context.scanned(NeighborProducts))
+    context.run.write(SCALING, block, {}, info={"scale": scale_of(found, total), "sign": found.sign} | found._asdict())
 
 
 def _verify(context: Context, s: int) -> None:

@@ -1,0 +1,117 @@
+"""Whether columns are divided: ARI with either fixed choice and with scale="auto", and a sweep of the rule's constants.
+
+    python benchmarks/shared_unit.py [--half {chosen,held}] [--seeds 2]
+
+A fit with scale="auto" is bit for bit one of the two others, so that only these are run. What a choice costs on a set
+is the ARI of the better one less its own. Sets that ``results/shared_unit.json`` has are not run again.
+"""
+
+import argparse
+import warnings
+
+import numpy as np
+from _harness import known, save, table
+from _ours import fit_rows
+from _shared_unit import load, names
+
+import bigsmic
+from bigsmic.numerics import shared_unit
+from bigsmic.numerics.moments import moments_and_products
+
+CHOICES = {"none": None, "standard": "standard"}
+CONSTANTS = ("CORRELATION", "EVIDENCE", "RANGE_RATIO", "ORDER")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--half", choices=("chosen", "held"))
+    parser.add_argument("--seeds", type=int, default=2)
+    args = parser.parse_args()
+    warnings.simplefilter("ignore", bigsmic.errors.BigsmicWarning)
+    rows = known("shared_unit")
+    for half in (args.half,) if args.half else ("chosen", "held"):
+        for name in names(half):
+            if name not in rows:
+                rows[name] = {"half": half} | scored(name, args.seeds)
+            rows[name] |= told(name)
+            save("shared_unit", rows, seeds=args.seeds)
+        report({name: row for name, row in rows.items() if row["half"] == half}, half)
+
+
+def scored(name, seeds):
+    """ARI of every seed, columns as they are and divided."""
+    X, y, c = load(name)
+    return {
+        choice: [fit_rows(X, y, c, scale=scale, seed=seed, n_threads=1)[0] for seed in range(seeds)]
+        for choice, scale in CHOICES.items()
+    }
+
+
+def told(name):
+    """What the rule goes by."""
+    X, _, c = load(name)
+    total, products = moments_and_products(X)
+    found = shared_unit.likeness(total, products)
+    return {"shape": X.shape, "c": c, "in_range": shared_unit.scale_of(_shared(found), total) is None} | found._asdict()
+
+
+def _shared(found):
+    return found._replace(neighbors=1.0, evidence=np.inf, range_ratio=1.0)
+
+
+def divides(row):
+    """The choice of the rule, with the constants as they are now."""
+    found = shared_unit.Likeness(*(row[name] for name in shared_unit.Likeness._fields))
+    return "none" if found.sign and row["in_range"] else "standard"
+
+
+def costs(rows, choice):
+    """Mean over sets of what a choice, given as a function of a set's row, costs."""
+    means = [{name: np.mean(row[name]) for name in CHOICES} for row in rows.values()]
+    return float(np.mean([max(m.values()) - m[choice(row)] for m, row in zip(means, rows.values(), strict=True)]))
+
+
+def report(rows, half):
+    """Print the table, the costs, and the sweep of the constants."""
+    shown = {
+        name: {
+            "none": float(np.mean(row["none"])),
+            "standard": float(np.mean(row["standard"])),
+            "auto": divides(row),
+            "neighbors": row["neighbors"],
+            "all": row["all_pairs"],
+            "evidence": row["evidence"],
+            "ranges": row["range_ratio"],
+            "order": row["order"],
+        }
+        for name, row in rows.items()
+    }
+    table(shown, ("none", "standard", "auto", "neighbors", "all", "evidence", "ranges", "order"), half)
+    kinds = {}
+    for name, row in rows.items():
+        kind, _, draw = name.partition("-")
+        kinds.setdefault(kind if draw else "real", {})[name] = row
+    kinds["all"] = rows
+    choices = {"none": lambda row: "none", "standard": lambda row: "standard", "auto": divides}
+    table({k: {n: costs(part, f) for n, f in choices.items()} for k, part in kinds.items()}, (*choices,), "mean cost")
+    sweep = {
+        f"{name} x {factor:.2g}": swept(rows, name, factor) for name in CONSTANTS for factor in (0.5, 0.71, 1, 1.41, 2)
+    }
+    table(sweep, ("value", "cost", "otherwise"), "sweep")
+
+
+def swept(rows, name, factor):
+    """Cost with one constant multiplied, and the sets that are then decided otherwise."""
+    before = {key: divides(row) for key, row in rows.items()}
+    value = getattr(shared_unit, name)
+    changed = 1 - factor * (1 - value) if name == "ORDER" else factor * value  # a correlation, by its distance from 1
+    setattr(shared_unit, name, changed)
+    try:
+        otherwise = [key for key, row in rows.items() if divides(row) != before[key]]
+        return {"value": changed, "cost": costs(rows, divides), "otherwise": f"{len(otherwise)} {otherwise[:3]}"}
+    finally:
+        setattr(shared_unit, name, value)
+
+
+if __name__ == "__main__":
+    main()
