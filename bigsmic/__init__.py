@@ -10,6 +10,6 @@ neither numba nor Dask nor Zarr.
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+from bigsmic.version import __version__ as __version__
 
-__version__ = "0.1.0"
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -3,15 +3,15 @@
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from bigsmic import registry
-from bigsmic.engines import open_engine
-from bigsmic.engines.base import Resources
+from bigsmic.engines import choose_engine
+from bigsmic.engines.base import Engine, Resources
 from bigsmic.engines.memory import address_room, lies_in_memory, share_arena
 from bigsmic.errors import BigsmicWarning, InputError, PlanError
 from bigsmic.result import Result
@@ -55,6 +55,7 @@ def fit(
     progress: Progress = None,
     client: Client = None,
     scheduler: str | None = None,
+    engine: Engine | None = None,
     performance_report: StrPath | None = None,
     **options: Any,
 ) -> Result:
@@ -99,6 +100,9 @@ def fit(
         labels are the same.
     scheduler : str, optional
         Address of the scheduler of a cluster, such as ``"tcp://host:8786"``.
+    engine : bigsmic.engines.base.Engine, optional
+        Where tasks run, in the place of threads and clusters: an object of that protocol, which is entered and left as
+        a context.
     performance_report : str or Path, optional
         HTML file to which Dask writes what its scheduler and workers did: :class:`distributed.performance_report`
         around the run. Only on a cluster; wants bokeh where the scheduler runs.
@@ -143,15 +147,15 @@ def fit(
     """
     run_options = {name: value for name, value in locals().items() if name not in ("data", "c", "options")}
     request = _Request.of(data, c, run_options, options)
-    with open_engine(client, scheduler, request.run_options.threads) as engine:
-        planned = request.plan(engine.resources)
+    with request.open_engine() as opened:
+        planned = request.plan(opened.resources)
         with _run_directory(request.run_options) as run:
             identity = {"input": request.describe(), "settings": request.settings.identity()}
             run.bind(identity, {"settings.method": registry.DEFAULT})
             context = Context(request.source, run, request.settings)
-            with engine.recorded(performance_report), reported(progress, context.n) as report:
-                context.source = engine.reach(request.source, run, context.source_bounds)
-                job = Job(context, engine, planned, report, side_inputs=request.side_inputs)
+            with opened.recorded(performance_report), reported(progress, context.n) as report:
+                context.source = opened.reach(request.source, run, context.source_bounds)
+                job = Job(context, opened, planned, report, side_inputs=request.side_inputs)
                 recovery.check(job)
                 with_repair(run, lambda: _stages(job.afresh(), request.cuts))
     weight = getattr(request.settings, "kernel", None)
@@ -179,8 +183,8 @@ def plan(data: Rows, c: int | Sequence[int] | None = None, **options: Any) -> Pl
     """
     run_options = {name: options.get(name, default) for name, default in _DEFAULTS.items()}
     request = _Request.of(data, c, run_options, {name: options[name] for name in options if name not in _DEFAULTS})
-    with open_engine(request.run_options.client, request.run_options.scheduler, request.run_options.threads) as engine:
-        return request.plan(engine.resources)
+    with request.open_engine() as opened:
+        return request.plan(opened.resources)
 
 
 FEW_ROWS = 50  # up to which ten times as many columns are warned of
@@ -214,6 +218,12 @@ class _Request:
         interval()  # is refused before anything is done
         settings, side_inputs = registry.admit(settings, given, source.shape[0], asked["storage_options"])
         return cls(source, settings, cuts, run_options, side_inputs)
+
+    def open_engine(self) -> AbstractContextManager[Engine]:
+        """Context in which the engine of the fit is open."""
+        asked = self.run_options
+        n_threads = asked.n_threads if asked.engine is not None else asked.threads
+        return choose_engine(asked.engine, asked.client, asked.scheduler, n_threads)
 
     def describe(self) -> dict[str, Any]:
         """What the run is a run of, beside its settings."""

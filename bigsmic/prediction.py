@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from bigsmic import registry
-from bigsmic.engines import open_engine
-from bigsmic.engines.base import TaskOptions
+from bigsmic.engines import choose_engine
+from bigsmic.engines.base import Engine, TaskOptions
 from bigsmic.engines.memory import share_arena
-from bigsmic.engines.threads import ThreadEngine
 from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.numerics.moments import first_nonfinite
 from bigsmic.runtime.context import Context
@@ -48,6 +47,7 @@ def predict(  # noqa: PLR0913
     n_threads: int | None = None,
     client: Client = None,
     scheduler: str | None = None,
+    engine: Engine | None = None,
     progress: Progress = None,
     performance_report: StrPath | None = None,
     **reading: Any,
@@ -68,6 +68,7 @@ def predict(  # noqa: PLR0913
         Of this process, 1 by default.
     client : distributed.Client, optional
     scheduler : str, optional
+    engine : bigsmic.engines.base.Engine, optional
         As of :func:`bigsmic.fit`; rows in the memory of this process are predicted here all the same.
     progress, performance_report : optional
         As of :func:`bigsmic.fit`.
@@ -99,19 +100,20 @@ def predict(  # noqa: PLR0913
     rows = min(max(256, BLOCK_BYTES // (4 * d)), MAX_ROWS)
     group = None if out is None else _group(asked, context, source)
     predictor = Predictor(context, source, rows)
-    starts, n_threads = range(0, m, rows), 1 if n_threads is None else n_threads
+    starts = range(0, m, rows)
+    where = (engine, client, scheduler, n_threads) if source.travels else (None, False, None, n_threads)
     with (
-        open_engine(client, scheduler, n_threads) if source.travels else ThreadEngine(n_threads) as engine,
-        engine.recorded(performance_report),
+        choose_engine(*where) as opened,
+        opened.recorded(performance_report),
         reported(progress, m) as report,
     ):
         options = TaskOptions("predict", tick=ticks(report, "predict", len(starts)))
         if group is None:
-            found = engine.map(predictor, starts, options) or [predictor.nothing()]
+            found = opened.map(predictor, starts, options) or [predictor.nothing()]
             posterior, labels = (np.concatenate(parts) for parts in zip(*found, strict=True))
             return labels, posterior
         with group.writing(_shapes(m, predictor.model.n_clusters), rows) as arrays:
-            engine.for_each(partial(_predict_into, predictor, arrays), starts, options)
+            opened.for_each(partial(_predict_into, predictor, arrays), starts, options)
         return arrays["labels"], arrays["posterior"]
 
 

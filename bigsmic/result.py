@@ -249,7 +249,7 @@ class Result:
             Allow other arrays of these names in a Zarr group to be written over: never those of a run directory, or of
             the archive that is read.
         **more
-            `missing_chunks`, `n_threads`, `client`, `scheduler`, `progress` and `performance_report`, as of
+            `missing_chunks`, `n_threads`, `client`, `scheduler`, `engine`, `progress` and `performance_report`, as of
             :func:`bigsmic.fit`. Rows in memory are predicted in this process.
 
         Returns

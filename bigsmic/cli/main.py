@@ -178,7 +178,7 @@ def _refuse_few_addresses():
 
 def _show_version(wanted):
     if wanted:
-        from bigsmic import __version__
+        from bigsmic.version import __version__
 
         typer.echo(f"bigsmic {__version__}")
         raise typer.Exit

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 from distributed import get_worker
 from distributed.protocol import pickle
 
-from bigsmic import __version__
 from bigsmic.engines.memory import keep_memory, machine_memory, peak_memory, release_memory, share_arena
 from bigsmic.engines.processor import Processor
 from bigsmic.engines.threads import one_thread
 from bigsmic.errors import ClusterError, RunError
 from bigsmic.numerics.row_blocks import TreeSum
+from bigsmic.version import __version__
 
 CONNECT_SECONDS = 20
 """How long a scheduler may take to answer."""

@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 
+from bigsmic.engines.base import Engine
 from bigsmic.store import as_location
 from bigsmic.types import Client, MemoryLimit, Progress, StorageOptions, StrPath
 
@@ -27,6 +28,8 @@ class RunOptions:
         A Dask cluster.
     scheduler : str, optional
         Address of the scheduler of one.
+    engine : bigsmic.engines.base.Engine, optional
+        What runs the tasks, in the place of these and of threads.
     performance_report : str or Path, optional
         HTML file for what Dask has to say of the run.
     """
@@ -38,6 +41,7 @@ class RunOptions:
     progress: Progress = None
     client: Client = None
     scheduler: str | None = None
+    engine: Engine | None = None
     performance_report: StrPath | None = None
 
     def __post_init__(self) -> None:

@@ -98,6 +98,7 @@ def test_every_parameter_of_fit_has_its_option():
         "progress",
         "metric",
         "client",
+        "engine",
         "options",
     }  # a metric is of sparse matrices in memory
     flags = {flag.name for name in ("Rows", "Model", "Resources") for flag in main.FIT[name]} - {"storage_options_file"}
