@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 from small_fits import cut_small
+from threadpoolctl import threadpool_limits
 
 import bigsmic.pipeline
 from bigsmic.stages.checkpoints import INTERVAL
@@ -22,6 +23,11 @@ hypothesis.settings.load_profile("any load")
 
 
 NUMERICS = Path(__file__).parent / "numerics"
+
+
+def pytest_xdist_auto_num_workers():
+    """One more than there are processors: tests of clusters and object stores also wait."""
+    return len(os.sched_getaffinity(0)) + 1
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects
@@ -59,6 +65,15 @@ def every_checkpoint():
     """Have solves that take no minute write their states all the same."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(INTERVAL, "0")
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread():
+    """Have BLAS and OpenMP on one thread, in what tests start too: tests share the processors already."""
+    with pytest.MonkeyPatch.context() as patch, threadpool_limits(1):
+        for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+            patch.setenv(name, "1")
         yield
 
 

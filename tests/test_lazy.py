@@ -21,12 +21,19 @@ def result(blobs):
 
 
 @pytest.fixture(scope="module")
-def client():
+def workers():
     with (
         LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
+        Client(cluster, set_as_default=False) as client,
     ):
         yield client
+
+
+@pytest.fixture
+def client(workers):
+    """The cluster, which fits and dask arrays find by themselves."""
+    with workers.as_current():
+        yield workers
 
 
 def chunked(X, rows=200, columns=None):

@@ -219,7 +219,7 @@ def least_limit(X, c, **options):
 @pytest.mark.filterwarnings("ignore:run. .* is on a file system in memory")
 def test_the_memory_limit_does_not_matter(tmp_path):
     X = make_blobs(12_000, 3, centers=12, cluster_std=2, random_state=0)[0].astype(np.float32)
-    options = {"t": 5, "shrinkage": 0, "n_centers": 60, "n_threads": 2}
+    options = {"t": 5, "widths": (1.5, 2), "shrinkage": 0, "n_centers": 60, "n_threads": 2}
     least = least_limit(X, 12, **options)
     tight, roomy = (bigsmic.plan(X, 12, memory_limit=limit, **options) for limit in (f"{least}MiB", "4GiB"))
     assert (tight.basis_in_memory, tight.kernel_in_memory, tight.n_gammas) == (False, False, 1)

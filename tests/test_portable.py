@@ -17,11 +17,11 @@ from bigsmic.errors import CorruptBlockError, RunError
 from bigsmic.store import CarriedRun, Run
 
 METHODS = {
-    "smic": {"t": (3, 5)},
+    "smic": {"t": (3, 5), "widths": (1.5, 2)},
     "paper": {"preset": "paper", "t": (3,)},
-    "medoid": {"t": (3, 5), "selection": "medoid"},
-    "3smic": {"method": "3smic", "must_links": [[0, 1]]},
-    "links": {"method": "3smic", "selection": "links"},
+    "medoid": {"t": (3, 5), "widths": (1.5, 2), "selection": "medoid"},
+    "3smic": {"method": "3smic", "t": 5, "must_links": [[0, 1]]},
+    "links": {"method": "3smic", "t": (3, 5), "selection": "links"},
     "rim": {"method": "rim"},
     "kernel_rim": {"method": "kernel_rim", "n_components": 64},
     "fourier": {"method": "kernel_rim", "n_components": 64, "approximation": "fourier"},

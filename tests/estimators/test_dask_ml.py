@@ -29,12 +29,19 @@ LINEAR_QUICK = pytest.mark.parametrize(
 
 
 @pytest.fixture(scope="module")
-def client():
+def workers():
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
+        Client(cluster, set_as_default=False) as client,
     ):
         yield client
+
+
+@pytest.fixture
+def client(workers):
+    """The cluster, which fits and dask arrays find by themselves."""
+    with workers.as_current():
+        yield workers
 
 
 @pytest.fixture(scope="module")

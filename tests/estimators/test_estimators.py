@@ -32,14 +32,14 @@ ESTIMATORS = [kind for kind in PUBLIC if isinstance(kind, type) and issubclass(k
 
 
 @pytest.mark.sklearn_checks
-@parametrize_with_checks([SMIC(n_clusters=3)])
+@parametrize_with_checks([SMIC(n_clusters=3, t=(3, 5), widths=(1.5, 2))])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
 @pytest.mark.slow
 @pytest.mark.sklearn_checks
-@parametrize_with_checks([SMIC(n_clusters=2, preset="paper")])
+@parametrize_with_checks([SMIC(n_clusters=3), SMIC(n_clusters=2, preset="paper")])
 def test_scikit_learn_checks_of_other_settings(estimator, check):
     check(estimator)
 

@@ -7,7 +7,7 @@ import bigsmic.methods.smic.planning
 import bigsmic.runtime.context
 import bigsmic.stages.route
 
-FAST = {"t": (3, 5), "n_centers": 40, "n_threads": 1}
+FAST = {"t": (3, 5), "widths": (1.5, 2), "n_centers": 40, "n_threads": 1}
 """Options of a fit that is not about scores."""
 
 
