@@ -22,7 +22,6 @@ import yaml
 import zarr
 from locations import ROOT
 from packaging.requirements import Requirement
-from small_fits import FAST
 
 import bigsmic
 
@@ -187,7 +186,7 @@ def test_both_hosts_fit_and_predict_as_one_process_does(hosts, tls, cluster, blo
     assert done.returncode == 0, done.stderr
     done = as_client(hosts[1], tls, "-m", "bigsmic", "predict", out, archive, "--out", predicted, *options[-2:])
     assert done.returncode == 0, done.stderr
-    expected = bigsmic.fit(archive, c=4, **FAST)
+    expected = bigsmic.fit(archive, c=4, t=(3, 5), n_centers=40)
     np.testing.assert_array_equal(bigsmic.Result.open(out).labels, expected.labels)
     np.testing.assert_array_equal(zarr.open_array(f"{predicted}/labels", mode="r")[:], expected.predict(blobs[0]))
 

@@ -20,7 +20,7 @@ from bigsmic.stages.labeling_specs import specs_of
 
 
 def fit(X, c, **options):
-    return bigsmic.fit(X, c, method="3smic", **FAST | {"t": 5} | options)
+    return bigsmic.fit(X, c, method="3smic", **{"t": 5, "n_centers": 40, "n_threads": 1} | options)
 
 
 def posterior_of(result):

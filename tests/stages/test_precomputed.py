@@ -12,7 +12,8 @@ import bigsmic
 from bigsmic.errors import InputError, NonFiniteError, RunMismatchError
 
 pytestmark = pytest.mark.usefixtures("many_blocks")
-AFFINITY, DISTANCE = {"kernel": "precomputed", "n_threads": 1}, {"metric": "precomputed", "n_threads": 1}
+WIDTHS = {"widths": (1.5, 2), "n_threads": 1}
+AFFINITY, DISTANCE = {"kernel": "precomputed"} | WIDTHS, {"metric": "precomputed"} | WIDTHS
 
 
 @pytest.fixture(scope="module")
