@@ -8,6 +8,7 @@ the method of a run from below it, and the command line can read options without
 import importlib
 import warnings
 from dataclasses import fields, is_dataclass
+from functools import partial
 from importlib.metadata import entry_points
 
 import numpy as np
@@ -153,7 +154,7 @@ def settings(name, c, given, others=()):
     """
     kind, taken = settings_of(name), options(name)
     _warn_of_clash(name)
-    refuse_unknown(name, given, taken, {*taken, *others}, _meant)
+    refuse_unknown(name, given, taken, {*taken, *others}, partial(_meant, kind.renamed))
     lacking = [part for part in OFFERED if not hasattr(of(kind), part)]
     if lacking:
         raise InputError(
@@ -179,8 +180,10 @@ def options(name):
     return {**kind.options(), **kind.side_inputs}
 
 
-def _meant(option):
+def _meant(renamed, option):
     """What an option can be that the method does not have."""
+    if option in renamed:
+        return renamed[option]
     if option in ("n_clusters", "n_components", "k", "n_classes"):
         return "the number of clusters is c="
     if other := sorted(name for name in loadable() if option in options(name)):

@@ -21,6 +21,8 @@ class MethodSettings:
         Module that has the rest of the method; by default the one that defines the class. It is not inherited.
     shorthands : dict of str to Option
         Options that are no fields, because fields follow from them: :meth:`of` takes them.
+    renamed : dict of str to str
+        What takes the place of options that there were, as refusals of them say.
     side_inputs : dict of str to Option
         Options that are arrays beside the rows, such as labels of some of them.
     scale : str or None
@@ -30,6 +32,7 @@ class MethodSettings:
     method: ClassVar[str]
     home: ClassVar[str | None] = None
     shorthands: ClassVar[Mapping[str, Option]] = {}
+    renamed: ClassVar[Mapping[str, str]] = {}
     side_inputs: ClassVar[Mapping[str, Option]] = {}
 
     scale: str | None = None

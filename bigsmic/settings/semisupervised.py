@@ -37,6 +37,9 @@ class Settings(smic.Settings):
     method: ClassVar[str] = "3smic"
     home: ClassVar[str | None] = "bigsmic.methods.semisupervised"
     shorthands: ClassVar[Mapping[str, Option]] = {}
+    renamed: ClassVar[Mapping[str, str]] = {
+        "kernel": "'normalized' is normalization='symmetric', 'local_scaling' None, 'auto' 'auto'"
+    }
     side_inputs: ClassVar[Mapping[str, Option]] = {
         "must_links": declared(
             ARRAY, help="Pairs of rows that belong together: .npy, .csv or Zarr of row numbers, shape (m, 2)."

@@ -292,7 +292,7 @@ def test_the_command_line_takes_links(blobs, tmp_path):
         (3, {"gamma": None}, "gamma: got None; use numbers of at least 0"),
         (3, {"gamma": -1.0}, "gamma: got -1.0; use numbers of at least 0"),
         (3, {"link_weight": -1}, "link_weight: got -1; use a number of at least 0"),
-        (3, {"kernel": "precomputed"}, "3smic: got unexpected option kernel="),
+        (3, {"kernel": "precomputed"}, "option kernel= .*'normalized' is normalization='symmetric'"),
         (3, {"prior": (0.2, 0.3, 0.5)}, "3smic: got unexpected option prior="),
         (range(2, 5), {"assignment": "merge"}, "assignment: got 'merge' with an open number of clusters"),
     ],
