@@ -71,8 +71,10 @@ class Result:
         settings = _stored_settings(opened, kernel)
         if kernel is not None:
             refuse_other(kernel, opened.identity["settings"].get("kernel"))
-        if opened.attribute("summary") is None:
+        summary = opened.attribute("summary")
+        if summary is None:
             raise RunError(f"run: {opened.location} is not finished; run the same fit again to resume it")
+        settings = settings.found_in(summary)
         result: Result = registry.of(settings).Result(opened, settings, temporary)
         return result
 
@@ -177,8 +179,8 @@ class Result:
     def _refuse_undecided(self, what: str) -> None:
         if self.settings.undecided:
             raise InputError(
-                f"{what}: the fit was given no number of clusters and did not choose one; {self._hint} is a hint, "
-                "cut(c) gives the result for c clusters"
+                f"{what}: the fit was given no number of clusters and found no valleys that would tell it; "
+                f"{self._hint} is a hint, cut(c) gives the result for c clusters"
             )
 
     def _array(self, name: str) -> Any:
@@ -316,7 +318,7 @@ class Result:
         if self.settings.undecided:
             return (
                 f"Result of {self.diagnostics['rows']:,} rows x {self.diagnostics['columns']} columns, not yet cut\n"
-                f"  The fit was given no number of clusters and did not choose one: see {self._hint}, then cut(c).\n"
+                f"  {self._open_line()}\n"
                 + "".join(f"{line}\n" for line in self._scale_lines())
                 + f"  run        {self.location}"
             )
@@ -334,6 +336,10 @@ class Result:
     def _scale_lines(self) -> list[str]:
         text = scaling_text(self.diagnostics)
         return [f"  scale      {text}"] if text else []
+
+    def _open_line(self) -> str:
+        """What ``repr`` says of a fit whose number of clusters is open."""
+        return f"The fit was given no number of clusters and did not choose one: see {self._hint}, then cut(c)."
 
     def _choice_lines(self) -> list[str]:
         """What the method says in ``repr`` of how it came to its labels, as lines."""

@@ -217,6 +217,7 @@ def least_limit(X, c, **options):
 
 @pytest.mark.usefixtures("many_blocks")
 @pytest.mark.filterwarnings("ignore:run. .* is on a file system in memory")
+@pytest.mark.filterwarnings("ignore:c. got 12, but the data show")
 def test_the_memory_limit_does_not_matter(tmp_path):
     X = make_blobs(12_000, 3, centers=12, cluster_std=2, random_state=0)[0].astype(np.float32)
     options = {"t": 5, "widths": (1.5, 2), "shrinkage": 0, "n_centers": 60, "n_threads": 2}
@@ -395,7 +396,10 @@ def assert_sound(result, c):
     assert posterior.min() >= 0
     assert result.labels.min() >= 0
     assert result.labels.max() < c
-    assert np.isfinite(result.scores.select_dtypes("number").to_numpy()).all()
+    scores = result.scores
+    if "lsmi" in scores:
+        scores = scores[scores.assignment != "valleys"]  # which have no LSMI
+    assert np.isfinite(scores.select_dtypes("number").to_numpy()).all()
 
 
 READINGS = [{}, {"assignment": "auto"}, {"preset": "paper", "t": (1, 3, 5)}]
@@ -433,6 +437,7 @@ def assert_sound_predictions(result, X):
     np.testing.assert_allclose(posterior.sum(axis=1), 1, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:c. got 3, but the data show")  # booleans
 @pytest.mark.parametrize("dtype", ["?", "i1", "u1", ">i2", "i8", "u8", "f2", ">f4", "f8"])
 def test_any_real_dtype(dtype):
     X = (make_blobs(200, 4, centers=3, random_state=0)[0] * 3 + 60).clip(0, 127)
@@ -460,6 +465,7 @@ def test_one_cluster(blobs):
 
 @pytest.mark.usefixtures("many_blocks")
 @pytest.mark.filterwarnings("ignore::bigsmic.errors.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:c. got 3, but the data show")
 @pytest.mark.parametrize("c", [3, 10])
 def test_thousands_of_duplicates(c):
     points = np.random.default_rng(0).integers(0, 10, 5000)

@@ -16,6 +16,8 @@ from bigsmic import portable
 from bigsmic.errors import CorruptBlockError, RunError
 from bigsmic.store import CarriedRun, Run
 
+pytestmark = pytest.mark.filterwarnings("ignore:c. got 2, but the data show")
+
 METHODS = {
     "smic": {"t": (3, 5), "widths": (1.5, 2)},
     "paper": {"preset": "paper", "t": (3,)},
@@ -31,7 +33,7 @@ METHODS = {
     "dense": {"method": "mwca", "n_starts": 2},
     "spectral": {"method": "mwca", "kernel": "local_scaling", "solver": "spectral"},
 }
-SMALL = {"consensus", "scores", "eigenvector_sets", "kept", "spectrum", "final"}
+SMALL = {"consensus", "scores", "eigenvector_sets", "kept", "spectrum", "final", "evidence", "valleys"}
 """Stages of a few numbers, and the labels of row blocks, which only rows without mass ask for."""
 
 

@@ -1,6 +1,7 @@
 """What a Result tells: the same from memory and from disk, in this process and in another one."""
 
 import json
+import pickle
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from sklearn.metrics import adjusted_rand_score
 from small_fits import FAST, cut_small
 
 import bigsmic
-from bigsmic.errors import InputError, RunError
+from bigsmic.errors import BigsmicWarning, InputError, RunError
 from bigsmic.numerics.labeling import consensus
 from bigsmic.stages import selection
 from bigsmic.store import CheckedArray
@@ -85,7 +86,8 @@ def test_every_candidate_has_its_row(result):
     settings = result.settings
     assert set(scores.t) == set(settings.t)
     assert set(scores.kernel) == set(settings.kernels)
-    assert set(scores.assignment) == set(settings.assignments)
+    by_valleys = {"valleys"} if settings.reads_valleys else set()
+    assert set(scores.assignment) == {*settings.assignments, *by_valleys}
     assert scores.median_ari.between(-1, 1).all()
     assert not scores.duplicated(["kernel", "assignment", "t", "shrinkage", "columns"]).any()
     if settings.selection == "lsmi":
@@ -96,7 +98,8 @@ def test_diagnostics_are_json_and_complete(result):
     found = json.loads(json.dumps(result.diagnostics))
     assert found == result.diagnostics
     assert (found["rows"], found["columns"], found["constant_columns"]) == (700, 5, [])
-    assert set(found["stages"]) == {"scan", "route", "neighbors", "graph", "eigen", "assign", "select", "output"}
+    stages = ["scan", "route", "neighbors", "graph", "eigen", "assign", "select", "output"]
+    assert set(found["stages"]) == {*stages, *(["valleys"] if result.settings.reads_valleys else [])}
     for stage in found["stages"].values():
         assert stage["wall"] >= 0
         assert stage["cpu"] >= 0
@@ -174,14 +177,14 @@ def test_what_is_no_run_is_refused(tmp_path, there):
 def open_result(blobs):
     with pytest.MonkeyPatch.context() as patch:
         cut_small(patch)
-        return bigsmic.fit(blobs[0], range(2, 7), **FAST)
+        return bigsmic.fit(blobs[0], range(2, 7), valleys=False, **FAST)
 
 
 def test_an_open_number_of_clusters_is_not_chosen(open_result, blobs):
     assert "not yet cut" in repr(open_result)
     assert "<table>" in open_result._repr_html_()
     for ask in (lambda: open_result.labels, lambda: open_result.posterior, lambda: open_result.agreement):
-        with pytest.raises(InputError, match=r"did not choose one; stability is a hint, cut\(c\) gives"):
+        with pytest.raises(InputError, match=r"found no valleys .*; stability is a hint, cut\(c\) gives"):
             ask()
     assert open_result.stability.index[0] == 2
     assert open_result.stability.between(-0.5, 1).all()
@@ -223,6 +226,7 @@ def uneven():
     return make_blobs(sizes, centers=centers, cluster_std=[1, 1, 0.5, 0.5], random_state=3)
 
 
+@pytest.mark.filterwarnings("ignore:c. got 7, but the data show 4 groups")
 @pytest.mark.parametrize("c", [4, None, 7])
 def test_uneven_clusters_that_are_well_apart_are_not_cut_into_even_ones(uneven, c):
     X, y = uneven
@@ -234,6 +238,101 @@ def test_uneven_clusters_that_are_well_apart_are_not_cut_into_even_ones(uneven, 
             eigenvector_set for eigenvector_set in result.diagnostics["eigenvector_sets"] if eigenvector_set["chosen"]
         ]
         assert (chosen["columns"], chosen["shrinkage"]) == ([4], [0.0])
+
+
+@pytest.fixture(scope="module")
+def found(uneven):
+    with pytest.MonkeyPatch.context() as patch:
+        cut_small(patch)
+        return bigsmic.fit(uneven[0], scale=None, n_centers=40)
+
+
+def test_the_number_of_clusters_is_found(found, uneven):
+    X, y = uneven
+    assert found.n_clusters == found.valleys.n_clusters == 4
+    assert set(found.labels) == set(range(4))
+    assert adjusted_rand_score(y, found.labels) > 0.97
+    assert adjusted_rand_score(y, found.predict(X)) > 0.97
+    assert found.posterior.shape == (len(X), 4)
+    assert found.settings.n_clusters == 4
+    assert not found.settings.undecided
+
+
+def test_what_is_found_comes_with_its_evidence(found):
+    valleys = found.valleys
+    assert valleys.clear
+    assert valleys.sentence == str(valleys)
+    assert valleys.sentence.startswith("The data show 4 groups that valleys part")
+    assert valleys.sentence in repr(found)
+    assert (valleys.pairs.z >= 4).all()
+    assert valleys.curve.n_clusters.is_monotonic_increasing
+    at = valleys.curve.set_index("n_clusters")
+    assert at.weakest_z[4] >= 4 > at.weakest_z[5]
+    assert at.stability[4] > 0.97
+    assert valleys.best == 4
+
+
+def test_a_found_number_is_found_again_in_the_run(uneven, found, tmp_path):
+    X, _ = uneven
+    options = {"scale": None, "n_centers": 40, "out": tmp_path / "run"}
+    first = bigsmic.fit(X, **options)
+    np.testing.assert_array_equal(first.labels, found.labels)
+    again = bigsmic.fit(X, n_threads=1, **options)  # resumes
+    opened = bigsmic.Result.open(tmp_path / "run")
+    for other in (again, opened, pickle.loads(pickle.dumps(opened))):
+        assert other.n_clusters == 4
+        np.testing.assert_array_equal(other.labels, found.labels)
+        np.testing.assert_array_equal(other.predict(X[:50]), found.predict(X[:50]))
+    assert opened.cut(3).n_clusters == 3
+    assert opened.valleys.sentence == found.valleys.sentence
+
+
+@pytest.mark.parametrize(("c", "n_clusters"), [(range(2, 4), 3), (range(6, 9), 6), (range(2, 9), 4)])
+def test_a_range_limits_the_number(uneven, c, n_clusters):
+    assert bigsmic.fit(uneven[0], c, scale=None, n_centers=40).n_clusters == n_clusters
+
+
+@pytest.mark.parametrize("n", [400, 60])
+def test_one_blob_has_no_number(n):
+    result = bigsmic.fit(np.random.default_rng(2).normal(size=(n, 3)), n_centers=40)
+    assert result.settings.undecided
+    assert not result.valleys.clear
+    assert result.valleys.sentence.startswith("The data show no valleys: give c.")
+    assert result.valleys.sentence in repr(result)
+    with pytest.raises(InputError, match=r"found no valleys that would tell it; .* cut\(c\) gives"):
+        result.labels  # noqa: B018
+    assert set(result.cut(result.valleys.best).labels) == set(range(result.valleys.best))
+
+
+def test_many_clusters_that_touch_beside_crumbs_are_no_answer():
+    draw = np.random.default_rng(0)
+    touching = draw.normal(0, 0.8, (40, 8))[draw.integers(0, 40, 3000)] + draw.normal(0, 0.6, (3000, 8))
+    crumbs = np.repeat([[20.0] * 8, [-20.0] * 8], 60, axis=0) + draw.normal(size=(120, 8))
+    result = bigsmic.fit(np.concatenate([touching, crumbs]), scale=None, n_centers=40)
+    assert result.settings.undecided
+    assert "which is no single blob; 2 small ones are apart from it: give c" in result.valleys.sentence
+    assert result.valleys.best > 2
+
+
+def test_labels_that_no_valley_parts_are_mended():
+    X, y = make_blobs(
+        (3000, 150, 150, 150),
+        2,
+        centers=[[0, 0], [9, 0], [9, 4], [4, 9]],
+        cluster_std=[1.5, 0.4, 0.4, 0.4],
+        random_state=0,
+    )
+    result = bigsmic.fit(X, 4, scale=None, n_centers=40)
+    assert adjusted_rand_score(y, result.labels) > 0.99
+    assert (result.valleys.pairs.z >= 4).all()
+
+
+@pytest.mark.parametrize(("c", "shown"), [(2, 4), (9, 4)])
+def test_another_number_than_the_data_show_is_warned_of(uneven, c, shown):
+    with pytest.warns(BigsmicWarning, match=f"got {c}, but the data show {shown} groups that valleys part"):
+        result = bigsmic.fit(uneven[0], c, scale=None, n_centers=40)
+    assert f"{c} clusters were asked for" in result.valleys.sentence
+    assert result.n_clusters == c
 
 
 def test_moons_are_told_apart_though_two_eigenvectors_do_not():

@@ -37,7 +37,7 @@ def fit_page(result):
     candidates = [{"": row.pop("chosen")} | row for row in candidates]
     if not candidates:
         return [repr(result)]
-    candidates.sort(key=lambda row: (not row[""], -row["lsmi"]))
+    candidates.sort(key=lambda row: (not row[""], -row.get("lsmi", 0.0)))
     return [repr(result), "", table(candidates)]
 
 

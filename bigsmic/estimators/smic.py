@@ -61,6 +61,7 @@ class SMIC(Clusterer):
         n_neighbors: int = 20,
         widths: float | Sequence[float] | Sequence[Sequence[float]] | None = None,
         shrinkage: float | Sequence[float] | None = None,
+        valleys: bool = True,
         n_centers: int | None = None,
         lsmi_rows: int | None = 200_000,
         out: StrPath | None = None,

@@ -74,6 +74,10 @@ class MethodSettings:
         """Whether a fit leaves the number of clusters open."""
         return False
 
+    def found_in(self, summary: Mapping[str, Any]) -> Self:
+        """The settings with what the fit found that they left open, from the summary of its run."""
+        return self
+
     def fitted_to(self, n: int) -> tuple[Self, dict[str, str]]:
         """Cut what `n` rows do not allow: settings, and a dict of what was cut."""
         return self, {}

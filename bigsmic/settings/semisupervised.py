@@ -57,6 +57,7 @@ class Settings(smic.Settings):
         INTEGERS,
         help="Neighbour numbers of the kernel. By default (2, 3, 5, 10) up to 1,000 rows, and (3, 10) of more.",
     )
+    valleys: bool = False  # may not decide: links part what no valley does
     normalization: str | None = option(
         "symmetric",
         choices=smic.NORMALIZATIONS,
@@ -124,8 +125,8 @@ class Settings(smic.Settings):
     @classmethod
     def of(cls, c, **given):
         """Settings for `c`: a number, or several that are left open."""
-        n_clusters, undecided = number_of_clusters(c)
-        return cls(n_clusters, undecided=undecided, **given)
+        n_clusters, least = number_of_clusters(c)
+        return cls(n_clusters, undecided=least > 0, open_from=least, **given)
 
     def identity(self):
         """JSON-like form in which two fits are told apart."""

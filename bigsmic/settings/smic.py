@@ -54,7 +54,8 @@ class Settings(MethodSettings):
     """Parameters of a SMIC fit.
 
     ``columns`` takes the place of ``widths`` as one eigenvector set of absolute numbers. ``undecided`` leaves the
-    number of clusters open up to ``n_clusters``. ``merge_power`` and ``max_matvecs`` are for tests and benchmarks.
+    number of clusters open, from ``open_from`` to ``open_to``, 0 for no limit; once it is found, :meth:`decided` has it
+    as ``n_clusters``. ``merge_power`` and ``max_matvecs`` are for tests and benchmarks.
 
     Raises
     ------
@@ -162,6 +163,15 @@ class Settings(MethodSettings):
         clusters; on their own they lose clusters in thin regions.""",
     )
     undecided: bool = False
+    open_from: int = 0
+    open_to: int = 0
+    valleys: bool = option(
+        True,
+        choices=(True, False),
+        help="""Look for valleys between clusters. Over-segmented labelings are then also merged where no valley parts
+        their groups: this finds the number of clusters where none is given, and is the result where a number is given
+        and some clusters of the other labelings are not parted.""",
+    )
     merge_power: float = 1.2
     n_centers: int = option(
         800,
@@ -204,8 +214,39 @@ class Settings(MethodSettings):
     @classmethod
     def of(cls, c, **given):
         """Settings for `c`: a number, or several that are left open; see :func:`resolve`."""
-        n_clusters, undecided = number_of_clusters(c)
-        return replace(resolve(n_clusters, **given), undecided=undecided)
+        n_clusters, least = number_of_clusters(c)
+        settings = resolve(n_clusters, **given)
+        if not least:
+            return settings
+        return replace(settings, undecided=True, open_from=least, open_to=0 if c is None else n_clusters)
+
+    @property
+    def open(self):
+        """Whether the caller left the number of clusters open."""
+        return self.open_from > 0
+
+    @property
+    def found(self):
+        """Whether the number of clusters was left open, and is found."""
+        return self.open and not self.undecided
+
+    @property
+    def opened(self):
+        """The settings as they were before the number of clusters was found."""
+        return replace(self, n_clusters=self.open_to or UNDECIDED, undecided=True) if self.found else self
+
+    def decided(self, n_clusters):
+        """The settings with the number of clusters that was found."""
+        return replace(self, n_clusters=n_clusters, undecided=False)
+
+    def found_in(self, summary):
+        """The settings with the number of clusters that the fit found, from the summary of its run."""
+        return self.decided(summary["n_clusters"]) if self.undecided and "n_clusters" in summary else self
+
+    @property
+    def reads_valleys(self):
+        """Whether groups are also merged by the valleys between them, for which they need features."""
+        return self.valleys and not self.precomputed and (self.assignment, self.selection) == ("merge", "consensus")
 
     @property
     def propagates(self):
@@ -268,8 +309,10 @@ class Settings(MethodSettings):
             cuts["n_neighbors"] = f"{self.n_neighbors} cut to {k}"
         if self.n_centers > n:
             cuts["n_centers"] = f"{self.n_centers} cut to {n}"
-        c = min(self.n_clusters, n) if self.undecided else self.n_clusters
-        return replace(self, n_clusters=c, t=t, n_neighbors=max(k, 1), n_centers=min(self.n_centers, n)), cuts
+        found = replace(self, t=t, n_neighbors=max(k, 1), n_centers=min(self.n_centers, n))
+        if self.undecided:
+            found = replace(found, n_clusters=min(self.n_clusters, n), open_to=min(self.open_to, n))
+        return found, cuts
 
     def identity(self):
         """JSON-like form in which two fits are told apart; names no method, as runs did when there was one."""
@@ -279,24 +322,26 @@ class Settings(MethodSettings):
 
 
 def number_of_clusters(c):
-    """Largest number of clusters that `c` asks for, and whether it leaves the number open.
+    """Largest number of clusters that `c` asks for, and the least one where it leaves the number open.
 
     Parameters
     ----------
     c : int, None, or sequence of int
-        None stands for 2 to 30.
+        None stands for any number; where labelings need one, 30.
 
     Returns
     -------
     n_clusters : int
-    undecided : bool
+    least : int
+        0 where `c` is a number.
     """
     if c is None:
-        return UNDECIDED, True
+        return UNDECIDED, 1
     if isinstance(c, numbers.Integral | float | str):
-        return int(c) if isinstance(c, np.integer) else c, False
+        return int(c) if isinstance(c, np.integer) else c, 0
     try:
-        return max(int(v) for v in c), True
+        wanted = [int(v) for v in c]
+        return max(wanted), min(wanted)
     except (TypeError, ValueError):
         raise InputError(f"c: got {c!r}; use an integer, a range of integers, or None") from None
 

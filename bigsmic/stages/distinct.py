@@ -144,6 +144,11 @@ def is_all(context: Context) -> bool:
     return context.run.done(STAGE, 0) and context.run.info(STAGE, 0)["is_all"]
 
 
+def are_few(context: Context) -> bool:
+    """Whether rows are equal, and no more of them differ than there may be clusters."""
+    return context.run.done(STAGE, 0) and context.run.info(STAGE, 0)["rows"] < context.n
+
+
 def refuse_cut(run: Run, n_clusters: int = 0) -> None:
     """Refuse cuts of a fit of equal rows, which has no trees, into more clusters than distinct rows."""
     if not run.done(STAGE, 0):

@@ -10,6 +10,9 @@ from bigsmic.types import Floats
 
 MAX_COLUMNS = 100  # of an over-segmented labeling, where the first eigenvector set asks for less
 FINEST_CUT = 3  # times the number of clusters, into which a consensus is cut to find as many that win rows
+VALLEY_COLUMNS, ROWS_PER_COLUMN, LEAST_COLUMNS, FEWEST_COLUMNS = 60, 25, 10, 4
+"""Columns of a labeling that is read by valleys where the number of clusters is open: twice the largest number, but the
+first at least; a column for so many rows at most, but the third; a third of the rows at most. None below the fourth."""
 LEAST_DISTANCE = 1e-7  # from 1 of an eigenvalue, by which two of them differ
 
 
@@ -55,8 +58,9 @@ class LabelingSpec(NamedTuple):
     Parameters
     ----------
     eigenproblem : Eigenproblem
-    assignment : {"paper", "rotation", "merge"}
-        Signs of the columns; columns turned; more columns than clusters, turned, merged and moved.
+    assignment : {"paper", "rotation", "merge", "valleys"}
+        Signs of the columns; columns turned; more columns than clusters, turned, merged and moved; more columns than
+        clusters, turned, moved, and merged where no valley parts them.
     n_eigenvectors : int
         Columns that are read.
     """
@@ -69,6 +73,11 @@ class LabelingSpec(NamedTuple):
     def name(self) -> str:
         """Name of its artifacts."""
         return f"{self.eigenproblem.name}.{self.assignment}.m{self.n_eigenvectors}"
+
+    @property
+    def frame(self) -> "LabelingSpec":
+        """The labeling whose rotation this one shares."""
+        return self._replace(assignment="merge") if self.assignment == "valleys" else self
 
 
 def eigenproblems(settings: Any) -> list[Eigenproblem]:
@@ -87,6 +96,15 @@ def labeling_specs(settings: Any, n: int) -> list[LabelingSpec]:
 
     Where n leaves no room for more columns than clusters, there is nothing to merge and the columns are only turned.
     """
+    by_valleys = valley_specs(settings, n)
+    return by_valleys if settings.found else [*cut_specs(settings, n), *by_valleys]
+
+
+def cut_specs(settings: Any, n: int) -> list[LabelingSpec]:
+    """Labelings that are cut by the density ratio, or not at all; of a fit that leaves c open, those it has frames of.
+
+    Where n leaves no room for more columns than clusters, there is nothing to merge and the columns are only turned.
+    """
     found = []
     for eigenproblem in eigenproblems(settings):
         for assignment in settings.assignments:
@@ -99,21 +117,44 @@ def labeling_specs(settings: Any, n: int) -> list[LabelingSpec]:
     return found
 
 
+def valley_specs(settings: Any, n: int) -> list[LabelingSpec]:
+    """Labelings whose groups are merged by valleys, one for each eigenproblem; none where rows are too few for it."""
+    m = valley_columns(settings, n)
+    return [LabelingSpec(eigenproblem, "valleys", m) for eigenproblem in eigenproblems(settings)] if m else []
+
+
+def valley_columns(settings: Any, n: int) -> int:
+    """Columns of the labelings that are read by valleys; 0 for none.
+
+    With a given number of clusters, no more than other labelings have: the eigenvectors are there.
+    """
+    if not settings.reads_valleys:
+        return 0
+    if settings.open:
+        wanted = max(VALLEY_COLUMNS, 2 * settings.open_to)
+    else:
+        wanted = max((columns[-1] for columns in eigenvector_sets(settings, n)), default=0)
+    m = min(wanted, max(LEAST_COLUMNS, n // ROWS_PER_COLUMN), n // 3)
+    return m if m >= FEWEST_COLUMNS and (settings.open or m > settings.n_clusters) else 0
+
+
 def eigenvector_sets(settings: Any, n: int) -> list[tuple[int, ...]]:
     """Numbers of columns whose labelings form a consensus together, one tuple per candidate consensus.
 
     Returns
     -------
     eigenvector_sets : list of tuple of int
-        Distinct; each with a number above that of the clusters. Numbers above :data:`MAX_COLUMNS`, unless the first
-        eigenvector set has them, and above a third of the rows are left out.
+        Distinct; each with a number above that of the clusters, if this is not left open. Numbers above
+        :data:`MAX_COLUMNS`, unless the first eigenvector set has them, and above a third of the rows are left out.
     """
     c = settings.n_clusters
+    if settings.undecided and (m := valley_columns(settings, n)):
+        return [(m,)]
     if settings.columns is not None:
         return [tuple(m for m in settings.columns if m >= c)]
     most = max(MAX_COLUMNS, round(max(settings.widths[0]) * c))
     found: list[tuple[int, ...]] = []
-    for factors in settings.widths:
+    for factors in settings.widths[:1] if settings.open else settings.widths:
         columns = sorted({min(round(f * c), n // 3) for f in factors if round(f * c) <= most})
         eigenvector_set = tuple(m for m in columns if m >= c)
         if (
@@ -161,7 +202,8 @@ def eigenvector_sets_of(context: Context) -> list[list[int]]:
     """Labelings that form a consensus together: one list of their numbers per candidate consensus.
 
     Every eigenvector set with all shrinkages, then every eigenvector set with each shrinkage alone; beside several of
-    them :func:`plain_of`, the last one. With links one, of the labelings that were taken for keeping them.
+    them :func:`plain_of`; then those that are read by valleys, likewise. With links one, of the labelings that were
+    taken for keeping them.
     """
     return context.cached("eigenvector_sets", lambda: _candidates(context))
 
@@ -170,15 +212,32 @@ def _candidates(context: Context) -> list[list[int]]:
     if context.settings.propagates:
         return [context.run.read("kept", 0, "taken").tolist()]
     specs, plain_ones = specs_of(context), plain_of(context)
-    found = eigenvector_sets(context.settings, context.n) if specs[0].assignment == "merge" else []
+    merged = [b for b, spec in enumerate(specs) if spec.assignment == "merge"]
+    by_valleys = [b for b, spec in enumerate(specs) if spec.assignment == "valleys"]
+    shrinkage_of = {b: specs[b].eigenproblem.shrinkage for b in by_valleys}
+    valley_sets = [[b for b, s in shrinkage_of.items() if s in shrinkages] for shrinkages in shrinkages_of(context)]
+    found = eigenvector_sets(context.settings, context.n) if merged else []
     if not found:
-        return [list(range(len(specs)))]
+        return valley_sets if by_valleys else [list(range(len(specs)))]
     grid = [
-        [b for b, spec in enumerate(specs) if spec.n_eigenvectors in w and spec.eigenproblem.shrinkage in shrinkages]
+        [b for b in merged if specs[b].n_eigenvectors in w and specs[b].eigenproblem.shrinkage in shrinkages]
         for shrinkages in shrinkages_of(context)
         for w in found
     ]
-    return [*grid, plain_ones] if plain_ones and len(grid) > 1 else grid
+    grid += [plain_ones] if plain_ones and len(grid) > 1 else []
+    return [*grid, *valley_sets] if by_valleys else grid
+
+
+def scored_of(context: Context) -> list[int]:
+    """Numbers of the labelings whose LSMI is estimated: those from which it may choose, or else all."""
+    numbers = [b for b, spec in enumerate(specs_of(context)) if spec.assignment != "valleys"]
+    return numbers or list(range(len(specs_of(context))))
+
+
+def valley_sets_of(context: Context) -> list[int]:
+    """Numbers of the eigenvector sets whose labelings are read by valleys."""
+    specs = specs_of(context)
+    return [w for w, of_set in enumerate(eigenvector_sets_of(context)) if specs[of_set[0]].assignment == "valleys"]
 
 
 def clearest_gap(spectra: Iterable[Floats], n_clusters: int) -> float:

@@ -10,6 +10,7 @@ from bigsmic.numerics import moments
 from bigsmic.numerics.graph import affinity
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import consensus, local_moving, rotation
+from bigsmic.numerics.labeling.valleys import ValleyTree
 from bigsmic.numerics.row_blocks import Group, Halo, Shard, tiles
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
@@ -20,8 +21,11 @@ from bigsmic.stages.labeling_specs import Eigenproblem, LabelingSpec, eigenprobl
 from bigsmic.types import Floats, Integers
 
 ROTATION_ROWS = 1000  # on which a rotation is found; eight a column where columns are many
+MOVED = ("merge", "valleys")
 TILE_ROWS = 4096  # whose posteriors over all columns are held at a time
 TREE_FIELDS = ("columns", "merges", "ratios")
+VALLEYS = "valleys"
+VALLEY_FIELDS = (*TREE_FIELDS, "weakest")
 
 
 def run(job: Job) -> None:
@@ -39,7 +43,8 @@ def run(job: Job) -> None:
 
 def frames(job: Job) -> None:
     """Find the frame of every labeling; the same for every number of clusters that it is cut into."""
-    todo = [spec for spec in specs_of(job.context) if not job.run.done(frame_name(spec), 0)]
+    every = dict.fromkeys(spec.frame for spec in specs_of(job.context))
+    todo = [spec for spec in every if not job.run.done(frame_name(spec), 0)]
     turned = [spec for spec in todo if spec.assignment != "paper"]
     rotations = job.map_here(rotation.rotation, [_sample(job, spec) for spec in turned])
     for spec in todo:
@@ -51,7 +56,7 @@ def frames(job: Job) -> None:
 
 def frame_name(spec: LabelingSpec) -> str:
     """Stage of the rotation and the merge tree of a labeling."""
-    return f"frame.{spec.name}"
+    return f"frame.{spec.frame.name}"
 
 
 def _orient(job: Job, spec: LabelingSpec) -> None:
@@ -103,30 +108,41 @@ def read_basis(context: Context, spec: LabelingSpec, p: int) -> Floats:
 
 
 class Reader:
-    """Reader of posteriors and labels of labeling `b` from rows of its basis, before any move.
+    """Reader of posteriors and labels of a labeling from rows of its basis, before any move.
 
     Parameters
     ----------
     context : Context
-    b : int
+    spec : LabelingSpec
     """
 
-    def __init__(self, context: Context, b: int) -> None:
-        self.spec, self.prior = specs_of(context)[b], context.settings.prior
+    def __init__(self, context: Context, spec: LabelingSpec) -> None:
+        self.context, self.spec, self.prior = context, spec, context.settings.prior
         read = context.run.reader(frame_name(self.spec), 0)
         if self.spec.assignment == "paper":
             self.signs, self.positive_sums = read("signs"), read("positive_sums")
             return
         self.R = read("R")
-        if self.spec.assignment == "merge":
+        if self.spec.assignment in MOVED:
             self.tree = consensus.MergeTree(self.spec.n_eigenvectors, *(read(name) for name in TREE_FIELDS))
             self.counts = read("counts")
-            self.groups = self.tree.cut(min(context.settings.n_clusters, len(self.tree.columns)))
+
+    @cached_property
+    def groups(self) -> Integers | None:
+        """Group of each column that is read; None where columns are not merged."""
+        if self.spec.assignment == "merge":
+            return self.tree.cut(min(self.context.settings.n_clusters, len(self.tree.columns)))
+        return groups_by_valleys(self.context, self.spec) if self.spec.assignment == "valleys" else None
 
     @property
     def n_groups(self) -> int:
         """Number of labels."""
-        return int(self.groups.max()) + 1 if self.spec.assignment == "merge" else self.spec.n_eigenvectors
+        return self.spec.n_eigenvectors if self.groups is None else int(self.groups.max()) + 1
+
+    @property
+    def n_moved(self) -> int:
+        """Number of labels while rows move: groups are merged by valleys afterwards."""
+        return self.spec.n_eigenvectors if self.spec.assignment == "valleys" else self.n_groups
 
     def columns(self, V: Floats) -> rotation.Assignment:
         """Posteriors over the columns that are read, before merging."""
@@ -137,9 +153,12 @@ class Reader:
     def __call__(self, V: Floats) -> rotation.Assignment:
         """Posteriors and labels over the groups."""
         found = self.columns(V)
-        if self.spec.assignment == "merge":
-            return consensus.merged_assignment(found, self.groups, self.n_groups)
-        return found
+        return found if self.groups is None else consensus.merged_assignment(found, self.groups, self.n_groups)
+
+    def unmoved(self, V: Floats) -> Integers:
+        """Labels that rows begin to move with, -1 where no eigenvector has mass."""
+        found: Any = self.columns(V) if self.spec.assignment == "valleys" else self(V)
+        return np.where(found.has_mass, found.labels, -1)
 
 
 def _assign(context: Context, p: int) -> None:
@@ -153,10 +172,9 @@ def _assign(context: Context, p: int) -> None:
 
 def _read_labels(context: Context, p: int, b: int, labels: Integers) -> None:
     """Fill in the labels of labeling `b`; its basis goes before the next one is read."""
-    reader, V = Reader(context, b), read_basis(context, specs_of(context)[b], p)
+    reader, V = Reader(context, specs_of(context)[b]), read_basis(context, specs_of(context)[b], p)
     for rows in tiles(len(V), TILE_ROWS):
-        found = reader(V[rows])
-        labels[rows] = np.where(found.has_mass, found.labels, -1)
+        labels[rows] = reader.unmoved(V[rows])
 
 
 def without_mass(context: Context) -> Integers:
@@ -174,8 +192,39 @@ def labeling_name(eigenproblem: Eigenproblem) -> str:
 
 def read_labels(context: Context, p: int, b: int) -> Integers:
     """Labels of one block under labeling `b`, int32, shape (b,)."""
+    spec = specs_of(context)[b]
+    return read_merged(context, p, spec) if spec.assignment == "valleys" else read_groups(context, p, b)
+
+
+def merged_name(spec: LabelingSpec) -> str:
+    """Stage of the labels of a labeling whose groups are merged by valleys."""
+    return f"merged.{spec.eigenproblem.name}"
+
+
+def read_merged(context: Context, p: int, spec: LabelingSpec) -> Integers:
+    """Labels of one block under a labeling whose groups are merged by valleys, int32, shape (b,)."""
+    return context.run.read(merged_name(spec), p, "labels")
+
+
+def read_groups(context: Context, p: int, b: int) -> Integers:
+    """Labels of one block that the moves of labeling `b` ended with, int32, shape (b,): not yet merged by valleys."""
     eigenproblem = specs_of(context)[b].eigenproblem
     return context.run.read(labeling_name(eigenproblem), p, "labels", _labelings(context, eigenproblem).index(b))[0]
+
+
+def groups_by_valleys(context: Context, spec: LabelingSpec) -> Integers:
+    """Cluster of each group of a labeling, as its tree of valleys is cut: int64, shape (m,)."""
+    tree = valley_tree_of(context, spec).tree
+    return tree.cut(min(context.settings.n_clusters, len(tree.columns)))
+
+
+def valley_tree_of(context: Context, spec: LabelingSpec) -> ValleyTree:
+    """The tree that merges the groups of a labeling by valleys; see :mod:`bigsmic.stages.valleys`."""
+    read = context.run.reader(VALLEYS, 0)
+    i = [other for other in specs_of(context) if other.assignment == "valleys"].index(spec)
+    *fields, weakest = (read(f"{name}.{i}") for name in VALLEY_FIELDS)
+    tree = consensus.MergeTree(spec.n_eigenvectors, *fields)
+    return ValleyTree(tree, context.run.info(VALLEYS, 0)["n_clusters"][i], weakest)
 
 
 def _labelings(context: Context, eigenproblem: Eigenproblem) -> list[int]:
@@ -195,12 +244,12 @@ def _label(job: Job, eigenproblem: Eigenproblem, group: Group) -> None:
     resolution = 0.0 if falls_apart(context, context.settings.n_clusters) else 1.0
     for done, b in enumerate(numbers):
         job.report(labeling_name(eigenproblem), done, len(numbers))
-        reader = Reader(context, b)
-        missing = group.call_sum(("begin", b, reader.n_groups))
+        reader = Reader(context, specs_of(context)[b])
+        missing = group.call_sum(("begin", b, reader.n_moved))
         if missing:
             _adopt(context, group, missing)
-        if reader.spec.assignment == "merge":
-            local_moving.local_moves(group, resolution)
+        if reader.spec.assignment in MOVED:
+            local_moving.local_moves(group, resolution if reader.spec.assignment == "merge" else 1.0)
         group.call(("keep",))
     group.call(("write_labels",))
 

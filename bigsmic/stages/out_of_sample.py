@@ -91,6 +91,7 @@ class Neighborhood:
 _CHOICE: Reads = {
     "consensus": None,
     "eigenvector_sets": ("modularity", "association"),
+    "evidence": None,
     "scores": ("lsmi",),
     "spectrum": ("ritz_values",),
     "final": ("labels",),
@@ -111,10 +112,12 @@ class Model(Neighborhood):
         super().__init__(context)
         self.n_clusters = context.settings.n_clusters
         self.classes = selection.members(context)
-        self.readers = {b: Reader(context, b) for b in self.classes}
+        self.readers = {b: Reader(context, specs_of(context)[b]) for b in self.classes}
         self.eigenproblems = list(dict.fromkeys(specs_of(context)[b].eigenproblem for b in self.classes))
         self.power = output.sharpness(context)
         self.reads = self.reads | _CHOICE | {labelings.frame_name(r.spec): None for r in self.readers.values()}
+        if any(reader.spec.assignment == "valleys" for reader in self.readers.values()):
+            self.reads |= {labelings.VALLEYS: None}
         normalised = [eigenproblem for eigenproblem in self.eigenproblems if eigenproblem.kernel == "normalized"]
         self.reads |= {kernel_matrix.degree_name(eigenproblem): ("degree",) for eigenproblem in normalised}
         self.reads |= {self._basis_name(eigenproblem): None for eigenproblem in self.eigenproblems}

@@ -70,7 +70,7 @@ def _add_posterior(
 ) -> None:
     """Add the posterior of one labeling; its basis goes before the next one is read."""
     b, to = member
-    reader, V = Reader(context, b), read_basis(context, specs_of(context)[b], p)
+    reader, V = Reader(context, specs_of(context)[b]), read_basis(context, specs_of(context)[b], p)
     for rows in tiles(len(V), TILE_ROWS):
         found = reader(V[rows])
         total[rows] += consensus.group_columns(found.posterior, to, total.shape[1])

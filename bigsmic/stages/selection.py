@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import consensus, local_moving
 from bigsmic.numerics.labeling.consensus import MergeTree
+from bigsmic.numerics.labeling.valleys import THRESHOLD
 from bigsmic.numerics.mutual_information.lsmi_scores import LSMIScore, first_equal, join_sweeps, score_one
 from bigsmic.numerics.mutual_information.lsmi_sums import LSMIDesign, LSMISettings, LSMISums, block_sums
 from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import kernel_matrix, link_scores, mi_samples
+from bigsmic.stages import kernel_matrix, link_scores, mi_samples, valleys
 from bigsmic.stages.eigenvectors import falls_apart
 from bigsmic.stages.labeling_specs import (
     FINEST_CUT,
@@ -24,8 +25,10 @@ from bigsmic.stages.labeling_specs import (
     eigenproblems,
     eigenvector_sets_of,
     plain_of,
+    scored_of,
     shrinkages_of,
     specs_of,
+    valley_sets_of,
 )
 from bigsmic.stages.labelings import Reader, read_labels
 from bigsmic.types import Integers
@@ -47,6 +50,8 @@ def run(job: Job, n_gammas: int | None = None) -> None:
     agree(job)
     if len(eigenvector_sets_of(job.context)) > 1 and job.context.settings.selection == "consensus":
         job.run_steps("eigenvector_sets", [0], _rate)
+    if valley_sets_of(job.context):
+        valleys.test(job, {w: partial(_most_voted, w=w) for w in _rivals(job.context)})
 
 
 def agree(job: Job) -> None:
@@ -92,7 +97,7 @@ def _wanted(context: Context) -> LSMISettings:
 
 
 def _labels(context: Context, p: int, chosen: Any) -> Integers:
-    return np.stack([read_labels(context, p, i)[chosen] for i in range(len(specs_of(context)))])
+    return np.stack([read_labels(context, p, i)[chosen] for i in scored_of(context)])
 
 
 def _sums(context: Context, p: int, drawn: Integers | None, design: LSMIDesign) -> LSMISums:
@@ -117,7 +122,7 @@ def _table(scores: Sequence[LSMIScore], design: LSMIDesign) -> dict[str, Any]:
 def _agree(job: Job, block: int) -> None:
     """ARI of all pairs of labelings, and the classes that the consensus of each eigenvector set merges labels into."""
     context = job.context
-    of = [Reader(context, b).n_groups for b in range(len(specs_of(context)))]
+    of = [Reader(context, spec).n_groups for spec in specs_of(context)]
     total = job.sum_blocks("consensus", context.blocks, partial(_label_gram, of=of))
     at, trees = consensus.label_offsets(of), []
     for eigenvector_set in eigenvector_sets_of(context):
@@ -256,29 +261,64 @@ def chosen(context: Context) -> int | None:
     return None
 
 
+def _rivals(context: Context) -> dict[int, None]:
+    """Eigenvector sets between which valleys decide: the best of those cut by density, and of those by valleys."""
+    sets = eigenvector_sets_of(context)
+    by_valleys = valley_sets_of(context)
+    every = range(len(sets) - len(by_valleys)), by_valleys
+    return dict.fromkeys(best_rated(context, numbers) for numbers in every if len(numbers))
+
+
 def chosen_set(context: Context) -> int:
     """Number of the eigenvector set whose consensus the fit returns.
+
+    The best rated of those that are cut by density, unless two of its clusters are not parted by a valley, or one has
+    no rows, and those of the best rated of the others are all there and are parted.
+    """
+    if not valley_sets_of(context):
+        return best_rated(context, range(len(eigenvector_sets_of(context))))
+    by_density, *by_valleys = _rivals(context)
+    if by_valleys and not is_parted(context, by_density) and is_parted(context, by_valleys[0]):
+        return by_valleys[0]
+    return by_density
+
+
+def is_parted(context: Context, w: int) -> bool:
+    """Whether as many clusters as were asked for have rows, and a valley parts every two neighbours."""
+    read = context.run.reader(valleys.EVIDENCE, w)
+    return np.count_nonzero(read("counts")) == context.settings.n_clusters and bool(np.all(read("z") >= THRESHOLD))
+
+
+def weakest_valley(context: Context) -> float:
+    """Z of the weakest valley between two clusters of the result that touch; infinite where none do."""
+    return float(context.run.read(valleys.EVIDENCE, chosen_set(context), "z").min(initial=np.inf))
+
+
+def best_rated(context: Context, numbers: Sequence[int]) -> int:
+    """Number of the eigenvector set, of those given, that its rates speak for: those cut by density or by valleys.
 
     That of largest normalised association, if the graph falls apart by itself, and the last one of equals, which
     over-segments least. Otherwise first the shrinkages of largest modularity, mean over their eigenvector sets, since
     the modularity of one consensus is random in the third digit; then the eigenvector set.
     """
-    if len(eigenvector_sets_of(context)) == 1:
-        return 0
+    if len(numbers) == 1:
+        return numbers[0]
     if falls_apart(context, context.settings.n_clusters):
-        rates = context.run.read("eigenvector_sets", 0, "association").mean(axis=1)
-        return int(np.flatnonzero(rates >= rates.max() - ROUNDING)[-1])
-    rates = context.run.read("eigenvector_sets", 0, "modularity").mean(axis=1)
-    rates = rates[: len(rates) - bool(plain_of(context))].reshape(len(shrinkages_of(context)), -1)
+        rates = context.run.read("eigenvector_sets", 0, "association").mean(axis=1)[numbers]
+        return numbers[int(np.flatnonzero(rates >= rates.max() - ROUNDING)[-1])]
+    if eigenvector_sets_of(context)[numbers[-1]] == plain_of(context):
+        numbers = numbers[:-1]
+    rates = context.run.read("eigenvector_sets", 0, "modularity").mean(axis=1)[numbers]
+    rates = rates.reshape(len(shrinkages_of(context)), -1)
     best = int(np.argmax(rates.mean(axis=1)))
-    return best * rates.shape[1] + int(np.argmax(rates[best]))
+    return numbers[best * rates.shape[1] + int(np.argmax(rates[best]))]
 
 
 def members(context: Context) -> dict[int, NDArray[Any]]:
     """Class of every label of the labelings that make up the result: dict of number to int64 array."""
     b = chosen(context)
     if b is not None:
-        return {b: np.arange(Reader(context, b).n_groups)}
+        return {b: np.arange(Reader(context, specs_of(context)[b]).n_groups)}
     w = chosen_set(context)
     of = [context.run.info("consensus", 0)["sizes"][b] for b in eigenvector_sets_of(context)[w]]
     classes = np.split(context.run.read("consensus", 0, f"classes.{w}"), consensus.label_offsets(of)[1:-1])

@@ -43,9 +43,11 @@ def pattern(stage):
     """Name in the table of a stage, or of an array that there is for each t or eigenvector set."""
     stage = re.sub(r"^restart\..*\.[01]$", "restart.<eigenproblem>.<0 or 1>", stage)
     stage = re.sub(r"^restart\..*\.\d+\.\d+\.locked$", "restart.<eigenproblem>.<turn>.<column>.locked", stage)
-    stage = re.sub(r"^(weights|degree|matrix|basis|labeling)\.\w+\.t\d+(\.s[\d.]+)?$", r"\1.<eigenproblem>", stage)
+    stage = re.sub(
+        r"^(weights|degree|matrix|basis|labeling|merged)\.\w+\.t\d+(\.s[\d.]+)?$", r"\1.<eigenproblem>", stage
+    )
     stage = re.sub(r"^frame\..*$", "frame.<labeling>", stage)
-    stage = re.sub(r"^classes\.\d+$", "classes.0", stage)
+    stage = re.sub(r"^(classes|columns|merges|ratios|weakest|weights)\.\d+$", r"\1.0", stage)
     return re.sub(r"^(labels|sizes|first)\.t\d+$", r"\1.t5", stage)
 
 

@@ -105,9 +105,7 @@ def test_identity_is_json_and_tells_settings_apart():
     assert all(a != b for i, a in enumerate(identities) for b in identities[:i])
 
 
-@pytest.mark.parametrize(
-    ("c", "wanted"), [(4, (4, False)), (None, (30, True)), (range(2, 9), (8, True)), ([3, 5], (5, True))]
-)
+@pytest.mark.parametrize(("c", "wanted"), [(4, (4, 0)), (None, (30, 1)), (range(2, 9), (8, 2)), ([3, 5], (5, 3))])
 def test_the_number_of_clusters_may_be_left_open(c, wanted):
     assert number_of_clusters(c) == wanted
 

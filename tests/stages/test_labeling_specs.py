@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bigsmic.runtime.context import Context
-from bigsmic.settings.smic import SHRINKAGES, resolve
+from bigsmic.settings.smic import SHRINKAGES, Settings, resolve
 from bigsmic.stages.labeling_specs import (
     clearest_gap,
     eigengap,
@@ -16,6 +16,9 @@ from bigsmic.stages.labeling_specs import (
     labeling_specs,
     plain_of,
     specs_of,
+    valley_columns,
+    valley_sets_of,
+    valley_specs,
 )
 
 pytestmark = pytest.mark.unit
@@ -47,8 +50,33 @@ def test_columns_take_the_place_of_windows():
 
 def test_every_problem_is_read_in_every_width_once():
     settings = resolve(10, widths=((1.5, 2), (2, 3)))
-    names = [spec.name for spec in labeling_specs(settings, 1000)]
-    assert len(names) == len(set(names)) == 3 * len(eigenproblems(settings))
+    specs = labeling_specs(settings, 1000)
+    assert len({spec.name for spec in specs}) == len(specs) == 4 * len(eigenproblems(settings))
+    assert sorted({spec.n_eigenvectors for spec in specs if spec.assignment == "merge"}) == [15, 20, 30]
+    assert {spec.n_eigenvectors for spec in specs if spec.assignment == "valleys"} == {30}  # no more than others have
+    assert len({spec.frame for spec in specs}) == 3 * len(eigenproblems(settings))
+
+
+def test_an_open_number_is_read_by_valleys_alone():
+    settings = Settings.of(None)
+    assert {spec.n_eigenvectors for spec in labeling_specs(settings, 5000)} == {60}
+    found = labeling_specs(settings.decided(7), 5000)
+    assert [spec.assignment for spec in found] == ["valleys"] * len(eigenproblems(settings))
+    assert [spec.frame.name for spec in found] == [spec.name for spec in labeling_specs(settings, 5000)[:4]]
+
+
+@pytest.mark.parametrize(
+    ("c", "n", "columns"),
+    [(range(2, 50), 5000, 98), (None, 600, 24), (None, 29, 9), (None, 11, 0), (5, 5000, 30), (40, 400, 0)],
+)
+def test_columns_that_are_read_by_valleys(c, n, columns):
+    assert valley_columns(Settings.of(c).fitted_to(n)[0], n) == columns
+
+
+@pytest.mark.parametrize("chosen", [{"valleys": False}, {"selection": "medoid"}, {"assignment": "rotation"}])
+def test_other_choices_read_no_valleys(chosen):
+    assert not valley_specs(resolve(10, **chosen), 5000)
+    assert not valley_specs(Settings.of(None, **chosen), 5000)
 
 
 def test_without_room_columns_are_only_turned():
@@ -78,12 +106,13 @@ def test_windows_are_of_all_shrinkages_and_of_each_alone():
     assert of[0] == [(0.0, 15), (0.0, 20), (0.75, 15), (0.75, 20)]
     assert of[3] == [(0.0, 20), (0.0, 30)]
     assert of[4] == [(0.75, 15), (0.75, 20)]
-    assert len(of) == 6
+    assert of[6:] == [[(0.0, 30), (0.75, 30)], [(0.0, 30)], [(0.75, 30)]]
+    assert valley_sets_of(context) == [6, 7, 8]
 
 
 def test_c_eigenvectors_and_plain_degrees_are_the_last_window():
     rows = SimpleNamespace(identity={"input": {"rows": 1000, "columns": 2}})
-    context = Context(None, rows, resolve(10))
+    context = Context(None, rows, resolve(10, valleys=False))
     of = [
         (specs_of(context)[b].eigenproblem, specs_of(context)[b].n_eigenvectors)
         for b in eigenvector_sets_of(context)[-1]
@@ -95,7 +124,7 @@ def test_c_eigenvectors_and_plain_degrees_are_the_last_window():
     assert eigenvector_sets_of(context)[-1] == plain_of(context)
     wider = Context(None, rows, resolve(10, widths=(1.5, 2)))  # as the caller wants
     assert plain_of(wider) == []
-    assert len(eigenvector_sets_of(wider)) == 3  # both shrinkages, and each
+    assert len(eigenvector_sets_of(wider)) == 6  # both shrinkages, and each; cut by density, and by valleys
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 from bigsmic.numerics.labeling.rotation import summarise
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import labelings, selection
+from bigsmic.stages import labelings, selection, valleys
 from bigsmic.stages.labeling_specs import eigenproblems, eigenvector_sets_of, specs_of
 
 SCORES = ("lsmi", "gamma", "delta", "cv", "classes_without_center")
@@ -23,6 +23,8 @@ def smic_summary(job: Job) -> dict[str, Any]:
             "components": _components(context),
             "eigen": [_spectrum(context, q) for q in range(len(eigenproblems(context.settings)))],
         }
+    if job.run.done(valleys.NUMBER, 0):
+        summary |= {"valleys": job.run.info(valleys.NUMBER, 0)}
     if context.settings.n_clusters > 1 and not context.settings.undecided:
         summary |= {
             "candidates": _candidates(context),
@@ -68,7 +70,7 @@ def _candidates(context: Context) -> list[dict[str, Any]]:
             "chosen": b in taken,
         }
         | ari.get(b, {})
-        | {name: values[b].item() for name, values in scores.items()}
+        | {name: values[b].item() for name, values in scores.items() if b < len(values)}
         for b, spec in enumerate(specs_of(context))
     ]
 

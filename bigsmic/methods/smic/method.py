@@ -1,12 +1,14 @@
 """SMIC, the default method: scan -> route -> neighbors -> graph -> eigen -> assign -> select -> output."""
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
-from bigsmic.errors import InputError
-from bigsmic.methods.smic.diagnostics import smic_summary as summary
+from bigsmic.errors import BigsmicWarning, InputError
+from bigsmic.methods.smic.diagnostics import smic_summary
 from bigsmic.methods.smic.planning import plan
 from bigsmic.methods.smic.result import SMICResult as Result
+from bigsmic.numerics.labeling.valleys import THRESHOLD
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.settings.smic import Settings
@@ -19,9 +21,18 @@ from bigsmic.stages import (
     out_of_sample,
     output,
     selection,
+    valleys,
 )
 from bigsmic.stages.graph_pipeline import temporary
-from bigsmic.stages.labeling_specs import eigenproblems, eigenvector_sets_of, labeling_specs, specs_of
+from bigsmic.stages.labeling_specs import (
+    cut_specs,
+    eigenproblems,
+    eigenvector_sets,
+    eigenvector_sets_of,
+    labeling_specs,
+    specs_of,
+    valley_specs,
+)
 from bigsmic.store import Overlay, Run
 
 __all__ = ["Result", "Settings", "choose", "cut_run", "model", "plan", "run", "summary", "temporary"]
@@ -40,19 +51,64 @@ def run(job: Job) -> None:
     if job.context.settings.undecided:
         with job.timed("assign"):
             labelings.frames(job)
-        return
-    choose(job)
+        job = counted(job)
+    if not job.context.settings.undecided:
+        choose(job)
+
+
+def counted(job: Job) -> Job:
+    """The job asked for as many clusters as the data show; the same job where they show no valleys."""
+    settings, n = job.context.settings, job.context.n
+    if not valley_specs(settings, n) or distinct.are_few(job.context):
+        return job
+    found = job.under(settings.decided(settings.n_clusters))
+    with found.timed("assign"):
+        labelings.run(found)
+    with found.timed("valleys"):
+        valleys.merge_groups(found)
+        n_clusters = valleys.count(found)
+    return job.under(settings.decided(n_clusters)) if n_clusters else job
 
 
 def choose(job: Job) -> None:
     """Label the rows by their eigenvectors, for one number of clusters."""
     with job.timed("assign"):
         labelings.run(job)
+    if valley_specs(job.context.settings, job.context.n):
+        with job.timed("valleys"):
+            valleys.merge_groups(job)
+            valleys.count(job)
+            valleys.cut(job)
     with job.timed("select"):
         selection.run(job, job.plan.n_gammas)
         kernel_matrix.drop_weights(job)
+    _warn_of_other_number(job)
     with job.timed("output"):
         output.run(job)
+
+
+def _warn_of_other_number(job: Job) -> None:
+    """Warn if all labelings show another number of clusters than was asked for, and by more than a hair."""
+    context = job.context
+    c, shown = context.settings.n_clusters, valleys.counted(job.run)
+    if not context.settings.reads_valleys or shown in (None, c) or context.settings.open:
+        return
+    weakest = selection.weakest_valley(context) if c > shown else -valleys.weakest_shown(job.run)
+    limit = THRESHOLD / 2 if c > shown else -1.5 * THRESHOLD
+    if weakest < limit and set(job.run.info(valleys.NUMBER, 0)["votes"]) == {shown}:
+        warnings.warn(
+            f"c: got {c}, but the data show {shown} groups that valleys part; see the result's valleys, or leave c out",
+            BigsmicWarning,
+            stacklevel=2,
+        )
+
+
+def summary(job: Job) -> dict[str, Any]:
+    """What the stages noted, with the number of clusters where the fit found it."""
+    settings, shown = job.context.settings, valleys.counted(job.run)
+    if not (settings.undecided and shown):
+        return smic_summary(job)
+    return smic_summary(job.under(settings.decided(shown))) | {"n_clusters": shown}
 
 
 def model(context: Context) -> out_of_sample.Model:
@@ -70,13 +126,10 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     settings : Settings
     """
     distinct.refuse_cut(base, n_clusters)
-    width = {
-        spec.n_eigenvectors
-        for spec in labeling_specs(settings, base.identity["input"]["rows"])
-        if spec.assignment == "merge"
-    }
+    specs = cut_specs(settings.opened, base.identity["input"]["rows"])
+    width = {spec.n_eigenvectors for spec in specs if spec.assignment == "merge"}
     context = Context(None, base, settings)
-    columns = tuple(m for m in _chosen_columns(context) if m >= n_clusters)
+    columns = tuple(m for m in _chosen_columns(context, n_clusters) if m >= n_clusters)
     columns = columns or tuple(sorted(m for m in width if m >= n_clusters))
     if not columns or n_clusters < 2:
         raise InputError(
@@ -84,11 +137,13 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
             f"{max(width, default=0)}: fit with a larger c for more"
         )
     if eigenvectors.falls_apart(context, n_clusters):
-        if settings.undecided or n_clusters != settings.n_clusters:
+        if settings.open or n_clusters != settings.n_clusters:
             columns = tuple(sorted({int(n_clusters), *columns}))
         elif columns == (n_clusters,):
             settings = replace(settings, shrinkage=(0.0,))
-    settings = replace(settings, n_clusters=int(n_clusters), columns=columns, undecided=False)
+    settings = replace(
+        settings, n_clusters=int(n_clusters), columns=columns, undecided=False, open_from=0, open_to=0, valleys=False
+    )
     frames = [
         labelings.frame_name(spec) for spec in labeling_specs(settings, context.n) if spec.n_eigenvectors not in width
     ]
@@ -96,8 +151,12 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     return Overlay.over(base, own), settings
 
 
-def _chosen_columns(context: Context) -> list[int]:
-    """Columns of the eigenvector set that the fit chose; of the first one where it did not."""
+def _chosen_columns(context: Context, n_clusters: int) -> list[int]:
+    """Columns of the eigenvector set that the fit chose; where it was left open, of the first for so many clusters."""
     settings = context.settings
-    w = 0 if settings.undecided or settings.selection != "consensus" else selection.chosen_set(context)
+    if settings.open:
+        of_open = eigenvector_sets(settings.opened, context.n)
+        wanted = {round(factor * n_clusters) for factor in settings.widths[0]}
+        return sorted(m for m in wanted if of_open and m <= of_open[0][-1])
+    w = 0 if settings.selection != "consensus" else selection.chosen_set(context)
     return sorted({specs_of(context)[b].n_eigenvectors for b in eigenvector_sets_of(context)[w]})

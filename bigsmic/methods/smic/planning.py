@@ -7,6 +7,7 @@ from typing import Any
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams
 from bigsmic.numerics.graph import cells, neighbors
 from bigsmic.numerics.graph.cells import PartitionSettings, group_rows
+from bigsmic.numerics.labeling.valleys import N_AXES, SAMPLE_ROWS
 from bigsmic.numerics.mutual_information.gaussian_basis import GAMMA_MULTIPLES, PAPER_GAMMAS
 from bigsmic.numerics.mutual_information.lsmi_sums import sums_bytes, tile_bytes
 from bigsmic.runtime import planning
@@ -23,7 +24,7 @@ from bigsmic.runtime.planning import (
     scan_stage,
     widened,
 )
-from bigsmic.stages.labeling_specs import FINEST_CUT, eigenproblems, labeling_specs
+from bigsmic.stages.labeling_specs import FINEST_CUT, eigenproblems, labeling_specs, valley_columns
 from bigsmic.stages.labelings import TILE_ROWS
 from bigsmic.stages.link_scores import N_TAKEN
 from bigsmic.stages.scan import sample_rows
@@ -65,6 +66,8 @@ def plan(
         eigen, assign, basis, matrix = _largest_that_fits(limit, figures.eigen_choices())
         select, n_gammas = _largest_that_fits(limit, figures.select_choices(matrix))
         more = (figures.route(wanted), figures.neighbors(), figures.graph(), eigen, assign, select)
+        if figures.valley_columns:
+            stages["valleys"] = figures.valleys(matrix)
         stages |= {stage.name: stage for stage in more}
     stages["output"] = figures.output(matrix)
     order = [stages[name] for name in ORDER if name in stages]
@@ -87,6 +90,8 @@ class _Figures:
         self.n_eigenproblems = len(eigenproblems(settings))
         self.specs = labeling_specs(settings, n)
         self.n_candidates = len(self.specs)
+        self.n_scored = sum(spec.assignment != "valleys" for spec in self.specs)
+        self.valley_columns = valley_columns(settings, n)
         self.c = settings.n_clusters
         self.links = settings.link_weights != (None,)
         self.params = LanczosParams(max(spec.n_eigenvectors for spec in self.specs))
@@ -168,21 +173,33 @@ class _Figures:
         passes = 1 + 2 * self.n_candidates + self.n_eigenproblems
         return StagePlan("assign", self.n_groups, 40 * held + in_memory, int(task), disk_bytes=disk, passes=passes)
 
+    def valleys(self, kernel_in_memory: bool) -> StagePlan:
+        """Labels of all rows under the labelings that are merged, a sample of every group, and sums over groups."""
+        held, m, r = self._held_rows(), self.valley_columns, min(N_AXES, self.size.d)
+        in_memory = self._matrix_bytes() * held // self.size.n if kernel_in_memory else 0
+        n_sources = self.n_eigenproblems
+        sums = n_sources * m * 8 * (r * (r + 1) + m)
+        sample = 3 * min(self.size.n, n_sources * m * SAMPLE_ROWS) * (8 * r + 8 + 5 * n_sources)
+        depth = math.ceil(math.log2(max(2, self.n_groups)))
+        fixed = held * 12 * n_sources + in_memory + (depth + 1) * sums + sample
+        task = self.block_rows * (self.row_bytes + 8 * r + 8 * n_sources) + sums
+        return StagePlan("valleys", self.n_groups, int(fixed), int(task), passes=4 + 2 * n_sources)
+
     def select_choices(self, kernel_in_memory: bool) -> Any:
         """All LSMI bandwidths in one pass, or fewer; then kernel and labels of all rows, to rate the sets."""
         settings, n, d = self.settings, self.size.n, self.size.d
         b, drawn = settings.n_centers, min(n, settings.lsmi_rows or n)
         rows = self.block_rows * drawn // n
         n_gammas = len(PAPER_GAMMAS) if settings.preset == "paper" else len(GAMMA_MULTIPLES)
-        work = tile_bytes(b, d, self.n_candidates, 4) + rows * (2 * self.row_bytes + 8 * self.n_candidates)
+        work = tile_bytes(b, d, self.n_scored, 4) + rows * (2 * self.row_bytes + 8 * self.n_candidates)
         work += self.block_rows * self.row_bytes
         votes = self.block_rows * (12 * self.n_candidates + 4 * FINEST_CUT * self.c)
         held = self._held_rows()
         rated = 16 * held + (self._matrix_bytes() * held // n if kernel_in_memory else 0)
         for gammas in range(n_gammas, 0, -1):
-            sums = sums_bytes(b, gammas, 5, self.n_candidates, self.c)
+            sums = sums_bytes(b, gammas, 5, self.n_scored, self.c)
             depth = math.ceil(math.log2(max(2, self.n_groups)))
-            flops = 2.0 * drawn * b * (b / 2 + self.n_candidates) * n_gammas
+            flops = 2.0 * drawn * b * (b / 2 + self.n_scored) * n_gammas
             # a term being made by each task, the partial sums that the tree still waits with, and one being added
             stage = StagePlan(
                 "select",
@@ -210,7 +227,7 @@ class _Figures:
 
 CONSENSUS_CUTS = 8  # seldom more, until as many clusters as asked for win rows
 LINK_PASSES = 5  # labels of linked rows, those that neighbours predict, and rows that labels are propagated to
-ORDER = ("scan", "route", "neighbors", "graph", "eigen", "assign", "select", "output")
+ORDER = ("scan", "route", "neighbors", "graph", "eigen", "assign", "valleys", "select", "output")
 
 
 def _largest_that_fits(limit: int, choices: Any) -> Any:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bigsmic.methods.smic import tree_cuts
+from bigsmic.methods.smic import evidence, tree_cuts
+from bigsmic.methods.smic.evidence import Valleys
 from bigsmic.result import Result
 from bigsmic.stages import distinct
 
@@ -50,6 +51,7 @@ class SMICResult(LabelingsResult):
     """Result of a fit by SMIC, whose merge trees can be cut at other numbers of clusters."""
 
     _hint: ClassVar[str] = "stability"
+    _tells: ClassVar[dict[str, Any]] = {"number": None, "evidence": None}
 
     def cut(self, n_clusters: int) -> Self:
         """Result for another number of clusters, from the same eigenvectors: no refit.
@@ -74,6 +76,22 @@ class SMICResult(LabelingsResult):
         """
         run, settings = tree_cuts.cut(self._run, self.settings, n_clusters)
         return type(self)(run, settings, temporary=True, base=self)
+
+    @cached_property
+    def valleys(self) -> Valleys | None:
+        """How many clusters the data show, and the valleys between those of the result: a :class:`Valleys`.
+
+        None where they were not looked for: of a cut, a graph without features, other ways to make labelings, or where
+        rows are few.
+        """
+        return evidence.read(self._context)
+
+    def _open_line(self) -> str:
+        return self.valleys.sentence if self.valleys else super()._open_line()
+
+    def _choice_lines(self) -> list[str]:
+        lines = [f"  valleys    {self.valleys.sentence}"] if self.valleys else []
+        return [*super()._choice_lines(), *lines]
 
     @cached_property
     def tree(self) -> NDArray[np.float64]:

@@ -18,7 +18,7 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.diagnostics import diagnose
 from bigsmic.runtime.job import Job
 from bigsmic.runtime.options import RunOptions
-from bigsmic.stages.labeling_specs import specs_of
+from bigsmic.stages.labeling_specs import cut_specs
 from bigsmic.stages.labelings import Reader, read_basis
 from bigsmic.store import Overlay, Run, remove_tree
 
@@ -27,8 +27,8 @@ SAMPLE_ROWS = 20_000
 
 def _merged(context: Context) -> list[Reader]:
     """Readers of the labelings that have a tree."""
-    readers = [Reader(context, b) for b in range(len(specs_of(context)))]
-    readers = [reader for reader in readers if reader.spec.assignment == "merge"]
+    specs = cut_specs(context.settings.opened, context.n)
+    readers = [Reader(context, spec) for spec in specs if spec.assignment == "merge"]
     if not readers:
         raise InputError("tree: this fit has no over-segmented labeling; use assignment='merge', or more rows")
     return readers

@@ -1,0 +1,143 @@
+"""What a fit says of the number of clusters: valleys between them, and how this changes with their number."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic.numerics.labeling.valleys import THRESHOLD
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Valleys:
+    """How many clusters the data show, and how surely.
+
+    Two clusters are parted by a valley if the density of both, along the direction that tells them apart best, has a
+    minimum between them that is at least four standard errors deep. See :attr:`bigsmic.Result.valleys`.
+
+    Attributes
+    ----------
+    n_clusters : int
+        Groups that valleys part from all of their neighbours: the median over labelings.
+    clear : bool
+        Whether this is an answer. It is none where there is one group, or one that has most of the rows, is no blob,
+        and leaves crumbs to the others.
+    votes : list of int
+        Number of groups by each labeling.
+    largest, second : float
+        Shares of all rows in the two largest of the groups.
+    clumpiness : float or None
+        How much nearer the rows of the largest are to their neighbours than those of a Gaussian blob would be: the
+        difference of log distances; 0 for a blob.
+    asked : int or None
+        Number of clusters that the fit was given.
+    """
+
+    n_clusters: int
+    clear: bool
+    votes: list[int]
+    largest: float
+    second: float
+    clumpiness: float | None
+    asked: int | None
+    _curve: dict[str, NDArray[Any]] = field(repr=False)
+    _pairs: dict[str, NDArray[Any]] = field(repr=False)
+
+    @cached_property
+    def curve(self) -> "pd.DataFrame":
+        """What is known of each number of clusters; a pandas DataFrame.
+
+        Columns ``n_clusters``; ``weakest_z``: z of the weakest valley, infinite where no two clusters touch; and
+        ``stability``: mean ARI between labelings, both of clusters that are merged by valleys; ``modularity`` of
+        clusters that are merged by density, as by :meth:`SMICResult.cut`.
+        """
+        import pandas as pd
+
+        names = {"n_clusters": "numbers", "weakest_z": "weakest"} | {name: name for name in ("stability", "modularity")}
+        return pd.DataFrame({name: self._curve[key] for name, key in names.items()})
+
+    @cached_property
+    def pairs(self) -> "pd.DataFrame":
+        """Every two clusters of the result that touch, weakest valley first; a pandas DataFrame.
+
+        Columns ``cluster`` and ``neighbor``; ``depth``: the density at the bottom of the valley over that at the lower
+        of the two peaks, 1 for no valley; ``z``: how many standard errors ``-log(depth)`` is. Empty without labels.
+        """
+        import pandas as pd
+
+        pairs = self._pairs["pairs"] if self._pairs else np.zeros((0, 2), np.int64)
+        table = pd.DataFrame(pairs, columns=["cluster", "neighbor"])
+        for name in ("depth", "z"):
+            table[name] = self._pairs[name] if self._pairs else np.zeros(0)
+        return table.sort_values("z", kind="stable", ignore_index=True)
+
+    @property
+    def best(self) -> int:
+        """Number of clusters to look at first: the one shown, or where none is, that of largest modularity."""
+        if self.clear or not len(self._curve["numbers"]):
+            return self.n_clusters
+        return int(self._curve["numbers"][np.argmax(self._curve["modularity"])])
+
+    @property
+    def sentence(self) -> str:
+        """The answer in words."""
+        if not self.clear:
+            advice = ": give c" if self.asked is None else ""
+            return f"{self._no_answer()}{advice}. Modularity is largest with {self.best} clusters."
+        text = f"The data show {self.n_clusters} groups that valleys part from each other{self._candidates()}."
+        if self.asked is None or self.asked == self.n_clusters:
+            return text
+        return f"{text} {self.asked} clusters were asked for."
+
+    def _no_answer(self) -> str:
+        if self.n_clusters < 2:
+            return "The data show no valleys"
+        small = self.n_clusters - 1
+        return (
+            f"The data show no valleys within a group of {self.largest:.0%} of the rows, which is no single blob; "
+            f"{small} small {'one is' if small == 1 else 'ones are'} apart from it"
+        )
+
+    def _candidates(self) -> str:
+        numbers, weakest = self._curve["numbers"], self._curve["weakest"]
+        at = {int(k): float(z) for k, z in zip(numbers, weakest, strict=True)}
+        own = at.get(self.n_clusters, np.inf)
+        if self._pairs and self.asked in (None, self.n_clusters):
+            own = float(self._pairs["z"].min(initial=np.inf))
+        stronger = [k for k, z in at.items() if k < self.n_clusters and z > max(own, THRESHOLD)]
+        weaker = [k for k in at if k > self.n_clusters]
+        parts = [f"the weakest valley is {_errors(own)} deep"]
+        parts += [f"next stronger {max(stronger)} ({_errors(at[max(stronger)])})"] if stronger else []
+        parts += [f"next weaker {min(weaker)} ({_errors(at[min(weaker)])})"] if weaker else []
+        return f" ({'; '.join(parts)})"
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def _errors(z: float) -> str:
+    return "beyond measure" if np.isinf(z) else f"{max(z, 0.0):.1f} standard errors"
+
+
+def read(context: Any) -> Valleys | None:
+    """The evidence that a finished fit keeps; None where valleys were not looked for."""
+    from bigsmic.stages import selection, valleys
+    from bigsmic.stages.labeling_specs import valley_sets_of
+
+    run, settings = context.run, context.settings
+    if not settings.reads_valleys or not run.done(valleys.NUMBER, 0):
+        return None
+    curve = {name: run.read(valleys.NUMBER, 0, name) for name in ("numbers", "weakest", "stability", "modularity")}
+    pairs = {}
+    if not settings.undecided and valley_sets_of(context):
+        stored = run.reader(valleys.EVIDENCE, selection.chosen_set(context))
+        pairs = {name: stored(name) for name in ("pairs", "depth", "z")}
+    info = {name: run.info(valleys.NUMBER, 0).get(name) for name in ("n_clusters", "clear", "votes", "largest")}
+    more = {name: run.info(valleys.NUMBER, 0).get(name) for name in ("second", "clumpiness")}
+    asked = None if settings.open else settings.n_clusters
+    return Valleys(**info, **more, asked=asked, _curve=curve, _pairs=pairs)

@@ -1,0 +1,44 @@
+"""Whether one cluster that has most of the rows is a blob, or many clusters that nothing parts."""
+
+import numpy as np
+from scipy.spatial import KDTree
+
+from bigsmic.numerics.hashing import generator
+
+LARGEST, CRUMB, CLUMPED = 0.5, 0.25, 0.05
+"""Share of the rows from which on one cluster has most of them; share of these below which others are crumbs;
+clumpiness from which on a cluster is no blob."""
+MOST_ROWS, N_NEIGHBORS, N_DRAWS = 2000, 10, 3
+_SMALLEST = 1e-12
+
+
+def clumpiness(P, seed=0):
+    """How much nearer rows are to their neighbours than those of one Gaussian blob of the same covariance.
+
+    Parameters
+    ----------
+    P : ndarray of float, shape (s, r)
+        Rows of one cluster; of more than 2,000 the first are taken.
+    seed : int
+        Of the blobs that they are compared with.
+
+    Returns
+    -------
+    clumpiness : float
+        Median of the log distances to the tenth neighbour in a blob, mean over three draws, less that of the rows: 0
+        for a blob; above where rows lie in clumps, or on a surface of fewer dimensions. 0 for 20 rows and fewer.
+    """
+    P = np.asarray(P[:MOST_ROWS], np.float64)
+    if len(P) <= 2 * N_NEIGHBORS:
+        return 0.0
+    centred = P - P.mean(axis=0)
+    _, s, Vt = np.linalg.svd(centred, full_matrices=False)
+    axes = (s / np.sqrt(len(P) - 1))[:, None] * Vt
+    draw = generator(seed, "blobs")
+    drawn = [_log_distance(draw.standard_normal((len(P), len(axes))) @ axes) for _ in range(N_DRAWS)]
+    return float(np.mean(drawn) - _log_distance(centred))
+
+
+def _log_distance(P):
+    found, _ = KDTree(P).query(P, N_NEIGHBORS + 1)
+    return float(np.median(np.log(np.maximum(found[:, N_NEIGHBORS], _SMALLEST))))

@@ -1,0 +1,467 @@
+"""Valleys between groups of rows: a test, and the tree that merges groups which none parts.
+
+Two groups are looked at along the line that tells them apart best. If the density of both together has a valley
+between their peaks, and one deeper than chance makes it, they are two clusters; else they are parts of one. A tree
+merges groups, most strongly tied ones first, until every two neighbours are parted: what is left are the clusters that
+the data show.
+
+Groups are known by sums over rows (:func:`group_moments`, :func:`pair_weights`), and by a sample of each
+(:func:`is_drawn`).
+"""
+
+import math
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+from bigsmic.numerics.labeling.consensus import MergeTree, label_offsets
+
+THRESHOLD = 4.0
+"""Standard errors from which on a valley is one."""
+SAMPLE_ROWS = 3000
+"""Rows of a group, in the mean, on which valleys are looked for."""
+N_AXES = 30
+"""Principal components in which groups are compared, at most."""
+FEWEST_AXES, ROWS_PER_AXIS = 2, 4
+"""Components that any two groups are compared in, and rows of the smaller one for each further component."""
+RIDGE = 0.05
+"""Of the mean variance, added to every one of a pair's."""
+NEIGHBOR_WEIGHT = 0.002
+"""Share of the smaller degree sum of two groups that has to lie between them, for the two to be neighbours."""
+SMALLEST_GROUP, SMALLEST_ROWS = 3, 20
+"""Rows of the smallest group that stays: a 200th of all, but no less than the first and no more than the second."""
+BANDWIDTH = 1.06
+"""Of the smoothed density, in standard deviations times n^-1/5."""
+BINS = 30, 400
+"""Least and most bins of a density; a third of the bandwidth wide in between."""
+_NOTHING = 1e-12
+
+
+class GroupMoments(NamedTuple):
+    """Rows, sums and sums of outer products of the rows of each group; the sum of two is that of all rows.
+
+    Parameters
+    ----------
+    counts : ndarray of float64, shape (m,)
+    sums : ndarray of float64, shape (m, r)
+    outers : ndarray of float64, shape (m, r, r)
+    """
+
+    counts: np.ndarray
+    sums: np.ndarray
+    outers: np.ndarray
+
+    def __add__(self, other):
+        """Moments of the rows of both."""
+        return GroupMoments(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+
+def group_moments(P, labels, n_groups):
+    """Moments of the groups, of one block of rows.
+
+    Parameters
+    ----------
+    P : ndarray of float32, shape (b, r)
+        Principal components of the rows.
+    labels : ndarray of int, shape (b,)
+        Group of each row.
+    n_groups : int
+
+    Returns
+    -------
+    GroupMoments
+        Add over blocks.
+    """
+    order = np.argsort(labels, kind="stable")
+    cuts = np.searchsorted(labels[order], np.arange(n_groups + 1))
+    r = P.shape[1]
+    sums, outers = np.zeros((n_groups, r)), np.zeros((n_groups, r, r))
+    for y in np.flatnonzero(np.diff(cuts)):
+        rows = P[order[cuts[y] : cuts[y + 1]]].astype(np.float64)
+        sums[y], outers[y] = rows.sum(axis=0), rows.T @ rows
+    return GroupMoments(np.diff(cuts).astype(np.float64), sums, outers)
+
+
+def pair_weights(block, labels, n_groups):
+    """Weight between every two groups, over one block of rows.
+
+    Parameters
+    ----------
+    block : KernelBlock
+        Rows of W, the kernel before normalisation.
+    labels : ndarray of int, shape (b + h,)
+        Groups of the block's own rows and then of its halo.
+    n_groups : int
+
+    Returns
+    -------
+    weights : ndarray of float64, shape (m, m)
+        ``sum of W_ij`` over rows i of one group and j of the other; add over blocks. Row sums are the degree sums.
+    """
+    weights = np.zeros((n_groups, n_groups))
+    _add_pairs(block.indptr, block.indices, block.data, np.asarray(labels, dtype=np.int32), weights)
+    return weights
+
+
+@numba.njit(cache=True, nogil=True)
+def _add_pairs(indptr, indices, data, labels, weights):
+    for i in range(len(indptr) - 1):
+        for entry in range(indptr[i], indptr[i + 1]):
+            weights[labels[i], labels[indices[entry]]] += data[entry]
+
+
+def is_drawn(uniform, group_rows):
+    """Whether a row is in the sample of its group.
+
+    Parameters
+    ----------
+    uniform : ndarray of float64, shape (b,)
+        A number in [0, 1) per row, from a hash of it.
+    group_rows : ndarray of float64, shape (b,)
+        Rows of the group that the row is in.
+
+    Returns
+    -------
+    drawn : ndarray of bool, shape (b,)
+        The sample of a union of groups is part of their samples, so that groups can be merged without another draw.
+    """
+    return uniform * np.maximum(group_rows, 1.0) < SAMPLE_ROWS
+
+
+class Valley(NamedTuple):
+    """What lies between two groups.
+
+    Parameters
+    ----------
+    depth : float
+        Density at the bottom of the valley over that at the lower peak, 0 to 1; 1 where there is no valley.
+    z : float
+        ``-log(depth)`` in standard errors: how far the valley is from none.
+    error : float
+        The standard error of ``log(depth)``.
+    """
+
+    depth: float
+    z: float
+    error: float
+
+
+NO_VALLEY = Valley(1.0, 0.0, 0.0)
+
+
+class Groups:
+    """Groups of rows that can be merged and tested.
+
+    Parameters
+    ----------
+    moments : GroupMoments
+    weights : ndarray of float64, shape (m, m)
+        Total of :func:`pair_weights`.
+    sample : tuple of ndarray
+        Principal components (s, r), uniform numbers (s,) and group (s,) of the rows drawn; see :func:`is_drawn`.
+    """
+
+    def __init__(self, moments, weights, sample):
+        self.moments = GroupMoments(*(array.copy() for array in moments))
+        self.weights = weights.copy()
+        self.degrees = weights.sum(axis=1)
+        P, uniform, labels = sample
+        order = np.argsort(labels, kind="stable")
+        cuts = np.searchsorted(labels[order], np.arange(len(weights) + 1))
+        rows = [order[cuts[y] : cuts[y + 1]] for y in range(len(weights))]
+        self.samples = [(P[at].astype(np.float64), uniform[at]) for at in rows]
+
+    @property
+    def counts(self):
+        """Rows of each group; 0 for one that is merged into another."""
+        return self.moments.counts
+
+    @property
+    def alive(self):
+        """Numbers of the groups that have rows."""
+        return np.flatnonzero(self.counts > 0)
+
+    def merge(self, y, z):
+        """Add group z to group y."""
+        for array in self.moments:
+            array[y] += array[z]
+            array[z] = 0.0
+        for axis in (self.weights, self.weights.T):
+            axis[y] += axis[z]
+            axis[z] = 0.0
+        self.degrees[y] += self.degrees[z]
+        self.degrees[z] = 0.0
+        P, uniform = (np.concatenate(both) for both in zip(self.samples[y], self.samples[z], strict=True))
+        drawn = is_drawn(uniform, self.counts[y])
+        self.samples[y], self.samples[z] = (P[drawn], uniform[drawn]), (P[:0], uniform[:0])
+
+    def are_neighbors(self, y, z):
+        """Whether enough of the weight of the smaller group lies between the two."""
+        return self.weights[y, z] > NEIGHBOR_WEIGHT * min(self.degrees[y], self.degrees[z])
+
+    def valley(self, y, z):
+        """Look for a valley between two groups, along the direction of Fisher's discriminant.
+
+        ``w = S^-1 (mean_z - mean_y)``, S the pooled covariance of the two and :data:`RIDGE` of its mean variance.
+        """
+        r = self._axes(y, z)
+        (scatter_y, mean_y), (scatter_z, mean_z) = self._scatter(y, r), self._scatter(z, r)
+        S = (scatter_y + scatter_z) / (self.counts[y] + self.counts[z])
+        S[np.diag_indices_from(S)] += RIDGE * np.trace(S) / len(S) + _NOTHING
+        w = np.linalg.solve(S, mean_z - mean_y)
+        length = np.linalg.norm(w)
+        few = min(len(self.samples[y][0]), len(self.samples[z][0])) < 2
+        if few or not 0.0 < length < np.inf:
+            return NO_VALLEY
+        a, b = (self.samples[g][0][:, :r] @ (w / length) for g in (y, z))
+        return between(a, b, self.counts[[y, z]], (mean_y @ w / length, mean_z @ w / length))
+
+    def _axes(self, y, z):
+        """Number of components in which two groups are compared: of few rows, any direction parts them in many."""
+        r, fewest = self.moments.sums.shape[1], int(min(self.counts[y], self.counts[z]))
+        return min(r, max(FEWEST_AXES, fewest // ROWS_PER_AXIS))
+
+    def _scatter(self, y, r):
+        """Sum of squared deviations, and mean, of a group in the leading r components."""
+        n = self.counts[y]
+        mean = self.moments.sums[y, :r] / n
+        return self.moments.outers[y, :r, :r] - n * np.outer(mean, mean), mean
+
+
+def between(a, b, counts, means):
+    """Look for a valley between two samples on a line.
+
+    Parameters
+    ----------
+    a, b : ndarray of float64, shapes (s,) and (u,), at least 2 each
+    counts : ndarray of float64, shape (2,)
+        Rows that each sample stands for.
+    means : tuple of float
+        Of each; the second is the larger.
+
+    Returns
+    -------
+    Valley
+        With f the sum of both densities, smoothed by a Gaussian of width h: the least f between the peaks on either
+        side, over the lower peak. The standard error is that of Poisson counts of ``2 sqrt(pi) h`` wide at both.
+    """
+    spreads = max(a.std(), _NOTHING), max(b.std(), _NOTHING)
+    h = BANDWIDTH * min(spreads) * min(len(a), len(b)) ** -0.2
+    low, high = means[0] - 2 * spreads[0], means[1] + 2 * spreads[1]
+    n_bins = int(np.clip(math.ceil((high - low) / (h / 3)), *BINS))
+    grid = low, (high - low) / n_bins, n_bins
+    return Valley(*_valley(a, b, (counts[0] / len(a), counts[1] / len(b)), grid, h))
+
+
+@numba.njit(cache=True, nogil=True)
+def _valley(a, b, weights, grid, h):
+    """Depth, z and error of the valley between samples a (s,) and b (u,), whose rows have `weights`; see `between`."""
+    low, width, n_bins = grid
+    smoothing = h / width
+    counted_y = _smoothed_counts(a, low, width, n_bins, smoothing)
+    counted_z = _smoothed_counts(b, low, width, n_bins, smoothing)
+    density_y, density_z = weights[0] * counted_y, weights[1] * counted_z
+    density, counted = density_y + density_z, counted_y + counted_z
+    first, last = np.argmax(density_y), np.argmax(density_z)
+    if last <= first:
+        return 1.0, 0.0, 0.0
+    border = first
+    while border < last and density_z[border] < density_y[border]:
+        border += 1
+    left, right = np.argmax(density[: border + 1]), border + np.argmax(density[border:])
+    bottom = left + np.argmin(density[left : right + 1])
+    peak = left if density[left] <= density[right] else right
+    if density[peak] <= 0.0:
+        return 1.0, 0.0, 0.0
+    depth = density[bottom] / density[peak]
+    effective = 2 * math.sqrt(math.pi) * smoothing
+    error = math.sqrt(1 / max(effective * counted[bottom], 1.0) + 1 / max(effective * counted[peak], 1.0))
+    return depth, -math.log(max(depth, 1e-12)) / error, error
+
+
+@numba.njit(cache=True, nogil=True)
+def _smoothed_counts(x, low, width, n_bins, smoothing):
+    """Histogram of x (s,), smoothed by a Gaussian of `smoothing` bins and mirrored at its ends: float64 (n_bins,)."""
+    counts, smooth = np.zeros(n_bins), np.zeros(n_bins)
+    for value in x:
+        k = math.floor((value - low) / width)
+        if 0 <= k < n_bins:
+            counts[int(k)] += 1.0
+    reach = math.ceil(4 * smoothing)
+    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / smoothing) ** 2)
+    kernel /= kernel.sum()
+    for k in np.flatnonzero(counts):
+        for i in range(2 * reach + 1):
+            at = k + i - reach
+            at = -at - 1 if at < 0 else at
+            at = 2 * n_bins - 1 - at if at >= n_bins else at
+            if 0 <= at < n_bins:
+                smooth[at] += kernel[i] * counts[k]
+    return smooth
+
+
+class ValleyTree(NamedTuple):
+    """A tree of groups, and where it stops to merge what no valley parts.
+
+    Parameters
+    ----------
+    tree : MergeTree
+        Its ratios are the scores by which pairs were chosen.
+    n_clusters : int
+        Groups left when every two neighbours are parted by a valley.
+    weakest : ndarray of float64, shape (k + 1,)
+        z of the weakest valley between neighbours, by number of groups left; infinite where none are neighbours.
+    """
+
+    tree: MergeTree
+    n_clusters: int
+    weakest: np.ndarray
+
+    @property
+    def tree_arrays(self):
+        """Columns, merges and ratios of the tree."""
+        return self.tree.columns, self.tree.merges, self.tree.ratios
+
+
+def valley_tree(groups, threshold=THRESHOLD):
+    """Merge groups, the most strongly tied of those that no valley parts first; then the others.
+
+    Among neighbours with ``z < threshold`` the two of largest ``min(1, depth exp(2 error)) W_yz / sqrt(s_y s_z)`` are
+    merged, s the degree sums. When none is left, the number of groups is that of the clusters; the tree goes on without
+    the condition. Groups of very few rows are given to the one they are tied to most before any test.
+
+    Parameters
+    ----------
+    groups : Groups
+        Is used up.
+    threshold : float
+
+    Returns
+    -------
+    ValleyTree
+    """
+    columns = groups.alive
+    merges = _absorb_small(groups)
+    ratios = [np.inf] * len(merges)
+    pairs = _Pairs(groups)
+    weakest, n_clusters = np.full(len(columns) + 1, np.inf), 0
+    for left in range(len(groups.alive), 1, -1):
+        weakest[left] = pairs.weakest()
+        y, z, ratio = pairs.best(threshold) if not n_clusters else (0, 0, 0.0)
+        if y == z:
+            n_clusters = n_clusters or left
+            y, z, ratio = pairs.best(np.inf)
+        merges.append((y, z))
+        ratios.append(ratio)
+        groups.merge(y, z)
+        pairs.merged(y, z)
+    tree = MergeTree(len(groups.counts), columns, np.array(merges, np.int64).reshape(-1, 2), np.array(ratios))
+    return ValleyTree(tree, n_clusters or 1, weakest)
+
+
+def _absorb_small(groups):
+    """Merge groups of few rows, smallest first, into those they are tied to most; return the merges."""
+    least = min(SMALLEST_ROWS, max(SMALLEST_GROUP, groups.counts.sum() / 200))
+    merges = []
+    while len(alive := groups.alive) > 1:
+        y = int(alive[np.argmin(groups.counts[alive])])
+        if groups.counts[y] >= least:
+            break
+        others = alive[alive != y]
+        z = int(others[np.argmax(groups.weights[y, others])])
+        merges.append((min(y, z), max(y, z)))
+        groups.merge(*merges[-1])
+    return merges
+
+
+class _Pairs:
+    """Valleys between all neighbouring groups, kept up as groups are merged."""
+
+    def __init__(self, groups):
+        m = len(groups.counts)
+        self.groups, self.depth, self.z, self.error = groups, np.ones((m, m)), np.full((m, m), np.inf), np.zeros((m, m))
+        self.near = np.zeros((m, m), bool)
+        for i, y in enumerate(groups.alive):
+            for z in groups.alive[i + 1 :]:
+                self._test(y, z)
+
+    def _test(self, y, z):
+        at = min(y, z), max(y, z)
+        self.near[at] = self.groups.are_neighbors(*at)
+        if self.near[at]:
+            self.depth[at], self.z[at], self.error[at] = self.groups.valley(*at)
+
+    def merged(self, y, z):
+        """Test group y anew, to which z was added."""
+        self.near[z] = self.near[:, z] = False
+        for other in self.groups.alive:
+            if other != y:
+                self._test(y, other)
+
+    def weakest(self):
+        """Z of the weakest valley between neighbours."""
+        return float(np.where(self.near, self.z, np.inf).min())
+
+    def best(self, threshold):
+        """The pair to merge and its score; a pair of one group where no neighbours are below the threshold."""
+        s = self.groups.degrees
+        tied = self.groups.weights / np.sqrt(np.maximum(np.multiply.outer(s, s), _NOTHING))
+        score = np.where(
+            self.near & (self.z < threshold), np.minimum(1.0, self.depth * np.exp(2 * self.error)) * tied, 0
+        )
+        if score.max() > 0:
+            y, z = divmod(int(np.argmax(score)), len(s))
+            return y, z, float(score[y, z])
+        if threshold < np.inf:
+            return 0, 0, 0.0
+        alive = self.groups.alive
+        rest = np.triu(tied, 1)[np.ix_(alive, alive)]
+        rest[np.tril_indices(len(alive))] = -1.0
+        y, z = (int(alive[i]) for i in divmod(int(np.argmax(rest)), len(alive)))
+        return y, z, 0.0
+
+
+def valleys_between(groups):
+    """Every two neighbouring groups, and the valley between them.
+
+    Parameters
+    ----------
+    groups : Groups
+
+    Returns
+    -------
+    pairs : ndarray of int64, shape (p, 2)
+        Ascending.
+    depth, z : ndarray of float64, shape (p,)
+    """
+    pairs = _Pairs(groups)
+    at = np.argwhere(pairs.near)
+    where = tuple(at.T)
+    return at, pairs.depth[where], pairs.z[where]
+
+
+def merged_gram(sums, sizes, groups):
+    """Gram matrix of the indicator columns of labelings whose labels are merged.
+
+    Parameters
+    ----------
+    sums : ndarray of int64, shape (S, S)
+        Total of `label_gram`.
+    sizes : sequence of int, length B
+    groups : sequence of ndarray of int, shapes (sizes[j],)
+        New label of every label.
+
+    Returns
+    -------
+    sums : ndarray of int64, shape (T, T)
+    sizes : list of int
+        Labels of each labeling now, T in all.
+    """
+    merged = [int(group.max()) + 1 for group in groups]
+    at = np.concatenate([group + first for group, first in zip(groups, label_offsets(merged)[:-1], strict=True)])
+    rows = np.zeros((label_offsets(merged)[-1], len(sums)), np.int64)
+    np.add.at(rows, at, sums)
+    total = np.zeros((len(rows), len(rows)), np.int64)
+    np.add.at(total.T, at, rows.T)
+    return total, merged

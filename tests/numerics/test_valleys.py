@@ -1,0 +1,186 @@
+"""Valleys between groups: the test, the tree, and blobs."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.stats import norm
+
+from bigsmic.numerics.graph.affinity import KernelBlock
+from bigsmic.numerics.hashing import row_uniform
+from bigsmic.numerics.labeling import blobs, consensus, valleys
+from bigsmic.numerics.labeling.components import principal_axes
+
+pytestmark = pytest.mark.unit
+
+
+def kernel(X, k=8):
+    """Weights of 1 between each row and its k nearest, as one block."""
+    distance = ((X[:, None] - X) ** 2).sum(axis=2)
+    near = np.argsort(distance, axis=1)[:, 1 : k + 1]
+    W = sparse.coo_matrix((np.ones(near.size), (np.repeat(np.arange(len(X)), k), near.ravel())), (len(X),) * 2)
+    W = W.maximum(W.T).tocsr()
+    return KernelBlock(0, len(X), np.empty(0, np.int64), W.indptr.astype(np.int64), W.indices, W.data.astype("f4"))
+
+
+def cut_into(X, n_groups):
+    """Rows cut into groups by their order along the line of largest variance: slices."""
+    line = X @ principal_axes(X.astype(np.float32), 1)[1][:, 0] if X.shape[1] > 1 else X[:, 0]
+    labels = np.empty(len(X), np.int64)
+    labels[np.argsort(line)] = np.arange(len(X)) * n_groups // len(X)
+    return labels
+
+
+def groups_of(X, labels):
+    m, P = int(labels.max()) + 1, X.astype(np.float32)
+    moments = valleys.group_moments(P, labels, m)
+    uniform = row_uniform(0, "valleys", np.arange(len(X)))
+    drawn = valleys.is_drawn(uniform, moments.counts[labels])
+    weights = valleys.pair_weights(kernel(X), labels, m)
+    return valleys.Groups(moments, weights, (P[drawn], uniform[drawn], labels[drawn]))
+
+
+def blob_rows(*centers, n=300, seed=0):
+    draw = np.random.default_rng(seed)
+    return np.concatenate([draw.normal(center, 1.0, (n, 3)) for center in centers])
+
+
+@pytest.mark.parametrize("distance", [3.0, 4.0, 6.0])
+def test_the_depth_is_that_of_the_smoothed_mixture(distance):
+    n = 200_000
+    a = norm.ppf((np.arange(n) + 0.5) / n)
+    b = a + distance
+    found = valleys.between(a, b, np.array([n, n]), (0.0, distance))
+    spread = np.sqrt(1 + (1.06 * n**-0.2) ** 2)
+    line = np.linspace(0, distance, 2001)
+    density = norm.pdf(line, 0, spread) + norm.pdf(line, distance, spread)
+    assert found.depth == pytest.approx(density[1000] / density.max(), rel=0.02)
+    assert found.z == pytest.approx(-np.log(found.depth) / found.error)
+
+
+def test_halves_of_one_bell_have_no_valley():
+    line = norm.ppf((np.arange(4000) + 0.5) / 4000)
+    a, b = line[line < 0], line[line >= 0]
+    found = valleys.between(a, b, np.array([2000.0, 2000.0]), (a.mean(), b.mean()))
+    assert found.z < valleys.THRESHOLD
+
+
+def test_z_grows_with_the_root_of_the_rows():
+    def z(n):
+        a = norm.ppf((np.arange(n) + 0.5) / n)
+        return valleys.between(a, a + 3.5, np.array([n, n]), (0.0, 3.5)).z
+
+    assert 2.2 < z(8000) / z(1000) < 3.6  # but for the bandwidth, the root of 8
+
+
+def test_weights_are_counted_for_both_groups():
+    # twenty rows that stand for many: the depth is that of the whole
+    a, b = np.linspace(-1, 1, 21), np.linspace(-1, 1, 21) + 4
+    even = valleys.between(a, b, np.array([21.0, 21.0]), (0.0, 4.0))
+    uneven = valleys.between(a, b, np.array([2100.0, 21.0]), (0.0, 4.0))
+    assert uneven.depth >= even.depth
+
+
+def test_sums_of_groups_add_over_blocks():
+    X = np.random.default_rng(1).normal(size=(90, 4)).astype(np.float32)
+    labels = np.random.default_rng(2).integers(0, 5, 90)
+    whole = valleys.group_moments(X, labels, 6)
+    parts = valleys.group_moments(X[:40], labels[:40], 6) + valleys.group_moments(X[40:], labels[40:], 6)
+    for name, one, other in zip(whole._fields, whole, parts, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12, err_msg=name)
+    of_third = X[labels == 3].astype(np.float64)
+    np.testing.assert_allclose(whole.outers[3], of_third.T @ of_third)
+    assert whole.counts[5] == 0
+
+
+def test_weights_between_groups_are_those_of_the_dense_product():
+    X = np.random.default_rng(3).normal(size=(60, 2))
+    labels = np.random.default_rng(4).integers(0, 4, 60)
+    block = kernel(X, 5)
+    W = sparse.csr_matrix((block.data, block.indices, block.indptr), (60, 60)).toarray()
+    A = np.eye(4)[labels]
+    np.testing.assert_allclose(valleys.pair_weights(block, labels, 4), A.T @ W @ A)
+
+
+def test_the_sample_of_a_union_lies_in_the_samples_of_its_parts():
+    uniform = row_uniform(0, "valleys", np.arange(20_000))
+    of_part = valleys.is_drawn(uniform, np.full(20_000, 10_000.0))
+    of_union = valleys.is_drawn(uniform, np.full(20_000, 20_000.0))
+    assert not np.any(of_union & ~of_part)
+    assert abs(of_union.sum() - valleys.SAMPLE_ROWS) < 5 * np.sqrt(valleys.SAMPLE_ROWS)
+
+
+def test_the_tree_stops_at_the_groups_that_valleys_part():
+    X = blob_rows((0, 0, 0), (8, 0, 0), (0, 9, 0))
+    truth = np.repeat(np.arange(3), 300)
+    labels = truth * 4 + np.concatenate([cut_into(X[truth == y], 4) for y in range(3)])
+    found = valleys.valley_tree(groups_of(X, labels))
+    assert found.n_clusters == 3
+    of_group = found.tree.cut(3)
+    assert [len(set(of_group[4 * y : 4 * y + 4])) for y in range(3)] == [1, 1, 1]
+    assert found.weakest[3] >= valleys.THRESHOLD > found.weakest[4]
+    assert len(found.tree.merges) == 11  # down to one group
+
+
+def test_one_blob_is_one_cluster():
+    X = blob_rows((0, 0, 0), n=1200)
+    assert valleys.valley_tree(groups_of(X, cut_into(X, 6))).n_clusters == 1
+
+
+def test_groups_of_few_rows_are_given_to_those_they_are_tied_to():
+    X = blob_rows((0, 0, 0), (9, 0, 0))
+    labels = np.repeat([0, 1], 300)
+    labels[:2] = 2  # two rows of the first blob
+    found = valleys.valley_tree(groups_of(X, labels))
+    assert tuple(found.tree.merges[0]) == (0, 2)
+    assert found.n_clusters == 2
+
+
+def test_groups_without_rows_take_no_part():
+    X = blob_rows((0, 0, 0), (9, 0, 0))
+    found = valleys.valley_tree(groups_of(X, np.repeat([1, 4], 300)))
+    assert found.tree.columns.tolist() == [1, 4]
+    assert found.tree.cut(2).tolist() == [-1, 0, -1, -1, 1]
+
+
+def test_equal_rows_are_parted_from_others():
+    X = np.concatenate([np.zeros((200, 3)), np.ones((200, 3)) * 5]) + 1e-9 * np.arange(1200).reshape(400, 3)
+    assert valleys.valley_tree(groups_of(X, np.repeat([0, 1], 200))).n_clusters == 2
+
+
+@pytest.mark.parametrize("d", [2, 10, 30])
+def test_a_blob_is_not_clumped(d):
+    draw = np.random.default_rng(d)
+    X = draw.normal(size=(1500, d)) @ draw.normal(size=(d, d))
+    assert abs(blobs.clumpiness(X)) < blobs.CLUMPED / 2
+
+
+def test_many_groups_and_curves_are_clumped():
+    draw = np.random.default_rng(0)
+    groups = draw.normal(0, 3, (40, 8))[draw.integers(0, 40, 2000)] + draw.normal(size=(2000, 8))
+    angle = draw.uniform(0, 2 * np.pi, 2000)
+    ring = np.stack([np.cos(angle), np.sin(angle)], axis=1) + draw.normal(0, 0.02, (2000, 2))
+    assert blobs.clumpiness(groups) > blobs.CLUMPED
+    assert blobs.clumpiness(ring) > blobs.CLUMPED
+    assert blobs.clumpiness(groups) == blobs.clumpiness(groups)
+    assert blobs.clumpiness(groups[:20]) == 0.0
+
+
+def test_gram_of_merged_labels_is_that_of_the_merged_labelings():
+    draw = np.random.default_rng(5)
+    labels = np.stack([draw.integers(0, 5, 200), draw.integers(0, 4, 200)], axis=1)
+    groups = [np.array([0, 1, 0, 2, 1]), np.array([1, 0, 0, 1])]
+    merged = np.stack([group[column] for group, column in zip(groups, labels.T, strict=True)], axis=1)
+    sums, sizes = valleys.merged_gram(consensus.label_gram(labels, [5, 4]), [5, 4], groups)
+    assert sizes == [3, 2]
+    np.testing.assert_array_equal(sums, consensus.label_gram(merged, [3, 2]))
+
+
+def test_axes_span_the_leading_components():
+    draw = np.random.default_rng(6)
+    X = (draw.normal(size=(500, 5)) * [9, 7, 5, 0.1, 0.1]) @ np.linalg.qr(draw.normal(size=(40, 5)))[0].T
+    mean, axes = principal_axes(X.astype(np.float32) + 3, 3)
+    np.testing.assert_allclose(mean, X.mean(axis=0) + 3, atol=1e-4)
+    np.testing.assert_allclose(axes.T @ axes, np.eye(3), atol=1e-5)
+    Vt = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2][:3]
+    assert np.linalg.norm(Vt @ axes) == pytest.approx(np.sqrt(3), abs=1e-3)
+    np.testing.assert_array_equal(principal_axes(X[:, :3].astype(np.float32), 3)[1], np.eye(3))
