@@ -20,7 +20,7 @@ from small_fits import FAST, cut_small
 import bigsmic
 from bigsmic.errors import BigsmicWarning, InputError, RunError
 from bigsmic.numerics.labeling import consensus
-from bigsmic.stages import selection
+from bigsmic.stages import selection, wider_columns
 from bigsmic.store import CheckedArray
 
 pytestmark = pytest.mark.usefixtures("many_blocks")
@@ -285,6 +285,37 @@ def test_a_found_number_is_found_again_in_the_run(uneven, found, tmp_path):
         np.testing.assert_array_equal(other.predict(X[:50]), found.predict(X[:50]))
     assert opened.cut(3).n_clusters == 3
     assert opened.valleys.sentence == found.valleys.sentence
+
+
+@pytest.fixture(scope="module")
+def many():
+    """Fifty clusters that are well apart, of sixty rows each."""
+    return make_blobs(3000, 6, centers=50, cluster_std=0.3, center_box=(-12, 12), random_state=5)
+
+
+def test_more_columns_are_read_where_clusters_are_many(many, tmp_path, monkeypatch):
+    X, y = many
+    options = {"scale": None, "n_centers": 40, "t": 5, "shrinkage": 0}
+    result = bigsmic.fit(X, **options)
+    assert result.n_clusters == 50
+    assert adjusted_rand_score(y, result.labels) > 0.99
+    assert result.diagnostics["valleys"]["columns"] == 120
+
+    def killed(context):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(wider_columns, "_delete_narrow", killed)
+        with pytest.raises(KeyboardInterrupt):
+            bigsmic.fit(X, **options, out=tmp_path / "run")
+    again = bigsmic.fit(X, **options, out=tmp_path / "run")
+    opened = bigsmic.Result.open(tmp_path / "run")
+    for other in (again, opened):
+        assert other.settings.columns_read == 120
+        assert other.n_clusters == 50
+    assert adjusted_rand_score(result.labels, opened.labels) == 1
+    assert adjusted_rand_score(y, opened.predict(X)) > 0.99
+    assert opened.cut(20).n_clusters == 20
 
 
 @pytest.mark.parametrize(("c", "n_clusters"), [(range(2, 4), 3), (range(6, 9), 6), (range(2, 9), 4)])

@@ -55,7 +55,8 @@ class Settings(MethodSettings):
 
     ``columns`` takes the place of ``widths`` as one eigenvector set of absolute numbers. ``undecided`` leaves the
     number of clusters open, from ``open_from`` to ``open_to``, 0 for no limit; once it is found, :meth:`decided` has it
-    as ``n_clusters``. ``merge_power`` and ``max_matvecs`` are for tests and benchmarks.
+    as ``n_clusters``, and ``columns_read`` the columns that it took, 0 for the default. ``merge_power`` and
+    ``max_matvecs`` are for tests and benchmarks.
 
     Raises
     ------
@@ -165,6 +166,7 @@ class Settings(MethodSettings):
     undecided: bool = False
     open_from: int = 0
     open_to: int = 0
+    columns_read: int = 0
     valleys: bool = option(
         True,
         choices=(True, False),
@@ -241,7 +243,10 @@ class Settings(MethodSettings):
 
     def found_in(self, summary):
         """The settings with the number of clusters that the fit found, from the summary of its run."""
-        return self.decided(summary["n_clusters"]) if self.undecided and "n_clusters" in summary else self
+        if not self.undecided:
+            return self
+        settings = replace(self, columns_read=summary.get("valleys", {}).get("columns", 0))
+        return settings.decided(summary["n_clusters"]) if "n_clusters" in summary else settings
 
     @property
     def reads_valleys(self):

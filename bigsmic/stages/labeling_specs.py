@@ -13,6 +13,7 @@ FINEST_CUT = 3  # times the number of clusters, into which a consensus is cut to
 VALLEY_COLUMNS, ROWS_PER_COLUMN, LEAST_COLUMNS, FEWEST_COLUMNS = 60, 25, 10, 4
 """Columns of a labeling that is read by valleys where the number of clusters is open: twice the largest number, but the
 first at least; a column for so many rows at most, but the third; a third of the rows at most. None below the fourth."""
+MOST_COLUMNS = 960
 LEAST_DISTANCE = 1e-7  # from 1 of an eigenvalue, by which two of them differ
 
 
@@ -131,11 +132,17 @@ def valley_columns(settings: Any, n: int) -> int:
     if not settings.reads_valleys:
         return 0
     if settings.open:
-        wanted = max(VALLEY_COLUMNS, 2 * settings.open_to)
+        wanted = settings.columns_read or max(VALLEY_COLUMNS, 2 * settings.open_to)
     else:
-        wanted = max((columns[-1] for columns in eigenvector_sets(settings, n)), default=0)
-    m = min(wanted, max(LEAST_COLUMNS, n // ROWS_PER_COLUMN), n // 3)
+        widest = max((columns[-1] for columns in eigenvector_sets(settings, n)), default=0)
+        wanted = min(widest, max(VALLEY_COLUMNS, 2 * settings.n_clusters))
+    m = min(wanted, most_valley_columns(n))
     return m if m >= FEWEST_COLUMNS and (settings.open or m > settings.n_clusters) else 0
+
+
+def most_valley_columns(n: int) -> int:
+    """Columns of a labeling that is read by valleys which n rows allow."""
+    return min(MOST_COLUMNS, max(LEAST_COLUMNS, n // ROWS_PER_COLUMN), n // 3)
 
 
 def eigenvector_sets(settings: Any, n: int) -> list[tuple[int, ...]]:

@@ -29,6 +29,8 @@ from bigsmic.store import Run
 from bigsmic.types import Floats, Integers
 
 AXES, NUMBER, EVIDENCE = "axes", "number", "evidence"
+COLLAPSED = 0.1
+"""Modularity below that of the best labeling from which on the number of clusters of another one is not heard."""
 SHAPE_ROWS = 20_000
 """Rows, drawn by hash, on which the largest cluster is compared with a blob."""
 
@@ -166,14 +168,15 @@ def _count(job: Job, block: int) -> None:
     sizes = [spec.n_eigenvectors for spec in specs]
     total = job.sum_blocks(NUMBER, context.blocks, partial(_group_gram, sizes=sizes))
     votes = [tree.n_clusters for tree in trees]
+    counted_votes = _of_whole_labelings(context, specs, trees)
     least = context.settings.open_from or 1
     most = context.settings.open_to or min(len(tree.tree.columns) for tree in trees)
-    n_clusters = int(np.clip(int(np.median(votes)), least, most))
+    n_clusters = int(np.clip(int(np.median(counted_votes)), least, most))
     curve = _curve(trees, total, sizes, range(max(2, least), most + 1))
     curve["modularity"] = _modularity(context, specs, curve["numbers"])
     shape = _largest(job, trees, total, sizes, n_clusters) if n_clusters > 1 else {"largest": 1.0, "second": 0.0}
     clear = n_clusters > 1 and not _is_one_and_crumbs(shape)
-    info = {"n_clusters": n_clusters, "clear": bool(clear), "votes": votes} | shape
+    info = {"n_clusters": n_clusters, "clear": bool(clear), "votes": votes, "columns": sizes[0]} | shape
     job.run.write(NUMBER, block, curve, info=info)
 
 
@@ -198,18 +201,34 @@ def _curve(trees: Trees, total: Integers, sizes: Sequence[int], numbers: Iterabl
     }
 
 
+def _of_whole_labelings(context: Context, specs: Sequence[LabelingSpec], trees: Trees) -> list[int]:
+    """Votes of the labelings but for those that have collapsed: merged into much less modularity than the best."""
+    modularity = np.array(
+        [
+            _modularity_of(context, i, tree.tree.cut(min(tree.n_clusters, len(tree.tree.columns))))
+            for i, tree in enumerate(trees)
+        ]
+    )
+    kept = modularity >= modularity.max() - COLLAPSED
+    return [tree.n_clusters for tree, keep in zip(trees, kept, strict=True) if keep]
+
+
+def _modularity_of(context: Context, i: int, of_group: Integers) -> float:
+    """Modularity of the groups of the i-th labeling that is read by valleys, merged."""
+    W, known = context.run.read(VALLEYS, 0, f"weights.{i}"), of_group >= 0
+    A = np.eye(of_group.max() + 1)[of_group[known]]
+    between = A.T @ W[np.ix_(known, known)] @ A
+    return float(local_moving.modularity(np.stack([np.diag(between), between.sum(axis=1)])))
+
+
 def _modularity(context: Context, specs: Sequence[LabelingSpec], numbers: Integers) -> Floats:
     """Modularity of the groups of every labeling, cut by density at each number of clusters: mean over labelings."""
-    found = np.zeros(len(numbers))
-    for i, spec in enumerate(specs):
-        W, tree = context.run.read(VALLEYS, 0, f"weights.{i}"), Reader(context, spec).tree
-        for at, k in enumerate(numbers.tolist()):
-            of_group = tree.cut(min(k, len(tree.columns)))
-            known = of_group >= 0
-            A = np.eye(of_group.max() + 1)[of_group[known]]
-            between = A.T @ W[np.ix_(known, known)] @ A
-            found[at] += local_moving.modularity(np.stack([np.diag(between), between.sum(axis=1)])) / len(specs)
-    return found
+    trees = [Reader(context, spec).tree for spec in specs]
+    found = [
+        np.mean([_modularity_of(context, i, tree.cut(min(k, len(tree.columns)))) for i, tree in enumerate(trees)])
+        for k in numbers.tolist()
+    ]
+    return np.array(found, np.float64)
 
 
 def _cuts(trees: Trees, k: int) -> list[Integers]:

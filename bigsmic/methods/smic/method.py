@@ -4,13 +4,14 @@ import warnings
 from dataclasses import replace
 from typing import Any
 
-from bigsmic.errors import BigsmicWarning, InputError
+from bigsmic.errors import BigsmicWarning, InputError, PlanError
 from bigsmic.methods.smic.diagnostics import smic_summary
 from bigsmic.methods.smic.planning import plan
 from bigsmic.methods.smic.result import SMICResult as Result
 from bigsmic.numerics.labeling.valleys import THRESHOLD
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
+from bigsmic.runtime.planning import Plan
 from bigsmic.settings.smic import Settings
 from bigsmic.stages import (
     distinct,
@@ -22,6 +23,7 @@ from bigsmic.stages import (
     output,
     selection,
     valleys,
+    wider_columns,
 )
 from bigsmic.stages.graph_pipeline import temporary
 from bigsmic.stages.labeling_specs import (
@@ -46,6 +48,7 @@ def run(job: Job) -> None:
     if not graph_pipeline.scan_rows(job):
         return
     graph_pipeline.build_graph(job)
+    job = _resumed(job)
     with job.timed("eigen"):
         eigenvectors.run(job)
     if job.context.settings.undecided:
@@ -67,7 +70,34 @@ def counted(job: Job) -> Job:
     with found.timed("valleys"):
         valleys.merge_groups(found)
         n_clusters = valleys.count(found)
+    wider = wider_columns.wanted(found)
+    if wider and _fits(job, wider):
+        wider_columns.begin(job, wider)
+        job = _resumed(job)
+        with job.timed("eigen"):
+            eigenvectors.run(job)
+        return counted(job)
     return job.under(settings.decided(n_clusters)) if n_clusters else job
+
+
+def _resumed(job: Job) -> Job:
+    """The job with as many columns as the run has noted, planned anew for them."""
+    wide = wider_columns.resumed(job)
+    return job if wide is job else replace(wide, plan=_planned(job, wide.context.settings))
+
+
+def _fits(job: Job, n_columns: int) -> bool:
+    """Whether the memory limit allows so many columns."""
+    try:
+        _planned(job, replace(job.context.settings, columns_read=n_columns))
+    except PlanError:
+        return False
+    return True
+
+
+def _planned(job: Job, settings: Settings) -> Plan:
+    planned = job.plan
+    return plan(planned.size, settings, planned.memory_limit, job.engine.resources.n_threads, planned.checkpoints)
 
 
 def choose(job: Job) -> None:
@@ -105,6 +135,7 @@ def _warn_of_other_number(job: Job) -> None:
 
 def summary(job: Job) -> dict[str, Any]:
     """What the stages noted, with the number of clusters where the fit found it."""
+    job = wider_columns.resumed(job)
     settings, shown = job.context.settings, valleys.counted(job.run)
     if not (settings.undecided and shown):
         return smic_summary(job)
