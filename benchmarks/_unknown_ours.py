@@ -18,14 +18,15 @@ def fit(name, n_threads=1, **options):
 
 
 def decided(result):
-    """Labels, and whether the fit found valleys; where it did not, those of the cut that its curve likes best."""
+    """Labels, and whether the fit found valleys; where it did not, those of the cut that its curve speaks for."""
     valleys = getattr(result, "valleys", None)
     if valleys is not None and valleys.clear:
         return np.asarray(result.labels), {"clear": True, "sentence": valleys.sentence}
-    curve = dict(result.stability) if valleys is None else {row["c"]: row["stability"] for row in valleys.curve}
-    sentence = "this version does not look for valleys" if valleys is None else valleys.sentence
-    best = int(max(curve, key=curve.get))
-    return np.asarray(result.cut(best).labels), {"clear": False, "sentence": sentence}
+    if valleys is None:
+        best, sentence = int(result.stability.idxmax()), "valleys were not looked for"
+    else:
+        best, sentence = valleys.best, valleys.sentence
+    return np.asarray(result.cut(max(best, 2)).labels), {"clear": False, "sentence": sentence}
 
 
 def _noise_auc(result, truth, options):

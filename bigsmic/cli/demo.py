@@ -97,11 +97,8 @@ def compare(location, result):
         most of them are of, their share of the cluster (``purity``) and of the unit (``completeness``);
         ``missed_units``, which are no cluster's.
     """
-    units = open_array(location, "labels")
-    counts = np.zeros((result.n_clusters, result.n_clusters), np.int64)  # a demo asks for as many clusters as units
-    for lo in range(0, units.shape[0], BLOCK_ROWS):
-        block = slice(lo, lo + BLOCK_ROWS)
-        counts += contingency(units[block], result.labels[block], *counts.shape)
+    units = np.asarray(open_array(location, "labels")[:])
+    counts = contingency(units, result.labels, int(units.max()) + 1, result.n_clusters)
     order = np.argsort(-counts.sum(axis=0), kind="stable")
     clusters = [_cluster(counts, int(k)) for k in order if counts[:, k].any()]
     present = np.flatnonzero(counts.any(axis=1)).tolist()

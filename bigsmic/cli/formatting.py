@@ -26,13 +26,21 @@ def fit_document(result):
         "settings": result.settings.identity(),
         "diagnostics": result.diagnostics,
     }
+    if valleys := getattr(result, "valleys", None):
+        document["valleys"] = valleys_document(valleys)
     return document | ({"numbers": _numbers_of_clusters(result)} if result.settings.undecided else {})
+
+
+def valleys_document(valleys):
+    """What the data show of the number of clusters."""
+    facts = {name: getattr(valleys, name) for name in ("sentence", "n_clusters", "clear", "best", "votes")}
+    return facts | {name: getattr(valleys, name).to_dict("records") for name in ("curve", "pairs")}
 
 
 def fit_page(result):
     """The result, and the candidates: the chosen one, then by LSMI; of an open number of clusters, what hints at it."""
     if result.settings.undecided:
-        return [repr(result), "", table(_numbers_of_clusters(result)), "", *_NEXT]
+        return [repr(result), "", table(_numbers_of_clusters(result)), "", *_next_steps(result)]
     candidates = [dict(row) for row in result.diagnostics.get("candidates", [])]
     candidates = [{"": row.pop("chosen")} | row for row in candidates]
     if not candidates:
@@ -41,14 +49,17 @@ def fit_page(result):
     return [repr(result), "", table(candidates)]
 
 
-_NEXT = (
-    "For labels, fit with --clusters and another --out, or cut in Python without another fit:",
-    "  bigsmic.Result.open(run).cut(c)",
-)
+def _next_steps(result):
+    """How to get labels from a fit that left the number of clusters open."""
+    valleys = getattr(result, "valleys", None)
+    c = valleys.best if valleys and valleys.best > 1 else "C"
+    return ["For labels, without another fit:", f"  bigsmic cut {result.location} -c {c} --out OTHER_RUN"]
 
 
 def _numbers_of_clusters(result):
     """What a fit says of every number of clusters that it leaves open, as dicts."""
+    if valleys := getattr(result, "valleys", None):
+        return valleys.curve.to_dict("records")
     found = result.curve if hasattr(result, "curve") else result.stability.to_frame()
     return found.reset_index().to_dict("records")
 
@@ -171,6 +182,7 @@ def demo_page(document, kept):
         *([f"Neurons without a cluster of their own: {missed}."] if missed else []),
         "",
         f"Adjusted Rand index {document['ari']:.3f}: 1 is the truth, 0 is chance.",
+        *([document["fit"]["valleys"]["sentence"]] if "valleys" in document["fit"] else []),
         "",
     ]
     if not kept:

@@ -1,4 +1,4 @@
-"""The command ``bigsmic``: fit, predict, plan and demo.
+"""The command ``bigsmic``: fit, cut, predict, plan and demo.
 
 Exit codes::
 
@@ -27,7 +27,7 @@ from typing import Annotated
 import typer
 
 from bigsmic.cli.flags import Flag
-from bigsmic.cli.options import FIT, RESOURCES, ROWS, as_typed, storage_options
+from bigsmic.cli.options import FIT, RESOURCES, ROWS, STORAGE, as_typed, storage_options
 from bigsmic.errors import ClusterError, InputError, PlanError, RunError, RunLockedError, StorageError
 
 UNEXPECTED, INTERRUPTED = 1, 130
@@ -196,7 +196,9 @@ def _bigsmic(
 # -- commands
 
 Archive = Annotated[str, typer.Argument(help="Path or URL of a Zarr array, or of a group with --component.")]
-Clusters = Annotated[int | None, typer.Option("-c", "--clusters", help="Number of clusters; left open without.")]
+Clusters = Annotated[
+    int | None, typer.Option("-c", "--clusters", help="Number of clusters; without, as many as valleys part.")
+]
 
 
 @command(FIT)
@@ -219,6 +221,23 @@ def _fit(screen, archive, c, out, given):
     from bigsmic import fit
 
     return fit(archive, c, out=out, progress=not screen.quiet, **given)
+
+
+@command({"Rows": STORAGE})
+def cut(
+    screen,
+    run: Annotated[str, typer.Argument(help="Run directory of a finished fit.")],
+    c: Annotated[int, typer.Option("-c", "--clusters", help="Number of clusters.")],
+    out: Annotated[str, typer.Option("-o", "--out", help="Run directory for the result: a path or URL.")],
+    **given,
+):
+    """Cut RUN into another number of clusters, without another fit."""
+    from bigsmic import Result
+    from bigsmic.cli import formatting
+
+    result = Result.open(run, **given).cut(c).save(out, **given)
+    screen.write(formatting.fit_document(result))
+    screen.say(formatting.fit_page(result))
 
 
 @command({"Rows": ROWS, "Resources": RESOURCES[1:]})

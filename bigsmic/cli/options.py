@@ -79,12 +79,12 @@ def _json_object(text, where):
     return found
 
 
-READING = (
-    Flag("component", str, "Array within a Zarr group."),
+STORAGE = (
     Flag("storage_options", list[str], "key=value for the file system of a URL; may be repeated; shows in ps.",
          _named_values, "--storage-option"),
     Flag("storage_options_file", str, f"JSON file of the same, or set {STORAGE_OPTIONS} to what would be in it."),
 )  # fmt: skip
+READING = (Flag("component", str, "Array within a Zarr group."), *STORAGE)
 ROWS = (*READING, Flag("missing_chunks", Literal["error", "fill"], "An absent chunk is an error, or its fill value."))
 RESOURCES = (
     Flag("memory_limit", str, "What the process may use, such as 1GiB; three quarters of the machine by default."),

@@ -5,11 +5,13 @@ import os
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import zarr
 from rich.console import Console
+from sklearn.metrics import adjusted_rand_score
 from typer.testing import CliRunner
 
 import bigsmic
@@ -278,7 +280,7 @@ def test_a_fit_of_an_open_number_shows_what_hints_at_it(fitted, tmp_path, method
     head = next(i for i, line in enumerate(lines) if line.split()[:2] == ["n", "clusters"])
     assert column in lines[head]
     assert [line.split()[0] for line in lines[head + 1 : head + 3]] == ["2", "3"]
-    assert "--clusters" in lines[-2]
+    assert lines[-1] == f"  bigsmic cut {run} -c C --out OTHER_RUN"
     again = bigsmic_cli("fit", archive, "--out", run, *options, "--json")
     assert [number["n_clusters"] for number in json.loads(again.stdout)["numbers"]][:2] == [2, 3]
     hint = "stability" if method == "smic" else "curve"
@@ -286,6 +288,42 @@ def test_a_fit_of_an_open_number_shows_what_hints_at_it(fitted, tmp_path, method
         bigsmic.Result.open(run).predict(np.zeros((2, 4)))
     assert failure("predict", run, archive, "--out", tmp_path / "out") == (3, "InputError")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_fit_without_a_number_finds_it_and_says_how(fitted, tmp_path):
+    run = tmp_path / "run.zarr"
+    page = bigsmic_cli("fit", fitted[0], "--out", run, *FAST)
+    assert page.exit_code == 0, page.output
+    document = json.loads(bigsmic_cli("fit", fitted[0], "--out", run, *FAST, "--json").stdout)
+    found = document["valleys"]
+    assert found["sentence"] in page.stdout
+    assert (document["n_clusters"], found["n_clusters"], found["clear"]) == (3, 3, True)
+    assert found["sentence"].startswith("The data show 3 groups")
+    assert set(found["votes"]) == {3}
+    assert [row["n_clusters"] for row in found["curve"]][:2] == [2, 3]
+    assert all(set(row) == {"cluster", "neighbor", "depth", "z"} for row in found["pairs"])
+    assert "numbers" not in document
+
+
+def test_where_nothing_is_parted_the_next_command_is_said_and_works(tmp_path):
+    archive = write_rows(tmp_path / "blob.zarr", np.random.default_rng(2).normal(size=(300, 3)))
+    page = bigsmic_cli("fit", archive, "--out", tmp_path / "run.zarr", *FAST)
+    assert page.exit_code == 0, page.output
+    found = bigsmic.Result.open(tmp_path / "run.zarr").valleys
+    assert found.sentence in page.stdout
+    program, *command = page.stdout.splitlines()[-1].replace("OTHER_RUN", str(tmp_path / "cut.zarr")).split()
+    assert program == "bigsmic"
+    document = json.loads(bigsmic_cli(*command, "--json").stdout)
+    assert document["n_clusters"] == found.best
+    cut = bigsmic.Result.open(tmp_path / "cut.zarr")
+    assert set(cut.labels) == set(range(found.best))
+    assert failure(*command) == (5, "RunError")
+
+
+def test_a_fit_without_trees_cannot_be_cut(fitted, tmp_path):
+    run = tmp_path / "run.zarr"
+    assert bigsmic_cli("fit", fitted[0], "-c", 3, "--method", "mspc", "--out", run).exit_code == 0
+    assert failure("cut", run, "-c", 2, "--out", tmp_path / "cut.zarr") == (3, "AbsentResultError")
 
 
 def test_predict_has_the_options_of_reading_and_resources_of_fit():
@@ -456,6 +494,19 @@ def test_demo_finds_the_units(tmp_path):
     assert "Adjusted Rand index" in page.stdout
     assert "simulate" not in page.stderr
     assert failure("demo", "--spikes", 1500, "--units", 4, "--out", tmp_path) == (3, "InputError")
+
+
+def test_clusters_are_compared_with_any_number_of_units(tmp_path):
+    units = np.array([0, 0, 1, 1, 2, 2], np.int32)
+    zarr.create_group(str(tmp_path / "a.zarr")).create_array("labels", data=units)
+    for labels in ([0, 0, 1, 1, 1, 1], [0, 1, 2, 2, 3, 3]):
+        found = demo.compare(
+            str(tmp_path / "a.zarr"), SimpleNamespace(labels=np.array(labels), n_clusters=max(labels) + 1)
+        )
+        assert sum(cluster["spikes"] for cluster in found["clusters"]) == 6
+        assert len(found["clusters"]) == max(labels) + 1
+        assert found["ari"] == pytest.approx(adjusted_rand_score(units, labels))
+        assert len(found["missed_units"]) == max(0, 2 - max(labels))
 
 
 def test_demo_archive_is_written_again_if_it_was_not_finished(tmp_path):

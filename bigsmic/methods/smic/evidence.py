@@ -111,7 +111,7 @@ class Valleys:
             own = float(self._pairs["z"].min(initial=np.inf))
         stronger = [k for k, z in at.items() if k < self.n_clusters and z > max(own, THRESHOLD)]
         weaker = [k for k in at if k > self.n_clusters]
-        parts = [f"the weakest valley is {_errors(own)} deep"]
+        parts = ["no two of them touch" if np.isinf(own) else f"the weakest valley is {_errors(own)} deep"]
         parts += [f"next stronger {max(stronger)} ({_errors(at[max(stronger)])})"] if stronger else []
         parts += [f"next weaker {min(weaker)} ({_errors(at[min(weaker)])})"] if weaker else []
         return f" ({'; '.join(parts)})"
@@ -121,7 +121,7 @@ class Valleys:
 
 
 def _errors(z: float) -> str:
-    return "beyond measure" if np.isinf(z) else f"{max(z, 0.0):.1f} standard errors"
+    return "none touch" if np.isinf(z) else f"{max(z, 0.0):.1f} standard errors"
 
 
 def read(context: Any) -> Valleys | None:
