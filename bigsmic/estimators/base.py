@@ -48,6 +48,7 @@ class Clusterer(ClusterMixin, BaseEstimator):
     memory_limit: MemoryLimit
     n_jobs: int | None
     random_state: RandomState
+    result_: Result
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -78,22 +79,34 @@ class Clusterer(ClusterMixin, BaseEstimator):
         """Cluster the rows of X, with what came beside them."""
         X = self._rows(X, reset=True)
         self.seed_ = seed_of(self.random_state)
-        self.result_ = fit(
-            X,
-            self.n_clusters,
-            method=self._method,
-            out=self.out,
-            seed=self.seed_,
-            memory_limit=self.memory_limit,
-            **self._place(X),
-            **self._options(),
-            **{name: value for name, value in side_inputs.items() if value is not None},
-        )
-        self.labels_ = self.result_.labels
-        self.classes_ = np.arange(self.result_.n_clusters)
+        given = {name: value for name, value in side_inputs.items() if value is not None}
+        self.result_ = self._result(X, self.n_clusters, out=self.out, **self._options(), **given)
+        self._one_cluster = self._without_answer(X)
+        self.labels_ = self._answering.labels
+        self.classes_ = np.arange(self._answering.n_clusters)
         self.n_features_in_ = self.result_.diagnostics["columns"]
         self._take(self.result_)
         return self
+
+    def _result(self, X: Any, n_clusters: Any, **options: Any) -> Result:
+        """Result of a fit by the method, where and with what memory the caller wants it."""
+        place = {"memory_limit": self.memory_limit, **self._place(X)}
+        return fit(X, n_clusters, method=self._method, seed=self.seed_, **place, **options)
+
+    def _without_answer(self, X: Any) -> Result | None:
+        """What answers in the place of a result without labels; None where it has some."""
+        return None
+
+    @property
+    def _answering(self) -> Result:
+        """The result whose labels and predictions are the estimator's."""
+        return getattr(self, "_one_cluster", None) or self.result_
+
+    @property
+    def n_clusters_(self) -> int:
+        """Number of clusters, given or found."""
+        check_is_fitted(self, "classes_")
+        return len(self.classes_)
 
     def _take(self, result: Result) -> None:
         """Set the attributes that not every method has."""
@@ -121,12 +134,12 @@ class Clusterer(ClusterMixin, BaseEstimator):
     def predict(self, X: Rows) -> Labels:
         """Labels of new rows, int32, shape (m,), lazy for a dask array; see :meth:`bigsmic.Result.predict`."""
         check_is_fitted(self)
-        return self.result_.predict(self._rows(X, reset=False))
+        return self._answering.predict(self._rows(X, reset=False))
 
     def predict_proba(self, X: Rows) -> Posterior:
         """Posteriors of new rows, float32, shape (m, c); a row's do not depend on the other rows."""
         check_is_fitted(self)
-        return self.result_.predict_proba(self._rows(X, reset=False))
+        return self._answering.predict_proba(self._rows(X, reset=False))
 
     def score(self, X: Rows, y: object = None) -> float:
         """Squared-loss mutual information between rows and their predicted labels: larger is better.
@@ -151,7 +164,7 @@ class Clusterer(ClusterMixin, BaseEstimator):
         check_is_fitted(self)
         if get_tags(self).input_tags.pairwise:
             raise InputError("score: needs features, which what is precomputed has not; give scoring=")
-        return lsmi_score(self.result_, self._rows(X, reset=False), self.seed_)
+        return lsmi_score(self._answering, self._rows(X, reset=False), self.seed_)
 
     def _rows(self, X: Any, reset: bool) -> Any:
         """Validate what is in memory; leave alone what is read in blocks, which the pipeline checks."""

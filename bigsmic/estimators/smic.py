@@ -1,12 +1,15 @@
 """scikit-learn clusterer by SMIC, the default method."""
 
+import warnings
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
+from bigsmic.errors import ConvergenceWarning
 from bigsmic.estimators.base import Clusterer
+from bigsmic.result import Result
 from bigsmic.types import MemoryLimit, NeighborSearch, Preset, RandomState, Scale, StrPath, WeightFunction
 
 
@@ -15,8 +18,10 @@ class SMIC(Clusterer):
 
     Parameters
     ----------
-    n_clusters : int
-        Number of clusters, c.
+    n_clusters : int, sequence of int, or None
+        Number of clusters, c. None, or a range that limits it: as many as valleys part. Where the data show none, all
+        rows are one cluster, with a ConvergenceWarning that says what they show instead, and `result_` has no labels
+        but can be cut.
     {options}
 
     Attributes
@@ -24,8 +29,10 @@ class SMIC(Clusterer):
     labels_ : ndarray of int32, shape (n,)
     classes_ : ndarray of int, shape (c,)
         Columns of `predict_proba`.
+    n_clusters_ : int
+        Number of clusters, given or found.
     result_ : bigsmic.Result
-        Scores, posteriors, diagnostics.
+        Scores, posteriors, diagnostics; what the data show of the number of clusters (``result_.valleys``).
     seed_ : int
     n_features_in_ : int
 
@@ -70,6 +77,15 @@ class SMIC(Clusterer):
         random_state: RandomState = None,
     ) -> None:
         self._keep(locals())
+
+    def _without_answer(self, X: Any) -> Result | None:
+        settings: Any = self.result_.settings
+        if not (settings.undecided and settings.reads_valleys):
+            return None
+        found = getattr(self.result_, "valleys", None)
+        why = found.sentence if found else "The rows that differ are too few to show valleys: give c."
+        warnings.warn(f"n_clusters: one cluster has all rows. {why}", ConvergenceWarning, stacklevel=4)
+        return self._result(X, 1)
 
     def _is_pairwise(self) -> bool:
         return "precomputed" in (self.metric, self.kernel if isinstance(self.kernel, str) else None)

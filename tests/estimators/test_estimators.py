@@ -23,7 +23,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bigsmic
 from bigsmic import registry
-from bigsmic.errors import InputError, RunMismatchError
+from bigsmic.errors import ConvergenceWarning, InputError, RunMismatchError
 from bigsmic.estimators.base import Clusterer
 from bigsmic.estimators.smic import SMIC
 
@@ -44,10 +44,55 @@ def test_scikit_learn_checks_of_other_settings(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
+@pytest.mark.sklearn_checks
+@pytest.mark.filterwarnings("ignore:n_clusters. one cluster has all rows:bigsmic.errors.ConvergenceWarning")
+@parametrize_with_checks([SMIC(n_clusters=None)])
+def test_scikit_learn_checks_of_a_number_that_is_found(estimator, check):
+    check(estimator)
+
+
 @pytest.fixture(scope="module")
 def rows():
     X, y = make_blobs(300, 4, centers=3, random_state=0)
     return X.astype(np.float32), y
+
+
+def test_the_number_of_clusters_is_found(rows):
+    X, y = rows
+    model = SMIC(None, random_state=0).fit(X)
+    assert model.n_clusters_ == model.result_.valleys.n_clusters == 3
+    assert adjusted_rand_score(y, model.labels_) > 0.95
+    assert adjusted_rand_score(y, model.predict(X)) > 0.95
+    assert model.classes_.tolist() == [0, 1, 2]
+
+
+def test_without_valleys_all_rows_are_one_cluster(tmp_path):
+    X = np.random.default_rng(2).normal(size=(300, 3)).astype(np.float32)
+    model = SMIC(None, random_state=0, out=tmp_path / "run")
+    with pytest.warns(ConvergenceWarning, match=r"one cluster has all rows\. The data show no valleys: give c\."):
+        model.fit(X)
+    for one in (model, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert one.n_clusters_ == 1
+        assert one.classes_.tolist() == [0]
+        assert one.labels_.tolist() == [0] * 300
+        assert one.predict(X[:5]).tolist() == [0] * 5
+        assert one.predict_proba(X[:5]).tolist() == [[1.0]] * 5
+        assert one.result_.settings.undecided
+    assert set(model.result_.cut(2).labels) == {0, 1}
+    again = model.set_params(n_clusters=2, out=None).fit(X)
+    assert set(again.labels_) == set(again.predict(X)) == {0, 1}
+
+
+def test_rows_too_few_for_valleys_are_one_cluster():
+    with pytest.warns(ConvergenceWarning, match="too few to show valleys: give c"):
+        model = SMIC(None, random_state=0).fit(np.arange(10.0).reshape(5, 2))
+    assert model.labels_.tolist() == [0] * 5
+
+
+def test_every_estimator_knows_its_number(fitted):
+    for model in fitted.values():
+        assert model.n_clusters_ == len(model.classes_) == model.predict_proba(np.zeros((1, 4))).shape[1]
 
 
 def test_the_estimator_is_the_function(rows):
