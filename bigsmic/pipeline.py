@@ -70,9 +70,10 @@ def fit(
         A path or URL names a Zarr v2 or v3 array, or a group together with `component`. Any real or integer dtype.
         Rows are read in blocks and never held as a whole, unless they came in memory.
     c : int, None, or sequence of int
-        Number of clusters, 1 to n. None (2 to 30) or a range leaves it open: the Result then has the trees and the
-        curve `stability`, says that it did not choose, and gives labels by `cut`. Other methods say for
-        themselves what None is.
+        Number of clusters, 1 to n. None finds it where the data show valleys between clusters; a range limits the
+        search. ``Result.valleys`` has the evidence. Where there are no valleys, or they are not looked for (a graph,
+        fewer than 12 rows, ``valleys=False``), the Result has no labels but by `cut`. Other methods say for themselves
+        what None is.
     method : str
         "smic", the default, whose options are those below. Another one has options of its own, which are parameters of
         its estimator as well, such as :class:`bigsmic.RIM`; those below that it does not have are refused.
