@@ -179,9 +179,13 @@ class Result:
     def _refuse_undecided(self, what: str) -> None:
         if self.settings.undecided:
             raise InputError(
-                f"{what}: the fit was given no number of clusters and found no valleys that would tell it; "
-                f"{self._hint} is a hint, cut(c) gives the result for c clusters"
+                f"{what}: the fit was given no number of clusters and {self._open_reason()} is a hint, cut(c) gives "
+                "the result for c clusters"
             )
+
+    def _open_reason(self) -> str:
+        """Why there is no number of clusters, and what hints at one."""
+        return f"chose none; {self._hint}"
 
     def _array(self, name: str) -> Any:
         self._refuse_undecided(name)

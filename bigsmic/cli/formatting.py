@@ -22,7 +22,7 @@ def fit_document(result):
     """Where the run is, what was asked, how it went."""
     document = {
         "run": result.location,
-        "n_clusters": result.n_clusters,
+        "n_clusters": None if result.settings.undecided else result.n_clusters,
         "settings": result.settings.identity(),
         "diagnostics": result.diagnostics,
     }

@@ -311,6 +311,8 @@ def test_where_nothing_is_parted_the_next_command_is_said_and_works(tmp_path):
     assert page.exit_code == 0, page.output
     found = bigsmic.Result.open(tmp_path / "run.zarr").valleys
     assert found.sentence in page.stdout
+    again = bigsmic_cli("fit", archive, "--out", tmp_path / "run.zarr", *FAST, "--json")
+    assert json.loads(again.stdout)["n_clusters"] is None
     program, *command = page.stdout.splitlines()[-1].replace("OTHER_RUN", str(tmp_path / "cut.zarr")).split()
     assert program == "bigsmic"
     document = json.loads(bigsmic_cli(*command, "--json").stdout)

@@ -89,6 +89,11 @@ class SMICResult(LabelingsResult):
     def _open_line(self) -> str:
         return self.valleys.sentence if self.valleys else super()._open_line()
 
+    def _open_reason(self) -> str:
+        if self.valleys is None:
+            return super()._open_reason()
+        return f"found no valleys that would tell it; valleys.best, {self.valleys.best},"
+
     def _choice_lines(self) -> list[str]:
         lines = [f"  valleys    {self.valleys.sentence}"] if self.valleys else []
         return [*super()._choice_lines(), *lines]
