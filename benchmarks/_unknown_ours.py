@@ -1,7 +1,6 @@
 """bigsmic without the number of clusters, as a function that the harness runs in a process of its own."""
 
 import _peers
-import numpy as np
 from _data import as_zarr, labels_of, load
 from _unknown_scores import figures
 
@@ -10,23 +9,23 @@ import bigsmic
 
 def fit(name, n_threads=1, **options):
     """Fit an archive and compare the labels with the truth; options are those of ``bigsmic.fit``."""
-    result = bigsmic.fit(as_zarr(name), n_threads=n_threads, **options)
-    labels, verdict = decided(result)
-    truth = labels_of(name)
+    fitted = bigsmic.fit(as_zarr(name), n_threads=n_threads, **options)
+    result, verdict = decided(fitted)
+    labels, truth = result.labels, labels_of(name)
     found = figures(truth, labels, lambda: _peers.Rows(load(name)[0], None, 0).principal(10))
-    return found | verdict | _noise_auc(result, truth, options) | {"stages": result.diagnostics["stages"]}
+    return found | verdict | _noise_auc(result, truth, options) | {"stages": fitted.diagnostics["stages"]}
 
 
 def decided(result):
-    """Labels, and whether the fit found valleys; where it did not, those of the cut that its curve speaks for."""
+    """The fit, and whether it found valleys; where it did not, the cut that its curve speaks for."""
     valleys = getattr(result, "valleys", None)
     if valleys is not None and valleys.clear:
-        return np.asarray(result.labels), {"clear": True, "sentence": valleys.sentence}
+        return result, {"clear": True, "sentence": valleys.sentence}
     if valleys is None:
         best, sentence = int(result.stability.idxmax()), "valleys were not looked for"
     else:
         best, sentence = valleys.best, valleys.sentence
-    return np.asarray(result.cut(max(best, 2)).labels), {"clear": False, "sentence": sentence}
+    return result.cut(max(best, 2)), {"clear": False, "sentence": sentence}
 
 
 def _noise_auc(result, truth, options):

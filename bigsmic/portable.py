@@ -82,7 +82,7 @@ def carried(context, tells):
     Returns
     -------
     run : CarriedRun
-        With `posterior` and `agreement` where there is room.
+        With `posterior`, `agreement` and `noise` where there is room.
 
     Raises
     ------
@@ -124,8 +124,8 @@ def _bytes(run, blocks, wanted):
 
 
 def _copy_arrays(context, made, room):
-    """Copy agreement and posterior, as far as there is room."""
-    for name in ("agreement", "posterior"):
+    """Copy agreement, noise and posterior, as far as there is room."""
+    for name in ("agreement", "noise", "posterior"):
         if name in context.run.info("output", 0):
             array = read_array(context, name)
             if array.nbytes <= room:

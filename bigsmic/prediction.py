@@ -5,7 +5,7 @@ does not depend on the rows that came with it.
 """
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar, TypeAlias
@@ -27,7 +27,7 @@ from bigsmic.stages import distinct
 from bigsmic.stages.out_of_sample import Model, Reads
 from bigsmic.stages.precomputed import minus_log, nearest_entries
 from bigsmic.store import PredictionGroup, Source, SparseRows, digest, open_source
-from bigsmic.types import Client, Labels, Posterior, Progress, StrPath
+from bigsmic.types import Client, Floats, Integers, Labels, Posterior, Progress, StrPath
 
 BLOCK_BYTES = 16 << 20  # float32 bytes of new rows at a time
 MAX_ROWS = 1 << 15  # at a time: with neighbours and eigenvectors, each takes a kilobyte or two
@@ -90,14 +90,8 @@ def predict(  # noqa: PLR0913
         rows = _graph_rows(context, data)
         group = None if out is None else _group(asked, context, SparseRows(rows))
         return _keep(group, *_predict_graph(context, rows))
-    source = open_source(data, **reading)
-    m, d = source.shape
-    if d != context.d:
-        raise InputError(
-            f"predict: X has {d} features, but the fit was made with {context.d} features; "
-            f"give rows of {context.d} columns"
-        )
-    rows = min(max(256, BLOCK_BYTES // (4 * d)), MAX_ROWS)
+    source = _open(context, data, reading)
+    m, rows = source.shape[0], _rows_at_once(context.d)
     group = None if out is None else _group(asked, context, source)
     predictor = Predictor(context, source, rows)
     starts = range(0, m, rows)
@@ -117,7 +111,77 @@ def predict(  # noqa: PLR0913
         return arrays["labels"], arrays["posterior"]
 
 
-OPTIONS = {*READING, *(name for name, p in inspect.signature(predict).parameters.items() if p.kind is p.KEYWORD_ONLY)}
+def _keywords(function: Callable[..., Any]) -> set[str]:
+    found = inspect.signature(function).parameters.items()
+    return {*READING, *(name for name, p in found if p.kind is p.KEYWORD_ONLY)}
+
+
+OPTIONS = _keywords(predict)
+
+
+def predict_noise(  # noqa: PLR0913
+    context: Context,
+    data: Any,
+    *,
+    n_threads: int | None = None,
+    client: Client = None,
+    scheduler: str | None = None,
+    engine: Engine | None = None,
+    progress: Progress = None,
+    performance_report: StrPath | None = None,
+    **reading: Any,
+) -> NDArray[np.float32]:
+    """Noise scores of new rows, block by block.
+
+    Parameters
+    ----------
+    context : Context
+        Of a finished fit that found noise.
+    data, n_threads, client, scheduler, engine, progress, performance_report, **reading
+        As of :func:`predict`.
+
+    Returns
+    -------
+    noise : ndarray of float32, shape (m,)
+
+    Raises
+    ------
+    OptionError
+        Another option.
+    """
+    refuse_unknown("predict_noise", {*reading} - {*READING}, _keywords(predict_noise))
+    share_arena()
+    if context.settings.precomputed:
+        found: NDArray[np.float32] = Model(context).read_noise(*_graph_neighbors(context, _graph_rows(context, data)))
+        return found
+    source = _open(context, data, reading)
+    m, rows = source.shape[0], _rows_at_once(context.d)
+    starts = range(0, m, rows)
+    where = (engine, client, scheduler, n_threads) if source.travels else (None, False, None, n_threads)
+    with (
+        choose_engine(*where) as opened,
+        opened.recorded(performance_report),
+        reported(progress, m) as report,
+    ):
+        options = TaskOptions("predict", tick=ticks(report, "predict", len(starts)))
+        scores = opened.map(NoisePredictor(context, source, rows), starts, options)
+    return np.concatenate([np.empty(0, np.float32), *scores])
+
+
+def _open(context: Context, data: Any, reading: Mapping[str, Any]) -> Source:
+    """The new rows, which must have the columns of the fitted ones."""
+    source = open_source(data, **reading)
+    d = source.shape[1]
+    if d != context.d:
+        raise InputError(
+            f"predict: X has {d} features, but the fit was made with {context.d} features; "
+            f"give rows of {context.d} columns"
+        )
+    return source
+
+
+def _rows_at_once(d: int) -> int:
+    return min(max(256, BLOCK_BYTES // (4 * d)), MAX_ROWS)
 
 
 def _shapes(m: int, c: int) -> dict[str, tuple[tuple[int, ...], type[np.generic]]]:
@@ -160,10 +224,15 @@ class Predictor:
 
     def __call__(self, lo: int) -> Predicted:
         """Posteriors and labels of the block that begins with row `lo`: float32 (b, c) and int32 (b,)."""
+        found: Predicted = self.model(self.read(lo))
+        return found
+
+    def read(self, lo: int) -> NDArray[np.float32]:
+        """Scaled rows of the block that begins with row `lo`."""
         X = self.source.read(lo, min(lo + self.rows, self.source.shape[0]))
         refuse_nonfinite(self.source, X, lo)
-        found: Predicted = self.model(self.context.scaler.apply(X))
-        return found
+        scaled: NDArray[np.float32] = self.context.scaler.apply(X)
+        return scaled
 
     def nothing(self) -> Predicted:
         """What no rows give."""
@@ -172,6 +241,15 @@ class Predictor:
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs."""
         return {"context": self.context, "source": self.source, "rows": self.rows}
+
+
+class NoisePredictor(Predictor):
+    """Predicts how far new rows lie out of the clusters."""
+
+    def __call__(self, lo: int) -> NDArray[np.float32]:  # type: ignore[override]
+        """Noise scores of the block that begins with row `lo`: float32 (b,)."""
+        found: NDArray[np.float32] = self.model.noise(self.read(lo))
+        return found
 
 
 def model_of(context: Context) -> Any:
@@ -216,6 +294,12 @@ def _predict_graph(context: Context, rows: csr_array) -> tuple[NDArray[np.int32]
     if context.settings.n_clusters == 1:
         posterior, labels = Single()(rows.toarray()[:, :1])
         return labels, posterior
+    posterior, labels = Model(context).read(*_graph_neighbors(context, rows))
+    return labels, posterior
+
+
+def _graph_neighbors(context: Context, rows: csr_array) -> tuple[Integers, Floats]:
+    """Nearest fitted rows of rows of a graph, and their squared distances."""
     row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     values, k = rows.data, context.settings.n_neighbors
     if context.settings.kernel == "precomputed":
@@ -225,8 +309,7 @@ def _predict_graph(context: Context, rows: csr_array) -> tuple[NDArray[np.int32]
         k = max(1, int(np.bincount(row, minlength=1).max(initial=1)))
     else:
         column = rows.indices
-    posterior, labels = Model(context).read(*nearest_entries(row, column.astype(np.int64), values, rows.shape[0], k))
-    return labels, posterior
+    return nearest_entries(row, column.astype(np.int64), values, rows.shape[0], k)
 
 
 def refuse_nonfinite(source: Source, X: NDArray[Any], lo: int) -> None:

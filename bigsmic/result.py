@@ -163,7 +163,7 @@ class Result:
 
     @cached_property
     def labels(self) -> NDArray[np.int32]:
-        """Cluster of every row, in input order: ndarray of int32, shape (n,)."""
+        """Cluster of every row, in input order, -1 for none: ndarray of int32, shape (n,)."""
         return np.asarray(self._array("labels"))
 
     @property
@@ -318,6 +318,17 @@ class Result:
             data = data.to_dask_array(lengths=True)
         return predict(self._context, data, **options)
 
+    def _score_noise(self, data: Any, options: Mapping[str, Any]) -> Any:
+        """Noise scores of new rows, by methods whose models have them."""
+        if _is_lazy(data, options):
+            return self._ask("predict_noise", np.float32, data, options)
+        from bigsmic.prediction import predict_noise
+
+        self._check_predicts()
+        if hasattr(data, "to_dask_array"):
+            data = data.to_dask_array(lengths=True)
+        return predict_noise(self._context, data, **options)
+
     def __repr__(self) -> str:
         if self.settings.undecided:
             return (
@@ -326,7 +337,7 @@ class Result:
                 + "".join(f"{line}\n" for line in self._scale_lines())
                 + f"  run        {self.location}"
             )
-        sizes = np.bincount(self.labels, minlength=self.n_clusters)
+        sizes = np.bincount(self.labels[self.labels >= 0], minlength=self.n_clusters)
         lines = [
             f"Result of {len(self.labels):,} rows x {self.diagnostics['columns']} columns, {self.n_clusters} clusters",
             f"  sizes      {_shortened(np.sort(sizes)[::-1])}",

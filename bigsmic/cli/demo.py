@@ -97,9 +97,10 @@ def compare(location, result):
         most of them are of, their share of the cluster (``purity``) and of the unit (``completeness``);
         ``missed_units``, which are no cluster's.
     """
-    units = np.asarray(open_array(location, "labels")[:])
-    counts = contingency(units, result.labels, int(units.max()) + 1, result.n_clusters)
-    order = np.argsort(-counts.sum(axis=0), kind="stable")
+    units, c = np.asarray(open_array(location, "labels")[:]), result.n_clusters
+    labels = np.where(result.labels < 0, c, result.labels)  # rows in no cluster have the last column
+    counts = contingency(units, labels, int(units.max()) + 1, c + 1)
+    order = np.argsort(-counts[:, :c].sum(axis=0), kind="stable")
     clusters = [_cluster(counts, int(k)) for k in order if counts[:, k].any()]
     present = np.flatnonzero(counts.any(axis=1)).tolist()
     missed = sorted(set(present) - {cluster["unit"] for cluster in clusters})

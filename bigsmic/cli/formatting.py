@@ -67,18 +67,21 @@ def _numbers_of_clusters(result):
 # -- predict
 
 
-def predict_document(labels, n_clusters, out):
-    """Rows and sizes of the clusters; the labels are read in blocks."""
-    n, sizes = labels.shape[0], np.zeros(n_clusters, np.int64)
+def predict_document(labels, result, out):
+    """Rows, sizes of the clusters and, where the fit looks for them, rows in none; the labels are read in blocks."""
+    n, sizes = labels.shape[0], np.zeros(1 + result.n_clusters, np.int64)
     for lo in range(0, n, LABELS_AT_ONCE):
-        sizes += np.bincount(labels[lo : lo + LABELS_AT_ONCE], minlength=n_clusters)
-    return {"out": out, "rows": n, "cluster_sizes": sizes.tolist()}
+        sizes += np.bincount(1 + labels[lo : lo + LABELS_AT_ONCE], minlength=len(sizes))
+    noise = {"noise": int(sizes[0])} if result.settings.finds_noise else {}
+    return {"out": out, "rows": n, "cluster_sizes": sizes[1:].tolist()} | noise
 
 
 def predict_page(document):
     """The clusters of the new rows."""
     n = document["rows"]
     rows = [{"cluster": k, "rows": size, "share": percent(size, n)} for k, size in enumerate(document["cluster_sizes"])]
+    if "noise" in document:
+        rows.append({"cluster": "none", "rows": document["noise"], "share": percent(document["noise"], n)})
     return [table(rows), "", f"{n:,} rows labelled; their labels and posterior are in {document['out']}"]
 
 

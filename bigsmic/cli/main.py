@@ -257,7 +257,7 @@ def predict(
 
     result = Result.open(run, storage_options=given.get("storage_options"))
     labels = result.predict(rows, out=out, overwrite=overwrite, progress=not screen.quiet, **given)
-    document = formatting.predict_document(labels, result.n_clusters, out)
+    document = formatting.predict_document(labels, result, out)
     screen.write(document)
     screen.say(formatting.predict_page(document))
 

@@ -25,7 +25,7 @@ LSMI_CENTERS = 200
 
 
 def lsmi_score(result: Result, data: Rows, seed: int) -> float:
-    """Squared-loss mutual information between rows and the labels that are predicted for them.
+    """Squared-loss mutual information between rows and the labels that are predicted for them, without rows of none.
 
     Parameters
     ----------
@@ -41,7 +41,11 @@ def lsmi_score(result: Result, data: Rows, seed: int) -> float:
     source = open_source(data)
     drawn = draw_rows(source.shape[0], LSMI_ROWS, seed, "score")
     X = np.concatenate([rows[drawn[(drawn >= lo) & (drawn < lo + len(rows))] - lo] for lo, rows in _blocks(source)])
-    return float(lsmi(result.scaled(X), result.predict(X), n_centers=min(LSMI_CENTERS, len(X)), seed=seed).value)
+    labels = result.predict(X)
+    X, labels = X[labels >= 0], labels[labels >= 0]
+    if not len(X):
+        return 0.0
+    return float(lsmi(result.scaled(X), labels, n_centers=min(LSMI_CENTERS, len(X)), seed=seed).value)
 
 
 def objective_score(classifier: tuple[Linear, Scaler], aim: Aim, data: Rows) -> float:

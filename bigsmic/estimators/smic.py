@@ -27,6 +27,7 @@ class SMIC(Clusterer):
     Attributes
     ----------
     labels_ : ndarray of int32, shape (n,)
+        -1 for rows in no cluster, with `noise`.
     classes_ : ndarray of int, shape (c,)
         Columns of `predict_proba`.
     n_clusters_ : int
@@ -69,6 +70,7 @@ class SMIC(Clusterer):
         widths: float | Sequence[float] | Sequence[Sequence[float]] | None = None,
         shrinkage: float | Sequence[float] | None = None,
         valleys: bool = True,
+        noise: bool = False,
         n_centers: int | None = None,
         lsmi_rows: int | None = 200_000,
         out: StrPath | None = None,

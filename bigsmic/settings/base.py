@@ -65,6 +65,11 @@ class MethodSettings:
         return False
 
     @property
+    def finds_noise(self) -> bool:
+        """Whether rows that lie in no cluster are looked for: their label is -1."""
+        return False
+
+    @property
     def block_columns(self) -> int:
         """Columns that blocks of input rows are cut for, where they are more than the input has."""
         return 1

@@ -58,6 +58,7 @@ class Settings(smic.Settings):
         help="Neighbour numbers of the kernel. By default (2, 3, 5, 10) up to 1,000 rows, and (3, 10) of more.",
     )
     valleys: bool = False  # may not decide: links part what no valley does
+    noise: bool = False  # a linked row has a label
     normalization: str | None = option(
         "symmetric",
         choices=smic.NORMALIZATIONS,

@@ -174,6 +174,15 @@ class Settings(MethodSettings):
         their groups: this finds the number of clusters where none is given, and is the result where a number is given
         and some clusters of the other labelings are not parted.""",
     )
+    noise: bool = option(
+        False,
+        choices=(True, False),
+        help="""Look for rows that lie in no cluster. Their label is -1, and ``Result.noise`` has a score of every row,
+        0 to 1, above 0.5 where it is noise: where its t-th neighbour (largest `t`) is much farther away than those of
+        the rows of its cluster. Posteriors are those of the clusters all the same. A cluster that consists of thinly
+        spread noise keeps its number and loses its rows. Wants at least two clusters, and distances: not kernel
+        "precomputed".""",
+    )
     merge_power: float = 1.2
     n_centers: int = option(
         800,
@@ -191,6 +200,7 @@ class Settings(MethodSettings):
         if self.max_matvecs is not None:
             check_integer("max_matvecs", self.max_matvecs, 1)
         self._check_kernel()
+        self._check_noise()
         if self.precomputed and self.selection == "lsmi":
             raise InputError("selection: 'lsmi' needs features, which a precomputed graph has not; use 'consensus'")
         if self.preset == "paper" and self.scale == "auto":
@@ -212,6 +222,18 @@ class Settings(MethodSettings):
             )
         if self.kernel not in (*weights.NAMED, "precomputed"):
             raise InputError(f"kernel: got {self.kernel!r}; use a function or one of {(*weights.NAMED, 'precomputed')}")
+
+    def _check_noise(self):
+        if self.noise and self.kernel == "precomputed":
+            raise InputError(
+                "noise: got True with kernel='precomputed', but affinities say nothing of how thinly rows lie; "
+                "give rows, or distances with metric='precomputed'"
+            )
+        if self.noise and self.n_clusters == 1:
+            raise InputError(
+                "noise: got True with a single cluster, for which no neighbours are searched; give c of at least 2, or "
+                "leave noise out"
+            )
 
     @classmethod
     def of(cls, c, **given):
@@ -252,6 +274,11 @@ class Settings(MethodSettings):
     def reads_valleys(self):
         """Whether groups are also merged by the valleys between them, for which they need features."""
         return self.valleys and not self.precomputed and (self.assignment, self.selection) == ("merge", "consensus")
+
+    @property
+    def finds_noise(self):
+        """Whether rows that lie in no cluster are looked for."""
+        return self.noise
 
     @property
     def propagates(self):

@@ -100,7 +100,8 @@ def label(job: Job) -> None:
     context = job.context
     is_single = context.settings.n_clusters == 1
     k = 1 if is_single else context.run.info(STAGE, 0)["rows"]
-    rowwise_output.create_arrays(context, ("labels", "posterior", "agreement"), k)
+    names = ("labels", "posterior", "agreement", *(["noise"] if context.settings.finds_noise else []))
+    rowwise_output.create_arrays(context, names, k)
     job.fill("output", context.source_blocks, _label_single if is_single else _label)
 
 
@@ -125,10 +126,12 @@ def fewer(job: Job) -> Job:
 
 
 def _label(context: Context, s: int) -> None:
-    posterior, labels = Model(context)(context.scaled_block(s))
-    rowwise_output.write(
-        context, s, {"labels": labels, "posterior": posterior, "agreement": np.ones(len(labels), np.float32)}
-    )
+    model, X = Model(context), context.scaled_block(s)
+    posterior, labels = model(X)
+    found = {"labels": labels, "posterior": posterior, "agreement": np.ones(len(labels), np.float32)}
+    if context.settings.finds_noise:
+        found["noise"] = model.noise(X)
+    rowwise_output.write(context, s, found)
 
 
 def summary(context: Context) -> dict[str, int]:
@@ -179,3 +182,7 @@ class Model:
         """Posteriors, 0 or 1, and labels."""
         labels = distinct.nearest(X, self.rows)
         return np.eye(self.n_clusters, dtype=np.float32)[labels], labels
+
+    def noise(self, X: Floats) -> NDArray[np.float32]:
+        """Noise scores: 0, as equal rows have no distances that others could be measured by."""
+        return np.zeros(len(X), np.float32)

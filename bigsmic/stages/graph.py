@@ -41,13 +41,13 @@ def _assemble(context: Context, p: int, sent_by: list[NDArray[np.int64]]) -> Non
     sent = context.run.gather("edges", from_blocks, affinity.Edges._fields, p)
     incoming = affinity.Edges(*map(np.concatenate, zip(*sent, strict=True)))
     graph = affinity.assemble(lo, indices, squares, incoming)
-    sigma = np.sqrt(np.stack([_tth(squares, t) for t in context.settings.t]))
+    sigma = np.sqrt(np.stack([tth_squares(squares, t) for t in context.settings.t]))
     arrays = {name: getattr(graph, name) for name in ("halo", "indptr", "indices", "sq_distances", "ranks")}
     info = {"in_degree": _in_degree_sums(lo, indices, incoming)}
     context.run.write("graph", p, arrays | {"sigma": sigma}, parts={"sigma": np.arange(len(sigma) + 1)}, info=info)
 
 
-def _tth(squares: Floats, t: int) -> Floats:
+def tth_squares(squares: Floats, t: int) -> Floats:
     """Squared distance to the t-th neighbour, or to the last one of a row that has fewer."""
     found = np.isfinite(squares[:, :t]).sum(axis=1)
     return squares[np.arange(len(squares)), np.maximum(found, 1) - 1]

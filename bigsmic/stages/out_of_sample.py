@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 from bigsmic.numerics.graph import affinity, cells, neighbors
 from bigsmic.numerics.graph.affinity import WEIGHT_FLOOR
 from bigsmic.numerics.labeling import calibration, consensus, rotation
+from bigsmic.numerics.labeling import noise as noise_numerics
 from bigsmic.runtime.context import Context
-from bigsmic.stages import eigenvectors, kernel_matrix, labelings, output, route, selection
+from bigsmic.stages import eigenvectors, kernel_matrix, labelings, noise, output, route, selection
+from bigsmic.stages.graph import tth_squares
 from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, specs_of
 from bigsmic.stages.labelings import Reader
 from bigsmic.types import Floats, Integers
@@ -115,12 +117,14 @@ class Model(Neighborhood):
         self.readers = {b: Reader(context, specs_of(context)[b]) for b in self.classes}
         self.eigenproblems = list(dict.fromkeys(specs_of(context)[b].eigenproblem for b in self.classes))
         self.power = output.sharpness(context)
+        self.spacing = noise.read_spacing(context) if context.settings.finds_noise else None
         self.reads = self.reads | _CHOICE | {labelings.frame_name(r.spec): None for r in self.readers.values()}
         if any(reader.spec.assignment == "valleys" for reader in self.readers.values()):
             self.reads |= {labelings.VALLEYS: None}
         normalised = [eigenproblem for eigenproblem in self.eigenproblems if eigenproblem.kernel == "normalized"]
         self.reads |= {kernel_matrix.degree_name(eigenproblem): ("degree",) for eigenproblem in normalised}
         self.reads |= {self._basis_name(eigenproblem): None for eigenproblem in self.eigenproblems}
+        self.reads |= {noise.SPACING: None} if context.settings.finds_noise else {}
 
     def _basis_name(self, eigenproblem: Eigenproblem) -> str:
         """Stage of the columns that are extended to new rows."""
@@ -131,7 +135,28 @@ class Model(Neighborhood):
         return self.read(*self._search(X))
 
     def read(self, indices: Integers, squares: Floats) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-        """Posteriors and labels of rows whose neighbours among the fitted rows are known."""
+        """Posteriors of rows whose neighbours among the fitted rows are known, and labels: -1 for noise."""
+        posterior, labels = self._assign(indices, squares)
+        if self.spacing is not None:
+            labels[noise_numerics.is_noise(self._noise(labels, squares))] = -1
+        return posterior, labels
+
+    def noise(self, X: Floats) -> NDArray[np.float32]:
+        """Noise scores of scaled rows, float32 (b,)."""
+        return self.read_noise(*self._search(X))
+
+    def read_noise(self, indices: Integers, squares: Floats) -> NDArray[np.float32]:
+        """Noise scores of rows whose neighbours among the fitted rows are known."""
+        return self._noise(self._assign(indices, squares)[1], squares)
+
+    def _noise(self, labels: Integers, squares: Floats) -> NDArray[np.float32]:
+        """Noise scores of rows whose clusters, and squared distances to fitted rows, are known."""
+        distance = np.sqrt(tth_squares(squares, max(self.context.settings.t)))
+        found: NDArray[np.float32] = noise_numerics.scores(noise_numerics.log_distance(distance), labels, self.spacing)
+        return found
+
+    def _assign(self, indices: Integers, squares: Floats) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+        """Posteriors of rows, and the clusters that they are in or next to."""
         bases = {eigenproblem: self._extend(eigenproblem, indices, squares) for eigenproblem in self.eigenproblems}
         c = self.context.settings.n_clusters
         total, votes = np.zeros((len(indices), c)), np.zeros((len(indices), c), np.int32)

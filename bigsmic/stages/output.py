@@ -7,10 +7,11 @@ from numpy.typing import NDArray
 
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import calibration, consensus, rotation
+from bigsmic.numerics.labeling.noise import is_noise
 from bigsmic.numerics.row_blocks import tiles
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import link_propagation, rowwise_output
+from bigsmic.stages import link_propagation, noise, rowwise_output
 from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.labelings import TILE_ROWS, Reader, read_basis, read_labels
 from bigsmic.stages.selection import ballots, chosen, chosen_set, members
@@ -20,11 +21,13 @@ SHARPNESS_ROWS = 10_000  # on which it is found how sure the posterior may be
 
 
 def run(job: Job) -> None:
-    """Write ``labels`` (n,), ``posterior`` (n, c) and ``agreement`` (n,) of the run."""
+    """Write ``labels`` (n,), ``posterior`` (n, c), ``agreement`` (n,) and, if asked for, ``noise`` (n,) of the run."""
     context = job.context
     job.fill("final", context.blocks, _final)
     if chosen(context) is None:
         job.run_steps("sharpness", [0], _sharpness)
+    if context.settings.finds_noise:
+        noise.run(job)
     create(context)
     job.fill("output", context.source_blocks, _write_sharpened)
 
@@ -98,7 +101,8 @@ def sharpness(context: Context) -> float:
 
 def create(context: Context) -> None:
     """Make the arrays that users read, one chunk per block of input."""
-    rowwise_output.create_arrays(context, ("labels", "posterior", "agreement"), context.settings.n_clusters)
+    names = ("labels", "posterior", "agreement", *(["noise"] if context.settings.finds_noise else []))
+    rowwise_output.create_arrays(context, names, context.settings.n_clusters)
 
 
 def _write_sharpened(context: Context, s: int) -> None:
@@ -106,7 +110,10 @@ def _write_sharpened(context: Context, s: int) -> None:
 
 
 def write_block(context: Context, s: int, power: float = 1.0) -> None:
-    """Gather one block of input from the row blocks that its rows went to; raise its posteriors to a power."""
+    """Gather one block of input from the row blocks that its rows went to; raise its posteriors to a power.
+
+    Rows in no cluster, where they were looked for, have label -1.
+    """
     lo, hi = (int(b) for b in context.source_bounds[s : s + 2])
     home = context.layout.block_of_group[context.run.read("route", s, "home")]
     found = {
@@ -119,4 +126,15 @@ def write_block(context: Context, s: int, power: float = 1.0) -> None:
         for name, array in found.items():
             array[at] = read(name, s)
     found["posterior"] = calibration.sharpened(found["posterior"], power)
+    if context.settings.finds_noise:
+        found["noise"] = _noise(context, s, home)
+        found["labels"][is_noise(found["noise"])] = -1
     rowwise_output.write(context, s, found)
+
+
+def _noise(context: Context, s: int, home: Integers) -> NDArray[np.float32]:
+    """Noise scores of one block of input, whose rows went to the row blocks `home`."""
+    scores = np.empty(len(home), np.float32)
+    for p in np.unique(home):
+        scores[home == p] = context.run.read(noise.SCORES, p, "score", s)
+    return scores

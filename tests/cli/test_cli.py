@@ -262,6 +262,23 @@ def test_predict_prints_the_sizes(fitted, tmp_path):
     assert "600 rows labelled" in result.stdout
 
 
+def test_noise_is_counted_apart(blobs, tmp_path):
+    archive, run = (
+        write_rows(tmp_path / "X.zarr", np.concatenate([blobs[0], blobs[0][:2] + 500])),
+        tmp_path / "run.zarr",
+    )
+    result = bigsmic_cli("fit", archive, "-c", 3, "--out", run, "--noise", "on", *FAST)
+    assert result.exit_code == 0, result.output
+    labels = bigsmic.Result.open(run).labels
+    assert f"noise      {(labels == -1).sum()} rows" in result.stdout
+    found = bigsmic_cli("predict", run, archive, "--out", tmp_path / "out.zarr", "--json")
+    document = json.loads(found.stdout)
+    assert document["noise"] >= 2
+    assert document["rows"] == document["noise"] + sum(document["cluster_sizes"]) == 602
+    page = bigsmic_cli("predict", run, archive, "--out", tmp_path / "out.zarr").stdout
+    assert [line.split()[1] for line in page.splitlines() if line.split()[:1] == ["none"]] == [str(document["noise"])]
+
+
 def test_predict_reads_as_fit_does(blobs, fitted, tmp_path):
     archive = write_rows(tmp_path / "X.zarr", blobs[0])
     (tmp_path / "X.zarr" / "c" / "1" / "0").unlink()

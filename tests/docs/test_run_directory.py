@@ -73,7 +73,7 @@ def run(tmp_path_factory):
     options = {"t": (3, 5), "n_centers": 30, "n_threads": 1, "progress": look}
     with pytest.warns(ConvergenceWarning, match="no more than 2 rows differ"):
         bigsmic.fit(X[:2].repeat(300, axis=0), 3, out=(out := out.with_name("few")), **options)
-    for name, others in {"first": {"assignment": "auto", "repair": False}, "second": {}}.items():
+    for name, others in {"first": {"assignment": "auto", "repair": False}, "second": {"noise": True}}.items():
         out = out.with_name(name)
         bigsmic.fit(X, 2, out=out, **options, **others)
     return out, seen
@@ -122,7 +122,7 @@ def test_zarr_reads_what_the_ledger_says(run):
 def test_the_top(run):
     out, _ = run
     group = zarr.open_group(str(out), mode="r")
-    assert set(group.array_keys()) == {"labels", "posterior", "agreement"}
+    assert set(group.array_keys()) == {"labels", "posterior", "agreement", "noise"}
     assert (group["labels"].dtype, group["posterior"].shape) == (np.int32, (600, 2))
     assert np.allclose(group["posterior"][:].sum(axis=1), 1)
     assert set(group.attrs) == {"bigsmic_format", "run", "identity", "writer", "summary", "crc32"}

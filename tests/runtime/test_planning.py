@@ -37,7 +37,7 @@ def test_blocks_of_input_follow_from_the_shape(n, d):
     assert len(set(np.diff(bounds)[:-1])) <= 1
 
 
-@pytest.mark.parametrize("options", [{}, {"assignment": "auto"}, {"preset": "paper"}])
+@pytest.mark.parametrize("options", [{}, {"assignment": "auto"}, {"preset": "paper"}, {"noise": True}])
 @pytest.mark.parametrize("grows", ["n", "d", "c"])
 def test_more_of_anything_takes_no_less(grows, options):
     shape = {"n": 50_000, "d": 50, "c": 10}
@@ -49,6 +49,12 @@ def test_more_of_anything_takes_no_less(grows, options):
     for figure in ("peak_bytes", "disk_bytes"):
         found = [getattr(plan, figure) for plan in plans]
         assert sorted(found) == found, figure
+
+
+def test_noise_is_planned():
+    plain, noisy = plan_of(50_000, 50, 10).stages["output"], plan_of(50_000, 50, 10, noise=True).stages["output"]
+    assert noisy.disk_bytes == plain.disk_bytes + 8 * 50_000  # scores in both orders
+    assert noisy.fixed_bytes > plain.fixed_bytes
 
 
 @pytest.mark.parametrize("options", [{"n_centers": 800}, {"assignment": "auto"}])

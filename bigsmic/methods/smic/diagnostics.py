@@ -1,5 +1,6 @@
 """Diagnostics of a fit by SMIC, collected from its stages."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from bigsmic.numerics.labeling.rotation import summarise
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import labelings, selection, valleys
+from bigsmic.stages import labelings, noise, selection, valleys
 from bigsmic.stages.labeling_specs import eigenproblems, eigenvector_sets_of, specs_of
 
 SCORES = ("lsmi", "gamma", "delta", "cv", "classes_without_center")
@@ -31,6 +32,7 @@ def smic_summary(job: Job) -> dict[str, Any]:
             "eigenvector_sets": _eigenvector_sets(context),
             "output": _output(context),
         }
+        summary |= {"noise": _noise(context)} if context.settings.finds_noise else {}
     return summary
 
 
@@ -104,8 +106,16 @@ def _eigenvector_sets(context: Context) -> Any:
 
 def _output(context: Context) -> dict[str, Any]:
     found = summarise(np.sum([sums for (sums,) in context.run.gather("final", context.blocks, ["sums"])], axis=0))
+    if context.settings.finds_noise:
+        found = replace(found, counts=found.counts - noise.rows_of_clusters(context))
     return {
         "cluster_sizes": found.counts.tolist(),
         "empty_clusters": found.empty.tolist(),
         "label_off_argmax_share": found.share_off_argmax,
     }
+
+
+def _noise(context: Context) -> dict[str, Any]:
+    """Rows in no cluster, and by the cluster that they would be in."""
+    rows = noise.rows_of_clusters(context)
+    return {"rows": int(rows.sum()), "share": float(rows.sum() / context.n), "next_to": rows.tolist()}

@@ -39,7 +39,10 @@ from bigsmic.store import Overlay, Run
 
 __all__ = ["Result", "Settings", "choose", "cut_run", "model", "plan", "run", "summary", "temporary"]
 
-OF_ONE_CUT = ("assigned", "scores", "consensus", "eigenvector_sets", "final", "sharpness", "output")
+OF_ONE_CUT = (
+    *("assigned", "scores", "consensus", "eigenvector_sets"),
+    *("final", "sharpness", "spacing", "noise_scores", "output"),
+)
 """Stages that depend on the number of clusters."""
 
 

@@ -217,6 +217,9 @@ class _Figures:
         block = self.block_rows * (4 * self.params.n_wanted + 32 * c + 24) + self._tile_bytes()
         task = max(block, self.source_rows * (16 * c + 24))
         stage = StagePlan("output", self.n_groups + self.n_source, 0, int(task), disk_bytes=8 * n * (c + 1), passes=2)
+        if self.settings.finds_noise:
+            sample = 4 * 13 * min(n, c * SAMPLE_ROWS)  # in parts, whole, and by cluster
+            stage = replace(stage, fixed_bytes=sample, disk_bytes=stage.disk_bytes + 8 * n, passes=4)
         if not self.links:
             return stage
         extended = held * 4 * (self.params.n_wanted + 5 * self.params.block_width)

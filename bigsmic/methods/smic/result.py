@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bigsmic.errors import AbsentResultError
 from bigsmic.methods.smic import evidence, tree_cuts
 from bigsmic.methods.smic.evidence import Valleys
 from bigsmic.result import Result
 from bigsmic.stages import distinct
+from bigsmic.types import Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,7 +98,46 @@ class SMICResult(LabelingsResult):
 
     def _choice_lines(self) -> list[str]:
         lines = [f"  valleys    {self.valleys.sentence}"] if self.valleys else []
+        noise = self.diagnostics.get("noise")
+        lines += [f"  noise      {noise['rows']:,} rows ({noise['share']:.1%}) in no cluster"] if noise else []
         return [*super()._choice_lines(), *lines]
+
+    @cached_property
+    def noise(self) -> NDArray[np.float32]:
+        """How far every row lies out of its cluster, of a fit with ``noise=True``: ndarray of float32, shape (n,).
+
+        0 to 1; above .5 where the label is -1.
+        """
+        self._refuse_unasked()
+        return np.asarray(self._array("noise"))
+
+    def predict_noise(self, data: Rows, **options: Any) -> NDArray[np.float32]:
+        """How far new rows lie out of the clusters, by a fit with ``noise=True``.
+
+        Parameters
+        ----------
+        data : array_like, Zarr array, dask array or dataframe, path or URL, shape (m, d)
+        **options
+            As of :meth:`predict_proba`, but for `out` and `overwrite`.
+
+        Returns
+        -------
+        noise : ndarray of float32, shape (m,)
+            0 to 1; above .5 where :meth:`predict` gives -1. A dask array of the chunks of `data`, lazy, where that is
+            one.
+
+        Raises
+        ------
+        InputError
+            As of :meth:`predict_proba`, or a fit without noise (:class:`~bigsmic.errors.AbsentResultError`).
+        """
+        self._refuse_unasked()
+        found: NDArray[np.float32] = self._score_noise(data, options)
+        return found
+
+    def _refuse_unasked(self) -> None:
+        if not self.settings.finds_noise:
+            raise AbsentResultError("noise: the fit did not look for rows in no cluster; fit with noise=True")
 
     @cached_property
     def tree(self) -> NDArray[np.float64]:

@@ -1,0 +1,106 @@
+"""Rows that lie in no cluster: their neighbours are much farther away than those of the rows of their cluster."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+THRESHOLD = 4.0
+"""Spreads above the centre of its cluster at which a row is noise."""
+SPARSE = 2.0
+"""Spreads of all rows above their centre at which a whole cluster lies too thinly to be a measure of its own rows."""
+LEAST_SPREAD = 0.05
+"""Of log distances: those to neighbours vary by a twentieth at least, however alike a sample of them is."""
+TIED = 1e-3
+"""Spread below which most distances are equal, as between rows of integers, and the median deviation says nothing."""
+MEDIAN_TO_DEVIATION = 1.4826
+MEAN_TO_DEVIATION = 1.2533
+"""Standard deviations of a Gaussian in one median, or mean, absolute deviation."""
+
+
+class Spacing(NamedTuple):
+    """How far apart the rows of every cluster lie.
+
+    Parameters
+    ----------
+    center, spread : ndarray of float64, shape (c,)
+        Median of the log distance to the t-th neighbour, and its standard deviation, estimated from the median absolute
+        deviation. An infinite centre means that nothing is known: no row is then noise.
+    """
+
+    center: np.ndarray
+    spread: np.ndarray
+
+
+def log_distance(sigma):
+    """Natural logarithm of distances to the t-th neighbour, float64; -inf for a row that has t copies."""
+    with np.errstate(divide="ignore"):
+        return np.log(np.asarray(sigma, np.float64))
+
+
+def spacing(log_sigma, labels, n_clusters, in_common):
+    """Centre and spread of the log distances of every cluster.
+
+    A cluster with a centre above ``M + 2 S``, M and S being those of all rows, is taken for noise that was made a
+    cluster: its rows are measured by M and S. So are those of a cluster without distances above 0.
+
+    Parameters
+    ----------
+    log_sigma : ndarray of float64, shape (s,)
+        Of sampled rows.
+    labels : ndarray of int, shape (s,)
+    n_clusters : int
+    in_common : ndarray of bool, shape (s,)
+        Rows that are a sample of all rows.
+
+    Returns
+    -------
+    of_clusters : Spacing
+    of_all : Spacing
+        M and S, of shape ().
+    """
+    of_all = _center_and_spread(log_sigma[in_common])
+    found = [_center_and_spread(log_sigma[labels == y]) for y in range(n_clusters)]
+    limit = of_all.center + SPARSE * of_all.spread
+    taken = [of_all if one.center > limit or np.isinf(one.center) else one for one in found]
+    return Spacing(*(np.array(values, np.float64) for values in zip(*taken, strict=True))), of_all
+
+
+def _center_and_spread(log_sigma):
+    """Centre and spread of the distances above 0: rows that have t copies say nothing of the others."""
+    positive = log_sigma[np.isfinite(log_sigma)]
+    if not len(positive):
+        return Spacing(np.array(np.inf), np.array(1.0))
+    center = np.median(positive)
+    deviations = np.abs(positive - center)
+    spread = MEDIAN_TO_DEVIATION * np.median(deviations)
+    if spread < TIED:
+        spread = MEAN_TO_DEVIATION * deviations.mean()
+    return Spacing(np.array(center), np.maximum(spread, LEAST_SPREAD))
+
+
+def scores(log_sigma, labels, spacing):
+    """How far each row lies out of its cluster.
+
+    ``logistic((l - m) / s - 4)``, l the log distance of the row, m and s centre and spread of its cluster.
+
+    Parameters
+    ----------
+    log_sigma : ndarray of float64, shape (b,)
+    labels : ndarray of int, shape (b,)
+    spacing : Spacing
+
+    Returns
+    -------
+    scores : ndarray of float32, shape (b,)
+        0 to 1; above .5 where the row is noise.
+    """
+    known = np.isfinite(spacing.center)[labels] & (log_sigma > -np.inf)
+    z = np.full(len(log_sigma), -np.inf)
+    z[known] = (log_sigma[known] - spacing.center[labels[known]]) / spacing.spread[labels[known]]
+    return expit(z - THRESHOLD).astype(np.float32)
+
+
+def is_noise(scores):
+    """Whether rows of these scores are in no cluster: ndarray of bool, shape (b,)."""
+    return scores > 0.5

@@ -1,0 +1,75 @@
+"""noise: rows that lie in no cluster, by the distance to their farthest neighbour of the graph."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic.numerics.hashing import row_uniform
+from bigsmic.numerics.labeling import noise
+from bigsmic.numerics.labeling.noise import Spacing
+from bigsmic.numerics.labeling.rotation import summarise
+from bigsmic.numerics.labeling.valleys import is_drawn
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
+from bigsmic.types import Floats, Integers
+
+SPACING, SCORES = "spacing", "noise_scores"
+
+
+def run(job: Job) -> None:
+    """Score every row: the stages ``spacing``, how far apart the rows of every cluster lie, and ``noise_scores``."""
+    job.run_steps(SPACING, [0], _find_spacing)
+    job.fill(SCORES, job.context.blocks, _score)
+
+
+def _find_spacing(job: Job, block: int) -> None:
+    """Centre and spread of every cluster, from samples of its rows: all rows of a small one."""
+    context = job.context
+    sums = context.run.gather("final", context.blocks, ["sums"])
+    counts = summarise(np.sum([of_block for (of_block,) in sums], axis=0)).counts
+    parts = job.map_blocks(SPACING, context.blocks, partial(_sample, counts=counts))
+    log_sigma, labels, in_common = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    of_clusters, of_all = noise.spacing(log_sigma, labels, len(counts), in_common)
+    arrays = {"center": of_clusters.center, "spread": of_clusters.spread}
+    arrays["all"] = np.array(of_all)
+    job.run.write(SPACING, block, arrays)
+
+
+def _sample(context: Context, p: int, counts: Integers) -> tuple[Floats, Integers, NDArray[np.bool_]]:
+    """Log distances and labels of the rows that are drawn, and whether they are in the sample of all rows."""
+    labels = context.run.read("final", p, "labels")
+    uniform = row_uniform(context.settings.seed, SPACING, context.run.read("rows", p, "rows"))
+    drawn = is_drawn(uniform, counts[labels])
+    in_common = is_drawn(uniform, np.full(len(labels), context.n))
+    return _log_distance(context, p)[drawn], labels[drawn], in_common[drawn]
+
+
+def _log_distance(context: Context, p: int) -> Floats:
+    """Log distance of every row of a block to its neighbour of the largest t."""
+    t = context.settings.t
+    found: Floats = noise.log_distance(context.run.read("graph", p, "sigma", t.index(max(t)))[0])
+    return found
+
+
+def read_spacing(context: Context) -> Spacing:
+    """How far apart the rows of every cluster of a fit lie."""
+    read = context.run.reader(SPACING, 0)
+    return Spacing(read("center"), read("spread"))
+
+
+def _score(context: Context, p: int) -> None:
+    """Score the rows of one block, in parts by block of input, and count those that are noise by cluster."""
+    labels = context.run.read("final", p, "labels")
+    scores = noise.scores(_log_distance(context, p), labels, read_spacing(context))
+    counts = np.bincount(labels[noise.is_noise(scores)], minlength=context.settings.n_clusters)
+    arrays = {"score": scores, "counts": counts}
+    context.run.write(SCORES, p, arrays, parts={"score": context.layout.before[:, p]})
+
+
+def rows_of_clusters(context: Context) -> Integers:
+    """Rows that would be in each cluster and are noise: int64, shape (c,)."""
+    found = context.run.gather(SCORES, context.blocks, ["counts"])
+    total: NDArray[Any] = np.sum([counts for (counts,) in found], axis=0)
+    return total
