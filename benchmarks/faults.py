@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -27,7 +28,6 @@ from clusters import (
     CLIENT,
     CLUSTER,
     STAGES,
-    SmallBlocks,
     await_stage,
     cluster_of,
     fill,
@@ -39,12 +39,13 @@ from clusters import (
 )
 from distributed import Client
 from sklearn.datasets import make_blobs
-from small_fits import cut_small, keep_on_disk
+from small_fits import keep_on_disk
 
 import bigsmic
 from bigsmic.errors import BigsmicError
+from bigsmic.runtime.block_sizes import BlockSizes
 
-GROUP_ROWS = 2500
+SIZES = BlockSizes(source_bytes=1, group_rows=2500)
 OPTIONS = {"c": 8, "t": (3,), "widths": (1.5, 2), "n_centers": 200}
 DEATHS = ("kill", "segfault", "exit")
 LEFT = ("neighbors", "eigen normalized.t3")
@@ -59,7 +60,6 @@ def main():
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--only", nargs="+", default=[""], help="beginnings of the names of faults")
     args = parser.parse_args()
-    cut_small(pytest.MonkeyPatch(), GROUP_ROWS)
     found = json.loads(RESULT.read_text())["measurements"] if RESULT.exists() else {}
     with Bench(args.rows) as bench:
         for name, fault in faults().items():
@@ -100,7 +100,7 @@ class Bench:
 
     def _open(self):
         """Start two workers, and have them compile what they run."""
-        self._cluster = cluster_of(2, group_rows=GROUP_ROWS)
+        self._cluster = cluster_of(2)
         self.client = self._cluster.__enter__()
         self.begin(Path(tempfile.mkdtemp(dir=self.home)) / "warm")
         self.fit()
@@ -143,7 +143,7 @@ class Bench:
     def fit(self, **options):
         """Fit, or go on, and return a hash of the labels."""
         with self.counted():
-            found = bigsmic.fit(self.X, out=self.out, **OPTIONS | {"client": self.client} | options)
+            found = bigsmic.fit(self.X, out=self.out, block_sizes=SIZES, **OPTIONS | {"client": self.client} | options)
         return hashlib.sha256(found.labels.tobytes()).hexdigest()[:16]
 
     def failing(self, **options):
@@ -166,7 +166,7 @@ def faults():
 def death(bench, folder, stage, how):
     """A worker dies when it begins to write a block."""
     # nannies do not replace a worker that has left by sys.exit: it takes a cluster of its own
-    own = cluster_of(2, group_rows=GROUP_ROWS) if how == "exit" else nullcontext(bench.client)
+    own = cluster_of(2) if how == "exit" else nullcontext(bench.client)
     with own as client, trap(client, stage, how, folder) as marks:
         labels = bench.fit(client=client)
         (mark,) = marks.iterdir()
@@ -182,7 +182,7 @@ def retirement(bench, folder, stage):
             bench.before = ledgers(bench.out)
             client.retire_workers([next(iter(client.has_what()))], close_workers=True)
 
-    with cluster_of(2, group_rows=GROUP_ROWS) as client:
+    with cluster_of(2) as client:
         return "goes on", bench.fit(client=client, progress=leave)
 
 
@@ -196,7 +196,7 @@ def poison(bench, folder):
 def client_killed(bench, folder):
     """The process that called fit is killed."""
     X, scheduler = bench.home / "X.npy", bench.client.scheduler.address
-    killed = start(CLIENT, X, bench.out, scheduler, json.dumps(OPTIONS), GROUP_ROWS)
+    killed = start(CLIENT, X, bench.out, scheduler, json.dumps(OPTIONS), json.dumps(asdict(SIZES)))
     await_stage(bench.out, "scan", killed)
     with bench.counted():
         await_stage(bench.out, "weights.normalized.t3", killed)
@@ -215,7 +215,6 @@ def scheduler_killed(bench, folder):
             lost.kill()
 
     with Client(lost.stderr.readline().strip(), set_as_default=False, timeout=10) as doomed:
-        doomed.register_plugin(SmallBlocks(GROUP_ROWS))
         error = bench.failing(client=doomed, progress=kill)
     lost.communicate()
     return f"{error}, then goes on", bench.fit()
@@ -257,7 +256,7 @@ def worker_disk_full(bench, folder):
     """The disk of the workers is full when the eigensolver keeps its basis there, and then is not."""
     with small_disk(folder / "disk", "256m") as disk, pytest.MonkeyPatch.context() as patch:
         keep_on_disk(patch)
-        with cluster_of(2, group_rows=GROUP_ROWS, local_directory=disk) as client:
+        with cluster_of(2, local_directory=disk) as client:
             filler = fill(disk)
             error = bench.failing(client=client)
             filler.unlink()

@@ -16,6 +16,7 @@ from bigsmic.engines.memory import address_room, lies_in_memory, share_arena
 from bigsmic.errors import BigsmicWarning, InputError, PlanError
 from bigsmic.result import Result
 from bigsmic.runtime import planning
+from bigsmic.runtime.block_sizes import UNNAMED_SIZES, BlockSizes, or_default
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.diagnostics import diagnose
 from bigsmic.runtime.job import Job, with_repair
@@ -57,6 +58,7 @@ def fit(
     scheduler: str | None = None,
     engine: Engine | None = None,
     performance_report: StrPath | None = None,
+    block_sizes: BlockSizes | None = None,
     **options: Any,
 ) -> Result:
     """Cluster rows, on disk or in memory, into c clusters.
@@ -107,6 +109,9 @@ def fit(
     performance_report : str or Path, optional
         HTML file to which Dask writes what its scheduler and workers did: :class:`distributed.performance_report`
         around the run. Only on a cluster; wants bokeh where the scheduler runs.
+    block_sizes : bigsmic.runtime.block_sizes.BlockSizes, optional
+        Sizes of the blocks that rows are cut into, for tests and for machines that the default does not suit. Labels
+        follow from them as from a seed: a run resumes with those that it was begun with, and refuses others.
     {options}
 
     Returns
@@ -151,8 +156,7 @@ def fit(
     with request.open_engine() as opened:
         planned = request.plan(opened.resources)
         with _run_directory(request.run_options) as run:
-            identity = {"input": request.describe(), "settings": request.settings.identity()}
-            run.bind(identity, {"settings.method": registry.DEFAULT})
+            run.bind(request.identity(), {"settings.method": registry.DEFAULT} | UNNAMED_SIZES)
             context = Context(request.source, run, request.settings)
             with opened.recorded(performance_report), reported(progress, context.n) as report:
                 context.source = opened.reach(request.source, run, context.source_bounds)
@@ -201,10 +205,12 @@ class _Request:
     settings: MethodSettings
     cuts: dict[str, str]
     run_options: RunOptions
+    block_sizes: BlockSizes
     side_inputs: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
     def of(cls, data: Rows, c: Any, asked: Mapping[str, Any], options: Mapping[str, Any]) -> Self:
+        sizes = or_default(asked["block_sizes"])
         share_arena()  # before the input is opened, whose readers are threads
         given = {name: value for name, value in options.items() if value is not UNSET}
         settings = registry.settings(asked["method"], c, given, _DEFAULTS)
@@ -218,7 +224,7 @@ class _Request:
             refuse_nameless(settings.kernel)
         interval()  # is refused before anything is done
         settings, side_inputs = registry.admit(settings, given, source.shape[0], asked["storage_options"])
-        return cls(source, settings, cuts, run_options, side_inputs)
+        return cls(source, settings, cuts, run_options, sizes, side_inputs)
 
     def open_engine(self) -> AbstractContextManager[Engine]:
         """Context in which the engine of the fit is open."""
@@ -226,8 +232,12 @@ class _Request:
         n_threads = asked.n_threads if asked.engine is not None else asked.threads
         return choose_engine(asked.engine, asked.client, asked.scheduler, n_threads)
 
+    def identity(self) -> dict[str, Any]:
+        """What the run is a run of: all that can change a label."""
+        return {"input": self.describe(), "settings": self.settings.identity()} | self.block_sizes.identity()
+
     def describe(self) -> dict[str, Any]:
-        """What the run is a run of, beside its settings."""
+        """The rows, and what came beside them."""
         side_inputs = (
             {"side_inputs": {name: checksum(array) for name, array in self.side_inputs.items()}}
             if self.side_inputs
@@ -238,7 +248,8 @@ class _Request:
     def plan(self, resources: Resources) -> Plan:
         """Plan the fit for what there is to run on."""
         (n, d), run_options = self.source.shape, self.run_options
-        size = planning.Size(n, d, self.source.dtype.itemsize, self.source.band_bytes, resources.n_workers)
+        source, n_workers = self.source, resources.n_workers
+        size = planning.Size(n, d, source.dtype.itemsize, source.band_bytes, n_workers, self.block_sizes)
         limits = [limit for limit in (parse_bytes(run_options.memory_limit), resources.memory_limit) if limit]
         checkpoints = run_options.out is not None or resources.n_workers > 1
         limit, kind = min(limits, default=None), registry.of(self.settings)

@@ -34,7 +34,7 @@ OFFERED = ("plan", "run", "summary", "model", "Result")
 OF_EVERY_FIT = frozenset(
     (
         *("data", "c", "method", "out", "memory_limit", "component", "storage_options", "missing_chunks", "n_threads"),
-        *("progress", "client", "scheduler", "engine", "performance_report"),
+        *("progress", "client", "scheduler", "engine", "performance_report", "block_sizes"),
     )
 )
 """Names that are no method's to take."""

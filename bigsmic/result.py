@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from bigsmic import registry
 from bigsmic.errors import AbsentResultError, InputError, RunError
+from bigsmic.runtime.block_sizes import BlockSizes
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.diagnostics import scaling_text
 from bigsmic.stages.rowwise_output import read_array
@@ -374,6 +375,7 @@ def _stored_settings(run: Run, kernel: Callable[..., Any] | None) -> Any:
         facts, stored = run.identity["input"], run.identity["settings"]
         if not all(type(facts[name]) is int for name in ("rows", "columns")):
             raise ValueError(f"got {facts['rows']!r} rows x {facts['columns']!r} columns")
+        BlockSizes.of_run(run.identity)  # or are none of this version
         return registry.of_stored(stored).stored(stored, kernel)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(

@@ -11,7 +11,7 @@ from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.numerics.moments import first_nonfinite
 from bigsmic.numerics.objectives.mspc.questions import second_moments
 from bigsmic.numerics.objectives.mspc.separation import Two
-from bigsmic.runtime.context import source_bounds
+from bigsmic.runtime import block_sizes
 from bigsmic.store import Source, open_source
 from bigsmic.types import Integers, Rows, StorageOptions
 
@@ -83,7 +83,7 @@ def msp_score(
     classes, labels = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
         raise InputError(f"labels: got {len(classes)} cluster; a separation needs at least 2")
-    bounds = source_bounds(n, d)
+    bounds = block_sizes.DEFAULT.source_bounds(n, d)
     center = source.read(0, int(bounds[1])).mean(axis=0, dtype=np.float64)
     task = partial(_block_sums, source, bounds, center, (labels, len(classes)))
     with ThreadEngine(n_threads) as engine:

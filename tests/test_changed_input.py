@@ -1,5 +1,7 @@
 """An archive that changes while it is clustered: every stage of every method that reads it finds out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import zarr
@@ -8,6 +10,7 @@ from sklearn.neighbors import kneighbors_graph
 
 import bigsmic
 from bigsmic.errors import RunMismatchError
+from bigsmic.runtime.block_sizes import BlockSizes
 
 METHODS = {
     "smic": {"t": (3,), "n_centers": 40},
@@ -80,9 +83,9 @@ def test_a_sparse_graph_is_not_changed_under_the_fit(blobs, kind):
     assert change.done
 
 
-def test_tiles_of_the_dense_kernel_may_straddle_blocks_of_input(tmp_path, archive, monkeypatch):
-    monkeypatch.setattr("bigsmic.stages.mwca.TILE_ROWS", 300)
-    wanted = bigsmic.fit(archive, 3, method="mwca", n_threads=1)
-    monkeypatch.setattr("bigsmic.runtime.context.SOURCE_BYTES", 1)
-    found = bigsmic.fit(archive, 3, method="mwca", n_threads=1)
+def test_tiles_of_the_dense_kernel_may_straddle_blocks_of_input(archive):
+    sizes = BlockSizes(tile_bytes=300 * 4 * archive.shape[1])
+    wanted = bigsmic.fit(archive, 3, method="mwca", n_threads=1, block_sizes=sizes)
+    sizes = replace(sizes, source_bytes=1)
+    found = bigsmic.fit(archive, 3, method="mwca", n_threads=1, block_sizes=sizes)
     assert np.array_equal(found.labels, wanted.labels)

@@ -160,16 +160,15 @@ def test_a_run_may_be_cut_short_more_than_once(tmp_path, blobs, undisturbed):
 DRIVER = """
 import os, signal, sys
 import numpy as np, pytest
-from small_fits import cut_small
+from small_fits import SMALL
 from test_faults import Tripwire, fit
 
 X, out = np.load(sys.argv[1]), sys.argv[2]
-cut_small(pytest.MonkeyPatch())
 for at in map(int, sys.argv[3:]):
     child = os.fork()
     if not child:
         Tripwire(pytest.MonkeyPatch(), at, lambda: os.kill(os.getpid(), signal.SIGKILL))
-        fit(X, f"{out}/{at}")
+        fit(X, f"{out}/{at}", block_sizes=SMALL)
         os._exit(0)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """

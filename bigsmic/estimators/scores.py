@@ -16,7 +16,7 @@ from bigsmic.numerics.objectives.rim.linear import Linear, linear_information, p
 from bigsmic.numerics.objectives.rim.logits import objective
 from bigsmic.prediction import refuse_nonfinite
 from bigsmic.result import Result
-from bigsmic.runtime.context import source_bounds
+from bigsmic.runtime import block_sizes
 from bigsmic.store import Source, open_source
 from bigsmic.types import Rows
 
@@ -71,7 +71,7 @@ def objective_score(classifier: tuple[Linear, Scaler], aim: Aim, data: Rows) -> 
 
 def _blocks(source: Source) -> Iterator[tuple[int, NDArray[Any]]]:
     """First row and rows of every block of a source."""
-    for lo, hi in itertools.pairwise(int(b) for b in source_bounds(*source.shape)):
+    for lo, hi in itertools.pairwise(int(b) for b in block_sizes.DEFAULT.source_bounds(*source.shape)):
         X = source.read(lo, hi)
         refuse_nonfinite(source, X, lo)
         yield lo, X

@@ -22,7 +22,7 @@ from bigsmic.numerics.objectives.mspc.solvers import Split
 from bigsmic.numerics.objectives.mspc.tree import Tree, grow, grow_by
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime import planning
-from bigsmic.runtime.context import Context, source_bounds
+from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.runtime.planning import Size, StagePlan
 from bigsmic.settings.mspc import Settings
@@ -47,7 +47,7 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
     """
     limit = planning.limit_of(memory_limit)
     n, d = size.n, size.d
-    bounds = source_bounds(n, d)
+    bounds = size.source_bounds
     wanted = 0 if in_span(n, d) else min(n, START_ROWS)
     sums = 16 * (d + 1) ** 2 * len(settings.candidates) * (1 if settings.n_clusters == 2 else 2)
     block = int(bounds[1]) * d * (size.itemsize + 12) + (16 << 20)

@@ -21,7 +21,7 @@ from bigsmic.numerics.objectives.mwca.association import read_association, read_
 from bigsmic.numerics.objectives.mwca.parzen import Gaussian, add_gaussian_product
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime import planning
-from bigsmic.runtime.context import BLOCK_CACHE_BYTES, Context, source_bounds
+from bigsmic.runtime.context import BLOCK_CACHE_BYTES, Context
 from bigsmic.runtime.job import Job
 from bigsmic.runtime.planning import Size, StagePlan
 from bigsmic.settings.mwca import Settings
@@ -88,7 +88,7 @@ def _columns_bytes(settings: Any) -> int:
 def _dense_stage(size: Size, settings: Any) -> StagePlan:
     """Columns of all rows; two blocks of rows and a tile of the kernel a task."""
     n, d = size.n, size.d
-    height = int(stages.tile_bounds(n, d)[1])
+    height = int(size.block_sizes.tile_bounds(n, d)[1])
     task = height * (4 * 8 * (d + 2) + 8 * COLUMNS) + (16 << 20)
     fixed = n * _columns_bytes(settings) + BLOCK_CACHE_BYTES + 12 * START_ROWS * d
     columns = min(COLUMNS, 2 * settings.n_starts * settings.n_clusters)
@@ -112,7 +112,7 @@ def _sparse_stage(size: Size, settings: Any, n_blocks: int, in_memory: bool) -> 
 
 
 def _output_stage(size: Size, settings: Any) -> StagePlan:
-    bounds = source_bounds(size.n, size.d)
+    bounds = size.source_bounds
     task = int(bounds[1]) * 12 * (settings.n_clusters + 1)
     disk = 4 * size.n * (settings.n_clusters + 1)
     return planning.StagePlan("output", len(bounds) - 1, 0, task, disk_bytes=disk)

@@ -13,19 +13,11 @@ from numpy.typing import NDArray
 from bigsmic.errors import RunMismatchError
 from bigsmic.numerics import moments
 from bigsmic.numerics.row_blocks import TreeSum
+from bigsmic.runtime.block_sizes import BlockSizes
 from bigsmic.store import Run, checksum
 from bigsmic.types import Integers
 
-SOURCE_BYTES = 8 << 20  # float32 bytes of one block of input rows
-MAX_BLOCKS = 1024  # of input rows: bounds the number of pieces that routing makes
 BLOCK_CACHE_BYTES = 64 << 20  # of per-row arrays kept because neighbouring blocks read them too
-GRAPH_ROWS = 32_768  # of one block of a precomputed graph
-
-
-def source_bounds(n: int, d: int) -> Integers:
-    """Bounds of the blocks of input rows, which depend on the shape alone and not on the chunks of the archive."""
-    rows = max(SOURCE_BYTES // (4 * d), 256, -(-n // MAX_BLOCKS))
-    return np.append(np.arange(0, n, rows), n)
 
 
 @dataclass
@@ -56,11 +48,16 @@ class Context:
         return self.run.identity["input"]["columns"]
 
     @cached_property
+    def block_sizes(self) -> BlockSizes:
+        """Sizes that the run was begun with."""
+        return BlockSizes.of_run(self.run.identity)
+
+    @cached_property
     def source_bounds(self) -> Integers:
         """Bounds of the blocks of input rows, shape (n_source_blocks + 1,)."""
         if self.settings.precomputed:
-            return np.append(np.arange(0, self.n, max(GRAPH_ROWS, -(-self.n // MAX_BLOCKS))), self.n)
-        return source_bounds(self.n, max(self.d, self.settings.block_columns))
+            return self.block_sizes.graph_bounds(self.n)
+        return self.block_sizes.source_bounds(self.n, max(self.d, self.settings.block_columns))
 
     @property
     def source_blocks(self) -> range:

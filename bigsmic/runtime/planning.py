@@ -5,12 +5,13 @@ and kernel stay in memory or on disk, and how many LSMI widths share a pass. It 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from bigsmic.engines.memory import machine_memory
 from bigsmic.errors import PlanError
 from bigsmic.numerics.row_blocks import MAX_TASKS
-from bigsmic.runtime.context import source_bounds
+from bigsmic.runtime.block_sizes import BlockSizes
+from bigsmic.types import Integers
 
 INTERPRETER_BYTES = 320 << 20
 """Python with numpy, scipy, numba, scikit-learn and zarr: 210 MiB at the end of a fit, and 100 more where numba
@@ -34,6 +35,8 @@ class Size:
         Memory that reading the input takes beyond the rows asked for.
     n_workers : int
         Processes among which row blocks are shared out where they stay in memory.
+    block_sizes : BlockSizes
+        Sizes of the blocks that the input is cut into.
     """
 
     n: int
@@ -41,6 +44,12 @@ class Size:
     itemsize: int = 4
     band_bytes: int = 0
     n_workers: int = 1
+    block_sizes: BlockSizes = field(default_factory=BlockSizes)
+
+    @property
+    def source_bounds(self) -> Integers:
+        """Bounds of the blocks of input rows."""
+        return self.block_sizes.source_bounds(self.n, self.d)
 
 
 @dataclass(frozen=True)
@@ -169,7 +178,7 @@ def widened(stages: Iterable[StagePlan], limit: int, n_threads: int) -> dict[str
 def scan_stage(size: Size, wanted: int) -> StagePlan:
     """Figures of the scan: read, check, sum; a sample of `wanted` rows is gathered in the end."""
     n, d = size.n, size.d
-    bounds = source_bounds(n, d)
+    bounds = size.source_bounds
     task = int(bounds[1]) * d * (2 * size.itemsize) + (4 << 20)
     return StagePlan(
         "scan", len(bounds) - 1, size.band_bytes, task, flops=6.0 * n * d, disk_bytes=wanted * d * size.itemsize

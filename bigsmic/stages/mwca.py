@@ -29,15 +29,13 @@ from bigsmic.store import Run
 from bigsmic.types import Floats, Integers
 
 MEMBERSHIPS, OPTIMUM, TILES = "memberships", "optimum", "tiles"
-TILE_ROWS = 4096
-TILE_BYTES = 8 << 20
 EIGEN = LanczosParams(1, tol=1e-5, block_width=4, degree=1)
 """A product with a dense kernel costs its exponentials, so that a filter of several products a step does not pay."""
 
 
-def tile_bounds(n: int, d: int) -> Integers:
+def tile_bounds(context: Context) -> Integers:
     """Bounds of the row blocks of the dense layout."""
-    return np.append(np.arange(0, n, max(256, min(TILE_ROWS, TILE_BYTES // (4 * d)))), n)
+    return context.block_sizes.tile_bounds(context.n, context.d)
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class Dense:
 
     def bounds(self, context: Context) -> Integers:
         """Bounds of the row blocks."""
-        return tile_bounds(context.n, context.d)
+        return tile_bounds(context)
 
     def prepare(self, job: Job) -> None:
         """Keep the scaled rows where every task finds them."""
@@ -137,7 +135,7 @@ class Sparse:
 
 
 def _write_tile(context: Context, p: int) -> None:
-    lo, hi = (int(b) for b in tile_bounds(context.n, context.d)[p : p + 2])
+    lo, hi = (int(b) for b in tile_bounds(context)[p : p + 2])
     context.run.write(TILES, p, {"X": context.scaler.apply(context.input_rows(lo, hi))})
 
 

@@ -7,7 +7,7 @@ block: no chunk has two writers, and none is read, changed and written back.
 import numpy as np
 from numpy.typing import NDArray
 
-from bigsmic.numerics.graph.cells import Cells, PartitionSettings, build_cells, group_rows, route
+from bigsmic.numerics.graph.cells import Cells, PartitionSettings, build_cells, route
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.types import Floats, Integers
@@ -41,7 +41,7 @@ def searched(context: Context) -> bool:
 
 def partition_settings(context: Context) -> PartitionSettings:
     """Settings of the partition of the rows into cells and groups."""
-    return PartitionSettings(context.n, context.settings.seed, group_rows=group_rows(context.n, context.d))
+    return context.block_sizes.partition(context.n, context.d, context.settings.seed)
 
 
 def read_cells(context: Context) -> Cells:

@@ -7,7 +7,6 @@ import numpy as np
 
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime import planning
-from bigsmic.runtime.context import source_bounds
 from bigsmic.settings import INTEGER, POSITIVE, MethodSettings, option
 from bigsmic.stages import rowwise_output, scan
 
@@ -29,7 +28,7 @@ class Settings(MethodSettings):
 def plan(size, settings, memory_limit, n_threads, checkpoints):
     """Memory, disk and work of every stage."""
     limit, wanted = planning.limit_of(memory_limit), min(size.n, SAMPLE_ROWS)
-    bounds = source_bounds(size.n, size.d)
+    bounds = size.source_bounds
     block = int(bounds[1]) * (size.d * (size.itemsize + 12) + 8 * settings.n_clusters)
     stages = (
         planning.scan_stage(size, wanted),

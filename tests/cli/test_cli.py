@@ -101,6 +101,7 @@ def test_every_parameter_of_fit_has_its_option():
         "metric",
         "client",
         "engine",
+        "block_sizes",
         "options",
     }  # a metric is of sparse matrices in memory
     flags = {flag.name for name in ("Rows", "Model", "Resources") for flag in main.FIT[name]} - {"storage_options_file"}

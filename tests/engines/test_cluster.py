@@ -3,6 +3,7 @@
 import json
 import traceback
 from contextlib import nullcontext
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -11,7 +12,6 @@ from clusters import (
     CLIENT,
     CLUSTER,
     STAGES,
-    SmallBlocks,
     assert_same,
     await_stage,
     cluster_of,
@@ -23,7 +23,7 @@ from clusters import (
 )
 from dask.utils import key_split
 from distributed import Client, get_client
-from small_fits import FAST, cut_small, keep_on_disk
+from small_fits import FAST, SMALL, cut_small, keep_on_disk
 
 from bigsmic.engines import dask as dask_cluster
 from bigsmic.engines import dask_tasks
@@ -96,7 +96,8 @@ def test_a_block_that_kills_its_workers_is_named(client, blobs, tmp_path):
 def test_a_killed_client_is_followed_by_one_that_goes_on(client, blobs, alone, tmp_path):
     np.save(tmp_path / "X.npy", blobs[0])
     options = json.dumps(FAST | {"c": 4, "t": (3,), "widths": (1.5, 2)})
-    killed = start(CLIENT, tmp_path / "X.npy", tmp_path / "run", client.scheduler.address, options, 300)
+    sizes = json.dumps(asdict(SMALL))
+    killed = start(CLIENT, tmp_path / "X.npy", tmp_path / "run", client.scheduler.address, options, sizes)
     await_stage(tmp_path / "run", "weights.normalized.t3", killed)
     killed.kill()
     killed.communicate()
@@ -109,7 +110,6 @@ def test_a_killed_scheduler_is_an_error_and_the_next_fit_goes_on(client, blobs, 
     lost = start(CLUSTER)
     try:
         with Client(lost.stderr.readline().strip(), set_as_default=False, timeout=10) as doomed:
-            doomed.register_plugin(SmallBlocks())
 
             def kill_in_eigen(stage, done, total):
                 if stage.startswith("eigen"):
@@ -209,10 +209,8 @@ def test_a_password_in_an_address_is_not_shown(blobs, monkeypatch, address):
 
 
 def _fit_there(X, out, with_client):
-    with pytest.MonkeyPatch.context() as patch:
-        cut_small(patch)
-        result = fit(X, out=out, **({"client": get_client()} if with_client else {}))
-        return result.labels, np.asarray(result.posterior)
+    result = fit(X, out=out, block_sizes=SMALL, **({"client": get_client()} if with_client else {}))
+    return result.labels, np.asarray(result.posterior)
 
 
 @pytest.mark.parametrize("with_client", [False, True])

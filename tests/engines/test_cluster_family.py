@@ -7,15 +7,13 @@ import pytest
 from clusters import cluster_of
 
 import bigsmic
-from bigsmic.stages import mwca
 
 pytestmark = [
-    pytest.mark.usefixtures("small_cuts"),
+    pytest.mark.usefixtures("many_blocks"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-TILE_ROWS = 256
 PAIRS = np.random.default_rng(0).permutation(700).reshape(-1, 2)
 FITS = {
     "3smic": {"method": "3smic", "t": 5, "n_centers": 40, "gamma": 1, "normalization": "symmetric"},
@@ -31,20 +29,9 @@ FITS = {
 SLOW = ("mwca, dense, spectral", "mwca, graph", "mspc, gep", "mspc, eig")
 
 
-def cut_tiles():
-    """Have tiles of the dense kernel as small as the blocks."""
-    mwca.TILE_ROWS = TILE_ROWS
-
-
-@pytest.fixture
-def small_cuts(many_blocks, monkeypatch):
-    monkeypatch.setattr(mwca, "TILE_ROWS", TILE_ROWS)
-
-
 @pytest.fixture(scope="module")
 def client():
     with cluster_of(2) as client:
-        client.run(cut_tiles)
         yield client
 
 

@@ -43,12 +43,6 @@ def blobs():
     return X.astype(np.float32), y
 
 
-@pytest.fixture
-def small_tiles(monkeypatch, many_blocks):
-    """Blocks of 256 rows, of the input as of the kernel."""
-    monkeypatch.setattr(stage, "TILE_ROWS", 256)
-
-
 def scaled(X):
     return (X - X.mean(axis=0, dtype=np.float64)) / X.std(axis=0, dtype=np.float64)
 
@@ -58,7 +52,7 @@ def gaussian(X, sigma):
 
 
 @pytest.mark.parametrize("options", [{}, {"solver": "spectral"}, {"kernel": "graph"}])
-def test_streamed_is_in_memory(blobs, options, tmp_path, small_tiles):
+def test_streamed_is_in_memory(blobs, options, tmp_path, many_blocks):
     X, _ = blobs
     array = zarr.create_array(str(tmp_path / "a.zarr"), data=X, chunks=(190, 2))
     wanted = bigsmic.fit(X, 2, method="mwca", n_threads=1, **options)
@@ -69,14 +63,14 @@ def test_streamed_is_in_memory(blobs, options, tmp_path, small_tiles):
 
 
 @pytest.mark.parametrize("kernel", ["dense", "graph"])
-def test_blobs_are_found(blobs, kernel, small_tiles):
+def test_blobs_are_found(blobs, kernel, many_blocks):
     X, y = blobs
     result = bigsmic.fit(X, 3, method="mwca", kernel=kernel)
     assert adjusted_rand_score(y, result.labels) > 0.9
     assert_array_equal(np.asarray(result.posterior).argmax(axis=1), result.labels)
 
 
-def test_the_association_is_that_of_the_memberships(blobs, small_tiles):
+def test_the_association_is_that_of_the_memberships(blobs, many_blocks):
     X, _ = blobs
     result = bigsmic.fit(X, 3, method="mwca")
     Z = np.asarray(result.posterior, np.float64)
@@ -85,7 +79,7 @@ def test_the_association_is_that_of_the_memberships(blobs, small_tiles):
     assert result.association.shape == (5,)
 
 
-def test_the_vector_is_that_of_the_dense_kernel(small_tiles):
+def test_the_vector_is_that_of_the_dense_kernel(many_blocks):
     X, y = ring()
     result = bigsmic.fit(X, 2, method="mwca", solver="spectral")
     values, vectors = np.linalg.eigh(gaussian(scaled(X), result.sigma))
@@ -99,7 +93,7 @@ def test_the_vector_is_that_of_the_dense_kernel(small_tiles):
 @pytest.mark.parametrize(
     "options", [{}, {"solver": "spectral"}, {"kernel": "graph"}, {"kernel": "local_scaling", "solver": "spectral"}]
 )
-def test_predictions_agree_with_the_labels(options, small_tiles):
+def test_predictions_agree_with_the_labels(options, many_blocks):
     X, _ = ring(n=300)
     result = bigsmic.fit(X, 2, method="mwca", **options)
     assert (result.predict(X) == result.labels).mean() > 0.97
@@ -138,7 +132,7 @@ class Killed(Exception):
     pass
 
 
-def test_a_killed_ascent_goes_on_where_it_was(tmp_path, small_tiles, monkeypatch):
+def test_a_killed_ascent_goes_on_where_it_was(tmp_path, many_blocks, monkeypatch):
     X, _ = ring(n=300)
     ascent, calls, fatal = stage.StoredRows.trial_step, [], None
 

@@ -10,6 +10,7 @@ import pytest
 import zarr
 from sklearn.datasets import load_digits, load_iris, load_wine, make_blobs
 from sklearn.metrics import adjusted_rand_score
+from small_fits import SMALL, cut_small
 from typer.testing import CliRunner
 
 import bigsmic
@@ -134,8 +135,16 @@ def same(first, second):
 @pytest.mark.parametrize("solver", ["minibatch", "lbfgs"])
 def test_chunks_and_threads_change_nothing(blobs, tmp_path, monkeypatch, many_blocks, solver):
     X, _ = blobs
-    monkeypatch.setattr(minibatches, "GROUP_BYTES", 4 * 5 * 400)
-    options = {"reg": 0.02, "n_init_categories": 8, "solver": solver, "batch_size": 100, "n_epochs": 3, "max_iter": 10}
+    sizes = replace(SMALL, pool_bytes=4 * 5 * 400)
+    options = {
+        "block_sizes": sizes,
+        "reg": 0.02,
+        "n_init_categories": 8,
+        "solver": solver,
+        "batch_size": 100,
+        "n_epochs": 3,
+        "max_iter": 10,
+    }
     wanted = fit(X, **options)
     array = zarr.create_array(str(tmp_path / "a.zarr"), data=X, chunks=(97, 3))
     for data in (array, dask.array.from_array(X, chunks=(50, 5)), np.asfortranarray(X)):
@@ -163,7 +172,7 @@ def test_what_memory_holds_changes_nothing(blobs, monkeypatch, many_blocks, kept
 
 
 def test_the_next_rows_are_read_while_a_climb_computes(blobs, monkeypatch, many_blocks):
-    monkeypatch.setattr(minibatches, "GROUP_BYTES", 1)
+    cut_small(monkeypatch, pool_bytes=1)
     begun, ahead, scaled, gradient = [], threading.Event(), minibatches.scaled, batch_gradient
 
     def read(context, s):

@@ -16,7 +16,7 @@ from bigsmic.engines import memory
 from bigsmic.errors import PlanError
 from bigsmic.methods.smic import planning as smic_planning
 from bigsmic.runtime import planning
-from bigsmic.runtime.context import source_bounds
+from bigsmic.runtime.block_sizes import BlockSizes
 from bigsmic.settings.smic import resolve
 
 MIB = 1 << 20
@@ -29,7 +29,7 @@ def plan_of(n, d, c, limit=1 << 40, n_threads=4, **options):
 
 @pytest.mark.parametrize(("n", "d"), [(1, 1), (255, 3), (257, 10**6), (10**6, 152), (10**9, 1000)])
 def test_blocks_of_input_follow_from_the_shape(n, d):
-    bounds = source_bounds(n, d)
+    bounds = BlockSizes().source_bounds(n, d)
     assert bounds[0] == 0
     assert bounds[-1] == n
     assert (np.diff(bounds) > 0).all()

@@ -6,6 +6,7 @@ import dask.array
 import numpy as np
 import pytest
 from damage import fit, rows
+from small_fits import cut_small
 
 from bigsmic.store import CheckedArray
 
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::bigsmic.errors.BigsmicWarning")
 @pytest.fixture(scope="module")
 def posterior(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bigsmic.runtime.context.SOURCE_BYTES", 1)
+        cut_small(patch)
         return fit("mspc", tmp_path_factory.mktemp("run") / "run", rows(n=900)).posterior
 
 

@@ -10,10 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
-import pytest
 from distributed import Client, LocalCluster, WorkerPlugin
 from locations import environment
-from small_fits import FAST, cut_small
+from small_fits import FAST
 
 import bigsmic
 
@@ -57,24 +56,6 @@ def ledgers(out):
 def redone(before, after):
     """Blocks that were finished, and were finished again later; those that are gone by then do not count."""
     return [block for block, at in before.items() if after.get(block, at) != at]
-
-
-class SmallBlocks(WorkerPlugin):
-    """Cuts what is small into many blocks, in every worker, also in those that join later.
-
-    Parameters
-    ----------
-    group_rows : int
-        Members of a group.
-    """
-
-    name = "small-blocks"
-
-    def __init__(self, group_rows=300):
-        self.group_rows = group_rows
-
-    def setup(self, worker):
-        cut_small(pytest.MonkeyPatch(), self.group_rows)
 
 
 class Trap(WorkerPlugin):
@@ -133,15 +114,14 @@ class Trap(WorkerPlugin):
 
 
 @contextmanager
-def cluster_of(n_workers, n_threads=1, group_rows=300, **options):
-    """Client of a cluster of processes on this machine, which cuts what is small into many blocks."""
+def cluster_of(n_workers, n_threads=1, **options):
+    """Client of a cluster of processes on this machine."""
     with (
         LocalCluster(
             n_workers=n_workers, threads_per_worker=n_threads, processes=True, dashboard_address=":0", **options
         ) as made,
         Client(made) as client,
     ):
-        client.register_plugin(SmallBlocks(group_rows))
         yield client
 
 
@@ -162,16 +142,15 @@ def trap(client, stage, how, folder, **options):
 CLIENT = """
 import json, sys
 import numpy as np
-import pytest
-from small_fits import cut_small
 import bigsmic
+from bigsmic.runtime.block_sizes import BlockSizes
 
 if __name__ == "__main__":
-    X, out, scheduler, options, group_rows = sys.argv[1:]
-    cut_small(pytest.MonkeyPatch(), int(group_rows))
-    bigsmic.fit(np.load(X), out=out, scheduler=scheduler, **json.loads(options))
+    X, out, scheduler, options, sizes = sys.argv[1:]
+    sizes = BlockSizes(**json.loads(sizes))
+    bigsmic.fit(np.load(X), out=out, scheduler=scheduler, block_sizes=sizes, **json.loads(options))
 """
-"""Program that fits on a cluster, until it is killed: rows, run, scheduler, options, members of a group."""
+"""Program that fits on a cluster, until it is killed: rows, run, scheduler, options, sizes of blocks."""
 
 CLUSTER = """
 import sys, time

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,10 +11,7 @@ import pytest
 from small_fits import cut_small
 
 import bigsmic
-import bigsmic.stages.route
 from bigsmic import store
-from bigsmic.numerics.graph.cells import PartitionSettings
-from bigsmic.stages import mwca
 
 FITS = {
     "smic": {"t": (3,), "widths": (1.5, 2), "n_centers": 20},
@@ -87,9 +83,7 @@ class Events:
 
 def cut_smaller(patch):
     """Have several blocks of everything."""
-    cut_small(patch, 250)
-    patch.setattr(bigsmic.stages.route, "PartitionSettings", partial(PartitionSettings, cell_rows=140))
-    patch.setattr(mwca, "TILE_BYTES", 1)
+    cut_small(patch, group_rows=250, cell_rows=140)
 
 
 def fit(name, out, data=X):

@@ -4,18 +4,20 @@ from dataclasses import replace
 
 import bigsmic.methods.smic.method
 import bigsmic.methods.smic.planning
-import bigsmic.runtime.context
-import bigsmic.stages.route
+from bigsmic.runtime import block_sizes
+from bigsmic.runtime.block_sizes import BlockSizes
 
 FAST = {"t": (3, 5), "widths": (1.5, 2), "n_centers": 40, "n_threads": 1}
 """Options of a fit that is not about scores."""
 
 
-def cut_small(patch, group=300):
-    """Have blocks of input of 256 rows, and groups of so many members."""
-    patch.setattr(bigsmic.runtime.context, "SOURCE_BYTES", 1)
-    for module in (bigsmic.stages.route, bigsmic.methods.smic.planning):
-        patch.setattr(module, "group_rows", lambda n, d: group)
+SMALL = BlockSizes(source_bytes=1, group_rows=300, tile_bytes=1)
+"""Blocks of 256 rows, of the input as of a dense kernel, and groups of 300 members."""
+
+
+def cut_small(patch, **sizes):
+    """Have small blocks in every fit that is given no sizes."""
+    patch.setattr(block_sizes, "DEFAULT", replace(SMALL, **sizes))
 
 
 def keep_on_disk(patch):

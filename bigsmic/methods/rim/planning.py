@@ -7,9 +7,9 @@ from typing import Any
 
 from bigsmic.numerics.objectives.rim.linear import TILE_ROWS
 from bigsmic.runtime import planning
-from bigsmic.runtime.context import BLOCK_CACHE_BYTES, source_bounds
+from bigsmic.runtime.context import BLOCK_CACHE_BYTES
 from bigsmic.runtime.planning import Size, StagePlan
-from bigsmic.stages.rim.minibatches import GROUP_BYTES, READERS
+from bigsmic.stages.rim.minibatches import READERS
 from bigsmic.stages.rim.search import LEAST_STEPS
 
 START_ROWS = 10_000  # of the sample that categories are found on
@@ -66,7 +66,7 @@ def plan(
 def _described(size: Size, settings: Any, rows_in_memory: bool, posteriors_in_memory: bool) -> tuple[StagePlan, ...]:
     """Figures of every stage."""
     n, d = size.n, size.d
-    bounds = source_bounds(n, d)
+    bounds = size.source_bounds
     rows, n_blocks = int(bounds[1]), len(bounds) - 1
     k = max(settings.first_categories(n), settings.n_clusters or 1)
     held = n if size.n_workers == 1 else min(n, math.ceil(planning.HELD * n / size.n_workers))
@@ -74,7 +74,7 @@ def _described(size: Size, settings: Any, rows_in_memory: bool, posteriors_in_me
     block = rows * d * (size.itemsize + 4) + TILE_ROWS * 16 * k + 32 * (d + 1) * k
     kept = 4 * held * d if rows_in_memory else min(4 * n * d, BLOCK_CACHE_BYTES)
     posteriors = 4 * held * k if posteriors_in_memory else 0
-    group = 2 * min(4 * n * d, GROUP_BYTES + 4 * rows * d) + READERS * rows * d * (size.itemsize + 4)
+    group = 2 * min(4 * n * d, size.block_sizes.pool_bytes + 4 * rows * d) + READERS * rows * d * (size.itemsize + 4)
     batch = min(n, settings.batch_size) * (4 * d + 16 * k)
     passes = 10 * max(1.0, LEAST_STEPS * settings.batch_size / n)
     return (

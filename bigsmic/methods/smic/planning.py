@@ -6,12 +6,11 @@ from typing import Any
 
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams
 from bigsmic.numerics.graph import cells, neighbors
-from bigsmic.numerics.graph.cells import PartitionSettings, group_rows
 from bigsmic.numerics.labeling.valleys import N_AXES, SAMPLE_ROWS
 from bigsmic.numerics.mutual_information.gaussian_basis import GAMMA_MULTIPLES, PAPER_GAMMAS
 from bigsmic.numerics.mutual_information.lsmi_sums import sums_bytes, tile_bytes
 from bigsmic.runtime import planning
-from bigsmic.runtime.context import BLOCK_CACHE_BYTES, source_bounds
+from bigsmic.runtime.context import BLOCK_CACHE_BYTES
 from bigsmic.runtime.planning import (
     EDGES_PER_NEIGHBOR,
     GHOSTS,
@@ -58,7 +57,7 @@ def plan(
     """
     limit = limit_of(memory_limit)
     figures = _Figures(size, settings, n_threads)
-    wanted = sample_rows(size.n, size.d, PartitionSettings(size.n).cell_rows)
+    wanted = sample_rows(size.n, size.d, figures.partition.cell_rows)
     stages = {"scan": scan_stage(size, wanted)}
     basis = matrix = True
     n_gammas = 1
@@ -81,9 +80,10 @@ class _Figures:
         self.size, self.settings, self.n_threads = size, settings, n_threads
         n, d = size.n, size.d
         self.row_bytes = 4 * d
-        self.source_rows = int(source_bounds(n, d)[1])
-        self.n_source = len(source_bounds(n, d)) - 1
-        members = min(group_rows(n, d), int(GHOSTS * n) + 1)
+        self.source_rows = int(size.source_bounds[1])
+        self.n_source = len(size.source_bounds) - 1
+        self.partition = size.block_sizes.partition(n, d)
+        members = min(self.partition.group_rows, int(GHOSTS * n) + 1)
         self.members, self.n_groups = members, max(1, round(GHOSTS * n / members))
         self.block_rows = min(n, -(-2 * n // self.n_groups)) if self.n_groups > 1 else n
         self.t_max, self.k = max(settings.t), settings.n_neighbors
@@ -99,8 +99,8 @@ class _Figures:
     def route(self, wanted: int) -> StagePlan:
         """A block of input, scaled, and its pieces twice; the cells' sample."""
         n, d = self.size.n, self.size.d
-        n_cells = max(1, n // PartitionSettings(n).cell_rows)
-        r = PartitionSettings(n).overlap
+        n_cells = max(1, n // self.partition.cell_rows)
+        r = self.partition.overlap
         block = self.source_rows * (
             d * self.size.itemsize + self.row_bytes + 2 * GHOSTS * (self.row_bytes + 4 * r + 12)
         )
@@ -113,9 +113,9 @@ class _Figures:
     def neighbors(self) -> StagePlan:
         """All members of one group with their lists."""
         n, d, k = self.size.n, self.size.d, self.k
-        r = PartitionSettings(n).overlap
+        r = self.partition.overlap
         task = self.members * (self.row_bytes + 4 * (r + 3) + 24) + neighbors.group_bytes(self.members, d, k)
-        flops = 2.0 * n * d * PartitionSettings(n).candidates
+        flops = 2.0 * n * d * self.partition.candidates
         disk = n * (self.row_bytes + 12) + int(GHOSTS * n * k * 8) + n * k * 8
         return StagePlan("neighbors", 4 * self.n_groups, 0, int(task), flops=flops, disk_bytes=disk, passes=6)
 

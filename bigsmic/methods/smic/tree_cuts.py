@@ -108,7 +108,8 @@ def cut(run: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     run_options = RunOptions()
     try:
         with ThreadEngine(run_options.threads) as engine:
-            planned = smic_planning.plan(planning.Size(n, d), settings, None, run_options.threads, checkpoints=False)
+            size = planning.Size(n, d, block_sizes=context.block_sizes)
+            planned = smic_planning.plan(size, settings, None, run_options.threads, checkpoints=False)
             job = Job(context, engine, planned)
             kind.choose(job)
             diagnose(job, {}, kind.summary(job))

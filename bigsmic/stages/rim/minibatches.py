@@ -24,7 +24,6 @@ from bigsmic.stages.rim.classifier import aim
 from bigsmic.stages.rim.rows import scaled, weighting
 from bigsmic.types import Floats, Integers
 
-GROUP_BYTES = 32 << 20  # float32 bytes of the rows that batches are drawn from at a time
 READERS = 2  # threads that read ahead of an ascent
 LOOK_ROWS = 1 << 15  # that go by before an ascent looks for categories that have died
 DEAD_MASS = 0.01  # summed posterior over so many rows below which a category has: it comes back no more
@@ -122,7 +121,7 @@ def _batches(context: Context, ascent: Ascent, epochs: range) -> Iterator[tuple[
 
 def _groups(context: Context, ascent: Ascent, epochs: range) -> Iterator[tuple[int, int, int, Any]]:
     """Blocks in an order drawn anew for every epoch, some at a time; the next ones are read meanwhile."""
-    n_groups = max(1, round(4 * context.n * context.d / GROUP_BYTES))
+    n_groups = max(1, round(4 * context.n * context.d / context.block_sizes.pool_bytes))
     n_groups = min(n_groups, len(context.source_blocks))
     plan = [(e, g) for e in epochs for g in range(n_groups)]
     with ThreadPoolExecutor(READERS) as readers:
