@@ -89,13 +89,15 @@ def predict_page(document):
 
 
 def plan_document(plan):
-    """Every figure of a plan."""
+    """Every figure of a plan, but for the sizes of blocks, which are no option here."""
     stages = {
         name: asdict(stage) | {"peak_bytes": stage.peak_bytes, "scheduler_tasks": stage.scheduler_tasks}
         for name, stage in plan.stages.items()
     }
     totals = {name: getattr(plan, name) for name in ("peak_bytes", "disk_bytes", "scheduler_tasks")}
-    return asdict(plan) | {"stages": stages} | totals
+    found = asdict(plan) | {"stages": stages} | totals
+    del found["size"]["block_sizes"]
+    return found
 
 
 def plan_page(plan):
