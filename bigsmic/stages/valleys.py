@@ -317,16 +317,21 @@ def gather(job: Job, sources: Sequence[LabelSource]) -> list[valleys.Groups]:
     make = partial(SourceLabels, sources=sources, in_memory=job.plan.kernel_in_memory)
     weights = job.run_actors(VALLEYS, make, partial(_pair_weights, sources))
     moments = job.sum_blocks(VALLEYS, blocks, partial(_moments, sources=sources))
-    samples = job.map_blocks(VALLEYS, blocks, partial(_sample, sources=sources, counts=moments.counts))
-    P, uniform, labels, drawn = (np.concatenate(parts) for parts in zip(*samples, strict=True))
     return [
         valleys.Groups(
             valleys.GroupMoments(*(array[i, : source.n_groups] for array in moments)),
             weights[i][: source.n_groups, : source.n_groups],
-            (P[drawn[:, i]], uniform[drawn[:, i]], labels[drawn[:, i], i]),
+            _sampled(job, source, moments.counts[i]),
         )
         for i, source in enumerate(sources)
     ]
+
+
+def _sampled(job: Job, source: LabelSource, counts: Floats) -> tuple[Floats, Floats, Integers]:
+    """Components, hashes and labels of the rows drawn from the groups of one source; of all at once they are large."""
+    samples = job.map_blocks(VALLEYS, job.context.blocks, partial(_sample, source=source, counts=counts))
+    P, uniform, labels = (np.concatenate(parts) for parts in zip(*samples, strict=True))
+    return P, uniform, labels
 
 
 def _find_axes(job: Job, block: int) -> None:
@@ -351,16 +356,12 @@ def _moments(context: Context, p: int, sources: Sequence[LabelSource]) -> valley
     return valleys.GroupMoments(*(np.stack(arrays) for arrays in zip(*found, strict=True)))
 
 
-def _sample(
-    context: Context, p: int, sources: Sequence[LabelSource], counts: Floats
-) -> tuple[Floats, Floats, Integers, NDArray[np.bool_]]:
-    """Components, hashes, labels, and of which sources it is in the sample, of each row that is in one."""
-    rows = context.run.read("rows", p, "rows")
-    uniform = row_uniform(context.settings.seed, VALLEYS, rows)
-    labels = np.stack([source.read(context, p) for source in sources], axis=1)
-    drawn = np.stack([valleys.is_drawn(uniform, counts[i][labels[:, i]]) for i in range(len(sources))], axis=1)
-    some = drawn.any(axis=1)
-    return components(context, p)[some], uniform[some], labels[some], drawn[some]
+def _sample(context: Context, p: int, source: LabelSource, counts: Floats) -> tuple[Floats, Floats, Integers]:
+    """Components, hashes and labels of the rows of one block that are in the sample of their group."""
+    uniform = row_uniform(context.settings.seed, VALLEYS, context.run.read("rows", p, "rows"))
+    labels = source.read(context, p)
+    drawn = valleys.is_drawn(uniform, counts[labels])
+    return components(context, p)[drawn], uniform[drawn], labels[drawn]
 
 
 def _graphs(sources: Sequence[LabelSource]) -> list[Eigenproblem]:

@@ -33,6 +33,7 @@ from bigsmic.stages.labeling_specs import (
     eigenvector_sets_of,
     labeling_specs,
     specs_of,
+    valley_columns,
     valley_specs,
 )
 from bigsmic.store import Overlay, Run
@@ -74,7 +75,8 @@ def counted(job: Job) -> Job:
         valleys.merge_groups(found)
         n_clusters = valleys.count(found)
     wider = wider_columns.wanted(found)
-    if wider and _fits(job, wider):
+    if wider:
+        _check_fits(job, wider)
         wider_columns.begin(job, wider)
         job = _resumed(job)
         with job.timed("eigen"):
@@ -89,13 +91,16 @@ def _resumed(job: Job) -> Job:
     return job if wide is job else replace(wide, plan=_planned(job, wide.context.settings))
 
 
-def _fits(job: Job, n_columns: int) -> bool:
-    """Whether the memory limit allows so many columns."""
+def _check_fits(job: Job, n_columns: int) -> None:
+    """Raise PlanError if the memory limit does not allow so many columns: it may not change the labels."""
     try:
         _planned(job, replace(job.context.settings, columns_read=n_columns))
-    except PlanError:
-        return False
-    return True
+    except PlanError as error:
+        most = valley_columns(job.context.settings, job.context.n) // 2
+        raise PlanError(
+            f"{error}; the data show so many clusters that {n_columns} eigenvectors are needed: raise the memory limit "
+            f"and resume, or give a number, or a range such as range(2, {most + 1})"
+        ) from None
 
 
 def _planned(job: Job, settings: Settings) -> Plan:

@@ -179,11 +179,11 @@ class _Figures:
         in_memory = self._matrix_bytes() * held // self.size.n if kernel_in_memory else 0
         n_sources = self.n_eigenproblems
         sums = n_sources * m * 8 * (r * (r + 1) + m)
-        sample = 3 * min(self.size.n, n_sources * m * SAMPLE_ROWS) * (8 * r + 8 + 5 * n_sources)
+        sample = (n_sources + 2) * min(self.size.n, m * SAMPLE_ROWS) * (4 * r + 12)
         depth = math.ceil(math.log2(max(2, self.n_groups)))
-        fixed = held * 12 * n_sources + in_memory + (depth + 1) * sums + sample
+        fixed = VALLEY_BYTES + held * 12 * n_sources + in_memory + (depth + 1) * sums + sample
         task = self.block_rows * (self.row_bytes + 8 * r + 8 * n_sources) + sums
-        return StagePlan("valleys", self.n_groups, int(fixed), int(task), passes=4 + 2 * n_sources)
+        return StagePlan("valleys", self.n_groups, int(fixed), int(task), passes=4 + 3 * n_sources)
 
     def select_choices(self, kernel_in_memory: bool) -> Any:
         """All LSMI bandwidths in one pass, or fewer; then kernel and labels of all rows, to rate the sets."""
@@ -228,6 +228,7 @@ class _Figures:
         return replace(stage, fixed_bytes=extended + in_memory, disk_bytes=disk, passes=2 + 3 * N_TAKEN)
 
 
+VALLEY_BYTES = 24 << 20  # of pairs of groups under test, and of what the test is compiled to
 CONSENSUS_CUTS = 8  # seldom more, until as many clusters as asked for win rows
 LINK_PASSES = 5  # labels of linked rows, those that neighbours predict, and rows that labels are propagated to
 ORDER = ("scan", "route", "neighbors", "graph", "eigen", "assign", "valleys", "select", "output")

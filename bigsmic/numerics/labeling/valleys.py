@@ -170,7 +170,7 @@ class Groups:
         order = np.argsort(labels, kind="stable")
         cuts = np.searchsorted(labels[order], np.arange(len(weights) + 1))
         rows = [order[cuts[y] : cuts[y + 1]] for y in range(len(weights))]
-        self.samples = [(P[at].astype(np.float64), uniform[at]) for at in rows]
+        self.samples = [(P[at], uniform[at]) for at in rows]
 
     @property
     def counts(self):
@@ -214,7 +214,7 @@ class Groups:
         few = min(len(self.samples[y][0]), len(self.samples[z][0])) < 2
         if few or not 0.0 < length < np.inf:
             return NO_VALLEY
-        a, b = (self.samples[g][0][:, :r] @ (w / length) for g in (y, z))
+        a, b = (self.samples[g][0][:, :r].astype(np.float64) @ (w / length) for g in (y, z))
         return between(a, b, self.counts[[y, z]], (mean_y @ w / length, mean_z @ w / length))
 
     def _axes(self, y, z):
