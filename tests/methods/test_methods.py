@@ -45,8 +45,8 @@ def test_what_a_method_does_not_have_is_refused(call):
     of_others = "it is an option of method 'kernel_rim' and 'mic' and 'mspc' and 'rim'"
     with pytest.raises(OptionError, match=rf"smic: got unexpected option reg= \({of_others}\); it takes assignment=, "):
         call(ROWS, 3, reg=0.1)
-    with pytest.raises(TypeError, match=r"unexpected option nope=;"):
-        call(ROWS, 3, nope=1)
+    with pytest.raises(TypeError, match=r"unexpected option xyzzy=;"):
+        call(ROWS, 3, xyzzy=1)
 
 
 @pytest.mark.parametrize(

@@ -312,7 +312,8 @@ def _chain(points):
     order[0] = np.abs(coordinates).argmax()
     for i in range(1, len(points)):
         last = order[i - 1]
-        distance = norms - 2 * (centred @ centred[last])
+        with np.errstate(invalid="ignore"):  # of lanes that no row is in; see `self_product`
+            distance = norms - 2 * (centred @ centred[last])
         distance[order[:i]] = np.inf
         order[i] = distance.argmin()
     return order

@@ -16,6 +16,7 @@ import numba
 import numpy as np
 
 from bigsmic.numerics.labeling.consensus import MergeTree, label_offsets
+from bigsmic.numerics.self_product import self_product
 
 THRESHOLD = 4.0
 """Standard errors from which on a valley is one."""
@@ -79,7 +80,7 @@ def group_moments(P, labels, n_groups):
     sums, outers = np.zeros((n_groups, r)), np.zeros((n_groups, r, r))
     for y in np.flatnonzero(np.diff(cuts)):
         rows = P[order[cuts[y] : cuts[y + 1]]].astype(np.float64)
-        sums[y], outers[y] = rows.sum(axis=0), rows.T @ rows
+        sums[y], outers[y] = rows.sum(axis=0), self_product(rows)
     return GroupMoments(np.diff(cuts).astype(np.float64), sums, outers)
 
 
