@@ -228,7 +228,7 @@ class _Figures:
         return replace(stage, fixed_bytes=extended + in_memory, disk_bytes=disk, passes=2 + 3 * N_TAKEN)
 
 
-VALLEY_BYTES = 24 << 20  # of pairs of groups under test, and of what the test is compiled to
+VALLEY_BYTES = 2 << 20  # of pairs of groups under test, and of what the test is compiled to
 CONSENSUS_CUTS = 8  # seldom more, until as many clusters as asked for win rows
 LINK_PASSES = 5  # labels of linked rows, those that neighbours predict, and rows that labels are propagated to
 ORDER = ("scan", "route", "neighbors", "graph", "eigen", "assign", "valleys", "select", "output")
