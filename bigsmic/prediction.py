@@ -5,7 +5,8 @@ does not depend on the rows that came with it.
 """
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar, TypeAlias
@@ -95,13 +96,8 @@ def predict(  # noqa: PLR0913
     group = None if out is None else _group(asked, context, source)
     predictor = Predictor(context, source, rows)
     starts = range(0, m, rows)
-    where = (engine, client, scheduler, n_threads) if source.travels else (None, False, None, n_threads)
-    with (
-        choose_engine(*where) as opened,
-        opened.recorded(performance_report),
-        reported(progress, m) as report,
-    ):
-        options = TaskOptions("predict", tick=ticks(report, "predict", len(starts)))
+    where = (engine, client, scheduler, n_threads)
+    with _running(source, where, progress, performance_report, len(starts)) as (opened, options):
         if group is None:
             found = opened.map(predictor, starts, options) or [predictor.nothing()]
             posterior, labels = (np.concatenate(parts) for parts in zip(*found, strict=True))
@@ -157,15 +153,24 @@ def predict_noise(  # noqa: PLR0913
     source = _open(context, data, reading)
     m, rows = source.shape[0], _rows_at_once(context.d)
     starts = range(0, m, rows)
-    where = (engine, client, scheduler, n_threads) if source.travels else (None, False, None, n_threads)
-    with (
-        choose_engine(*where) as opened,
-        opened.recorded(performance_report),
-        reported(progress, m) as report,
-    ):
-        options = TaskOptions("predict", tick=ticks(report, "predict", len(starts)))
+    where = (engine, client, scheduler, n_threads)
+    with _running(source, where, progress, performance_report, len(starts)) as (opened, options):
         scores = opened.map(NoisePredictor(context, source, rows), starts, options)
     return np.concatenate([np.empty(0, np.float32), *scores])
+
+
+@contextmanager
+def _running(
+    source: Source, where: tuple[Any, ...], progress: Progress, performance_report: StrPath | None, n_blocks: int
+) -> Iterator[tuple[Engine, TaskOptions]]:
+    """The engine that blocks of a source are predicted on, rows in memory in this process, and options of its tasks."""
+    engine, client, scheduler, n_threads = where if source.travels else (None, False, None, where[-1])
+    with (
+        choose_engine(engine, client, scheduler, n_threads) as opened,
+        opened.recorded(performance_report),
+        reported(progress, source.shape[0]) as report,
+    ):
+        yield opened, TaskOptions("predict", tick=ticks(report, "predict", n_blocks))
 
 
 def _open(context: Context, data: Any, reading: Mapping[str, Any]) -> Source:

@@ -14,7 +14,7 @@ from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import kernel_matrix
-from bigsmic.stages.labeling_specs import Eigenproblem, LabelingSpec, eigenvector_sets_of, specs_of
+from bigsmic.stages.labeling_specs import Eigenproblem, eigenvector_sets_of, specs_of
 from bigsmic.stages.labelings import (
     VALLEY_FIELDS,
     VALLEYS,
@@ -44,7 +44,6 @@ class LabelSource(NamedTuple):
 
     Parameters
     ----------
-    name : str
     n_groups : int
         Labels that it gives, from 0.
     graph : Eigenproblem
@@ -53,7 +52,6 @@ class LabelSource(NamedTuple):
         ``read(context, p)`` gives the labels of row block p, int32, shape (b,).
     """
 
-    name: str
     n_groups: int
     graph: Eigenproblem
     read: ReadLabels
@@ -76,7 +74,7 @@ def merge_groups(job: Job) -> None:
 def _merge_groups(job: Job, block: int) -> None:
     specs = specs_of(job.context)
     sources = [
-        LabelSource(specs[b].name, specs[b].n_eigenvectors, specs[b].eigenproblem.graph, partial(read_groups, b=b))
+        LabelSource(specs[b].n_eigenvectors, specs[b].eigenproblem.graph, partial(read_groups, b=b))
         for b in _numbers(job.context)
     ]
     groups = gather(job, sources)
@@ -91,8 +89,8 @@ def _merge_groups(job: Job, block: int) -> None:
 def cut(job: Job) -> None:
     """Cut every tree of valleys at the number of clusters, and let rows move; the stages ``merged``."""
     context = job.context
-    specs = [specs_of(context)[b] for b in _numbers(context)]
-    for b, spec in zip(_numbers(context), specs, strict=True):
+    for b in _numbers(context):
+        spec = specs_of(context)[b]
         if not job.complete(merged_name(spec), context.blocks):
             kernel_matrix.prepare(job, spec.eigenproblem)
             make = partial(MergedLabels, b=b, in_memory=job.plan.kernel_in_memory)
@@ -100,7 +98,7 @@ def cut(job: Job) -> None:
 
 
 def _move(group: Group) -> None:
-    group.call(("begin",))
+    group.call(("begin_merged",))
     local_moving.local_moves(group)
     group.call(("write_labels",))
 
@@ -122,7 +120,7 @@ class MergedLabels(StoredLabels):
         self.b, self.spec = b, specs_of(context)[b]
         super().__init__(context, shard, self.spec.eigenproblem, in_memory)
 
-    def begin(self) -> None:  # type: ignore[override]
+    def begin_merged(self) -> None:
         """Begin with the clusters that groups are merged into."""
         of_group = groups_by_valleys(self.context, self.spec)
         labels = [of_group[read_groups(self.context, p, self.b)] for p in self.shard.blocks]
@@ -168,15 +166,17 @@ def _count(job: Job, block: int) -> None:
     sizes = [spec.n_eigenvectors for spec in specs]
     total = job.sum_blocks(NUMBER, context.blocks, partial(_group_gram, sizes=sizes))
     votes = [tree.n_clusters for tree in trees]
-    counted_votes = _of_whole_labelings(context, specs, trees)
+    weights = [context.run.read(VALLEYS, 0, f"weights.{i}") for i in range(len(trees))]
+    whole = _of_whole_labelings(trees, weights)
     least = context.settings.open_from or 1
     most = context.settings.open_to or min(len(tree.tree.columns) for tree in trees)
-    n_clusters = int(np.clip(int(np.median(counted_votes)), least, most))
+    n_clusters = int(np.clip(int(np.median(whole)), least, most))
     curve = _curve(trees, total, sizes, range(max(2, least), most + 1))
-    curve["modularity"] = _modularity(context, specs, curve["numbers"])
-    shape = _largest(job, trees, total, sizes, n_clusters) if n_clusters > 1 else {"largest": 1.0, "second": 0.0}
-    clear = n_clusters > 1 and not _is_one_and_crumbs(shape)
-    info = {"n_clusters": n_clusters, "clear": bool(clear), "votes": votes, "columns": sizes[0]} | shape
+    by_density = [Reader(context, spec).tree for spec in specs]
+    curve["modularity"] = _modularity(by_density, weights, curve["numbers"])
+    shape = _largest(job, trees, total, sizes, n_clusters)
+    clear = n_clusters > 1 and not (shape["clumpiness"] or 0.0) > blobs.CLUMPED
+    info = {"n_clusters": n_clusters, "clear": clear, "votes": votes, "columns": sizes[0]} | shape
     job.run.write(NUMBER, block, curve, info=info)
 
 
@@ -201,42 +201,38 @@ def _curve(trees: Trees, total: Integers, sizes: Sequence[int], numbers: Iterabl
     }
 
 
-def _of_whole_labelings(context: Context, specs: Sequence[LabelingSpec], trees: Trees) -> list[int]:
+def _of_whole_labelings(trees: Trees, weights: Sequence[Floats]) -> list[int]:
     """Votes of the labelings but for those that have collapsed: merged into much less modularity than the best."""
-    modularity = np.array(
-        [
-            _modularity_of(context, i, tree.tree.cut(min(tree.n_clusters, len(tree.tree.columns))))
-            for i, tree in enumerate(trees)
-        ]
-    )
-    kept = modularity >= modularity.max() - COLLAPSED
-    return [tree.n_clusters for tree, keep in zip(trees, kept, strict=True) if keep]
+    cuts = [tree.tree.cut(min(tree.n_clusters, len(tree.tree.columns))) for tree in trees]
+    modularity = [_modularity_of(W, of_group) for W, of_group in zip(weights, cuts, strict=True)]
+    least = max(modularity) - COLLAPSED
+    return [tree.n_clusters for tree, found in zip(trees, modularity, strict=True) if found >= least]
 
 
-def _modularity_of(context: Context, i: int, of_group: Integers) -> float:
-    """Modularity of the groups of the i-th labeling that is read by valleys, merged."""
-    W, known = context.run.read(VALLEYS, 0, f"weights.{i}"), of_group >= 0
+def _modularity_of(W: Floats, of_group: Integers) -> float:
+    """Modularity of groups with the weights W between them, merged."""
+    known = of_group >= 0
     A = np.eye(of_group.max() + 1)[of_group[known]]
     between = A.T @ W[np.ix_(known, known)] @ A
     return float(local_moving.modularity(np.stack([np.diag(between), between.sum(axis=1)])))
 
 
-def _modularity(context: Context, specs: Sequence[LabelingSpec], numbers: Integers) -> Floats:
+def _modularity(trees: Sequence[consensus.MergeTree], weights: Sequence[Floats], numbers: Integers) -> Floats:
     """Modularity of the groups of every labeling, cut by density at each number of clusters: mean over labelings."""
-    trees = [Reader(context, spec).tree for spec in specs]
-    found = [
-        np.mean([_modularity_of(context, i, tree.cut(min(k, len(tree.columns)))) for i, tree in enumerate(trees)])
-        for k in numbers.tolist()
-    ]
-    return np.array(found, np.float64)
+    found = np.zeros(len(numbers))
+    for tree, W in zip(trees, weights, strict=True):
+        found += [_modularity_of(W, tree.cut(min(k, len(tree.columns)))) for k in numbers.tolist()]
+    return found / len(trees)
 
 
 def _cuts(trees: Trees, k: int) -> list[Integers]:
     return [tree.tree.cut(min(k, len(tree.tree.columns))) for tree in trees]
 
 
-def _largest(job: Job, trees: Trees, total: Integers, sizes: Sequence[int], n_clusters: int) -> dict[str, float]:
-    """Shares of the two largest clusters, and how clumped the largest is; see :func:`blobs.clumpiness`."""
+def _largest(job: Job, trees: Trees, total: Integers, sizes: Sequence[int], n_clusters: int) -> dict[str, float | None]:
+    """Shares of the two largest clusters; how clumped the largest is, if it has most rows and leaves crumbs."""
+    if n_clusters < 2:
+        return {"largest": 1.0, "second": 0.0, "clumpiness": None}
     cuts = _cuts(trees, n_clusters)
     gram, merged = valleys.merged_gram(total, sizes, cuts)
     classes = consensus.consensus_tree(gram, merged)
@@ -247,25 +243,19 @@ def _largest(job: Job, trees: Trees, total: Integers, sizes: Sequence[int], n_cl
     P, groups = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     labels = np.stack([cut[column] for cut, column in zip(cuts, groups.T, strict=True)], axis=1)
     won = consensus.vote(labels, merged, classes, classes.max() + 1).argmax(axis=1)
-    shares = np.sort(np.bincount(won, minlength=2))[::-1] / len(won)
-    of_largest = P[won == np.bincount(won).argmax()]
-    (clumpiness,) = job.map_here(partial(blobs.clumpiness, seed=job.context.settings.seed), [of_largest])
-    return {"largest": float(shares[0]), "second": float(shares[1]), "clumpiness": clumpiness}
+    counts = np.bincount(won, minlength=2)
+    largest, second = np.sort(counts / len(won))[::-1][:2].tolist()
+    found = {"largest": largest, "second": second, "clumpiness": None}
+    if largest > blobs.LARGEST and second < blobs.CRUMB * largest:
+        clumpiness = partial(blobs.clumpiness, seed=job.context.settings.seed)
+        (found["clumpiness"],) = job.map_here(clumpiness, [P[won == counts.argmax()]])
+    return found
 
 
 def _drawn(context: Context, p: int, rows: Integers) -> tuple[Floats, Integers]:
     """Components and groups of the rows of one block that are drawn."""
     drawn = np.isin(context.run.read("rows", p, "rows"), rows)
     return components(context, p)[drawn], _all_groups(context, p)[drawn]
-
-
-def _is_one_and_crumbs(shape: Mapping[str, float]) -> bool:
-    """Whether one cluster has most rows, none of the others a fair share, and the one is no blob."""
-    return (
-        shape["largest"] > blobs.LARGEST
-        and shape["second"] < blobs.CRUMB * shape["largest"]
-        and shape["clumpiness"] > blobs.CLUMPED
-    )
 
 
 # -- evidence for the labels of an eigenvector set
@@ -285,7 +275,7 @@ def test(job: Job, labels_of: Mapping[int, ReadLabels]) -> None:
         return
     c, of_set = job.context.settings.n_clusters, eigenvector_sets_of(job.context)
     graph = max((specs_of(job.context)[b].eigenproblem.graph for b in of_set[next(iter(todo))]), key=lambda g: g.t)
-    sources = [LabelSource(str(w), c, graph, read) for w, read in todo.items()]
+    sources = [LabelSource(c, graph, read) for w, read in todo.items()]
     for w, found in zip(todo, job.map_here(_tested, gather(job, sources)), strict=True):
         job.run.write(EVIDENCE, w, found)
 
@@ -317,21 +307,16 @@ def gather(job: Job, sources: Sequence[LabelSource]) -> list[valleys.Groups]:
     make = partial(SourceLabels, sources=sources, in_memory=job.plan.kernel_in_memory)
     weights = job.run_actors(VALLEYS, make, partial(_pair_weights, sources))
     moments = job.sum_blocks(VALLEYS, blocks, partial(_moments, sources=sources))
-    return [
-        valleys.Groups(
-            valleys.GroupMoments(*(array[i, : source.n_groups] for array in moments)),
-            weights[i][: source.n_groups, : source.n_groups],
-            _sampled(job, source, moments.counts[i]),
-        )
-        for i, source in enumerate(sources)
-    ]
-
-
-def _sampled(job: Job, source: LabelSource, counts: Floats) -> tuple[Floats, Floats, Integers]:
-    """Components, hashes and labels of the rows drawn from the groups of one source; of all at once they are large."""
-    samples = job.map_blocks(VALLEYS, job.context.blocks, partial(_sample, source=source, counts=counts))
-    P, uniform, labels = (np.concatenate(parts) for parts in zip(*samples, strict=True))
-    return P, uniform, labels
+    drawn = job.map_blocks(VALLEYS, blocks, partial(_samples, sources=sources, counts=moments.counts))
+    samples = list(zip(*drawn, strict=True))  # of each source, its parts in all blocks
+    del drawn
+    groups = []
+    for i, source in enumerate(sources):
+        of_source = [np.concatenate(parts) for parts in zip(*samples[i], strict=True)]
+        samples[i] = ()  # before the next one: together they are large
+        own = valleys.GroupMoments(*(array[i, : source.n_groups] for array in moments))
+        groups.append(valleys.Groups(own, weights[i][: source.n_groups, : source.n_groups], of_source))
+    return groups
 
 
 def _find_axes(job: Job, block: int) -> None:
@@ -356,12 +341,17 @@ def _moments(context: Context, p: int, sources: Sequence[LabelSource]) -> valley
     return valleys.GroupMoments(*(np.stack(arrays) for arrays in zip(*found, strict=True)))
 
 
-def _sample(context: Context, p: int, source: LabelSource, counts: Floats) -> tuple[Floats, Floats, Integers]:
-    """Components, hashes and labels of the rows of one block that are in the sample of their group."""
+def _samples(
+    context: Context, p: int, sources: Sequence[LabelSource], counts: Floats
+) -> list[tuple[Floats, Floats, Integers]]:
+    """Components, hashes and labels of the rows of one block that are in the samples of their groups, by source."""
+    P, found = components(context, p), []
     uniform = row_uniform(context.settings.seed, VALLEYS, context.run.read("rows", p, "rows"))
-    labels = source.read(context, p)
-    drawn = valleys.is_drawn(uniform, counts[labels])
-    return components(context, p)[drawn], uniform[drawn], labels[drawn]
+    for source, of_groups in zip(sources, counts, strict=True):
+        labels = source.read(context, p)
+        drawn = valleys.is_drawn(uniform, of_groups[labels])
+        found.append((P[drawn], uniform[drawn], labels[drawn]))
+    return found
 
 
 def _graphs(sources: Sequence[LabelSource]) -> list[Eigenproblem]:

@@ -19,27 +19,7 @@ from bigsmic.store.objects import checksum, storage_errors
 class Run(BlockStore):
     """A run directory: blocks of named arrays, a ledger per stage, what the run is a run of, and arrays for its user.
 
-    Parameters
-    ----------
-    location : str
-        Local path or fsspec URL.
-    storage_options : dict, optional
-        For the file system behind a URL; never written anywhere.
-    writable : bool
-        Open for writing: the group is made if it is not there, and locked.
-    lock : bool
-        False on behalf of a process that holds the lock: the group must be there.
-
-    Attributes
-    ----------
-    location : str
-        What messages call the place.
-    address : str
-        What opens it from any working directory.
-
-    Raises
-    ------
-    RunError, RunVersionError, RunLockedError
+    Parameters, attributes and errors are those of :class:`~bigsmic.store.run_group.RunGroup`.
     """
 
     def recipe(self):

@@ -24,7 +24,7 @@ def smic_summary(job: Job) -> dict[str, Any]:
             "components": _components(context),
             "eigen": [_spectrum(context, q) for q in range(len(eigenproblems(context.settings)))],
         }
-    if job.run.done(valleys.NUMBER, 0):
+    if context.settings.reads_valleys and job.run.done(valleys.NUMBER, 0):  # that of a cut is of what it was cut from
         summary |= {"valleys": job.run.info(valleys.NUMBER, 0)}
     if context.settings.n_clusters > 1 and not context.settings.undecided:
         summary |= {

@@ -33,7 +33,8 @@ class Valleys:
         Shares of all rows in the two largest of the groups.
     clumpiness : float or None
         How much nearer the rows of the largest are to their neighbours than those of a Gaussian blob would be: the
-        difference of log distances; 0 for a blob.
+        difference of log distances; 0 for a blob. None where it decides nothing: the largest has not most of the rows,
+        or does not leave crumbs.
     asked : int or None
         Number of clusters that the fit was given.
     """
@@ -135,9 +136,8 @@ def read(context: Any) -> Valleys | None:
     curve = {name: run.read(valleys.NUMBER, 0, name) for name in ("numbers", "weakest", "stability", "modularity")}
     pairs = {}
     if not settings.undecided and valley_sets_of(context):
-        stored = run.reader(valleys.EVIDENCE, selection.chosen_set(context))
-        pairs = {name: stored(name) for name in ("pairs", "depth", "z")}
-    info = {name: run.info(valleys.NUMBER, 0).get(name) for name in ("n_clusters", "clear", "votes", "largest")}
-    more = {name: run.info(valleys.NUMBER, 0).get(name) for name in ("second", "clumpiness")}
-    asked = None if settings.open else settings.n_clusters
-    return Valleys(**info, **more, asked=asked, _curve=curve, _pairs=pairs)
+        read_pairs = run.reader(valleys.EVIDENCE, selection.chosen_set(context))
+        pairs = {name: read_pairs(name) for name in ("pairs", "depth", "z")}
+    stored = run.info(valleys.NUMBER, 0)
+    facts = {name: stored[name] for name in ("n_clusters", "clear", "votes", "largest", "second", "clumpiness")}
+    return Valleys(**facts, asked=None if settings.open else settings.n_clusters, _curve=curve, _pairs=pairs)

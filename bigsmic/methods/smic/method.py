@@ -1,4 +1,4 @@
-"""SMIC, the default method: scan -> route -> neighbors -> graph -> eigen -> assign -> select -> output."""
+"""SMIC, the default method: scan -> route -> neighbors -> graph -> eigen -> assign -> valleys -> select -> output."""
 
 import warnings
 from dataclasses import replace
@@ -58,12 +58,12 @@ def run(job: Job) -> None:
     if job.context.settings.undecided:
         with job.timed("assign"):
             labelings.frames(job)
-        job = counted(job)
+        job = _decided(job)
     if not job.context.settings.undecided:
         choose(job)
 
 
-def counted(job: Job) -> Job:
+def _decided(job: Job) -> Job:
     """The job asked for as many clusters as the data show; the same job where they show no valleys."""
     settings, n = job.context.settings, job.context.n
     if not valley_specs(settings, n) or distinct.are_few(job.context):
@@ -81,7 +81,7 @@ def counted(job: Job) -> Job:
         job = _resumed(job)
         with job.timed("eigen"):
             eigenvectors.run(job)
-        return counted(job)
+        return _decided(job)
     return job.under(settings.decided(n_clusters)) if n_clusters else job
 
 

@@ -183,7 +183,7 @@ class _Figures:
         depth = math.ceil(math.log2(max(2, self.n_groups)))
         fixed = VALLEY_BYTES + held * 12 * n_sources + in_memory + (depth + 1) * sums + sample
         task = self.block_rows * (self.row_bytes + 8 * r + 8 * n_sources) + sums
-        return StagePlan("valleys", self.n_groups, int(fixed), int(task), passes=4 + 3 * n_sources)
+        return StagePlan("valleys", self.n_groups, int(fixed), int(task), passes=5 + 2 * n_sources)
 
     def select_choices(self, kernel_in_memory: bool) -> Any:
         """All LSMI bandwidths in one pass, or fewer; then kernel and labels of all rows, to rate the sets."""

@@ -1,7 +1,6 @@
 """Whether one cluster that has most of the rows is a blob, or many clusters that nothing parts."""
 
 import numpy as np
-from scipy.spatial import KDTree
 
 from bigsmic.numerics.hashing import generator
 
@@ -40,5 +39,7 @@ def clumpiness(P, seed=0):
 
 
 def _log_distance(P):
+    from scipy.spatial import KDTree  # takes half a second to load, and few fits come here
+
     found, _ = KDTree(P).query(P, N_NEIGHBORS + 1)
     return float(np.median(np.log(np.maximum(found[:, N_NEIGHBORS], _SMALLEST))))

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit
 
 THRESHOLD = 4.0
 """Spreads above the centre of its cluster at which a row is noise."""
@@ -98,7 +97,7 @@ def scores(log_sigma, labels, spacing):
     known = np.isfinite(spacing.center)[labels] & (log_sigma > -np.inf)
     z = np.full(len(log_sigma), -np.inf)
     z[known] = (log_sigma[known] - spacing.center[labels[known]]) / spacing.spread[labels[known]]
-    return expit(z - THRESHOLD).astype(np.float32)
+    return np.exp(-np.logaddexp(0.0, THRESHOLD - z)).astype(np.float32)
 
 
 def is_noise(scores):
