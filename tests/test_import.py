@@ -34,3 +34,13 @@ def test_import_is_quick():
     _, cumulative, module = done.stderr.splitlines()[-1].split("|")
     assert module.strip() == "bigsmic"
     assert int(cumulative) < 300_000  # microseconds; a fifteenth of it where nothing else runs
+
+
+def test_a_fit_loads_nothing_that_it_does_not_need():
+    """What takes as long to load as all the rest: modules that one function of them was wanted from."""
+    heavy = ("sklearn", "pandas", "distributed", "scipy.stats", "scipy.spatial", "scipy.optimize")
+    command = (
+        f"import sys, bigsmic.pipeline, bigsmic.methods.smic.method; print([m for m in {heavy} if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
