@@ -17,10 +17,11 @@ from bigsmic.runtime.diagnostics import scaling_text
 from bigsmic.stages.rowwise_output import read_array
 from bigsmic.store import CarriedRun, Run
 from bigsmic.types import ArrayOnDemand, Labels, Posterior, Rows, StorageOptions, StrPath
+from bigsmic.views.clusters import ClusterViews
 from bigsmic.weight_functions import refuse_other
 
 
-class Result:
+class Result(ClusterViews):
     """Labels, posteriors, scores and diagnostics of a finished fit, and predictions for new rows.
 
     Made by :func:`bigsmic.fit`, or by :meth:`open` from a run directory.

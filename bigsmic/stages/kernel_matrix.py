@@ -76,6 +76,13 @@ def degree_name(eigenproblem: Eigenproblem) -> str:
 
 
 def _write_weights(context: Context, p: int, eigenproblem: Eigenproblem) -> None:
+    block, of_groups = links.linked(context, eigenproblem, weights_block(context, eigenproblem, p))
+    context.run.write(degree_name(eigenproblem), p, {"degree": affinity.degree(block) + of_groups})
+    _write_block(context, weights_name(eigenproblem), p, block)
+
+
+def weights_block(context: Context, eigenproblem: Eigenproblem, p: int) -> KernelBlock:
+    """One row block of the kernel before normalisation, without links, made of the graph."""
     graph = read_graph(context, p)
     own, outside = (sigma_at(context, eigenproblem.t, at) for at in (np.arange(graph.lo, graph.hi), graph.halo))
     block = affinity.kernel_block(graph, eigenproblem.t, weight_of(context), own, outside)
@@ -85,9 +92,7 @@ def _write_weights(context: Context, p: int, eigenproblem: Eigenproblem) -> None
     distinct, where = np.unique(target, return_inverse=True)
     sigmas = own[source - graph.lo], sigma_at(context, eigenproblem.t, distinct)[where]
     added = np.maximum(weight_of(context)(squares, *sigmas), np.float32(connectivity.LEAST_WEIGHT))
-    block, of_groups = links.linked(context, eigenproblem, affinity.with_edges(block, source, target, added))
-    context.run.write(degree_name(eigenproblem), p, {"degree": affinity.degree(block) + of_groups})
-    _write_block(context, weights_name(eigenproblem), p, block)
+    return affinity.with_edges(block, source, target, added)
 
 
 def _write_normalised(context: Context, p: int, eigenproblem: Eigenproblem, mean: float) -> None:

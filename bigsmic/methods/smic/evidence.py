@@ -77,6 +77,32 @@ class Valleys:
             table[name] = self._pairs[name] if self._pairs else np.zeros(0)
         return table.sort_values("z", kind="stable", ignore_index=True)
 
+    def of_clusters(self, n_clusters: int) -> dict[str, NDArray[Any]]:
+        """The weakest valley of every cluster of the result, by name.
+
+        Parameters
+        ----------
+        n_clusters : int
+            Of the result, c.
+
+        Returns
+        -------
+        valley_to : ndarray of int64, shape (c,)
+            The cluster on its other side; -1 of a cluster that touches none.
+        valley_depth, valley_z : ndarray of float64, shape (c,)
+            As of `pairs`; nan and infinity of a cluster that touches none.
+        """
+        found = {
+            "valley_to": np.full(n_clusters, -1),
+            "valley_depth": np.full(n_clusters, np.nan),
+            "valley_z": np.full(n_clusters, np.inf),
+        }
+        for _, y, z, *values in self.pairs[::-1].itertuples():  # the weakest comes last, and stays
+            for one, other in ((y, z), (z, y)):
+                for array, value in zip(found.values(), (other, *values), strict=True):
+                    array[one] = value
+        return found
+
     @property
     def best(self) -> int:
         """Number of clusters to look at first: the one shown, or where none is, that of largest modularity."""

@@ -7,14 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.errors import AbsentResultError
-from bigsmic.methods.smic import evidence, tree_cuts
+from bigsmic.methods.smic import evidence, tree_cuts, views
 from bigsmic.methods.smic.evidence import Valleys
+from bigsmic.methods.smic.views import Embedding
 from bigsmic.result import Result
 from bigsmic.stages import distinct
-from bigsmic.types import Rows
+from bigsmic.types import Integers, Rows
+from bigsmic.views.clusters import SAMPLE_ROWS
 
 if TYPE_CHECKING:
     import pandas as pd
+    from scipy.sparse import csr_array
 
 
 class LabelingsResult(Result):
@@ -34,6 +37,63 @@ class LabelingsResult(Result):
         import pandas as pd
 
         return pd.DataFrame(self.diagnostics.get("candidates", []))
+
+    @property
+    def embedding(self) -> Embedding:
+        """Leading eigenvectors at every row, in input order: a lazy array of float32, shape (n, m), on disk.
+
+        Those that the labeling most like the others was read from; the first of the fit where the number of clusters is
+        open. Slice it, or take ``numpy.asarray`` of it for all of it in memory.
+        """
+        views.refuse_trivial(self._context, "embedding")
+        return Embedding(self._context, views.central(self._context))
+
+    def graph(self, rows: Integers | None = None, *, max_rows: int = SAMPLE_ROWS) -> "csr_array":
+        """Affinities between rows: the weights of the graph that :attr:`embedding` was found on, before normalisation.
+
+        Parameters
+        ----------
+        rows : array_like of int, shape (m,), optional
+            Distinct row numbers; by default all rows, in input order.
+        max_rows : int
+            More rows are refused: the matrix is made in memory.
+
+        Returns
+        -------
+        affinities : scipy.sparse.csr_array of float32, shape (m, m)
+            Symmetric, without a diagonal; without links, where the fit was given some.
+
+        Raises
+        ------
+        InputError
+            More than `max_rows` rows, numbers that are not those of distinct rows, or a fit without a graph
+            (:class:`~bigsmic.errors.AbsentResultError`).
+        """
+        return views.graph(self._context, rows, max_rows)
+
+    def labelings(self, rows: Integers | None = None) -> NDArray[np.int32]:
+        """Labels under every labeling of the fit, those of ``scores`` in their order.
+
+        Parameters
+        ----------
+        rows : array_like of int, shape (m,), optional
+            Distinct row numbers, such as those of :meth:`sample`; by default all rows.
+
+        Returns
+        -------
+        labels : ndarray of int32, shape (n_labelings, m)
+            Labels of different labelings have nothing to do with each other, nor with those of the result.
+
+        Raises
+        ------
+        InputError
+            Numbers that are not those of distinct rows, or a fit that made no labelings.
+        """
+        self._refuse_undecided("labelings")
+        return views.labelings(self._context, rows)
+
+    def _cluster_columns(self) -> dict[str, NDArray[Any]]:
+        return {"stability": views.stability(self._context)} if views.has_graph(self._context) else {}
 
     def _choice_lines(self) -> list[str]:
         rows = self.diagnostics.get("candidates", [])
@@ -87,6 +147,9 @@ class SMICResult(LabelingsResult):
         rows are few.
         """
         return evidence.read(self._context)
+
+    def _cluster_columns(self) -> dict[str, NDArray[Any]]:
+        return super()._cluster_columns() | (self.valleys.of_clusters(self.n_clusters) if self.valleys else {})
 
     def _open_line(self) -> str:
         return self.valleys.sentence if self.valleys else super()._open_line()

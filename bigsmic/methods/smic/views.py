@@ -1,0 +1,186 @@
+"""What a finished fit on a neighbour graph keeps for those who look on: eigenvectors, affinities, labelings."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from scipy.sparse import csr_array
+
+from bigsmic.errors import AbsentResultError, InputError
+from bigsmic.numerics.graph.affinity import KernelBlock
+from bigsmic.numerics.labeling import consensus
+from bigsmic.numerics.labeling.cluster_sums import best_jaccard
+from bigsmic.numerics.labeling.metrics import contingency
+from bigsmic.runtime.context import Context
+from bigsmic.stages import kernel_matrix, selection
+from bigsmic.stages.labeling_specs import Eigenproblem, specs_of
+from bigsmic.stages.labelings import read_labels
+from bigsmic.stages.row_access import positions_of, read_at
+from bigsmic.types import Integers
+
+ENTRY_BYTES = 12  # of a sparse matrix: an index and a weight
+
+
+def has_graph(context: Context) -> bool:
+    """Whether the fit had anything to find."""
+    return context.run.done("graph", 0)
+
+
+def refuse_trivial(context: Context, name: str) -> None:
+    """Refuse what a fit that had nothing to find did not make.
+
+    Raises
+    ------
+    AbsentResultError
+    """
+    if not has_graph(context):
+        raise AbsentResultError(
+            f"{name}: this fit made none: it was asked for one cluster, or no more rows differ than it was asked for "
+            "clusters; fit with another number of clusters"
+        )
+
+
+def central(context: Context) -> Eigenproblem:
+    """Eigenproblem of the labeling that is most like the others, among those that make up the result.
+
+    The first one of a fit that leaves the number of clusters open.
+    """
+    specs = specs_of(context)
+    if context.settings.undecided:
+        return specs[0].eigenproblem
+    taken = list(selection.members(context))
+    ari = context.run.read("consensus", 0, "ari")
+    return specs[taken[consensus.medoid(ari[np.ix_(taken, taken)])]].eigenproblem
+
+
+class Embedding:
+    """Leading eigenvectors at every row, on disk, read where they are sliced; rows in input order.
+
+    A slice costs the row blocks that have rows of it; ``numpy.asarray`` reads every block once. Rows are indexed as
+    NumPy does: by a number, a slice, numbers, or booleans, and columns beside.
+
+    Parameters
+    ----------
+    context : Context
+    eigenproblem : Eigenproblem
+
+    Attributes
+    ----------
+    shape : tuple of int
+        (n, m). Columns are orthonormal, and in the order of their eigenvalues, largest first.
+    dtype : dtype
+        float32.
+    kernel, t
+        Of the matrix: see ``Result.scores``.
+    """
+
+    dtype = np.dtype(np.float32)
+    ndim = 2
+
+    def __init__(self, context: Context, eigenproblem: Eigenproblem) -> None:
+        self._context, self._stage = context, f"basis.{eigenproblem.name}"
+        self.kernel, self.t = eigenproblem.kernel, eigenproblem.t
+        self.shape = context.n, context.run.read(self._stage, 0, "V").shape[1]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> NDArray[Any]:
+        first, *rest = key if isinstance(key, tuple) else (key,)
+        rows = np.arange(len(self))[first]
+        found = read_at(self._context, np.atleast_1d(rows), partial(self._context.run.read, self._stage, name="V"))
+        picked: NDArray[Any] = found[(slice(None) if rows.ndim else 0, *rest)]
+        return picked
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("embedding: eigenvectors on disk cannot be an array without a copy; leave copy=False out")
+        return self[:].astype(dtype or self.dtype, copy=False)
+
+    def __repr__(self) -> str:
+        n, m = self.shape
+        return f"<{m} eigenvectors at {n:,} rows of {self._context.run.location}: {self._stage}, read when sliced>"
+
+
+def graph(context: Context, rows: Integers | None, max_rows: int) -> csr_array:
+    """Affinities between rows, in the order of `rows`; see :meth:`LabelingsResult.graph`."""
+    refuse_trivial(context, "graph")
+    if context.settings.kernel == "callable":
+        raise InputError("graph: the fit's kernel was a callable, which is not stored; pass kernel= to Result.open")
+    wanted = np.arange(context.n) if rows is None else _distinct_rows(rows, context.n)
+    if len(wanted) > max_rows:
+        size = ENTRY_BYTES * 2 * context.settings.n_neighbors * len(wanted)
+        raise InputError(
+            f"graph: got {len(wanted):,} rows, more than max_rows={max_rows:,}; give max_rows={len(wanted)} if "
+            f"{size / 2**30:.2g} GiB may be used, or rows=result.sample({max_rows}) for the affinities between some"
+        )
+    order = np.argsort(wanted)
+    positions = np.empty(len(wanted), np.int64)
+    positions[order] = positions_of(context, wanted[order])
+    return _between(context, central(context).graph, positions)
+
+
+def _distinct_rows(rows: Any, n: int) -> Integers:
+    """Row numbers that a caller gave, checked."""
+    found = np.asarray(rows)
+    if found.ndim != 1 or found.dtype.kind not in "iu" or len(np.unique(found)) < found.size:
+        raise InputError(f"rows: got {found.dtype} of shape {found.shape}; give the numbers of rows, each of them once")
+    if found.size and not 0 <= found.min() <= found.max() < n:
+        raise InputError(f"rows: got {found.min()} to {found.max()}; use row numbers from 0 to {n - 1}")
+    return found.astype(np.int64)
+
+
+def _between(context: Context, eigenproblem: Eigenproblem, positions: Integers) -> csr_array:
+    """Affinities between the rows at some distinct positions, in their order: float32, (m, m)."""
+    m, order = len(positions), np.argsort(positions)
+    ordered = positions[order]
+    cuts = np.searchsorted(ordered, context.layout.bounds)
+    parts = [
+        _entries(kernel_matrix.weights_block(context, eigenproblem, p), ordered, slice(cuts[p], cuts[p + 1]))
+        for p in np.flatnonzero(np.diff(cuts)).tolist()
+    ]
+    row, column, data = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    found = csr_array((data, (order[row], order[column])), shape=(m, m))
+    found.sort_indices()
+    return found
+
+
+def _entries(block: KernelBlock, ordered: Integers, own: slice) -> tuple[Integers, Integers, NDArray[np.float32]]:
+    """Entries of some rows of a block, in columns that are wanted too; both numbered by their place in `ordered`."""
+    height = np.diff(block.indptr)
+    place = np.full(block.hi - block.lo, -1)
+    place[ordered[own] - block.lo] = np.arange(own.start, own.stop)
+    columns = np.concatenate([np.arange(block.lo, block.hi), block.halo])
+    at = np.searchsorted(ordered, columns).clip(max=len(ordered) - 1)
+    at = np.where(ordered[at] == columns, at, -1)[block.indices]
+    row = np.repeat(place, height)
+    kept = (row >= 0) & (at >= 0)
+    return row[kept], at[kept], block.data[kept]
+
+
+def labelings(context: Context, rows: Integers | None) -> NDArray[np.int32]:
+    """Labels under every labeling, at some rows; see :meth:`LabelingsResult.labelings`."""
+    refuse_trivial(context, "labelings")
+    wanted = np.arange(context.n) if rows is None else _distinct_rows(rows, context.n)
+    read = partial(_all_labels, context, range(len(specs_of(context))))
+    return read_at(context, wanted, read).T
+
+
+def _all_labels(context: Context, numbers: Sequence[int], p: int) -> NDArray[np.int32]:
+    """Labels of one block under some labelings: int32, shape (b, B)."""
+    return np.stack([read_labels(context, p, b) for b in numbers], axis=1)
+
+
+def stability(context: Context) -> NDArray[np.float64]:
+    """Mean over the labelings that make up the result of the best Jaccard index of every cluster: float64, (c,)."""
+    taken = list(selection.members(context))
+    sizes, c = context.run.info("consensus", 0)["sizes"], context.settings.n_clusters
+    tables = [np.zeros((c, sizes[b]), np.int64) for b in taken]
+    for p in context.blocks:
+        labels = context.run.read("final", p, "labels")
+        for table, b in zip(tables, taken, strict=True):
+            table += contingency(labels, read_labels(context, p, b), *table.shape)
+    found: NDArray[np.float64] = np.mean([best_jaccard(table) for table in tables], axis=0)
+    return found

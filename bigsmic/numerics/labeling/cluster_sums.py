@@ -1,0 +1,130 @@
+"""What is known of clusters: sums over rows of posteriors and labels, and what follows from them."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bigsmic.numerics.labeling.consensus import NEGLIGIBLE_MEAN, MergeTree, gram, merge_tree
+
+
+class ClusterSums(NamedTuple):
+    """Sums over rows; the sum of two is that of all rows.
+
+    Parameters
+    ----------
+    counts : ndarray of int64, shape (c,)
+        Rows of each cluster; rows of label -1 are in none.
+    posterior : ndarray of float64, shape (c,)
+        Sum over the rows of each cluster of its posterior.
+    agreement : ndarray of float64, shape (c,)
+        The same of the agreement of the labelings.
+    gram : ndarray of float64, shape (c, c)
+        Sum over all rows of the outer product of the posterior with itself.
+    """
+
+    counts: np.ndarray
+    posterior: np.ndarray
+    agreement: np.ndarray
+    gram: np.ndarray
+
+    def __add__(self, other):
+        """Sums over the rows of both."""
+        return ClusterSums(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+
+def cluster_sums(labels, posterior, agreement):
+    """Sums over one block of rows.
+
+    Parameters
+    ----------
+    labels : ndarray of int, shape (b,)
+        -1 for none.
+    posterior : ndarray of float32, shape (b, c)
+    agreement : ndarray of float32, shape (b,)
+
+    Returns
+    -------
+    ClusterSums
+        Add over blocks.
+    """
+    rows = np.flatnonzero(labels >= 0)
+    of, c = labels[rows], posterior.shape[1]
+    own = posterior[rows, of].astype(np.float64)
+    return ClusterSums(
+        np.bincount(of, minlength=c),
+        np.bincount(of, own, c),
+        np.bincount(of, agreement[rows].astype(np.float64), c),
+        gram(posterior),
+    )
+
+
+def density_ratios(sums):
+    """How much more often than by chance two clusters have posterior at one row.
+
+    ``r_yz = G_yz / (p_y p_z)`` with G the mean over rows of the outer product of the posterior, ``p = G 1``: the ratio
+    ``p(y, z) / (p(y) p(z))`` of two labels drawn at one row. It is what the objective of SMIC is made of, and by which
+    :func:`~bigsmic.numerics.labeling.consensus.merge_tree` merges.
+
+    Parameters
+    ----------
+    sums : ndarray of float64, shape (c, c)
+        Total of ``ClusterSums.gram``, over any number of rows.
+
+    Returns
+    -------
+    ratios : ndarray of float64, shape (c, c)
+        0 for clusters that never meet, 1 where they meet as often as by chance; 0 with clusters without posterior.
+    """
+    G = sums / max(sums.sum(), np.finfo(float).tiny)
+    p = G.sum(axis=1)
+    chance = np.outer(p, p)
+    return np.divide(G, chance, out=np.zeros_like(G), where=np.minimum.outer(p, p) >= NEGLIGIBLE_MEAN)
+
+
+def cluster_tree(sums):
+    """Merge tree of clusters by their density ratios; those without posterior are merged last.
+
+    Parameters
+    ----------
+    sums : ndarray of float64, shape (c, c)
+        Total of ``ClusterSums.gram``.
+
+    Returns
+    -------
+    MergeTree
+        Of which every cluster is a column, also one without posterior.
+    """
+    tree = merge_tree(sums / max(sums.sum(), np.finfo(float).tiny))
+    every = np.arange(len(sums))
+    merges, root = tree.merges.tolist(), int(tree.columns[0]) if len(tree.columns) else 0
+    for z in np.setdiff1d(every, [*tree.columns, root]).tolist():
+        merges.append(sorted((root, z)))
+        root = min(root, z)
+    ratios = np.append(tree.ratios, np.zeros(len(merges) - len(tree.ratios)))
+    return MergeTree(len(sums), every, np.array(merges, np.int64).reshape(-1, 2), ratios)
+
+
+def best_jaccard(table):
+    """How well each cluster is found again in another labeling: Jaccard index with the label most like it [1]_.
+
+    ``J = rows in both / rows in either``.
+
+    Parameters
+    ----------
+    table : ndarray of int, shape (c, m)
+        Rows by cluster and by label of the other labeling.
+
+    Returns
+    -------
+    jaccard : ndarray of float64, shape (c,)
+        1 where the same rows are one label; nan for a cluster without rows.
+
+    References
+    ----------
+    .. [1] Hennig, "Cluster-wise assessment of cluster stability", Computational Statistics & Data Analysis 52 (2007).
+       doi:10.1016/j.csda.2006.11.025
+    """
+    own, other = table.sum(axis=1, keepdims=True), table.sum(axis=0, keepdims=True)
+    either = own + other - table
+    jaccard = np.divide(table, either, out=np.zeros(table.shape), where=either > 0).max(axis=1)
+    return np.where(own[:, 0] > 0, jaccard, np.nan)

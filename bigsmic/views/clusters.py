@@ -1,0 +1,227 @@
+"""Tables of the clusters of a finished fit, of any method, made in passes over blocks of rows."""
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic.numerics.graph.connectivity import first_of_each
+from bigsmic.numerics.hashing import draw_rows
+from bigsmic.numerics.labeling import cluster_sums
+from bigsmic.numerics.row_blocks import TreeSum
+from bigsmic.runtime.context import Context
+from bigsmic.stages.rowwise_output import read_array
+from bigsmic.types import Floats, Integers
+from bigsmic.validation import check_integer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SAMPLE_ROWS = 20_000
+"""Rows of a sample that is looked at."""
+EXAMPLES = 5
+"""Rows of a cluster that are shown as examples."""
+
+Block = tuple[int, Integers, Floats, Floats]
+"""First row of a block; labels (b,), posterior (b, c) and agreement (b,) of its rows."""
+
+
+def blocks_of(context: Context) -> Iterator[Block]:
+    """Labels, posteriors and agreement of the rows, block by block in input order; an agreement of 1 where none is."""
+    arrays = [read_array(context, name) for name in ("labels", "posterior")]
+    agreement = read_array(context, "agreement") if "agreement" in context.run.info("output", 0) else None
+    for lo, hi in zip(context.source_bounds[:-1].tolist(), context.source_bounds[1:].tolist(), strict=True):
+        labels, posterior = (array[lo:hi] for array in arrays)
+        yield lo, labels, posterior, np.ones(hi - lo, np.float32) if agreement is None else agreement[lo:hi]
+
+
+def sums_of(context: Context) -> cluster_sums.ClusterSums:
+    """Sums of posteriors and labels over all rows."""
+    tree = TreeSum(len(context.source_blocks))
+    for s, (_, labels, posterior, agreement) in enumerate(blocks_of(context)):
+        tree.add(s, cluster_sums.cluster_sums(labels, posterior, agreement))
+    total: cluster_sums.ClusterSums = tree.total()
+    return total
+
+
+Keys = Callable[[Floats], Floats]
+
+
+def examples(context: Context, count: int, key: Keys) -> tuple[Integers, Integers, Floats]:
+    """Rows of each cluster for which a key of their certainty is smallest, ties by row number.
+
+    Certainty is the mean of the row's agreement and of the posterior of its label.
+
+    Returns
+    -------
+    clusters, rows : ndarray of int64, shape (e,)
+        By cluster, then key; `count` of each cluster, or all of its rows.
+    certainty : ndarray of float64, shape (e,)
+    """
+    clusters: Any = np.empty(0, np.int64)
+    keys: Any = np.empty(0)
+    rows: Any = np.empty(0, np.int64)
+    for lo, labels, posterior, agreement in blocks_of(context):
+        known = np.flatnonzero(labels >= 0)
+        own = posterior[known, labels[known]].astype(np.float64)
+        found = labels[known], key((own + agreement[known]) / 2), known + lo
+        together = (np.concatenate(arrays) for arrays in zip((clusters, keys, rows), found, strict=True))
+        clusters, keys, rows = first_of_each(*together, n_first=count)
+    return clusters, rows, key(keys)
+
+
+def _surest(certainty: Floats) -> Floats:
+    return -certainty
+
+
+def _least_sure(certainty: Floats) -> Floats:
+    return certainty
+
+
+class ClusterViews:
+    """What a Result of any method says of its clusters, and of the rows to look at."""
+
+    settings: Any
+
+    if TYPE_CHECKING:
+
+        @property
+        def diagnostics(self) -> dict[str, Any]:
+            """How the fit went."""
+
+        @property
+        def _context(self) -> Context: ...
+        def _refuse_undecided(self, what: str) -> None: ...
+
+    @cached_property
+    def _cluster_sums(self) -> cluster_sums.ClusterSums:
+        return sums_of(self._context)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Rows of every cluster: ndarray of int64, shape (c,). Rows of label -1 are in none."""
+        self._refuse_undecided("sizes")
+        return self._cluster_sums.counts
+
+    @property
+    def density_ratios(self) -> NDArray[np.float64]:
+        """How much more often than by chance two clusters have posterior at one row: ndarray of float64, shape (c, c).
+
+        0 for clusters that never meet, and 1 where they meet as often as by chance; a larger value off the diagonal
+        marks clusters that are hard to tell apart. In one pass over the posterior.
+        """
+        self._refuse_undecided("density_ratios")
+        return cluster_sums.density_ratios(self._cluster_sums.gram)
+
+    @property
+    def cluster_tree(self) -> NDArray[np.float64]:
+        """Merge tree of the clusters, as scipy's linkage: ndarray of float64, shape (c - 1, 4).
+
+        Leaf i is cluster i. The two clusters of largest density ratio are merged first; heights are the running maximum
+        of ``-log r``, shifted to start at 0. Clusters without rows come last.
+        """
+        self._refuse_undecided("cluster_tree")
+        return cluster_sums.cluster_tree(self._cluster_sums.gram).linkage()
+
+    @cached_property
+    def clusters(self) -> "pd.DataFrame":
+        """What is known of every cluster: a pandas DataFrame with the cluster for index.
+
+        Columns ``rows``; ``share`` of all rows; ``posterior`` and ``agreement``, their means over the rows of the
+        cluster, nan where it has none; ``nearest`` other cluster by density ratio, -1 for none, and ``density_ratio``
+        with it. Methods that compare labelings add ``stability``, the mean over labelings of the Jaccard index with the
+        label that is most like the cluster; SMIC the weakest valley, ``valley_to``, ``valley_depth`` and ``valley_z``.
+        """
+        import pandas as pd
+
+        self._refuse_undecided("clusters")
+        found = pd.DataFrame(_columns(self._cluster_sums) | self._cluster_columns())
+        return found.rename_axis("cluster")
+
+    def _cluster_columns(self) -> dict[str, NDArray[Any]]:
+        """What the method knows beside: columns of `clusters`."""
+        return {}
+
+    def typical_rows(self, count: int = EXAMPLES) -> "pd.DataFrame":
+        """The rows of every cluster that are surest to be in it: a pandas DataFrame.
+
+        Parameters
+        ----------
+        count : int
+            Rows of a cluster; all of them where it has fewer.
+
+        Returns
+        -------
+        rows : pandas.DataFrame
+            Columns ``cluster``, ``row`` and ``certainty``, the mean of the row's agreement and of the posterior of its
+            label; by cluster, the surest first, of equal ones the smaller row number.
+
+        Raises
+        ------
+        InputError
+            `count` is below 1, or the number of clusters is open.
+        """
+        return self._examples("typical_rows", count, _surest)
+
+    def uncertain_rows(self, count: int = EXAMPLES) -> "pd.DataFrame":
+        """The rows of every cluster that are least sure to be in it; see :meth:`typical_rows`."""
+        return self._examples("uncertain_rows", count, _least_sure)
+
+    def _examples(self, name: str, count: int, key: Keys) -> "pd.DataFrame":
+        import pandas as pd
+
+        self._refuse_undecided(name)
+        check_integer("count", count, 1)
+        found = examples(self._context, count, key)
+        return pd.DataFrame(dict(zip(("cluster", "row", "certainty"), found, strict=True)))
+
+    def sample(self, n_rows: int = SAMPLE_ROWS) -> NDArray[np.int64]:
+        """Numbers of rows that are drawn by a hash of the seed and of their numbers.
+
+        Parameters
+        ----------
+        n_rows : int
+            All rows where the fit has fewer.
+
+        Returns
+        -------
+        rows : ndarray of int64, shape (min(n_rows, n),), ascending
+            The same at every call; a smaller sample is part of a larger one.
+
+        Raises
+        ------
+        InputError
+        """
+        check_integer("n_rows", n_rows, 1)
+        return draw_rows(self._context.n, int(n_rows), self.settings.seed, "view")
+
+    @property
+    def costs(self) -> "pd.DataFrame":
+        """Seconds and memory of every stage, over all calls of the fit: a pandas DataFrame with the stage for index.
+
+        Columns ``wall`` and ``cpu`` seconds, and ``peak_bytes`` of the process, or of the workers.
+        """
+        import pandas as pd
+
+        stages = self.diagnostics.get("stages", {})
+        found = pd.DataFrame.from_dict(stages, orient="index", columns=["wall", "cpu", "peak_bytes"])
+        return found.rename_axis("stage")
+
+
+def _columns(sums: cluster_sums.ClusterSums) -> dict[str, NDArray[Any]]:
+    ratios = cluster_sums.density_ratios(sums.gram)
+    np.fill_diagonal(ratios, 0.0)
+    nearest, largest = ratios.argmax(axis=1), ratios.max(axis=1)
+    means = {
+        name: np.divide(total, sums.counts, out=np.full(len(total), np.nan), where=sums.counts > 0)
+        for name, total in (("posterior", sums.posterior), ("agreement", sums.agreement))
+    }
+    return {
+        "rows": sums.counts,
+        "share": sums.counts / max(1, sums.counts.sum()),
+        **means,
+        "nearest": np.where(largest > 0, nearest, -1),
+        "density_ratio": largest,
+    }
