@@ -67,8 +67,8 @@ def examples(context: Context, count: int, key: Keys) -> tuple[Integers, Integer
         known = np.flatnonzero(labels >= 0)
         own = posterior[known, labels[known]].astype(np.float64)
         found = labels[known], key((own + agreement[known]) / 2), known + lo
-        together = (np.concatenate(arrays) for arrays in zip((clusters, keys, rows), found, strict=True))
-        clusters, keys, rows = first_of_each(*together, n_first=count)
+        together = [np.concatenate(arrays) for arrays in zip((clusters, keys, rows), found, strict=True)]
+        clusters, keys, rows = first_of_each(together[0], together[1], together[2], count)
     return clusters, rows, key(keys)
 
 
