@@ -1,7 +1,7 @@
 """What a fit found: read from its run directory, which may have been written by another process, long ago."""
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -156,6 +156,41 @@ class Result(ClusterViews):
         address = portable.save(self._context, path, storage_options)
         kernel = getattr(self.settings, "kernel", None)
         return type(self).open(address, storage_options=storage_options, kernel=kernel if callable(kernel) else None)
+
+    def export(self, path: StrPath, *, columns: Sequence[str] | None = None) -> str:
+        """Write labels, and how sure they are, as a table of one row for each row of the input.
+
+        Rows are read and written in blocks, and the table takes its name when it is whole.
+
+        Parameters
+        ----------
+        path : str or Path
+            Of what is not there yet. Its end says what is written: ``.csv`` and ``.parquet`` (pyarrow, the extra
+            ``parquet``) have columns ``row``, ``label``, ``agreement``, ``noise`` and ``posterior_0`` to
+            ``posterior_<c - 1>``; ``.npy`` a structured array with fields of these names and ``posterior`` of shape
+            (c,); ``.zarr`` a group of arrays of these names and ``posterior`` of shape (n, c).
+        columns : sequence of str, optional
+            Which of ``row``, ``label``, ``agreement``, ``noise`` and ``posterior`` to write, in their order; by
+            default all that the fit has.
+
+        Returns
+        -------
+        path : str
+            Absolute.
+
+        Raises
+        ------
+        InputError
+            A path that ends in something else, a column that the fit lacks, or a fit without labels.
+        RunError
+            There is something at `path`, or around it a run or a Zarr array; or it is a URL.
+        StorageError
+            The disk is full, or refuses.
+        """
+        from bigsmic.export import export
+
+        self._refuse_undecided("export")
+        return export(self._context, path, columns)
 
     @property
     def n_clusters(self) -> int:

@@ -27,7 +27,6 @@ app = typer.Typer(
     help="Clusters of rows on disk: Zarr archives larger than memory in, labels and how sure they are out.",
     epilog=f"New here? Try [bold]bigsmic demo[/bold].\n\n{EPILOG}",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -60,7 +59,7 @@ OUTPUT = (
 )
 
 
-def command(panels):
+def command(panels, section=None):
     """Register a function as a command that has further options.
 
     Parameters
@@ -68,6 +67,8 @@ def command(panels):
     panels : dict of str to tuple of Flag
         The options, by the panel of the help that shows them. The function is called with a Screen, its own
         parameters, and those of the options that were given.
+    section : str, optional
+        Panel of the help that lists the command, other than the first.
     """
     flags = [flag for panel in panels.values() for flag in panel]
 
@@ -87,7 +88,7 @@ def command(panels):
         own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
         run.__signature__ = inspect.Signature(own + added)  # type: ignore[attr-defined]
         run.__doc__ = function.__doc__
-        app.command(function.__name__, epilog=EPILOG)(run)
+        app.command(function.__name__, epilog=EPILOG, rich_help_panel=section)(run)
         return function
 
     return register

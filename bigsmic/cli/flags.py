@@ -23,6 +23,8 @@ class Flag(NamedTuple):
         The option's name where it is another.
     by_method : bool
         Whether `convert` asks for the method too, to which what is typed may mean another thing.
+    complete : callable, optional
+        ``complete()`` returns words that a shell offers, where `kind` does not say them.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Flag(NamedTuple):
     convert: Callable[..., Any] = lambda value: value
     option: str | None = None
     by_method: bool = False
+    complete: Callable[[], Any] | None = None
 
     @property
     def spelling(self):
@@ -46,7 +49,18 @@ class Flag(NamedTuple):
         kind, default = (bool, False) if self.kind is bool else (self.kind | None, None)
         metavar = "<str>.." if self.kind == list[str] else None
         short = [f"-{self.name}"] if len(self.name) == 1 else []
-        option = typer.Option(self.spelling, *short, help=self.help, rich_help_panel=panel, metavar=metavar)
+        option = typer.Option(
+            self.spelling,
+            *short,
+            help=self.help,
+            rich_help_panel=panel,
+            metavar=metavar,
+            autocompletion=self.complete and self._offered,
+        )
         return inspect.Parameter(
             self.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
         )
+
+    def _offered(self, incomplete: str):
+        """Words that a shell offers for what was typed so far."""
+        return [word for word in self.complete() if word.startswith(incomplete)] if self.complete else []

@@ -1,18 +1,16 @@
 """What each command tells: a JSON-like document, and a page of lines and tables for people."""
 
-import math
 import shutil
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-from rich.table import Table
 
 from bigsmic.errors import PlanError
 from bigsmic.store import absolute, is_local
+from bigsmic.tables import bytes_text, folded, tables
 
 LABELS_AT_ONCE = 1 << 20
-UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 # -- fit
@@ -37,23 +35,44 @@ def valleys_document(valleys):
     return facts | {name: getattr(valleys, name).to_dict("records") for name in ("curve", "pairs")}
 
 
-def fit_page(result):
-    """The result, and the candidates: the chosen one, then by LSMI; of an open number of clusters, what hints at it."""
-    if result.settings.undecided:
-        return [repr(result), "", table(_numbers_of_clusters(result)), "", *_next_steps(result)]
+def fit_page(result, labelings=False):
+    """What ``repr`` says, and what to type next; of an open number of clusters, what hints at it.
+
+    Parameters
+    ----------
+    result : Result
+    labelings : bool
+        With a table of the labelings that were compared: the chosen ones, then the others by LSMI.
+    """
+    numbers = [*tables(_numbers_of_clusters(result)), ""] if result.settings.undecided else []
+    return [folded(repr(result)), "", *numbers, *_labelings(result, labelings), *_next_steps(result)]
+
+
+def _labelings(result, shown):
+    """A table of the labelings, or how to see it; nothing where none were compared."""
     candidates = [dict(row) for row in result.diagnostics.get("candidates", [])]
-    candidates = [{"": row.pop("chosen")} | row for row in candidates]
     if not candidates:
-        return [repr(result)]
+        return []
+    if not shown:
+        return [f"{len(candidates)} labelings were compared: --labelings shows them."]
+    candidates = [{"": row.pop("chosen")} | row for row in candidates]
     candidates.sort(key=lambda row: (not row[""], -row.get("lsmi", 0.0)))
-    return [repr(result), "", table(candidates)]
+    return [*tables(candidates), ""]
 
 
 def _next_steps(result):
-    """How to get labels from a fit that left the number of clusters open."""
-    valleys = getattr(result, "valleys", None)
-    c = valleys.best if valleys and valleys.best > 1 else "C"
-    return ["For labels, without another fit:", f"  bigsmic cut {result.location} -c {c} --out OTHER_RUN"]
+    """How to get labels from a fit that left the number of clusters open, and tables from one that has labels."""
+    cut = [f"  bigsmic cut {result.location} -c {_hinted(result)} --out OTHER_RUN"] if hasattr(result, "cut") else []
+    if result.settings.undecided:
+        return ["For labels, without another fit:", *cut]
+    steps = ["Next:", f"  bigsmic export {result.location} labels.csv"]
+    return [*steps, *(cut if getattr(result.settings, "open", False) else [])]
+
+
+def _hinted(result):
+    """The number of clusters to look at first, where there is one."""
+    valleys = getattr(result, "valleys", None) if result.settings.undecided else None
+    return valleys.best if valleys and valleys.best > 1 else "C"
 
 
 def _numbers_of_clusters(result):
@@ -82,7 +101,7 @@ def predict_page(document):
     rows = [{"cluster": k, "rows": size, "share": percent(size, n)} for k, size in enumerate(document["cluster_sizes"])]
     if "noise" in document:
         rows.append({"cluster": "none", "rows": document["noise"], "share": percent(document["noise"], n)})
-    return [table(rows), "", f"{n:,} rows labelled; their labels and posterior are in {document['out']}"]
+    return [*tables(rows), "", f"{n:,} rows labelled; their labels and posterior are in {document['out']}"]
 
 
 # -- plan
@@ -98,39 +117,6 @@ def plan_document(plan):
     found = asdict(plan) | {"stages": stages} | totals
     del found["size"]["block_sizes"]
     return found
-
-
-def plan_page(plan):
-    """A table of the stages, and the sums."""
-    stages = [
-        {
-            "stage": stage.name,
-            "tasks": stage.tasks,
-            "at once": stage.max_concurrency,
-            "memory": bytes_text(stage.peak_bytes),
-            "disk": bytes_text(stage.disk_bytes),
-            "Gflop": round(stage.flops / 1e9),
-        }
-        for stage in plan.stages.values()
-    ]
-    places = {True: "in memory", False: "on disk"}
-    eigen = f"eigen   basis {places[plan.basis_in_memory]}, kernel {places[plan.kernel_in_memory]}"
-    return [
-        f"{plan.size.n:,} rows x {plan.size.d} columns",
-        *([f"decoded as the archive says: {plan.decoded}"] if plan.decoded else []),
-        *(
-            ["columns divided by their standard deviation, unless the scan finds that they share a unit"]
-            if plan.scale == "auto"
-            else []
-        ),
-        "",
-        table(stages),
-        "",
-        f"memory  {bytes_text(plan.peak_bytes)} at most, of {bytes_text(plan.memory_limit)} allowed",
-        f"disk    {bytes_text(plan.disk_bytes)} at most",
-        f"cluster {plan.scheduler_tasks:,} tasks for its scheduler at most",
-        *([eigen] if "eigen" in plan.stages else []),
-    ]
 
 
 def refuse_full_disk(plan, out):
@@ -154,9 +140,11 @@ def demo_opening(simulator, folder):
     """What is to be clustered."""
     n, d = simulator.shape
     return [
-        f"{n:,} spikes of {simulator.n_units} simulated neurons, seen by the {simulator.n_channels} wires of a tetrode "
-        f"for {simulator.n_samples} samples each:",
-        f"{n:,} rows x {d} columns in {folder}/archive.zarr, to be clustered without their true labels.",
+        folded(
+            f"{n:,} spikes of {simulator.n_units} simulated neurons, seen by the {simulator.n_channels} wires of a "
+            f"tetrode for {simulator.n_samples} samples each: {n:,} rows x {d} columns in {folder}/archive.zarr, "
+            "to be clustered without their true labels."
+        ),
         "",
     ]
 
@@ -177,17 +165,21 @@ def demo_page(document, kept):
     missed = ", ".join(map(str, document["missed_units"]))
     page = [
         "",
-        f"{len(clusters)} clusters found in {document['seconds']:.1f} s with {bytes_text(document['peak_bytes'])} of "
-        "memory at most. Against the true neurons:",
+        folded(
+            f"{len(clusters)} clusters found in {document['seconds']:.1f} s with {bytes_text(document['peak_bytes'])} "
+            "of memory at most. Against the true neurons:"
+        ),
         "",
-        table(clusters),
+        *tables(clusters),
         "",
-        "neuron: the one that most spikes of the cluster are of; purity: its share of the cluster;",
-        "completeness: the share of its spikes that are in the cluster.",
-        *([f"Neurons without a cluster of their own: {missed}."] if missed else []),
+        folded(
+            "neuron: the one that most spikes of the cluster are of; purity: its share of the cluster; "
+            "completeness: the share of its spikes that are in the cluster."
+        ),
+        *([folded(f"Neurons without a cluster of their own: {missed}.")] if missed else []),
         "",
         f"Adjusted Rand index {document['ari']:.3f}: 1 is the truth, 0 is chance.",
-        *([document["fit"]["valleys"]["sentence"]] if "valleys" in document["fit"] else []),
+        *([folded(document["fit"]["valleys"]["sentence"])] if "valleys" in document["fit"] else []),
         "",
     ]
     if not kept:
@@ -201,31 +193,6 @@ def demo_page(document, kept):
 
 
 # -- formats
-
-
-def table(records):
-    """Table of dicts with equal keys, one row each."""
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    for name, value in records[0].items():
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        shown.add_column(name.replace("_", " "), justify="right" if number or str(value)[:1].isdigit() else "left")
-    for record in records:
-        shown.add_row(*map(_cell, record.values()))
-    return shown
-
-
-def _cell(value):
-    if isinstance(value, bool):
-        return "✓" if value else ""
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def bytes_text(size):
-    """Bytes as people write them, ``"1.5 GiB"``."""
-    power = min(int(math.log2(max(size, 1)) // 10), len(UNITS) - 1)
-    return f"{size / 1024**power:.{max(power - 2, 0)}f} {UNITS[power]}"
 
 
 def percent(part, whole=1):

@@ -1,4 +1,4 @@
-"""The command ``bigsmic``: fit, cut, predict, plan and demo.
+"""The command ``bigsmic``: fit, cut, predict, plan and demo; what reads finished runs is in ``finished_runs``.
 
 Exit codes::
 
@@ -25,10 +25,12 @@ from typing import Annotated
 
 import typer
 
+from bigsmic.cli import finished_runs
 from bigsmic.cli.application import EXIT_CODES, INTERRUPTED, STOPPED, app, command
+from bigsmic.cli.finished_runs import FINISHED, Labelings, RunArgument
 from bigsmic.cli.options import FIT, RESOURCES, ROWS, STORAGE
 
-__all__ = ["EXIT_CODES", "FIT", "app", "main"]
+__all__ = ["EXIT_CODES", "FIT", "app", "finished_runs", "main"]
 
 
 def main():
@@ -73,6 +75,7 @@ def fit(
     archive: Archive,
     out: Annotated[str, typer.Option("-o", "--out", help="Run directory: a path or URL.")],
     c: Clusters = None,
+    labelings: Labelings = False,
     **given,
 ):
     """Cluster the rows of ARCHIVE; the same command again goes on where it stopped."""
@@ -80,7 +83,7 @@ def fit(
 
     result = _fit(screen, archive, c, out, given)
     screen.write(formatting.fit_document(result))
-    screen.say(formatting.fit_page(result))
+    screen.say(formatting.fit_page(result, labelings))
 
 
 def _fit(screen, archive, c, out, given):
@@ -89,12 +92,13 @@ def _fit(screen, archive, c, out, given):
     return fit(archive, c, out=out, progress=not screen.quiet, **given)
 
 
-@command({"Rows": STORAGE})
+@command({"Rows": STORAGE}, section=FINISHED)
 def cut(
     screen,
-    run: Annotated[str, typer.Argument(help="Run directory of a finished fit.")],
+    run: RunArgument,
     c: Annotated[int, typer.Option("-c", "--clusters", help="Number of clusters.")],
     out: Annotated[str, typer.Option("-o", "--out", help="Run directory for the result: a path or URL.")],
+    labelings: Labelings = False,
     **given,
 ):
     """Cut RUN into another number of clusters, without another fit."""
@@ -103,13 +107,13 @@ def cut(
 
     result = Result.open(run, **given).cut(c).save(out, **given)
     screen.write(formatting.fit_document(result))
-    screen.say(formatting.fit_page(result))
+    screen.say(formatting.fit_page(result, labelings))
 
 
-@command({"Rows": ROWS, "Resources": RESOURCES[1:]})
+@command({"Rows": ROWS, "Resources": RESOURCES[1:]}, section=FINISHED)
 def predict(
     screen,
-    run: Annotated[str, typer.Argument(help="Run directory of a finished fit.")],
+    run: RunArgument,
     rows: Annotated[str, typer.Argument(help="Path or URL of a Zarr array, or of a group with --component.")],
     out: Annotated[str, typer.Option("-o", "--out", help="Zarr group for labels and posterior.")],
     overwrite: Annotated[
@@ -139,9 +143,10 @@ def plan(
     """Say what a fit of ARCHIVE takes, before it runs: memory, disk and work of every stage."""
     import bigsmic
     from bigsmic.cli import formatting
+    from bigsmic.runtime.plan_text import plan_page
 
     planned = bigsmic.plan(archive, c, **given)
-    screen.say(formatting.plan_page(planned))
+    screen.say(plan_page(planned))
     formatting.refuse_full_disk(planned, out)
     screen.write(formatting.plan_document(planned))
 

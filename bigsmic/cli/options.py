@@ -92,12 +92,22 @@ RESOURCES = (
     Flag("scheduler", str, "Address of a Dask scheduler, such as tcp://host:8786; without it, threads here."),
     Flag("performance_report", str, "HTML file for Dask's report of what its scheduler and workers did."),
 )
-METHOD = Flag("method", str, f"One of {', '.join(registry.names())}, of which the first is the default.")
+METHOD = Flag(
+    "method",
+    str,
+    f"One of {', '.join(registry.names())}, of which the first is the default.",
+    complete=registry.names,
+)
 FIT = {"Rows": ROWS, **method_panels(METHOD), "Resources": RESOURCES}
 """Options of a fit by panel of the help."""
 
 
-CLUSTERS, OUT = Flag("c", int, "", option="--clusters"), Flag("out", str, "")
+ARGUMENTS = (
+    Flag("c", int, "", option="--clusters"),
+    Flag("n_clusters", int, "", option="--clusters"),
+    Flag("out", str, ""),
+)
+"""Options that commands spell out, whatever panels they have."""
 
 
 def as_typed(message, flags, leads=True):
@@ -120,7 +130,7 @@ def as_typed(message, flags, leads=True):
     >>> as_typed("n_threads: got 0; try n_threads=1, or set memory_limit", FIT["Resources"])
     '--threads: got 0; try --threads 1, or set --memory-limit'
     """
-    spelled = {flag.name: flag.spelling for flag in (*flags, CLUSTERS, OUT)}
+    spelled = {flag.name: flag.spelling for flag in (*flags, *ARGUMENTS)}
     names = "|".join(sorted(spelled, key=len, reverse=True))
     only_names = "|".join(name for name in spelled if "_" in name)  # which are no words of English
     if leads:

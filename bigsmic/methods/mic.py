@@ -49,7 +49,7 @@ __all__ = ["Result", "Settings", "model", "plan", "run", "summary", "temporary"]
 LEAST_INFORMATION = 1e-3  # nats per row, below which labels are the argmax of noise
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan(planning.Plan):
     """How a fit will run; `ascent_in_memory` says where the coefficients, and the kernel, lie during the ascents."""
 

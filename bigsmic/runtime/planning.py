@@ -11,6 +11,8 @@ from bigsmic.engines.memory import machine_memory
 from bigsmic.errors import PlanError
 from bigsmic.numerics.row_blocks import MAX_TASKS
 from bigsmic.runtime.block_sizes import BlockSizes
+from bigsmic.runtime.plan_text import plan_page
+from bigsmic.tables import rendered
 from bigsmic.types import Integers
 
 INTERPRETER_BYTES = 320 << 20
@@ -95,9 +97,9 @@ class StagePlan:
         return INTERPRETER_BYTES + self.fixed_bytes + self.max_concurrency * self.task_bytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
-    """Predicted memory, disk and work of a fit, stage by stage.
+    """Predicted memory, disk and work of a fit, stage by stage; its ``repr`` is the table that the command shows.
 
     Parameters
     ----------
@@ -129,6 +131,9 @@ class Plan:
     checkpoints: bool = True
     decoded: str = ""
     scale: str | None = None
+
+    def __repr__(self) -> str:
+        return rendered(plan_page(self))
 
     @property
     def scheduler_tasks(self) -> int:

@@ -8,8 +8,9 @@ arrays for its user, ``overlay`` reads through to another run; ``ledger`` seals 
 lets one process write, ``checked_arrays`` checks rows when they are read, ``basis`` keeps columns of an eigenproblem on
 disk, and ``in_memory`` carries a run in a pickle.
 
-Output: ``predictions`` writes predictions, ``destinations`` says whether something may be written at a place, and
-``temporary`` makes folders that go with their process (``processes`` says whether it still runs).
+Output: ``predictions`` writes predictions, ``destinations`` says whether something may be written at a place,
+``new_places`` makes files and folders that are whole or absent, and ``temporary`` makes folders that go with their
+process (``processes`` says whether it still runs).
 
 Below them: ``objects`` is bytes by key, local or behind a URL, ``retrying`` repeats requests that failed for a time,
 ``redaction`` keeps secrets out of messages, and ``reopenable`` lets a task on another process open what it needs once.
@@ -20,6 +21,7 @@ from bigsmic.store.basis import FileBasis
 from bigsmic.store.checked_arrays import CheckedArray
 from bigsmic.store.destinations import as_location, lies_in
 from bigsmic.store.in_memory import CarriedRun, block_bytes, copy_array, copy_block
+from bigsmic.store.new_places import new_place
 from bigsmic.store.objects import absolute, checksum, is_local, remove_tree
 from bigsmic.store.overlay import Overlay
 from bigsmic.store.predictions import PredictionGroup, digest
@@ -59,6 +61,7 @@ __all__ = [
     "in_blocks",
     "is_local",
     "lies_in",
+    "new_place",
     "open_array",
     "open_source",
     "refuse_unreadable",

@@ -77,9 +77,10 @@ def test_tutorial_runs(tmp_path):
     assert run(sys.executable, script(TUTORIAL, tmp_path), folder=tmp_path) == ""
 
 
-def test_command_lines_of_the_tutorial_run(tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", [TUTORIAL, "docs/guide/command-line.md"])
+def test_command_lines_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    lines = [line for _, text in code_blocks(TUTORIAL, "console") for line in text.splitlines()]
+    lines = [line for _, text in code_blocks(page, "console") for line in text.splitlines()]
     commands = [line for line in lines if line.startswith("$ bigsmic")]
     assert len(commands) > 3
     for command in commands:

@@ -16,7 +16,7 @@ START_ROWS = 10_000  # of the sample that categories are found on
 ROWS_BYTES = 256 << 20  # of scaled rows that stay in memory at most; more of them are read again
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan(planning.Plan):
     """Plan of a fit by RIM.
 

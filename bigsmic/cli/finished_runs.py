@@ -1,0 +1,44 @@
+"""Commands that read a finished run and write nothing to it: show and export."""
+
+from typing import Annotated
+
+import typer
+
+from bigsmic.cli.application import command
+from bigsmic.cli.options import STORAGE
+
+FINISHED = "Finished runs"
+RunArgument = Annotated[str, typer.Argument(help="Run directory of a finished fit.")]
+Labelings = Annotated[bool, typer.Option("--labelings", help="Also a table of all labelings that were compared.")]
+
+
+@command({"Rows": STORAGE}, section=FINISHED)
+def show(screen, run: RunArgument, labelings: Labelings = False, **given):
+    """Show what the fit of RUN printed, again."""
+    from bigsmic import Result
+    from bigsmic.cli import formatting
+
+    result = Result.open(run, **given)
+    screen.write(formatting.fit_document(result))
+    screen.say(formatting.fit_page(result, labelings))
+
+
+@command({"Rows": STORAGE}, section=FINISHED)
+def export(
+    screen,
+    run: RunArgument,
+    out: Annotated[str, typer.Argument(help="New file or folder, named .csv, .parquet, .npy or .zarr.")],
+    columns: Annotated[
+        str | None,
+        typer.Option(help="Which of row,label,agreement,noise,posterior to write; all that there are by default."),
+    ] = None,
+    **given,
+):
+    """Write the labels of RUN, and how sure they are, as a table of one row for each row of the input."""
+    from bigsmic import Result
+
+    result = Result.open(run, **given)
+    wanted = columns and [name.strip() for name in columns.split(",")]
+    document = {"run": result.location, "out": result.export(out, columns=wanted), "rows": result.diagnostics["rows"]}
+    screen.write(document)
+    screen.say([f"{document['rows']:,} rows are in {document['out']}"])

@@ -1,0 +1,155 @@
+"""Labels of a finished fit, and how sure they are, as a table that other programs read.
+
+One row for each row of the input. The table is written block by block, and takes its name when it is whole.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic.errors import InputError
+from bigsmic.runtime.context import Context
+from bigsmic.stages.rowwise_output import read_array
+from bigsmic.store import absolute, as_location, create_arrays, new_place
+from bigsmic.types import StrPath
+
+STORED = {"label": "labels", "agreement": "agreement", "noise": "noise", "posterior": "posterior"}
+"""Arrays of a run by the names of their columns, which are of one row."""
+PIECE_ROWS = 1 << 16  # that are text, or a row group, at once
+Block = dict[str, NDArray[Any]]
+
+
+def export(context: Context, path: StrPath, columns: Sequence[str] | None = None) -> str:
+    """Write a table of a finished fit; see :meth:`bigsmic.Result.export`."""
+    address = absolute(as_location(path, "path"))
+    write = _writer(address)
+    table = _Table.of(context, columns)
+    with new_place(address, "export") as partial:
+        write(partial, table)
+    return address
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Columns of a run, read piece by piece.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    height : int
+        Rows of a block, in which the run stores them.
+    columns : dict of str to CheckedArray or None
+        None is the number of the row.
+    """
+
+    n: int
+    height: int
+    columns: dict[str, Any]
+
+    @classmethod
+    def of(cls, context: Context, wanted: Sequence[str] | None) -> "_Table":
+        found = [name for name, stored in STORED.items() if stored in context.run.info("output", 0)]
+        names = list(dict.fromkeys(["row", *found] if wanted is None else wanted))
+        unknown = sorted(set(names) - {"row", *found})
+        if unknown or not names:
+            raise InputError(f"columns: got {unknown or names}; this run has {['row', *found]}: name some of them")
+        columns = {name: None if name == "row" else read_array(context, STORED[name]) for name in names}
+        return cls(context.n, int(context.source_bounds[1]), columns)
+
+    def fields(self) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
+        """Dtype, and shape of an entry, of every column."""
+        return {
+            name: (np.dtype(np.int64), ()) if array is None else (array.dtype, array.shape[1:])
+            for name, array in self.columns.items()
+        }
+
+    def blocks(self) -> Iterator[tuple[int, Block]]:
+        """First row, and columns, of every block."""
+        for lo in range(0, self.n, self.height):
+            hi = min(lo + self.height, self.n)
+            yield lo, {name: np.arange(lo, hi) if a is None else a[lo:hi] for name, a in self.columns.items()}
+
+    def flat_pieces(self) -> Iterator[Block]:
+        """Pieces of one-dimensional columns: a posterior is a column for each cluster."""
+        for _, block in self.blocks():
+            flat = _flat(block)
+            rows = len(next(iter(flat.values())))
+            for lo in range(0, rows, PIECE_ROWS):
+                yield {name: values[lo : lo + PIECE_ROWS] for name, values in flat.items()}
+
+
+def _flat(block: Block) -> Block:
+    found: Block = {}
+    for name, values in block.items():
+        found |= {name: values} if values.ndim == 1 else {f"{name}_{k}": values[:, k] for k in range(values.shape[1])}
+    return found
+
+
+# -- formats: each writes a table to a path
+
+
+def _write_csv(path: str, table: _Table) -> None:
+    import pandas as pd
+
+    with open(path, "x", encoding="utf-8", newline="") as file:
+        for i, piece in enumerate(table.flat_pieces()):
+            pd.DataFrame(piece).to_csv(file, index=False, header=i == 0, lineterminator="\n")
+
+
+def _write_parquet(path: str, table: _Table) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kinds = {name: (dtype, shape) for name, (dtype, shape) in table.fields().items()}
+    empty = _flat({name: np.empty((0, *shape), dtype) for name, (dtype, shape) in kinds.items()})
+    schema = pa.table(empty).schema
+    with pq.ParquetWriter(path, schema) as writer:
+        for piece in table.flat_pieces():
+            writer.write_table(pa.table(piece, schema=schema))
+
+
+def _write_npy(path: str, table: _Table) -> None:
+    dtype = np.dtype([(name, kind, shape) for name, (kind, shape) in table.fields().items()])
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (table.n,)}
+    with open(path, "xb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for _, block in table.blocks():
+            rows = np.empty(len(next(iter(block.values()))), dtype)
+            for name, values in block.items():
+                rows[name] = values
+            file.write(rows.data)
+
+
+def _write_zarr(path: str, table: _Table) -> None:
+    shapes = {name: ((table.n, *shape), dtype) for name, (dtype, shape) in table.fields().items()}
+    arrays = create_arrays(path, shapes, table.height)
+    for lo, block in table.blocks():
+        for name, values in block.items():
+            arrays[name][lo : lo + len(values)] = values
+
+
+_FORMATS = {".csv": _write_csv, ".parquet": _write_parquet, ".npy": _write_npy, ".zarr": _write_zarr}
+
+
+def _writer(address: str) -> Any:
+    suffix = os.path.splitext(address)[1].lower()
+    if suffix not in _FORMATS:
+        raise InputError(f"export: got a path that ends in {suffix!r}; end it in one of {', '.join(_FORMATS)}")
+    if suffix == ".parquet":
+        _refuse_without_pyarrow()
+    return _FORMATS[suffix]
+
+
+def _refuse_without_pyarrow() -> None:
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            f"export: .parquet is written by pyarrow, which is not installed ({error}); "
+            "pip install 'bigsmic[parquet]', or end the path in .csv, .npy or .zarr"
+        ) from None

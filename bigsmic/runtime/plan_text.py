@@ -1,0 +1,39 @@
+"""A plan in words: a table of its stages, and their sums."""
+
+from typing import Any
+
+from bigsmic.tables import bytes_text, folded, tables
+
+PLACES = {True: "in memory", False: "on disk"}
+UNSCALED = "columns divided by their standard deviation, unless the scan finds that they share a unit"
+
+
+def plan_page(plan: Any) -> list[Any]:
+    """Lines and tables of a :class:`~bigsmic.runtime.planning.Plan`."""
+    return [
+        f"{plan.size.n:,} rows x {plan.size.d} columns",
+        *([folded(f"decoded as the archive says: {plan.decoded}")] if plan.decoded else []),
+        *([folded(UNSCALED)] if plan.scale == "auto" else []),
+        "",
+        *tables([_row(stage) for stage in plan.stages.values()]),
+        "",
+        f"memory  {bytes_text(plan.peak_bytes)} at most, of {bytes_text(plan.memory_limit)} allowed",
+        f"disk    {bytes_text(plan.disk_bytes)} at most",
+        f"cluster {plan.scheduler_tasks:,} tasks for its scheduler at most",
+        *([_eigen(plan)] if "eigen" in plan.stages else []),
+    ]
+
+
+def _row(stage: Any) -> dict[str, Any]:
+    return {
+        "stage": stage.name,
+        "tasks": stage.tasks,
+        "at once": stage.max_concurrency,
+        "memory": bytes_text(stage.peak_bytes),
+        "disk": bytes_text(stage.disk_bytes),
+        "Gflop": round(stage.flops / 1e9),
+    }
+
+
+def _eigen(plan: Any) -> str:
+    return f"eigen   basis {PLACES[plan.basis_in_memory]}, kernel {PLACES[plan.kernel_in_memory]}"

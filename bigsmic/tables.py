@@ -1,0 +1,142 @@
+"""Tables and lines for people, which fit a terminal of 80 columns whatever they are shown on."""
+
+import math
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    Page = Iterable["str | Table"]
+
+WIDTH = 80
+GAP = 2  # between columns
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+Record = Mapping[str, Any]
+
+
+def tables(records: Sequence[Record]) -> "list[str | Table]":
+    """Lines and tables of dicts with equal keys, one row each, none wider than :data:`WIDTH`.
+
+    What is too wide has its headers a word to the line; then columns that are the same in all rows become a line above
+    the table; then the columns are shared out among several tables, whose rows are numbered.
+
+    Parameters
+    ----------
+    records : sequence of dict
+        The last entries of some may be absent.
+
+    Returns
+    -------
+    page : list of str and rich.table.Table
+    """
+    columns = _columns(records)
+    if _width(columns, tall=False) <= WIDTH:
+        return [_table(columns, tall=False)]
+    if _width(columns, tall=True) <= WIDTH:
+        return [_table(columns, tall=True)]
+    same = {name: cells[0] for name, cells in columns.items() if len(cells) > 1 and len(set(cells)) == 1 and name}
+    columns = {name: cells for name, cells in columns.items() if name not in same}
+    lines = [folded(f"all       {', '.join(f'{_spoken(name)} {cell}' for name, cell in same.items())}")] if same else []
+    return [*lines, *_shared_out(columns)]
+
+
+def folded(text: str) -> str:
+    """Lines of a text at most :data:`WIDTH` wide; what goes on stands below what follows the line's first gap.
+
+    Words are never broken, so that paths stay whole.
+
+    >>> print(folded("  scale      " + "divided by the standard deviation " * 3))
+      scale      divided by the standard deviation divided by the standard deviation
+                 divided by the standard deviation
+    """
+    return "\n".join(_folded(line) for line in text.splitlines())
+
+
+def _folded(line: str) -> str:
+    if len(line) <= WIDTH:
+        return line
+    text = line.lstrip()
+    rest = text.partition("  ")[2].lstrip() or text
+    lead = line[: len(line) - len(rest)]
+    return textwrap.fill(
+        line[len(lead) :],
+        WIDTH,
+        initial_indent=lead,
+        subsequent_indent=" " * len(lead),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def rendered(page: "Page") -> str:
+    """A page of lines and tables as text."""
+    from rich.console import Console
+
+    console = Console(width=WIDTH, color_system=None, force_terminal=False, force_jupyter=False)
+    with console.capture() as captured:
+        for item in page:
+            console.print(item, markup=False, highlight=False, soft_wrap=isinstance(item, str))
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def bytes_text(size: float) -> str:
+    """Bytes as people write them, ``"1.5 GiB"``."""
+    power = min(int(math.log2(max(size, 1)) // 10), len(UNITS) - 1)
+    return f"{size / 1024**power:.{max(power - 2, 0)}f} {UNITS[power]}"
+
+
+# -- columns: cells by the name of the column
+
+
+def _columns(records: Sequence[Record]) -> dict[str, list[str]]:
+    return {name: [_cell(record.get(name, "")) for record in records] for name in records[0]}
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "✓" if value else ""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _spoken(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _width(columns: Mapping[str, list[str]], tall: bool) -> int:
+    return sum(_column_width(*column, tall) + GAP for column in columns.items()) - GAP
+
+
+def _column_width(name: str, cells: list[str], tall: bool) -> int:
+    return max(map(len, [*(_spoken(name).split() if tall else [_spoken(name)]), *cells]), default=0)
+
+
+def _table(columns: Mapping[str, list[str]], tall: bool) -> "Table":
+    from rich.table import Table
+
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    for name, cells in columns.items():
+        number = next((cell for cell in cells if cell), "").lstrip("-")[:1].isdigit()
+        header = _spoken(name).replace(" ", "\n") if tall else _spoken(name)
+        shown.add_column(header, justify="right" if number else "left", no_wrap=True)
+    for row in zip(*columns.values(), strict=True):
+        shown.add_row(*row)
+    return shown
+
+
+def _shared_out(columns: dict[str, list[str]]) -> "list[str | Table]":
+    """Tables of some of the columns each; where there are several, with the numbers of the rows."""
+    if _width(columns, tall=True) <= WIDTH:
+        return [_table(columns, tall=True)]
+    numbers = {"no": [str(i + 1) for i in range(len(next(iter(columns.values()))))]}
+    page: list[str | Table] = []
+    part = dict(numbers)
+    for name, cells in columns.items():
+        if len(part) > 1 and _width(part | {name: cells}, tall=True) > WIDTH:
+            page += [_table(part, tall=True), ""]
+            part = dict(numbers)
+        part[name] = cells
+    return [*page, _table(part, tall=True)]

@@ -1,0 +1,120 @@
+"""What reads finished runs: show, export, cut; and that what commands print fits a terminal of 80 columns."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import zarr
+from typer.testing import CliRunner
+
+import bigsmic
+from bigsmic import registry
+from bigsmic.cli import main
+
+OPTIONS = {"smic": ["--noise", "on", "--t", "3,5", "--n-centers", "40"], "3smic": ["--t", "3", "--n-centers", "40"]}
+
+
+def typed(*args):
+    return CliRunner().invoke(main.app, [str(arg) for arg in args])
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((400, 4)).astype("f4") + 8 * np.eye(3, 4, dtype="f4")[np.arange(400) % 3]
+    path = tmp_path_factory.mktemp("archive") / "X.zarr"
+    zarr.create_array(path, data=rows, chunks=(128, 4))
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(archive):
+    path = archive.parent / "run.zarr"
+    done = typed("fit", archive, "-c", 3, "-o", path, "--threads", 1, *OPTIONS["smic"])
+    assert done.exit_code == 0, done.output
+    return path
+
+
+def too_wide(page):
+    """Lines above 80 columns, but for those that have a path, which is to be copied whole."""
+    return [line for line in page.splitlines() if len(line) > 80 and "/" not in line]
+
+
+@pytest.mark.parametrize("method", registry.names())
+@pytest.mark.parametrize("c", [["-c", "3"], []])
+def test_what_a_fit_prints_is_shown_again_within_80_columns(archive, tmp_path, monkeypatch, method, c):
+    monkeypatch.chdir(tmp_path)
+    done = typed("fit", archive, *c, "-o", "run.zarr", "--method", method, "--threads", 1, *OPTIONS.get(method, []))
+    if not c and done.exit_code:
+        assert (done.exit_code, "--clusters" in done.stderr) == (3, True)  # a method that wants a number
+        return
+    assert done.exit_code == 0, done.output
+    shown = typed("show", "run.zarr")
+    assert shown.stdout == done.stdout.replace(f"{tmp_path}/", "")
+    assert too_wide(shown.stdout) == []
+    every = typed("show", "run.zarr", "--labelings").stdout
+    assert too_wide(every) == []
+    candidates = bigsmic.Result.open("run.zarr").diagnostics.get("candidates", [])
+    assert len(every.splitlines()) >= len(candidates)
+    assert ("lsmi" in every) is (bool(candidates) or "lsmi" in shown.stdout)
+
+
+def test_show_is_the_document_of_the_fit(archive, run):
+    command = ("fit", archive, "-c", 3, "-o", run, "--threads", 1, *OPTIONS["smic"], "--json")
+    of_fit = json.loads(typed(*command).stdout)
+    assert json.loads(typed("show", run, "--json").stdout) == of_fit
+
+
+def test_show_of_what_is_no_run(tmp_path):
+    assert typed("show", tmp_path / "none").exit_code == 5
+
+
+def test_export_says_what_it_wrote(run, tmp_path):
+    done = typed("export", run, tmp_path / "labels.csv")
+    assert done.stdout == f"400 rows are in {tmp_path / 'labels.csv'}\n"
+    document = json.loads(typed("export", run, tmp_path / "l.npy", "--columns", "label, row", "--json").stdout)
+    assert document == {"run": str(run), "out": str(tmp_path / "l.npy"), "rows": 400}
+    assert np.load(tmp_path / "l.npy").dtype.names == ("label", "row")
+
+
+def test_export_refuses_with_the_codes_of_the_others(run, tmp_path):
+    assert typed("export", run, tmp_path / "labels.xls").exit_code == 3
+    assert typed("export", run, tmp_path / "labels.csv", "--columns", "size").exit_code == 3
+    (tmp_path / "labels.csv").write_text("mine")
+    assert typed("export", run, tmp_path / "labels.csv").exit_code == 5
+    assert (tmp_path / "labels.csv").read_text() == "mine"
+
+
+def test_cut_takes_its_place_by_either_name(run, tmp_path):
+    for name in ("-o", "--out"):
+        place = tmp_path / f"cut{name}.zarr"
+        assert typed("cut", run, "-c", 2, name, place, "--quiet").output == ""
+        assert bigsmic.Result.open(place).n_clusters == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("bigsmic exp", ["export"]),
+        ("bigsmic fit X.zarr --method 3", ["3smic"]),
+        ("bigsmic fit --scale st", ["standard"]),
+        ("bigsmic show --labe", ["--labelings"]),
+    ],
+)
+def test_shells_are_offered_commands_options_and_their_words(monkeypatch, line, offered):
+    environment = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1), "_BIGSMIC_COMPLETE": "complete_bash"}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    done = subprocess.run([sys.executable, "-m", "bigsmic"], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == offered
+
+
+@pytest.mark.parametrize("method", registry.names())
+def test_a_plan_reads_as_its_command_shows_it(archive, method):
+    shown = typed("plan", archive, "-c", 3, "--method", method).stdout
+    assert too_wide(shown) == []
+    assert "at once" in shown
+    found = repr(bigsmic.plan(str(archive), 3, method=method))
+    assert found.splitlines() == [line.rstrip() for line in shown.splitlines()]

@@ -1,0 +1,147 @@
+"""Tables of finished fits: the same columns in every format, whole or absent, and never over what is there."""
+
+import builtins
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+import zarr
+from small_fits import FAST
+
+import bigsmic
+from bigsmic import export
+from bigsmic.errors import CorruptBlockError, InputError, RunError
+
+
+@pytest.fixture(scope="module")
+def result(blobs, tmp_path_factory):
+    run = tmp_path_factory.mktemp("fit") / "run.zarr"
+    with pytest.MonkeyPatch.context() as patch:
+        from small_fits import cut_small
+
+        cut_small(patch)
+        return bigsmic.fit(blobs[0], 4, out=run, noise=True, **FAST)
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    monkeypatch.setattr(export, "PIECE_ROWS", 100)
+
+
+def test_every_format_has_the_same_columns(result, tmp_path, small_pieces):
+    wanted = {"label": result.labels, "agreement": result.agreement, "noise": result.noise}
+    posterior = np.asarray(result.posterior)
+    paths = {end: result.export(tmp_path / f"labels.{end}") for end in ("csv", "parquet", "npy", "zarr")}
+    assert paths["csv"] == str(tmp_path / "labels.csv")
+    for frame in (
+        pd.read_csv(paths["csv"], dtype={"agreement": "f4", "noise": "f4"}),
+        pd.read_parquet(paths["parquet"]),
+    ):
+        assert list(frame) == ["row", *wanted, *(f"posterior_{k}" for k in range(4))]
+        assert frame["row"].tolist() == list(range(700))
+        for name, values in wanted.items():
+            assert np.array_equal(frame[name], values)
+        assert np.array_equal(frame.filter(like="posterior").to_numpy(np.float32), posterior)
+    for found in (np.load(paths["npy"], mmap_mode="r"), zarr.open_group(paths["zarr"], mode="r")):
+        for name, values in (wanted | {"row": np.arange(700), "posterior": posterior}).items():
+            assert np.array_equal(found[name], values)
+            assert found[name].dtype == values.dtype
+
+
+def test_parquet_keeps_the_dtypes_and_is_written_piece_by_piece(result, tmp_path, small_pieces):
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(result.export(tmp_path / "labels.parquet", columns=["label", "agreement"]))
+    assert [str(field.type) for field in file.schema_arrow] == ["int32", "float"]
+    assert file.metadata.num_row_groups >= 7
+
+
+def test_no_more_than_a_block_is_read_at_once(result, tmp_path, monkeypatch):
+    read, asked = type(result.posterior)._slice, []
+
+    def counted(array, rows):
+        found = read(array, rows)
+        asked.append(len(found))
+        return found
+
+    monkeypatch.setattr(type(result.posterior), "_slice", counted)
+    result.export(tmp_path / "labels.npy")
+    assert max(asked) == 256
+    assert "labels" not in vars(bigsmic.Result.open(result.location))
+
+
+def test_columns_are_chosen_in_their_order(result, tmp_path):
+    assert list(pd.read_csv(result.export(tmp_path / "a.csv", columns=["noise", "label"]))) == ["noise", "label"]
+    with pytest.raises(
+        InputError, match=r"columns: got \['size'\]; this run has \['row', 'label', .*name some of them"
+    ):
+        result.export(tmp_path / "b.csv", columns=["label", "size"])
+    with pytest.raises(InputError, match=r"columns: got \[\]"):
+        result.export(tmp_path / "b.csv", columns=[])
+    assert os.listdir(tmp_path) == ["a.csv"]
+
+
+@pytest.mark.parametrize("end", ["csv", "parquet", "npy", "zarr"])
+def test_what_is_there_stays(result, tmp_path, end):
+    path = tmp_path / f"labels.{end}"
+    path.write_text("mine")
+    with pytest.raises(RunError, match="is there already, and nothing is written over; give another path"):
+        result.export(path)
+    assert (os.listdir(tmp_path), path.read_text()) == ([path.name], "mine")
+
+
+@pytest.mark.parametrize("end", ["csv", "zarr"])
+def test_what_another_process_wrote_meanwhile_stays(result, tmp_path, monkeypatch, end):
+    path, write = tmp_path / f"labels.{end}", export._FORMATS[f".{end}"]
+
+    def late(partial, table):
+        write(partial, table)
+        path.write_text("theirs")
+
+    monkeypatch.setitem(export._FORMATS, f".{end}", late)
+    with pytest.raises(RunError, match="is there already"):
+        result.export(path)
+    assert (os.listdir(tmp_path), path.read_text()) == ([path.name], "theirs")
+
+
+@pytest.mark.parametrize("end", ["csv", "parquet", "npy", "zarr"])
+def test_a_table_is_whole_or_absent(blobs, tmp_path, many_blocks, end):
+    result = bigsmic.fit(blobs[0], 4, out=tmp_path / "run.zarr", **FAST)
+    chunk = tmp_path / "run.zarr" / "agreement" / "c" / "1"
+    chunk.write_bytes(chunk.read_bytes()[:-3])
+    (tmp_path / "out").mkdir()
+    with pytest.raises(CorruptBlockError, match="agreement"):
+        result.export(tmp_path / "out" / f"labels.{end}")
+    assert os.listdir(tmp_path / "out") == []
+
+
+def test_places_that_are_refused(result, tmp_path):
+    for path, message in (
+        (f"{result.location}/labels.csv", "would lie within the run"),
+        ("memory://labels.csv", "is a URL, and only local files are written"),
+        (tmp_path / "none" / "labels.csv", "in a folder that is not there; make .*none first"),
+    ):
+        with pytest.raises(RunError, match=message):
+            result.export(path)
+    with pytest.raises(InputError, match=r"ends in '.txt'; end it in one of .csv, .parquet, .npy, .zarr"):
+        result.export(tmp_path / "labels.txt")
+
+
+def test_parquet_without_its_library_says_what_to_install(result, tmp_path, monkeypatch):
+    load = builtins.__import__
+
+    def refuse(name, *args, **options):
+        if name.startswith("pyarrow"):
+            raise ImportError(name)
+        return load(name, *args, **options)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(InputError, match=r"pip install 'bigsmic\[parquet\]'"):
+        result.export(tmp_path / "labels.parquet")
+
+
+def test_a_fit_without_labels_has_no_table(blobs, tmp_path):
+    found = bigsmic.fit(blobs[0], valleys=False, **FAST)
+    with pytest.raises(InputError, match="export: the fit was given no number of clusters"):
+        found.export(tmp_path / "labels.csv")
