@@ -69,8 +69,8 @@ def fit(
     Parameters
     ----------
     data : str, Path, zarr.Array, dask array or array_like, shape (n, d)
-        A path or URL names a Zarr v2 or v3 array, or a group together with `component`. Any real or integer dtype.
-        Rows are read in blocks and never held as a whole, unless they came in memory.
+        A path or URL names a Zarr v2 or v3 array, or a group together with `component`; a path also a ``.npy`` file.
+        Any real or integer dtype. Rows are read in blocks and never held as a whole, unless they came in memory.
     c : int, None, or sequence of int
         Number of clusters, 1 to n. None finds it where the data show valleys between clusters; a range limits the
         search. ``Result.valleys`` has the evidence. Where there are no valleys, or they are not looked for (a graph,

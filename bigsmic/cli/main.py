@@ -63,7 +63,9 @@ def _interrupt(number, frame):
 
 # -- commands
 
-Archive = Annotated[str, typer.Argument(help="Path or URL of a Zarr array, or of a group with --component.")]
+Archive = Annotated[
+    str, typer.Argument(help="Path or URL of a Zarr array, or of a group with --component; or a .npy file.")
+]
 Clusters = Annotated[
     int | None, typer.Option("-c", "--clusters", help="Number of clusters; without, as many as valleys part.")
 ]
@@ -114,7 +116,9 @@ def cut(
 def predict(
     screen,
     run: RunArgument,
-    rows: Annotated[str, typer.Argument(help="Path or URL of a Zarr array, or of a group with --component.")],
+    rows: Annotated[
+        str, typer.Argument(help="Path or URL of a Zarr array, or of a group with --component; or a .npy file.")
+    ],
     out: Annotated[str, typer.Option("-o", "--out", help="Zarr group for labels and posterior.")],
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Write over other labels and posterior in that group.")

@@ -10,7 +10,6 @@ import numpy as np
 from bigsmic.errors import InputError
 
 FILES = {
-    ".npy": "numpy.load(path, mmap_mode='r')",
     ".npz": "numpy.load(path)['X']",
     ".h5": "h5py.File(path)['X']",
     ".hdf5": "h5py.File(path)['X']",

@@ -10,6 +10,7 @@ from bigsmic.store.objects import absolute
 from bigsmic.store.redaction import shown
 from bigsmic.store.sources.base import Source, kind_of
 from bigsmic.store.sources.dask_arrays import DaskSource
+from bigsmic.store.sources.npy_files import NpySource, is_npy
 from bigsmic.store.sources.sliced import SlicedSource
 from bigsmic.store.sources.zarr_arrays import ZarrSource, is_zarr, open_array
 
@@ -20,7 +21,8 @@ def open_source(data, component=None, storage_options=None, missing_chunks="erro
     Parameters
     ----------
     data : str, Path, zarr.Array, dask array, ndarray, memmap, or array_like, shape (n, d)
-        A path or URL names a Zarr v2 or v3 array, or a group together with `component`. Of an array that is sliced,
+        A path or URL names a Zarr v2 or v3 array, or a group together with `component`; a path also a ``.npy`` file,
+        which is read range by range. Of an array that is sliced,
         such as an h5py dataset or an xarray variable, no more than a block is held.
     component : str, optional
         Path of the array within the group, of Zarr or HDF5.
@@ -45,10 +47,20 @@ def open_source(data, component=None, storage_options=None, missing_chunks="erro
     if missing_chunks not in ("error", "fill"):
         raise InputError(f"missing_chunks: got {missing_chunks!r}; use 'error' or 'fill'")
     if isinstance(data, str | os.PathLike):
-        data, component = open_array(absolute(data), component, storage_options), None
-    source = _source_of(_member(data, component), missing_chunks)
+        source = _source_at(absolute(data), component, storage_options, missing_chunks)
+    else:
+        source = _source_of(_member(data, component), missing_chunks)
     _check_rows(source)
     return source
+
+
+def _source_at(location, component, storage_options, missing_chunks):
+    """The source of a path or URL."""
+    if not is_npy(location):
+        return ZarrSource(open_array(location, component, storage_options), missing_chunks)
+    if component is not None:
+        raise InputError(f"input: {location!r} is an array, which has no component={component!r}; leave it out")
+    return NpySource(location)
 
 
 def _member(data, component):

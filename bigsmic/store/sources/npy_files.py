@@ -1,0 +1,130 @@
+"""Rows of ``.npy`` files on local disks, read as ranges of bytes.
+
+A file is read and not mapped: pages of a map count as memory of the process for as long as the system leaves them
+there, and a file that is cut short under a map kills the process.
+"""
+
+import os
+
+import numpy as np
+
+from bigsmic.errors import InputError, StorageError
+from bigsmic.store.destinations import canonical
+from bigsmic.store.objects import is_local
+from bigsmic.store.redaction import shown
+from bigsmic.store.reopenable import Shared
+from bigsmic.store.sources.base import Source
+
+MAGIC = np.lib.format.MAGIC_PREFIX
+SUFFIX = ".npy"
+
+
+class NpySource(Shared, Source):
+    """Rows of a two-dimensional array in a ``.npy`` file.
+
+    Parameters
+    ----------
+    path : str
+        Absolute.
+
+    Raises
+    ------
+    InputError
+        It is no such file, is cut short, or has Python objects.
+    """
+
+    travels = True
+
+    def __init__(self, path):
+        header = _header(path)
+        self._path, self._offset, self._by_columns = path, header.offset, not header.flags.c_contiguous
+        super().__init__(_Shaped(header), path)
+
+    def recipe(self):
+        """Return how a task on another process opens the same file."""
+        return NpySource, (self._path,)
+
+    @property
+    def places(self):
+        """Path of the file."""
+        return [self._path]
+
+    def origin(self):
+        """Return where the file is."""
+        return canonical(self._path)
+
+    def read(self, lo, hi):
+        """Return rows ``lo:hi`` as a C-ordered ndarray of the stored dtype."""
+        n, d = self.shape
+        try:
+            with open(self._path, "rb") as file:
+                if not self._by_columns:
+                    return self._entries(file, lo * d, (hi - lo) * d, lo).reshape(hi - lo, d)
+                rows = np.empty((hi - lo, d), self.dtype)
+                for j in range(d):
+                    rows[:, j] = self._entries(file, j * n + lo, hi - lo, lo)
+                return rows
+        except StorageError:
+            raise
+        except OSError as error:
+            raise StorageError(
+                error.errno,
+                f"input: rows {lo}:{hi} of {self.name} could not be read ({error.strerror}); see to the file",
+            ) from error
+
+    def _entries(self, file, first, count, row):
+        """Some consecutive entries of the file."""
+        file.seek(self._offset + first * self.dtype.itemsize)
+        found = np.fromfile(file, self.dtype, count)
+        if len(found) < count:
+            raise StorageError(
+                f"input: rows {row} and on of {self.name} could not be read: it was cut short since it was opened; "
+                "restore the file"
+            )
+        return found
+
+
+class _Shaped:
+    """Shape and dtype of an array that is not held."""
+
+    def __init__(self, array):
+        self.shape, self.dtype = array.shape, array.dtype
+
+
+def _header(path):
+    """A map of the file, of which nothing is read but the header."""
+    try:
+        return np.lib.format.open_memmap(path, mode="r")
+    except (ValueError, EOFError, OSError) as error:
+        raise InputError(
+            f"input: {shown(path)!r} could not be opened as an array of NumPy ({error}); "
+            "write it again with numpy.save, of one array of numbers"
+        ) from None
+
+
+def is_npy(location):
+    """Whether a location is of a ``.npy`` file: by its name, or by how a local file begins.
+
+    Raises
+    ------
+    InputError
+        It is behind a URL.
+    """
+    named = os.path.splitext(location.partition("?")[0])[1].lower() == SUFFIX
+    if not is_local(location):
+        if named:
+            raise InputError(
+                f"input: {shown(location)!r} is a .npy file behind a URL, and those are read from local disks only; "
+                "copy it to a local path, or write it as Zarr: "
+                "zarr.create_array(url, data=numpy.load(path, mmap_mode='r'))"
+            )
+        return False
+    return os.path.isfile(location) and (named or _begins_as_npy(location))
+
+
+def _begins_as_npy(path):
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
