@@ -192,6 +192,56 @@ class Result(ClusterViews):
         self._refuse_undecided("export")
         return export(self._context, path, columns)
 
+    def report(
+        self,
+        path: StrPath,
+        archive: Rows | None = None,
+        *,
+        column_names: Sequence[str] | None = None,
+        storage_options: StorageOptions = None,
+        overwrite: bool = False,
+        **reading: Any,
+    ) -> None:
+        """Write one HTML file about the run: what ran, what was found, what to trust and what not.
+
+        It is read without a network and without a script, and has at most 3 MB.
+
+        Parameters
+        ----------
+        path : str or Path
+            Path or URL of the file. An earlier report of this run is written over.
+        archive : array_like, Zarr array, dask array or dataframe, path or URL, optional, shape (n, d)
+            The rows of the fit, for the pages about columns; read once, in blocks.
+        column_names : sequence of str, optional
+            Names of the d columns.
+        storage_options : dict, optional
+            For the file systems behind URLs; never written anywhere.
+        overwrite : bool
+            Allow the report of another run to be written over; never what is no report.
+        **reading
+            `component` and `missing_chunks`, as of :func:`bigsmic.fit`.
+
+        Raises
+        ------
+        RunMismatchError
+            `archive` is not what the run was made of.
+        RunError
+            There is something else at `path`, which stays as it was; or a block of the run is damaged.
+        InputError
+            The extra ``report`` is not installed; an archive that cannot be read; names of another number than columns.
+        """
+        from bigsmic.report.writing import write
+
+        write(
+            self,
+            path,
+            archive,
+            column_names=column_names,
+            storage_options=storage_options,
+            overwrite=overwrite,
+            **reading,
+        )
+
     @property
     def n_clusters(self) -> int:
         """Number of clusters, c; the number found where the method finds it."""

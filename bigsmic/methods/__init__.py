@@ -13,6 +13,8 @@
                         predictions do not ask for it where all rows are one cluster
     Result              :class:`bigsmic.result.Result`, or a subclass that tells more; what it tells of stages that
                         the model does not read is in ``_tells``, in the form of ``reads``
+    pages(result)       what a report says of the method alone: a list of Sections and Findings of
+                        :mod:`bigsmic.report`; optional
 
 To add a method of ours: such a module, its settings in :mod:`bigsmic.settings`, and a line in
 `bigsmic.registry.BUILT_IN`. That of another package is found by an entry point of the group ``bigsmic.methods``, which

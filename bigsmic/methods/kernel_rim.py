@@ -14,6 +14,7 @@ import numpy as np
 from bigsmic.errors import InputError
 from bigsmic.methods import mic
 from bigsmic.methods.rim import method as rim
+from bigsmic.methods.rim.pages import features, path
 from bigsmic.methods.rim.planning import START_ROWS
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.moments import Scaler
@@ -31,7 +32,7 @@ from bigsmic.stages.graph_pipeline import temporary
 from bigsmic.stages.rim.rows import keep_side_inputs
 from bigsmic.types import Floats, Integers, StorageOptions
 
-__all__ = ["Result", "Settings", "admit", "model", "plan", "run", "summary", "temporary"]
+__all__ = ["Result", "Settings", "admit", "model", "pages", "plan", "run", "summary", "temporary"]
 
 
 def admit(
@@ -221,3 +222,8 @@ def model(context: Context) -> Any:
         return mic.model(context.under(_on_graph(context)))
     features = OnFeatures(context)
     return rim.Model(features, features.source.map)
+
+
+def pages(result: Any) -> Sequence[Any]:
+    """Sections of a report: the path of RIM and its features, or what MIC says."""
+    return mic.pages(result) if result.settings.kernel == GRAPH else [*path(result), *features(result)]

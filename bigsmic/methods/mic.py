@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from bigsmic.errors import BigsmicWarning, ConvergenceWarning
+from bigsmic.methods.sections.mic import pages
 from bigsmic.methods.smic import planning as smic_planning
 from bigsmic.numerics.mutual_information import mlmi
 from bigsmic.numerics.mutual_information.gaussian_basis import PAPER_GAMMAS
@@ -44,7 +45,7 @@ from bigsmic.stages.labeling_specs import Eigenproblem
 from bigsmic.stages.out_of_sample import Neighborhood
 from bigsmic.types import Floats, Integers
 
-__all__ = ["Result", "Settings", "model", "plan", "run", "summary", "temporary"]
+__all__ = ["Result", "Settings", "model", "pages", "plan", "run", "summary", "temporary"]
 
 LEAST_INFORMATION = 1e-3  # nats per row, below which labels are the argmax of noise
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
 from bigsmic.errors import ConvergenceWarning
+from bigsmic.methods.sections.mspc import pages
 from bigsmic.numerics.objectives.mspc.questions import Halfspace, Node, Question, inside
 from bigsmic.numerics.objectives.mspc.solvers import Split
 from bigsmic.numerics.objectives.mspc.tree import Tree, grow, grow_by
@@ -29,7 +30,7 @@ from bigsmic.settings.mspc import Settings
 from bigsmic.stages import distinct, rowwise_output, scan, span
 from bigsmic.types import Floats
 
-__all__ = ["Result", "Settings", "model", "plan", "run", "summary"]
+__all__ = ["Result", "Settings", "model", "pages", "plan", "run", "summary"]
 
 START_ROWS = 20_000  # of the sample that k-means starts from
 N_STARTS = 10

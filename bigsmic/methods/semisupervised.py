@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bigsmic.errors import InputError
+from bigsmic.methods.sections.semisupervised import pages
 from bigsmic.methods.smic import diagnostics as smic_diagnostics
 from bigsmic.methods.smic.planning import plan
 from bigsmic.methods.smic.result import LabelingsResult
@@ -43,7 +44,7 @@ from bigsmic.store import Overlay, Run
 from bigsmic.store.side_inputs import read_array
 from bigsmic.types import Floats, Integers, StorageOptions
 
-__all__ = ["Result", "Settings", "admit", "choose", "cut_run", "model", "plan", "run", "summary", "temporary"]
+__all__ = ["Result", "Settings", "admit", "choose", "cut_run", "model", "pages", "plan", "run", "summary", "temporary"]
 
 OF_ONE_NUMBER = ("assigned", "scores", "kept", "consensus", "propagated", "violated", "final", "sharpness", "output")
 """Stages that depend on the number of clusters."""

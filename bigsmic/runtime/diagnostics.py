@@ -1,9 +1,14 @@
 """Diagnostics of a fit: facts about its stages that are stored with the run."""
 
 from collections.abc import Mapping
+from importlib.metadata import version
+from platform import python_version
 from typing import Any
 
 from bigsmic.runtime.job import Job
+from bigsmic.version import __version__
+
+COMPUTING = ("numpy", "scipy", "numba", "scikit-learn", "zarr")
 
 
 def diagnose(job: Job, cuts: Mapping[str, str], found: dict[str, Any]) -> None:
@@ -14,12 +19,18 @@ def diagnose(job: Job, cuts: Mapping[str, str], found: dict[str, Any]) -> None:
         "rows": context.n,
         "columns": context.d,
         "cut_to_n": cuts,
+        "versions": versions(),
         "stages": before | {name: _later(before.get(name), cost) for name, cost in job.costs.items()},
     }
     if not context.settings.precomputed:
         summary["constant_columns"] = context.scaler.constant.tolist()[:1000]
         summary["scaling"] = {"scale": context.scale} | (run.info("scaling", 0) if run.done("scaling", 0) else {})
     run.update({"summary": summary | found})
+
+
+def versions() -> dict[str, str]:
+    """Versions of what decides on bits: bigsmic, Python, and the packages that compute."""
+    return {"bigsmic": __version__, "python": python_version()} | {name: version(name) for name in COMPUTING}
 
 
 def scaling_text(diagnostics: Mapping[str, Any]) -> str:

@@ -9,8 +9,8 @@ lets one process write, ``checked_arrays`` checks rows when they are read, ``bas
 disk, and ``in_memory`` carries a run in a pickle.
 
 Output: ``predictions`` writes predictions, ``destinations`` says whether something may be written at a place,
-``new_places`` makes files and folders that are whole or absent, and ``temporary`` makes folders that go with their
-process (``processes`` says whether it still runs).
+``new_places`` makes files and folders that are whole or absent, ``written_file`` one file that may take the place of an
+earlier one, and ``temporary`` makes folders that go with their process (``processes`` says whether it still runs).
 
 Below them: ``objects`` is bytes by key, local or behind a URL, ``retrying`` repeats requests that failed for a time,
 ``redaction`` keeps secrets out of messages, and ``reopenable`` lets a task on another process open what it needs once.
@@ -35,6 +35,7 @@ from bigsmic.store.sources.sparse import SparseRows, SparseSource
 from bigsmic.store.sources.staged import StagedSource, stage_input
 from bigsmic.store.sources.zarr_arrays import ZarrSource, create_arrays, open_array
 from bigsmic.store.temporary import temporary_folder, temporary_run
+from bigsmic.store.written_file import WrittenFile
 
 __all__ = [
     "FORMAT_VERSION",
@@ -49,6 +50,7 @@ __all__ = [
     "SparseRows",
     "SparseSource",
     "StagedSource",
+    "WrittenFile",
     "ZarrSource",
     "absolute",
     "as_location",

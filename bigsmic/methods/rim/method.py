@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bigsmic.errors import BigsmicWarning, InputError
+from bigsmic.methods.rim.pages import pages
 from bigsmic.methods.rim.planning import plan
 from bigsmic.methods.rim.result import Model, Result, scores_of
 from bigsmic.methods.rim.side_inputs import admit
@@ -26,7 +27,7 @@ from bigsmic.stages.rim.search import Search
 from bigsmic.stages.rim.start import find_categories
 from bigsmic.store import Run
 
-__all__ = ["Model", "Result", "Settings", "admit", "ascend", "model", "plan", "run", "summary"]
+__all__ = ["Model", "Result", "Settings", "admit", "ascend", "model", "pages", "plan", "run", "summary"]
 
 FIRST_REG = 0.003  # times the mean variance of a column: few categories die at it
 ATTEMPTS = 4  # at finding enough categories to begin with

@@ -6,6 +6,7 @@ from typing import Any
 
 from bigsmic.errors import BigsmicWarning, InputError, PlanError
 from bigsmic.methods.smic.diagnostics import smic_summary
+from bigsmic.methods.smic.pages import pages
 from bigsmic.methods.smic.planning import plan
 from bigsmic.methods.smic.result import SMICResult as Result
 from bigsmic.numerics.labeling.valleys import THRESHOLD
@@ -38,7 +39,7 @@ from bigsmic.stages.labeling_specs import (
 )
 from bigsmic.store import Overlay, Run
 
-__all__ = ["Result", "Settings", "choose", "cut_run", "model", "plan", "run", "summary", "temporary"]
+__all__ = ["Result", "Settings", "choose", "cut_run", "model", "pages", "plan", "run", "summary", "temporary"]
 
 OF_ONE_CUT = (
     *("assigned", "scores", "consensus", "eigenvector_sets"),

@@ -1,0 +1,49 @@
+"""``bigsmic report``: one HTML file about a run."""
+
+from typing import Annotated
+
+import typer
+
+from bigsmic.cli.application import command
+from bigsmic.cli.finished_runs import FINISHED, RunArgument
+from bigsmic.cli.flags import Flag
+from bigsmic.cli.options import ROWS
+
+ARCHIVE = Flag("archive", str, "The rows that RUN is of: adds the pages about columns.")
+NAMES = Flag("column_names", str, "Text file with a name of a column on each line.")
+OVERWRITE = Flag("overwrite", bool, "Write over the report of another run.")
+
+
+@command({"Rows": (ARCHIVE, *ROWS, NAMES), "Report": (OVERWRITE,)}, section=FINISHED)
+def report(
+    screen,
+    run: RunArgument,
+    out: Annotated[str, typer.Option("-o", "--out", help="HTML file to write: a path or URL.")],
+    **given,
+):
+    """Write one HTML file about RUN: what was found, what to trust and what not."""
+    from bigsmic import Result
+
+    names = given.pop("column_names", None)
+    given["column_names"] = None if names is None else _names(names)
+    result = Result.open(run, storage_options=given.get("storage_options"))
+    result.report(out, given.pop("archive", None), **given)
+    screen.write({"out": out, "run": result.location})
+    screen.say([f"report of {result.location} is in {out}"])
+
+
+def _names(path):
+    """Lines of a text file.
+
+    Raises
+    ------
+    InputError
+        It cannot be read.
+    """
+    from bigsmic.errors import InputError
+
+    try:
+        with open(path, encoding="utf-8") as opened:
+            return opened.read().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"column_names: {path} cannot be read ({error}); give a text file, a name a line") from None

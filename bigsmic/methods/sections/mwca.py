@@ -1,0 +1,80 @@
+"""What a report says of a fit by MWCA: how the starts ended, and how memberships overlap."""
+
+from typing import Any
+
+import numpy as np
+
+from bigsmic.report import Figure, Finding, Section, Table, drawings
+from bigsmic.report.words import count
+from bigsmic.types import Floats
+
+SAME = 1e-6
+"""Relative difference of associations below which two starts found the same."""
+MOST_CLUSTERS = 60
+"""Of an image of memberships."""
+
+
+def pages(result: Any) -> list[Section | Finding]:
+    """Findings about the ascents, and sections about starts and memberships."""
+    ascent = result.diagnostics.get("ascent")
+    if not ascent:
+        return []
+    return [*_findings(ascent), *_starts(result, ascent), *_memberships(result)]
+
+
+def _has_starts(ascent: dict[str, Any]) -> bool:
+    """Whether memberships were climbed to from several starts, and not read from an eigenvector."""
+    return isinstance(ascent.get("n_iter"), list)
+
+
+def _findings(ascent: dict[str, Any]) -> list[Finding]:
+    if not _has_starts(ascent):
+        return []
+    found, best = [], ascent["best"]
+    if not ascent["converged"][best]:
+        found.append(Finding("warning", "The best start still gained when it was stopped.", "Raise max_iter, or tol."))
+    values = np.array(ascent["association"])
+    same = int((values >= values[best] * (1 - SAME)).sum())
+    if len(values) > 1 and same == 1:
+        text = f"Only one of {count(len(values), 'start')} found the best memberships: another might find better ones."
+        found.append(Finding("note", text, "Raise n_starts, and see whether the labels stay."))
+    return found
+
+
+def _starts(result: Any, ascent: dict[str, Any]) -> list[Section]:
+    if not _has_starts(ascent):
+        return []
+    rows = [
+        (start, value, n_iter, converged, start == ascent["best"])
+        for start, (value, n_iter, converged) in enumerate(
+            zip(ascent["association"], ascent["n_iter"], ascent["converged"], strict=True)
+        )
+    ]
+    caption = (
+        f"Association within clusters, per row. Width of the windows: {result.sigma:.4g} in units of the scaled rows."
+    )
+    columns = ("Start", "Association", "Iterations", "Converged", "Taken")
+    return [Section("starts", "Starts of MWCA", [Table(columns, rows, caption)])]
+
+
+def _memberships(result: Any) -> list[Section]:
+    c = result.n_clusters
+    if not 1 < c <= MOST_CLUSTERS:
+        return []
+    draw = drawings.shares(mean_memberships(result), ("membership in cluster", "rows of cluster"))
+    side = min(7.0, 2.5 + 0.15 * c)
+    caption = "Mean membership of the rows of each cluster in every cluster: off the diagonal, clusters share rows."
+    figure = Figure(draw, f"Mean memberships of the rows of {c} clusters, as an image", caption, (side + 1, side))
+    return [Section("memberships", "Memberships", [figure])]
+
+
+def mean_memberships(result: Any) -> Floats:
+    """Mean posterior of the rows of every cluster, float64, shape (c, c); read a block of rows at a time."""
+    c, posterior = result.n_clusters, result.posterior
+    total, counts = np.zeros((c, c)), np.zeros(c)
+    for lo in range(0, len(posterior), posterior.chunks[0]):
+        block = posterior[lo : lo + posterior.chunks[0]]
+        labels = result.labels[lo : lo + len(block)]
+        np.add.at(total, labels, block)
+        counts += np.bincount(labels, minlength=c)
+    return total / np.maximum(counts, 1)[:, None]

@@ -1,0 +1,90 @@
+"""Mean and spread of every column in every cluster, and which columns tell a cluster from the rest."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+
+class ColumnSums(NamedTuple):
+    """Sums over rows, of each cluster; the sum of two is that of all rows.
+
+    Parameters
+    ----------
+    counts : ndarray of int64, shape (c,)
+        Rows of each cluster; rows of label -1 are in none.
+    total, squares : ndarray of float64, shape (c, d)
+        Of the rows less a center, which all blocks share, and of their squares.
+    """
+
+    counts: np.ndarray
+    total: np.ndarray
+    squares: np.ndarray
+
+    def __add__(self, other):
+        """Sums over the rows of both."""
+        return ColumnSums(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+    @property
+    def mean(self):
+        """Mean of each column in each cluster, less the center: float64, shape (c, d); nan without rows."""
+        return self.total / _or_nan(self.counts)
+
+    @property
+    def spread(self):
+        """Standard deviation of each column in each cluster: float64, shape (c, d); nan without rows."""
+        return np.sqrt(np.maximum(self.squares / _or_nan(self.counts) - self.mean**2, 0))
+
+
+def _or_nan(counts):
+    return np.where(counts > 0, counts, np.nan)[:, None]
+
+
+def column_sums(X, labels, n_clusters, center):
+    """Sums over one block of rows.
+
+    Parameters
+    ----------
+    X : ndarray, shape (b, d)
+        Of any real dtype.
+    labels : ndarray of int, shape (b,)
+        -1 for none.
+    n_clusters : int
+    center : ndarray of float64, shape (d,)
+        Near the mean of all rows, so that sums of squares lose no digits.
+
+    Returns
+    -------
+    ColumnSums
+        Add over blocks.
+    """
+    rows = np.flatnonzero(labels >= 0)
+    member = csr_array((np.ones(len(rows)), (labels[rows], np.arange(len(rows)))), shape=(n_clusters, len(rows)))
+    centred = X[rows] - center
+    counts = np.bincount(labels[rows], minlength=n_clusters)
+    return ColumnSums(counts, member @ centred, member @ np.square(centred))
+
+
+def effects(sums):
+    """How far the mean of a column in a cluster lies from that in all other clusters, in standard deviations [1]_.
+
+    ``(mean of the cluster - mean of the rest) / sqrt((variance of the cluster + variance of the rest) / 2)``.
+
+    Parameters
+    ----------
+    sums : ColumnSums
+        Over all rows.
+
+    Returns
+    -------
+    effects : ndarray of float64, shape (c, d)
+        0 in columns without variance, and for clusters without rows or without a rest.
+
+    References
+    ----------
+    .. [1] Cohen, "Statistical power analysis for the behavioral sciences", 2nd ed., 1988, section 2.2.
+    """
+    rest = ColumnSums(*(field.sum(axis=0) - field for field in sums))
+    far = sums.mean - rest.mean
+    spread = np.sqrt((sums.spread**2 + rest.spread**2) / 2)
+    return np.divide(far, spread, out=np.zeros_like(far), where=spread > 0) * np.isfinite(far)

@@ -1,0 +1,145 @@
+"""What a report says, as plain data: sections of paragraphs, facts, findings, tables and figures.
+
+Methods add sections of their own from the same parts; see :mod:`bigsmic.methods`. Nothing here is HTML: text is text,
+and is escaped when it is rendered.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+MOST_ROWS = 300
+"""Of a table that is shown; of more, the first are."""
+
+Level: TypeAlias = Literal["good", "note", "warning"]
+Cell: TypeAlias = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Sentences."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """What to type, as it is typed."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names and what they are, two columns without a heading."""
+
+    rows: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is to be known before a result is used, with its numbers, and what to do.
+
+    Parameters
+    ----------
+    level : {"good", "note", "warning"}
+    text : str
+    remedy : str
+    """
+
+    level: Level
+    text: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under names of columns.
+
+    Parameters
+    ----------
+    columns : sequence of str
+    rows : sequence of sequence of str, int, float, bool or None
+    caption : str
+        What the table shows, and what its columns mean.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    caption: str = ""
+
+    @property
+    def shown(self) -> Sequence[Sequence[Cell]]:
+        """The rows that are shown."""
+        return self.rows[:MOST_ROWS]
+
+    @property
+    def left_out(self) -> int:
+        """How many rows are not shown."""
+        return max(0, len(self.rows) - MOST_ROWS)
+
+    def is_numeric(self, column: int) -> bool:
+        """Whether a column has numbers, where it has anything."""
+        cells = [row[column] for row in self.rows if row[column] is not None]
+        return bool(cells) and all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure, drawn when the report is rendered.
+
+    Parameters
+    ----------
+    draw : callable
+        ``draw(ax)`` draws on axes of matplotlib.
+    alt : str
+        What it shows, for who cannot see it.
+    caption : str
+    size : tuple of float
+        Width and height in inches; the width of the page is 8.
+    """
+
+    draw: Callable[[Any], Any]
+    alt: str
+    caption: str = ""
+    size: tuple[float, float] = (8.0, 4.0)
+
+
+Part: TypeAlias = Paragraph | Command | Facts | Finding | Table | Figure
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report with a heading.
+
+    Parameters
+    ----------
+    name : str
+        Of its anchor: letters, digits and hyphens.
+    title : str
+    parts : sequence of Paragraph, Command, Facts, Finding, Table or Figure
+    """
+
+    name: str
+    title: str
+    parts: Sequence[Part]
+
+
+@dataclass(frozen=True)
+class Document:
+    """A report.
+
+    Parameters
+    ----------
+    title : str
+    sections : sequence of Section
+    run : str
+        Identity of the run, by which a later report of it is allowed to take its place.
+    version : str
+        Of bigsmic.
+    """
+
+    title: str
+    sections: Sequence[Section]
+    run: str
+    version: str

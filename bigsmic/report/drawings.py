@@ -1,0 +1,85 @@
+"""Small drawings that sections of methods are made of: functions of matplotlib's axes, for figures of a report."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from bigsmic.types import Floats
+
+MOST_COLUMNS = 400
+"""Of an image of weights; of more, those with the largest weights are shown, in their order."""
+HUES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+"""Told apart by who is colour-blind as well (Okabe and Ito), and on light as on dark."""
+
+Draw = Callable[[Any], None]
+
+
+def curves(x: Any, ys: dict[str, Any], labels: tuple[str, str], log: bool = False) -> Draw:
+    """Lines with a mark at every point.
+
+    Parameters
+    ----------
+    x : array_like, shape (m,)
+    ys : dict of str to array_like, shape (m,)
+        By their names, which a legend shows if they are several.
+    labels : tuple of str
+        Of the two axes.
+    log : bool
+        Whether x is on a logarithmic scale.
+    """
+
+    def draw(ax: Any) -> None:
+        for i, (name, y) in enumerate(ys.items()):
+            ax.plot(x, y, marker="o", markersize=3, linewidth=1.3, color=HUES[i % len(HUES)], label=name)
+        ax.set(xlabel=labels[0], ylabel=labels[1], xscale="log" if log else "linear")
+        if len(ys) > 1:
+            ax.legend(fontsize=8, ncols=2)
+
+    return draw
+
+
+def weights(values: Floats, labels: tuple[str, str]) -> Draw:
+    """Image of weights, one row of it for each row; red is positive, blue negative, and 0 white.
+
+    Parameters
+    ----------
+    values : ndarray, shape (r, d)
+    labels : tuple of str
+        Of the two axes.
+    """
+    columns = strongest(values)
+    shown = values[:, columns]
+    limit = float(np.abs(shown).max(initial=0.0)) or 1.0
+
+    def draw(ax: Any) -> None:
+        image = ax.imshow(shown, aspect="auto", cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest")
+        ax.set(xlabel=labels[0], ylabel=labels[1])
+        _name_ticks(ax, columns)
+        ax.figure.colorbar(image, ax=ax, pad=0.01, fraction=0.04)
+
+    return draw
+
+
+def shares(values: Floats, labels: tuple[str, str]) -> Draw:
+    """Image of a matrix of shares from 0 to 1."""
+
+    def draw(ax: Any) -> None:
+        image = ax.imshow(values, cmap="viridis", vmin=0, vmax=1, interpolation="nearest")
+        ax.set(xlabel=labels[0], ylabel=labels[1])
+        ax.figure.colorbar(image, ax=ax, pad=0.01, fraction=0.04)
+
+    return draw
+
+
+def strongest(values: Floats) -> Any:
+    """Numbers of the columns with the largest weights, ascending; all of them where they are few."""
+    if values.shape[1] <= MOST_COLUMNS:
+        return np.arange(values.shape[1])
+    return np.sort(np.argsort(-np.abs(values).max(axis=0), kind="stable")[:MOST_COLUMNS])
+
+
+def _name_ticks(ax: Any, columns: Sequence[int]) -> None:
+    """Have ticks at some places say the numbers of the columns that are there."""
+    places = np.unique(np.linspace(0, len(columns) - 1, min(len(columns), 9)).round().astype(int))
+    ax.set_xticks(places, [str(columns[place]) for place in places])

@@ -1,0 +1,85 @@
+"""The table of clusters."""
+
+from typing import Any
+
+import numpy as np
+
+from bigsmic.report.document import Section, Table
+from bigsmic.report.subject import Subject
+from bigsmic.report.words import listed
+
+EXAMPLES = 3
+"""Rows of each cluster that are named."""
+COLUMNS = 3
+"""Columns of each cluster that are named."""
+APART = "Told apart by"
+FACTS = {
+    "rows": ("Rows", "rows"),
+    "posterior": ("Posterior", "posterior: mean posterior of the label over its rows"),
+    "agreement": ("Agreement", "agreement: mean share of the labelings that agree"),
+    "stability": (
+        "Stability",
+        "stability: mean over the labelings of the Jaccard index with the label most like it, 1 for the same rows",
+    ),
+    "nearest": ("Nearest", "nearest: the cluster whose posterior it shares most"),
+    "density_ratio": ("Ratio", "ratio: how much more often than by chance both have posterior at one row; 0 for never"),
+    "valley_to": ("Valley to", "valley to: the neighbour that is parted least"),
+    "valley_z": ("Valley z", "valley z: depth of that valley in standard errors; 4 and more part them"),
+}
+"""Columns of `Result.clusters` that are shown: their heading, and what is said of them."""
+
+
+def section(subject: Subject) -> Section | None:
+    """The clusters, with rows to look at."""
+    if subject.result.settings.undecided:
+        return None
+    table = subject.result.clusters
+    shown = [name for name in FACTS if name in table and _says_something(name, table[name], subject)]
+    examples = _told_apart(subject) | _examples(subject)
+    columns = ["Cluster", *(FACTS[name][0] for name in shown), *examples]
+    rows = [
+        (cluster, *(_cell(name, table.at[cluster, name]) for name in shown), *(of[cluster] for of in examples.values()))
+        for cluster in table.index.tolist()
+    ]
+    said = "; ".join(FACTS[name][1] for name in shown if name != "rows")
+    said += (
+        f"; {APART.lower()}: columns, with how far the cluster's mean is from that of the rest, in standard deviations"
+        * (APART in examples)
+    )
+    caption = f"{said[:1].upper()}{said[1:]}{'.' if said else ''} Rows are numbered from 0, in the order of the input."
+    return Section("clusters", "Clusters", [Table(columns, rows, caption)])
+
+
+def _says_something(name: str, values: Any, subject: Subject) -> bool:
+    if name == "agreement":
+        return subject.compares_labelings
+    return bool((values >= 0).any()) if name in ("nearest", "valley_to") else bool(values.notna().any())
+
+
+def _cell(name: str, value: Any) -> float | int | None:
+    if name in ("rows", "nearest", "valley_to"):
+        return int(value) if np.isfinite(value) and value >= 0 else None
+    return round(float(value), 3) if np.isfinite(value) else (None if np.isnan(value) else float(value))
+
+
+def _told_apart(subject: Subject) -> dict[str, dict[int, str]]:
+    """Columns that tell each cluster from the rest, as texts by cluster."""
+    table = subject.columns
+    if table is None or subject.result.n_clusters < 2:
+        return {}
+    found = {
+        cluster: listed(f"{subject.column_name(column)} ({effect:+.1f})" for column, effect in strongest)
+        for cluster in range(subject.result.n_clusters)
+        for strongest in [table.strongest(cluster, COLUMNS)]
+    }
+    return {APART: found}
+
+
+def _examples(subject: Subject) -> dict[str, dict[int, str]]:
+    """Rows of each cluster to look at, as texts by heading and cluster."""
+    tables = {"Most typical rows": subject.result.typical_rows, "Least certain rows": subject.result.uncertain_rows}
+    found = {}
+    for heading, of in tables.items():
+        rows = of(EXAMPLES).groupby("cluster")["row"].apply(list).to_dict()
+        found[heading] = {cluster: listed(rows.get(cluster, [])) for cluster in range(subject.result.n_clusters)}
+    return found

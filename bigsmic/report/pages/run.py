@@ -1,0 +1,74 @@
+"""What ran: the rows, the settings that are not the defaults, what they were run with."""
+
+from typing import Any
+
+from bigsmic.report.document import Facts, Section
+from bigsmic.report.subject import Subject
+from bigsmic.report.words import count, duration, listed, size
+from bigsmic.runtime.diagnostics import scaling_text
+from bigsmic.settings.options import options_of
+
+MOST_CHARACTERS = 200
+"""Of the value of a setting."""
+
+
+def section(subject: Subject) -> Section:
+    """What ran."""
+    result, found = subject.result, subject.result.diagnostics
+    rows = [
+        ("Run", result.location),
+        ("Archive", subject.archive_text),
+        ("Rows", f"{count(found['rows'], 'row')} of {count(found['columns'], 'column')}, {_dtype(subject)}"),
+        ("Method", result.settings.method),
+        ("Clusters", "not decided" if result.settings.undecided else f"{result.n_clusters:,}"),
+        ("Other than the defaults", _changed(result.settings, found["rows"])),
+        ("Columns", _scaling(found)),
+        ("Took", _costs(found)),
+        ("Versions", _versions(found)),
+    ]
+    return Section("run", "What ran", [Facts([(name, value) for name, value in rows if value])])
+
+
+def _dtype(subject: Subject) -> str:
+    stored = subject.input["dtype"]
+    decoded = subject.input.get("decoded")
+    return f"{stored}, decoded ({decoded})" if decoded else str(stored)
+
+
+def _changed(settings: Any, n: int) -> str:
+    """Settings that are not their defaults, but for the number of clusters."""
+    stored, default = settings.identity(), _defaults(settings, n)
+    changed = [
+        f"{name} = {_shortened(stored[name])}"
+        for name in options_of(settings)
+        if getattr(settings, name) != getattr(default, name)
+    ]
+    return "; ".join(changed) or "nothing"
+
+
+def _defaults(settings: Any, n: int) -> Any:
+    """What the settings would be had nothing been given but the number of clusters."""
+    c = None if settings.undecided else settings.n_clusters
+    return type(settings).of(c).fitted_to(n)[0]
+
+
+def _shortened(value: object) -> str:
+    text = str(list(value) if isinstance(value, tuple) else value)
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]} .."
+
+
+def _scaling(found: dict[str, Any]) -> str:
+    scale = found.get("scaling", {}).get("scale", "")
+    said = {None: "taken as they are", "": ""}.get(scale, f"divided by their {scale} deviation")
+    return scaling_text(found) or said
+
+
+def _costs(found: dict[str, Any]) -> str:
+    stages = found.get("stages", {}).values()
+    wall, cpu = (sum(stage[name] for stage in stages) for name in ("wall", "cpu"))
+    peak = max((stage["peak_bytes"] for stage in stages), default=0)
+    return f"{duration(wall)}, of processors {duration(cpu)}; {size(peak)} of memory at most"
+
+
+def _versions(found: dict[str, Any]) -> str:
+    return listed([f"{name} {version}" for name, version in found.get("versions", {}).items()], most=20)

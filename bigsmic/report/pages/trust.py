@@ -1,0 +1,213 @@
+"""What to trust and what not, in words: every finding with its numbers, and with what to do."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from bigsmic.numerics.labeling.valleys import THRESHOLD
+from bigsmic.report.document import Command, Finding, Part, Section
+from bigsmic.report.subject import Subject
+from bigsmic.report.tally import FEW_AGREE, UNSURE
+from bigsmic.report.words import count, listed, percent
+
+LEAST_RECALL = 0.9
+"""Of neighbours that the search found, below which the graph is not that of the rows."""
+MOST_UNLISTED = 0.1
+"""Share of rows in nobody's list of neighbours, above which few rows stand for the others."""
+MOST_SKEWED = 5.0
+"""Skewness of how often rows are in lists of neighbours, above which there are hubs."""
+LEAST_STABILITY = 0.6
+"""Mean Jaccard index below which a cluster is dissolved rather than found again (Hennig 2007)."""
+MOST_DISPUTED = 0.05
+"""Share of rows on which labelings disagree, above which it is more than the borders of clusters."""
+LEAST_ROWS = 10
+"""Rows of a cluster below which it may be an accident."""
+MOST_PAIRS = 5
+"""Of clusters that are named."""
+
+
+TITLE = "What to trust, and what not"
+
+
+def section(subject: Subject) -> Section:
+    """What to trust."""
+    if subject.result.settings.undecided:
+        return Section("trust", TITLE, [*_undecided(subject), *_graph(subject), *_input(subject)])
+    of_rows = list(_rows(subject))
+    found = [*of_rows, *(finding for make in FINDINGS for finding in make(subject)), *subject.own_findings]
+    if not any(finding.level == "warning" for finding in found):
+        found = [Finding("good", _all_well(subject)), *found[len(of_rows) :]]  # it has the numbers of rows
+    ordered = sorted(found, key=lambda finding: LEVELS[finding.level])
+    return Section("trust", TITLE, ordered)
+
+
+LEVELS = {"good": 0, "warning": 1, "note": 2}
+
+
+def _all_well(subject: Subject) -> str:
+    """One line, where there is nothing to look at."""
+    tally, c = subject.tally, subject.result.n_clusters
+    if c == 1:
+        return "One cluster was asked for and has all rows: there is nothing to doubt, and nothing to learn."
+    said = [f"on {percent(1 - tally.disputed / tally.rows)} of the rows {FEW_AGREE:.0%} of the labelings agree"]
+    said = said if subject.compares_labelings else []
+    said.append(f"{percent(1 - tally.unsure / tally.rows)} have a posterior of {UNSURE} or more for their label")
+    said += [f"{count(tally.outside, 'row')} ({percent(tally.outside / tally.rows)}) are in none"] * (tally.outside > 0)
+    return f"Nothing that was looked at speaks against this result: {listed(said)}."
+
+
+def _undecided(subject: Subject) -> Iterator[Part]:
+    why = subject.valleys.sentence if subject.valleys is not None else "The fit was given no number of clusters."
+    yield Finding("warning", f"There are no labels. {why}", "See how many clusters below; no other fit is needed:")
+    yield Command(subject.cut_command)
+
+
+def _rows(subject: Subject) -> Iterator[Finding]:
+    """Rows that labelings, or the posterior, are not sure of."""
+    tally = subject.tally
+    if subject.compares_labelings and tally.disputed:
+        share = tally.disputed / tally.rows
+        yield Finding(
+            "warning" if share > MOST_DISPUTED else "note",
+            f"On {count(tally.disputed, 'row')} ({percent(share)}) fewer than {FEW_AGREE:.0%} of the labelings agree.",
+            "Use agreement to leave these rows out, or see in the table of clusters which clusters they are in.",
+        )
+    if tally.unsure:
+        share = tally.unsure / tally.rows
+        yield Finding(
+            "warning" if share > MOST_DISPUTED else "note",
+            f"{count(tally.unsure, 'row')} ({percent(share)}) have a posterior below {UNSURE} for their label.",
+            "Use posterior to leave them out, or to weigh rows by it.",
+        )
+    if tally.outside:
+        yield Finding(
+            "note",
+            f"{count(tally.outside, 'row')} ({percent(tally.outside / tally.rows)}) are in no cluster: label -1.",
+            "Result.noise says how far out each of them is.",
+        )
+
+
+def _separation(subject: Subject) -> Iterator[Finding]:
+    """Clusters that no valley parts, and other numbers of clusters."""
+    valleys = subject.valleys
+    if valleys is None:
+        return
+    weak = valleys.pairs[valleys.pairs["z"] < THRESHOLD]
+    if len(weak):
+        named = [f"{row.cluster} and {row.neighbor} (z = {row.z:.1f})" for row in weak.head(MOST_PAIRS).itertuples()]
+        named += [f"{len(weak) - MOST_PAIRS:,} more pairs"] if len(weak) > MOST_PAIRS else []
+        yield Finding(
+            "warning",
+            f"No valley of {THRESHOLD:g} standard errors parts clusters {listed(named)}.",
+            "Each pair may be one cluster: look at the profiles of both before you tell them apart.",
+        )
+    asked = subject.result.n_clusters
+    if valleys.clear and valleys.n_clusters != asked:
+        yield Finding(
+            "warning",
+            f"The data show {count(valleys.n_clusters, 'group')} that valleys part from each other, and there are "
+            f"{count(asked, 'cluster')}.",
+            f"bigsmic cut {subject.result.location} -c {valleys.n_clusters} --out OTHER_RUN gives that many, without "
+            "another fit.",
+        )
+    if not valleys.clear and asked > 1:
+        yield Finding(
+            "note",
+            f"The number of clusters was given: {valleys.sentence}",
+            "Clusters are then parts of what may be one group; their borders are where the method put them.",
+        )
+
+
+def _clusters(subject: Subject) -> Iterator[Finding]:
+    """Clusters that are empty or tiny, or that other labelings do not have."""
+    table = subject.result.clusters
+    empty = table.index[table["rows"] == 0].tolist()
+    if empty:
+        yield Finding(
+            "warning",
+            f"{count(len(empty), 'cluster has', 'clusters have')} no rows: {listed(empty)}.",
+            "Ask for fewer clusters.",
+        )
+    few = table.index[(table["rows"] > 0) & (table["rows"] < LEAST_ROWS)].tolist()
+    if few and subject.context.n >= 10 * LEAST_ROWS:
+        yield Finding(
+            "warning",
+            f"{count(len(few), 'cluster has', 'clusters have')} fewer than {LEAST_ROWS} rows: {listed(few)}.",
+            "Look at these rows one by one: they may be outliers.",
+        )
+    if "stability" in table and len(table) > 1:
+        weak = table[table["stability"] < LEAST_STABILITY].sort_values("stability", kind="stable")
+        if len(weak):
+            named = [f"{cluster} ({stability:.2f})" for cluster, stability in weak["stability"].items()]
+            yield Finding(
+                "warning",
+                f"Few labelings know {count(len(weak), 'cluster')}: the best Jaccard index with a cluster of theirs is "
+                f"on average below {LEAST_STABILITY}: {listed(named)}.",
+                "Take these clusters for a proposal, and check them by other means.",
+            )
+
+
+def _graph(subject: Subject) -> Iterator[Finding]:
+    """What is to be known of the neighbour graph, and of its eigenvectors."""
+    found = subject.result.diagnostics
+    neighbors = found.get("neighbors", {})
+    recall = neighbors.get("recall", 1.0)
+    if recall < LEAST_RECALL:
+        yield Finding(
+            "warning",
+            f"The search found {percent(recall)} of the {neighbors['at']} nearest neighbours of "
+            f"{count(neighbors['rows'], 'row')} that were checked.",
+            "Set neighbors='exact', or raise n_neighbors.",
+        )
+    unlisted, skewness = neighbors.get("in_degree_zero", 0.0), neighbors.get("in_degree_skewness", 0.0)
+    if unlisted > MOST_UNLISTED or skewness > MOST_SKEWED:
+        yield Finding(
+            "warning",
+            f"There are hubs: {percent(unlisted)} of the rows are in nobody's list of neighbours, while few are in "
+            f"very many (skewness {skewness:.1f}).",
+            "In many noisy columns neighbours mean little: leave columns out, or use their principal components.",
+        )
+    torn = {t: facts for t, facts in found.get("components", {}).items() if facts.get("before", 1) > 1}
+    if torn:
+        said = [f"{count(facts['before'], 'component')} with {t} neighbours" for t, facts in torn.items()]
+        yield Finding(
+            "note",
+            f"The neighbour graph was in pieces: {listed(said)}. Edges were added that connect them.",
+            "Rows of different pieces are far apart. Tiny pieces are outliers.",
+        )
+    slow = [facts for facts in found.get("eigen", []) if not facts["converged"]]
+    if slow:
+        said = [f"{facts['n_converged']} of {len(facts['ritz_values'])} with t = {facts['t']}" for facts in slow]
+        yield Finding(
+            "warning",
+            f"Eigenvectors had not all converged when the solver stopped: {listed(said)}.",
+            "Raise tol or max_matvecs if the fit has them; otherwise take the last eigenvectors for approximate.",
+        )
+
+
+def _input(subject: Subject) -> Iterator[Finding]:
+    """What is to be known of the rows, and of settings that they did not allow."""
+    found = subject.result.diagnostics
+    constant = found.get("constant_columns", [])
+    if constant:
+        named = listed([subject.column_name(column) for column in constant])
+        yield Finding(
+            "note",
+            f"{count(len(constant), 'column is', 'columns are')} constant, and told no rows apart: {named}.",
+            "Leave them out, or check that they should be so.",
+        )
+    for name, why in found.get("cut_to_n", {}).items():
+        yield Finding("note", f"{name} was cut to what the number of rows allows: {why}.")
+
+
+def _labels(subject: Subject) -> Iterator[Finding]:
+    off = subject.result.diagnostics.get("output", {}).get("label_off_argmax_share", 0.0)
+    if np.isfinite(off) and off > 0.01:
+        yield Finding(
+            "note",
+            f"{percent(off)} of the labels are not those of the largest posterior: labels follow the vote of the "
+            "labelings and the row's neighbours.",
+        )
+
+
+FINDINGS = (_separation, _clusters, _graph, _input, _labels)

@@ -1,0 +1,92 @@
+"""A document as one HTML page that needs nothing else: no script, no network, no other file."""
+
+import math
+from datetime import datetime
+from importlib.resources import files
+from typing import Any
+
+from bigsmic.errors import InputError
+from bigsmic.report.document import Cell, Document
+from bigsmic.report.figures import inline_svg
+
+MARK = "bigsmic report"
+"""Stands in the first line of every report, with the run that it is about."""
+MOST_BYTES = 3_000_000
+
+
+def first_line(run: str) -> str:
+    """First line of every report of a run."""
+    return f"<!doctype html><!-- {MARK} of run {run} -->"
+
+
+def render(document: Document, written: datetime) -> str:
+    """HTML of a document.
+
+    Parameters
+    ----------
+    document : Document
+    written : datetime
+        When; nothing else in the page differs between two reports of one run.
+
+    Returns
+    -------
+    html : str
+
+    Raises
+    ------
+    InputError
+        The extra ``report`` is not installed.
+    """
+    template = _environment().get_template("report.html")
+    style = files("bigsmic.report").joinpath("report.css").read_text("utf-8")
+    date = written.isoformat(sep=" ", timespec="minutes")
+    return template.render(document=document, style=style, first_line=first_line(document.run), date=date)
+
+
+def _environment() -> Any:
+    needed()
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    found = Environment(
+        loader=PackageLoader("bigsmic.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= {"cell": cell_text, "kind": lambda part: type(part).__name__, "svg": _markup}
+    return found
+
+
+def needed() -> None:
+    """Raise InputError where what reports are made with is not installed."""
+    try:
+        import jinja2  # noqa: F401
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            f"report: {error.name} is not installed; pip install 'bigsmic[report]', which brings it"
+        ) from None
+
+
+def _markup(figure: Any, prefix: str) -> Any:
+    from markupsafe import Markup
+
+    return Markup(inline_svg(figure, prefix))
+
+
+def cell_text(value: Cell) -> str:
+    """A value as people read it.
+
+    >>> cell_text(12345), cell_text(0.123456), cell_text(True), cell_text(float("inf"))
+    ('12,345', '0.1235', 'yes', '∞')
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "\N{EN DASH}"
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.4g}" if math.isfinite(value) else ("∞" if value > 0 else "-∞")
+    return value

@@ -1,0 +1,174 @@
+"""What a report is about: a Result, where it can be reached the archive, and what their columns are called."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic import registry
+from bigsmic.errors import InputError, RunMismatchError
+from bigsmic.report.columns import ColumnTable, column_table
+from bigsmic.report.document import Finding, Section
+from bigsmic.report.tally import Tally
+from bigsmic.runtime.context import Context
+from bigsmic.store import Source, checksum, open_source
+
+
+@dataclass
+class Subject:
+    """A finished run as a report sees it.
+
+    Parameters
+    ----------
+    result : Result
+    archive : Source, optional
+        The rows of the run.
+    column_names : sequence of str, optional
+    """
+
+    result: Any
+    archive: Source | None = None
+    column_names: Sequence[str] = field(default_factory=tuple)
+
+    @classmethod
+    def of(cls, result: Any, archive: Any, column_names: Sequence[str] | None, reading: dict[str, Any]) -> Self:
+        """A run and its archive, which is opened and compared with what the run is of.
+
+        Raises
+        ------
+        InputError
+            Nothing readable there, or names of another number than the columns.
+        RunMismatchError
+            The archive is of another shape or dtype than the rows of the run.
+        """
+        made = cls(result, None if archive is None else _opened(result, archive, reading), tuple(column_names or ()))
+        d = made.input["columns"]
+        if made.column_names and len(made.column_names) != d:
+            raise InputError(
+                f"column_names: got {len(made.column_names):,} names for {d:,} columns; give one for each column"
+            )
+        return made
+
+    @property
+    def run(self) -> Any:
+        """The run directory."""
+        return self.result._context.run
+
+    @property
+    def input(self) -> dict[str, Any]:
+        """What the run is a run of: rows, columns, dtype."""
+        found: dict[str, Any] = self.run.identity["input"]
+        return found
+
+    @cached_property
+    def context(self) -> Context:
+        """Context of the run, with the archive for source."""
+        found: Context = self.result._context
+        return Context(self.archive, found.run, found.settings)
+
+    @property
+    def archive_text(self) -> str:
+        """What is said of the archive."""
+        if self.archive is not None:
+            return self.archive.name
+        if self.result.settings.precomputed:
+            return "a graph, which has no columns to show"
+        return "not given: there are no pages about columns; add them with --archive, or archive= in Python"
+
+    def column_name(self, column: int) -> str:
+        """Name of a column: its number, where it was given none."""
+        return self.column_names[column] if self.column_names else str(column)
+
+    def blocks(self) -> Iterator[tuple[int, NDArray[Any]]]:
+        """Blocks of the archive: number of the first row, and rows as stored; each is one that the run has scanned.
+
+        Raises
+        ------
+        RunMismatchError
+            Rows that are not those of the run.
+        """
+        context = self.context
+        for s in context.source_blocks:
+            lo, hi = (int(bound) for bound in context.source_bounds[s : s + 2])
+            assert self.archive is not None
+            X = self.archive.read(lo, hi)
+            if checksum(X) != self.run.info("scan", s)["crc32"]:
+                raise _another(f"rows {lo}:{hi} of {self.archive.name} are not those of {self.run.location}")
+            yield lo, X
+
+    @cached_property
+    def columns(self) -> ColumnTable | None:
+        """What is known of the columns in every cluster; None without an archive or without labels."""
+        if self.archive is None or self.result.settings.undecided:
+            return None
+        return column_table(self.context, self.result.n_clusters, self.blocks())
+
+    @cached_property
+    def valleys(self) -> Any:
+        """What the fit says of the number of clusters; None where it looked for nothing."""
+        return getattr(self.result, "valleys", None)
+
+    @property
+    def compares_labelings(self) -> bool:
+        """Whether several labelings make up the result, so that agreement says something."""
+        return sum(row["chosen"] for row in self.result.diagnostics.get("candidates", [])) > 1
+
+    @cached_property
+    def tally(self) -> Tally:
+        """Counts over all rows."""
+        return Tally.of(self.result._context)
+
+    @property
+    def cut_command(self) -> str:
+        """What to type for labels of an open run."""
+        c = self.valleys.best if self.valleys is not None and self.valleys.best > 1 else "C"
+        return f"bigsmic cut {self.result.location} -c {c} --out OTHER_RUN"
+
+    @cached_property
+    def own(self) -> Sequence[Section | Finding]:
+        """What the method of the fit adds of its own."""
+        method = registry.of(self.result.settings)
+        return list(method.pages(self.result)) if hasattr(method, "pages") else []
+
+    @property
+    def own_findings(self) -> list[Finding]:
+        """What the method says to be known before the result is used."""
+        return [part for part in self.own if isinstance(part, Finding)]
+
+    @property
+    def own_sections(self) -> list[Section]:
+        """Sections of the method."""
+        return [part for part in self.own if isinstance(part, Section)]
+
+
+def _opened(result: Any, archive: Any, reading: dict[str, Any]) -> Source:
+    """The archive of a run."""
+    if result.settings.precomputed:
+        raise InputError("report: the run is of a graph, which has no columns to show; leave archive= out")
+    source, known = open_source(archive, **reading), result._context.run.identity["input"]
+    found = source.describe()
+    differing = [name for name in found if found[name] != known.get(name)]
+    if differing:
+        said = ", ".join(f"{found[name]} {name} where the run has {known.get(name)}" for name in differing)
+        raise _another(f"{source.name} has {said}")
+    return source
+
+
+def _another(why: str) -> RunMismatchError:
+    return RunMismatchError(f"report: {why}; give the archive that the run was made of, as it was then, or none")
+
+
+def checked_names(names: Any) -> list[str]:
+    """Names of columns as a list of texts.
+
+    Raises
+    ------
+    InputError
+        They are no sequence of names.
+    """
+    if isinstance(names, str) or np.ndim(names) != 1:
+        raise InputError(f"column_names: got {names!r}; give a list of names, one for each column")
+    return [str(name) for name in names]

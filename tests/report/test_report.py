@@ -1,0 +1,332 @@
+"""A report says what is in the run, is valid HTML that loads nothing, and is written only where it may be."""
+
+import re
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import zarr
+from pages import Page
+from scipy.sparse import csr_array
+from small_fits import FAST
+from small_rows import ring
+from typer.testing import CliRunner
+
+import bigsmic
+from bigsmic.cli.main import app
+from bigsmic.errors import InputError, OptionError, RunError, RunMismatchError
+from bigsmic.report import rendering
+from bigsmic.store import Run, Source
+
+ONE_OF_EACH = {
+    "smic": (4, FAST),
+    "noise": (4, FAST | {"noise": True}),
+    "open": (None, FAST),
+    "one": (1, {}),
+    "rim": (4, {"method": "rim"}),
+    "kernel_rim": (4, {"method": "kernel_rim", "n_components": 30}),
+    "mic": (4, {"method": "mic", "t": (5,), "n_centers": 40}),
+    "mspc": (4, {"method": "mspc"}),
+    "mwca": (4, {"method": "mwca", "n_starts": 2}),
+    "3smic": (
+        4,
+        {"t": (3, 5), "n_centers": 40, "method": "3smic", "must_links": [[0, 1], [2, 3]], "cannot_links": [[0, 4]]},
+    ),
+}
+OWN_PAGES = {
+    "smic": "eigenvalues", "noise": "eigenvalues", "open": "eigenvalues", "rim": "path", "kernel_rim": "features",
+    "mic": "ascents", "mspc": "splits", "mwca": "memberships", "3smic": "links",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def archive(blobs, tmp_path_factory):
+    path = str(tmp_path_factory.mktemp("archive") / "rows.zarr")
+    zarr.create_array(path, data=blobs[0], chunks=(200, 5))
+    return path
+
+
+@pytest.fixture(scope="module")
+def results(blobs, tmp_path_factory):
+    """Results by name, each fitted when it is first asked for."""
+    folder, found = tmp_path_factory.mktemp("runs"), {}
+
+    def result(name):
+        if name not in found:
+            c, options = ONE_OF_EACH[name]
+            found[name] = bigsmic.fit(blobs[0], c, out=folder / name, **options)
+        return found[name]
+
+    return result
+
+
+@pytest.fixture
+def page(results, tmp_path):
+    def made(name, **options):
+        results(name).report(tmp_path / f"{name}.html", **options)
+        return Page(tmp_path / f"{name}.html")
+
+    return made
+
+
+# -- what is there
+
+
+@pytest.mark.parametrize("name", ONE_OF_EACH)
+def test_every_method_has_a_valid_page_that_loads_nothing(page, name):
+    found = page(name)
+    assert found.errors == []
+    assert found.repeated_ids == []
+    assert found.loads == []
+    assert found.sections[:2] == ["run", "trust"]
+    assert found.sections[-1] == "costs"
+
+
+@pytest.mark.parametrize("name", OWN_PAGES)
+def test_every_method_adds_a_page_of_its_own(page, name):
+    assert OWN_PAGES[name] in page(name).sections
+
+
+def test_what_ran(results, page):
+    result, text = results("smic"), page("smic").text("run")
+    assert result.location in text
+    assert "700 rows of 5 columns" in text
+    assert "t = [3, 5]" in text
+    assert "n_centers = 40" in text
+    assert "n_neighbors" not in text  # as by default
+    assert f"bigsmic {bigsmic.__version__}" in text
+    assert f"numpy {np.__version__}" in text
+
+
+def test_clusters_are_those_of_the_result(results, page):
+    result = results("smic")
+    (rows,) = page("smic").tables("clusters")
+    assert [int(row["Rows"].replace(",", "")) for row in rows] == np.bincount(result.labels).tolist()
+    means = [result.agreement[result.labels == k].mean() for k in range(4)]
+    assert [float(row["Agreement"]) for row in rows] == pytest.approx(means, abs=1e-3)
+    for k, row in enumerate(rows):
+        typical, doubtful = (
+            [int(number) for number in re.findall(r"\d+", row[name])]
+            for name in ("Most typical rows", "Least certain rows")
+        )
+        assert (result.labels[typical + doubtful] == k).all()
+        certainty = (result.agreement + np.asarray(result.posterior)[np.arange(700), result.labels]) / 2
+        own = np.sort(certainty[result.labels == k])
+        assert np.sort(certainty[doubtful]) == pytest.approx(own[:3])
+        assert np.sort(certainty[typical]) == pytest.approx(own[-3:])
+
+
+def test_labelings_and_costs_are_those_of_the_diagnostics(results, page):
+    found, diagnostics = page("smic"), results("smic").diagnostics
+    (labelings,) = found.tables("labelings")
+    assert len(labelings) == len(diagnostics["candidates"])
+    assert sum(row["Taken"] == "yes" for row in labelings) == sum(row["chosen"] for row in diagnostics["candidates"])
+    (costs,) = found.tables("costs")
+    assert [row["Stage"] for row in costs] == list(diagnostics["stages"])
+
+
+def test_violated_links_are_those_of_the_result(results, page):
+    result = results("3smic")
+    shown = [row for table in page("3smic").tables("links") for row in table]
+    assert len(shown) == result.n_violated
+    known = {tuple(pair) for name in ("must_links", "cannot_links") for pair in result.violated[name].tolist()}
+    assert {(int(row["Row"]), int(row["Other row"])) for row in shown} == known
+
+
+def test_splits_of_mspc(results, page):
+    (splits,) = page("mspc").tables("splits")
+    assert [float(row["MSP"]) for row in splits] == pytest.approx(results("mspc").msp, abs=1e-3)
+
+
+def test_path_of_rim(results, page):
+    (points,) = page("rim").tables("path")
+    assert len(points) == len(results("rim").diagnostics["path"])
+    regs = [float(row["reg"]) for row in points]
+    assert regs == sorted(regs)
+
+
+# -- what is not there
+
+
+def test_a_run_without_labels_says_what_to_type(tmp_path):
+    noise = np.random.default_rng(0).normal(size=(600, 3)).astype(np.float32)
+    result = bigsmic.fit(noise, out=tmp_path / "run", **FAST)
+    assert result.settings.undecided
+    result.report(tmp_path / "open.html")
+    page = Page(tmp_path / "open.html")
+    assert page.errors == []
+    assert "clusters" not in page.sections
+    assert "There are no labels" in page.findings("warning")[0]
+    command = f"bigsmic cut {result.location} -c {result.valleys.best} --out OTHER_RUN"
+    assert command in page.text("trust")
+    assert command in page.text("number")
+    (curve,) = page.tables("number")
+    assert [int(row["Clusters"]) for row in curve] == result.valleys.curve["n_clusters"].tolist()
+
+
+def test_a_graph_has_no_archive(tmp_path):
+    points = ring()[0]
+    squares = np.square(points[:, None] - points[None]).sum(axis=2)
+    result = bigsmic.fit(csr_array(np.exp(-squares)), 2, kernel="precomputed", out=tmp_path / "run", t=(3, 5))
+    result.report(tmp_path / "graph.html")
+    assert Page(tmp_path / "graph.html").errors == []
+    with pytest.raises(InputError, match="the run is of a graph, which has no columns to show"):
+        result.report(tmp_path / "graph.html", archive=points)
+
+
+def test_an_unfinished_run_is_refused_with_what_to_do(results, tmp_path):
+    run = Run(results("one").save(tmp_path / "run").location)
+    run.update({"summary": None})
+    run.close()
+    done = CliRunner().invoke(app, ["report", str(tmp_path / "run"), "-o", str(tmp_path / "report.html")])
+    assert done.exit_code == 5
+    assert "is not finished; run the same fit again to resume it" in done.stderr
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_without_the_extra_the_remedy_is_said(results, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(InputError, match=r"jinja2 is not installed; pip install 'bigsmic\[report\]'"):
+        results("one").report(tmp_path / "report.html")
+
+
+# -- the archive
+
+
+def test_columns_that_tell_clusters_apart(blobs, results, archive, page):
+    names = ["a", "b", "c", "d", "e"]
+    (rows,) = page("smic", archive=archive, column_names=names).tables("clusters")
+    X, labels = blobs[0].astype(np.float64), results("smic").labels
+    for k, row in enumerate(rows):
+        own, rest = X[labels == k], X[labels != k]
+        effect = (own.mean(axis=0) - rest.mean(axis=0)) / np.sqrt((own.var(axis=0) + rest.var(axis=0)) / 2)
+        first = np.abs(effect).argmax()
+        assert row["Told apart by"].startswith(f"{names[first]} ({effect[first]:+.1f})")
+
+
+def test_the_archive_is_read_once_and_in_blocks(results, blobs, tmp_path, monkeypatch):
+    reads, read = [], Source.read
+    monkeypatch.setattr(Source, "read", lambda self, lo, hi: (reads.append((lo, hi)), read(self, lo, hi))[1])
+    results("smic").report(tmp_path / "report.html", archive=blobs[0])
+    bounds = results("smic")._context.source_bounds.tolist()
+    assert reads == list(pairwise(bounds))
+
+
+def test_another_archive_is_refused(results, archive, blobs, tmp_path):
+    place = tmp_path / "report.html"
+    with pytest.raises(
+        RunMismatchError, match="699 rows where the run has 700; give the archive that the run was made"
+    ):
+        results("smic").report(place, archive=blobs[0][:-1])
+    changed = blobs[0].copy()
+    changed[650, 2] += 1
+    with pytest.raises(RunMismatchError, match="are not those of"):
+        results("smic").report(place, archive=changed)
+    assert not place.exists()
+
+
+def test_names_are_one_for_each_column(results, archive, tmp_path):
+    place = tmp_path / "report.html"
+    with pytest.raises(InputError, match="got 2 names for 5 columns; give one for each column"):
+        results("smic").report(place, archive=archive, column_names=["a", "b"])
+    with pytest.raises(InputError, match="column_names: got 'abcde'; give a list of names"):
+        results("smic").report(place, archive=archive, column_names="abcde")
+    with pytest.raises(OptionError, match="got color, which it does not have; it has component, missing_chunks"):
+        results("smic").report(place, archive=archive, color="red")
+
+
+# -- text is text
+
+
+def test_names_with_html_are_escaped(blobs, tmp_path):
+    X = blobs[0].copy()
+    X[:, 2] = 1
+    result = bigsmic.fit(X, 3, out=tmp_path / "<b>run & co & co", **FAST)
+    evil = "<script>alert(1)</script>"
+    result.report(tmp_path / "report.html", archive=X, column_names=["a", "b", evil, "'\"", "&amp;"])
+    page = Page(tmp_path / "report.html")
+    assert page.errors == []
+    assert page.loads == []
+    assert evil in page.text("trust")  # as text: the column is constant
+    assert "<b>run & co" in page.text("run")
+    assert "&amp;amp;" in page.html or "&amp;" not in page.text()
+
+
+# -- where it may be written
+
+
+def test_two_reports_differ_in_their_date_alone(results, tmp_path):
+    for name in ("a", "b"):
+        results("smic").report(tmp_path / name)
+    a, b = (Page(tmp_path / name) for name in ("a", "b"))
+    assert a.undated == b.undated
+    assert a.undated != a.html
+
+
+def test_a_report_takes_the_place_of_one_of_the_same_run_alone(results, tmp_path):
+    place = tmp_path / "report.html"
+    results("one").report(place)
+    results("one").report(place)
+    before = place.read_bytes()
+    with pytest.raises(RunError, match="is the report of another run; give another place, or allow that by overwrite="):
+        results("mspc").report(place)
+    assert place.read_bytes() == before
+    results("mspc").report(place, overwrite=True)
+    assert place.read_bytes() != before
+
+
+@pytest.mark.parametrize("text", ["", "notes", f"<p>{rendering.MARK[::-1]}"])
+def test_what_is_no_report_is_never_written_over(results, tmp_path, text):
+    place = tmp_path / "notes.html"
+    place.write_text(text)
+    with pytest.raises(RunError, match=r"is there and is no report of bigsmic; give another place"):
+        results("one").report(place, overwrite=True)
+    assert place.read_text() == text
+
+
+def test_a_report_is_not_written_into_a_run_or_to_a_folder(results, tmp_path):
+    result = results("one")
+    with pytest.raises(RunError, match="would lie within the run"):
+        result.report(f"{result.location}/report.html")
+    with pytest.raises(RunError, match="is a directory, and would have to be a file; give a name within it"):
+        result.report(tmp_path)
+    with pytest.raises(RunError, match="which is no directory; make it first"):
+        result.report(tmp_path / "absent" / "report.html")
+
+
+def test_run_and_report_behind_a_url(results, tmp_path):
+    result = results("mspc").save("memory://reports/run.zarr")
+    result.report("memory://reports/pages/report.html")
+    import fsspec
+
+    (tmp_path / "report.html").write_bytes(fsspec.filesystem("memory").cat("/reports/pages/report.html"))
+    page = Page(tmp_path / "report.html")
+    assert page.errors == []
+    assert "memory://reports/run.zarr" in page.text("run")
+
+
+# -- the command
+
+
+def test_command(results, archive, tmp_path):
+    names, place = tmp_path / "names.txt", tmp_path / "report.html"
+    names.write_text("a\nb\nc\nd\ne\n")
+    options = ["--archive", archive, "--column-names", str(names), "-o", str(place)]
+    done = CliRunner().invoke(app, ["report", results("smic").location, *options])
+    assert (done.exit_code, done.stdout) == (0, f"report of {results('smic').location} is in {place}\n")
+    assert archive in Page(place).text("run")
+    done = CliRunner().invoke(app, ["report", results("one").location, "-o", str(place)])
+    assert done.exit_code == 5
+    assert "or allow that by --overwrite" in done.stderr
+
+
+def test_a_report_loads_no_pyplot(results, tmp_path):
+    """Which would choose a backend and keep figures for the whole process."""
+    code = (
+        f"import sys, bigsmic; bigsmic.Result.open({results('smic').location!r}).report({str(tmp_path / 'r.html')!r}); "
+        "print('matplotlib.pyplot' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
