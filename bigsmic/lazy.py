@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from dask import delayed
-from dask.array import Array
+from dask.array import Array, from_array
 
 from bigsmic.errors import InputError
 
@@ -108,3 +108,8 @@ def rows_of(data, lengths):
         Count the rows of a dataframe, which computes it once.
     """
     return data.to_dask_array(lengths=lengths or None) if hasattr(data, "to_dask_array") else data
+
+
+def lazily_read(array):
+    """Dask array of a :class:`~bigsmic.store.CheckedArray`, whose blocks are read, and checked, when they are used."""
+    return from_array(array, chunks=array.chunks)

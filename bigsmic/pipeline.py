@@ -14,6 +14,7 @@ from bigsmic.engines import choose_engine
 from bigsmic.engines.base import Engine, Resources
 from bigsmic.engines.memory import address_room, lies_in_memory, share_arena
 from bigsmic.errors import BigsmicWarning, InputError, PlanError
+from bigsmic.labelled import coordinates_of
 from bigsmic.result import Result
 from bigsmic.runtime import planning
 from bigsmic.runtime.block_sizes import UNNAMED_SIZES, BlockSizes, or_default
@@ -68,7 +69,7 @@ def fit(
 
     Parameters
     ----------
-    data : str, Path, zarr.Array, dask array or array_like, shape (n, d)
+    data : str, Path, zarr.Array, dask array, xarray.DataArray or array_like, shape (n, d)
         A path or URL names a Zarr v2 or v3 array, or a group together with `component`; a path also a ``.npy`` file.
         Any real or integer dtype. Rows are read in blocks and never held as a whole, unless they came in memory.
     c : int, None, or sequence of int
@@ -165,7 +166,8 @@ def fit(
                 with_repair(run, lambda: _stages(job.afresh(), request.cuts))
     weight = getattr(request.settings, "kernel", None)
     weight = weight if callable(weight) else None
-    return Result.open(run.address, storage_options=storage_options, kernel=weight, temporary=out is None)
+    result = Result.open(run.address, storage_options=storage_options, kernel=weight, temporary=out is None)
+    return result._of_rows(coordinates_of(data))
 
 
 def plan(data: Rows, c: int | Sequence[int] | None = None, **options: Any) -> Plan:

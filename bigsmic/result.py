@@ -16,12 +16,13 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.diagnostics import scaling_text
 from bigsmic.stages.rowwise_output import read_array
 from bigsmic.store import CarriedRun, Run
+from bigsmic.tabular import TabularViews
 from bigsmic.types import ArrayOnDemand, Labels, Posterior, Rows, StorageOptions, StrPath
 from bigsmic.views.clusters import ClusterViews
 from bigsmic.weight_functions import refuse_other
 
 
-class Result(ClusterViews):
+class Result(ClusterViews, TabularViews):
     """Labels, posteriors, scores and diagnostics of a finished fit, and predictions for new rows.
 
     Made by :func:`bigsmic.fit`, or by :meth:`open` from a run directory.
@@ -37,6 +38,7 @@ class Result(ClusterViews):
     def __init__(self, run: Any, settings: Any, temporary: bool = False, base: "Result | None" = None) -> None:
         self._run, self.settings, self._base = run, settings, base
         self._temporary = temporary
+        self._rows: Any = None if base is None else base._rows
         self.location = str(run.location)
         if temporary:
             run.delete_when_unused()
@@ -109,7 +111,12 @@ class Result(ClusterViews):
     def _like(self, values: dict[str, Any]) -> Self:
         """The same run, which is only read, with other objects around it."""
         made = object.__new__(type(self))
-        made.__dict__ |= values | {"_run": self._run, "_base": self._base, "_temporary": self._temporary}
+        made.__dict__ |= values | {
+            "_run": self._run,
+            "_base": self._base,
+            "_temporary": self._temporary,
+            "_rows": self._rows,
+        }
         return made
 
     def __getstate__(self) -> dict[str, Any]:
@@ -117,7 +124,7 @@ class Result(ClusterViews):
 
         if not self.settings.undecided:
             _ = self.labels
-        values = self._public()
+        values = self._public() | {"_rows": self._rows}
         if isinstance(self._run, CarriedRun):
             return values | {"_run": self._run}
         if not self._temporary and self._run.is_public:
@@ -125,7 +132,7 @@ class Result(ClusterViews):
         return values | {"_run": portable.carried(self._context, self._tells)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__ |= {"_base": None, "_temporary": False} | state
+        self.__dict__ |= {"_base": None, "_temporary": False, "_rows": None} | state
         if not isinstance(self._run, CarriedRun):
             self._run = self._run.open()
 
@@ -155,42 +162,13 @@ class Result(ClusterViews):
 
         address = portable.save(self._context, path, storage_options)
         kernel = getattr(self.settings, "kernel", None)
-        return type(self).open(address, storage_options=storage_options, kernel=kernel if callable(kernel) else None)
+        kernel = kernel if callable(kernel) else None
+        return type(self).open(address, storage_options=storage_options, kernel=kernel)._of_rows(self._rows)
 
-    def export(self, path: StrPath, *, columns: Sequence[str] | None = None) -> str:
-        """Write labels, and how sure they are, as a table of one row for each row of the input.
-
-        Rows are read and written in blocks, and the table takes its name when it is whole.
-
-        Parameters
-        ----------
-        path : str or Path
-            Of what is not there yet. Its end says what is written: ``.csv`` and ``.parquet`` (pyarrow, the extra
-            ``parquet``) have columns ``row``, ``label``, ``agreement``, ``noise`` and ``posterior_0`` to
-            ``posterior_<c - 1>``; ``.npy`` a structured array with fields of these names and ``posterior`` of shape
-            (c,); ``.zarr`` a group of arrays of these names and ``posterior`` of shape (n, c).
-        columns : sequence of str, optional
-            Which of ``row``, ``label``, ``agreement``, ``noise`` and ``posterior`` to write, in their order; by
-            default all that the fit has.
-
-        Returns
-        -------
-        path : str
-            Absolute.
-
-        Raises
-        ------
-        InputError
-            A path that ends in something else, a column that the fit lacks, or a fit without labels.
-        RunError
-            There is something at `path`, or around it a run or a Zarr array; or it is a URL.
-        StorageError
-            The disk is full, or refuses.
-        """
-        from bigsmic.export import export
-
-        self._refuse_undecided("export")
-        return export(self._context, path, columns)
+    def _of_rows(self, rows: Any) -> Self:
+        """The same result, with what is known of its rows besides their number: coordinates, or None."""
+        self._rows = rows
+        return self
 
     def report(
         self,
