@@ -27,9 +27,9 @@ from bigsmic.runtime.progress import reported
 from bigsmic.settings import UNSET, MethodSettings
 from bigsmic.settings.signatures import takes_options_of
 from bigsmic.settings.smic import Settings
-from bigsmic.stages import distinct, recovery
+from bigsmic.stages import distinct, recovery, selected
 from bigsmic.stages.checkpoints import interval
-from bigsmic.store import Run, Source, SparseSource, checksum, open_source, remove_tree, temporary_run
+from bigsmic.store import Run, Source, SparseSource, checksum, open_source, remove_tree, select_rows, temporary_run
 from bigsmic.types import (
     Client,
     MemoryLimit,
@@ -51,6 +51,7 @@ def fit(
     out: StrPath | None = None,
     memory_limit: MemoryLimit = None,
     component: str | None = None,
+    rows: slice | None = None,
     storage_options: StorageOptions = None,
     missing_chunks: Literal["error", "fill"] = "error",
     n_threads: int | None = None,
@@ -87,6 +88,10 @@ def fit(
         What the process may use, interpreter included, such as ``"1GiB"``. It changes time and disk, never labels.
     component : str, optional
         Array within a Zarr group.
+    rows : slice, optional
+        Consecutive rows that are fitted, such as ``slice(-100_000, None)``, in the place of all. Of an archive of
+        :func:`bigsmic.features.windows`, those that are not valid are left out besides. Labels are of the fitted rows,
+        whose numbers in the archive ``Result.rows`` has; ``Result.archive_labels`` has -1 for the others.
     storage_options : dict, optional
         For file systems behind URLs; never written anywhere.
     missing_chunks : {"error", "fill"}
@@ -163,6 +168,7 @@ def fit(
                 context.source = opened.reach(request.source, run, context.source_bounds)
                 job = Job(context, opened, planned, report, side_inputs=request.side_inputs)
                 recovery.check(job)
+                selected.keep(run, request.source)
                 with_repair(run, lambda: _stages(job.afresh(), request.cuts))
     weight = getattr(request.settings, "kernel", None)
     weight = weight if callable(weight) else None
@@ -275,9 +281,13 @@ def _stages(job: Job, cuts: Mapping[str, str]) -> None:
 
 
 def _source(data: Rows, settings: Any, asked: Mapping[str, Any]) -> Source:
+    if settings.precomputed and asked["rows"] is not None:
+        raise InputError("rows: got rows of a graph, which is fitted as a whole; give the graph of those rows")
     if settings.precomputed:
         return SparseSource(data, "affinity" if settings.kernel == "precomputed" else "distance")
-    return open_source(data, *(asked[name] for name in ("component", "storage_options", "missing_chunks")))
+    source = open_source(data, *(asked[name] for name in ("component", "storage_options", "missing_chunks")))
+    selected: Source = select_rows(source, asked["rows"])
+    return selected
 
 
 def _check_shape(n: int, d: int, settings: Any) -> None:

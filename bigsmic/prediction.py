@@ -27,12 +27,12 @@ from bigsmic.spelling import refuse_unknown
 from bigsmic.stages import distinct
 from bigsmic.stages.out_of_sample import Model, Reads
 from bigsmic.stages.precomputed import minus_log, nearest_entries
-from bigsmic.store import PredictionGroup, Source, SparseRows, digest, open_source
+from bigsmic.store import PredictionGroup, Source, SparseRows, digest, open_source, select_rows
 from bigsmic.types import Client, Floats, Integers, Labels, Posterior, Progress, StrPath
 
 BLOCK_BYTES = 16 << 20  # float32 bytes of new rows at a time
 MAX_ROWS = 1 << 15  # at a time: with neighbours and eigenvectors, each takes a kilobyte or two
-READING = ("component", "storage_options", "missing_chunks")
+READING = ("component", "rows", "storage_options", "missing_chunks")
 """Options that say how new rows are read."""
 
 Predicted: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int32]]
@@ -60,7 +60,8 @@ def predict(  # noqa: PLR0913
     context : Context
         Of a finished fit.
     data, **reading
-        The new rows, `component`, `storage_options` and `missing_chunks`; see :func:`bigsmic.store.open_source`.
+        The new rows, `component`, `storage_options` and `missing_chunks`; see :func:`bigsmic.store.open_source`; and
+        `rows`, a slice of them.
     out : str or Path, optional
         Zarr group to write ``labels`` and ``posterior`` to; made, or of the same run and rows.
     overwrite : bool
@@ -175,14 +176,16 @@ def _running(
 
 def _open(context: Context, data: Any, reading: Mapping[str, Any]) -> Source:
     """The new rows, which must have the columns of the fitted ones."""
-    source = open_source(data, **reading)
+    rows = reading.get("rows")
+    source = open_source(data, **{name: value for name, value in reading.items() if name != "rows"})
     d = source.shape[1]
     if d != context.d:
         raise InputError(
             f"predict: X has {d} features, but the fit was made with {context.d} features; "
             f"give rows of {context.d} columns"
         )
-    return source
+    selected: Source = select_rows(source, rows, leave_out=False)
+    return selected
 
 
 def _rows_at_once(d: int) -> int:
@@ -228,16 +231,21 @@ class Predictor:
         return model_of(self.context)
 
     def __call__(self, lo: int) -> Predicted:
-        """Posteriors and labels of the block that begins with row `lo`: float32 (b, c) and int32 (b,)."""
-        found: Predicted = self.model(self.read(lo))
-        return found
+        """Posteriors and labels of the block that begins with row `lo`: float32 (b, c) and int32 (b,).
 
-    def read(self, lo: int) -> NDArray[np.float32]:
-        """Scaled rows of the block that begins with row `lo`."""
-        X = self.source.read(lo, min(lo + self.rows, self.source.shape[0]))
+        Rows that are marked as not valid have posteriors NaN and label -1.
+        """
+        X, valid = self.read(lo)
+        posterior, labels = self.model(X) if len(X) else self.nothing()
+        return _in_place(posterior, valid, np.nan), _in_place(labels, valid, -1)
+
+    def read(self, lo: int) -> tuple[NDArray[np.float32], NDArray[np.bool_] | None]:
+        """Scaled rows of the block that begins with row `lo`: those that are valid, and which these are; None: all."""
+        hi = min(lo + self.rows, self.source.shape[0])
+        X, valid = self.source.read(lo, hi), self.source.valid(lo, hi)
+        X = X if valid is None else X[valid]
         refuse_nonfinite(self.source, X, lo)
-        scaled: NDArray[np.float32] = self.context.scaler.apply(X)
-        return scaled
+        return self.context.scaler.apply(X), valid
 
     def nothing(self) -> Predicted:
         """What no rows give."""
@@ -253,8 +261,20 @@ class NoisePredictor(Predictor):
 
     def __call__(self, lo: int) -> NDArray[np.float32]:  # type: ignore[override]
         """Noise scores of the block that begins with row `lo`: float32 (b,)."""
-        found: NDArray[np.float32] = self.model.noise(self.read(lo))
+        X, valid = self.read(lo)
+        found: NDArray[np.float32] = _in_place(
+            self.model.noise(X) if len(X) else np.empty(0, np.float32), valid, np.nan
+        )
         return found
+
+
+def _in_place(found: NDArray[Any], valid: NDArray[np.bool_] | None, fill: float) -> NDArray[Any]:
+    """What was found of valid rows at their places among all rows of a block."""
+    if valid is None:
+        return found
+    placed = np.full((len(valid), *found.shape[1:]), fill, found.dtype)
+    placed[valid] = found
+    return placed
 
 
 def model_of(context: Context) -> Any:

@@ -91,8 +91,8 @@ def predict_document(labels, result, out):
     n, sizes = labels.shape[0], np.zeros(1 + result.n_clusters, np.int64)
     for lo in range(0, n, LABELS_AT_ONCE):
         sizes += np.bincount(1 + labels[lo : lo + LABELS_AT_ONCE], minlength=len(sizes))
-    noise = {"noise": int(sizes[0])} if result.settings.finds_noise else {}
-    return {"out": out, "rows": n, "cluster_sizes": sizes[1:].tolist()} | noise
+    none = {"noise": int(sizes[0])} if result.settings.finds_noise or sizes[0] else {}
+    return {"out": out, "rows": n, "cluster_sizes": sizes[1:].tolist()} | none
 
 
 def predict_page(document):

@@ -25,12 +25,12 @@ from typing import Annotated
 
 import typer
 
-from bigsmic.cli import finished_runs, report
+from bigsmic.cli import finished_runs, report, sensors
 from bigsmic.cli.application import EXIT_CODES, INTERRUPTED, STOPPED, app, command
 from bigsmic.cli.finished_runs import FINISHED, Labelings, RunArgument
 from bigsmic.cli.options import FIT, RESOURCES, ROWS, STORAGE
 
-__all__ = ["EXIT_CODES", "FIT", "app", "finished_runs", "main", "report"]
+__all__ = ["EXIT_CODES", "FIT", "app", "finished_runs", "main", "report", "sensors"]
 
 
 def main():
@@ -116,8 +116,11 @@ def cut(
 def predict(
     screen,
     run: RunArgument,
-    rows: Annotated[
-        str, typer.Argument(help="Path or URL of a Zarr array, or of a group with --component; or a .npy file.")
+    archive: Annotated[
+        str,
+        typer.Argument(
+            metavar="ROWS", help="Path or URL of a Zarr array, or of a group with --component; or a .npy file."
+        ),
     ],
     out: Annotated[str, typer.Option("-o", "--out", help="Zarr group for labels and posterior.")],
     overwrite: Annotated[
@@ -130,7 +133,7 @@ def predict(
     from bigsmic.cli import formatting
 
     result = Result.open(run, storage_options=given.get("storage_options"))
-    labels = result.predict(rows, out=out, overwrite=overwrite, progress=not screen.quiet, **given)
+    labels = result.predict(archive, out=out, overwrite=overwrite, progress=not screen.quiet, **given)
     document = formatting.predict_document(labels, result, out)
     screen.write(document)
     screen.say(formatting.predict_page(document))

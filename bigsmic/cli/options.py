@@ -20,6 +20,15 @@ def _at_least_one(number):
     return number
 
 
+def _slice(text):
+    """``first:last`` as a slice; either may be left out."""
+    try:
+        first, last = (int(bound) if bound.strip() else None for bound in text.split(":"))
+    except ValueError:
+        raise ValueError(f"got {text!r}; use first:last, such as 1000: or -5000: or 0:2000") from None
+    return slice(first, last)
+
+
 def _named_values(texts):
     """``key=value`` with a value that may be JSON: file systems want booleans, numbers and dicts too."""
     named = {}
@@ -85,7 +94,8 @@ STORAGE = (
     Flag("storage_options_file", str, f"JSON file of the same, or set {STORAGE_OPTIONS} to what would be in it."),
 )  # fmt: skip
 READING = (Flag("component", str, "Array within a Zarr group."), *STORAGE)
-ROWS = (*READING, Flag("missing_chunks", Literal["error", "fill"], "An absent chunk is an error, or its fill value."))
+WHOLE = (*READING, Flag("missing_chunks", Literal["error", "fill"], "An absent chunk is an error, or its fill value."))
+ROWS = (*WHOLE, Flag("rows", str, "Rows first:last, such as 1000:, -5000: or 0:2000; all by default.", _slice))
 RESOURCES = (
     Flag("memory_limit", str, "What the process may use, such as 1GiB; three quarters of the machine by default."),
     Flag("n_threads", int, "Tasks at once; all processors by default.", _at_least_one, "--threads"),
@@ -105,7 +115,7 @@ FIT = {"Rows": ROWS, **method_panels(METHOD), "Resources": RESOURCES}
 ARGUMENTS = (
     Flag("c", int, "", option="--clusters"),
     Flag("n_clusters", int, "", option="--clusters"),
-    Flag("out", str, ""),
+    *(Flag(name, str, "") for name in ("out", "length", "step")),
 )
 """Options that commands spell out, whatever panels they have."""
 

@@ -7,14 +7,14 @@ import typer
 from bigsmic.cli.application import command
 from bigsmic.cli.finished_runs import FINISHED, RunArgument
 from bigsmic.cli.flags import Flag
-from bigsmic.cli.options import ROWS
+from bigsmic.cli.options import WHOLE
 
 ARCHIVE = Flag("archive", str, "The rows that RUN is of: adds the pages about columns.")
 NAMES = Flag("column_names", str, "Text file with a name of a column on each line.")
 OVERWRITE = Flag("overwrite", bool, "Write over the report of another run.")
 
 
-@command({"Rows": (ARCHIVE, *ROWS, NAMES), "Report": (OVERWRITE,)}, section=FINISHED)
+@command({"Rows": (ARCHIVE, *WHOLE, NAMES), "Report": (OVERWRITE,)}, section=FINISHED)
 def report(
     screen,
     run: RunArgument,

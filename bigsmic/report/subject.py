@@ -14,6 +14,7 @@ from bigsmic.report.columns import ColumnTable, column_table
 from bigsmic.report.document import Finding, Section
 from bigsmic.report.tally import Tally
 from bigsmic.runtime.context import Context
+from bigsmic.stages import selected
 from bigsmic.store import Source, checksum, open_source
 
 
@@ -148,7 +149,8 @@ def _opened(result: Any, archive: Any, reading: dict[str, Any]) -> Source:
     """The archive of a run."""
     if result.settings.precomputed:
         raise InputError("report: the run is of a graph, which has no columns to show; leave archive= out")
-    source, known = open_source(archive, **reading), result._context.run.identity["input"]
+    run = result._context.run
+    source, known = selected.of_run(run, open_source(archive, **reading)), run.identity["input"]
     found = source.describe()
     differing = [name for name in found if found[name] != known.get(name)]
     if differing:

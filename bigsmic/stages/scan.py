@@ -3,11 +3,12 @@
 Where it was left open what columns are divided by, it is decided here, once.
 """
 
+import warnings
 from functools import partial
 
 import numpy as np
 
-from bigsmic.errors import InputError, NonFiniteError
+from bigsmic.errors import BigsmicWarning, InputError, NonFiniteError
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.moments import (
     Moments,
@@ -18,12 +19,14 @@ from bigsmic.numerics.moments import (
     origin_of,
 )
 from bigsmic.numerics.shared_unit import likeness, scale_of
+from bigsmic.numerics.windows.smoothness import LEAST_ROWS, MOST_COLUMNS, smoothness
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.store import checksum
 
 SCALING = "scaling"
 SAMPLE_BYTES = 64 << 20  # float32 bytes of the sample at most
+LOOKED_AT = 4096  # rows at the beginning of which it is seen whether they are samples of a recording
 
 
 def sample_rows(n: int, d: int, cell_rows: int) -> int:
@@ -38,6 +41,8 @@ def run(job: Job) -> None:
     job.map_blocks("verify", known, _verify)
     job.fill("scan", context.source_blocks, partial(_scan, wanted=job.plan.sample_rows))
     _refuse_nonfinite(context)
+    if not known:
+        _warn_of_recording(context)
     if context.settings.scale == "auto":
         job.run_steps(SCALING, [0], _choose_scale)
 
@@ -72,6 +77,21 @@ def _choose_scale(job: Job, block: int) -> None:
     total = context.scanned(Moments)
     found = likeness(total, context.scanned(NeighborProducts))
     context.run.write(SCALING, block, {}, info={"scale": scale_of(found, total), "sign": found.sign} | found._asdict())
+
+
+def _warn_of_recording(context: Context) -> None:
+    """Warn of few columns whose rows follow smoothly on each other: clusters of samples are clusters of levels."""
+    if context.source.has_windows or context.d > MOST_COLUMNS or context.n < LEAST_ROWS:
+        return
+    found = smoothness(context.source.read(0, min(LOOKED_AT, int(context.source_bounds[1]))))
+    if found.is_recording:
+        warnings.warn(
+            f"input: {context.source.name} looks like a recording: {context.d} columns, and rows that correlate with "
+            f"the row before by {found.correlation:.2f}; single samples are clustered by their level alone: describe "
+            "windows of it by bigsmic.features.windows, or bigsmic windows, and fit those",
+            BigsmicWarning,
+            stacklevel=2,
+        )
 
 
 def _verify(context: Context, s: int) -> None:

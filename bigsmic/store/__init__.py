@@ -25,16 +25,19 @@ from bigsmic.store.new_places import new_place
 from bigsmic.store.objects import absolute, checksum, is_local, remove_tree
 from bigsmic.store.overlay import Overlay
 from bigsmic.store.predictions import PredictionGroup, digest
+from bigsmic.store.recordings import Recording, Times, open_recordings
 from bigsmic.store.redaction import scrubbed, shown
 from bigsmic.store.run import Run
 from bigsmic.store.run_group import FORMAT_VERSION
 from bigsmic.store.sources.base import Source
 from bigsmic.store.sources.dask_arrays import DaskSource
 from bigsmic.store.sources.opening import open_source
+from bigsmic.store.sources.selected import SelectedSource, select_rows
 from bigsmic.store.sources.sparse import SparseRows, SparseSource
 from bigsmic.store.sources.staged import StagedSource, stage_input
 from bigsmic.store.sources.zarr_arrays import ZarrSource, create_arrays, open_array
 from bigsmic.store.temporary import temporary_folder, temporary_run
+from bigsmic.store.window_group import WindowGroup
 from bigsmic.store.written_file import WrittenFile
 
 __all__ = [
@@ -45,11 +48,15 @@ __all__ = [
     "FileBasis",
     "Overlay",
     "PredictionGroup",
+    "Recording",
     "Run",
+    "SelectedSource",
     "Source",
     "SparseRows",
     "SparseSource",
     "StagedSource",
+    "Times",
+    "WindowGroup",
     "WrittenFile",
     "ZarrSource",
     "absolute",
@@ -65,10 +72,12 @@ __all__ = [
     "lies_in",
     "new_place",
     "open_array",
+    "open_recordings",
     "open_source",
     "refuse_unreadable",
     "remove_tree",
     "scrubbed",
+    "select_rows",
     "shown",
     "stage_input",
     "temporary_folder",

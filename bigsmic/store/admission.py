@@ -21,6 +21,10 @@ FILES = {
     ".mat": "scipy.io.loadmat(path)['X']",
 }
 """By suffix, what opens a file that is no Zarr archive as something that can be read."""
+WINDOWS = "bigsmic_windows"
+"""Attribute of a group of windows."""
+WINDOW_ROWS = "X"
+"""Array of the features in a group of windows."""
 LARGE_BAND = 64 << 20  # bytes of a band of chunks above which none is kept, as other libraries read parts of chunks
 NAMED = 8  # names that a message has at most
 
@@ -166,8 +170,13 @@ _REFUSED = (
 )
 
 
+def is_window_group(group):
+    """Whether a group is one of windows and their features."""
+    return isinstance(dict(getattr(group, "attrs", {})).get(WINDOWS), dict)
+
+
 def choose_member(group, component, name):
-    """Array of a group of arrays, of Zarr or HDF5.
+    """Array of a group of arrays, of Zarr or HDF5; the features, where it is a group of windows.
 
     Parameters
     ----------
@@ -182,6 +191,8 @@ def choose_member(group, component, name):
     InputError
         None was named, or there is none of that name; the message has the names that are there.
     """
+    if component is None and is_window_group(group):
+        component = WINDOW_ROWS
     if component is None:
         raise InputError(f"input: {name} is a group {_offer(group)}; name one with component=")
     try:

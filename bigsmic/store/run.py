@@ -83,7 +83,8 @@ class Run(BlockStore):
         """Write whole chunks of a top-level array."""
         self._check_lease()
         with storage_errors(f"{name}: writing rows {lo}:{lo + len(values)} to {self.location}"):
-            self._group[safe(name)][lo : lo + len(values)] = values
+            array = self._group[safe(name)].with_config({"write_empty_chunks": True})  # forgotten where it is opened
+            array[lo : lo + len(values)] = values
 
     def check_rows(self, name, lo, hi, crc32):
         """Whether rows of a top-level array are those with this checksum."""

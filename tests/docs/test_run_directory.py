@@ -12,9 +12,10 @@ from locations import ROOT
 
 import bigsmic
 from bigsmic.errors import ConvergenceWarning
+from bigsmic.features import windows
 
 PAGE = (ROOT / "docs" / "run-directory.md").read_text()
-CODES = {"any": "any"} | {np.dtype(code).str: code for code in ("f4", "f8", "i4", "i8", "u2")}
+CODES = {"any": "any"} | {np.dtype(code).str: code for code in ("f4", "f8", "i4", "i8", "u2", "u1")}
 
 
 class Stage(NamedTuple):
@@ -59,7 +60,8 @@ def ledger(block):
 def run(tmp_path_factory):
     """A finished run, and the stages that were there at some time, with the arrays that blocks of them had.
 
-    Beside it lies ``few``, a run of rows of which few can be told apart.
+    Beside it lie ``few``, a run of rows of which few can be told apart, and ``selected``, of windows that are not all
+    valid.
     """
     out = tmp_path_factory.mktemp("run") / "run.zarr"
     rng = np.random.default_rng(0)
@@ -73,6 +75,11 @@ def run(tmp_path_factory):
     options = {"t": (3, 5), "n_centers": 30, "n_threads": 1, "progress": look}
     with pytest.warns(ConvergenceWarning, match="no more than 2 rows differ"):
         bigsmic.fit(X[:2].repeat(300, axis=0), 3, out=(out := out.with_name("few")), **options)
+    signal = rng.standard_normal((8000, 1))
+    signal[4000:] *= 9
+    signal[100] = np.nan
+    made = windows(signal, 20, features="summary", out=out.with_name("windows"))
+    bigsmic.fit(made, 2, out=(out := out.with_name("selected")), **options)
     for name, others in {"first": {"assignment": "auto", "repair": False}, "second": {"noise": True}}.items():
         out = out.with_name(name)
         bigsmic.fit(X, 2, out=out, **options, **others)
@@ -82,7 +89,7 @@ def run(tmp_path_factory):
 def test_every_stage_is_in_the_table(run):
     out, seen = run
     stages = documented()
-    runs = (out, out.with_name("few"))
+    runs = (out, out.with_name("few"), out.with_name("selected"))
     kept = {path.parents[1].name for run in runs for path in run.glob("*/[0-9]*/zarr.json")}
     assert {pattern(name) for name in {*seen, *kept}} == set(stages)
     assert {pattern(name) for name in kept} == {name for name, stage in stages.items() if stage.kept}

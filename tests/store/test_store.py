@@ -245,3 +245,11 @@ def test_file_basis_is_memory(tmp_path):
 def test_scalars_stay_scalars(run):
     run.write("stage", 0, {"seed": np.array(3)})
     assert run.read("stage", 0, "seed").shape == ()
+
+
+def test_chunks_of_zeros_are_written(tmp_path):
+    """Zarr leaves them out, and an absent chunk could not be told from a lost one."""
+    run = store.Run(str(tmp_path / "run"))
+    run.create("labels", (6,), 3, np.int32)
+    store.Run(str(tmp_path / "run"), lock=False).write_rows("labels", 0, np.zeros(3, np.int32))
+    assert (tmp_path / "run" / "labels" / "c" / "0").exists()

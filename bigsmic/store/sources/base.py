@@ -51,6 +51,11 @@ class Source:
         return False
 
     @property
+    def has_windows(self):
+        """Whether the rows are features of windows."""
+        return False
+
+    @property
     def decoded(self):
         """What is made of the stored numbers, in words; empty where they are taken as they are."""
         return ""
@@ -61,6 +66,10 @@ class Source:
     def read(self, lo, hi):
         """Return rows ``lo:hi`` as a C-ordered ndarray of the stored dtype."""
         return np.ascontiguousarray(self.array[lo:hi])
+
+    def valid(self, lo, hi) -> np.ndarray | None:
+        """Which of rows ``lo:hi`` may be used, ndarray of bool; None where all may."""
+        return None
 
     def describe(self) -> dict[str, Any]:
         """Return what identifies the input besides its content; free of secrets and of memory addresses."""

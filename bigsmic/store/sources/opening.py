@@ -12,6 +12,7 @@ from bigsmic.store.sources.base import Source, kind_of
 from bigsmic.store.sources.dask_arrays import DaskSource
 from bigsmic.store.sources.npy_files import NpySource, is_npy
 from bigsmic.store.sources.sliced import SlicedSource
+from bigsmic.store.sources.windowed import WindowSource, group_of
 from bigsmic.store.sources.zarr_arrays import ZarrSource, is_zarr, open_array
 
 
@@ -57,7 +58,7 @@ def open_source(data, component=None, storage_options=None, missing_chunks="erro
 def _source_at(location, component, storage_options, missing_chunks):
     """The source of a path or URL."""
     if not is_npy(location):
-        return ZarrSource(open_array(location, component, storage_options), missing_chunks)
+        return _source_of(open_array(location, component, storage_options), missing_chunks)
     if component is not None:
         raise InputError(f"input: {location!r} is an array, which has no component={component!r}; leave it out")
     return NpySource(location)
@@ -75,7 +76,8 @@ def _member(data, component):
 def _source_of(data, missing_chunks) -> "Source":
     admission.refuse_unreadable(data)
     if is_zarr(data):
-        return ZarrSource(data, missing_chunks)
+        windows = group_of(data)
+        return ZarrSource(data, missing_chunks) if windows is None else WindowSource(data, missing_chunks, windows)
     if hasattr(data, "dask") and hasattr(data, "compute"):
         return DaskSource(data)
     if admission.reads_ranges(data):

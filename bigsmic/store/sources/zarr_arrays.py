@@ -20,7 +20,7 @@ class ZarrSource(Shared, BandedSource):
 
     def __init__(self, array, missing_chunks):
         _refuse_pickles(array)
-        array = _insisting(array, missing_chunks)
+        array = insisting(array, missing_chunks)
         name = shown(array.store_path)
         self._chunk_shape = tuple(getattr(array, "shards", None) or array.chunks)
         super().__init__(array, name, self._chunk_shape[0] if self._chunk_shape else 1)
@@ -121,7 +121,7 @@ def is_zarr(data):
     return hasattr(type(data), "nchunks_initialized")  # of the type: of an array, it would list every chunk
 
 
-def _insisting(array, missing_chunks):
+def insisting(array, missing_chunks):
     """Return the array on a store that insists, and that another process finds from its own working directory."""
     import zarr
 

@@ -1,0 +1,57 @@
+"""Commands for archives of sensors, which grow: windows of recordings."""
+
+from typing import Annotated, Literal
+
+import typer
+
+from bigsmic.cli.application import command
+from bigsmic.cli.flags import Flag
+from bigsmic.cli.options import RESOURCES, WHOLE
+
+RESOURCES_OF_WINDOWS = tuple(flag for flag in RESOURCES if flag.name != "performance_report")
+
+
+def _names(text):
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+WINDOWS = (
+    Flag(
+        "features", str, r"Of summary, spectral, raw, catch22, parted by commas; summary,spectral by default.", _names
+    ),
+    Flag("rate", float, "Samples per second; what --times says by default."),
+    Flag("times", str, "Array of the times of the samples, beside them."),
+    Flag("channels", str, "Names of the channels, parted by commas.", _names),
+    Flag("verify", Literal["some", "all"], "Check some or all samples behind the windows that are there."),
+)
+
+
+@command({"Windows": WINDOWS, "Recordings": WHOLE, "Resources": RESOURCES_OF_WINDOWS})
+def windows(
+    screen,
+    archive: Annotated[str, typer.Argument(help="Path or URL of a Zarr array of samples x channels, or a group.")],
+    length: Annotated[str, typer.Option("-l", "--length", help="Samples of a window, or a duration such as 10s.")],
+    out: Annotated[str, typer.Option("-o", "--out", help="Zarr group for the windows: made, or extended.")],
+    step: Annotated[
+        str | None, typer.Option("-s", "--step", help="Samples from one window to the next; the length by default.")
+    ] = None,
+    **given,
+):
+    """Describe windows of the recordings in ARCHIVE by features; again, it adds what is new."""
+    from bigsmic.features import windows
+
+    made = windows(archive, length, step, out=out, progress=not screen.quiet, **given)
+    screen.write(windows_document(made))
+    screen.say([repr(made), "", f"To cluster them:  bigsmic fit {out} --out RUN"])
+
+
+def windows_document(made):
+    """How many windows there are, how many of them are new, and what they are described by."""
+    return {
+        "out": made.location,
+        "windows": len(made),
+        "new": made.n_new,
+        "left_out": made.left_out,
+        "columns": made.columns,
+        "sessions": len(made.sources),
+    }

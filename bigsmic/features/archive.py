@@ -1,0 +1,384 @@
+"""Archives of windows: made, and extended by what is new."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from bigsmic.engines import choose_engine
+from bigsmic.engines.base import Engine, Resources, TaskOptions
+from bigsmic.engines.memory import share_arena
+from bigsmic.errors import BigsmicWarning, RunMismatchError
+from bigsmic.features import definition as defining
+from bigsmic.features.definition import Definition, Feature
+from bigsmic.features.extraction import REASONS, Extraction, Found, Piece, Segment, checksum_of, pieces_of
+from bigsmic.numerics.hashing import draw_rows
+from bigsmic.numerics.windows.validity import PERIOD_SAMPLES, period_of
+from bigsmic.runtime import planning
+from bigsmic.runtime.options import RunOptions
+from bigsmic.runtime.progress import reported, ticks
+from bigsmic.store import Recording, WindowGroup, open_recordings
+from bigsmic.types import Client, MemoryLimit, Progress, StorageOptions, StrPath
+from bigsmic.validation import check_choice, parse_bytes
+
+CHECKED = 8
+"""Segments of which it is looked whether they are what they were, in a call that does not check all of them."""
+PIECES = 16
+"""Pieces per task at once after which the archive says how far it is."""
+
+
+@dataclass(frozen=True)
+class Windows:
+    """An archive of windows; :func:`bigsmic.fit` and ``Result.update`` take it as they take its path.
+
+    Attributes
+    ----------
+    location : str
+    X : zarr.Array of float32, shape (n, d)
+        Features; NaN where a window is not valid.
+    start : zarr.Array of int64, shape (n,)
+        First sample of every window, within its source.
+    time : zarr.Array of shape (n,), or None
+        Its time, in the unit of the times of the recordings.
+    source : zarr.Array of int32, shape (n,)
+        Place of its session in `sources`.
+    valid : zarr.Array of bool, shape (n,)
+        Whether the window has no gap, no NaN, and features that fit float32.
+    columns, sources : list of str
+        Names of the columns of X, and of the sessions.
+    n_new : int
+        Windows that the call has added.
+    left_out : dict of str to int
+        Windows that are not valid, by reason: ``gap``, ``nan``, ``overflow``.
+    """
+
+    location: str
+    arrays: Mapping[str, Any]
+    columns: list[str]
+    sources: list[str]
+    n_new: int
+    left_out: dict[str, int]
+
+    def __getattr__(self, name: str) -> Any:
+        """One of the arrays."""
+        if name in ("X", "start", "time", "source", "valid"):
+            return self.__dict__["arrays"].get(name)
+        raise AttributeError(name)
+
+    def __fspath__(self) -> str:
+        return self.location
+
+    def __len__(self) -> int:
+        return int(self.arrays["X"].shape[0])
+
+    def __repr__(self) -> str:
+        left_out = ", ".join(f"{count:,} {reason}" for reason, count in self.left_out.items() if count)
+        return (
+            f"Windows: {len(self):,} of {len(self.columns)} features, {self.n_new:,} of them new, from "
+            f"{len(self.sources):,} sessions\n  left out   {left_out or 'none'}\n  archive    {self.location}"
+        )
+
+
+def windows(  # noqa: PLR0913
+    archive: Any,
+    length: int | str,
+    step: int | str | None = None,
+    *,
+    out: StrPath,
+    features: Feature | Sequence[Feature] = defining.DEFAULT,
+    rate: float | None = None,
+    times: Any = None,
+    channels: Sequence[str] | None = None,
+    component: str | None = None,
+    storage_options: StorageOptions = None,
+    missing_chunks: Literal["error", "fill"] = "error",
+    verify: Literal["some", "all"] = "some",
+    memory_limit: MemoryLimit = None,
+    n_threads: int | None = None,
+    progress: Progress = None,
+    client: Client = None,
+    scheduler: str | None = None,
+    engine: Engine | None = None,
+) -> Windows:
+    """Describe windows of recordings by features, as rows that :func:`bigsmic.fit` takes.
+
+    Windows begin with every `step`-th sample of each session; one that would end after the last sample is made when
+    there are more. The same call later adds the windows that have become whole since, after those that are there, and
+    computes nothing twice. Windows over a gap in time, NaN or infinity are marked in ``valid``; fits leave them out.
+
+    Parameters
+    ----------
+    archive : str, Path, Zarr array or group, or array_like, shape (T, channels)
+        Samples. A group is one session if it has `component`; else every two-dimensional array in it is a session, or,
+        with `component`, every group in it that has one.
+    length, step : int or str
+        Samples of a window, and from one to the next, by default `length`. Or durations such as ``"10s"``, which need
+        `rate` or `times`.
+    out : str or Path
+        Zarr group for the windows, which is made or extended.
+    features : str, callable, or sequence of them
+        ``"summary"`` (level, spread, quantiles, range, crossings, jerk, correlations of channels), ``"spectral"``
+        (amplitude in octaves, centroid, entropy), ``"raw"`` (the samples), ``"catch22"`` (with the extra of that
+        name), or a function of windows, shape (b, length, channels), that returns (b, columns), each row of its window
+        alone. It is called with windows that are valid, and once with zeros, to count its columns.
+    rate : float, optional
+        Samples per second; what `times` say, where they are given.
+    times : str or array_like of shape (T,), optional
+        Times of the samples, ascending numbers or datetimes: an array, or the name of one beside the samples. ``units``
+        among its attributes is the unit, seconds by default. Two samples are parted by a gap where their times differ
+        from one period by more than half of it.
+    channels : sequence of str, optional
+        Names of the channels, for the names of the columns.
+    component : str, optional
+        Array of the samples within a group.
+    storage_options : dict, optional
+        For file systems behind URLs, of `archive` and `out`; never written anywhere.
+    missing_chunks : {"error", "fill"}
+        What an absent chunk of `archive` is.
+    verify : {"some", "all"}
+        Whether some or all of the samples behind the windows that are there are checked to be what they were.
+    memory_limit, n_threads, progress, client, scheduler, engine
+        As of :func:`bigsmic.fit`.
+
+    Returns
+    -------
+    windows : Windows
+        The archive, with all windows that it has now.
+
+    Raises
+    ------
+    InputError
+        Something cannot be used: features of windows that are too short, sessions that differ in channels, ...
+    RunMismatchError
+        `out` has windows of another definition, or the recordings behind it have changed or have become shorter.
+    RunError
+        `out` is something else, which stays as it is; RunLockedError while another process writes there.
+    PlanError
+        The memory limit cannot be met; nothing has run.
+
+    Warns
+    -----
+    BigsmicWarning
+        Most new windows are not valid, or no session is as long as a window.
+    """
+    check_choice("verify", verify, ("some", "all"))
+    share_arena()
+    found = open_recordings(archive, component, times, storage_options=storage_options, missing_chunks=missing_chunks)
+    rate = _rate(found[0], defining.check_rate(rate))
+    length = defining.samples_in("length", length, rate)
+    step = length if step is None else defining.samples_in("step", step, rate)
+    names = defining.channel_names(channels, found[0].samples.shape[1])
+    definition = Definition(length, step, defining.as_features(features), names, rate)
+    run_options = RunOptions(out, storage_options, memory_limit, n_threads, progress, client, scheduler, engine)
+    call = _Call(definition, found, WindowGroup(out, _describe(definition, found), storage_options), run_options)
+    return call.run(check_all=verify == "all")
+
+
+def _rate(recording: Recording, rate: float | None) -> float | None:
+    """Samples per second: as given, or by the times, to four digits, so that more samples do not change it."""
+    if rate is not None or recording.times is None:
+        return rate
+    period = period_of(recording.times.read(0, min(PERIOD_SAMPLES, len(recording)))) * recording.times.seconds
+    return float(f"{1 / period:.4g}") if period > 0 else None
+
+
+def _describe(definition: Definition, recordings: list[Recording]) -> dict[str, Any]:
+    """What tells windows from those of another definition."""
+    first = recordings[0]
+    facts = {"dtype": first.samples.dtype.str, "times": None if first.times is None else first.times.attributes}
+    return definition.describe() | facts
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One call: the definition, the recordings as they are at its start, and the group to extend."""
+
+    definition: Definition
+    recordings: list[Recording]
+    group: WindowGroup
+    options: RunOptions
+
+    def run(self, check_all: bool) -> Windows:
+        self.group.keep_off([place for recording in self.recordings for place in recording.samples.places])
+        widths = self.definition.widths()
+        columns = self.definition.columns(widths)
+        fresh: dict[str, Any] = {
+            "columns": columns,
+            "chunk_rows": self.definition.chunk_rows(len(columns)),
+            "rows": 0,
+            "segments": 0,
+            "sources": [],
+            "left_out": dict.fromkeys(REASONS, 0),
+        }
+        with self.group.extending(fresh, self._arrays(len(columns)), fresh["chunk_rows"]) as state:
+            self._refuse_changed(state, check_all)
+            before, left_out = state["rows"], dict(state["left_out"])
+            with self._engine() as opened:
+                self._extend(state, opened)  # what a killed call has left, as it would have been: rows keep their order
+                self._note(state)
+                self._extend(state, opened)
+            self._warn(state, left_out, state["rows"] - before)
+        names = [source["name"] for source in state["sources"]]
+        return Windows(
+            self.group.location, self.group.read(), columns, names, state["rows"] - before, state["left_out"]
+        )
+
+    def _arrays(self, n_columns: int) -> dict[str, Any]:
+        times = self.recordings[0].times
+        arrays: dict[str, Any] = {
+            "X": ((n_columns,), np.float32, {}),
+            "start": ((), np.int64, {}),
+            "source": ((), np.int32, {}),
+            "valid": ((), np.bool_, {}),
+            "segments": ((5,), np.int64, {}),
+        }
+        if times is not None:
+            arrays["time"] = ((), times.read(0, 1).dtype, times.attributes)
+        return arrays
+
+    def _engine(self) -> Any:
+        """Context in which the engine is open; what is in the memory of this process is described here."""
+        asked = self.options
+        travels = all(recording.samples.travels for recording in self.recordings)
+        if not travels and asked.engine is None:
+            return choose_engine(None, False, None, asked.threads)
+        n_threads = asked.n_threads if asked.engine is not None else asked.threads
+        return choose_engine(asked.engine, asked.client, asked.scheduler, n_threads)
+
+    # -- what is there
+
+    def _refuse_changed(self, state: Mapping[str, Any], check_all: bool) -> None:
+        """Raise RunMismatchError if recordings are gone, are shorter, or are not what they were."""
+        by_name = {recording.name: recording for recording in self.recordings}
+        for source in state["sources"]:
+            recording = by_name.get(source["name"])
+            have = 0 if recording is None else len(recording)
+            if have < source["samples"]:
+                raise RunMismatchError(
+                    f"windows: {self._session(source['name'])} has {have:,} samples, and had {source['samples']:,} "
+                    f"when {self.group.location} was made; restore it, or give another out="
+                )
+        count = state["segments"]
+        segments = self.group.read_segments(count)
+        chosen = np.arange(count) if check_all else _some(count)
+        for row, source, window, size, crc in segments[chosen].tolist():
+            name = state["sources"][source]["name"]
+            segment = Segment(row, source, window, size)
+            if checksum_of(self.definition, by_name[name], segment) != crc:
+                lo = window * self.definition.step
+                hi = (window + size - 1) * self.definition.step + self.definition.length
+                raise RunMismatchError(
+                    f"windows: samples {lo:,}:{hi:,} of {self._session(name)} are not those that "
+                    f"{self.group.location} was made of; restore them, or give another out="
+                )
+
+    def _session(self, name: str) -> str:
+        return f"session {name!r}" if name else "the recording"
+
+    # -- what is new
+
+    def _note(self, state: dict[str, Any]) -> None:
+        """Have the group say which samples there are: those are to be described, before any that come later."""
+        known = {source["name"]: source for source in state["sources"]}
+        for recording in self.recordings:
+            if recording.name not in known:
+                known[recording.name] = {"name": recording.name, "samples": 0, "windows": 0}
+                state["sources"].append(known[recording.name])
+            known[recording.name]["samples"] = len(recording)
+        self.group.write_state(state)
+
+    def _extend(self, state: dict[str, Any], engine: Engine) -> None:
+        """Describe the windows that the group lacks of the samples that it has noted."""
+        segments = self._lacking(state)
+        if not segments:
+            return
+        stage = self._plan(engine.resources)
+        n_rows = sum(segment.size for segment in segments)
+        self.group.resize(state["rows"] + n_rows)
+        at_once = PIECES * stage.max_concurrency * engine.resources.n_workers
+        pieces = list(pieces_of(segments, state["chunk_rows"]))
+        with reported(self.options.progress, n_rows) as report:
+            tick = ticks(report, "windows", len(pieces))
+            options = TaskOptions("windows", stage.max_concurrency, tick)
+            for lo in range(0, len(pieces), at_once):
+                done = pieces[lo : lo + at_once]
+                self._commit(state, done, engine.map(self._task(state, done), done, options))
+
+    def _lacking(self, state: Mapping[str, Any]) -> list[Segment]:
+        """Windows of every session that are not there, in the order of the sessions."""
+        row, found = state["rows"], []
+        for number, source in enumerate(state["sources"]):
+            count = self._n_windows(source["samples"]) - source["windows"]
+            if count > 0:
+                found.append(Segment(row, number, source["windows"], count))
+                row += count
+        return found
+
+    def _n_windows(self, samples: int) -> int:
+        length, step = self.definition.length, self.definition.step
+        return (samples - length) // step + 1 if samples >= length else 0
+
+    def _task(self, state: Mapping[str, Any], pieces: list[Piece]) -> Extraction:
+        """What describes some pieces; it takes along the sessions of these alone."""
+        by_name = {recording.name: recording for recording in self.recordings}
+        numbers = {segment.source for piece in pieces for segment in piece.segments}
+        recordings = {number: by_name[state["sources"][number]["name"]] for number in sorted(numbers)}
+        times, rate = self.recordings[0].times, self.definition.rate
+        period = None if times is None or rate is None else 1 / (rate * times.seconds)
+        return Extraction(self.definition, recordings, self.group, len(state["columns"]), period)
+
+    def _commit(self, state: dict[str, Any], pieces: list[Piece], found: list[Found]) -> None:
+        """Have the group count the rows of some pieces, which are written."""
+        segments = [segment for one in found for segment in one.segments]
+        self.group.append_segments(state["segments"], segments)
+        for piece in pieces:
+            for segment in piece.segments:
+                state["sources"][segment.source]["windows"] += segment.size
+            state["rows"] += piece.rows
+        for reason, count in zip(REASONS, np.sum([one.left_out for one in found], axis=0).tolist(), strict=True):
+            state["left_out"][reason] += count
+        state["segments"] += len(segments)
+        self.group.write_state(state)
+
+    def _plan(self, resources: Resources) -> planning.StagePlan:
+        """Memory of the tasks, and how many of them may run at once."""
+        limits = [limit for limit in (parse_bytes(self.options.memory_limit), resources.memory_limit) if limit]
+        bands = max(recording.samples.band_bytes for recording in self.recordings)
+        task = self.definition.task_bytes(sum(self.definition.widths()))
+        stage = planning.StagePlan("windows", 1, bands, task)
+        limit = planning.limit_of(min(limits, default=None))
+        return planning.widened([stage], limit, resources.n_threads)["windows"]
+
+    def _warn(self, state: Mapping[str, Any], left_out: Mapping[str, int], n_new: int) -> None:
+        """Warn where a call has made nothing that a fit could take."""
+        if not state["rows"]:
+            longest = max(map(len, self.recordings))
+            warnings.warn(
+                f"windows: no session has {self.definition.length:,} samples, the longest {longest:,}; there are no "
+                "windows: give a shorter length",
+                BigsmicWarning,
+                stacklevel=4,
+            )
+        new = {reason: state["left_out"][reason] - left_out[reason] for reason in REASONS}
+        if 2 * sum(new.values()) > n_new:
+            reasons = ", ".join(f"{count:,} for {REASON_TEXTS[reason]}" for reason, count in new.items() if count)
+            warnings.warn(
+                f"windows: {sum(new.values()):,} of {n_new:,} new windows are left out, {reasons}; see to the "
+                "recording, or make another archive with the rate that it has now",
+                BigsmicWarning,
+                stacklevel=4,
+            )
+
+
+REASON_TEXTS = {
+    "gap": "gaps in time, or another rate than before",
+    "nan": "NaN or infinity",
+    "overflow": "features beyond float32",
+}
+
+
+def _some(count: int) -> np.ndarray:
+    """Segments that are checked in every call: the first, the last, and some that change from call to call."""
+    return np.union1d(draw_rows(count, CHECKED - 2, count, "segments"), [0, count - 1][: 2 * (count > 0)]).astype(int)

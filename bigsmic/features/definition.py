@@ -1,0 +1,269 @@
+"""What windows are made of: their length, their step, and the features that describe them."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic.errors import InputError
+from bigsmic.numerics.windows import spectral, summary
+from bigsmic.types import Floats
+from bigsmic.validation import check_integer, check_positive
+from bigsmic.weight_functions import identity_of
+
+Feature: TypeAlias = str | Callable[[Floats], Floats]
+NAMES = ("raw", "summary", "spectral", "catch22")
+DEFAULT = ("summary", "spectral")
+LEAST = {"raw": 1, "summary": summary.LEAST_LENGTH, "spectral": spectral.LEAST_LENGTH, "catch22": 10}
+"""Samples that a window has at least."""
+CHUNK_BYTES, LEAST_CHUNK = 4 << 20, 64
+"""float32 bytes of the features of one chunk of windows, and windows in it at least."""
+SAMPLE_BYTES = 64 << 20
+"""float64 bytes of the samples below one chunk of windows, where it has more than the least number."""
+TILE_BYTES = 1 << 20
+"""float64 bytes of the windows that are described at a time, unless one alone has more."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """Windows of recordings and their features.
+
+    Parameters
+    ----------
+    length, step : int
+        Samples of a window, and from one window to the next.
+    features : tuple of str or callable
+    channels : tuple of str
+        Names.
+    rate : float, optional
+        Samples per second.
+    """
+
+    length: int
+    step: int
+    features: tuple[Feature, ...]
+    channels: tuple[str, ...]
+    rate: float | None = None
+
+    def __post_init__(self) -> None:
+        check_integer("length", self.length, 1)
+        check_integer("step", self.step, 1)
+        for feature in self.features:
+            self._check_feature(feature)
+
+    def _check_feature(self, feature: Feature) -> None:
+        if callable(feature):
+            return
+        if feature not in NAMES:
+            raise InputError(f"features: got {feature!r}; use {', '.join(map(repr, NAMES))}, or a function of windows")
+        if self.length < LEAST[feature]:
+            raise InputError(
+                f"length: got {self.length} samples, {feature!r} describes windows of {LEAST[feature]} or more; "
+                "give a longer window or other features"
+            )
+        if feature == "catch22":
+            _catch22()
+
+    def describe(self) -> dict[str, Any]:
+        """What tells these windows from others; JSON-like."""
+        names = [identity_of(feature) if callable(feature) else feature for feature in self.features]
+        return {
+            "length": self.length,
+            "step": self.step,
+            "features": names,
+            "channels": list(self.channels),
+            "rate": self.rate,
+        }
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the columns are known before any window is described."""
+        return not any(callable(feature) for feature in self.features)
+
+    @property
+    def tile(self) -> int:
+        """Windows that are described together: always as many, so that the bits of one do not depend on the others."""
+        return max(1, TILE_BYTES // (8 * self.length * len(self.channels)))
+
+    def chunk_rows(self, n_columns: int) -> int:
+        """Windows of one chunk of the archive: a function of the definition alone."""
+        by_samples = SAMPLE_BYTES // (8 * self.step * len(self.channels))
+        return max(LEAST_CHUNK, min(CHUNK_BYTES // (4 * n_columns), by_samples))
+
+    def task_bytes(self, n_columns: int) -> int:
+        """Memory of a task: the features of a chunk, the samples of a tile, and what describes them."""
+        tile = 8 * self.tile * self.length * len(self.channels)
+        return self.chunk_rows(n_columns) * (4 * n_columns + 32) + 10 * tile + (8 << 20)
+
+    def columns(self, found: list[int]) -> list[str]:
+        """Names of the columns, given how many each feature has."""
+        return [name for i, feature in enumerate(self.features) for name in self._names(feature, found[i])]
+
+    def _names(self, feature: Feature, n_columns: int) -> list[str]:
+        if callable(feature):
+            name = getattr(feature, "__name__", type(feature).__name__)
+            return [f"{name}.{j}" for j in range(n_columns)]
+        if feature == "raw":
+            return [f"{channel}.{i}" for channel in self.channels for i in range(self.length)]
+        if feature == "summary":
+            return summary.names(self.channels)
+        if feature == "spectral":
+            return spectral.names(self.channels, self.length, self.rate)
+        return [f"{channel}.{name}" for channel in self.channels for name in _catch22_names()]
+
+    def widths(self) -> list[int]:
+        """Columns of each feature; a function is asked by a window of zeros."""
+        zeros = np.zeros((len(self.channels), 1, self.length))
+        return [self._one(feature, zeros).shape[1] for feature in self.features]
+
+    def __call__(self, W: NDArray[np.float64], lanes: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Features of some windows of a tile.
+
+        Parameters
+        ----------
+        W : ndarray of float64, shape (channels, tile, length)
+            Always of as many windows; those that are not asked for may hold anything finite.
+        lanes : ndarray of int64, shape (b,)
+            Those that are asked for.
+
+        Returns
+        -------
+        features : ndarray of float32, shape (b, d)
+            Infinite where they are too large for it.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = [self._of_lanes(feature, W, lanes) for feature in self.features]
+            return np.concatenate(found, axis=1).astype(np.float32)
+
+    def _of_lanes(self, feature: Feature, W: NDArray[np.float64], lanes: NDArray[np.int64]) -> Floats:
+        """One feature: of the whole tile where that is ours, of the wanted windows alone where a caller's code runs."""
+        if feature in ("raw", "summary", "spectral"):
+            return self._one(feature, W)[lanes]
+        return self._one(feature, W[:, lanes])
+
+    def _one(self, feature: Feature, W: NDArray[np.float64]) -> Floats:
+        if feature == "raw":
+            raw: Floats = W.transpose(1, 0, 2).reshape(W.shape[1], -1)
+            return raw
+        if feature == "summary":
+            return summary.features(W)
+        if feature == "spectral":
+            return spectral.features(W, self.rate)
+        if feature == "catch22":
+            return _describe_by_catch22(W)
+        return _called(feature, np.ascontiguousarray(W.transpose(1, 2, 0)))
+
+
+def _called(function: Any, windows: Floats) -> Floats:
+    """What a user's function makes of windows, checked."""
+    found = np.asarray(function(windows))
+    if found.ndim != 2 or len(found) != len(windows) or found.dtype.kind not in "fiub" or found.shape[1] < 1:
+        name = getattr(function, "__name__", type(function).__name__)
+        raise InputError(
+            f"features: {name} made an array of shape {found.shape}, {found.dtype}, of {len(windows)} windows; it must "
+            "return one row of numbers for each"
+        )
+    return found
+
+
+def _catch22() -> Any:
+    try:
+        import pycatch22
+    except ImportError:
+        raise InputError('features: "catch22" needs pycatch22; pip install "bigsmic[catch22]"') from None
+    return pycatch22
+
+
+def _catch22_names() -> list[str]:
+    return list(_catch22().catch22_all(np.sin(np.arange(20.0)).tolist())["names"])
+
+
+def _describe_by_catch22(W: Floats) -> Floats:
+    describe = _catch22().catch22_all
+    found = np.array([[describe(x.tolist())["values"] for x in channel] for channel in W], np.float64)
+    return found.transpose(1, 0, 2).reshape(W.shape[1], -1)
+
+
+def samples_in(name: str, value: Any, rate: float | None) -> int:
+    """Samples of a number of samples, or of a duration such as ``"10s"``.
+
+    Parameters
+    ----------
+    name : str
+        Of the parameter.
+    value : int or str
+    rate : float, optional
+        Samples per second.
+
+    Raises
+    ------
+    InputError
+    """
+    if not isinstance(value, str):
+        check_integer(name, value, 1)
+        return int(value)
+    if value.isdigit():
+        return samples_in(name, int(value), rate)
+    if rate is None:
+        raise InputError(f"{name}: got {value!r} without a rate; give rate= or times=, or a number of samples")
+    exact = _seconds(name, value) * rate
+    found = round(exact)
+    if found < 1 or not math.isclose(exact, found, rel_tol=1e-3):
+        raise InputError(
+            f"{name}: got {value!r}, {exact:.6g} samples at {rate:.6g} a second; give a whole number of them"
+        )
+    return found
+
+
+def _seconds(name: str, text: str) -> float:
+    import pandas as pd
+
+    try:
+        return float(pd.Timedelta(text).total_seconds())
+    except ValueError:
+        raise InputError(f"{name}: got {text!r}; give a number of samples, or a duration such as '10s'") from None
+
+
+def as_features(features: Feature | Sequence[Feature]) -> tuple[Feature, ...]:
+    """The features that were asked for, as a tuple.
+
+    Raises
+    ------
+    InputError
+        There are none.
+    """
+    found = (features,) if isinstance(features, str) or callable(features) else tuple(features)
+    if not found:
+        raise InputError(f"features: got none; use {', '.join(map(repr, NAMES))}, or a function of windows")
+    return found
+
+
+def channel_names(names: Sequence[str] | None, n_channels: int) -> tuple[str, ...]:
+    """Names of the channels: those that were given, or ``ch0``, ``ch1``, ...
+
+    Raises
+    ------
+    InputError
+        Not one for each channel, or some are equal.
+    """
+    if names is None:
+        return tuple(f"ch{i}" for i in range(n_channels))
+    found = tuple(map(str, names))
+    if len(found) != n_channels or len(set(found)) < n_channels:
+        raise InputError(f"channels: got {found} for {n_channels} channels; give a name for each, all different")
+    return found
+
+
+def check_rate(rate: float | None) -> float | None:
+    """A sampling rate that was given.
+
+    Raises
+    ------
+    InputError
+    """
+    if rate is not None:
+        check_positive("rate", rate)
+    return None if rate is None else float(rate)

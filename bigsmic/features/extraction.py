@@ -1,0 +1,201 @@
+"""Tasks that describe windows: a piece of the archive of windows each, tile by tile."""
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic.features.definition import Definition
+from bigsmic.numerics.windows.validity import any_in_windows, irregular
+from bigsmic.store import Recording, WindowGroup
+
+REASONS = ("gap", "nan", "overflow")
+"""Why windows are left out: time jumps within them, samples are not finite, features do not fit float32."""
+CHECK_BYTES = 16 << 20  # of samples that are read at once for a checksum
+
+
+class Segment(NamedTuple):
+    """Consecutive windows of one source.
+
+    Parameters
+    ----------
+    row : int
+        Row of the first window in the archive of windows.
+    source : int
+    window : int
+        Number of the first window within the source.
+    size : int
+        Windows.
+    """
+
+    row: int
+    source: int
+    window: int
+    size: int
+
+
+class Piece(NamedTuple):
+    """Rows of one chunk of the archive of windows, which one task writes.
+
+    Parameters
+    ----------
+    segments : tuple of Segment
+    """
+
+    segments: tuple[Segment, ...]
+
+    @property
+    def rows(self) -> int:
+        """Windows in it."""
+        return sum(segment.size for segment in self.segments)
+
+
+class Found(NamedTuple):
+    """What a task says of its piece.
+
+    Parameters
+    ----------
+    segments : list of tuple of int
+        Segments, each with the checksum of its samples.
+    left_out : ndarray of int64, shape (3,)
+        Windows by :data:`REASONS`.
+    """
+
+    segments: list[tuple[int, ...]]
+    left_out: NDArray[np.int64]
+
+
+def pieces_of(segments: list[Segment], chunk_rows: int) -> Iterator[Piece]:
+    """Cut segments at the chunks of the archive of windows, and join those that share one."""
+    held: list[Segment] = []
+    for segment in segments:
+        for part in _cut(segment, chunk_rows):
+            if held and held[0].row // chunk_rows != part.row // chunk_rows:
+                yield Piece(tuple(held))
+                held = []
+            held.append(part)
+    if held:
+        yield Piece(tuple(held))
+
+
+def _cut(segment: Segment, chunk_rows: int) -> Iterator[Segment]:
+    row, source, window, left = segment
+    while left:
+        count = min(left, chunk_rows - row % chunk_rows)
+        yield Segment(row, source, window, count)
+        row, window, left = row + count, window + count, left - count
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """Describes the windows of pieces, and writes them.
+
+    Parameters
+    ----------
+    definition : Definition
+    recordings : dict of int to Recording
+        By number of the source.
+    group : WindowGroup
+    n_columns : int
+    period : float, optional
+        Time between samples, in the unit of the times.
+    """
+
+    definition: Definition
+    recordings: dict[int, Recording]
+    group: WindowGroup
+    n_columns: int
+    period: float | None = None
+
+    def __call__(self, piece: Piece) -> Found:
+        """Write the rows of one piece."""
+        parts = [self._segment(segment) for segment in piece.segments]
+        arrays = {name: np.concatenate([arrays[name] for arrays, _, _ in parts]) for name in parts[0][0]}
+        self.group.write_rows(piece.segments[0].row, arrays)
+        segments: list[tuple[int, ...]] = [
+            (*segment, crc) for segment, (_, crc, _) in zip(piece.segments, parts, strict=True)
+        ]
+        return Found(segments, np.sum([left_out for _, _, left_out in parts], axis=0))
+
+    def _segment(self, segment: Segment) -> tuple[dict[str, NDArray[Any]], int, NDArray[np.int64]]:
+        """Arrays of one segment, the checksum of its samples, and the windows left out by reason."""
+        X = np.full((segment.size, self.n_columns), np.nan, np.float32)
+        reason = np.zeros(segment.size, np.int8)
+        for lo, hi in self._tiles(segment):
+            rows = slice(lo - segment.window, hi - segment.window)
+            self._tile(self.recordings[segment.source], lo, hi, (X[rows], reason[rows]))
+        start = np.arange(segment.window, segment.window + segment.size) * self.definition.step
+        arrays = {
+            "X": X,
+            "start": start,
+            "source": np.full(segment.size, segment.source, np.int32),
+            "valid": reason == 0,
+        }
+        recording = self.recordings[segment.source]
+        if recording.times is not None:
+            arrays["time"] = self._times(recording, start)
+        counts = np.bincount(reason, minlength=len(REASONS) + 1)[1:]
+        return arrays, checksum_of(self.definition, recording, segment), counts
+
+    def _tiles(self, segment: Segment) -> Iterator[tuple[int, int]]:
+        """Windows that are described together: cut by their number, not by where the segment begins."""
+        size, end = self.definition.tile, segment.window + segment.size
+        for tile in range(segment.window // size * size, end, size):
+            yield max(tile, segment.window), min(tile + size, end)
+
+    def _tile(self, recording: Recording, lo: int, hi: int, into: tuple[NDArray[Any], NDArray[Any]]) -> None:
+        """Describe windows ``lo:hi`` of a recording, which lie in one tile."""
+        X, reason = into
+        length, step, first = self.definition.length, self.definition.step, lo % self.definition.tile
+        W = np.zeros((len(self.definition.channels), self.definition.tile, length))
+        for a, b in self._spans(lo, hi):
+            at, lanes = a * step, slice(first + a - lo, first + b - lo)
+            samples = recording.samples.read(at, at + (b - a - 1) * step + length)
+            bad = ~np.isfinite(samples).all(axis=1) if samples.dtype.kind == "f" else np.zeros(len(samples), bool)
+            flags = np.where(any_in_windows(bad, length, step), 2, 0)
+            flags[self._over_gaps(recording, at, len(samples))] = 1
+            reason[a - lo : b - lo] = flags
+            clean = np.where(bad[:, None], 0, samples) if bad.any() else samples
+            seen = np.lib.stride_tricks.sliding_window_view(np.ascontiguousarray(clean.T, np.float64), length, axis=1)
+            W[:, lanes] = seen[:, ::step]
+        good = np.flatnonzero(reason == 0)
+        if len(good):
+            X[good] = self.definition(W, first + good)
+        overflown = good[~np.isfinite(X[good]).all(axis=1)]
+        X[overflown], reason[overflown] = np.nan, 3
+
+    def _spans(self, lo: int, hi: int) -> Iterator[tuple[int, int]]:
+        """Windows whose samples are read together: one by one where samples between them belong to none."""
+        if self.definition.step <= self.definition.length:
+            yield lo, hi
+        else:
+            yield from ((k, k + 1) for k in range(lo, hi))
+
+    def _over_gaps(self, recording: Recording, at: int, size: int) -> NDArray[np.bool_]:
+        """Whether time jumps within each of the windows of `size` samples from `at` on."""
+        length, step = self.definition.length, self.definition.step
+        if recording.times is None or self.period is None or length == 1:
+            return np.zeros((size - length) // step + 1, bool)
+        jumps = irregular(recording.times.read(at, at + size), self.period)[1:]
+        return any_in_windows(jumps, length - 1, step)
+
+    def _times(self, recording: Recording, start: NDArray[np.int64]) -> NDArray[Any]:
+        """Times of the first samples of consecutive windows."""
+        assert recording.times is not None
+        most = max(1, CHECK_BYTES // (8 * self.definition.step))
+        parts = [start[i : i + most] for i in range(0, len(start), most)]
+        return np.concatenate([recording.times.read(part[0], part[-1] + 1)[:: self.definition.step] for part in parts])
+
+
+def checksum_of(definition: Definition, recording: Recording, segment: Segment) -> int:
+    """CRC-32 of the samples, as stored, from the first one of a segment to its last."""
+    lo = segment.window * definition.step
+    hi = (segment.window + segment.size - 1) * definition.step + definition.length
+    n_channels, itemsize = recording.samples.shape[1], recording.samples.dtype.itemsize
+    crc, most = 0, max(1, CHECK_BYTES // (n_channels * itemsize))
+    for at in range(lo, hi, most):
+        crc = zlib.crc32(recording.samples.read(at, min(at + most, hi)).data, crc)
+    return crc

@@ -1,0 +1,86 @@
+"""Which rows of an archive are taken: a range, less those that a mask leaves out."""
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+PAGE = 1 << 16  # rows that are looked up together; a multiple of 8
+
+
+class Selection:
+    """Rows ``start:stop`` of an archive, less those that a mask leaves out.
+
+    Parameters
+    ----------
+    start, stop : int
+        Row numbers in the archive.
+    packed : ndarray of uint8, shape (ceil((stop - start) / 8),), optional
+        Bits of ``numpy.packbits``: whether each of these rows is taken. By default all are.
+    """
+
+    def __init__(self, start, stop, packed=None):
+        self.start, self.stop, self.packed = int(start), int(stop), packed
+
+    def __len__(self):
+        return self.stop - self.start if self.packed is None else int(self._before[-1])
+
+    @cached_property
+    def _before(self):
+        """Rows taken before every page, and in all: ndarray of int64."""
+        counts = [np.bitwise_count(part).sum(dtype=np.int64) for part in _pages(self.packed)]
+        return np.append(0, np.cumsum(counts, dtype=np.int64))
+
+    def numbers(self, lo, hi):
+        """Archive's numbers of the rows taken from the `lo`-th to the one before the `hi`-th: int64, ascending."""
+        if self.packed is None:
+            return np.arange(self.start + lo, self.start + hi)
+        first = np.searchsorted(self._before, lo, side="right") - 1
+        last = np.searchsorted(self._before, hi, side="left")
+        parts = [self._in_page(page) for page in range(int(first), int(last))]
+        found = np.concatenate([np.empty(0, np.int64), *parts])
+        return found[lo - self._before[first] : hi - self._before[first]]
+
+    def _in_page(self, page):
+        bits = np.unpackbits(self.packed[page * PAGE // 8 : (page + 1) * PAGE // 8])
+        return self.start + page * PAGE + np.flatnonzero(bits)
+
+
+class Span(NamedTuple):
+    """Rows of the archive that are read together, and which of them are taken.
+
+    Parameters
+    ----------
+    lo, hi : int
+    taken : ndarray of int64
+        Places within ``lo:hi``.
+    """
+
+    lo: int
+    hi: int
+    taken: np.ndarray
+
+
+def spans(numbers, most):
+    """Spans of at most `most` rows that cover some rows, in order; gaps between them are not read.
+
+    Parameters
+    ----------
+    numbers : ndarray of int64, ascending
+    most : int
+
+    Yields
+    ------
+    span : Span
+    """
+    at = 0
+    while at < len(numbers):
+        end = np.searchsorted(numbers, numbers[at] + most)
+        found = numbers[at:end]
+        lo = int(found[0])
+        yield Span(lo, int(found[-1]) + 1, found - lo)
+        at = end
+
+
+def _pages(packed):
+    return (packed[at : at + PAGE // 8] for at in range(0, len(packed), PAGE // 8))

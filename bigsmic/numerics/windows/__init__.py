@@ -1,0 +1,1 @@
+"""Windows of recordings and their features: functions of arrays, each window for itself."""

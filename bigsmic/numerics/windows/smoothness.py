@@ -1,0 +1,52 @@
+"""Whether rows follow on each other as samples of a recording do."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+MOST_COLUMNS = 16
+LEAST_ROWS = 1000
+LEAST_CORRELATION = 0.7
+LEAST_GROWTH = 1.25
+
+
+class Smoothness(NamedTuple):
+    """How rows depend on the rows before them, as medians over columns.
+
+    Parameters
+    ----------
+    correlation : float
+        Of a row with the one before it: ``1 - mean (x[i + 1] - x[i])^2 / (2 var x)``.
+    growth : float
+        Mean square of ``x[i + 2] - x[i]`` over that of ``x[i + 1] - x[i]``: 1 where rows of a cluster are stored
+        together in any order, 2 of a random walk, 4 of a straight line.
+    """
+
+    correlation: float
+    growth: float
+
+    @property
+    def is_recording(self):
+        """Whether the rows look like samples of a recording."""
+        return self.correlation > LEAST_CORRELATION and self.growth > LEAST_GROWTH
+
+
+def smoothness(X):
+    """Smoothness of consecutive rows.
+
+    Parameters
+    ----------
+    X : ndarray of float, shape (m, d), m > 2
+
+    Returns
+    -------
+    smoothness : Smoothness
+        0 and 1 where no column varies from row to row.
+    """
+    X = np.asarray(X, np.float64)
+    one, two = (np.square(X[lag:] - X[:-lag]).mean(axis=0) for lag in (1, 2))
+    varies = one > 0
+    if not varies.any():
+        return Smoothness(0.0, 1.0)
+    variance = 2 * X[:, varies].var(axis=0)
+    return Smoothness(float(np.median(1 - one[varies] / variance)), float(np.median(two[varies] / one[varies])))

@@ -1,0 +1,50 @@
+"""Which windows can be described: those without gaps in time, and without NaN or infinity."""
+
+import numpy as np
+
+TOLERANCE = 0.5
+"""Periods by which the time between two samples may differ from one."""
+PERIOD_SAMPLES = 4096  # whose times tell the period
+
+
+def period_of(times):
+    """Time between samples: the median of the differences, 0.0 where there are none."""
+    steps = np.diff(times)
+    return float(np.median(steps)) if len(steps) else 0.0
+
+
+def irregular(times, period):
+    """Whether each sample comes too early or too late after the one before it.
+
+    Parameters
+    ----------
+    times : ndarray, shape (m,)
+        Of consecutive samples; integers are subtracted as such.
+    period : float
+        In the unit of the times.
+
+    Returns
+    -------
+    irregular : ndarray of bool, shape (m,)
+        False for the first sample, of which nothing is known; True where time stands still or goes back, or is NaN.
+    """
+    found = np.zeros(len(times), bool)
+    found[1:] = ~(np.abs(np.diff(times) - period) <= TOLERANCE * period)
+    return found
+
+
+def any_in_windows(flags, length, step):
+    """Whether any sample of each window is flagged.
+
+    Parameters
+    ----------
+    flags : ndarray of bool, shape (m,)
+    length, step : int
+
+    Returns
+    -------
+    flagged : ndarray of bool, shape ((m - length) // step + 1,)
+    """
+    before = np.append(0, np.cumsum(flags))
+    first = np.arange(0, len(flags) - length + 1, step)
+    return before[first + length] > before[first]

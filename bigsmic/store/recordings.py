@@ -1,0 +1,220 @@
+"""Recordings: arrays of samples x channels, one or a group of sessions, and the times of their samples."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bigsmic.errors import InputError
+from bigsmic.store import admission
+from bigsmic.store.objects import absolute, store_of
+from bigsmic.store.redaction import shown
+from bigsmic.store.sources.base import Source
+from bigsmic.store.sources.opening import open_source
+from bigsmic.store.sources.zarr_arrays import is_zarr, open_array
+
+SECONDS = {
+    **dict.fromkeys(("days", "day", "d", "D"), 86_400.0),
+    **dict.fromkeys(("hours", "hour", "h"), 3_600.0),
+    **dict.fromkeys(("minutes", "minute", "min", "m"), 60.0),
+    **dict.fromkeys(("seconds", "second", "s", ""), 1.0),
+    **dict.fromkeys(("milliseconds", "millisecond", "ms"), 1e-3),
+    **dict.fromkeys(("microseconds", "microsecond", "us"), 1e-6),
+    **dict.fromkeys(("nanoseconds", "nanosecond", "ns"), 1e-9),
+}
+"""Seconds in a unit of time, by its names in the CF conventions and in NumPy."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """Times of the samples of a recording.
+
+    Parameters
+    ----------
+    array : array of shape (T,)
+        Numbers, or datetimes, which are read as integers.
+    """
+
+    array: Any
+
+    def read(self, lo, hi):
+        """Times of samples ``lo:hi``, integers where they are stored as such."""
+        found = np.asarray(self.array[lo:hi])
+        return found.view(np.int64) if found.dtype.kind in "mM" else found
+
+    @property
+    def unit(self):
+        """Name of the unit, as stored: the first word of ``units``, as of ``seconds since 2026-01-01``."""
+        if self.array.dtype.kind in "mM":
+            return np.datetime_data(self.array.dtype)[0]
+        return str(dict(getattr(self.array, "attrs", {})).get("units", "")).partition(" ")[0]
+
+    @property
+    def attributes(self):
+        """What a reader needs to decode them: ``units`` and ``calendar``."""
+        stored = dict(getattr(self.array, "attrs", {}))
+        found = {name: stored[name] for name in ("units", "calendar") if name in stored}
+        if self.array.dtype.kind == "M":
+            return {"units": f"{_CF_NAMES[self.unit]} since 1970-01-01"}
+        return found
+
+    @property
+    def seconds(self):
+        """Seconds in one unit of the times.
+
+        Raises
+        ------
+        InputError
+            The unit is unknown.
+        """
+        if self.unit not in SECONDS:
+            raise InputError(f"times: got the unit {self.unit!r}; use one of {', '.join(filter(None, SECONDS))}")
+        return SECONDS[self.unit]
+
+
+_CF_NAMES = {"D": "days", "h": "hours", "m": "minutes", "s": "seconds"} | {
+    "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Samples of one session, as they are now.
+
+    Parameters
+    ----------
+    name : str
+        Within the archive; empty for an archive that is one array.
+    samples : Source
+        Of shape (T, channels).
+    times : Times, optional
+    """
+
+    name: str
+    samples: Source
+    times: Times | None = None
+
+    def __len__(self):
+        return self.samples.shape[0]
+
+
+def open_recordings(data, component=None, times=None, **reading):
+    """Open an archive as recordings.
+
+    Parameters
+    ----------
+    data : str, Path, Zarr array or group, or array_like of shape (T, channels)
+        An array is one session. A group is one session if it has `component`, or a session for each of its
+        two-dimensional arrays, or for each group in it that has `component`.
+    component : str, optional
+        Array of the samples within a group.
+    times : str or array_like of shape (T,), optional
+        Times of the samples: the name of an array beside them, or an array.
+    **reading
+        `storage_options` and `missing_chunks`; see :func:`bigsmic.store.open_source`.
+
+    Returns
+    -------
+    recordings : list of Recording
+        In the order of their names.
+
+    Raises
+    ------
+    InputError
+        There are none, they differ in channels or dtype, or times do not fit.
+    """
+    options = reading.get("storage_options")
+    node = _node(data, options)
+    if not admission.is_group(node):
+        named = _beside(node, times) if isinstance(times, str) else times
+        found = [_recording("", node, named, component, reading)]
+    elif component is not None and component in node:
+        named = _member(node, times) if isinstance(times, str) else times
+        found = [_recording("", node[component], named, None, reading)]
+    else:
+        found = _sessions(node, component, times, reading)
+    _refuse_unlike(found)
+    return found
+
+
+def _node(data, options):
+    """The group or array behind a path; anything else as it is."""
+    import os
+
+    if not isinstance(data, str | os.PathLike):
+        return data
+    import zarr
+
+    location = absolute(data)
+    try:
+        return zarr.open(store_of(location, options, read_only=True), mode="r")
+    except Exception:
+        return open_array(location, None, options)  # says what is wrong
+
+
+def _sessions(group, component, times, reading):
+    """A recording for every array of a group, or for every group in it that has a component."""
+    if times is not None and not isinstance(times, str):
+        raise InputError("times: got an array for a group of sessions; name the array beside the samples of each")
+    if component is None:
+        arrays = sorted((name, member) for name, member in group.arrays() if member.ndim == 2)
+        if times is not None and arrays:
+            raise InputError(
+                f"times: got {times!r} for a group of arrays, which has no place for the times of each; store every "
+                "session as a group, and name its samples by component="
+            )
+        found = [_recording(name, member, None, None, reading) for name, member in arrays]
+    else:
+        members = sorted((name, member) for name, member in group.groups() if component in member)
+        found = [
+            _recording(name, member[component], _member(member, times) if times else None, None, reading)
+            for name, member in members
+        ]
+    if not found:
+        what = "two-dimensional arrays" if component is None else f"groups with an array {component!r}"
+        raise InputError(
+            f"windows: {shown(group.store_path)} is a group without {what}; name the samples by component="
+        )
+    return found
+
+
+def _member(group, name):
+    if name not in group:
+        raise InputError(f"times: {shown(group.store_path)} has no array {name!r}; name the one with the times")
+    return group[name]
+
+
+def _beside(array, name):
+    """The array of a name in the group that an array is in."""
+    import zarr
+
+    if not is_zarr(array) or not array.path:
+        raise InputError(f"times: got {name!r} for an array that is in no group; give the times as an array")
+    group = zarr.open_group(array.store_path.store, path=array.path.rpartition("/")[0], mode="r")
+    return _member(group, name)
+
+
+def _recording(name, samples, times, component, reading):
+    source = open_source(samples, component, **reading)
+    if times is None:
+        return Recording(name, source)
+    times = times if hasattr(times, "dtype") else np.asarray(times)
+    if times.ndim != 1 or times.dtype.kind not in "iufM":
+        raise InputError(f"times: got shape {times.shape} of {times.dtype}; give one number or datetime per sample")
+    if times.shape[0] < source.shape[0]:
+        raise InputError(
+            f"times: got {times.shape[0]} for {source.shape[0]} samples of {source.name}; give one per sample"
+        )
+    return Recording(name, source, Times(times))
+
+
+def _refuse_unlike(recordings):
+    """Raise InputError unless all sessions have the channels and the dtype of the first one."""
+    first = recordings[0].samples
+    for recording in recordings[1:]:
+        other = recording.samples
+        if (other.shape[1], other.dtype) != (first.shape[1], first.dtype):
+            raise InputError(
+                f"windows: session {recording.name!r} has {other.shape[1]} channels of {other.dtype}, "
+                f"{recordings[0].name!r} has {first.shape[1]} of {first.dtype}; give sessions that are alike"
+            )

@@ -1,0 +1,147 @@
+"""Rows of a source that a fit takes: a range, without those that are marked as not valid."""
+
+import numpy as np
+
+from bigsmic.errors import InputError
+from bigsmic.numerics.selection import PAGE, Selection, spans
+from bigsmic.store.objects import checksum
+from bigsmic.store.reopenable import Shared
+from bigsmic.store.sources.base import Source
+
+
+def select_rows(source, rows=None, leave_out=True):
+    """The rows of a source that are taken.
+
+    Parameters
+    ----------
+    source : Source
+    rows : slice, optional
+        Without a step.
+    leave_out : bool
+        Whether rows that are not valid are left out.
+
+    Returns
+    -------
+    source : Source
+        The same, where all of its rows are taken.
+
+    Raises
+    ------
+    InputError
+        `rows` is no slice of consecutive rows, or nothing is left.
+    """
+    start, stop = range_of(rows, source.shape[0])
+    packed = _packed(source, start, stop) if leave_out else None
+    if packed is None and (start, stop) == (0, source.shape[0]):
+        return source
+    selection = Selection(start, stop, packed)
+    if len(selection) == 0:
+        raise InputError(
+            f"rows: none of rows {start}:{stop} of {source.name} can be used: all of them lie over gaps or NaN; give "
+            "other rows"
+        )
+    return SelectedSource(source, selection)
+
+
+def range_of(rows, n):
+    """First row and the one after the last of a slice of n rows.
+
+    Raises
+    ------
+    InputError
+    """
+    if rows is None:
+        return 0, n
+    bounds = [bound for bound in (rows.start, rows.stop) if bound is not None] if isinstance(rows, slice) else [None]
+    if not all(isinstance(bound, int | np.integer) for bound in bounds) or rows.step not in (None, 1):
+        raise InputError(f"rows: got {rows!r}; give a slice of consecutive rows, such as slice(1000, None)")
+    start, stop, _ = rows.indices(n)
+    if stop <= start:
+        raise InputError(f"rows: got {rows!r}, which has none of {n} rows; give a slice within them")
+    return start, stop
+
+
+def _packed(source, start, stop):
+    """Bits of the rows that are valid; None where all are."""
+    if stop == start or source.valid(start, start + 1) is None:
+        return None
+    parts = [np.packbits(source.valid(lo, min(lo + PAGE, stop))) for lo in range(start, stop, PAGE)]
+    packed = np.concatenate(parts)
+    taken = int(np.bitwise_count(packed).sum(dtype=np.int64))
+    return None if taken == stop - start else packed
+
+
+class SelectedSource(Shared, Source):
+    """Rows of a source that are taken.
+
+    Parameters
+    ----------
+    source : Source
+    selection : Selection
+    """
+
+    def __init__(self, source, selection):
+        super().__init__(source.array, source.name)
+        self.source, self.selection = source, selection
+
+    def recipe(self):
+        """Return how a task on another process selects the same rows."""
+        return SelectedSource, (self.source, self.selection)
+
+    @property
+    def shape(self):
+        """(rows taken, d)."""
+        return (len(self.selection), self.source.shape[1])
+
+    @property
+    def dtype(self):
+        """Dtype of the rows."""
+        return self.source.dtype
+
+    @property
+    def band_bytes(self):
+        """Bytes that one read brings to memory beyond the rows asked for: those of the source, and the mask."""
+        return self.source.band_bytes + (0 if self.selection.packed is None else self.selection.packed.nbytes)
+
+    @property
+    def travels(self):
+        """Whether the source does."""
+        return self.source.travels
+
+    @property
+    def has_windows(self):
+        """Whether the rows are features of windows."""
+        return self.source.has_windows
+
+    @property
+    def decoded(self):
+        """What is made of the stored numbers."""
+        return self.source.decoded
+
+    @property
+    def places(self):
+        """Paths and URLs that are read."""
+        return self.source.places
+
+    def origin(self):
+        """Return a text that tells the rows from others."""
+        return f"{self.source.origin()} {self.describe()['selected']}"
+
+    def describe(self):
+        """Return what identifies the input besides its content: with the rows that are taken."""
+        chosen, packed = self.selection, self.selection.packed
+        selected = {"start": chosen.start, "stop": chosen.stop}
+        selected |= {} if packed is None else {"valid": checksum(packed)}
+        return self.source.describe() | {"rows": len(chosen), "selected": selected}
+
+    def valid(self, lo, hi):
+        """Which of rows ``lo:hi`` may be used; None where all may."""
+        if self.selection.packed is not None:
+            return None
+        return self.source.valid(self.selection.start + lo, self.selection.start + hi)
+
+    def read(self, lo, hi):
+        """Return the rows from the `lo`-th taken one to the one before the `hi`-th."""
+        numbers = self.selection.numbers(lo, hi)
+        parts = [self.source.read(span.lo, span.hi)[span.taken] for span in spans(numbers, max(hi - lo, 1))]
+        return np.ascontiguousarray(np.concatenate(parts))

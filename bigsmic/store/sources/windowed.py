@@ -1,0 +1,63 @@
+"""Rows of a group of windows: those that are complete, and which of them may be used."""
+
+import numpy as np
+
+from bigsmic.errors import StorageError
+from bigsmic.store.admission import WINDOW_ROWS, WINDOWS, is_window_group
+from bigsmic.store.sources.zarr_arrays import ZarrSource, insisting
+
+ARRAYS = (WINDOW_ROWS, "start", "time", "source", "valid")
+
+
+def group_of(array):
+    """The group of windows whose features an array is; None for any other array."""
+    import zarr
+
+    folder, _, name = array.path.rpartition("/")
+    if name != WINDOW_ROWS:
+        return None
+    try:
+        group = zarr.open_group(array.store_path.store, path=folder, mode="r", zarr_format=3, use_consolidated=False)
+    except Exception:  # no group, or none that can be read: then these are rows like any others
+        return None
+    return group if is_window_group(group) else None
+
+
+class WindowSource(ZarrSource):
+    """Rows of a group of windows that are complete.
+
+    Parameters
+    ----------
+    array : zarr.Array
+        The features.
+    missing_chunks : {"error", "fill"}
+    group : zarr.Group
+    """
+
+    def __init__(self, array, missing_chunks, group):
+        self._rows, self._group = int(group.attrs[WINDOWS]["rows"]), group
+        self._valid = insisting(group["valid"], missing_chunks)
+        super().__init__(array, missing_chunks)
+
+    has_windows = True
+
+    def recipe(self):
+        """Return how a task on another process opens the same rows."""
+        return WindowSource, (self.array, self._missing, self._group)
+
+    @property
+    def shape(self):
+        """(n, d) of the windows that are complete."""
+        return (self._rows, self.array.shape[1])
+
+    def valid(self, lo, hi):
+        """Which of rows ``lo:hi`` may be used: ndarray of bool."""
+        from bigsmic.store.retrying import AbsentChunkError
+
+        try:
+            return np.asarray(self._valid[lo:hi], bool)
+        except AbsentChunkError as error:
+            raise StorageError(
+                f"input: chunk {error} beside {self.name} is missing, so that nobody knows which windows of rows "
+                f"{lo}:{hi} may be used; make the windows anew in another place"
+            ) from None

@@ -1,0 +1,199 @@
+"""Windows on disk: a Zarr group of features that grows at its end, and says what it was made of and how far it is.
+
+The attribute ``bigsmic_windows`` has the number of ``rows`` that are complete, and of every session the ``samples``
+that are to be described and the ``windows`` that are. Rows are written first and counted afterwards, so that a killed
+writer leaves rows that nobody counts.
+"""
+
+import json
+from contextlib import contextmanager
+from functools import cached_property
+
+import numpy as np
+
+from bigsmic.errors import RunError, RunMismatchError
+from bigsmic.store.admission import WINDOWS as MARK
+from bigsmic.store.destinations import (
+    GROUP,
+    as_location,
+    lies_in,
+    look,
+    make_group,
+    opening,
+    read_node,
+    refuse_files,
+    refuse_nested,
+)
+from bigsmic.store.identity import differences
+from bigsmic.store.lease import GROUP as LEASE
+from bigsmic.store.lease import Lease
+from bigsmic.store.objects import absolute, bytes_at, is_local, storage_errors, store_of
+from bigsmic.store.redaction import shown
+from bigsmic.store.sources.windowed import ARRAYS
+
+FORMAT = 1
+SEGMENT_COLUMNS = ("row", "source", "window", "count", "crc32")
+"""Of the array ``segments``: first row, number of the source, its first window, windows, checksum of their samples."""
+
+
+class WindowGroup:
+    """A Zarr group of windows, and whether it may be made or extended.
+
+    Parameters
+    ----------
+    location : str or Path
+    definition : dict
+        What the features are and what of, JSON-like: a group is extended by the same alone.
+    storage_options : dict, optional
+    """
+
+    def __init__(self, location, definition, storage_options=None):
+        location = as_location(location)
+        self.location, self.address = shown(location), absolute(location)
+        self._definition = json.loads(json.dumps(definition))
+        self._options = storage_options
+
+    @property
+    def _what(self):
+        return f"windows: out={self.location!r}"
+
+    @cached_property
+    def _objects(self):
+        with opening(self._what, self.address, self._options):
+            return bytes_at(self.address, self._options)
+
+    def keep_off(self, places):
+        """Raise RunError if the group is at one of the places that are read, or lies in one, or around it."""
+        for place in places:
+            if lies_in(self.address, place) or lies_in(place, self.address):
+                raise RunError(
+                    f"{self._what} is, lies in, or holds the archive that is read, {shown(place)!r}; give another out="
+                )
+
+    def admit(self):
+        """Return the state of the group; None where there is nothing yet.
+
+        Raises
+        ------
+        RunError
+            Something else is there, which stays as it is; RunMismatchError for windows of another definition.
+        """
+        refuse_files(self.address, self._what)
+        with opening(self._what, self.address, self._options):
+            found = look(self._objects, ignored=(LEASE,))
+            state = found.attributes.get(MARK)
+            if found.is_free:
+                refuse_nested(self.address, self._what, self._options)
+                return None
+        if not found.is_group or not isinstance(state, dict):
+            raise RunError(f"{self._what} holds something else, and is not written over; give another out=")
+        if state.get("format") != FORMAT:
+            raise RunError(
+                f"{self._what} is of format {state.get('format')!r}, this version of bigsmic writes {FORMAT}; give "
+                "another out="
+            )
+        if state["definition"] != self._definition:
+            raise RunMismatchError(
+                f"{self._what} has windows of another definition:\n"
+                + "\n".join(differences(state["definition"], self._definition, {}))
+                + "\ngive another out=, or the stored values"
+            )
+        return state
+
+    @contextmanager
+    def extending(self, state, arrays, chunk_rows):
+        """Hold the group, and make it if it is not there.
+
+        Parameters
+        ----------
+        state : dict
+            Of a new group: what its attribute says besides format and definition.
+        arrays : dict of str to (shape of a row, dtype, attributes)
+        chunk_rows : int
+
+        Yields
+        ------
+        state : dict
+
+        Raises
+        ------
+        RunError, RunLockedError
+        """
+        if self.admit() is None:
+            with opening(self._what, self.address, self._options):
+                make_group(self._objects, self.address, {})
+        with opening(self._what, self.address, self._options):
+            self._lease = Lease(self._objects, self.location, self.address if is_local(self.address) else None)
+        try:
+            found = self.admit()  # another process may have been quicker
+            if found is None:
+                found = {"format": FORMAT, "definition": self._definition} | state
+                self._make(arrays, chunk_rows)
+                self.write_state(found)
+            yield found
+        finally:
+            self._lease.release()
+
+    def write_state(self, state):
+        """Write what the group says of itself."""
+        self._lease.check()
+        attributes = (read_node(self._objects, "zarr.json") or {}).get("attributes", {})
+        node = GROUP | {"attributes": attributes | {MARK: state}}
+        with storage_errors(f"{self._what}: writing its attributes"):
+            self._objects.set("zarr.json", json.dumps(node).encode())
+
+    def _open(self):
+        import zarr
+
+        return zarr.open_group(store_of(self.address, self._options), mode="r+", zarr_format=3, use_consolidated=False)
+
+    def _make(self, arrays, chunk_rows):
+        with storage_errors(f"{self._what}: making its arrays"):
+            group = self._open()
+            for name, (shape, dtype, attributes) in arrays.items():
+                height = 1024 if name == "segments" else chunk_rows
+                group.create_array(
+                    name,
+                    shape=(0, *shape),
+                    chunks=(height, *shape),
+                    dtype=dtype,
+                    overwrite=True,
+                    attributes=attributes,
+                    config={"write_empty_chunks": True},
+                )
+
+    def resize(self, rows):
+        """Make room for rows; there is no less afterwards."""
+        with storage_errors(f"{self._what}: making room for {rows} windows"):
+            group = self._open()
+            for name in ARRAYS:
+                if name in group and group[name].shape[0] < rows:
+                    group[name].resize((rows, *group[name].shape[1:]))
+
+    def write_rows(self, lo, arrays):
+        """Write rows of some arrays, within one chunk of rows."""
+        with storage_errors(f"{self._what}: writing rows {lo}:{lo + len(arrays['valid'])}"):
+            group = self._open()
+            for name, values in arrays.items():
+                group[name].with_config({"write_empty_chunks": True})[lo : lo + len(values)] = values
+
+    def append_segments(self, known, segments):
+        """Write what rows were made of, after the segments that count."""
+        with storage_errors(f"{self._what}: writing its segments"):
+            array = self._open()["segments"]
+            array.resize((known + len(segments), len(SEGMENT_COLUMNS)))
+            array[known:] = np.array(segments, np.int64).reshape(-1, len(SEGMENT_COLUMNS))
+
+    def read_segments(self, count):
+        """Segments that count: ndarray of int64, shape (count, 5)."""
+        with storage_errors(f"{self._what}: reading its segments"):
+            return np.asarray(self._open()["segments"][:count])
+
+    def read(self):
+        """The arrays, by name."""
+        with storage_errors(f"{self._what}: opening"):
+            group = self._open()
+            return {name: group[name] for name in ARRAYS if name in group}
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name not in ("_objects", "_lease")}

@@ -1,0 +1,393 @@
+"""Archives of windows: equal to a direct formula, extended by what is new, and by that alone."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+import bigsmic
+from bigsmic.errors import BigsmicWarning, InputError, PlanError, RunError, RunMismatchError
+from bigsmic.features import archive as extending
+from bigsmic.features import definition, windows
+from bigsmic.numerics.windows import spectral, summary
+
+RATE = 10.0
+
+
+@pytest.fixture(scope="module")
+def samples():
+    """Three channels; 8,000 samples at 10 Hz."""
+    rng = np.random.default_rng(0)
+    return (rng.normal(size=(8000, 3)).cumsum(axis=0) + rng.normal(size=(8000, 3))).astype("f4")
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Tiles of a few windows, chunks of 64."""
+    monkeypatch.setattr(definition, "TILE_BYTES", 8 * 40 * 3 * 7)
+    monkeypatch.setattr(definition, "CHUNK_BYTES", 1)
+
+
+def store(path, samples, **attributes):
+    """An array of an archive; in a group, where its name is X or that of times."""
+    if path.name in ("X", "time", "t"):
+        zarr.open_group(str(path.parent))
+    array = zarr.create_array(str(path), data=samples, chunks=(1000, *samples.shape[1:]), overwrite=True)
+    array.attrs.update(attributes)
+    return array
+
+
+def direct(samples, length, step):
+    """Windows by slicing, features by the numerics, one window at a time."""
+    starts = range(0, len(samples) - length + 1, step)
+    W = [samples[i : i + length].T[:, None].astype(np.float64) for i in starts]
+    return np.array([np.concatenate([summary.features(w)[0], spectral.features(w)[0]]) for w in W], np.float32)
+
+
+def assert_same(left, right):
+    for name in ("X", "start", "source", "valid"):
+        np.testing.assert_array_equal(getattr(left, name)[:], getattr(right, name)[:], err_msg=name)
+
+
+@pytest.mark.parametrize(("length", "step"), [(40, 10), (40, 40), (40, 55), (8, 1)])
+def test_windows_are_what_a_direct_formula_says(tmp_path, samples, length, step, small):
+    store(tmp_path / "a", samples[:1500])
+    made = windows(tmp_path / "a", length, step, out=tmp_path / "w")
+    np.testing.assert_allclose(made.X[:], direct(samples[:1500], length, step), rtol=2e-6, atol=1e-6)
+    np.testing.assert_array_equal(made.start[:], np.arange(len(made)) * step)
+    assert made.valid[:].all()
+    assert made.X.shape[1] == len(made.columns) == len(set(made.columns))
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("features", ["summary", "spectral", "raw", ("summary", "spectral")])
+def test_no_cutting_changes_a_bit(tmp_path, samples, features, monkeypatch):
+    whole = windows(samples[:4000], 40, 10, features=features, out=tmp_path / "whole", n_threads=2)
+    store(tmp_path / "a", samples[:333])
+    for stop in (333, 2, 700, 701, 1900, 4000):
+        if stop > 333:
+            zarr.open_array(str(tmp_path / "a")).append(samples[:stop][zarr.open_array(str(tmp_path / "a")).shape[0] :])
+        grown = windows(tmp_path / "a", 40, 10, features=features, out=tmp_path / "grown")
+    assert_same(whole, grown)
+    monkeypatch.setattr(definition, "CHUNK_BYTES", 10**7)
+    assert_same(whole, windows(samples[:4000], 40, 10, features=features, out=tmp_path / "other"))
+
+
+def test_what_is_there_is_not_computed_again(tmp_path, samples, monkeypatch):
+    array = store(tmp_path / "a", samples[:4000])
+    assert windows(tmp_path / "a", 40, 20, out=tmp_path / "w").n_new == 199
+    described = []
+    call = definition.Definition.__call__
+    monkeypatch.setattr(definition.Definition, "__call__", lambda *a: described.append(len(a[2])) or call(*a))
+    assert windows(tmp_path / "a", 40, 20, out=tmp_path / "w").n_new == 0
+    assert described == []
+    array.append(samples[4000:4500])
+    assert windows(tmp_path / "a", 40, 20, out=tmp_path / "w").n_new == sum(described) == 25
+
+
+@pytest.mark.usefixtures("small")
+def test_a_killed_call_goes_on(tmp_path, samples, monkeypatch):
+    """Killed after some rows are written, and grown before the next call: rows are in the order of calls."""
+    group = zarr.open_group(str(tmp_path / "a"))
+    for name in ("one", "two"):
+        group.create_array(name, data=samples[:3000], chunks=(500, 3))
+    undisturbed = tmp_path / "undisturbed"
+    windows(tmp_path / "a", 40, 10, out=undisturbed)
+    monkeypatch.setattr(extending, "PIECES", 1)
+    commit, calls = extending._Call._commit, []
+
+    def killed(self, *found):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        commit(self, *found)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(extending._Call, "_commit", killed)
+        with pytest.raises(KeyboardInterrupt):
+            windows(tmp_path / "a", 40, 10, out=tmp_path / "w", n_threads=1)
+    assert zarr.open_group(str(tmp_path / "w")).attrs["bigsmic_windows"]["rows"] == 128
+    group["one"].append(samples[3000:3500])
+    made = windows(tmp_path / "a", 40, 10, out=tmp_path / "w")
+    assert made.n_new == 2 * 297 + 50 - 128
+    assert_same(made, windows(tmp_path / "a", 40, 10, out=undisturbed))
+    assert zarr.open_group(str(undisturbed)).attrs["bigsmic_windows"]["sources"] == [
+        {"name": "one", "samples": 3500, "windows": 347},
+        {"name": "two", "samples": 3000, "windows": 297},
+    ]
+
+
+def test_gaps_and_nan_are_marked_and_never_filled(tmp_path, samples):
+    samples = samples[:2000].copy()
+    samples[205, 1] = np.nan
+    samples[911, 0] = np.inf
+    times = np.arange(2000) / RATE
+    times[1000:] += 60
+    times[1500:] -= 0.5
+    store(tmp_path / "a" / "X", samples)
+    store(tmp_path / "a" / "time", times)
+    made = windows(tmp_path / "a", "4s", "1s", times="time", component="X", out=tmp_path / "w")
+    start = made.start[:]
+    bad = np.array(
+        [any(s <= i < s + 40 for i in (205, 911)) or any(s < i < s + 40 for i in (1000, 1500)) for s in start]
+    )
+    np.testing.assert_array_equal(made.valid[:], ~bad)
+    assert np.isnan(made.X[:][bad]).all()
+    assert np.isfinite(made.X[:][~bad]).all()
+    np.testing.assert_array_equal(made.time[:], times[start])
+    assert made.left_out == {"gap": 6, "nan": 8, "overflow": 0}
+    np.testing.assert_allclose(made.X[:][~bad], windows(samples, 40, 10, rate=10, out=tmp_path / "v").X[:][~bad])
+
+
+def test_times_with_a_unit_and_datetimes(tmp_path, samples):
+    for name, times, attributes in (
+        ("numbers", np.arange(400) * 100, {"units": "milliseconds since 2026-01-01"}),
+        ("stamps", np.datetime64("2026-01-01", "ms") + 100 * np.arange(400), {}),
+    ):
+        store(tmp_path / name / "X", samples[:400])
+        store(tmp_path / name / "t", times, **attributes)
+        made = windows(tmp_path / name, "4s", "2s", times="t", component="X", out=tmp_path / f"{name}.w")
+        assert len(made) == 19
+        assert made.time[1] - made.time[0] == 2000
+        assert made.time.attrs["units"].startswith("milliseconds since")
+        assert "ch0.to_5Hz" in made.columns
+
+
+def test_sessions_of_a_group(tmp_path, samples):
+    group = zarr.open_group(str(tmp_path / "a"))
+    parts = {"b": samples[:1000], "a": samples[1000:1500], "c": samples[:20]}
+    for name, part in parts.items():
+        group.create_array(name, data=part, chunks=(100, 3))
+    made = windows(tmp_path / "a", 40, 20, out=tmp_path / "w")
+    assert made.sources == ["a", "b", "c"]
+    np.testing.assert_array_equal(np.bincount(made.source[:]), [24, 49])
+    group.create_array("aa", data=samples[:100], chunks=(100, 3))
+    again = windows(tmp_path / "a", 40, 20, out=tmp_path / "w")
+    assert (again.sources, again.n_new) == (["a", "b", "c", "aa"], 4)
+
+
+def test_a_function_of_windows(tmp_path, samples):
+    def peak(windows):
+        assert windows.shape[1:] == (40, 3)
+        assert np.isfinite(windows).all()
+        return np.abs(windows).max(axis=1)
+
+    samples = samples[:800].copy()
+    samples[100] = np.nan
+    made = windows(samples, 40, 20, features=["summary", peak], out=tmp_path / "w", channels=["x", "y", "z"])
+    assert made.columns[-3:] == ["peak.0", "peak.1", "peak.2"]
+    assert made.columns[0] == "x.mean"
+    expected = [np.abs(samples[s : s + 40]).max(axis=0) for s in made.start[:]]
+    np.testing.assert_array_equal(made.X[:, -3:], np.float32(expected))
+    with pytest.raises(InputError, match=r"features: <lambda> made an array of shape \(1,\), float64, of 1 windows"):
+        windows(samples, 40, features=lambda w: w.mean(axis=(1, 2)), out=tmp_path / "v")
+
+
+def test_catch22(tmp_path, samples):
+    import pycatch22
+
+    made = windows(samples[:400], 40, features="catch22", out=tmp_path / "w")
+    assert made.X.shape == (10, 66)
+    expected = pycatch22.catch22_all(samples[40:80, 1].astype(float).tolist())
+    np.testing.assert_allclose(made.X[1, 22:44], np.float32(expected["values"]))
+    assert made.columns[22] == f"ch1.{expected['names'][0]}"
+
+
+def test_a_recording_that_was_rewritten_or_has_shrunk_is_refused(tmp_path, samples):
+    array = store(tmp_path / "a", samples[:2000])
+    windows(tmp_path / "a", 40, 20, out=tmp_path / "w")
+    array[7] += 1
+    with pytest.raises(RunMismatchError, match=r"samples 0:2,000 of the recording are not those that .*/w was made of"):
+        windows(tmp_path / "a", 40, 20, out=tmp_path / "w")
+    array[7] = samples[7]
+    array.resize((1990, 3))
+    with pytest.raises(RunMismatchError, match=r"the recording has 1,990 samples, and had 2,000 when .*; restore it"):
+        windows(tmp_path / "a", 40, 20, out=tmp_path / "w")
+
+
+@pytest.mark.usefixtures("small")
+def test_every_segment_is_checked_where_that_is_asked_for(tmp_path, samples):
+    array = store(tmp_path / "a", samples)
+    windows(tmp_path / "a", 8, 4, out=tmp_path / "w")
+    segments = zarr.open_group(str(tmp_path / "w"))["segments"]
+    count = segments.shape[0]
+    assert count > 3 * extending.CHECKED
+    unchecked = min(set(range(count)) - set(extending._some(count).tolist()))
+    array[int(segments[unchecked][2]) * 4 + 12] += 1
+    assert windows(tmp_path / "a", 8, 4, out=tmp_path / "w").n_new == 0
+    with pytest.raises(RunMismatchError, match="are not those that"):
+        windows(tmp_path / "a", 8, 4, out=tmp_path / "w", verify="all")
+
+
+def test_other_windows_are_refused_with_what_differs(tmp_path, samples):
+    windows(samples[:400], 40, 20, out=tmp_path / "w")
+    with pytest.raises(RunMismatchError, match=r"(?s)another definition:.*step: stored 20, asked 10"):
+        windows(samples[:400], 40, 10, out=tmp_path / "w")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "note").write_text("mine")
+    with pytest.raises(RunError, match="holds something else, and is not written over"):
+        windows(samples[:400], 40, 10, out=tmp_path / "other")
+    store(tmp_path / "a", samples[:400])
+    with pytest.raises(RunError, match=r"is, lies in, or holds the archive that is read"):
+        windows(tmp_path / "a", 40, 10, out=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"length": "4s"}, r"length: got '4s' without a rate; give rate= or times="),
+        ({"length": "1.23s", "rate": 10}, r"length: got '1.23s', 12.3 samples at 10 a second; give a whole number"),
+        ({"length": "soon", "rate": 10}, r"length: got 'soon'; give a number of samples, or a duration"),
+        ({"length": 0}, r"length: got 0; use at least 1"),
+        ({"length": 4}, r"length: got 4 samples, 'spectral' describes windows of 8 or more"),
+        ({"length": 40, "step": 0}, r"step: got 0; use at least 1"),
+        ({"length": 40, "features": "wavelets"}, r"features: got 'wavelets'; use 'raw', 'summary'"),
+        ({"length": 40, "features": ()}, r"features: got none"),
+        ({"length": 40, "rate": -1}, r"rate: got -1; use a positive number"),
+        ({"length": 40, "channels": ["x"]}, r"channels: got \('x',\) for 3 channels"),
+        ({"length": 40, "times": np.arange(5)}, r"times: got 5 for 400 samples of array; give one per sample"),
+        ({"length": 40, "verify": "none"}, r"verify: got 'none'; use one of"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(tmp_path, samples, arguments, message):
+    with pytest.raises(InputError, match=message):
+        windows(samples[:400], **arguments, out=tmp_path / "w")
+    assert not (tmp_path / "w").exists()
+
+
+def test_sessions_that_differ_are_refused(tmp_path, samples):
+    group = zarr.open_group(str(tmp_path / "a"))
+    group.create_array("one", data=samples[:100])
+    group.create_array("two", data=samples[:100, :2])
+    with pytest.raises(InputError, match="session 'two' has 2 channels of float32, 'one' has 3 of float32"):
+        windows(tmp_path / "a", 40, out=tmp_path / "w")
+    with pytest.raises(InputError, match="is a group without groups with an array 'X'"):
+        windows(tmp_path / "a", 40, component="X", out=tmp_path / "w")
+
+
+def test_a_rate_that_changes_is_warned_of(tmp_path, samples):
+    times = np.concatenate([np.arange(5000) * 0.1, 500 + np.arange(3000) * 0.2])
+    windows(samples[:5000], 40, 20, times=times, out=tmp_path / "w")
+    with pytest.warns(BigsmicWarning, match=r"150 of 150 new windows are left out, 150 for gaps in time, or another"):
+        windows(samples, 40, 20, times=times, out=tmp_path / "w")
+
+
+def test_windows_longer_than_every_session(tmp_path, samples):
+    store(tmp_path / "a", samples[:100])
+    with pytest.warns(BigsmicWarning, match=r"no session has 400 samples, the longest 100"):
+        made = windows(tmp_path / "a", 400, out=tmp_path / "w")
+    assert len(made) == 0
+    with pytest.raises(InputError, match=r"0 sample\(s\)"):
+        bigsmic.fit(made, 2)
+
+
+def test_memory_is_planned(tmp_path, samples):
+    with pytest.raises(PlanError, match="stage windows needs"):
+        windows(samples, 40, out=tmp_path / "w", memory_limit="100MiB")
+
+
+def test_features_that_do_not_fit_are_marked(tmp_path):
+    samples = np.random.default_rng(0).normal(size=(200, 1))
+    samples[50:60] = 1e200
+    made = windows(samples, 20, out=tmp_path / "w")
+    assert made.left_out == {"gap": 0, "nan": 0, "overflow": 1}
+    np.testing.assert_array_equal(np.flatnonzero(~made.valid[:]), [2])
+
+
+# -- fits of windows
+
+
+@pytest.fixture(scope="module")
+def regimes(tmp_path_factory):
+    """Windows of two regimes, some of them over NaN."""
+    rng = np.random.default_rng(2)
+    t = np.arange(20_000)
+    signal = np.where((t // 4000) % 2, np.sin(t), np.sin(t / 7)) + 0.2 * rng.normal(size=20_000)
+    signal[3000:3100] = np.nan
+    out = tmp_path_factory.mktemp("regimes") / "w"
+    return windows(signal[:, None], 50, 25, out=out), (t[: len(t) - 49 : 25] // 4000) % 2
+
+
+FAST = {"t": (3, 5), "widths": (1.5, 2), "n_centers": 40, "n_threads": 1}
+
+
+def test_windows_that_are_not_valid_are_left_out_of_a_fit(regimes, tmp_path):
+    made, truth = regimes
+    result = bigsmic.fit(made, 2, out=tmp_path / "run", **FAST)
+    valid = made.valid[:]
+    assert len(result.labels) == valid.sum() == len(made) - 5
+    plain = bigsmic.fit(made.X[:][valid], 2, **FAST)
+    np.testing.assert_array_equal(result.labels, plain.labels)
+    np.testing.assert_array_equal(result.rows, np.flatnonzero(valid))
+    aligned = result.archive_labels()
+    np.testing.assert_array_equal(aligned[valid], result.labels)
+    assert (aligned[~valid] == -1).all()
+    agreeing = (aligned == truth)[valid].mean()
+    assert max(agreeing, 1 - agreeing) > 0.97
+    reopened = bigsmic.Result.open(tmp_path / "run")
+    np.testing.assert_array_equal(reopened.archive_labels(), aligned)
+
+
+def test_predictions_of_windows_keep_their_places(regimes):
+    made, _ = regimes
+    result, valid = bigsmic.fit(made, 2, **FAST), made.valid[:]
+    labels, posterior = result.predict(made), result.predict_proba(made)
+    assert (labels[~valid] == -1).all()
+    assert np.isnan(posterior[~valid]).all()
+    np.testing.assert_array_equal(labels[valid], result.predict(made.X[:][valid]))
+    np.testing.assert_array_equal(result.predict(made, rows=slice(100, 200)), labels[100:200])
+    np.testing.assert_array_equal(result.predict(made, rows=slice(120, 122)), [-1, -1])
+
+
+def test_rows_of_an_archive(regimes, tmp_path):
+    X = np.nan_to_num(regimes[0].X[:])
+    result = bigsmic.fit(X, 2, rows=slice(100, 500), out=tmp_path / "run", **FAST)
+    np.testing.assert_array_equal(result.labels, bigsmic.fit(X[100:500], 2, **FAST).labels)
+    np.testing.assert_array_equal(result.rows, np.arange(100, 500))
+    aligned = result.archive_labels()
+    assert len(aligned) == 500
+    assert (aligned[:100] == -1).all()
+    bigsmic.fit(X, 2, rows=slice(100, 500), out=tmp_path / "run", **FAST)
+    with pytest.raises(RunMismatchError, match=r"input\.selected\.stop: stored 500, asked 600"):
+        bigsmic.fit(X, 2, rows=slice(100, 600), out=tmp_path / "run", **FAST)
+    np.testing.assert_array_equal(bigsmic.fit(X, 2, rows=slice(-400, None), **FAST).rows[[0, -1]], [399, 798])
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (slice(0, 100, 2), r"rows: got slice\(0, 100, 2\); give a slice of consecutive rows"),
+        (slice(700, 600), r"which has none of 799 rows"),
+        (range(5), r"rows: got range\(0, 5\); give a slice"),
+        (slice(0.5, 3), r"give a slice of consecutive rows"),
+    ],
+)
+def test_rows_that_are_no_slice_are_refused(regimes, rows, message):
+    with pytest.raises(InputError, match=message):
+        bigsmic.fit(np.nan_to_num(regimes[0].X[:]), 2, rows=rows, **FAST)
+
+
+def test_a_stretch_without_valid_windows_is_refused(tmp_path):
+    with pytest.warns(BigsmicWarning, match="10 of 10 new windows are left out, 10 for NaN"):
+        made = windows(np.full((400, 1), np.nan), 40, out=tmp_path / "w")
+    with pytest.raises(InputError, match=r"rows: none of rows 0:10 of .* can be used"):
+        bigsmic.fit(made, 2)
+
+
+def test_a_raw_recording_is_warned_of(tmp_path, samples):
+    with pytest.warns(BigsmicWarning, match=r"input: array looks like a recording: 3 columns, and rows that correlate"):
+        bigsmic.fit(samples[:1200], 2, out=tmp_path / "run", **FAST)
+    bigsmic.fit(samples[:1200], 2, out=tmp_path / "run", **FAST)  # once
+    raw = windows(samples[:1200, :1], 8, 1, features="raw", out=tmp_path / "w")
+    bigsmic.fit(raw, 2, **FAST)
+
+
+def test_the_page_of_the_archive(regimes):
+    made, _ = regimes
+    text = repr(made)
+    assert "799 of 16 features" in text
+    assert "left out   5 nan" in text
+    attributes = json.loads((Path(made) / "zarr.json").read_text())["attributes"]["bigsmic_windows"]
+    assert attributes["columns"] == made.columns
