@@ -11,20 +11,19 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from bigsmic import registry
 from bigsmic.errors import AbsentResultError, InputError, RunError
-from bigsmic.numerics.selection import Selection
 from bigsmic.runtime.block_sizes import BlockSizes
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.diagnostics import scaling_text
-from bigsmic.stages import selected
 from bigsmic.stages.rowwise_output import read_array
 from bigsmic.store import CarriedRun, Run
 from bigsmic.tabular import TabularViews
 from bigsmic.types import ArrayOnDemand, Labels, Posterior, Rows, StorageOptions, StrPath
+from bigsmic.updates.views import ArchiveViews
 from bigsmic.views.clusters import ClusterViews
 from bigsmic.weight_functions import refuse_other
 
 
-class Result(ClusterViews, TabularViews):
+class Result(ArchiveViews, ClusterViews, TabularViews):
     """Labels, posteriors, scores and diagnostics of a finished fit, and predictions for new rows.
 
     Made by :func:`bigsmic.fit`, or by :meth:`open` from a run directory.
@@ -232,28 +231,6 @@ class Result(ClusterViews, TabularViews):
     def labels(self) -> NDArray[np.int32]:
         """Cluster of every row, in input order, -1 for none: ndarray of int32, shape (n,)."""
         return np.asarray(self._array("labels"))
-
-    @cached_property
-    def _selection(self) -> Selection:
-        return selected.read(self._run)
-
-    @property
-    def rows(self) -> NDArray[np.int64]:
-        """Number in the archive of every fitted row, ascending: ndarray of int64, shape (n,).
-
-        All of them, unless the fit was given ``rows=``, or windows of which some are not valid.
-        """
-        found: NDArray[np.int64] = self._selection.numbers(0, len(self._selection))
-        return found
-
-    def archive_labels(self) -> NDArray[np.int32]:
-        """Cluster of every row of the archive as far as the fit has seen it: ndarray of int32, one per row.
-
-        -1 for rows that are in no cluster or were not fitted.
-        """
-        found = np.full(self._selection.stop, -1, np.int32)
-        found[self.rows] = self.labels
-        return found
 
     @property
     def posterior(self) -> ArrayOnDemand:
