@@ -166,6 +166,11 @@ class Result(ArchiveViews, ClusterViews, TabularViews):
         kernel = kernel if callable(kernel) else None
         return type(self).open(address, storage_options=storage_options, kernel=kernel)._of_rows(self._rows)
 
+    @property
+    def is_temporary(self) -> bool:
+        """Whether the run directory goes with the Result: that of a fit without ``out=``, or of a cut."""
+        return self._temporary
+
     def _of_rows(self, rows: Any) -> Self:
         """The same result, with what is known of its rows besides their number: coordinates, or None."""
         self._rows = rows

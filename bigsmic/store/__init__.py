@@ -35,7 +35,7 @@ from bigsmic.store.sources.opening import open_source
 from bigsmic.store.sources.selected import SelectedSource, select_rows
 from bigsmic.store.sources.sparse import SparseRows, SparseSource
 from bigsmic.store.sources.staged import StagedSource, stage_input
-from bigsmic.store.sources.zarr_arrays import ZarrSource, create_arrays, open_array
+from bigsmic.store.sources.zarr_arrays import ZarrSource, create_arrays, open_array, open_group
 from bigsmic.store.temporary import temporary_folder, temporary_run
 from bigsmic.store.window_group import WindowGroup
 from bigsmic.store.written_file import WrittenFile
@@ -72,6 +72,7 @@ __all__ = [
     "lies_in",
     "new_place",
     "open_array",
+    "open_group",
     "open_recordings",
     "open_source",
     "refuse_unreadable",

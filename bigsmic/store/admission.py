@@ -200,8 +200,18 @@ def choose_member(group, component, name):
     except KeyError:
         raise InputError(f"input: {name} has no component={component!r}: it is a group {_offer(group)}") from None
     if not hasattr(found, "shape"):
-        raise InputError(f"input: component={component!r} of {name} is a group {_offer(found)}; name one of those")
+        raise InputError(f"input: component={component!r} of {name} is {_encoded(found)}")
     return found
+
+
+def _encoded(group):
+    """What a group is that is one thing to AnnData, and what to pass; of any other, what is in it."""
+    kind = dict(group.attrs).get("encoding-type")
+    if kind in ("csr_matrix", "csc_matrix"):
+        return "a sparse matrix, which is not taken; pass dense rows, such as component='obsm/X_pca' of scanpy.pp.pca"
+    if kind == "dataframe":
+        return "a table; pass its columns as one array, such as anndata.io.read_elem(group[component]).to_numpy()"
+    return f"a group {_offer(group)}; name one of those"
 
 
 def _offer(group):

@@ -1,5 +1,6 @@
 """Rows of Zarr archives, and how arrays of Zarr are opened and made."""
 
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -160,15 +161,56 @@ def places_of(array):
 
 def open_array(location, component=None, storage_options=None):
     """Open a Zarr array for reading: the one at `location`, or `component` of the group there."""
-    import zarr
-
     name = shown(location)
-    try:
-        node: Any = zarr.open(store_of(location, storage_options, read_only=True), mode="r")
+    with _input_errors(location, storage_options, "a Zarr array, or of a group with component="):
+        node: Any = _open_node(location, storage_options)
         if admission.is_group(node):
             node = admission.choose_member(node, component, repr(name))
         elif component is not None:
             raise InputError(f"input: {name!r} is an array, which has no component={component!r}; leave it out")
+    _refuse_pickles(node)
+    return node
+
+
+def open_group(location, storage_options=None):
+    """Open a group of Zarr arrays for reading.
+
+    Parameters
+    ----------
+    location : str
+        Path or URL.
+    storage_options : dict, optional
+
+    Returns
+    -------
+    group : zarr.Group
+
+    Raises
+    ------
+    InputError
+        There is none.
+    StorageError
+    """
+    location = absolute(location)
+    with _input_errors(location, storage_options, "a group of Zarr arrays"):
+        node = _open_node(location, storage_options)
+        if not admission.is_group(node):
+            raise InputError(f"input: {shown(location)!r} is an array; give the path or URL of a group of them")
+    return node
+
+
+def _open_node(location, storage_options):
+    import zarr
+
+    return zarr.open(store_of(location, storage_options, read_only=True), mode="r")
+
+
+@contextmanager
+def _input_errors(location, storage_options, wanted):
+    """Turn what Zarr says of a place that is none of its own into an InputError, with what to give."""
+    name = shown(location)
+    try:
+        yield
     except StorageError as error:
         raise StorageError(f"input: {name!r} could not be opened; {error}") from None
     except InputError:
@@ -178,10 +220,8 @@ def open_array(location, component=None, storage_options=None):
         remedy = admission.remedy_for(location)
         raise InputError(
             f"input: {name!r} could not be opened as Zarr ({text}); "
-            + (f"pass {remedy}" if remedy else "give the path or URL of a Zarr array, or of a group with component=")
+            + (f"pass {remedy}" if remedy else f"give the path or URL of {wanted}")
         ) from (error if is_local(location) else None)
-    _refuse_pickles(node)
-    return node
 
 
 def create_arrays(location, arrays, chunk_rows, storage_options=None):

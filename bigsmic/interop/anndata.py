@@ -1,0 +1,235 @@
+"""Clusters of the cells of an AnnData, in memory, backed by a file, or in a store that is named by its path.
+
+>>> from bigsmic.interop.anndata import cluster
+>>> cluster(adata, c=12)  # doctest: +SKIP
+>>> adata.obs["bigsmic"], adata.obs["bigsmic_agreement"], adata.obsm["bigsmic_posterior"]  # doctest: +SKIP
+"""
+
+import json
+import os
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from bigsmic.errors import BigsmicWarning, InputError
+from bigsmic.pipeline import fit
+from bigsmic.result import Result
+from bigsmic.store import open_group
+
+AFFINITIES = "connectivities"
+"""How names of graphs in ``obsp`` end whose entries are affinities; those of others are distances."""
+HDF5 = (".h5ad", ".h5", ".hdf5")
+ONE_A_CELL = ("agreement", "noise")
+
+
+def cluster(
+    adata: Any,
+    c: int | Sequence[int] | None = None,
+    *,
+    use_rep: str = "X_pca",
+    use_graph: str | None = None,
+    key_added: str = "bigsmic",
+    **options: Any,
+) -> Result:
+    """Cluster the cells of an AnnData.
+
+    Parameters
+    ----------
+    adata : AnnData, or path or URL of one
+        In memory, or backed by a file: it gets the result; see :func:`annotate`. A store that is named by its path,
+        ``.h5ad`` or Zarr, is read in blocks, never loaded, and not written to: :func:`annotate` gives the result to an
+        AnnData of the same cells.
+    c : int, None, or sequence of int
+        As of :func:`bigsmic.fit`: None finds the number where the cells show it.
+    use_rep : str
+        Key of ``obsm`` whose columns describe the cells, or ``"X"``.
+    use_graph : str, optional
+        Key of ``obsp``, in the place of `use_rep`: ``"distances"``, the neighbours that scanpy has found, or
+        ``"connectivities"``, its weights. A graph does not show how many clusters there are: give `c`.
+    key_added : str
+        What names of results begin with.
+    **options
+        As of :func:`bigsmic.fit`, such as ``out=`` and ``noise=True``.
+
+    Returns
+    -------
+    result : Result
+
+    Raises
+    ------
+    InputError
+        There is no such representation or graph, it is sparse, `adata` is a view, or has something else under
+        `key_added`; and as :func:`bigsmic.fit`.
+
+    Warns
+    -----
+    BigsmicWarning
+        The cells show no number of clusters and none was given: nothing but ``uns`` is set, and the warning says what
+        to try.
+    """
+    if isinstance(adata, str | os.PathLike):
+        return _fit_stored(os.fspath(adata), c, (use_rep, use_graph), options)
+    _refuse(adata, key_added)
+    data, how = _chosen(adata, use_rep, use_graph)
+    result = fit(data, c, **how | options)
+    annotate(adata, result, key_added)
+    return result
+
+
+def annotate(adata: Any, result: Result, key_added: str = "bigsmic") -> None:
+    """Set what a fit found in an AnnData of the same cells.
+
+    Parameters
+    ----------
+    adata : AnnData
+        ``obs[key]`` gets the labels as categories ``"0"``, ``"1"``, .., missing for cells in no cluster;
+        ``obs[key_agreement]`` and ``obs[key_noise]`` what the fit has of them; ``obsm[key_posterior]`` the posterior;
+        ``uns[key]`` the ``n_clusters``, ``method``, ``settings`` as JSON, the ``run`` that was named by ``out=``, and
+        ``valleys``, what the cells show of the number of clusters, in words. What an earlier result left there is
+        replaced.
+    result : Result
+    key_added : str
+
+    Raises
+    ------
+    InputError
+        Another number of cells, a view, or something else under `key_added`.
+
+    Warns
+    -----
+    BigsmicWarning
+        The result has no labels, as the fit left the number of clusters open.
+    """
+    _refuse(adata, key_added)
+    n = result.diagnostics["rows"]
+    if adata.n_obs != n:
+        raise InputError(f"adata: got {adata.n_obs:,} cells, the fit has {n:,} rows; give the cells that were fitted")
+    _forget(adata, key_added)
+    adata.uns[key_added] = _facts(result)
+    if result.settings.undecided:
+        _warn_of_open(result)
+    else:
+        _set_labels(adata, result, key_added)
+
+
+def _forget(adata: Any, key: str) -> None:
+    """Take away what an earlier result has left: another one may not have all of it."""
+    columns = [name for name in (key, *(f"{key}_{what}" for what in ONE_A_CELL)) if name in adata.obs]
+    for name in columns:
+        del adata.obs[name]
+    if f"{key}_posterior" in adata.obsm:
+        del adata.obsm[f"{key}_posterior"]
+
+
+def _set_labels(adata: Any, result: Result, key: str) -> None:
+    import pandas as pd
+
+    adata.obs[key] = pd.Categorical.from_codes(result.labels, [str(k) for k in range(result.n_clusters)])
+    for what in ONE_A_CELL:
+        if (values := getattr(result, what, None)) is not None:
+            adata.obs[f"{key}_{what}"] = values
+    adata.obsm[f"{key}_posterior"] = np.asarray(result.posterior)
+
+
+def _facts(result: Result) -> dict[str, Any]:
+    """What is known of the fit, of types that every AnnData file takes."""
+    valleys = getattr(result, "valleys", None)
+    facts = {"method": result.settings.method, "settings": json.dumps(result.settings.identity())}
+    facts |= {} if result.settings.undecided else {"n_clusters": int(result.n_clusters)}
+    facts |= {} if result.is_temporary else {"run": result.location}
+    return facts | ({"valleys": valleys.sentence} if valleys else {})
+
+
+def _warn_of_open(result: Result) -> None:
+    valleys = getattr(result, "valleys", None)
+    why = valleys.sentence if valleys else "A graph does not show how many clusters there are."
+    warnings.warn(
+        f"cluster: {why} No labels are set; give c=, or annotate(adata, result.cut(c))", BigsmicWarning, stacklevel=4
+    )
+
+
+# -- what is fitted
+
+
+def _chosen(adata: Any, use_rep: str, use_graph: str | None) -> tuple[Any, dict[str, str]]:
+    """Rows or graph of an AnnData, and how `fit` is to take them."""
+    if use_graph is not None:
+        return _member(adata.obsp, "obsp", use_graph, "scanpy.pp.neighbors(adata) makes 'distances'"), _taken(use_graph)
+    rows = adata.X if use_rep == "X" else _member(adata.obsm, "obsm", use_rep, "scanpy.pp.pca(adata) makes 'X_pca'")
+    if rows is None or _is_sparse(rows):
+        kind = "nothing" if rows is None else "a sparse matrix"
+        raise InputError(
+            f"use_rep: {use_rep!r} is {kind}, of which no rows are read; scanpy.pp.pca(adata) makes dense rows of it: "
+            "use_rep='X_pca'"
+        )
+    return rows, {}
+
+
+def _member(members: Any, where: str, key: str, remedy: str) -> Any:
+    if key not in members:
+        option = "use_graph" if where == "obsp" else "use_rep"
+        raise InputError(f"{option}: got {key!r}, {where} has {sorted(members)}; {remedy}")
+    return members[key]
+
+
+def _taken(graph: str) -> dict[str, str]:
+    return {"kernel": "precomputed"} if graph.endswith(AFFINITIES) else {"metric": "precomputed"}
+
+
+def _is_sparse(rows: Any) -> bool:
+    """Whether this is a sparse matrix, in memory or in a file."""
+    return hasattr(rows, "nnz") or (hasattr(rows, "format") and hasattr(rows, "to_memory"))
+
+
+def _refuse(adata: Any, key: str) -> None:
+    """Refuse what cannot be given a result."""
+    if not (hasattr(adata, "obsm") and hasattr(adata, "uns")):
+        raise InputError(f"adata: got {type(adata).__name__}; give an AnnData, or the path of one")
+    if adata.is_view:
+        raise InputError("adata: got a view of another AnnData; pass adata.copy()")
+    if key in adata.obs and key not in adata.uns:
+        raise InputError(f"key_added: obs has a column {key!r} that is not of this function; give another key_added=")
+
+
+# -- stores
+
+
+def _fit_stored(path: str, c: Any, which: tuple[str, str | None], options: dict[str, Any]) -> Result:
+    """Fit rows or a graph of a store; rows are read in blocks, a graph is loaded."""
+    use_rep, use_graph = which
+    component = "X" if use_rep == "X" else f"obsm/{use_rep}"
+    is_hdf5 = path.lower().endswith(HDF5)
+    if use_graph is None and not is_hdf5:
+        return fit(path, c, component=component, **options)
+    with _opened(path, is_hdf5, options.get("storage_options")) as store:
+        if use_graph is None:
+            return fit(store, c, component=component, **options)
+        graph = _stored_graph(store, use_graph)
+    return fit(graph, c, **_taken(use_graph) | options)
+
+
+@contextmanager
+def _opened(path: str, is_hdf5: bool, storage_options: Any) -> Iterator[Any]:
+    if not is_hdf5:
+        yield open_group(path, storage_options)
+        return
+    import h5py
+
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        raise InputError(
+            f"adata: {path!r} could not be opened as HDF5 ({error}); give the path of an AnnData"
+        ) from None
+    with file:
+        yield file
+
+
+def _stored_graph(store: Any, key: str) -> Any:
+    from anndata.io import read_elem
+
+    graphs = store.get("obsp", {})
+    return read_elem(_member(graphs, "obsp", key, "scanpy.pp.neighbors(adata) makes 'distances'"))

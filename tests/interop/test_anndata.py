@@ -1,0 +1,225 @@
+"""Cells of an AnnData: rows or graphs of it, in memory, backed and stored, and where the results go."""
+
+import json
+import warnings
+
+import anndata
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+import zarr
+from sklearn.neighbors import kneighbors_graph
+from small_fits import FAST
+
+import bigsmic
+from bigsmic.errors import BigsmicWarning, InputError
+from bigsmic.interop.anndata import annotate, cluster
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    return (rng.standard_normal((300, 4)) + 8 * np.eye(3, 4)[np.arange(300) % 3]).astype("f4")
+
+
+@pytest.fixture
+def cells(rows):
+    """Three hundred cells: counts, their components, and the neighbours as scanpy stores them."""
+    distances = kneighbors_graph(rows, 14, mode="distance")
+    neighbours = kneighbors_graph(rows, 14)
+    found = anndata.AnnData(
+        scipy.sparse.csr_matrix(np.maximum(rows, 0)),
+        obsm={"X_pca": rows, "frame": pd.DataFrame(rows, [str(i) for i in range(300)], list("abcd"))},
+        obsp={"distances": distances, "connectivities": neighbours.maximum(neighbours.T)},
+    )
+    found.obs["truth"] = pd.Categorical((np.arange(300) % 3).astype(str))
+    return found
+
+
+def agrees(labels, cells):
+    """Whether labels part the cells as the truth does."""
+    pairs = pd.crosstab(np.asarray(labels), np.asarray(cells.obs["truth"]))
+    return pairs.shape == (3, 3) and (pairs > 0).sum().sum() == 3
+
+
+def test_results_are_where_scanpy_looks_for_them(cells, tmp_path):
+    result = cluster(cells, 3, out=tmp_path / "run.zarr", **FAST)
+    assert cells.obs["bigsmic"].cat.categories.tolist() == ["0", "1", "2"]
+    assert np.array_equal(cells.obs["bigsmic"].cat.codes, result.labels)
+    assert np.array_equal(cells.obs["bigsmic_agreement"], result.agreement)
+    assert np.array_equal(cells.obsm["bigsmic_posterior"], np.asarray(result.posterior))
+    assert agrees(result.labels, cells)
+    facts = cells.uns["bigsmic"]
+    assert (facts["n_clusters"], facts["method"], facts["run"]) == (3, "smic", str(tmp_path / "run.zarr"))
+    assert json.loads(facts["settings"])["t"] == [3, 5]
+    assert facts["valleys"] == result.valleys.sentence
+
+
+def test_the_number_of_clusters_is_found(cells):
+    assert cluster(cells, **FAST).n_clusters == 3
+    assert "run" not in cells.uns["bigsmic"]
+
+
+def written(cells, path):
+    """The path of a store that cells are written to, by what it ends in."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the version of Zarr that anndata writes
+        (cells.write_h5ad if path.suffix == ".h5ad" else cells.write_zarr)(path)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["h5ad", "zarr"])
+def test_results_are_stored_and_read_again(cells, tmp_path, kind):
+    cluster(cells, 3, noise=True, **FAST)
+    read = anndata.read_h5ad if kind == "h5ad" else anndata.read_zarr
+    found = read(written(cells, tmp_path / f"cells.{kind}"))
+    assert found.uns["bigsmic"] == cells.uns["bigsmic"]
+    pd.testing.assert_frame_equal(found.obs, cells.obs)
+
+
+def test_cells_in_no_cluster_have_no_category(cells, rows):
+    far = anndata.AnnData(np.concatenate([rows, rows[:2] + 500]))
+    result = cluster(far, 3, use_rep="X", noise=True, **FAST)
+    assert far.obs["bigsmic"].isna().to_numpy().tolist() == (result.labels < 0).tolist()
+    assert far.obs["bigsmic"].isna()[-2:].all()
+    assert np.array_equal(far.obs["bigsmic_noise"], result.noise)
+
+
+@pytest.mark.parametrize("rep", ["X_pca", "frame"])
+def test_rows_may_be_an_array_or_a_table(cells, rep):
+    assert agrees(cluster(cells, 3, use_rep=rep, method="mspc").labels, cells)
+
+
+@pytest.mark.parametrize("graph", ["distances", "connectivities"])
+def test_neighbours_that_scanpy_found_are_used(cells, graph):
+    del cells.obsm["X_pca"]
+    options = FAST if graph == "distances" else {"n_threads": 1}
+    assert agrees(cluster(cells, 3, use_graph=graph, key_added="of_graph", **options).labels, cells)
+    assert agrees(cells.obs["of_graph"], cells)
+
+
+def test_a_graph_without_a_number_says_what_to_try(cells):
+    with pytest.warns(BigsmicWarning, match=r"A graph does not show .* give c=, or annotate\(adata, result.cut\(c\)\)"):
+        result = cluster(cells, use_graph="distances", **FAST)
+    assert "bigsmic" not in cells.obs
+    assert set(cells.uns["bigsmic"]) == {"method", "settings"}
+    annotate(cells, result.cut(3))
+    assert agrees(cells.obs["bigsmic"], cells)
+
+
+def test_cells_without_valleys_get_no_labels_and_lose_those_of_before(cells):
+    cluster(cells, 3, noise=True, **FAST)
+    cells.obsm["X_pca"] = np.random.default_rng(2).normal(size=(300, 3))
+    with pytest.warns(BigsmicWarning, match=r"The data show no valleys: give c\. .* No labels are set"):
+        cluster(cells, **FAST)
+    assert [name for name in [*cells.obs, *cells.obsm] if name.startswith("bigsmic")] == []
+    assert cells.uns["bigsmic"]["valleys"].startswith("The data show no valleys")
+
+
+def test_a_backed_anndata_is_clustered_in_place(cells, rows, tmp_path):
+    anndata.AnnData(rows).write_h5ad(tmp_path / "dense.h5ad")
+    backed = anndata.read_h5ad(tmp_path / "dense.h5ad", backed="r+")
+    labels = cluster(backed, 3, use_rep="X", **FAST).labels
+    assert backed.isbacked
+    backed.write()
+    backed.file.close()
+    assert np.array_equal(anndata.read_h5ad(tmp_path / "dense.h5ad").obs["bigsmic"].cat.codes, labels)
+
+
+@pytest.fixture
+def stores(cells, tmp_path):
+    return {kind: written(cells, tmp_path / f"cells.{kind}") for kind in ("h5ad", "zarr")}
+
+
+@pytest.mark.parametrize("kind", ["h5ad", "zarr"])
+def test_stores_are_read_in_blocks_and_not_written(stores, cells, monkeypatch, many_blocks, kind):
+    asked, read = [], h5py.Dataset.__getitem__
+    monkeypatch.setattr(
+        h5py.Dataset, "__getitem__", lambda data, key, *more: asked.append(key) or read(data, key, *more)
+    )
+    before = {path: path.stat().st_mtime_ns for path in stores[kind].rglob("*")}
+    result = cluster(stores[kind], 3, **FAST)
+    assert np.array_equal(result.labels, cluster(cells, 3, **FAST).labels)
+    assert max((key.stop - key.start for key in asked if isinstance(key, slice)), default=0) <= 256
+    assert {path: path.stat().st_mtime_ns for path in stores[kind].rglob("*")} == before
+    annotate(cells, result, "stored")
+    assert agrees(cells.obs["stored"], cells)
+
+
+@pytest.mark.parametrize("kind", ["h5ad", "zarr"])
+def test_graphs_of_stores(stores, cells, kind):
+    assert agrees(cluster(stores[kind], 3, use_graph="distances", **FAST).labels, cells)
+    with pytest.raises(InputError, match=r"use_graph: got 'knn', obsp has \['connectivities', 'distances'\]"):
+        cluster(stores[kind], 3, use_graph="knn")
+
+
+# -- refused
+
+
+@pytest.mark.parametrize("kind", ["h5ad", "zarr"])
+@pytest.mark.parametrize(
+    ("rep", "message"),
+    [
+        ("X", r"component='X' of .* is a sparse matrix, .* such as component='obsm/X_pca'"),
+        ("frame", r"component='obsm/frame' of .* is a table; pass its columns as one array"),
+        ("X_umap", r"no component='obsm/X_umap'"),
+    ],
+)
+def test_what_stores_have_that_is_no_array(stores, kind, rep, message):
+    with pytest.raises(InputError, match=message):
+        cluster(stores[kind], 3, use_rep=rep)
+
+
+def test_places_that_are_no_store(tmp_path):
+    (tmp_path / "cells.h5ad").write_text("no HDF5")
+    zarr.create_array(tmp_path / "array.zarr", data=np.zeros((9, 2)))
+    for name, options, message in (
+        ("cells.h5ad", {}, "could not be opened as HDF5"),
+        ("none.h5ad", {}, "could not be opened as HDF5"),
+        ("none.zarr", {}, "could not be opened as Zarr"),
+        ("array.zarr", {"use_graph": "distances"}, "is an array; give the path or URL of a group"),
+    ):
+        with pytest.raises(InputError, match=message):
+            cluster(tmp_path / name, 3, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"use_rep": "X_umap"}, r"use_rep: got 'X_umap', obsm has \['X_pca', 'frame'\]; scanpy\.pp\.pca"),
+        ({"use_rep": "X"}, r"use_rep: 'X' is a sparse matrix, .* use_rep='X_pca'"),
+        ({"use_graph": "knn"}, r"use_graph: got 'knn', obsp has .*scanpy\.pp\.neighbors"),
+        ({"key_added": "truth"}, "obs has a column 'truth' that is not of this function; give another key_added="),
+        ({"method": "nosuch"}, "nosuch"),
+    ],
+)
+def test_what_cannot_be_clustered_leaves_the_cells_as_they_were(cells, options, message):
+    before = cells.copy()
+    with pytest.raises(InputError, match=message):
+        cluster(cells, 3, **options)
+    pd.testing.assert_frame_equal(cells.obs, before.obs)
+    assert set(cells.uns) == set(before.uns)
+
+
+def test_backed_sparse_counts_are_refused(stores):
+    backed = anndata.read_h5ad(stores["h5ad"], backed="r")
+    with pytest.raises(InputError, match="'X' is a sparse matrix"):
+        cluster(backed, 3, use_rep="X")
+    backed.file.close()
+
+
+def test_cells_that_are_empty_a_view_or_none(cells, rows):
+    with pytest.raises(InputError, match="use_rep: 'X' is nothing"):
+        cluster(anndata.AnnData(obs=cells.obs), 3, use_rep="X")
+    with pytest.raises(InputError, match=r"a view of another AnnData; pass adata\.copy\(\)"):
+        cluster(cells[:100], 3)
+    with pytest.raises(InputError, match="got ndarray; give an AnnData, or the path of one"):
+        cluster(rows, 3)
+
+
+def test_results_of_other_cells_are_refused(cells, rows):
+    result = bigsmic.fit(rows[:200], 3, method="mspc")
+    with pytest.raises(InputError, match="got 300 cells, the fit has 200 rows"):
+        annotate(cells, result)
