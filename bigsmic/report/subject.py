@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from bigsmic import registry
 from bigsmic.errors import InputError, RunMismatchError
-from bigsmic.report.columns import ColumnTable, column_table
 from bigsmic.report.document import Finding, Section
 from bigsmic.report.tally import Tally
 from bigsmic.runtime.context import Context
 from bigsmic.stages import selected
 from bigsmic.store import Source, checksum, open_source
+from bigsmic.views.columns import ColumnTable, column_table
 
 
 @dataclass

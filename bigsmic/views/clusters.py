@@ -13,13 +13,15 @@ from bigsmic.numerics.labeling import cluster_sums
 from bigsmic.numerics.row_blocks import TreeSum
 from bigsmic.runtime.context import Context
 from bigsmic.stages.rowwise_output import read_array
-from bigsmic.types import Floats, Integers
+from bigsmic.types import Floats, Integers, Rows
 from bigsmic.validation import check_integer
+from bigsmic.views import layout
+from bigsmic.views.columns import ColumnTable, column_table_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SAMPLE_ROWS = 20_000
+SAMPLE_ROWS = layout.MOST_ROWS
 """Rows of a sample that is looked at."""
 EXAMPLES = 5
 """Rows of a cluster that are shown as examples."""
@@ -196,6 +198,74 @@ class ClusterViews:
         """
         check_integer("n_rows", n_rows, 1)
         return draw_rows(self._context.n, int(n_rows), self.settings.seed, "view")
+
+    def map(self, n_rows: int = layout.MOST_ROWS) -> layout.Map:
+        """Rows in the plane, laid out by t-SNE from the affinities that the fit has, started at its eigenvectors.
+
+        Of a fit of more rows, those of :meth:`sample` are laid out, by what they own of the graph: every other row
+        belongs to the one that it is tied to most closely, and affinities are added up. Of a fit without a graph, by
+        their nearest neighbours among the rows that its scan has drawn.
+
+        Parameters
+        ----------
+        n_rows : int
+            20,000 at most; all rows where the fit has fewer.
+
+        Returns
+        -------
+        map : Map
+            ``rows`` int64 (m,), row numbers, and ``points`` float32 (m, 2). Rows that are tied to none of the others
+            are left out. The same at every call, to the bit on processors of one type, whatever labels are asked for.
+
+        Raises
+        ------
+        InputError
+            `n_rows` is out of range, openTSNE is not installed (``pip install 'bigsmic[plots]'``), or the fit has
+            nothing to lay out (:class:`~bigsmic.errors.AbsentResultError`).
+
+        Notes
+        -----
+        Takes up to a minute, and 4 bytes for each row of the fit. Kept with the Result, not in the run directory.
+        """
+        check_integer("n_rows", n_rows, 1)
+        layout.check_rows(n_rows)
+        if n_rows not in self._maps:
+            self._maps[n_rows] = layout.laid_out(self._neighborhoods(n_rows), self.settings.seed)
+        return self._maps[n_rows]
+
+    def profiles(self, data: Rows, **reading: Any) -> ColumnTable:
+        """Mean and spread of columns in every cluster, in one pass over the rows that the fit was made of.
+
+        Parameters
+        ----------
+        data : array_like, Zarr array, path or URL, shape (n, d)
+            The rows of the fit: a run directory has no copy of them as they came.
+        **reading
+            `component`, `storage_options` and `missing_chunks`, as of :func:`bigsmic.fit`.
+
+        Returns
+        -------
+        table : ColumnTable
+            ``columns`` int64 (m,), all of them unless they are very many; ``mean``, ``spread`` and ``effects`` float64
+            (c, m), in the units of `data`; an effect is how far a cluster is from the others, in standard deviations.
+
+        Raises
+        ------
+        InputError
+            Nothing readable, a fit without labels, or one of a graph.
+        RunMismatchError
+            Other rows than those of the fit.
+        """
+        self._refuse_undecided("profiles")
+        return column_table_of(self._context, data, reading)
+
+    @cached_property
+    def _maps(self) -> dict[int, layout.Map]:
+        return {}
+
+    def _neighborhoods(self, n_rows: int) -> layout.Neighborhoods:
+        """What a map is laid out from."""
+        return layout.among_sample(self._context, n_rows)
 
     @property
     def costs(self) -> "pd.DataFrame":

@@ -14,6 +14,7 @@ from bigsmic.result import Result
 from bigsmic.stages import distinct
 from bigsmic.types import Integers, Rows
 from bigsmic.views.clusters import SAMPLE_ROWS
+from bigsmic.views.layout import Neighborhoods
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,6 +92,11 @@ class LabelingsResult(Result):
         """
         self._refuse_undecided("labelings")
         return views.labelings(self._context, rows)
+
+    def _neighborhoods(self, n_rows: int) -> Neighborhoods:
+        if not views.has_graph(self._context):
+            return super()._neighborhoods(n_rows)
+        return views.neighborhoods(self._context, self.sample(n_rows))
 
     def _cluster_columns(self) -> dict[str, NDArray[Any]]:
         return {"stability": views.stability(self._context)} if views.has_graph(self._context) else {}

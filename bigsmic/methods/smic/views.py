@@ -15,17 +15,19 @@ from bigsmic.numerics.labeling.cluster_sums import best_jaccard
 from bigsmic.numerics.labeling.metrics import contingency
 from bigsmic.runtime.context import Context
 from bigsmic.stages import kernel_matrix, selection
+from bigsmic.stages.coarse_graph import coarse_affinities
 from bigsmic.stages.labeling_specs import Eigenproblem, specs_of
 from bigsmic.stages.labelings import read_labels
 from bigsmic.stages.row_access import positions_of, read_at
 from bigsmic.types import Integers
+from bigsmic.views.layout import Neighborhoods
 
 ENTRY_BYTES = 12  # of a sparse matrix: an index and a weight
 
 
 def has_graph(context: Context) -> bool:
     """Whether the fit had anything to find."""
-    return context.run.done("graph", 0)
+    return context.run.done("spectrum", 0)
 
 
 def refuse_trivial(context: Context, name: str) -> None:
@@ -107,8 +109,7 @@ class Embedding:
 def graph(context: Context, rows: Integers | None, max_rows: int) -> csr_array:
     """Affinities between rows, in the order of `rows`; see :meth:`LabelingsResult.graph`."""
     refuse_trivial(context, "graph")
-    if context.settings.kernel == "callable":
-        raise InputError("graph: the fit's kernel was a callable, which is not stored; pass kernel= to Result.open")
+    _refuse_unstored(context, "graph")
     wanted = np.arange(context.n) if rows is None else _distinct_rows(rows, context.n)
     if len(wanted) > max_rows:
         size = ENTRY_BYTES * 2 * context.settings.n_neighbors * len(wanted)
@@ -120,6 +121,22 @@ def graph(context: Context, rows: Integers | None, max_rows: int) -> csr_array:
     positions = np.empty(len(wanted), np.int64)
     positions[order] = positions_of(context, wanted[order])
     return _between(context, central(context).graph, positions)
+
+
+def _refuse_unstored(context: Context, name: str) -> None:
+    if context.settings.kernel == "callable":
+        raise InputError(f"{name}: the fit's kernel was a callable, which is not stored; pass kernel= to Result.open")
+
+
+def neighborhoods(context: Context, rows: Integers) -> Neighborhoods:
+    """What a map of some rows, ascending, is laid out from: their part of the graph and the first eigenvectors.
+
+    The first eigenvector of all says no more than how many neighbours a row has.
+    """
+    _refuse_unstored(context, "map")
+    eigenproblem = central(context)
+    affinities = coarse_affinities(context, eigenproblem.graph, rows)
+    return Neighborhoods(rows, affinities, Embedding(context, eigenproblem)[rows, 1:3])
 
 
 def _distinct_rows(rows: Any, n: int) -> Integers:

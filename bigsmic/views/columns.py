@@ -1,16 +1,18 @@
 """Columns of the archive by cluster, in one pass over its rows and bounded memory."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bigsmic.errors import InputError, RunMismatchError
 from bigsmic.numerics.labeling.column_sums import ColumnSums, column_sums, effects
 from bigsmic.numerics.row_blocks import TreeSum
 from bigsmic.runtime.context import Context
 from bigsmic.stages.rowwise_output import read_array
+from bigsmic.store import open_source
 from bigsmic.types import Floats, Integers
 
 MOST_SUMS = 1 << 23
@@ -58,6 +60,30 @@ def column_table(context: Context, c: int, blocks: Iterable[tuple[int, NDArray[A
         tree.add(s, column_sums(held, labels[lo : lo + len(X)], c, center[columns]))
     total: ColumnSums = tree.total()
     return ColumnTable(columns, total.mean + center[columns], total.spread, effects(total))
+
+
+def column_table_of(context: Context, data: Any, reading: Mapping[str, Any]) -> ColumnTable:
+    """Columns in each cluster of a finished fit, of the rows that it was made of.
+
+    Raises
+    ------
+    InputError
+        Nothing readable, or a fit of a graph.
+    RunMismatchError
+        Other rows than those of the fit.
+    """
+    if context.settings.precomputed:
+        raise InputError("profiles: the fit is of a graph, which has no columns")
+    source, known = open_source(data, **reading), context.run.identity["input"]
+    if source.shape != (known["rows"], known["columns"]):
+        raise RunMismatchError(
+            f"profiles: got {source.shape[0]:,} rows x {source.shape[1]:,} columns, the fit has {known['rows']:,} x "
+            f"{known['columns']:,}; give the rows that it was made of"
+        )
+    of_data = Context(source, context.run, context.settings)
+    blocks = ((int(of_data.source_bounds[s]), of_data.input_block(s)) for s in of_data.source_blocks)
+    n_clusters = read_array(context, "posterior").shape[1]
+    return column_table(of_data, n_clusters, blocks)
 
 
 def _held(context: Context, c: int) -> Integers:

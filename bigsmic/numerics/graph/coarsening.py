@@ -1,0 +1,118 @@
+"""A graph of many rows made into one of few: every row joins one of some chosen rows, and affinities are added up.
+
+Chosen rows own themselves. A row without owner takes that of the neighbour to which its affinity is largest, in rounds
+from the chosen rows outwards. The affinity of two chosen rows is the sum of those between what they own. Where all rows
+are chosen, this is the graph as it is.
+"""
+
+import numba
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+
+
+def adopted(block, owners):
+    """Owners of the rows of one block after one round.
+
+    Parameters
+    ----------
+    block : KernelBlock
+    owners : ndarray of int32, shape (b + h,)
+        Of the block's own rows, then of its halo; negative where there is none.
+
+    Returns
+    -------
+    owners : ndarray of int32, shape (b,)
+        Still negative where no neighbour has an owner; of equal affinities the first one's.
+    """
+    own = owners[: block.hi - block.lo].copy()
+    _adopt(block.indptr, block.indices, block.data, owners, own)
+    return own
+
+
+@numba.njit(cache=True, nogil=True)
+def _adopt(indptr, indices, data, owners, own):
+    """Write to ``own[i]``, where negative, the owner of the neighbour of row i with the largest affinity.
+
+    `indptr` (b + 1,), `indices` and `data` (entries,), `owners` (b + h,), `own` (b,).
+    """
+    for i in range(len(own)):
+        if own[i] >= 0:
+            continue
+        largest = 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            if owners[indices[e]] >= 0 and data[e] > largest:
+                largest = data[e]
+                own[i] = owners[indices[e]]
+
+
+def owner_affinities(block, owners, n_owners):
+    """Affinities between owners, over the rows of one block.
+
+    Parameters
+    ----------
+    block : KernelBlock
+    owners : ndarray of int32, shape (b + h,)
+        As of :func:`adopted`; rows without owner count for nothing.
+    n_owners : int
+        m.
+
+    Returns
+    -------
+    affinities : csr_array of float64, shape (m, m)
+        Without a diagonal; add over blocks.
+    """
+    row = np.repeat(owners[: block.hi - block.lo], np.diff(block.indptr))
+    column = owners[block.indices]
+    kept = (row >= 0) & (column >= 0) & (row != column)
+    data = block.data[kept].astype(np.float64)
+    return coo_array((data, (row[kept], column[kept])), shape=(n_owners, n_owners)).tocsr()
+
+
+def strongest(affinities, most):
+    """Leave the largest entries of every row.
+
+    Parameters
+    ----------
+    affinities : csr_array, shape (m, m)
+    most : int
+        Entries of a row that stay; of equal ones those of smaller columns.
+
+    Returns
+    -------
+    affinities : csr_array, shape (m, m)
+    """
+    heights = np.diff(affinities.indptr)
+    if heights.max(initial=0) <= most:
+        return affinities
+    row = np.repeat(np.arange(len(heights)), heights)
+    order = np.lexsort((affinities.indices, -affinities.data, row))
+    place = np.arange(len(order)) - affinities.indptr[row]
+    kept = np.sort(order[place < most])
+    indptr = np.append(0, np.cumsum(np.minimum(heights, most)))
+    return csr_array((affinities.data[kept], affinities.indices[kept], indptr), shape=affinities.shape)
+
+
+def transition_shares(affinities):
+    """Joint probabilities of t-SNE from affinities [1]_: those of a step from each row, symmetrised.
+
+    ``P = (D^-1 A + A D^-1) / 2m``.
+
+    Parameters
+    ----------
+    affinities : csr_array, shape (m, m)
+        Need not be symmetric, where entries were left out.
+
+    Returns
+    -------
+    shares : csr_array of float64, shape (m, m)
+        Symmetric; the sum is 1, or less by the share of rows without an entry.
+
+    References
+    ----------
+    .. [1] van der Maaten, Hinton, "Visualizing data using t-SNE", JMLR 9 (2008), section 2.
+    """
+    m = affinities.shape[0]
+    total = np.asarray(affinities.sum(axis=1)).ravel()
+    steps = affinities.astype(np.float64)
+    steps.data /= np.repeat(np.where(total > 0, total, 1), np.diff(affinities.indptr))
+    return csr_array((steps + steps.T) / (2 * m))

@@ -1,0 +1,64 @@
+"""Axes to draw into, and how all plots look."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic.errors import InputError
+from bigsmic.plots.palette import NONE, SURENESS, palette
+from bigsmic.types import Integers
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_NAMED = 40
+"""Clusters that are named along an axis or on a map; of more, some are."""
+
+
+def axes_or_new(ax: "Axes | None") -> "Axes":
+    """The axes that were given, or those of a new figure of pyplot.
+
+    Raises
+    ------
+    InputError
+        Matplotlib is not installed.
+    """
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise InputError(f"plots: {error.name} is not installed; pip install 'bigsmic[plots]'") from None
+    return plt.subplots(layout="constrained")[1]
+
+
+def colors_of(labels: Integers) -> NDArray[np.str_]:
+    """Colour of every label; grey of -1."""
+    return np.array([*palette(int(labels.max(initial=-1)) + 1), NONE])[labels]
+
+
+def sureness() -> Any:
+    """Colours from unsure, which catches the eye, to sure."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("sureness", SURENESS)
+
+
+def name_clusters(axis: Any, numbers: Sequence[int]) -> None:
+    """Name clusters along an axis on which they stand at 0, 1, ..; of many, every so many."""
+    step = -(-len(numbers) // MOST_NAMED) or 1
+    axis.set_ticks(range(0, len(numbers), step), [str(number) for number in numbers[::step]])
+
+
+def add_legend(ax: "Axes", lines: Sequence[Any]) -> None:
+    """Name lines above the axes, where they hide nothing."""
+    place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": len(lines)}
+    ax.legend(lines, [str(line.get_label()) for line in lines], fontsize="small", frameon=False, **place)
+
+
+def add_scale(ax: "Axes", drawn: Any, label: str) -> None:
+    """Add a scale of colours beside the axes."""
+    bar = ax.figure.colorbar(drawn, ax=ax, pad=0.02, fraction=0.05, label=label)
+    bar.outline.set_visible(False)

@@ -1,0 +1,145 @@
+"""Mean and spread of the columns of every cluster."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bigsmic.errors import InputError
+from bigsmic.plots.axes import axes_or_new
+from bigsmic.plots.palette import NONE, palette
+from bigsmic.types import Floats, Integers, Rows
+from bigsmic.validation import check_integer
+from bigsmic.views.columns import ColumnTable
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_CLUSTERS = 20
+"""Clusters that are drawn where none are named: the largest."""
+MOST_BARS, MOST_POINTS = 24, 2000
+"""Columns that are drawn: as bars those that tell clusters apart best, as lines every so many."""
+GAP, BAR_GAP = 1.08, 1.6
+"""Height of a cluster's strip, in the range of all lines, and in the length of the longest bar."""
+
+
+def profiles(
+    result: Any,
+    data: Rows | ColumnTable,
+    *,
+    clusters: Sequence[int] | None = None,
+    columns_per_channel: int | None = None,
+    names: Sequence[str] | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw mean and spread of the columns of clusters, a strip for each, the smallest number on top.
+
+    Where columns are ordered, such as samples of a waveform or pixels, as lines, in the units of the rows. Where they
+    are not, as bars of the columns that tell the clusters apart best, in standard deviations from the mean of the
+    clusters.
+
+    Parameters
+    ----------
+    result : Result
+    data : array_like, Zarr array, path or URL, shape (n, d); or ColumnTable
+        The rows of the fit, which are read in one pass, or what ``result.profiles(data)`` has made of them.
+    clusters : sequence of int, optional
+        Those to draw; by default all, and of more than twenty the largest.
+    columns_per_channel : int, optional
+        Columns are ordered, and every so many belong to another channel: lines are interrupted between channels.
+    names : sequence of str, shape (d,), optional
+        Of the columns, which then count as unordered unless `columns_per_channel` is given.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+
+    Raises
+    ------
+    InputError
+        Clusters that there are not, another number of names than columns, or as of ``Result.profiles``.
+    RunMismatchError
+        Other rows than those of the fit.
+    """
+    d = result.diagnostics["columns"]
+    if names is not None and len(names) != d:
+        raise InputError(f"names: got {len(names):,} names for {d:,} columns; give one for each column")
+    if columns_per_channel is not None:
+        check_integer("columns_per_channel", columns_per_channel, 1)
+    shown = _clusters(result, clusters)
+    table = data if isinstance(data, ColumnTable) else result.profiles(data)
+    ax = axes_or_new(ax)
+    if columns_per_channel or (names is None and are_ordered(result)):
+        _lines(ax, table, shown, columns_per_channel or d)
+    else:
+        _bars(ax, table, shown, names)
+    ax.set_yticks(-np.arange(len(shown)), [str(k) for k in shown])
+    ax.set(ylabel="cluster", ylim=(-len(shown) + 0.4, 0.6))
+    return ax
+
+
+def are_ordered(result: Any) -> bool:
+    """Whether neighbouring columns vary together, as samples and pixels do: what the fit has found, where it looked."""
+    found: bool = result.diagnostics.get("scaling", {}).get("sign") == "neighbors"
+    return found
+
+
+def _clusters(result: Any, clusters: Sequence[int] | None) -> Integers:
+    """Clusters that are drawn, ascending."""
+    sizes = result.sizes
+    if clusters is None:
+        return np.sort(np.argsort(-sizes, kind="stable")[:MOST_CLUSTERS])
+    found = np.asarray(clusters)
+    if found.ndim != 1 or not found.size or found.dtype.kind not in "iu" or not np.isin(found, range(len(sizes))).all():
+        raise InputError(f"clusters: got {clusters!r}; give some of 0 to {len(sizes) - 1}")
+    return np.unique(found)
+
+
+def _lines(ax: "Axes", table: ColumnTable, shown: Integers, per_channel: int) -> None:
+    """A line of means and a band of spreads for every cluster."""
+    at = np.arange(0, len(table.columns), max(1, -(-len(table.columns) // MOST_POINTS)))
+    columns, mean, spread = table.columns[at], table.mean[shown][:, at], table.spread[shown][:, at]
+    low, high = np.nanmin(mean - spread, initial=np.inf), np.nanmax(mean + spread, initial=-np.inf)
+    height, middle = _height(low, high), (low + high) / 2 if low <= high else 0.0
+    starts = np.flatnonzero(np.diff(columns // per_channel)) + 1
+    for i, (k, color) in enumerate(zip(shown, _colors(shown), strict=True)):
+        y, half = (mean[i] - middle) / height - i, spread[i] / height
+        ax.fill_between(*_broken(starts, columns, y - half, y + half), color=color, alpha=0.25, linewidth=0)
+        ax.plot(*_broken(starts, columns, y), color=color, linewidth=1.2, label=str(k))
+    for start in columns[starts]:
+        ax.axvline(start - 0.5, color=NONE, linewidth=0.6, alpha=0.6)
+    ax.set(xlabel=f"column; a strip is {height:.3g} high")
+
+
+def _height(low: float, high: float) -> float:
+    return float(high - low) * GAP if 0 < high - low < np.inf else 1.0
+
+
+def _broken(starts: Integers, columns: Integers, *values: Floats) -> list[Any]:
+    """Places and values, with nan before every start of a channel, where lines are interrupted."""
+    return [np.insert(np.asarray(one, float), starts, np.nan) for one in (columns, *values)]
+
+
+def _bars(ax: "Axes", table: ColumnTable, shown: Integers, names: Sequence[str] | None) -> None:
+    """A bar for every cluster and column: the effect, with a line for the spread within the cluster."""
+    size = np.abs(table.effects[shown]).max(axis=0, initial=0.0)
+    at = np.sort(np.argsort(-size, kind="stable")[:MOST_BARS])
+    mean, spread = table.mean[:, at], table.spread[:, at]
+    middle = np.nanmean(mean, axis=0)
+    unit = np.sqrt(np.nanmean(spread**2 + (mean - middle) ** 2, axis=0))
+    unit = np.where(unit > 0, unit, 1.0)
+    mean, spread = ((mean - middle) / unit)[shown], (spread / unit)[shown]
+    height = BAR_GAP * (float(np.nanmax(np.abs(mean), initial=0.0)) or 1.0)
+    for i, (k, color) in enumerate(zip(shown, _colors(shown), strict=True)):
+        ax.bar(range(len(at)), mean[i] / height, bottom=-i, color=color, width=0.8, label=str(k))
+        ax.errorbar(range(len(at)), mean[i] / height - i, spread[i] / height, fmt="none", ecolor=NONE, elinewidth=1)
+        ax.axhline(-i, color=NONE, linewidth=0.6)
+    named = [str(column) if names is None else str(names[column]) for column in table.columns[at]]
+    ax.set_xticks(range(len(at)), named, rotation=90)
+    ax.set(xlabel=f"column; a strip is {height:.2g} standard deviations high")
+
+
+def _colors(shown: Integers) -> list[str]:
+    every = palette(int(shown.max()) + 1)
+    return [every[k] for k in shown]

@@ -1,0 +1,130 @@
+"""A map of rows, by cluster or by how sure the fit is."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bigsmic.errors import InputError
+from bigsmic.plots.axes import MOST_NAMED, add_scale, axes_or_new, colors_of, sureness
+from bigsmic.plots.palette import NONE
+from bigsmic.types import Floats, Integers
+from bigsmic.views.layout import MOST_ROWS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+INK = 30_000.0
+"""Area of all points together, in square points of print: many are small, and few are seen."""
+LARGEST = 30.0
+"""Area of a point at most."""
+DARK = 0.3
+"""Luminance of a colour below which text on it is white."""
+
+
+def map(
+    result: Any,
+    color: str | ArrayLike | None = None,
+    *,
+    n_rows: int = MOST_ROWS,
+    names: bool = True,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw rows in the plane, laid out from the graph of the fit; see :meth:`bigsmic.Result.map`.
+
+    Parameters
+    ----------
+    result : Result
+    color : {"cluster", "agreement", "posterior"} or array_like, shape (n,), optional
+        What points are coloured by: the cluster, the default where the fit has labels; the agreement of the labelings;
+        the posterior of the row's label; or a number for every row of the fit. The least sure rows are drawn on top.
+    n_rows : int
+        Of the map, 20,000 at most.
+    names : bool
+        Whether clusters are named at the middle of their rows.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+
+    Raises
+    ------
+    InputError
+        As of :meth:`bigsmic.Result.map`, or a colour that there is not.
+    """
+    _check_color(result, color)
+    rows, points = result.map(n_rows)
+    ax = axes_or_new(ax)
+    style: dict[str, Any] = {"s": min(LARGEST, INK / max(1, len(rows))), "linewidths": 0, "rasterized": True}
+    if color is None and result.settings.undecided:
+        ax.scatter(points[:, 0], points[:, 1], c=NONE, **style)
+    elif color is None or (isinstance(color, str) and color == "cluster"):
+        labels = result.labels[rows]
+        ax.scatter(points[:, 0], points[:, 1], c=colors_of(labels), **style)
+        if names:
+            _name(ax, points, labels)
+    else:
+        name = color if isinstance(color, str) else ""
+        values = _VALUES[name](result, rows) if name else np.asarray(color, np.float64)[rows]
+        order = np.argsort(-values, kind="stable")
+        style |= {"vmin": 0, "vmax": 1} if name else {}
+        drawn = ax.scatter(points[order, 0], points[order, 1], c=values[order], cmap=sureness(), **style)
+        add_scale(ax, drawn, name)
+    ax.set(xticks=[], yticks=[], aspect="equal")
+    ax.set_title(f"{len(rows):,} of {result.diagnostics['rows']:,} rows")
+    ax.spines[:].set_visible(False)
+    return ax
+
+
+def _agreement(result: Any, rows: Integers) -> NDArray[np.float32]:
+    """Agreement of the labelings at some rows."""
+    found: NDArray[np.float32] = result.agreement[rows]
+    return found
+
+
+def _posterior(result: Any, rows: Integers) -> NDArray[np.float32]:
+    """Posterior of the label of some rows; 0 where a row has none."""
+    found, labels = np.zeros(len(rows), np.float32), result.labels[rows]
+    known = np.flatnonzero(labels >= 0)
+    found[known] = result.posterior[rows[known]][np.arange(len(known)), labels[known]]
+    return found
+
+
+_VALUES = {"agreement": _agreement, "posterior": _posterior}
+
+
+def _check_color(result: Any, color: Any) -> None:
+    """Refuse colours that there are not, before anything is laid out."""
+    n = result.diagnostics["rows"]
+    if isinstance(color, str):
+        if color not in ("cluster", *_VALUES):
+            raise InputError(
+                f"color: got {color!r}; use 'cluster', 'agreement', 'posterior', or a number for every row"
+            )
+        _ = result.agreement if color == "agreement" else result.labels
+    elif color is not None:
+        found = np.asarray(color)
+        if found.shape != (n,) or found.dtype.kind not in "fiub":
+            raise InputError(
+                f"color: got {found.dtype} of shape {found.shape}; give a number for each of the {n:,} rows"
+            )
+
+
+def _name(ax: "Axes", points: Floats, labels: Integers) -> None:
+    """Write the number of every cluster at one of its points, the largest ones where there are many."""
+    found, counts = np.unique(labels[labels >= 0], return_counts=True)
+    for k in found[np.argsort(-counts, kind="stable")[:MOST_NAMED]].tolist():
+        own = points[labels == k]
+        middle = own[np.abs(own - np.median(own, axis=0)).sum(axis=1).argmin()]
+        color = str(colors_of(np.array([k]))[0])
+        box: dict[str, Any] = {"boxstyle": "round,pad=0.15", "facecolor": color, "edgecolor": "none", "alpha": 0.9}
+        style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": "small", "clip_on": True}
+        ax.text(middle[0], middle[1], str(k), color=_on(color), bbox=box, **style)
+
+
+def _on(color: str) -> str:
+    """Black or white, whichever is read on a colour."""
+    from matplotlib.colors import to_rgb
+
+    return "white" if np.dot(np.power(to_rgb(color), 2.2), (0.2126, 0.7152, 0.0722)) < DARK else "black"

@@ -1,0 +1,88 @@
+"""Shares of clusters over time, or in the order of the rows."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bigsmic.errors import InputError
+from bigsmic.plots.axes import axes_or_new
+from bigsmic.plots.palette import NONE, palette
+from bigsmic.types import Floats
+from bigsmic.validation import check_integer
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+BINS = 100
+
+
+def timeline(result: Any, times: ArrayLike | None = None, *, n_bins: int = BINS, ax: "Axes | None" = None) -> "Axes":
+    """Draw the share of every cluster over time as stacked areas.
+
+    Parameters
+    ----------
+    result : Result
+    times : array_like, shape (n,), optional
+        A time for every row, numbers or datetime64; by default the number of the row.
+    n_bins : int
+        Stretches of equal length that shares are counted in.
+    ax : matplotlib.axes.Axes, optional
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+        Areas from cluster 0 up; rows in no cluster come last, in grey.
+
+    Raises
+    ------
+    InputError
+        The fit has no labels, or `times` are not one finite number for every row.
+    """
+    check_integer("n_bins", n_bins, 1)
+    labels, c = result.labels, result.n_clusters
+    at = np.arange(len(labels)) if times is None else _checked(times, len(labels))
+    edges, shares = shares_over(at, labels, c, n_bins)
+    ax = axes_or_new(ax)
+    shown = shares if (labels < 0).any() else shares[:-1]
+    steps = np.repeat(edges, 2)[1:-1]
+    colors = [*palette(c), NONE][: len(shown)]
+    ax.stackplot(steps, np.repeat(np.nan_to_num(shown), 2, axis=1), colors=colors, linewidth=0)
+    ax.set(
+        xlabel="row" if times is None else "time", ylabel="share of the rows", ylim=(0, 1), xlim=(edges[0], edges[-1])
+    )
+    return ax
+
+
+def shares_over(at: Any, labels: Any, n_clusters: int, n_bins: int) -> tuple[Any, Floats]:
+    """Share of every cluster, and of no cluster, in stretches of equal length.
+
+    Returns
+    -------
+    edges : ndarray, shape (b + 1,)
+    shares : ndarray of float64, shape (c + 1, b)
+        nan in stretches without rows.
+    """
+    low, high = at.min(), at.max()
+    span = (high - low).astype("f8") if at.dtype.kind == "M" else float(high - low)
+    place = np.zeros(len(at), np.int64) if span == 0 else ((at - low).astype("f8") / span * n_bins).astype(np.int64)
+    place = np.minimum(place, n_bins - 1)
+    of = np.where(labels < 0, n_clusters, labels)
+    counts = np.bincount(of * n_bins + place, minlength=(n_clusters + 1) * n_bins).reshape(n_clusters + 1, n_bins)
+    total = counts.sum(axis=0)
+    shares = np.divide(counts, total, out=np.full(counts.shape, np.nan), where=total > 0)
+    steps = np.linspace(0, span if span else 1.0, n_bins + 1)
+    return low + (steps.astype((at - low).dtype) if at.dtype.kind == "M" else steps), shares
+
+
+def _checked(times: Any, n: int) -> Any:
+    """A time for every row."""
+    found = np.asarray(times)
+    if found.shape != (n,) or found.dtype.kind not in "fiuM":
+        raise InputError(
+            f"times: got {found.dtype} of shape {found.shape}; give a number or a time for each of {n:,} rows"
+        )
+    bad = np.isnat(found) if found.dtype.kind == "M" else ~np.isfinite(found)
+    if bad.any():
+        raise InputError(f"times: row {int(bad.argmax())} has none; give a finite number or a time for every row")
+    return found
