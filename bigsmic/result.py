@@ -1,7 +1,7 @@
 """What a fit found: read from its run directory, which may have been written by another process, long ago."""
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -181,10 +181,9 @@ class Result(ArchiveViews, ClusterViews, TabularViews):
         path: StrPath,
         archive: Rows | None = None,
         *,
-        column_names: Sequence[str] | None = None,
         storage_options: StorageOptions = None,
         overwrite: bool = False,
-        **reading: Any,
+        **options: Any,
     ) -> None:
         """Write one HTML file about the run: what ran, what was found, what to trust and what not.
 
@@ -196,14 +195,15 @@ class Result(ArchiveViews, ClusterViews, TabularViews):
             Path or URL of the file. An earlier report of this run is written over.
         archive : array_like, Zarr array, dask array or dataframe, path or URL, optional, shape (n, d)
             The rows of the fit, for the pages about columns; read once, in blocks.
-        column_names : sequence of str, optional
-            Names of the d columns.
         storage_options : dict, optional
             For the file systems behind URLs; never written anywhere.
         overwrite : bool
             Allow the report of another run to be written over; never what is no report.
-        **reading
-            `component` and `missing_chunks`, as of :func:`bigsmic.fit`.
+        **options
+            `component` and `missing_chunks`, as of :func:`bigsmic.fit`; `column_names`, a sequence of d str;
+            `columns_per_channel`, where columns are ordered and every so many belong to another channel; `times`, a
+            number or time for each of the n rows, or a file of them, which adds shares over time; `map_rows`, rows of
+            the map, 20,000 by default and 0 for none.
 
         Raises
         ------
@@ -212,19 +212,11 @@ class Result(ArchiveViews, ClusterViews, TabularViews):
         RunError
             There is something else at `path`, which stays as it was; or a block of the run is damaged.
         InputError
-            The extra ``report`` is not installed; an archive that cannot be read; names of another number than columns.
+            The extra ``report`` is not installed; an archive that cannot be read; an option that cannot be used.
         """
         from bigsmic.report.writing import write
 
-        write(
-            self,
-            path,
-            archive,
-            column_names=column_names,
-            storage_options=storage_options,
-            overwrite=overwrite,
-            **reading,
-        )
+        write(self, path, archive, storage_options=storage_options, overwrite=overwrite, **options)
 
     @property
     def n_clusters(self) -> int:

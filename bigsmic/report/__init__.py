@@ -4,6 +4,6 @@
 reported on, ``pages`` has a module for each section, ``rendering`` makes HTML of them, and ``writing`` writes the file.
 """
 
-from bigsmic.report.document import Command, Facts, Figure, Finding, Paragraph, Part, Section, Table
+from bigsmic.report.document import WIDTH, Command, Facts, Figure, Finding, Paragraph, Part, Section, Table
 
-__all__ = ["Command", "Facts", "Figure", "Finding", "Paragraph", "Part", "Section", "Table"]
+__all__ = ["WIDTH", "Command", "Facts", "Figure", "Finding", "Paragraph", "Part", "Section", "Table"]

@@ -11,6 +11,9 @@ from typing import Any, Literal, TypeAlias
 MOST_ROWS = 300
 """Of a table that is shown; of more, the first are."""
 
+WIDTH = 6.4
+"""Of a figure that is as wide as the page, in inches."""
+
 Level: TypeAlias = Literal["good", "note", "warning"]
 Cell: TypeAlias = str | int | float | bool | None
 
@@ -91,18 +94,18 @@ class Figure:
     Parameters
     ----------
     draw : callable
-        ``draw(ax)`` draws on axes of matplotlib.
+        ``draw(ax=ax)`` draws into axes of matplotlib.
     alt : str
         What it shows, for who cannot see it.
     caption : str
     size : tuple of float
-        Width and height in inches; the width of the page is 8.
+        Width and height in inches, with text of 11 points; a page is as wide as :data:`WIDTH`.
     """
 
-    draw: Callable[[Any], Any]
+    draw: Callable[..., Any]
     alt: str
     caption: str = ""
-    size: tuple[float, float] = (8.0, 4.0)
+    size: tuple[float, float] = (WIDTH, 3.4)
 
 
 Part: TypeAlias = Paragraph | Command | Facts | Finding | Table | Figure

@@ -12,7 +12,7 @@ MOST_COLUMNS = 400
 HUES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Told apart by who is colour-blind as well (Okabe and Ito), and on light as on dark."""
 
-Draw = Callable[[Any], None]
+Draw = Callable[..., None]
 
 
 def curves(x: Any, ys: dict[str, Any], labels: tuple[str, str], log: bool = False) -> Draw:

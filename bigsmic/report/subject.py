@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic import registry
 from bigsmic.errors import InputError, RunMismatchError
+from bigsmic.report.details import Details
 from bigsmic.report.document import Finding, Section
 from bigsmic.report.tally import Tally
 from bigsmic.runtime.context import Context
@@ -27,31 +27,26 @@ class Subject:
     result : Result
     archive : Source, optional
         The rows of the run.
-    column_names : sequence of str, optional
+    details : Details
+        Names, channels and times that the run does not know.
     """
 
     result: Any
     archive: Source | None = None
-    column_names: Sequence[str] = field(default_factory=tuple)
+    details: Details = field(default_factory=Details)
 
     @classmethod
-    def of(cls, result: Any, archive: Any, column_names: Sequence[str] | None, reading: dict[str, Any]) -> Self:
+    def of(cls, result: Any, archive: Any, reading: dict[str, Any], details: Details) -> Self:
         """A run and its archive, which is opened and compared with what the run is of.
 
         Raises
         ------
         InputError
-            Nothing readable there, or names of another number than the columns.
+            Nothing readable there.
         RunMismatchError
             The archive is of another shape or dtype than the rows of the run.
         """
-        made = cls(result, None if archive is None else _opened(result, archive, reading), tuple(column_names or ()))
-        d = made.input["columns"]
-        if made.column_names and len(made.column_names) != d:
-            raise InputError(
-                f"column_names: got {len(made.column_names):,} names for {d:,} columns; give one for each column"
-            )
-        return made
+        return cls(result, None if archive is None else _opened(result, archive, reading), details)
 
     @property
     def run(self) -> Any:
@@ -81,7 +76,8 @@ class Subject:
 
     def column_name(self, column: int) -> str:
         """Name of a column: its number, where it was given none."""
-        return self.column_names[column] if self.column_names else str(column)
+        names = self.details.column_names
+        return names[column] if names else str(column)
 
     def blocks(self) -> Iterator[tuple[int, NDArray[Any]]]:
         """Blocks of the archive: number of the first row, and rows as stored; each is one that the run has scanned.
@@ -146,31 +142,18 @@ class Subject:
 
 
 def _opened(result: Any, archive: Any, reading: dict[str, Any]) -> Source:
-    """The archive of a run."""
+    """The rows of an archive that a run is of."""
     if result.settings.precomputed:
         raise InputError("report: the run is of a graph, which has no columns to show; leave archive= out")
     run = result._context.run
     source, known = selected.of_run(run, open_source(archive, **reading)), run.identity["input"]
     found = source.describe()
-    differing = [name for name in found if found[name] != known.get(name)]
+    differing = [name for name in ("rows", "columns", "dtype", "decoded") if found.get(name) != known.get(name)]
     if differing:
-        said = ", ".join(f"{found[name]} {name} where the run has {known.get(name)}" for name in differing)
+        said = ", ".join(f"{found.get(name)} {name} where the run has {known.get(name)}" for name in differing)
         raise _another(f"{source.name} has {said}")
     return source
 
 
 def _another(why: str) -> RunMismatchError:
     return RunMismatchError(f"report: {why}; give the archive that the run was made of, as it was then, or none")
-
-
-def checked_names(names: Any) -> list[str]:
-    """Names of columns as a list of texts.
-
-    Raises
-    ------
-    InputError
-        They are no sequence of names.
-    """
-    if isinstance(names, str) or np.ndim(names) != 1:
-        raise InputError(f"column_names: got {names!r}; give a list of names, one for each column")
-    return [str(name) for name in names]

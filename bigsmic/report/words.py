@@ -18,13 +18,13 @@ def percent(share: float) -> str:
     """A share, such that what is there is never 0 and what is not all never 100.
 
     >>> percent(0.1234), percent(0.00001), percent(0.0), percent(0.99999), percent(1.0)
-    ('12.3 %', 'under 0.1 %', '0 %', 'over 99.9 %', '100 %')
+    ('12.3%', 'under 0.1%', '0%', 'over 99.9%', '100%')
     """
     if share in (0.0, 1.0):
-        return f"{100 * share:.0f} %"
+        return f"{100 * share:.0f}%"
     if share < 0.001:
-        return "under 0.1 %"
-    return "over 99.9 %" if share > 0.999 else f"{100 * share:.1f} %"
+        return "under 0.1%"
+    return "over 99.9%" if share > 0.999 else f"{100 * share:.1f}%"
 
 
 def size(n_bytes: float) -> str:

@@ -1,22 +1,37 @@
 """From a Result to the file of its report."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from bigsmic.errors import OptionError, RunError
+from bigsmic.errors import RunError
+from bigsmic.report.details import Details
 from bigsmic.report.document import Document, Section
-from bigsmic.report.pages import clusters, costs, labelings, number, run, trust
+from bigsmic.report.pages import (
+    clusters,
+    columns,
+    costs,
+    labelings,
+    maps,
+    number,
+    relations,
+    run,
+    timeline,
+    trust,
+)
 from bigsmic.report.rendering import MARK, first_line, needed, render
-from bigsmic.report.subject import Subject, checked_names
+from bigsmic.report.subject import Subject
+from bigsmic.report.words import count
+from bigsmic.spelling import refuse_unknown
 from bigsmic.store import WrittenFile
 from bigsmic.types import StorageOptions, StrPath
 from bigsmic.version import __version__
 
 READING = ("component", "missing_chunks")
 """Options that say how the archive is read."""
-BEFORE: tuple[Callable[[Subject], Section | None], ...] = (run.section, trust.section, clusters.section)
-AFTER: tuple[Callable[[Subject], Section | None], ...] = (number.section, labelings.section)
+Maker = Callable[[Subject], Section | None]
+BEFORE: tuple[Maker, ...] = (run.section, trust.section, maps.section, clusters.section, columns.section)
+AFTER: tuple[Maker, ...] = (relations.section, number.section, labelings.section, timeline.section)
 
 
 def write(
@@ -24,18 +39,18 @@ def write(
     path: StrPath,
     archive: Any = None,
     *,
-    column_names: Sequence[str] | None = None,
     storage_options: StorageOptions = None,
     overwrite: bool = False,
-    **reading: Any,
+    **options: Any,
 ) -> None:
     """Write the report of a result; see :meth:`bigsmic.Result.report`."""
-    _refuse_others(reading)
+    refuse_unknown("report", {*options}, {*READING, *Details.names()})
     needed()
     place = WrittenFile(path, storage_options)
     _admit(place, result._context.run.id, overwrite)
-    names = None if column_names is None else checked_names(column_names)
-    subject = Subject.of(result, archive, names, {"storage_options": storage_options, **reading})
+    context, reading = result._context, {name: options.pop(name) for name in READING if name in options}
+    details = Details.of((context.n, context.d), options, storage_options)
+    subject = Subject.of(result, archive, {"storage_options": storage_options, **reading}, details)
     place.write(render(document(subject), datetime.now(UTC)).encode())
 
 
@@ -44,14 +59,12 @@ def document(subject: Subject) -> Document:
     first, last = ([make(subject) for make in makers] for makers in (BEFORE, AFTER))
     found = [*first, *last, *subject.own_sections, costs.section(subject)]
     facts = subject.result.diagnostics
-    title = f"Clusters of {facts['rows']:,} rows by {subject.result.settings.method}"
+    title = f"{_clusters(subject.result)} of {count(facts['rows'], 'row')}, by {subject.result.settings.method}"
     return Document(title, [section for section in found if section is not None], subject.run.id, __version__)
 
 
-def _refuse_others(reading: dict[str, Any]) -> None:
-    others = sorted({*reading} - {*READING})
-    if others:
-        raise OptionError(f"report: got {', '.join(others)}, which it does not have; it has {', '.join(READING)}")
+def _clusters(result: Any) -> str:
+    return "Undecided clusters" if result.settings.undecided else count(result.n_clusters, "cluster")
 
 
 def _admit(place: WrittenFile, run: str, overwrite: bool) -> None:

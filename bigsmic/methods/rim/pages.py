@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bigsmic.report import Facts, Figure, Paragraph, Part, Section, Table, drawings
+from bigsmic.report import WIDTH, Facts, Figure, Paragraph, Part, Section, Table, drawings
 from bigsmic.report.words import count
 
 UNCERTAIN = 20
@@ -36,7 +36,7 @@ def path(result: Any) -> list[Section]:
             log=True,
         )
         alt = f"Categories that stay alive at {len(points)} strengths of the penalty"
-        parts.append(Figure(draw, alt, "Categories that stay alive, by the strength of the penalty.", (8.0, 3.0)))
+        parts.append(Figure(draw, alt, "Categories that stay alive, by the strength of the penalty.", (WIDTH, 2.6)))
     caption = "Strengths that were tried. Objective: information less penalty, nats per row. Result.path adds the LSMI."
     parts.append(Table(("reg", "Alive", "Objective", "Taken"), rows, caption))
     return [Section("path", "Path of RIM", parts)]
@@ -47,12 +47,12 @@ def _weights(result: Any) -> list[Section]:
         return []
     coef = result.coef
     draw = drawings.weights(coef, ("column", "cluster"))
-    height = min(8.0, 1.5 + 0.25 * len(coef))
+    height = min(8.0, 1.3 + 0.2 * len(coef))
     shown = min(coef.shape[1], drawings.MOST_COLUMNS)
     caption = "Weights of the classifier on the columns as they came: red speaks for the cluster, blue against it."
     if shown < coef.shape[1]:
         caption += f" The {shown} columns with the largest weights of {coef.shape[1]:,}."
-    figure = Figure(draw, f"Weights of {len(coef)} clusters on {shown} columns, as an image", caption, (8.0, height))
+    figure = Figure(draw, f"Weights of {len(coef)} clusters on {shown} columns, as an image", caption, (WIDTH, height))
     return [Section("weights", "Weights of RIM", [figure])]
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bigsmic.report import Figure, Finding, Part, Section, Table, drawings
+from bigsmic.report import WIDTH, Figure, Finding, Part, Section, Table, drawings
 from bigsmic.report.words import count, listed
 
 LEAST_MSP = 0.7
@@ -41,7 +41,7 @@ def _parts(result: Any, splits: list[dict[str, Any]]) -> list[Part]:
         "the other, 1 for certainty."
     )
     draw = drawings.weights(w, ("column", "split"))
-    size = (8.0, min(8.0, 1.5 + 0.25 * len(w)))
+    size = (WIDTH, min(8.0, 1.3 + 0.2 * len(w)))
     alt = f"Weights of {len(w)} hyperplanes on the columns, as an image"
     return [
         Table(("Split", "MSP", "Rows on one side", "Rows on the other", "Iterations", "Ended"), rows, caption),

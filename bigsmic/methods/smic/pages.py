@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bigsmic.report import Figure, Part, Section, Table, drawings
+from bigsmic.report import WIDTH, Figure, Part, Section, Table, drawings
 from bigsmic.report.words import count
 
 MOST_PAIRS = 40
@@ -37,5 +37,5 @@ def _eigenvalues(result: Any) -> Section | None:
     draw = drawings.curves(range(1, most + 1), curves, ("number", "eigenvalue"))
     alt = f"Leading eigenvalues of {count(len(named), 'kernel matrix', 'kernel matrices')}"
     caption = "Leading eigenvalues of the kernel matrices: a gap after the c-th speaks for c clusters."
-    parts: list[Part] = [Figure(draw, alt, caption, (8.0, 3.2))]
+    parts: list[Part] = [Figure(draw, alt, caption, (WIDTH, 2.8))]
     return Section("eigenvalues", "Eigenvalues", parts)

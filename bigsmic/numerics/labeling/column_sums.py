@@ -1,9 +1,16 @@
 """Mean and spread of every column in every cluster, and which columns tell a cluster from the rest."""
 
+from functools import reduce
+from operator import add
 from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
+
+TILE_ENTRIES = 1 << 20
+"""Entries of a block that are taken to float64 at a time."""
+LEAST_ROWS = 32
+"""Of a tile of very many columns, whose sums have to be worth their size."""
 
 
 class ColumnSums(NamedTuple):
@@ -58,11 +65,18 @@ def column_sums(X, labels, n_clusters, center):
     ColumnSums
         Add over blocks.
     """
+    step = max(LEAST_ROWS, TILE_ENTRIES // X.shape[1])
+    tiles = (slice(lo, lo + step) for lo in range(0, max(1, len(X)), step))
+    return reduce(add, (_tile_sums(X[tile], labels[tile], n_clusters, center) for tile in tiles))
+
+
+def _tile_sums(X, labels, n_clusters, center):
     rows = np.flatnonzero(labels >= 0)
     member = csr_array((np.ones(len(rows)), (labels[rows], np.arange(len(rows)))), shape=(n_clusters, len(rows)))
     centred = X[rows] - center
-    counts = np.bincount(labels[rows], minlength=n_clusters)
-    return ColumnSums(counts, member @ centred, member @ np.square(centred))
+    total = member @ centred
+    squares = member @ np.square(centred, out=centred)
+    return ColumnSums(np.bincount(labels[rows], minlength=n_clusters), total, squares)
 
 
 def effects(sums):

@@ -1,12 +1,14 @@
 """The table of clusters."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from bigsmic.report.document import Section, Table
+from bigsmic import plots
+from bigsmic.report.document import WIDTH, Figure, Part, Section, Table
 from bigsmic.report.subject import Subject
-from bigsmic.report.words import listed
+from bigsmic.report.words import count, listed
 
 EXAMPLES = 3
 """Rows of each cluster that are named."""
@@ -47,7 +49,18 @@ def section(subject: Subject) -> Section | None:
         * (APART in examples)
     )
     caption = f"{said[:1].upper()}{said[1:]}{'.' if said else ''} Rows are numbered from 0, in the order of the input."
-    return Section("clusters", "Clusters", [Table(columns, rows, caption)])
+    return Section("clusters", "Clusters", [Table(columns, rows, caption), *_figures(subject)])
+
+
+def _figures(subject: Subject) -> list[Part]:
+    """Sizes, and how sure every cluster is, of several."""
+    result, clusters = subject.result, count(subject.result.n_clusters, "cluster")
+    if result.n_clusters < 2:
+        return []
+    sizes = Figure(partial(plots.sizes, result), f"Rows of {clusters}, as bars", "Rows of every cluster.", (WIDTH, 2.4))
+    said = "Bars: mean agreement of the labelings. Circles: mean posterior. Diamonds: stability."
+    sure = Figure(partial(plots.agreement, result), f"How sure {clusters} are, as bars", said, (WIDTH, 2.6))
+    return [sizes, sure] if subject.compares_labelings else [sizes]
 
 
 def _says_something(name: str, values: Any, subject: Subject) -> bool:

@@ -1,6 +1,9 @@
 """The labelings that a result was chosen or formed from, and how they agree."""
 
-from bigsmic.report.document import Section, Table
+from functools import partial
+
+from bigsmic import plots
+from bigsmic.report.document import WIDTH, Figure, Part, Section, Table
 from bigsmic.report.subject import Subject
 
 NAMES = {
@@ -24,4 +27,17 @@ def section(subject: Subject) -> Section | None:
         "Median ARI: agreement with the other labelings, 1 for the same, 0 for chance. What is the same of all is left "
         "out."
     )
-    return Section("labelings", "Labelings", [Table([NAMES[name] for name in shown], rows, caption)])
+    table = Table([NAMES[name] for name in shown], rows, caption)
+    return Section("labelings", "Labelings", [*_figure(subject, len(rows)), table])
+
+
+def _figure(subject: Subject, n_labelings: int) -> list[Part]:
+    """How the labelings agree, of several."""
+    if n_labelings < 2 or subject.result.settings.undecided:
+        return []
+    caption = (
+        "Adjusted Rand index between every two labelings, on a sample of the rows. Those that make up the result come "
+    )
+    caption += "first, and are framed."
+    draw = partial(plots.labelings, subject.result)
+    return [Figure(draw, f"Agreement of {n_labelings} labelings, as an image", caption, (WIDTH, 5.4))]

@@ -1,8 +1,10 @@
 """How many clusters: what the fit says of every number."""
 
+from functools import partial
 from typing import Any
 
-from bigsmic.report.document import Command, Paragraph, Part, Section, Table
+from bigsmic import plots
+from bigsmic.report.document import WIDTH, Command, Figure, Paragraph, Part, Section, Table
 from bigsmic.report.subject import Subject
 
 MEANINGS = {
@@ -26,14 +28,23 @@ def section(subject: Subject) -> Section | None:
     if subject.valleys is not None:
         parts.append(Paragraph(subject.valleys.sentence))
     if records:
+        parts.append(_figure(subject))
         shown = [name for name in records[0] if any(record[name] is not None for record in records)]
         columns = [NAMES.get(name, name.replace("_", " ").capitalize()) for name in shown]
         rows = [[record[name] for name in shown] for record in records]
         said = [MEANINGS[name] for name in shown if name in MEANINGS]
-        parts.append(Table(columns, rows, ". ".join(text[0].upper() + text[1:] for text in said)))
+        parts.append(Table(columns, rows, "".join(f"{text[0].upper()}{text[1:]}. " for text in said)))
     if subject.result.settings.undecided:
         parts += [Paragraph("For labels, without another fit:"), Command(subject.cut_command)]
     return Section("number", "How many clusters", parts) if parts else None
+
+
+def _figure(subject: Subject) -> Figure:
+    caption = (
+        "What the fit says of every number of clusters; a grey band marks the number of this result, or the one to "
+    )
+    caption += "look at first."
+    return Figure(partial(plots.curve, subject.result), "Curve over the number of clusters", caption, (WIDTH, 3.2))
 
 
 def _records(result: Any) -> list[dict[str, Any]]:

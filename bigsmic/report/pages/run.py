@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from bigsmic.report.document import Facts, Section
 from bigsmic.report.subject import Subject
 from bigsmic.report.words import count, duration, listed, size
@@ -32,7 +34,7 @@ def section(subject: Subject) -> Section:
 def _dtype(subject: Subject) -> str:
     stored = subject.input["dtype"]
     decoded = subject.input.get("decoded")
-    return f"{stored}, decoded ({decoded})" if decoded else str(stored)
+    return f"{np.dtype(stored).name}, decoded ({decoded})" if decoded else np.dtype(stored).name
 
 
 def _changed(settings: Any, n: int) -> str:

@@ -49,10 +49,12 @@ def _all_well(subject: Subject) -> str:
     tally, c = subject.tally, subject.result.n_clusters
     if c == 1:
         return "One cluster was asked for and has all rows: there is nothing to doubt, and nothing to learn."
-    said = [f"on {percent(1 - tally.disputed / tally.rows)} of the rows {FEW_AGREE:.0%} of the labelings agree"]
-    said = said if subject.compares_labelings else []
-    said.append(f"{percent(1 - tally.unsure / tally.rows)} have a posterior of {UNSURE} or more for their label")
-    said += [f"{count(tally.outside, 'row')} ({percent(tally.outside / tally.rows)}) are in none"] * (tally.outside > 0)
+    sure = percent(1 - tally.unsure / tally.rows)
+    said = [f"{sure} of the rows have a posterior of {UNSURE} or more for their label"]
+    if subject.compares_labelings:
+        said.append(f"{FEW_AGREE:.0%} of the labelings or more agree on {percent(1 - tally.disputed / tally.rows)}")
+    if tally.outside:
+        said.append(f"{count(tally.outside, 'row')} ({percent(tally.outside / tally.rows)}) are in no cluster")
     return f"Nothing that was looked at speaks against this result: {listed(said)}."
 
 

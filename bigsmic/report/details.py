@@ -1,0 +1,84 @@
+"""What a caller says of the rows and columns that a run does not know: names, channels, times."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+import numpy as np
+
+from bigsmic.errors import InputError
+from bigsmic.store.side_inputs import read_array
+from bigsmic.types import StorageOptions
+from bigsmic.validation import check_integer
+from bigsmic.views.layout import MOST_ROWS
+
+
+@dataclass(frozen=True)
+class Details:
+    """Options of a report.
+
+    Parameters
+    ----------
+    column_names : sequence of str
+        Of all columns, or none.
+    columns_per_channel : int, optional
+        Columns are ordered, and every so many belong to another channel.
+    times : ndarray, shape (n,), optional
+        A time for every row.
+    map_rows : int
+        Rows of the map; 0 for no map.
+    """
+
+    column_names: Sequence[str] = field(default_factory=tuple)
+    columns_per_channel: int | None = None
+    times: Any = None
+    map_rows: int = MOST_ROWS
+
+    @classmethod
+    def names(cls) -> set[str]:
+        """Names of the options."""
+        return {declared.name for declared in fields(cls)}
+
+    @classmethod
+    def of(cls, shape: tuple[int, int], given: Mapping[str, Any], storage_options: StorageOptions = None) -> Self:
+        """What was given, checked.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Of the rows of the run.
+        given : dict
+            Options by name; `times` may be a file, see :func:`bigsmic.store.side_inputs.read_array`.
+        storage_options : dict, optional
+
+        Raises
+        ------
+        InputError
+        """
+        found = {name: value for name, value in given.items() if value is not None}
+        n, d = shape
+        if "column_names" in found:
+            found["column_names"] = _checked_names(found["column_names"], d)
+        if "columns_per_channel" in found:
+            check_integer("columns_per_channel", found["columns_per_channel"], 1)
+        if "times" in found:
+            found["times"] = _checked_times(read_array("times", found["times"], storage_options), n)
+        if "map_rows" in found:
+            check_integer("map_rows", found["map_rows"], 0)
+            if found["map_rows"] > MOST_ROWS:
+                raise InputError(f"map_rows: got {found['map_rows']:,}; use at most {MOST_ROWS:,}, or 0 for no map")
+        return cls(**found)
+
+
+def _checked_names(names: Any, d: int) -> tuple[str, ...]:
+    if isinstance(names, str) or np.ndim(names) != 1:
+        raise InputError(f"column_names: got {names!r}; give a list of names, one for each column")
+    if len(names) != d:
+        raise InputError(f"column_names: got {len(names):,} names for {d:,} columns; give one for each column")
+    return tuple(str(name) for name in names)
+
+
+def _checked_times(times: Any, n: int) -> Any:
+    if times.shape != (n,):
+        raise InputError(f"times: got shape {times.shape} for {n:,} rows; give a number or a time for each row")
+    return times
