@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from bigsmic import registry
+from bigsmic.continuity import numbers
 from bigsmic.engines import choose_engine
 from bigsmic.engines.base import Engine, Resources
 from bigsmic.engines.memory import address_room, lies_in_memory, share_arena
@@ -27,9 +28,20 @@ from bigsmic.runtime.progress import reported
 from bigsmic.settings import UNSET, MethodSettings
 from bigsmic.settings.signatures import takes_options_of
 from bigsmic.settings.smic import Settings
-from bigsmic.stages import distinct, recovery, selected
+from bigsmic.stages import distinct, numbering, recovery, selected
 from bigsmic.stages.checkpoints import interval
-from bigsmic.store import Run, Source, SparseSource, checksum, open_source, remove_tree, select_rows, temporary_run
+from bigsmic.store import (
+    Run,
+    Source,
+    SparseSource,
+    absolute,
+    as_location,
+    checksum,
+    open_source,
+    remove_tree,
+    select_rows,
+    temporary_run,
+)
 from bigsmic.types import (
     Client,
     MemoryLimit,
@@ -49,6 +61,7 @@ def fit(
     *,
     method: str = registry.DEFAULT,
     out: StrPath | None = None,
+    like: "StrPath | Result | None" = None,
     memory_limit: MemoryLimit = None,
     component: str | None = None,
     rows: slice | None = None,
@@ -84,6 +97,9 @@ def fit(
     out : str or Path, optional
         Run directory, in which the same call resumes after an interruption. By default a temporary one that lives as
         long as the Result.
+    like : str, Path or Result, optional
+        A finished run of an earlier state of the rows, or of others with the same columns. Clusters that continue one
+        of it take its number and its name, others new numbers; ``Result.matched`` says what became of all.
     memory_limit : int or str, optional
         What the process may use, interpreter included, such as ``"1GiB"``. It changes time and disk, never labels.
     component : str, optional
@@ -169,7 +185,7 @@ def fit(
                 job = Job(context, opened, planned, report, side_inputs=request.side_inputs)
                 recovery.check(job)
                 selected.keep(run, request.source)
-                with_repair(run, lambda: _stages(job.afresh(), request.cuts))
+                with_repair(run, lambda: _stages(job.afresh(), request.cuts, request.like))
     weight = getattr(request.settings, "kernel", None)
     weight = weight if callable(weight) else None
     result = Result.open(run.address, storage_options=storage_options, kernel=weight, temporary=out is None)
@@ -214,6 +230,7 @@ class _Request:
     cuts: dict[str, str]
     run_options: RunOptions
     block_sizes: BlockSizes
+    like: Result | None = None
     side_inputs: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
@@ -232,7 +249,7 @@ class _Request:
             refuse_nameless(settings.kernel)
         interval()  # is refused before anything is done
         settings, side_inputs = registry.admit(settings, given, source.shape[0], asked["storage_options"])
-        return cls(source, settings, cuts, run_options, sizes, side_inputs)
+        return cls(source, settings, cuts, run_options, sizes, _like(asked, side_inputs), side_inputs)
 
     def open_engine(self) -> AbstractContextManager[Engine]:
         """Context in which the engine of the fit is open."""
@@ -242,7 +259,8 @@ class _Request:
 
     def identity(self) -> dict[str, Any]:
         """What the run is a run of: all that can change a label."""
-        return {"input": self.describe(), "settings": self.settings.identity()} | self.block_sizes.identity()
+        like = {} if self.like is None else {numbering.LIKE: self.like._run.id}
+        return {"input": self.describe(), "settings": self.settings.identity()} | self.block_sizes.identity() | like
 
     def describe(self) -> dict[str, Any]:
         """The rows, and what came beside them."""
@@ -271,13 +289,55 @@ class _Request:
         return replace(found, decoded=self.source.decoded, scale=scale)
 
 
-def _stages(job: Job, cuts: Mapping[str, str]) -> None:
+def _stages(job: Job, cuts: Mapping[str, str], like: Result | None) -> None:
     """Do what the ledger lacks, tell how it went, and leave nothing behind that nobody reads."""
+    if like is not None:
+        numbering.begin(job)
+    found = _found(job)
+    if like is not None and _takes_numbers(job, found, like):
+        found = _found(job.afresh())
+    diagnose(job, cuts, found)
+    recovery.tidy(job)
+
+
+def _found(job: Job) -> dict[str, Any]:
+    """Do what the ledger lacks, and say what the method found."""
     kind = registry.of(job.context.settings)
     kind.run(job)
     found = {} if distinct.is_all(job.context) else kind.summary(job)
-    diagnose(job, cuts, found | distinct.summary(job.context))
-    recovery.tidy(job)
+    return found | distinct.summary(job.context)
+
+
+def _takes_numbers(job: Job, found: Mapping[str, Any], like: Result) -> bool:
+    """Give clusters the numbers of those of an earlier run; whether rows are to be written again with them."""
+    settings = job.context.settings.found_in(found)
+    if settings.undecided or job.run.done(numbering.STAGE, 0):
+        return False
+    names = sorted(like.names.items())
+    numbers.give(job.under(settings), found.get("n_clusters", settings.n_clusters), like._labelled, {"names": names})
+    return True
+
+
+def _like(asked: Mapping[str, Any], side_inputs: Mapping[str, Any]) -> Result | None:
+    """The run whose numbers are taken.
+
+    Raises
+    ------
+    InputError
+        It has no labels, or is the run that is to be written; or labels of rows say what the numbers are.
+    """
+    previous = asked["like"]
+    if previous is None:
+        return None
+    if "labels" in side_inputs:
+        raise InputError("like: got it beside labels=, which say what number a cluster has; leave one of them out")
+    found = (
+        previous if isinstance(previous, Result) else Result.open(previous, storage_options=asked["storage_options"])
+    )
+    found._refuse_undecided("like")
+    if asked["out"] is not None and absolute(as_location(asked["out"])) == found._run.address:
+        raise InputError(f"like: got {found.location}, which is the out= of this fit too; give another out=")
+    return found
 
 
 def _source(data: Rows, settings: Any, asked: Mapping[str, Any]) -> Source:

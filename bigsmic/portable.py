@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from bigsmic.errors import RunError
 from bigsmic.numerics.moments import Moments
 from bigsmic.prediction import model_of
+from bigsmic.stages.numbering import LIKE
 from bigsmic.stages.rowwise_output import read_array
 from bigsmic.store import (
     CarriedRun,
@@ -116,7 +117,7 @@ def needed(context):
     """Stages and arrays that predictions read."""
     settings = context.settings
     wanted = {} if settings.precomputed else {"scan": Moments._fields, "scaling": ()}
-    return wanted if settings.undecided else wanted | {"output": ()} | model_of(context).reads
+    return wanted if settings.undecided else wanted | {"output": (), "names": ()} | model_of(context).reads
 
 
 def _bytes(run, blocks, wanted):
@@ -174,7 +175,7 @@ def _copy(context, made):
     """Copy a whole run; the summary, without which it is not finished, last."""
     run, settings = context.run, context.settings
     cut = {"settings": settings.identity() | _kernel_of(run)} if isinstance(run, Overlay) else {}
-    made.bind(run.identity | cut)
+    made.bind({name: value for name, value in run.identity.items() if not cut or name != LIKE} | cut)
     for stage, block in run.blocks():
         copy_block(run, made, stage, block)
     if not settings.undecided:

@@ -24,7 +24,7 @@ from bigsmic.numerics.moments import first_nonfinite
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.progress import reported, ticks
 from bigsmic.spelling import refuse_unknown
-from bigsmic.stages import distinct
+from bigsmic.stages import distinct, numbering
 from bigsmic.stages.out_of_sample import Model, Reads
 from bigsmic.stages.precomputed import minus_log, nearest_entries
 from bigsmic.store import PredictionGroup, Source, SparseRows, digest, open_source, select_rows
@@ -278,7 +278,13 @@ def _in_place(found: NDArray[Any], valid: NDArray[np.bool_] | None, fill: float)
 
 
 def model_of(context: Context) -> Any:
-    """What the method of a fit makes predictions with."""
+    """What the method of a fit makes predictions with, in the numbers that users know."""
+    numbers = numbering.of(context)
+    found = _method_model(context)
+    return found if numbers is None else numbering.NumberedModel(found, numbers)
+
+
+def _method_model(context: Context) -> Any:
     settings = context.settings
     if distinct.is_all(context):
         return distinct.Model(context)
@@ -317,9 +323,9 @@ def _graph_rows(context: Context, data: Any) -> csr_array:
 def _predict_graph(context: Context, rows: csr_array) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Predict rows of a graph."""
     if context.settings.n_clusters == 1:
-        posterior, labels = Single()(rows.toarray()[:, :1])
+        posterior, labels = model_of(context)(rows.toarray()[:, :1])
         return labels, posterior
-    posterior, labels = Model(context).read(*_graph_neighbors(context, rows))
+    posterior, labels = model_of(context).read(*_graph_neighbors(context, rows))
     return labels, posterior
 
 

@@ -33,7 +33,18 @@ OFFERED = ("plan", "run", "summary", "model", "Result")
 """What the module of a method must have."""
 OF_EVERY_FIT = frozenset(
     (
-        *("data", "c", "method", "out", "memory_limit", "component", "rows", "storage_options", "missing_chunks"),
+        *(
+            "data",
+            "c",
+            "method",
+            "out",
+            "like",
+            "memory_limit",
+            "component",
+            "rows",
+            "storage_options",
+            "missing_chunks",
+        ),
         *("n_threads", "progress", "client", "scheduler", "engine", "performance_report", "block_sizes"),
     )
 )

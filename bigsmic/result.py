@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from bigsmic import registry
+from bigsmic.continuity.views import NumberedViews
 from bigsmic.errors import AbsentResultError, InputError, RunError
 from bigsmic.runtime.block_sizes import BlockSizes
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.diagnostics import scaling_text
+from bigsmic.stages import numbering
 from bigsmic.stages.rowwise_output import read_array
 from bigsmic.store import CarriedRun, Run
 from bigsmic.tabular import TabularViews
@@ -23,7 +25,7 @@ from bigsmic.views.clusters import ClusterViews
 from bigsmic.weight_functions import refuse_other
 
 
-class Result(ArchiveViews, ClusterViews, TabularViews):
+class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
     """Labels, posteriors, scores and diagnostics of a finished fit, and predictions for new rows.
 
     Made by :func:`bigsmic.fit`, or by :meth:`open` from a run directory.
@@ -134,8 +136,9 @@ class Result(ArchiveViews, ClusterViews, TabularViews):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= {"_base": None, "_temporary": False, "_rows": None} | state
-        if not isinstance(self._run, CarriedRun):
-            self._run = self._run.open()
+        place: Any = self._run
+        if not isinstance(place, CarriedRun):
+            self._run = place.open()
 
     def save(self, path: StrPath, *, storage_options: StorageOptions = None) -> "Result":
         """Keep the result in a run directory: of a fit without ``out=``, of a cut, or a copy of another one.
@@ -220,9 +223,13 @@ class Result(ArchiveViews, ClusterViews, TabularViews):
 
     @property
     def n_clusters(self) -> int:
-        """Number of clusters, c; the number found where the method finds it."""
-        n_clusters: int = self.diagnostics.get("n_clusters", self.settings.n_clusters)
-        return n_clusters
+        """Number of clusters, c; the number found where the method finds it.
+
+        After a fit with ``like=`` as many as there were numbers, those of clusters that vanished among them: all labels
+        are below, and the posterior has so many columns. :attr:`numbers` has those in use.
+        """
+        found: int = self.diagnostics.get("n_clusters", self.settings.n_clusters)
+        return found if self.settings.undecided else numbering.width(self._context, found)
 
     @cached_property
     def labels(self) -> NDArray[np.int32]:
@@ -400,11 +407,13 @@ class Result(ArchiveViews, ClusterViews, TabularViews):
                 + "".join(f"{line}\n" for line in self._scale_lines())
                 + f"  run        {self.location}"
             )
-        sizes = np.bincount(self.labels[self.labels >= 0], minlength=self.n_clusters)
+        numbers = self.numbers
+        sizes = np.bincount(self.labels[self.labels >= 0], minlength=self.n_clusters)[numbers]
         lines = [
-            f"Result of {len(self.labels):,} rows x {self.diagnostics['columns']} columns, {self.n_clusters} clusters",
+            f"Result of {len(self.labels):,} rows x {self.diagnostics['columns']} columns, {len(numbers)} clusters",
             f"  sizes      {_shortened(np.sort(sizes)[::-1])}",
         ]
+        lines += [f"  matched    {self.matched.sentence}"] if self.matched else []
         lines += self._scale_lines() + self._choice_lines()
         wall = sum(stage["wall"] for stage in self.diagnostics.get("stages", {}).values())
         lines.append(f"  seconds    {wall:.1f}")

@@ -26,6 +26,8 @@ def fit_document(result):
     }
     if valleys := getattr(result, "valleys", None):
         document["valleys"] = valleys_document(valleys)
+    if result.matched:
+        document["matched"] = {"sentence": result.matched.sentence, **result.matched.document()}
     return document | ({"numbers": _numbers_of_clusters(result)} if result.settings.undecided else {})
 
 

@@ -108,7 +108,8 @@ METHOD = Flag(
     f"One of {', '.join(registry.names())}, of which the first is the default.",
     complete=registry.names,
 )
-FIT = {"Rows": ROWS, **method_panels(METHOD), "Resources": RESOURCES}
+LIKE = Flag("like", str, "Finished run whose clusters keep their numbers and names.")
+FIT = {"Rows": ROWS, **method_panels(METHOD, LIKE), "Resources": RESOURCES}
 """Options of a fit by panel of the help."""
 
 

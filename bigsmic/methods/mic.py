@@ -39,7 +39,16 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.runtime.planning import Size, StagePlan
 from bigsmic.settings.mic import Settings
-from bigsmic.stages import eigenvectors, graph_pipeline, kernel_matrix, kernel_rim, labelings, mi_samples, output
+from bigsmic.stages import (
+    eigenvectors,
+    graph_pipeline,
+    kernel_matrix,
+    kernel_rim,
+    labelings,
+    mi_samples,
+    numbering,
+    output,
+)
 from bigsmic.stages.graph_pipeline import temporary
 from bigsmic.stages.labeling_specs import Eigenproblem
 from bigsmic.stages.out_of_sample import Neighborhood
@@ -254,7 +263,10 @@ def summary(job: Job) -> dict[str, Any]:
         "neighbors": run.info("recall", 0),
         "start": spectrum,
         "ascents": candidates,
-        "output": {"cluster_sizes": sizes, "empty_clusters": np.flatnonzero(np.equal(sizes, 0)).tolist()},
+        "output": {
+            "cluster_sizes": numbering.spread(context, np.array(sizes)).tolist(),
+            "empty_clusters": numbering.labels(context, np.flatnonzero(np.equal(sizes, 0))).tolist(),
+        },
     }
 
 

@@ -46,7 +46,10 @@ from bigsmic.types import Floats, Integers, StorageOptions
 
 __all__ = ["Result", "Settings", "admit", "choose", "cut_run", "model", "pages", "plan", "run", "summary", "temporary"]
 
-OF_ONE_NUMBER = ("assigned", "scores", "kept", "consensus", "propagated", "violated", "final", "sharpness", "output")
+OF_ONE_NUMBER = (
+    *("assigned", "scores", "kept", "consensus", "propagated", "violated"),
+    *("final", "sharpness", "numbering", "names", "output"),
+)
 """Stages that depend on the number of clusters."""
 
 

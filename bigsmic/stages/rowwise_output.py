@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from bigsmic import registry
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
+from bigsmic.stages import numbering
 from bigsmic.store import CheckedArray, checksum
 
 
@@ -44,12 +45,17 @@ def read_array(context: Context, name: str) -> CheckedArray:
 def _shape_and_dtype(
     context: Context, name: str, n_clusters: int
 ) -> tuple[tuple[int, ...], type[np.int32] | type[np.float32]]:
-    shape = (context.n, n_clusters) if name == "posterior" else (context.n,)
+    shape = (context.n, numbering.width(context, n_clusters)) if name == "posterior" else (context.n,)
     return shape, np.int32 if name == "labels" else np.float32
 
 
 def write(context: Context, s: int, found: dict[str, NDArray[Any]]) -> None:
-    """Write rows of the arrays that users read, and note in the ledger what they are."""
+    """Write rows of the arrays that users read, and note in the ledger what they are.
+
+    Clusters have the stages' numbers in `found`, and those that users know where it is written.
+    """
+    numbers = numbering.of(context)
+    found = found if numbers is None else numbers.rows(found)
     for name, array in found.items():
         context.run.write_rows(name, int(context.source_bounds[s]), array)
     context.run.write("output", s, {}, info={name: checksum(array) for name, array in found.items()})

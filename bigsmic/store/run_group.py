@@ -129,6 +129,11 @@ class RunGroup(Shared):
         return [self.address]
 
     @property
+    def options(self):
+        """Storage options that open it."""
+        return self._options
+
+    @property
     def is_public(self):
         """Whether its address alone opens it, and keeps no secret, so that it may be written down."""
         return not self._options and shown(self.address) == self.address

@@ -60,8 +60,8 @@ def ledger(block):
 def run(tmp_path_factory):
     """A finished run, and the stages that were there at some time, with the arrays that blocks of them had.
 
-    Beside it lie ``few``, a run of rows of which few can be told apart, and ``selected``, of windows that are not all
-    valid.
+    Beside it lie ``few``, a run of rows of which few can be told apart, ``selected``, of windows that are not all
+    valid, and ``numbered``, whose clusters have the numbers of another run and a name.
     """
     out = tmp_path_factory.mktemp("run") / "run.zarr"
     rng = np.random.default_rng(0)
@@ -81,15 +81,17 @@ def run(tmp_path_factory):
     made = windows(signal, 20, features="summary", out=out.with_name("windows"))
     bigsmic.fit(made, 2, out=(out := out.with_name("selected")), **options)
     for name, others in {"first": {"assignment": "auto", "repair": False}, "second": {"noise": True}}.items():
-        out = out.with_name(name)
+        before, out = out, out.with_name(name)
         bigsmic.fit(X, 2, out=out, **options, **others)
+    bigsmic.fit(X[100:], 2, like=before, out=(out := out.with_name("numbered")), **options).set_names({0: "low"})
+    out = out.with_name("second")
     return out, seen
 
 
 def test_every_stage_is_in_the_table(run):
     out, seen = run
     stages = documented()
-    runs = (out, out.with_name("few"), out.with_name("selected"))
+    runs = (out, *(out.with_name(name) for name in ("few", "selected", "numbered")))
     kept = {path.parents[1].name for run in runs for path in run.glob("*/[0-9]*/zarr.json")}
     assert {pattern(name) for name in {*seen, *kept}} == set(stages)
     assert {pattern(name) for name in kept} == {name for name, stage in stages.items() if stage.kept}

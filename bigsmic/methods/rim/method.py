@@ -19,7 +19,7 @@ from bigsmic.numerics.objectives.rim.path import Point, find_strength, refuse_co
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.settings.rim import Settings
-from bigsmic.stages import distinct, scan
+from bigsmic.stages import distinct, numbering, scan
 from bigsmic.stages.rim.classifier import objective, read_model
 from bigsmic.stages.rim.output import found_information, write_output
 from bigsmic.stages.rim.rows import keep_rows, keep_side_inputs
@@ -155,8 +155,8 @@ def summary(job: Job) -> dict[str, Any]:
         "n_clusters": found.n_categories,
         "reg": info["reg"],
         "objective": objective(context, sums, found, info["reg"]),
-        "cluster_sizes": sums.counts.tolist(),
-        "empty_clusters": np.flatnonzero(sums.counts == 0).tolist(),
+        "cluster_sizes": numbering.spread(context, sums.counts).tolist(),
+        "empty_clusters": numbering.labels(context, np.flatnonzero(sums.counts == 0)).tolist(),
         "path": run.infos("point", range(info["points"])),
         "n_init_categories": run.info("start", info["attempt"])["categories"] if info["points"] else 1,
     }

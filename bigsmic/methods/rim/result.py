@@ -16,6 +16,7 @@ from bigsmic.numerics.objectives.rim.linear import Linear
 from bigsmic.numerics.objectives.rim.logits import Information, log_softmax
 from bigsmic.result import Result as BaseResult
 from bigsmic.runtime.context import Context
+from bigsmic.stages import numbering
 from bigsmic.stages.rim.classifier import read_model
 from bigsmic.stages.rim.output import UNCERTAIN_ROWS, found_information, found_shapes
 from bigsmic.types import Floats, Integers
@@ -64,7 +65,9 @@ class Result(BaseResult):
 
     @cached_property
     def _linear(self) -> Linear:
-        return read_model(self._context, "model", 0)
+        found, context = read_model(self._context, "model", 0), self._context
+        weights, biases = numbering.spread(context, found.W.T), numbering.spread(context, found.b, -np.inf)
+        return Linear(weights.T, biases)
 
     @property
     def classifier(self) -> tuple[Linear, Scaler]:
@@ -78,7 +81,10 @@ class Result(BaseResult):
 
     @property
     def intercept(self) -> Floats:
-        """Bias of every cluster: ndarray of float64, shape (c,). ``X @ coef.T + intercept`` are the logits."""
+        """Bias of every cluster: ndarray of float64, shape (c,). ``X @ coef.T + intercept`` are the logits.
+
+        ``-inf`` where no cluster of the fit has the number; see :attr:`numbers`.
+        """
         return self._linear.b - self.coef @ self._context.scaler.center
 
     def weights(self, shape: Sequence[int]) -> Floats:
@@ -91,7 +97,7 @@ class Result(BaseResult):
     @cached_property
     def marginal(self) -> Floats:
         """Mean posterior: ndarray of float64, shape (c,)."""
-        return self._sums.marginal
+        return numbering.spread(self._context, self._sums.marginal)
 
     @cached_property
     def _sums(self) -> Information:
@@ -115,7 +121,8 @@ class Result(BaseResult):
 
     @cached_property
     def _scaled_moments(self) -> Floats:
-        return found_shapes(self._context) / np.maximum(self._sums.counts, 1)[:, None]
+        own = found_shapes(self._context) / np.maximum(self._sums.counts, 1)[:, None]
+        return np.stack([numbering.spread(self._context, of_clusters) for of_clusters in own])
 
     @cached_property
     def uncertain(self) -> Any:
@@ -131,7 +138,8 @@ class Result(BaseResult):
         order = np.lexsort((rows, -entropy))[:UNCERTAIN_ROWS]
         ranked = np.argsort(-logs[order], axis=1, kind="stable")
         other = ranked[:, min(1, ranked.shape[1] - 1)]
-        return pd.DataFrame({"row": rows[order], "entropy": entropy[order], "label": ranked[:, 0], "other": other})
+        label, second = (numbering.labels(self._context, of_stage) for of_stage in (ranked[:, 0], other))
+        return pd.DataFrame({"row": rows[order], "entropy": entropy[order], "label": label, "other": second})
 
     @cached_property
     def path(self) -> Any:

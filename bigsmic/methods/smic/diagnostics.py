@@ -8,7 +8,7 @@ import numpy as np
 from bigsmic.numerics.labeling.rotation import summarise
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import labelings, noise, selection, valleys
+from bigsmic.stages import labelings, noise, numbering, selection, valleys
 from bigsmic.stages.labeling_specs import eigenproblems, eigenvector_sets_of, specs_of
 
 SCORES = ("lsmi", "gamma", "delta", "cv", "classes_without_center")
@@ -109,8 +109,8 @@ def _output(context: Context) -> dict[str, Any]:
     if context.settings.finds_noise:
         found = replace(found, counts=found.counts - noise.rows_of_clusters(context))
     return {
-        "cluster_sizes": found.counts.tolist(),
-        "empty_clusters": found.empty.tolist(),
+        "cluster_sizes": numbering.spread(context, found.counts).tolist(),
+        "empty_clusters": numbering.labels(context, found.empty).tolist(),
         "label_off_argmax_share": found.share_off_argmax,
     }
 
@@ -118,4 +118,8 @@ def _output(context: Context) -> dict[str, Any]:
 def _noise(context: Context) -> dict[str, Any]:
     """Rows in no cluster, and by the cluster that they would be in."""
     rows = noise.rows_of_clusters(context)
-    return {"rows": int(rows.sum()), "share": float(rows.sum() / context.n), "next_to": rows.tolist()}
+    return {
+        "rows": int(rows.sum()),
+        "share": float(rows.sum() / context.n),
+        "next_to": numbering.spread(context, rows).tolist(),
+    }

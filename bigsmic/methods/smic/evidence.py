@@ -153,7 +153,7 @@ def _errors(z: float) -> str:
 
 def read(context: Any) -> Valleys | None:
     """The evidence that a finished fit keeps; None where valleys were not looked for."""
-    from bigsmic.stages import selection, valleys
+    from bigsmic.stages import numbering, selection, valleys
     from bigsmic.stages.labeling_specs import valley_sets_of
 
     run, settings = context.run, context.settings
@@ -164,6 +164,7 @@ def read(context: Any) -> Valleys | None:
     if not settings.undecided and valley_sets_of(context):
         read_pairs = run.reader(valleys.EVIDENCE, selection.chosen_set(context))
         pairs = {name: read_pairs(name) for name in ("pairs", "depth", "z")}
+        pairs["pairs"] = numbering.labels(context, pairs["pairs"])
     stored = run.info(valleys.NUMBER, 0)
     facts = {name: stored[name] for name in ("n_clusters", "clear", "votes", "largest", "second", "clumpiness")}
     return Valleys(**facts, asked=None if settings.open else settings.n_clusters, _curve=curve, _pairs=pairs)

@@ -14,7 +14,7 @@ from bigsmic.numerics.labeling import consensus
 from bigsmic.numerics.labeling.cluster_sums import best_jaccard
 from bigsmic.numerics.labeling.metrics import contingency
 from bigsmic.runtime.context import Context
-from bigsmic.stages import kernel_matrix, selection
+from bigsmic.stages import kernel_matrix, numbering, selection
 from bigsmic.stages.coarse_graph import coarse_affinities
 from bigsmic.stages.labeling_specs import Eigenproblem, specs_of
 from bigsmic.stages.labelings import read_labels
@@ -199,5 +199,4 @@ def stability(context: Context) -> NDArray[np.float64]:
         labels = context.run.read("final", p, "labels")
         for table, b in zip(tables, taken, strict=True):
             table += contingency(labels, read_labels(context, p, b), *table.shape)
-    found: NDArray[np.float64] = np.mean([best_jaccard(table) for table in tables], axis=0)
-    return found
+    return numbering.spread(context, np.mean([best_jaccard(table) for table in tables], axis=0), np.nan)

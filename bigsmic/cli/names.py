@@ -1,0 +1,32 @@
+"""``bigsmic name``: names of the clusters of a run."""
+
+from typing import Annotated
+
+import typer
+
+from bigsmic.cli.application import command
+from bigsmic.cli.finished_runs import FINISHED, RunArgument
+from bigsmic.cli.options import STORAGE
+
+
+@command({"Rows": STORAGE}, section=FINISHED)
+def name(
+    screen,
+    run: RunArgument,
+    cluster: Annotated[int | None, typer.Argument(help="Number of a cluster.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Its name; an empty one takes it away.")] = None,
+    **given,
+):
+    """Give a cluster of RUN a name, which a later fit with --like keeps; without one, show the names."""
+    from bigsmic import Result
+    from bigsmic.errors import InputError
+    from bigsmic.tables import tables
+
+    if (cluster is None) != (name is None):
+        raise InputError(f"name: got cluster {cluster} and no name for it; give both, or neither to see the names")
+    result = Result.open(run, **given)
+    if cluster is not None:
+        result.set_names({cluster: name})
+    rows = [{"cluster": number, "name": text} for number, text in result.names.items()]
+    screen.write({"run": result.location, "names": {str(number): text for number, text in result.names.items()}})
+    screen.say([*tables(rows)] if rows else ["no cluster has a name: bigsmic name RUN CLUSTER NAME gives one"])

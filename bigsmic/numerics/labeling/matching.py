@@ -1,0 +1,91 @@
+"""Clusters of one labeling that continue those of another: tables of counts in, pairs, splits and merges out.
+
+Two tables count rows by both labels: `stayed` those that the earlier labeling was made of, `came` those of the later
+one. They are one and the same table where both labelings are of the same rows.
+"""
+
+import numpy as np
+
+LEAST_OVERLAP = 0.5
+"""Overlap from which on a cluster continues another one."""
+MOST = 0.5
+"""Share of its rows from which on a cluster lies in another one."""
+NOTICED = 0.05
+"""Share of its rows from which on a part of a cluster is spoken of."""
+
+
+def overlap(stayed, came):
+    """How much of two clusters is the same: harmonic mean of the shares of their rows that are in the other one.
+
+    With one table for both, ``2 T[i, j] / (rows of i + rows of j)``, the index of Dice.
+
+    Parameters
+    ----------
+    stayed, came : ndarray of int, shape (a, b)
+
+    Returns
+    -------
+    overlap : ndarray of float64, shape (a, b), in [0, 1]
+        0 for clusters without rows.
+    """
+    left, right = _shares(stayed, 1), _shares(came, 0)
+    return np.divide(2 * left * right, left + right, out=np.zeros(left.shape), where=left * right > 0)
+
+
+def continued(stayed, came, least=LEAST_OVERLAP):
+    """The earlier cluster that each later one continues: the assignment of largest sum of overlaps.
+
+    Parameters
+    ----------
+    stayed, came : ndarray of int, shape (a, b)
+    least : float
+        Pairs of smaller overlap are no continuation.
+
+    Returns
+    -------
+    earlier : ndarray of int64, shape (b,)
+        -1 for a new cluster.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    found = overlap(stayed, came)
+    weights = np.where(found >= least, found, 0.0)
+    pairs = [(i, j) for i, j in zip(*linear_sum_assignment(weights, maximize=True), strict=True) if weights[i, j] > 0]
+    earlier = np.full(weights.shape[1], -1, np.int64)
+    for i, j in pairs:
+        earlier[j] = i
+    return earlier
+
+
+def splits(stayed, came):
+    """Earlier clusters whose rows are now in several that consist mostly of them: dict of int to list of int."""
+    parts = (_shares(stayed, 1) >= NOTICED) & (_shares(came, 0) >= MOST)
+    return {i: np.flatnonzero(row).tolist() for i, row in enumerate(parts) if row.sum() > 1}
+
+
+def merges(stayed, came):
+    """Later clusters that have most of the rows of several earlier ones: dict of int to list of int."""
+    return splits(came.T, stayed.T)
+
+
+def numbered(earlier, first_free):
+    """Numbers of the later clusters: those that they continue, or new ones from `first_free` on.
+
+    Parameters
+    ----------
+    earlier : ndarray of int64, shape (b,)
+        Of :func:`continued`.
+    first_free : int
+
+    Returns
+    -------
+    numbers : ndarray of int64, shape (b,)
+    """
+    is_new = earlier < 0
+    return np.where(is_new, first_free - 1 + np.cumsum(is_new), earlier)
+
+
+def _shares(table, axis):
+    """Shares of the rows of every cluster; 0 of one without rows."""
+    total = table.sum(axis=axis, keepdims=True)
+    return np.divide(table, total, out=np.zeros(table.shape), where=total > 0)

@@ -1,0 +1,33 @@
+"""names: what users call clusters, written to a finished run. A fit with ``like=`` begins with those of that run."""
+
+from collections.abc import Mapping
+
+from bigsmic.runtime.context import Context
+from bigsmic.stages import numbering
+from bigsmic.store import Run
+
+STAGE = "names"
+
+
+def stored(context: Context) -> dict[int, str]:
+    """Names by number; an empty one was taken away."""
+    found = numbering.info(context).get(STAGE, [])
+    if context.run.done(STAGE, 0):
+        found = context.run.info(STAGE, 0)[STAGE]
+    return {int(number): str(name) for number, name in found}
+
+
+def write(context: Context, names: Mapping[int, str]) -> None:
+    """Add names to those of a finished run.
+
+    Raises
+    ------
+    RunError
+        It cannot be written, or another process is writing to it.
+    """
+    run = Run(context.run.address, context.run.options)
+    try:
+        known = stored(Context(None, context.run, context.settings)) | dict(names)
+        run.write(STAGE, 0, {}, info={STAGE: sorted(known.items())})
+    finally:
+        run.close()

@@ -1,0 +1,144 @@
+"""numbering: the numbers that clusters of a fit take from an earlier run, put in the place of the stages' own.
+
+Stages number clusters from 0 to c - 1. With ``like=`` a cluster that continues one of the earlier run has its number,
+and a new one a number that none has ever had: then there are as many columns of posteriors as numbers, those of
+clusters that vanished being 0. Whatever leaves the stages, rows of the output and predictions, passes here.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
+from bigsmic.types import Floats, Integers
+
+STAGE = "numbering"
+LIKE = "like"
+"""Entry of a run's identity: the run whose numbers its clusters take."""
+READS = {STAGE: None}
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """Numbers of the clusters of a fit.
+
+    Parameters
+    ----------
+    numbers : ndarray of int64, shape (c,)
+        By the stages' own numbers; distinct.
+    width : int
+        Numbers that were ever given; all are below.
+    """
+
+    numbers: Integers
+    width: int
+
+    def labels(self, labels: Integers) -> NDArray[np.int32]:
+        """Labels in the place of the stages' own: int32, of the same shape; -1 stays."""
+        return self._with_none[labels]
+
+    @cached_property
+    def _with_none(self) -> NDArray[np.int32]:
+        return np.append(self.numbers, -1).astype(np.int32)
+
+    def spread(self, values: NDArray[Any], fill: float = 0, axis: int = 0) -> NDArray[Any]:
+        """Values of clusters, put where their numbers are; `fill` where no cluster of the fit has the number."""
+        shape = list(values.shape)
+        shape[axis] = self.width
+        spread: NDArray[Any] = np.full(shape, fill, values.dtype)
+        spread[(slice(None),) * axis + (self.numbers,)] = values
+        return spread
+
+    def rows(self, found: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Arrays of rows, of which labels and posterior are numbered."""
+        changed = {"labels": self.labels(found["labels"]), "posterior": self.spread(found["posterior"], axis=1)}
+        return {**found, **changed}
+
+
+def of(context: Context) -> Numbering | None:
+    """Numbers of the clusters of a run; None where they are the stages' own."""
+    run = context.run
+    if LIKE not in run.identity or not run.done(STAGE, 0):
+        return None
+    found: Numbering = context.cached(
+        STAGE, lambda: Numbering(run.read(STAGE, 0, "numbers"), run.info(STAGE, 0)["width"])
+    )
+    return found
+
+
+def spread(context: Context, values: NDArray[Any], fill: float = 0) -> NDArray[Any]:
+    """Values of the stages' clusters, by the numbers that users know; see :meth:`Numbering.spread`."""
+    found = of(context)
+    return values if found is None else found.spread(values, fill)
+
+
+def labels(context: Context, values: Integers) -> Integers:
+    """Numbers that users know, of the stages' own."""
+    found = of(context)
+    return values if found is None else found.labels(values)
+
+
+def width(context: Context, n_clusters: int) -> int:
+    """Columns of the posterior of a fit that found so many clusters."""
+    found = of(context)
+    return n_clusters if found is None else found.width
+
+
+def begin(job: Job) -> None:
+    """Strike off the rows of a run that has no numbers yet: nobody knows whether they had some that were lost."""
+    if not job.run.done(STAGE, 0):
+        job.run.drop("output", job.context.source_blocks)
+
+
+def write(job: Job, found: Numbering, info: Mapping[str, Any]) -> None:
+    """Give numbers to the clusters of a fit; rows that were written without them are struck off, and written again.
+
+    They are struck off first: a run that has numbers has no rows without them, wherever this process ends.
+    """
+    begin(job)
+    job.run.write(STAGE, 0, {"numbers": found.numbers}, info={"width": found.width, **info})
+
+
+def info(context: Context) -> dict[str, Any]:
+    """What was noted beside the numbers of a run; empty where it has none."""
+    if of(context) is None:
+        return {}
+    noted: dict[str, Any] = context.run.info(STAGE, 0)
+    return noted
+
+
+class NumberedModel:
+    """Model of a fit whose clusters have numbers of their own.
+
+    Parameters
+    ----------
+    model : callable
+        Of the method.
+    numbering : Numbering
+    """
+
+    def __init__(self, model: Any, numbering: Numbering) -> None:
+        self.model, self.numbering = model, numbering
+        self.n_clusters = numbering.width
+        self.reads: dict[str, Iterable[str] | None] = model.reads | READS
+
+    def __call__(self, X: Floats) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+        """Posteriors and labels of scaled rows, float32 (b, width) and int32 (b,)."""
+        return self._numbered(*self.model(X))
+
+    def read(self, *neighbors: Any) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+        """Posteriors and labels of rows whose neighbours are known, of models on graphs."""
+        return self._numbered(*self.model.read(*neighbors))
+
+    def _numbered(self, posterior: Floats, labels: Integers) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+        return self.numbering.spread(posterior, axis=1), self.numbering.labels(labels)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.model, name)
