@@ -65,7 +65,7 @@ class BigsmicClustering:
         command : The bigsmic command of its own environment: its name on PATH, its path, or a list of words.
         options : Further words for `bigsmic fit`, such as ["--memory-limit", "4GiB", "--threads", "4"], or ["-c", "12"]
                   for a number of clusters in every group of channels.
-        noise : If True, peaks that lie out of all clusters are in none: label -1. Overlaps of spikes are among them.
+        noise : If True, peaks that lie out of all clusters are in none: label -1.
         peaks_svd : params for peak SVD features extraction. See
                     spikeinterface.sortingcomponents.waveforms.peak_svd.extract_peaks_svd
         max_channels : Channels whose peaks are clustered together at most; more are cut along the probe.
