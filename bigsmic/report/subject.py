@@ -12,6 +12,7 @@ from bigsmic.errors import InputError, RunMismatchError
 from bigsmic.report.details import Details
 from bigsmic.report.document import Finding, Section
 from bigsmic.report.tally import Tally
+from bigsmic.report.words import shortened
 from bigsmic.runtime.context import Context
 from bigsmic.stages import selected
 from bigsmic.store import Source, checksum, open_source
@@ -77,7 +78,7 @@ class Subject:
     def column_name(self, column: int) -> str:
         """Name of a column: its number, where it was given none."""
         names = self.details.column_names
-        return names[column] if names else str(column)
+        return shortened(names[column]) if names else str(column)
 
     def blocks(self) -> Iterator[tuple[int, NDArray[Any]]]:
         """Blocks of the archive: number of the first row, and rows as stored; each is one that the run has scanned.

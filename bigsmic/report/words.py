@@ -52,6 +52,18 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
+def shortened(name: str, most: int = 24) -> str:
+    """A name without its middle, if it is long: what tells names apart is mostly at their ends.
+
+    >>> shortened("amplitude"), shortened("peak amplitude at the first wire", 12)
+    ('amplitude', 'peak a..wire')
+    """
+    if len(name) <= most:
+        return name
+    end = (most - 2) * 2 // 5
+    return f"{name[: most - 2 - end]}..{name[len(name) - end :]}"
+
+
 def listed(items: Iterable[object], most: int = 8) -> str:
     """Some things in a sentence, the first ones of many.
 

@@ -25,7 +25,8 @@ def _findings(splits: list[dict[str, Any]]) -> list[Finding]:
         found.append(Finding("warning", text, "Raise max_iter, or try another reg."))
     weak = [f"{s} ({split['msp']:.2f})" for s, split in enumerate(splits) if split["msp"] < LEAST_MSP]
     if weak:
-        text = f"{count(len(weak), 'split')} part their two sides with a probability below {LEAST_MSP}: {listed(weak)}."
+        said = count(len(weak), "split tells its", "splits tell their")
+        text = f"{said} two sides apart with a probability below {LEAST_MSP}: {listed(weak)}."
         found.append(Finding("warning", text, "Ask for fewer clusters, or use a method that is not linear."))
     return found
 

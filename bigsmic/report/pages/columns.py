@@ -8,12 +8,13 @@ from bigsmic import plots
 from bigsmic.plots.columns import are_ordered
 from bigsmic.report.document import WIDTH, Figure, Part, Section
 from bigsmic.report.subject import Subject
-from bigsmic.report.words import count, listed
+from bigsmic.report.words import count, listed, shortened
 from bigsmic.views.columns import ColumnTable
 
 AT_ONCE = 20
 """Clusters in a figure."""
 MOST_FIGURES = 5
+MOST_CHARACTERS_PER_INCH = 14
 
 
 def section(subject: Subject) -> Section | None:
@@ -30,7 +31,7 @@ def section(subject: Subject) -> Section | None:
 
 
 def _figure(subject: Subject, table: ColumnTable, clusters: list[int]) -> Figure:
-    names = subject.details.column_names or None
+    names = [shortened(name) for name in subject.details.column_names] or None
     draw = partial(
         plots.profiles,
         subject.result,
@@ -41,7 +42,8 @@ def _figure(subject: Subject, table: ColumnTable, clusters: list[int]) -> Figure
     )
     said = f"Mean and spread of the columns in {count(len(clusters), 'cluster')}"
     caption = f"{said}: {listed(clusters, AT_ONCE)}. {_how(subject)}"
-    return Figure(draw, said, caption, (WIDTH, 1.2 + 0.5 * len(clusters)))
+    room = max(map(len, names or [""])) / MOST_CHARACTERS_PER_INCH  # of the names below
+    return Figure(draw, said, caption, (WIDTH, 1.2 + room + 0.5 * len(clusters)))
 
 
 def _how(subject: Subject) -> str:
