@@ -203,7 +203,8 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         overwrite : bool
             Allow the report of another run to be written over; never what is no report.
         **options
-            `component` and `missing_chunks`, as of :func:`bigsmic.fit`; `column_names`, a sequence of d str;
+            `component` and `missing_chunks`, as of :func:`bigsmic.fit`; `column_names`, a sequence of d str, by default
+            those that the archive has;
             `columns_per_channel`, where columns are ordered and every so many belong to another channel; `times`, a
             number or time for each of the n rows, or a file of them, which adds shares over time; `map_rows`, rows of
             the map, 20,000 by default and 0 for none.

@@ -1,7 +1,7 @@
 """What a report is about: a Result, where it can be reached the archive, and what their columns are called."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -15,7 +15,7 @@ from bigsmic.report.tally import Tally
 from bigsmic.report.words import shortened
 from bigsmic.runtime.context import Context
 from bigsmic.stages import selected
-from bigsmic.store import Source, checksum, open_source
+from bigsmic.store import Source, checksum, column_names, open_source
 from bigsmic.views.columns import ColumnTable, column_table
 
 
@@ -47,7 +47,13 @@ class Subject:
         RunMismatchError
             The archive is of another shape or dtype than the rows of the run.
         """
-        return cls(result, None if archive is None else _opened(result, archive, reading), details)
+        if archive is None:
+            return cls(result, None, details)
+        source = _opened(result, archive, reading)
+        if not details.column_names:
+            where = {name: reading[name] for name in ("component", "storage_options") if name in reading}
+            details = replace(details, column_names=column_names(archive, **where))
+        return cls(result, source, details)
 
     @property
     def run(self) -> Any:

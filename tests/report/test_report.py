@@ -193,9 +193,9 @@ def test_two_hundred_clusters_take_at_most_three_megabytes(tmp_path):
 
 
 def test_very_many_columns_are_drawn_in_part(tmp_path):
-    X = np.random.default_rng(0).normal(size=(24, 100_000)).astype(np.float32)
+    X = np.random.default_rng(0).normal(size=(24, 40_000)).astype(np.float32)
     X[:12, 5000:5100] += 60
-    with pytest.warns(BigsmicWarning, match="if these are 100000 rows of 24 columns"):
+    with pytest.warns(BigsmicWarning, match="if these are 40000 rows of 24 columns"):
         result = bigsmic.fit(X, 2, out=tmp_path / "run", valleys=False, t=(3,), n_centers=10, widths=(1.5,))
     tracemalloc.start()
     result.report(tmp_path / "report.html", archive=X, map_rows=0)
@@ -314,6 +314,31 @@ def test_names_with_html_are_escaped(blobs, tmp_path):
     assert evil in page.text("trust")  # as text: the column is constant
     assert "<b>run & co" in page.text("run")
     assert "&amp;" in page.text("trust")
+
+
+def test_names_of_the_archive_are_escaped(blobs, tmp_path):
+    names = ["<script>alert(1)</script>", "</style>", "b", "c", "d"]
+    attributes = {"_ARRAY_DIMENSIONS": ["row", "column"]}
+    group = zarr.open_group(str(tmp_path / "rows.zarr"), mode="w", zarr_format=2)
+    group.create_array("X", data=blobs[0], chunks=(200, 5), attributes=attributes)
+    group.create_array("column", data=np.array(names))
+    result = bigsmic.fit(tmp_path / "rows.zarr", 3, component="X", out=tmp_path / "run", **FAST)
+    result.report(tmp_path / "report.html", archive=tmp_path / "rows.zarr", component="X", map_rows=0)
+    page = Page(tmp_path / "report.html")
+    assert page.errors == []
+    assert page.loads == []
+    told = " ".join(row["Told apart by"] for row in page.tables("clusters")[0])
+    assert "</style> (" in told
+    assert "<script>al..t(1)</script>"[:8] in told
+
+
+def test_rows_of_a_range_are_found_in_the_archive(blobs, archive, tmp_path):
+    result = bigsmic.fit(archive, 3, rows=slice(100, 600), out=tmp_path / "run", **FAST)
+    result.report(tmp_path / "report.html", archive=archive, map_rows=0)
+    page = Page(tmp_path / "report.html")
+    assert "500 rows of 5 columns" in page.text("run")
+    assert "columns" in page.sections
+    assert "Rows are numbered among those that were fitted" in page.text("clusters")
 
 
 # -- where it may be written

@@ -48,8 +48,14 @@ def section(subject: Subject) -> Section | None:
         f"; {APART.lower()}: columns, with how far the cluster's mean is from that of the rest, in standard deviations"
         * (APART in examples)
     )
-    caption = f"{said[:1].upper()}{said[1:]}{'.' if said else ''} Rows are numbered from 0, in the order of the input."
+    caption = f"{said[:1].upper()}{said[1:]}{'.' if said else ''} {_numbering(subject)}"
     return Section("clusters", "Clusters", [Table(columns, rows, caption), *_figures(subject)])
+
+
+def _numbering(subject: Subject) -> str:
+    if "selected" in subject.input:
+        return "Rows are numbered among those that were fitted; Result.rows has their numbers in the archive."
+    return "Rows are numbered from 0, in the order of the input."
 
 
 def _figures(subject: Subject) -> list[Part]:

@@ -1,0 +1,76 @@
+"""Names of columns, where what holds the rows has them: frames, labelled arrays, groups of Zarr that these wrote."""
+
+import os
+from contextlib import suppress
+
+import numpy as np
+
+from bigsmic.errors import InputError
+from bigsmic.store.checked_arrays import decoded
+from bigsmic.store.objects import absolute
+from bigsmic.store.sources.zarr_arrays import is_zarr, open_array
+
+TEXT = "UTOS"
+"""Kinds of dtypes that names have: numbers along the columns, such as times of samples, name nothing."""
+
+
+def column_names(data, component=None, storage_options=None):
+    """Names of the columns of rows that can be read.
+
+    Parameters
+    ----------
+    data, component, storage_options
+        As of :func:`bigsmic.store.open_source`, which has been asked before.
+
+    Returns
+    -------
+    names : list of str
+        The columns of a frame; the coordinate of the second dimension of a DataArray, also of one that xarray wrote to
+        a group of Zarr; the index of ``var`` beside the ``X`` that AnnData wrote. Empty where there are none, or other
+        than text.
+    """
+    if isinstance(data, str | os.PathLike):
+        data = _opened(data, component, storage_options)
+    if hasattr(data, "columns"):
+        return [str(name) for name in data.columns]
+    if hasattr(data, "coords") and getattr(data, "ndim", 0) == 2:
+        return _texts(data.coords.get(data.dims[1]), data.shape[1])
+    return _of_zarr(data) if is_zarr(data) else []
+
+
+def _opened(location, component, storage_options):
+    with suppress(InputError):  # rows in files of another kind, which have no names
+        return open_array(absolute(location), component, storage_options)
+    return None
+
+
+def _of_zarr(array):
+    """Names that lie beside an array in its group; what cannot be made sense of names nothing."""
+    import zarr
+
+    folder, _, name = array.path.rpartition("/")
+    if not name:
+        return []
+    group, _ = decoded(lambda: zarr.open_group(array.store_path.store, path=folder, mode="r"))
+    if group is None:
+        return []
+    places = [_dimension(array), _index_of_var(group) if name == "X" else None]
+    found = (_texts(decoded(lambda place=place: group[place])[0], array.shape[1]) for place in places if place)
+    return next((names for names in found if names), [])
+
+
+def _dimension(array):
+    """Name of the dimension of the columns, which its coordinate has too."""
+    names = getattr(array.metadata, "dimension_names", None) or array.attrs.get("_ARRAY_DIMENSIONS")
+    return names[1] if isinstance(names, list | tuple) and len(names) == 2 and isinstance(names[1], str) else None
+
+
+def _index_of_var(group):
+    index, _ = decoded(lambda: group["var"].attrs.get("_index"))
+    return f"var/{index}" if isinstance(index, str) else None
+
+
+def _texts(found, d):
+    """Texts of a vector of `d` of them."""
+    values, _ = decoded(lambda: np.asarray(found[...]) if getattr(found, "shape", None) == (d,) else None)
+    return [str(value) for value in values] if values is not None and values.dtype.kind in TEXT else []

@@ -1,0 +1,58 @@
+import numpy as np
+import pandas as pd
+import pytest
+import xarray
+import zarr
+
+from bigsmic.store import column_names
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")  # of who writes
+
+NAMES = ["height", "<b>width</b>", "depth"]
+X = np.arange(12.0).reshape(4, 3)
+
+
+def test_of_a_frame():
+    assert column_names(pd.DataFrame(X, columns=NAMES)) == NAMES
+
+
+@pytest.fixture
+def labelled():
+    return xarray.DataArray(X, dims=("row", "measure"), coords={"measure": NAMES}, name="X")
+
+
+def test_of_a_data_array(labelled):
+    assert column_names(labelled) == NAMES
+    assert column_names(labelled.drop_vars("measure")) == []
+    assert column_names(labelled.assign_coords(measure=[0.1, 0.2, 0.3])) == []  # places, and not names
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_of_a_group_that_xarray_wrote(labelled, tmp_path, zarr_format):
+    labelled.to_dataset().to_zarr(tmp_path / "rows.zarr", zarr_format=zarr_format)
+    assert column_names(tmp_path / "rows.zarr", "X") == NAMES
+    assert column_names(zarr.open_group(tmp_path / "rows.zarr", mode="r")["X"]) == NAMES
+
+
+def test_of_a_group_that_anndata_wrote(tmp_path):
+    anndata = pytest.importorskip("anndata", reason="needs anndata: pip install '.[anndata]'")
+    cells = anndata.AnnData(X, var=pd.DataFrame(index=["gene a", "gene b", "gene c"]))
+    cells.write_zarr(tmp_path / "cells.zarr")
+    assert column_names(tmp_path / "cells.zarr", "X") == ["gene a", "gene b", "gene c"]
+
+
+def test_where_there_are_none(tmp_path):
+    zarr.create_array(str(tmp_path / "rows.zarr"), data=X)
+    np.save(tmp_path / "rows.npy", X)
+    assert column_names(tmp_path / "rows.zarr") == []
+    assert column_names(tmp_path / "rows.npy") == []
+    assert column_names(X) == []
+
+
+def test_damaged_names_are_none(labelled, tmp_path):
+    labelled.to_dataset().drop_vars("measure").to_zarr(tmp_path / "rows.zarr", zarr_format=3)
+    group = zarr.open_group(tmp_path / "rows.zarr", mode="a")
+    group.create_array("measure", data=np.arange(7))
+    assert column_names(tmp_path / "rows.zarr", "X") == []
+    (tmp_path / "rows.zarr" / "measure" / "zarr.json").write_text("{")
+    assert column_names(tmp_path / "rows.zarr", "X") == []
