@@ -108,7 +108,12 @@ class Subject:
         """What is known of the columns in every cluster; None without an archive or without labels."""
         if self.archive is None or self.result.settings.undecided:
             return None
-        return column_table(self.context, self.result.n_clusters, self.blocks())
+        return column_table(self.context, len(self.result.sizes), self.blocks())
+
+    @cached_property
+    def clusters(self) -> Any:
+        """The table of clusters, without numbers that an earlier run had and this one has not."""
+        return self.result.clusters.loc[self.result.numbers]
 
     @cached_property
     def valleys(self) -> Any:

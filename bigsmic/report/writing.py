@@ -10,6 +10,7 @@ from bigsmic.report.document import Document, Section
 from bigsmic.report.pages import (
     clusters,
     columns,
+    continuity,
     costs,
     labelings,
     maps,
@@ -31,7 +32,7 @@ READING = ("component", "missing_chunks")
 """Options that say how the archive is read."""
 Maker = Callable[[Subject], Section | None]
 BEFORE: tuple[Maker, ...] = (run.section, trust.section, maps.section, clusters.section, columns.section)
-AFTER: tuple[Maker, ...] = (relations.section, number.section, labelings.section, timeline.section)
+AFTER: tuple[Maker, ...] = (continuity.section, relations.section, number.section, labelings.section, timeline.section)
 
 
 def write(

@@ -70,7 +70,8 @@ def _memberships(result: Any) -> list[Section]:
 
 def mean_memberships(result: Any) -> Floats:
     """Mean posterior of the rows of every cluster, float64, shape (c, c); read a block of rows at a time."""
-    c, posterior = result.n_clusters, result.posterior
+    posterior = result.posterior
+    c = posterior.shape[1]
     total, counts = np.zeros((c, c)), np.zeros(c)
     for lo in range(0, len(posterior), posterior.chunks[0]):
         block = posterior[lo : lo + posterior.chunks[0]]

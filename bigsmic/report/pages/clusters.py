@@ -35,9 +35,9 @@ def section(subject: Subject) -> Section | None:
     """The clusters, with rows to look at."""
     if subject.result.settings.undecided:
         return None
-    table = subject.result.clusters
+    table = subject.clusters
     shown = [name for name in FACTS if name in table and _says_something(name, table[name], subject)]
-    examples = _told_apart(subject) | _examples(subject)
+    examples = _names(subject) | _told_apart(subject) | _examples(subject)
     columns = ["Cluster", *(FACTS[name][0] for name in shown), *examples]
     rows = [
         (cluster, *(_cell(name, table.at[cluster, name]) for name in shown), *(of[cluster] for of in examples.values()))
@@ -81,6 +81,12 @@ def _cell(name: str, value: Any) -> float | int | None:
     return round(float(value), 3) if np.isfinite(value) else (None if np.isnan(value) else float(value))
 
 
+def _names(subject: Subject) -> dict[str, dict[int, str]]:
+    """Names that clusters were given."""
+    names = subject.result.names
+    return {"Name": {cluster: names.get(cluster, "") for cluster in subject.clusters.index}} if names else {}
+
+
 def _told_apart(subject: Subject) -> dict[str, dict[int, str]]:
     """Columns that tell each cluster from the rest, as texts by cluster."""
     table = subject.columns
@@ -88,7 +94,7 @@ def _told_apart(subject: Subject) -> dict[str, dict[int, str]]:
         return {}
     found = {
         cluster: listed(f"{subject.column_name(column)} ({effect:+.1f})" for column, effect in strongest)
-        for cluster in range(subject.result.n_clusters)
+        for cluster in subject.clusters.index
         for strongest in [table.strongest(cluster, COLUMNS)]
     }
     return {APART: found}
@@ -100,5 +106,5 @@ def _examples(subject: Subject) -> dict[str, dict[int, str]]:
     found = {}
     for heading, of in tables.items():
         rows = of(EXAMPLES).groupby("cluster")["row"].apply(list).to_dict()
-        found[heading] = {cluster: listed(rows.get(cluster, [])) for cluster in range(subject.result.n_clusters)}
+        found[heading] = {cluster: listed(rows.get(cluster, [])) for cluster in subject.clusters.index}
     return found

@@ -122,7 +122,7 @@ def _separation(subject: Subject) -> Iterator[Finding]:
 
 def _clusters(subject: Subject) -> Iterator[Finding]:
     """Clusters that are empty or tiny, or that other labelings do not have."""
-    table = subject.result.clusters
+    table = subject.clusters
     empty = table.index[table["rows"] == 0].tolist()
     if empty:
         yield Finding(
