@@ -6,12 +6,14 @@ from importlib.resources import files
 from typing import Any
 
 from bigsmic.errors import InputError
-from bigsmic.report.document import Cell, Document
+from bigsmic.report.document import Cell, Document, Figure
 from bigsmic.report.figures import inline_svg
 
 MARK = "bigsmic report"
 """Stands in the first line of every report, with the run that it is about."""
 MOST_BYTES = 3_000_000
+ROOM = 500_000
+"""Bytes that tables and text take at most."""
 
 
 def first_line(run: str) -> str:
@@ -54,7 +56,7 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"cell": cell_text, "kind": lambda part: type(part).__name__, "svg": _markup}
+    found.filters |= {"cell": cell_text, "kind": lambda part: type(part).__name__, "svg": _Drawn().markup}
     return found
 
 
@@ -69,10 +71,23 @@ def needed() -> None:
         ) from None
 
 
-def _markup(figure: Any, prefix: str) -> Any:
-    from markupsafe import Markup
+class _Drawn:
+    """Figures of a page, as far as there is room for them."""
 
-    return Markup(inline_svg(figure, prefix))
+    def __init__(self) -> None:
+        self.n_bytes = 0
+
+    def markup(self, figure: Figure, prefix: str) -> Any:
+        """Markup of a figure, or of a sentence in its place; both are escaped."""
+        from markupsafe import Markup
+
+        found = inline_svg(figure, prefix)
+        if self.n_bytes + len(found) > MOST_BYTES - ROOM:
+            return Markup("<p>This figure is left out, with which the report would be too large: {}.</p>").format(
+                figure.alt
+            )
+        self.n_bytes += len(found)
+        return Markup(found)
 
 
 def cell_text(value: Cell) -> str:

@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 import bigsmic
 from bigsmic.cli.main import app
 from bigsmic.errors import BigsmicWarning, InputError, OptionError, RunError, RunMismatchError
-from bigsmic.report import figures, rendering
+from bigsmic.methods import mspc
+from bigsmic.report import Figure, Section, figures, rendering
 from bigsmic.store import Run, Source
 
 ONE_OF_EACH = {
@@ -103,11 +104,11 @@ def test_what_ran(results, page):
 
 def test_clusters_are_those_of_the_result(results, page):
     result = results("smic")
-    (rows,) = page("smic").tables("clusters")
+    rows, examples = page("smic").tables("clusters")
     assert [int(row["Rows"].replace(",", "")) for row in rows] == np.bincount(result.labels).tolist()
     means = [result.agreement[result.labels == k].mean() for k in range(4)]
     assert [float(row["Agreement"]) for row in rows] == pytest.approx(means, abs=1e-3)
-    for k, row in enumerate(rows):
+    for k, row in enumerate(examples):
         typical, doubtful = (
             [int(number) for number in re.findall(r"\d+", row[name])]
             for name in ("Most typical rows", "Least certain rows")
@@ -192,6 +193,18 @@ def test_two_hundred_clusters_take_at_most_three_megabytes(tmp_path):
     assert len(page.html) < rendering.MOST_BYTES - 2 * figures.MOST_IMAGE_BYTES  # which the maps take at most
 
 
+def test_what_a_method_adds_is_left_out_where_the_page_would_be_too_large(blobs, monkeypatch, tmp_path):
+    figure = Figure(lambda ax: ax.plot(np.random.default_rng(0).normal(size=8000)), "a <b>line</b>")
+    monkeypatch.setattr(mspc, "pages", lambda result: [Section("own", "Own", [figure] * 30)])
+    bigsmic.fit(blobs[0], 3, method="mspc").report(tmp_path / "report.html", map_rows=0)
+    page = Page(tmp_path / "report.html")
+    assert page.errors == []
+    assert len(page.html) < rendering.MOST_BYTES
+    shown = len(page.figures("own"))
+    assert 5 < shown < 30
+    assert page.text("own").count("too large: a <b>line</b>.") == 30 - shown
+
+
 def test_very_many_columns_are_drawn_in_part(tmp_path):
     X = np.random.default_rng(0).normal(size=(24, 40_000)).astype(np.float32)
     X[:12, 5000:5100] += 60
@@ -204,7 +217,7 @@ def test_very_many_columns_are_drawn_in_part(tmp_path):
     page = Page(tmp_path / "report.html")
     assert page.errors == []
     assert len(page.html) < 300_000
-    (rows,) = page.tables("clusters")
+    _, rows = page.tables("clusters")
     assert all(5000 <= int(row["Told apart by"].split()[0]) < 5100 for row in rows)
     assert peak < 64 << 20  # of which half is that of figures
 
@@ -259,7 +272,7 @@ def test_without_the_extra_the_remedy_is_said(results, tmp_path, monkeypatch):
 
 def test_columns_that_tell_clusters_apart(blobs, results, archive, page):
     names = ["a", "b", "c", "d", "e"]
-    (rows,) = page("smic", archive=archive, column_names=names).tables("clusters")
+    _, rows = page("smic", archive=archive, column_names=names).tables("clusters")
     X, labels = blobs[0].astype(np.float64), results("smic").labels
     for k, row in enumerate(rows):
         own, rest = X[labels == k], X[labels != k]
@@ -327,7 +340,7 @@ def test_names_of_the_archive_are_escaped(blobs, tmp_path):
     page = Page(tmp_path / "report.html")
     assert page.errors == []
     assert page.loads == []
-    told = " ".join(row["Told apart by"] for row in page.tables("clusters")[0])
+    told = " ".join(row["Told apart by"] for row in page.tables("clusters")[1])
     assert "</style> (" in told
 
 
@@ -339,13 +352,13 @@ def test_names_and_numbers_of_clusters(blobs, archive, tmp_path):
     page = Page(tmp_path / "report.html")
     assert page.errors == []
     assert page.loads == []
-    (rows,) = page.tables("clusters")
+    rows, _ = page.tables("clusters")
     assert [int(row["Cluster"]) for row in rows] == later.numbers.tolist()
     assert sum(int(row["Rows"]) for row in rows) == len(later.labels)
     assert later.matched.sentence in page.text("continuity")
     assert not any("no rows" in text for text in page.findings("warning"))
     before.report(tmp_path / "before.html", map_rows=0)
-    (rows,) = Page(tmp_path / "before.html").tables("clusters")
+    rows, _ = Page(tmp_path / "before.html").tables("clusters")
     assert [row["Name"] for row in rows] == ["", evil, "", ""]
 
 

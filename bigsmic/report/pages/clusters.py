@@ -32,24 +32,32 @@ FACTS = {
 
 
 def section(subject: Subject) -> Section | None:
-    """The clusters, with rows to look at."""
+    """The clusters, with columns that tell them apart and rows to look at."""
     if subject.result.settings.undecided:
         return None
+    return Section("clusters", "Clusters", [_facts(subject), *_figures(subject), _examples(subject)])
+
+
+def _facts(subject: Subject) -> Table:
+    """Figures of every cluster."""
     table = subject.clusters
     shown = [name for name in FACTS if name in table and _says_something(name, table[name], subject)]
-    examples = _names(subject) | _told_apart(subject) | _examples(subject)
-    columns = ["Cluster", *(FACTS[name][0] for name in shown), *examples]
+    names = _names(subject)
+    columns = ["Cluster", *names, *(FACTS[name][0] for name in shown)]
     rows = [
-        (cluster, *(_cell(name, table.at[cluster, name]) for name in shown), *(of[cluster] for of in examples.values()))
+        (cluster, *(of[cluster] for of in names.values()), *(_cell(name, table.at[cluster, name]) for name in shown))
         for cluster in table.index.tolist()
     ]
     said = "; ".join(FACTS[name][1] for name in shown if name != "rows")
-    said += (
-        f"; {APART.lower()}: columns, with how far the cluster's mean is from that of the rest, in standard deviations"
-        * (APART in examples)
-    )
-    caption = f"{said[:1].upper()}{said[1:]}{'.' if said else ''} {_numbering(subject)}"
-    return Section("clusters", "Clusters", [Table(columns, rows, caption), *_figures(subject)])
+    return Table(columns, rows, f"{said[:1].upper()}{said[1:]}{'.' if said else ''}")
+
+
+def _examples(subject: Subject) -> Table:
+    """Columns and rows of every cluster to look at."""
+    found = _told_apart(subject) | _rows(subject)
+    rows = [(cluster, *(of[cluster] for of in found.values())) for cluster in subject.clusters.index.tolist()]
+    said = "Columns with how far the cluster's mean is from that of the rest, in standard deviations. "
+    return Table(["Cluster", *found], rows, f"{said * (APART in found)}{_numbering(subject)}")
 
 
 def _numbering(subject: Subject) -> str:
@@ -100,7 +108,7 @@ def _told_apart(subject: Subject) -> dict[str, dict[int, str]]:
     return {APART: found}
 
 
-def _examples(subject: Subject) -> dict[str, dict[int, str]]:
+def _rows(subject: Subject) -> dict[str, dict[int, str]]:
     """Rows of each cluster to look at, as texts by heading and cluster."""
     tables = {"Most typical rows": subject.result.typical_rows, "Least certain rows": subject.result.uncertain_rows}
     found = {}
