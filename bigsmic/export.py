@@ -19,7 +19,8 @@ from bigsmic.types import StrPath
 
 STORED = {"label": "labels", "agreement": "agreement", "noise": "noise", "posterior": "posterior"}
 """Arrays of a run by the names of their columns, which are of one row."""
-PIECE_ROWS = 1 << 16  # that are text, or a row group, at once
+PIECE_ENTRIES = 1 << 20
+"""Entries that are text, or a row group, at once."""
 Block = dict[str, NDArray[Any]]
 
 
@@ -78,9 +79,9 @@ class _Table:
         """Pieces of one-dimensional columns: a posterior is a column for each cluster."""
         for _, block in self.blocks():
             flat = _flat(block)
-            rows = len(next(iter(flat.values())))
-            for lo in range(0, rows, PIECE_ROWS):
-                yield {name: values[lo : lo + PIECE_ROWS] for name, values in flat.items()}
+            rows, step = len(next(iter(flat.values()))), max(1, PIECE_ENTRIES // len(flat))
+            for lo in range(0, rows, step):
+                yield {name: values[lo : lo + step] for name, values in flat.items()}
 
 
 def _flat(block: Block) -> Block:

@@ -26,7 +26,7 @@ def result(blobs, tmp_path_factory):
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr(export, "PIECE_ROWS", 100)
+    monkeypatch.setattr(export, "PIECE_ENTRIES", 200)
 
 
 def test_every_format_has_the_same_columns(result, tmp_path, small_pieces):

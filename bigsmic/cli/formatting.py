@@ -1,5 +1,6 @@
 """What each command tells: a JSON-like document, and a page of lines and tables for people."""
 
+import shlex
 import shutil
 from dataclasses import asdict
 from pathlib import Path
@@ -64,10 +65,11 @@ def _labelings(result, shown):
 
 def _next_steps(result):
     """How to get labels from a fit that left the number of clusters open, and tables from one that has labels."""
-    cut = [f"  bigsmic cut {result.location} -c {_hinted(result)} --out OTHER_RUN"] if hasattr(result, "cut") else []
+    run = shlex.quote(result.location)
+    cut = [f"  bigsmic cut {run} -c {_hinted(result)} --out OTHER_RUN"] if hasattr(result, "cut") else []
     if result.settings.undecided:
         return ["For labels, without another fit:", *cut]
-    steps = ["Next:", f"  bigsmic export {result.location} labels.csv"]
+    steps = ["Next:", f"  bigsmic report {run} -o report.html", f"  bigsmic export {run} labels.csv"]
     return [*steps, *(cut if getattr(result.settings, "open", False) else [])]
 
 

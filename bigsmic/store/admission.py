@@ -13,7 +13,7 @@ FILES = {
     ".npz": "numpy.load(path)['X']",
     ".h5": "h5py.File(path)['X']",
     ".hdf5": "h5py.File(path)['X']",
-    ".h5ad": "anndata.read_h5ad(path, backed='r').obsm['X_pca']",
+    ".h5ad": "h5py.File(path)['obsm/X_pca'], or the path to bigsmic.interop.anndata.cluster",
     ".nc": "xarray.open_dataset(path, chunks={})['X'].data",
     ".parquet": "dask.dataframe.read_parquet(path).to_dask_array(lengths=True)",
     ".csv": "dask.dataframe.read_csv(path).to_dask_array(lengths=True)",
@@ -125,7 +125,10 @@ def _sparse_dask(data):
 
 def _anndata(data):
     names = [f"adata.obsm[{name!r}]" for name in list(data.obsm)[:NAMED]]
-    return f"got an AnnData, which is many arrays; pass one of them, such as {' or '.join(names) or 'adata.X'}"
+    return (
+        f"got an AnnData, which is many arrays; pass one of them, such as {' or '.join(names) or 'adata.X'}, or the "
+        "whole to bigsmic.interop.anndata.cluster"
+    )
 
 
 def _dataset(data):

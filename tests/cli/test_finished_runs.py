@@ -1,6 +1,7 @@
 """What reads finished runs: show, export, cut; and that what commands print fits a terminal of 80 columns."""
 
 import json
+import shlex
 import subprocess
 import sys
 
@@ -65,6 +66,14 @@ def test_show_is_the_document_of_the_fit(archive, run):
     command = ("fit", archive, "-c", 3, "-o", run, "--threads", 1, *OPTIONS["smic"], "--json")
     of_fit = json.loads(typed(*command).stdout)
     assert json.loads(typed("show", run, "--json").stdout) == of_fit
+
+
+def test_what_to_type_next_is_typed_as_it_stands(archive, tmp_path):
+    (tmp_path / "my runs").mkdir()
+    page = typed("fit", archive, "-o", tmp_path / "my runs" / "run.zarr", "--method", "smic", "--threads", 1, "--t", 3)
+    next_command = shlex.split(page.stdout.splitlines()[-2])
+    assert next_command[:2] == ["bigsmic", "export"]
+    assert typed(*next_command[1:3], tmp_path / "labels.csv").exit_code == 0
 
 
 def test_show_of_what_is_no_run(tmp_path):

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -128,7 +129,7 @@ def test_clusters_of_groups_of_channels_are_told_apart(clouds, monkeypatch):
 
 
 def run(*command, folder):
-    clean = {"PATH": "/usr/bin:/bin", "HOME": str(folder)}
+    clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     done = subprocess.run([*map(str, command)], cwd=folder, env=clean, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stderr
     return done.stdout
