@@ -28,7 +28,7 @@ from bigsmic.runtime.progress import reported
 from bigsmic.settings import UNSET, MethodSettings
 from bigsmic.settings.signatures import takes_options_of
 from bigsmic.settings.smic import Settings
-from bigsmic.stages import distinct, numbering, recovery, selected
+from bigsmic.stages import distinct, novelty, numbering, recovery, selected
 from bigsmic.stages.checkpoints import interval
 from bigsmic.store import (
     Run,
@@ -296,6 +296,8 @@ def _stages(job: Job, cuts: Mapping[str, str], like: Result | None) -> None:
     found = _found(job)
     if like is not None and _takes_numbers(job, found, like):
         found = _found(job.afresh())
+    with job.timed("output"):
+        novelty.run(job.afresh())
     diagnose(job, cuts, found)
     recovery.tidy(job)
 

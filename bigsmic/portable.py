@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from bigsmic.errors import RunError
 from bigsmic.numerics.moments import Moments
 from bigsmic.prediction import model_of
+from bigsmic.stages import novelty
 from bigsmic.stages.numbering import LIKE
 from bigsmic.stages.rowwise_output import read_array
 from bigsmic.store import (
@@ -117,7 +118,9 @@ def needed(context):
     """Stages and arrays that predictions read."""
     settings = context.settings
     wanted = {} if settings.precomputed else {"scan": Moments._fields, "scaling": ()}
-    return wanted if settings.undecided else wanted | {"output": (), "names": ()} | model_of(context).reads
+    if settings.undecided:
+        return wanted
+    return wanted | {"output": (), "names": (), novelty.STAGE: novelty.SHAPES} | model_of(context).reads
 
 
 def _bytes(run, blocks, wanted):

@@ -25,6 +25,7 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.progress import reported, ticks
 from bigsmic.spelling import refuse_unknown
 from bigsmic.stages import distinct, numbering
+from bigsmic.stages.novelty import Assessor
 from bigsmic.stages.out_of_sample import Model, Reads
 from bigsmic.stages.precomputed import minus_log, nearest_entries
 from bigsmic.store import PredictionGroup, Source, SparseRows, digest, open_source, select_rows
@@ -37,6 +38,8 @@ READING = ("component", "rows", "storage_options", "missing_chunks")
 
 Predicted: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int32]]
 """Posteriors and labels of a block of rows."""
+Assessed: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]]
+"""The same, and novelty."""
 
 
 def predict(  # noqa: PLR0913
@@ -93,17 +96,18 @@ def predict(  # noqa: PLR0913
         group = None if out is None else _group(asked, context, SparseRows(rows))
         return _keep(group, *_predict_graph(context, rows))
     source = _open(context, data, reading)
-    m, rows = source.shape[0], _rows_at_once(context.d)
+    m, rows = source.shape[0], rows_at_once(context.d)
     group = None if out is None else _group(asked, context, source)
     predictor = Predictor(context, source, rows)
     starts = range(0, m, rows)
     where = (engine, client, scheduler, n_threads)
-    with _running(source, where, progress, performance_report, len(starts)) as (opened, options):
+    with running(source, where, progress, performance_report) as (opened, report):
+        options = _tasks(report, len(starts))
         if group is None:
             found = opened.map(predictor, starts, options) or [predictor.nothing()]
             posterior, labels = (np.concatenate(parts) for parts in zip(*found, strict=True))
             return labels, posterior
-        with group.writing(_shapes(m, predictor.model.n_clusters), rows) as arrays:
+        with group.writing(_shapes(m, predictor.assessor.n_clusters), rows) as arrays:
             opened.for_each(partial(_predict_into, predictor, arrays), starts, options)
         return arrays["labels"], arrays["posterior"]
 
@@ -116,9 +120,10 @@ def _keywords(function: Callable[..., Any]) -> set[str]:
 OPTIONS = _keywords(predict)
 
 
-def predict_noise(  # noqa: PLR0913
+def score_rows(  # noqa: PLR0913
     context: Context,
     data: Any,
+    score: str,
     *,
     n_threads: int | None = None,
     client: Client = None,
@@ -128,50 +133,66 @@ def predict_noise(  # noqa: PLR0913
     performance_report: StrPath | None = None,
     **reading: Any,
 ) -> NDArray[np.float32]:
-    """Noise scores of new rows, block by block.
+    """Noise scores, or novelty, of new rows, block by block.
 
     Parameters
     ----------
     context : Context
-        Of a finished fit that found noise.
+        Of a finished fit that has what the score is measured by.
     data, n_threads, client, scheduler, engine, progress, performance_report, **reading
         As of :func:`predict`.
+    score : {"predict_noise", "novelty"}
+        Method of the Result that is asked.
 
     Returns
     -------
-    noise : ndarray of float32, shape (m,)
+    scores : ndarray of float32, shape (m,)
 
     Raises
     ------
     OptionError
         Another option.
     """
-    refuse_unknown("predict_noise", {*reading} - {*READING}, _keywords(predict_noise))
+    refuse_unknown(score, {*reading} - {*READING}, _keywords(score_rows))
     share_arena()
     if context.settings.precomputed:
-        found: NDArray[np.float32] = Model(context).read_noise(*_graph_neighbors(context, _graph_rows(context, data)))
+        neighbors = _graph_neighbors(context, _graph_rows(context, data))
+        found: NDArray[np.float32] = _score_neighbors(context, score, neighbors)
         return found
     source = _open(context, data, reading)
-    m, rows = source.shape[0], _rows_at_once(context.d)
+    m, rows = source.shape[0], rows_at_once(context.d)
     starts = range(0, m, rows)
     where = (engine, client, scheduler, n_threads)
-    with _running(source, where, progress, performance_report, len(starts)) as (opened, options):
-        scores = opened.map(NoisePredictor(context, source, rows), starts, options)
+    with running(source, where, progress, performance_report) as (opened, report):
+        options = _tasks(report, len(starts))
+        scores = opened.map(ScorePredictor(context, source, rows, score), starts, options)
     return np.concatenate([np.empty(0, np.float32), *scores])
 
 
+def _score_neighbors(context: Context, score: str, neighbors: tuple[Integers, Floats]) -> Any:
+    """Scores of rows of a graph."""
+    if score == "predict_noise":
+        return Model(context).read_noise(*neighbors)
+    return Assessor(context, model_of(context)).read(*neighbors)[2]
+
+
 @contextmanager
-def _running(
-    source: Source, where: tuple[Any, ...], progress: Progress, performance_report: StrPath | None, n_blocks: int
-) -> Iterator[tuple[Engine, TaskOptions]]:
-    """The engine that blocks of a source are predicted on, rows in memory in this process, and options of its tasks."""
+def running(
+    source: Source, where: tuple[Any, ...], progress: Progress, performance_report: StrPath | None
+) -> Iterator[tuple[Engine, Any]]:
+    """The engine that blocks of a source are predicted on, rows in memory in this process, and what reports of it."""
     engine, client, scheduler, n_threads = where if source.travels else (None, False, None, where[-1])
     with (
         choose_engine(engine, client, scheduler, n_threads) as opened,
         opened.recorded(performance_report),
         reported(progress, source.shape[0]) as report,
     ):
-        yield opened, TaskOptions("predict", tick=ticks(report, "predict", n_blocks))
+        yield opened, report
+
+
+def _tasks(report: Any, n_blocks: int) -> TaskOptions:
+    """Options of the tasks that predict blocks."""
+    return TaskOptions("predict", tick=ticks(report, "predict", n_blocks))
 
 
 def _open(context: Context, data: Any, reading: Mapping[str, Any]) -> Source:
@@ -188,7 +209,8 @@ def _open(context: Context, data: Any, reading: Mapping[str, Any]) -> Source:
     return selected
 
 
-def _rows_at_once(d: int) -> int:
+def rows_at_once(d: int) -> int:
+    """New rows that are predicted at a time, of d columns."""
     return min(max(256, BLOCK_BYTES // (4 * d)), MAX_ROWS)
 
 
@@ -226,22 +248,30 @@ class Predictor:
     rows: int
 
     @cached_property
-    def model(self) -> Any:
+    def assessor(self) -> Assessor:
         """What the method makes predictions with; nothing has been found for a single cluster."""
-        return model_of(self.context)
+        return Assessor(self.context, model_of(self.context))
 
     def __call__(self, lo: int) -> Predicted:
         """Posteriors and labels of the block that begins with row `lo`: float32 (b, c) and int32 (b,).
 
         Rows that are marked as not valid have posteriors NaN and label -1.
         """
-        X, valid = self.read(lo)
-        posterior, labels = self.model(X) if len(X) else self.nothing()
-        return _in_place(posterior, valid, np.nan), _in_place(labels, valid, -1)
+        posterior, labels, _ = self.assess(lo, self._end(lo))
+        return posterior, labels
 
-    def read(self, lo: int) -> tuple[NDArray[np.float32], NDArray[np.bool_] | None]:
-        """Scaled rows of the block that begins with row `lo`: those that are valid, and which these are; None: all."""
-        hi = min(lo + self.rows, self.source.shape[0])
+    def _end(self, lo: int) -> int:
+        n: int = self.source.shape[0]
+        return min(lo + self.rows, n)
+
+    def assess(self, lo: int, hi: int) -> Assessed:
+        """Posteriors and labels of rows ``lo:hi``, and their novelty, float32 (b,)."""
+        X, valid = self.read(lo, hi)
+        posterior, labels, novelty = self.assessor(X) if len(X) else (*self.nothing(), np.empty(0, np.float32))
+        return _in_place(posterior, valid, np.nan), _in_place(labels, valid, -1), _in_place(novelty, valid, np.nan)
+
+    def read(self, lo: int, hi: int) -> tuple[NDArray[np.float32], NDArray[np.bool_] | None]:
+        """Scaled rows of ``lo:hi``: those that are valid, and which these are; None: all."""
         X, valid = self.source.read(lo, hi), self.source.valid(lo, hi)
         X = X if valid is None else X[valid]
         refuse_nonfinite(self.source, X, lo)
@@ -249,23 +279,41 @@ class Predictor:
 
     def nothing(self) -> Predicted:
         """What no rows give."""
-        return np.empty((0, self.model.n_clusters), np.float32), np.empty(0, np.int32)
+        return np.empty((0, self.assessor.n_clusters), np.float32), np.empty(0, np.int32)
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process needs."""
         return {"context": self.context, "source": self.source, "rows": self.rows}
 
 
-class NoisePredictor(Predictor):
-    """Predicts how far new rows lie out of the clusters."""
+@dataclass(frozen=True)
+class ScorePredictor(Predictor):
+    """Predicts a score of new rows.
+
+    Parameters
+    ----------
+    context, source, rows
+        As of :class:`Predictor`.
+    score : str
+        As of :func:`score_rows`.
+    """
+
+    score: str
 
     def __call__(self, lo: int) -> NDArray[np.float32]:  # type: ignore[override]
-        """Noise scores of the block that begins with row `lo`: float32 (b,)."""
-        X, valid = self.read(lo)
-        found: NDArray[np.float32] = _in_place(
-            self.model.noise(X) if len(X) else np.empty(0, np.float32), valid, np.nan
+        """Scores of the block that begins with row `lo`: float32 (b,); NaN of rows that are not valid."""
+        X, valid = self.read(lo, self._end(lo))
+        return _in_place(self._scores(X) if len(X) else np.empty(0, np.float32), valid, np.nan)
+
+    def _scores(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        found: NDArray[np.float32] = (
+            self.assessor.model.noise(X) if self.score == "predict_noise" else self.assessor(X)[2]
         )
         return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs."""
+        return super().__getstate__() | {"score": self.score}
 
 
 def _in_place(found: NDArray[Any], valid: NDArray[np.bool_] | None, fill: float) -> NDArray[Any]:
@@ -325,7 +373,7 @@ def _predict_graph(context: Context, rows: csr_array) -> tuple[NDArray[np.int32]
     if context.settings.n_clusters == 1:
         posterior, labels = model_of(context)(rows.toarray()[:, :1])
         return labels, posterior
-    posterior, labels = model_of(context).read(*_graph_neighbors(context, rows))
+    posterior, labels, _ = Assessor(context, model_of(context)).read(*_graph_neighbors(context, rows))
     return labels, posterior
 
 

@@ -389,16 +389,16 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
             data = data.to_dask_array(lengths=True)
         return predict(self._context, data, **options)
 
-    def _score_noise(self, data: Any, options: Mapping[str, Any]) -> Any:
-        """Noise scores of new rows, by methods whose models have them."""
-        if _is_lazy(data, options):
-            return self._ask("predict_noise", np.float32, data, options)
-        from bigsmic.prediction import predict_noise
+    def _score(self, score: str, data: Any, options: Mapping[str, Any]) -> Any:
+        """Noise scores, or novelty, of new rows; `score` is the method that is asked."""
+        from bigsmic.prediction import score_rows
 
+        if _is_lazy(data, options):
+            return self._ask(score, np.float32, data, options)
         self._check_predicts()
         if hasattr(data, "to_dask_array"):
             data = data.to_dask_array(lengths=True)
-        return predict_noise(self._context, data, **options)
+        return score_rows(self._context, data, score, **options)
 
     def __repr__(self) -> str:
         if self.settings.undecided:

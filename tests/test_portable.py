@@ -142,7 +142,7 @@ def test_posterior_is_left_behind_where_there_is_no_room(results, blobs, monkeyp
     monkeypatch.setattr(portable, "CARRIED_BYTES", 4 * 700 + 10_000)
     loaded = pickle.loads(pickle.dumps(result))
     np.testing.assert_array_equal(loaded.predict(blobs[0]), result.predict(blobs[0]))
-    monkeypatch.setattr(portable, "CARRIED_BYTES", 4 * 700 + 1_500)
+    monkeypatch.setattr(portable, "CARRIED_BYTES", 4 * 700 + 2_500)
     loaded = pickle.loads(pickle.dumps(result))
     np.testing.assert_array_equal(loaded.predict(blobs[0]), result.predict(blobs[0]))
     with pytest.raises(RunError, match=r"'posterior' of what was pickled of .* was left behind"):

@@ -10,6 +10,7 @@ Exit codes::
     5    the run directory cannot be used (RunError)
     6    the store refused to read or write (StorageError)
     7    the cluster does not answer, or loses workers again and again (ClusterError)
+    9    a refit is recommended (update --fail-on-drift)
     75   another process writes to the run directory (RunLockedError); try again later
     130  interrupted; with --out, the same command goes on where it stopped
 

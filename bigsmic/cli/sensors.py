@@ -1,4 +1,4 @@
-"""Commands for archives of sensors, which grow: windows of recordings."""
+"""Commands for archives of sensors, which grow: windows of recordings, and labels of what is new."""
 
 from typing import Annotated, Literal
 
@@ -15,6 +15,10 @@ def _names(text):
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
+VERIFY_ROWS = Flag("verify", Literal["some", "all"], "Compare some or all rows that were seen with what they were.")
+RESOURCES_OF_UPDATES = tuple(flag for flag in RESOURCES_OF_WINDOWS if flag.name != "memory_limit")
+REFIT = 9
+"""Exit code of an update after which a refit is recommended, where that was asked for."""
 WINDOWS = (
     Flag(
         "features", str, r"Of summary, spectral, raw, catch22, parted by commas; summary,spectral by default.", _names
@@ -43,6 +47,29 @@ def windows(
     made = windows(archive, length, step, out=out, progress=not screen.quiet, **given)
     screen.write(windows_document(made))
     screen.say([repr(made), "", f"To cluster them:  bigsmic fit {out} --out RUN"])
+
+
+@command({"Rows": WHOLE, "Update": (VERIFY_ROWS,), "Resources": RESOURCES_OF_UPDATES})
+def update(
+    screen,
+    run: Annotated[str, typer.Argument(help="Run directory of a finished fit.")],
+    archive: Annotated[str, typer.Argument(help="The archive that RUN is of, with more rows at its end.")],
+    fail_on_drift: Annotated[
+        bool, typer.Option("--fail-on-drift", help=f"Exit with {REFIT} where a refit is recommended.")
+    ] = False,
+    **given,
+):
+    """Label the rows of ARCHIVE that have come since RUN, and append them to RUN; again, it finds nothing new."""
+    from dataclasses import asdict
+
+    from bigsmic import Result
+
+    result = Result.open(run, storage_options=given.get("storage_options"))
+    found = result.update(archive, progress=not screen.quiet, **given)
+    screen.write({"run": result.location} | asdict(found))
+    screen.say([repr(found)])
+    if fail_on_drift and found.recommends_refit:
+        raise typer.Exit(REFIT)
 
 
 def windows_document(made):

@@ -290,10 +290,10 @@ class Model(Neighborhood):
         self.bias = context.run.read(kernel_rim.optimum_name(t), 0, "bias")
         self.reads = self.reads | {"choice": (), self.stage: ("coefficients",), kernel_rim.optimum_name(t): ("bias",)}
 
-    def __call__(self, X: Floats) -> tuple[Floats, Integers]:
-        """Posteriors and labels of scaled rows, float32 (b, c) and int32 (b,)."""
+    def read(self, indices: Integers, squares: Floats) -> Any:
+        """Posteriors and labels of rows whose neighbours among the fitted rows are known."""
         read = partial(self.context.run.read, self.stage, name="coefficients")
-        return posterior(self._product(X, self.eigenproblem, read), self.bias)
+        return posterior(self._product((indices, squares), self.eigenproblem, read), self.bias)
 
 
 class Result(BaseResult):

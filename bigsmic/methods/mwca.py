@@ -279,10 +279,10 @@ class SparseModel(Neighborhood):
         self.reads = self.reads | _READING
         self.n_clusters = context.settings.n_clusters
 
-    def __call__(self, X: Floats) -> tuple[Floats, Integers]:
-        """Posteriors and labels of scaled rows."""
+    def read(self, indices: Integers, squares: Floats) -> Any:
+        """Posteriors and labels of rows whose neighbours among the fitted rows are known."""
         read = partial(self.context.run.read, stages.MEMBERSHIPS, name="columns")
-        return self.reading(self._product(X, self.layout.eigenproblem, read).astype(np.float64))
+        return self.reading(self._product((indices, squares), self.layout.eigenproblem, read).astype(np.float64))
 
 
 class Result(BaseResult):

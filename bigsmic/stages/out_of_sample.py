@@ -39,10 +39,18 @@ class Neighborhood:
         self.context = context
         self.reads = NEIGHBORS
 
-    def _search(self, X: Floats) -> tuple[Integers, Floats]:
-        """Positions and squared distances of the nearest training rows."""
+    def __call__(self, X: Floats) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+        """Posteriors and labels of scaled rows, float32 (b, c) and int32 (b,)."""
+        return self.read(*self.search(X))
+
+    def read(self, indices: Integers, squares: Floats) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+        """Posteriors and labels of rows whose neighbours among the fitted rows are known."""
+        raise NotImplementedError
+
+    def search(self, X: Floats, count: int | None = None) -> tuple[Integers, Floats]:
+        """Positions and squared distances of the nearest training rows: as many as the fit's graph has, or `count`."""
         context = self.context
-        best = neighbors.start_knn(len(X), context.settings.n_neighbors)
+        best = neighbors.start_knn(len(X), count or context.settings.n_neighbors)
         probes = cells.probe(X, route.read_cells(context))
         for p in context.blocks:
             read = context.run.reader("rows", p)
@@ -71,9 +79,28 @@ class Neighborhood:
         weights[near] = np.maximum(found, np.float32(WEIGHT_FLOOR)) if eigenproblem.kernel == "normalized" else found
         return weights
 
-    def _product(self, X: Floats, eigenproblem: Eigenproblem, read_columns: Callable[..., Any]) -> Floats:
-        """``K(x, X) C`` for scaled new rows; `read_columns` reads C at the rows of a block. float32, shape (b, m)."""
-        indices, squares = self._search(X)
+    def row_numbers(self, positions: Integers) -> NDArray[np.int64]:
+        """Numbers of the fitted rows at some positions, ascending."""
+        return self._gather(lambda p: self.context.run.read("rows", p, "rows"), positions)
+
+    def mean_sigma(self, indices: Integers) -> NDArray[np.float64]:
+        """Mean distance of the t nearest fitted rows to their own t-th neighbours, largest t: shape (b,)."""
+        t = self.context.settings.t
+        known, local = self._touched(indices)
+        of_t = t.index(max(t))
+        sigma = self._gather(lambda p: self.context.run.read("graph", p, "sigma", of_t)[0], known)
+        near = (np.arange(indices.shape[1]) < max(t)) & (indices >= 0)
+        total: NDArray[np.float64] = np.where(near, sigma[local], 0).sum(axis=1, dtype=np.float64)
+        return total / np.maximum(near.sum(axis=1), 1)
+
+    def _product(
+        self, found: tuple[Integers, Floats], eigenproblem: Eigenproblem, read_columns: Callable[..., Any]
+    ) -> Floats:
+        """``K(x, X) C`` for rows whose neighbours and squared distances to them are known; float32, shape (b, m).
+
+        `read_columns` reads C at the rows of a block.
+        """
+        indices, squares = found
         known, local = self._touched(indices)
         weights, C = self._weights(eigenproblem, indices, squares, known, local), self._gather(read_columns, known)
         return rotation.extend(weights, local, C, np.ones(C.shape[1]))
@@ -130,10 +157,6 @@ class Model(Neighborhood):
         """Stage of the columns that are extended to new rows."""
         return eigenvectors.basis_name(eigenproblem)
 
-    def __call__(self, X: Floats) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-        """Posteriors and labels of scaled rows, float32 (b, c) and int32 (b,)."""
-        return self.read(*self._search(X))
-
     def read(self, indices: Integers, squares: Floats) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """Posteriors of rows whose neighbours among the fitted rows are known, and labels: -1 for noise."""
         posterior, labels = self._assign(indices, squares)
@@ -143,7 +166,7 @@ class Model(Neighborhood):
 
     def noise(self, X: Floats) -> NDArray[np.float32]:
         """Noise scores of scaled rows, float32 (b,)."""
-        return self.read_noise(*self._search(X))
+        return self.read_noise(*self.search(X))
 
     def read_noise(self, indices: Integers, squares: Floats) -> NDArray[np.float32]:
         """Noise scores of rows whose neighbours among the fitted rows are known."""

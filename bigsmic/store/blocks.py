@@ -206,6 +206,12 @@ class BlockStore(RunGroup):
             if _BLOCK.match(block)
         ]
 
+    def numbers(self, stage):
+        """Return the numbers of the blocks of a stage that the ledger has, ascending."""
+        there = [int(block) for block in self._bytes.folders(safe(stage)) if _BLOCK.match(block)]
+        missing = set(self.missing(stage, there))
+        return [block for block in there if block not in missing]
+
     def check(self, stage, block):
         """Strike a block off the ledger if an array of it is not what was written."""
         try:

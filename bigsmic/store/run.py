@@ -26,6 +26,16 @@ class Run(BlockStore):
         """Return how a task on another process opens the same run."""
         return Run, (self.address, self._options, self._writable, False)
 
+    def for_writing(self):
+        """Return the same run, open for writing and locked; the caller closes it.
+
+        Raises
+        ------
+        RunLockedError
+            Another process writes to it.
+        """
+        return Run(self.address, self._options)
+
     def create(self, name, shape, chunk_rows, dtype):
         """Make a chunked array at the top of the run, compressed, for readers of Zarr, unless it is there.
 

@@ -46,3 +46,16 @@ def test_what_is_refused_has_its_exit_code(recording, tmp_path):
     assert "--length: got '5s' without a rate; give --rate or --times" in found.stderr
     found = run("fit", recording, "-c", 2, "--rows", "3", "--out", tmp_path / "run", code=2)
     assert "use first:last" in found.stderr
+
+
+def test_new_rows_are_labelled_once(recording, tmp_path):
+    options = ("--length", 50, "--step", 25, "--out", tmp_path / "w")
+    run("windows", recording, *options)
+    run("fit", tmp_path / "w", "-c", 2, "--out", tmp_path / "run", "--threads", 1)
+    zarr.open_array(str(recording)).append(np.random.default_rng(1).normal(size=(1000, 1)).astype("f4"))
+    run("windows", recording, *options)
+    found = json.loads(run("update", tmp_path / "run", tmp_path / "w", "--json").stdout)
+    assert (found["rows"], sum(found["cluster_sizes"]), found["first"]) == (40, 40, 479)
+    assert "no new rows; 519 are known" in run("update", tmp_path / "run", tmp_path / "w").stdout
+    zarr.open_group(str(tmp_path / "w"))["X"][3] = 0
+    assert "have changed since" in run("update", tmp_path / "run", tmp_path / "w", code=5).stderr

@@ -79,12 +79,18 @@ def run(tmp_path_factory):
     signal[4000:] *= 9
     signal[100] = np.nan
     made = windows(signal, 20, features="summary", out=out.with_name("windows"))
-    bigsmic.fit(made, 2, out=(out := out.with_name("selected")), **options)
+    selected = bigsmic.fit(made, 2, rows=slice(300), out=(out := out.with_name("selected")), **options)
+    selected.update(made)
+    seen["updates"] = {"labels", "posterior", "novelty"}
+    seen["drift_reference"] = {"counts", "sampled", "sums", "novel", "spreads"}
     for name, others in {"first": {"assignment": "auto", "repair": False}, "second": {"noise": True}}.items():
         before, out = out, out.with_name(name)
         bigsmic.fit(X, 2, out=out, **options, **others)
+    look("all", 0, 0)
     bigsmic.fit(X[100:], 2, like=before, out=(out := out.with_name("numbered")), **options).set_names({0: "low"})
     out = out.with_name("second")
+    bigsmic.fit(X, 2, method="rim", out=out.with_name("rim"), n_threads=1)
+    seen["novelty"] |= {path.parent.name for path in out.with_name("rim").glob("novelty/*/*/zarr.json")}
     return out, seen
 
 

@@ -201,7 +201,7 @@ class SMICResult(LabelingsResult):
             As of :meth:`predict_proba`, or a fit without noise (:class:`~bigsmic.errors.AbsentResultError`).
         """
         self._refuse_unasked()
-        found: NDArray[np.float32] = self._score_noise(data, options)
+        found: NDArray[np.float32] = self._score("predict_noise", data, options)
         return found
 
     def _refuse_unasked(self) -> None:

@@ -51,6 +51,11 @@ class Source:
         return False
 
     @property
+    def column_names(self):
+        """Names of the columns: list of str, or None where there are none."""
+        return None
+
+    @property
     def has_windows(self):
         """Whether the rows are features of windows."""
         return False

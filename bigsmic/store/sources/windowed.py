@@ -46,6 +46,11 @@ class WindowSource(ZarrSource):
         return WindowSource, (self.array, self._missing, self._group)
 
     @property
+    def column_names(self):
+        """Names of the features."""
+        return list(self._group.attrs[WINDOWS]["columns"])
+
+    @property
     def shape(self):
         """(n, d) of the windows that are complete."""
         return (self._rows, self.array.shape[1])

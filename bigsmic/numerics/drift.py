@@ -1,0 +1,198 @@
+"""Whether new rows differ from those of a fit by more than stretches of the fit differ from each other.
+
+Windows of a recording depend on their neighbours, so that their number says little of how much shares and means vary.
+The fit is cut into batches as long as the stretch of new rows: under no drift, new rows are one more batch, and what
+batches vary by is the measure. No length of dependence has to be known, as with batch means in simulation [1]_.
+
+References
+----------
+.. [1] Law, Kelton, "Confidence intervals for steady-state simulations: I", Operations Research 32(6), 1984.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+LEVEL = 0.001
+"""Of each of the four tests. Tails are longer than those assumed, where a night has few regimes: with this level there
+is a false alarm on fewer than one night in a hundred."""
+LEAST_BATCHES = 6
+LEAST_CLUSTER_ROWS = 5
+"""Sampled rows of a cluster in a batch whose mean is looked at."""
+LEAST_NIGHTS = 8
+"""Earlier nights with which confidence is compared."""
+MARGIN = 0.2
+"""Of logarithms: what no batch has come nearer to than this is called drift, however rare it may be by Student's tail.
+Where a night has few regimes, distances have longer tails than that."""
+LEAST_DEVIATION = 0.05
+"""Of logarithms of distances between batches, whose spread is at least this."""
+
+
+class Batches(NamedTuple):
+    """Facts about stretches of rows, K of them; tonight's rows are one.
+
+    Parameters
+    ----------
+    counts : ndarray of float64, shape (K, c)
+        Rows of every cluster.
+    sampled : ndarray of float64, shape (K, c)
+        Those of a sample, of which the rest is.
+    sums : ndarray of float64, shape (K, c, d)
+        Sums of the scaled rows.
+    novel : ndarray of float64, shape (K,)
+        Rows of a novelty above 1.
+    """
+
+    counts: np.ndarray
+    sampled: np.ndarray
+    sums: np.ndarray
+    novel: np.ndarray
+
+
+def shares(reference, tonight, length):
+    """Compare shares of clusters: chi-square with the effective sample size that the batches show.
+
+    ``S = 4 sum_y (sqrt q_y - sqrt p_y)^2`` [1]_, q being the shares tonight, p those of the batches; batches have such
+    distances from the others, whose mean says how many independent rows a batch is worth, ``n_eff = (c - 1) / mean S``.
+    Then ``n_eff S / (c - 1)`` is compared with the F distribution whose first degrees of freedom follow from how much
+    the distances of the batches vary. The roots of the distances are compared as well, and the larger p is taken.
+
+    Parameters
+    ----------
+    reference, tonight : Batches
+        Of K stretches, and of one.
+    length : float
+        Rows tonight, in lengths of a batch.
+
+    Returns
+    -------
+    found : dict
+        ``p``, ``chi_square``, ``n_eff``, the ``cluster`` whose share has changed most, this share ``before`` and
+        ``now``.
+
+    References
+    ----------
+    .. [1] Freeman, Tukey, "Transformations related to the angular and the square root", Annals of Mathematical
+       Statistics 21(4), 1950. Its chi-square is not ruled by a rare cluster, as Pearson's is.
+    """
+    n_batches = len(reference.counts)
+    c = int(((reference.counts.sum(axis=0) > 0) | (tonight.counts[0] > 0)).sum())
+    p = reference.counts.sum(axis=0) / reference.counts.sum()
+    of_batch = reference.counts / np.maximum(reference.counts.sum(axis=1, keepdims=True), 1)
+    q = tonight.counts[0] / tonight.counts.sum()
+    others = (of_batch.sum(axis=0) - of_batch) / (n_batches - 1)
+    distances = _freeman_tukey(of_batch, others).sum(axis=1) * (n_batches - 1) / n_batches
+    changes = _freeman_tukey(q, p)
+    distance = changes.sum() / (1 / length + 1 / n_batches)
+    usual = max(float(distances.mean()), 1e-12)
+    freedom = float(np.clip(2 * usual**2 / max(distances.var(), 1e-24), 1, max(c - 1, 1)))
+    y = int(np.argmax(changes))
+    by_roots = _tail(np.sqrt(distances / usual), np.sqrt(distance / usual), 1.0, LEAST_DEVIATION)
+    return {
+        "p": max(_f_tail(distance / usual, freedom, freedom * (n_batches - 1)), by_roots),
+        "chi_square": float(distance / usual * max(c - 1, 1)),
+        "n_eff": float(max(c - 1, 1) / usual),
+        "cluster": y,
+        "before": float(p[y]),
+        "now": float(q[y]),
+    }
+
+
+def _freeman_tukey(shares, expected):
+    """``4 (sqrt q - sqrt p)^2`` of every cluster, whose sum over clusters is chi-square in units of rows."""
+    return 4 * np.square(np.sqrt(shares) - np.sqrt(expected))
+
+
+def novelty(reference, tonight, length):
+    """Compare the share of novel rows, by its logarithm: tonight's above those of the batches.
+
+    Returns
+    -------
+    found : dict
+        ``p``, the share ``before`` and ``now``.
+    """
+    n = reference.sampled.sum(axis=1)
+    n_now = tonight.sampled.sum()
+    now = float(tonight.novel[0] / n_now)
+    logs = np.log((reference.novel + 0.5) / (n + 1)), np.log((tonight.novel[0] + 0.5) / (n_now + 1))
+    p = _tail(*logs, length, LEAST_DEVIATION)
+    return {"p": p, "before": float(reference.novel.sum() / max(n.sum(), 1)), "now": now}
+
+
+def shift(reference, tonight, spreads, length):
+    """Compare means of the columns within clusters: their distance from those of the batches.
+
+    ``D = sum_y w_y mean_j ((m_yj - M_yj) / s_yj)^2``, m being the means of the sample tonight, M those of all batches,
+    s the spreads within clusters and w the shares of the sample; for a batch, M is of the others. Logarithms of D are
+    compared.
+
+    Parameters
+    ----------
+    reference, tonight, length
+        As of :func:`shares`.
+    spreads : ndarray of float64, shape (c, d)
+
+    Returns
+    -------
+    found : dict
+        ``p``; the ``cluster`` and ``column`` that have moved most, and ``by`` how many spreads.
+    """
+    total, rows = reference.sums.sum(axis=0), reference.sampled.sum(axis=0)
+    batches = [
+        _distance(
+            reference.sums[k], reference.sampled[k], total - reference.sums[k], rows - reference.sampled[k], spreads
+        )
+        for k in range(len(reference.sums))
+    ]
+    known = np.array([distance for distance, _ in batches if distance > 0])
+    distance, moved = _distance(tonight.sums[0], tonight.sampled[0], total, rows, spreads)
+    if len(known) < LEAST_BATCHES or not distance > 0:
+        return {"p": 1.0, "cluster": 0, "column": 0, "by": 0.0}
+    y, j = np.unravel_index(np.argmax(np.abs(moved)), moved.shape)
+    p = _tail(np.log(known), np.log(distance), length, LEAST_DEVIATION)
+    return {"p": p, "cluster": int(y), "column": int(j), "by": float(moved[y, j])}
+
+
+def _distance(sums, rows, other_sums, other_rows, spreads):
+    """Weighted square distance of means from others, and the shifts in spreads, 0 of clusters with few rows."""
+    used = (rows >= LEAST_CLUSTER_ROWS) & (other_rows >= LEAST_CLUSTER_ROWS)
+    mean, other = (s / np.maximum(n, 1)[:, None] for s, n in ((sums, rows), (other_sums, other_rows)))
+    moved = np.where(used[:, None], (mean - other) / spreads, 0.0)
+    weights = np.where(used, rows, 0) / max(rows[used].sum(), 1)
+    return float((weights * np.square(moved).mean(axis=1)).sum()), moved
+
+
+def confidence(before, now):
+    """Compare the mean of the largest posterior with that of earlier nights, where there are enough.
+
+    Parameters
+    ----------
+    before : ndarray of float64, shape (nights,)
+    now : float
+
+    Returns
+    -------
+    found : dict
+        ``p``, the mean ``before`` and ``now``.
+    """
+    enough = len(before) >= LEAST_NIGHTS
+    p = _tail(np.log1p(1e-6 - np.asarray(before)), np.log1p(1e-6 - now), 1.0, LEAST_DEVIATION) if enough else 1.0
+    return {"p": p, "before": float(np.mean(before)) if len(before) else None, "now": float(now)}
+
+
+def _tail(before, now, length, least):
+    """Chance of a value as large as `now` among those like `before`: Student's prediction interval; 1 within them."""
+    from scipy.special import stdtr
+
+    if now <= np.max(before) + MARGIN:
+        return 1.0
+    n = len(before)
+    deviation = max(float(np.std(before, ddof=1)), least)
+    t = (now - np.mean(before)) / (deviation * np.sqrt(1 / length + 1 / n))
+    return float(stdtr(n - 1, -t))
+
+
+def _f_tail(value, first, second):
+    from scipy.special import fdtrc
+
+    return float(fdtrc(first, second, value))

@@ -1,0 +1,133 @@
+"""How far rows are from the rows that they are labelled by, in units of what is usual there.
+
+Noise and novelty compare the same distance, that of a row to its t-th neighbour, with what is usual: noise with its
+cluster (:mod:`bigsmic.numerics.labeling.noise`), novelty with its neighbours, as local outlier factors do [1]_.
+Fitted rows of a sparse background have neighbours that are as sparse, and are noise and not novel; a new row beside
+a dense cluster is novel at a distance that is usual in another one.
+
+References
+----------
+.. [1] Breunig, Kriegel, Ng, Sander, "LOF: identifying density-based local outliers", SIGMOD 2000.
+   doi:10.1145/342009.335388
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+SHARE = 0.01
+"""Of the fitted rows that have a novelty above 1."""
+FLOOR = 0.1
+"""Of the median distance to the t-th neighbour: the least distance that is taken for usual."""
+LEAST_LIMIT = 1.0
+LEAST_SPREAD = 0.05
+"""Of the spread of a column over all rows, which that within a cluster is at least."""
+
+
+class Scale(NamedTuple):
+    """What ratios of distances are compared with.
+
+    Parameters
+    ----------
+    limit : float
+        Ratio that is a novelty of 1: the quantile ``1 - SHARE`` of fitted rows, and at least 1.
+    floor : float
+        Least distance that is taken for usual.
+    """
+
+    limit: float
+    floor: float
+
+
+def floor_of(sigma):
+    """Least distance that is taken for usual: a tenth of the median of those above 0; 1 where there are none.
+
+    Parameters
+    ----------
+    sigma : ndarray of float32, shape (m,)
+        Distances of sampled rows to their t-th neighbours.
+    """
+    positive = sigma[sigma > 0]
+    return FLOOR * float(np.median(positive)) if len(positive) else 1.0
+
+
+def limit_of(ratios):
+    """Ratio that is a novelty of 1, of the ratios of sampled fitted rows."""
+    return max(float(np.quantile(ratios, 1 - SHARE)), LEAST_LIMIT) if len(ratios) else LEAST_LIMIT
+
+
+def neighbor_ratios(distances, neighbor_sigma, floor):
+    """Distance to the t-th neighbour over the mean of those of the neighbours.
+
+    Parameters
+    ----------
+    distances : ndarray of float, shape (b,)
+    neighbor_sigma : ndarray of float, shape (b,)
+        Mean distance of the t neighbours to their own t-th neighbours.
+    floor : float
+
+    Returns
+    -------
+    ratios : ndarray of float64, shape (b,)
+    """
+    return np.asarray(distances, np.float64) / np.maximum(neighbor_sigma, floor)
+
+
+class Shapes(NamedTuple):
+    """Mean and spread of every column in every cluster, for models that know no neighbours.
+
+    Parameters
+    ----------
+    means, spreads : ndarray of float64, shape (c, d)
+    """
+
+    means: np.ndarray
+    spreads: np.ndarray
+
+    def ratios(self, X, labels):
+        """Root mean square over columns of the deviation from the mean of the cluster, in its spreads: shape (b,)."""
+        z = (X - self.means[labels]) / self.spreads[labels]
+        return np.sqrt((z * z).mean(axis=1))
+
+
+def shapes(X, labels, n_clusters):
+    """Shapes of clusters; of one without rows, those of all rows.
+
+    Parameters
+    ----------
+    X : ndarray of float32, shape (m, d)
+    labels : ndarray of int, shape (m,)
+    n_clusters : int
+    """
+    X = np.asarray(X, np.float64)
+    mean, spread = X.mean(axis=0), X.std(axis=0)
+    least = np.where(spread > 0, LEAST_SPREAD * spread, 1.0)
+    parts = [X[labels == y] for y in range(n_clusters)]
+    means = [part.mean(axis=0) if len(part) else mean for part in parts]
+    spreads = [np.maximum(part.std(axis=0) if len(part) else spread, least) for part in parts]
+    return Shapes(np.array(means), np.array(spreads))
+
+
+def tempered(posterior, novelty, uniform):
+    """Posteriors mixed with a uniform one where rows are novel.
+
+    ``p' = p / v^2 + (1 - 1 / v^2) u`` for a novelty v above 1; other rows stay as they are, to the bit.
+
+    Parameters
+    ----------
+    posterior : ndarray of float32, shape (b, c)
+    novelty : ndarray of float32, shape (b,)
+    uniform : ndarray of float64, shape (c,)
+        u: 1 over the number of clusters; 0 of columns that no cluster has.
+
+    Returns
+    -------
+    posterior : ndarray of float32, shape (b, c)
+    """
+    novel = novelty > 1
+    if not novel.any():
+        return posterior
+    found = posterior.copy()
+    trust = (1 / np.square(novelty[novel].astype(np.float64)))[:, None]
+    found[novel] = trust * posterior[novel] + (1 - trust) * uniform
+    return found

@@ -1,0 +1,155 @@
+"""novelty: what is usual among the fitted rows, by which the novelty of new ones is measured."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic.numerics.hashing import draw_rows
+from bigsmic.numerics.labeling import novelty
+from bigsmic.numerics.labeling.novelty import Scale, Shapes
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
+from bigsmic.stages import distinct, numbering
+from bigsmic.stages.graph import read_graph, tth_squares
+from bigsmic.stages.rowwise_output import read_array
+from bigsmic.types import Floats, Integers
+
+STAGE = "novelty"
+SHAPES = ("means", "spreads")
+"""Arrays that predictions read, where the method knows no neighbours."""
+SAMPLE_ROWS = 4096
+
+
+def run(job: Job) -> None:
+    """Find what is usual: among neighbours where the fit has a graph, else within clusters."""
+    context, run = job.context, job.run
+    if run.done(STAGE, 0) or distinct.is_all(context):
+        return
+    if run.done("graph", 0):
+        _of_neighbors(job)
+    elif not (context.settings.precomputed or context.settings.undecided):
+        _of_shapes(context)
+
+
+def _of_neighbors(job: Job) -> None:
+    """Ratios of sampled rows to their neighbours, from the graph."""
+    context = job.context
+    rows = draw_rows(context.n, SAMPLE_ROWS, context.settings.seed, STAGE)
+    parts = job.map_blocks(STAGE, context.blocks, partial(_distances, rows=rows))
+    own, of_neighbors = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    floor = novelty.floor_of(own)
+    _write(context, {}, novelty.neighbor_ratios(own, of_neighbors, floor), floor)
+
+
+def _distances(context: Context, p: int, rows: Integers) -> tuple[Floats, Floats]:
+    """Distance to the t-th neighbour, largest t, of the drawn rows of a block, and its mean over their neighbours."""
+    drawn = np.flatnonzero(np.isin(context.run.read("rows", p, "rows"), rows))
+    graph, sigma = read_graph(context, p), _sigma(context, p)
+    columns, means = np.concatenate([np.arange(graph.lo, graph.hi), graph.halo]), np.empty(len(drawn))
+    for k, i in enumerate(drawn.tolist()):
+        entries = slice(*graph.indptr[i : i + 2])
+        near = graph.indices[entries][np.sqrt(graph.sq_distances[entries]) <= sigma[i]]
+        means[k] = context.at(STAGE, partial(_sigma, context), np.sort(columns[near])).mean() if len(near) else 0.0
+    return sigma[drawn].astype(np.float64), means
+
+
+def _sigma(context: Context, p: int) -> NDArray[np.float32]:
+    """Distance of the rows of a block to their neighbours of the largest t."""
+    found: NDArray[np.float32] = context.run.read("graph", p, "sigma").max(axis=0)
+    return found
+
+
+def _of_shapes(context: Context) -> None:
+    """Deviations of sampled rows from the means of their clusters."""
+    parts = [context.scan(s, "sample", "sample_rows") for s in context.source_blocks]
+    rows = np.concatenate([numbers for _, numbers in parts])
+    drawn = np.sort(draw_rows(len(rows), SAMPLE_ROWS, context.settings.seed, STAGE))
+    X = context.scaler.apply(np.concatenate([sample for sample, _ in parts])[drawn])
+    labels = read_array(context, "labels")
+    y = np.asarray(labels[rows[drawn]])
+    known = y >= 0
+    n_clusters = read_array(context, "posterior").shape[1]
+    found = novelty.shapes(X[known], y[known], n_clusters)
+    _write(context, found._asdict(), found.ratios(X[known], y[known]), 0.0)
+
+
+def _write(context: Context, arrays: dict[str, Any], ratios: NDArray[np.float64], floor: float) -> None:
+    limit = novelty.limit_of(ratios)
+    info = {"limit": limit, "floor": floor, "share": float((ratios > limit).mean())}
+    context.run.write(STAGE, 0, arrays | {"fitted": np.sort(ratios / limit).astype(np.float32)}, info=info)
+
+
+class Novelty:
+    """Scores rows of which a model has found the neighbours or the labels.
+
+    Parameters
+    ----------
+    context : Context
+        Of a finished fit that has the stage.
+    model : object
+        Of its method.
+    """
+
+    def __init__(self, context: Context, model: Any) -> None:
+        info = context.run.info(STAGE, 0)
+        self.scale = Scale(info["limit"], info["floor"])
+        self._model = model
+        if not hasattr(model, "search"):
+            read = context.run.reader(STAGE, 0)
+            self._shapes = Shapes(read("means"), read("spreads"))
+
+    def of_neighbors(self, indices: Integers, squares: Floats) -> NDArray[np.float32]:
+        """Novelty of rows whose neighbours among the fitted rows, and squared distances to them, are known."""
+        sigma = self._model.mean_sigma(indices)
+        t = max(self._model.context.settings.t)
+        distances = np.sqrt(tth_squares(squares, t), dtype=np.float64)
+        ratios = novelty.neighbor_ratios(distances, sigma, self.scale.floor)
+        found: NDArray[np.float32] = (ratios / self.scale.limit).astype(np.float32)
+        return found
+
+    def of_labels(self, X: Floats, labels: Integers) -> NDArray[np.float32]:
+        """Novelty of scaled rows whose labels are known."""
+        found: NDArray[np.float32] = (self._shapes.ratios(X, labels) / self.scale.limit).astype(np.float32)
+        return found
+
+
+class Assessor:
+    """What a fit says of scaled rows: posteriors that novelty has tempered, labels, and the novelty.
+
+    Parameters
+    ----------
+    context : Context
+    model : object
+        Of its method.
+    """
+
+    def __init__(self, context: Context, model: Any) -> None:
+        self.model = model
+        self.n_clusters: int = model.n_clusters
+        self.novelty = Novelty(context, model) if context.run.done(STAGE, 0) else None
+        numbers = numbering.of(context)
+        own = np.full(model.n_clusters if numbers is None else len(numbers.numbers), 1.0)
+        self._uniform = (own if numbers is None else numbers.spread(own)) / len(own)
+
+    def __call__(self, X: Floats) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]]:
+        """Posteriors (b, c), labels (b,) and novelty (b,); novelty is NaN of a run that knows nothing of it."""
+        if hasattr(self.model, "search"):
+            return self.read(*self.model.search(X))
+        posterior, labels = self.model(X)
+        if self.novelty is None:
+            return posterior, labels, np.full(len(labels), np.nan, np.float32)
+        return self._tempered(posterior, labels, self.novelty.of_labels(X, labels))
+
+    def read(
+        self, indices: Integers, squares: Floats
+    ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]]:
+        """The same of rows whose neighbours among the fitted rows are known."""
+        posterior, labels = self.model.read(indices, squares)
+        if self.novelty is None:
+            return posterior, labels, np.full(len(labels), np.nan, np.float32)
+        return self._tempered(posterior, labels, self.novelty.of_neighbors(indices, squares))
+
+    def _tempered(self, posterior: Any, labels: Any, found: NDArray[np.float32]) -> Any:
+        return novelty.tempered(posterior, found, self._uniform), labels, found

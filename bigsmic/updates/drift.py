@@ -1,0 +1,230 @@
+"""drift_reference, drift: what stretches of the fitted rows vary by, and whether new rows differ by more."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic.numerics import drift
+from bigsmic.numerics.drift import Batches
+from bigsmic.numerics.hashing import draw_rows
+from bigsmic.numerics.labeling.novelty import shapes
+from bigsmic.prediction import model_of
+from bigsmic.runtime.context import Context
+from bigsmic.stages import novelty, update_log
+from bigsmic.stages.novelty import Assessor
+from bigsmic.stages.rowwise_output import read_array
+from bigsmic.stages.update_log import Entry
+from bigsmic.types import Floats, Integers
+
+REFERENCE, STAGE = "drift_reference", "drift"
+LEAST_ROWS = 50  # new ones, without which nothing is said
+MOST_BATCHES, BATCH_SAMPLE = 32, 256
+"""Stretches that are compared, and rows of each that are looked at."""
+CANDIDATES = 64  # neighbours of a fitted row, of which those near in time are left out
+
+
+class Reference(NamedTuple):
+    """What stretches of the fitted rows are like.
+
+    Parameters
+    ----------
+    batches : Batches
+    spreads : ndarray of float64, shape (c, d)
+    length : int
+        Rows of a stretch.
+    """
+
+    batches: Batches
+    spreads: NDArray[np.float64]
+    length: int
+
+
+def level_of(n_fitted: int, n_new: int) -> int | None:
+    """Binary logarithm of the length of the stretches with which new rows are compared; None where rows are few."""
+    if n_new < LEAST_ROWS or n_fitted < LEAST_ROWS * drift.LEAST_BATCHES:
+        return None
+    most = int(np.log2(n_fitted // drift.LEAST_BATCHES))
+    return min(most, round(np.log2(n_new)))
+
+
+def reference_of(context: Context, level: int) -> Reference:
+    """Stretches of ``2**level`` fitted rows; kept in the run, which may be written to."""
+    run = context.run
+    if not run.done(REFERENCE, level):
+        found = _make_reference(context, 2**level)
+        run.write(REFERENCE, level, found.batches._asdict() | {"spreads": found.spreads})
+    read = run.reader(REFERENCE, level)
+    return Reference(Batches(*(read(name) for name in Batches._fields)), read("spreads"), 2**level)
+
+
+def _make_reference(context: Context, length: int) -> Reference:
+    count = min(MOST_BATCHES, context.n // length)
+    starts = np.linspace(0, context.n - length, count).astype(np.int64)
+    labels, c = read_array(context, "labels"), read_array(context, "posterior").shape[1]
+    X, rows = _sample(context, starts, length)
+    y = np.asarray(labels[rows])
+    novel = _novelty_elsewhere(context, X, rows, length) > 1
+    known = y >= 0
+    spreads = shapes(X[known], y[known], c).spreads
+    parts = []
+    for start in starts.tolist():
+        counts = np.bincount(labels[start : start + length] + 1, minlength=c + 1)[1:]
+        inside = (rows >= start) & (rows < start + length)
+        parts.append(facts(counts, X[inside], y[inside], novel[inside]))
+    return Reference(together(parts), spreads, length)
+
+
+def _sample(context: Context, starts: Integers, length: int) -> tuple[Floats, Integers]:
+    """Scaled rows of the scan's sample that are in some stretches, up to :data:`BATCH_SAMPLE` of each, and numbers."""
+    parts = [context.scan(s, "sample", "sample_rows") for s in context.source_blocks]
+    rows = np.concatenate([numbers for _, numbers in parts])
+    chosen = []
+    for start in starts.tolist():
+        inside = np.flatnonzero((rows >= start) & (rows < start + length))
+        chosen.append(inside[draw_rows(len(inside), BATCH_SAMPLE, context.settings.seed, REFERENCE)])
+    places = np.unique(np.concatenate(chosen))
+    X = np.concatenate([sample for sample, _ in parts])[places]
+    return context.scaler.apply(X), rows[places]
+
+
+def _novelty_elsewhere(context: Context, X: Floats, rows: Integers, length: int) -> NDArray[np.float32]:
+    """Novelty of fitted rows among those that are a stretch away from them, as new rows are from all.
+
+    Neighbours in time are alike, and share samples where windows overlap.
+    """
+    assessor = Assessor(context, model_of(context))
+    if assessor.novelty is None:
+        return np.zeros(len(X), np.float32)
+    if not hasattr(assessor.model, "search"):
+        return assessor.novelty.of_labels(X, np.asarray(read_array(context, "labels")[rows]))
+    indices, squares = assessor.model.search(X, CANDIDATES)
+    known = np.unique(indices[indices >= 0])
+    numbers = assessor.model.row_numbers(known)
+    apart = np.abs(numbers[np.searchsorted(known, np.maximum(indices, 0)).clip(max=len(known) - 1)] - rows[:, None])
+    far = (apart >= length) & (indices >= 0)
+    far[~far.any(axis=1), -1] = True
+    order = np.argsort(~far, axis=1, kind="stable")[:, : context.settings.n_neighbors]
+    left = np.take_along_axis(far, order, axis=1)
+    near = np.where(left, np.take_along_axis(indices, order, axis=1), -1)
+    return assessor.novelty.of_neighbors(near, np.where(left, np.take_along_axis(squares, order, axis=1), np.inf))
+
+
+def facts(counts: Integers, X: Floats, labels: Integers, novel: NDArray[np.bool_]) -> Batches:
+    """Facts about one stretch: counts of all rows, and a sample of them."""
+    c = len(counts)
+    known = labels >= 0
+    sums = np.zeros((c, X.shape[1]))
+    np.add.at(sums, labels[known], X[known])
+    sampled = np.bincount(labels[known], minlength=c)
+    arrays = (counts, sampled, sums, novel[known].sum())
+    return Batches(*(np.asarray(array, np.float64)[None] for array in arrays))
+
+
+def together(parts: list[Batches]) -> Batches:
+    """Several stretches as one table."""
+    return Batches(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+def judge(context: Context, source: Any, entry: Entry) -> dict[str, Any]:
+    """Compare the rows of one call of update with the fit, and keep what came of it in the run.
+
+    Parameters
+    ----------
+    context : Context
+        Whose run may be written to.
+    source : Source
+        The archive.
+    entry : Entry
+        Finished.
+    """
+    run = context.run
+    if not run.done(STAGE, entry.number):
+        run.write(STAGE, entry.number, {}, info=_judged(context, source, entry))
+    found: dict[str, Any] = run.info(STAGE, entry.number)
+    return found
+
+
+def _judged(context: Context, source: Any, entry: Entry) -> dict[str, Any]:
+    labels, novel, sure = (_read(context, entry, name) for name in ("labels", "novelty", "confidence"))
+    valid = ~np.isnan(novel) if context.run.done(novelty.STAGE, 0) else labels >= 0
+    found: dict[str, Any] = {"rows": int(valid.sum()), "tests": {}, "verdict": "unknown", "reason": "too few new rows"}
+    found["confidence"] = float(sure[valid].mean()) if valid.any() else None
+    level = level_of(context.n, int(valid.sum()))
+    if level is None:
+        return found
+    reference = reference_of(context, level)
+    tonight = _tonight(context, source, entry, (labels, novel, valid), reference)
+    tests = _tests(context, entry, reference, tonight, found)
+    names, column = source.column_names, tests["shift"]["column"]
+    tests["shift"]["name"] = names[column] if names else f"column {column}"
+    failed = [name for name, test in tests.items() if test["p"] < drift.LEVEL]
+    found |= {"tests": tests, "batches": len(reference.batches.novel), "batch_rows": reference.length}
+    found["verdict"] = "refit recommended" if failed else "none"
+    found["reason"] = "; ".join(_sentence(name, tests[name]) for name in failed) or "as stretches of the fit differ"
+    return found
+
+
+def _tests(context: Context, entry: Entry, reference: Reference, tonight: Batches, found: Any) -> dict[str, Any]:
+    length = found["rows"] / reference.length
+    earlier = context.run.infos(STAGE, range(entry.number))
+    before = np.array([info["confidence"] for info in earlier if info["verdict"] == "none"])
+    return {
+        "shares": drift.shares(reference.batches, tonight, length),
+        "novelty": drift.novelty(reference.batches, tonight, length),
+        "shift": drift.shift(reference.batches, tonight, reference.spreads, length),
+        "confidence": drift.confidence(before, found["confidence"]),
+    }
+
+
+def _read(context: Context, entry: Entry, name: str) -> NDArray[Any]:
+    """Labels, novelty, or the largest posterior, of the rows of one call."""
+    if name == "confidence":
+        parts = [posterior.max(axis=1) for posterior in update_log.read_blocks(context.run, [entry], "posterior")]
+    else:
+        parts = list(update_log.read_blocks(context.run, [entry], name))
+    return np.concatenate(parts)
+
+
+def _tonight(
+    context: Context, source: Any, entry: Entry, found: tuple[NDArray[Any], ...], reference: Reference
+) -> Batches:
+    """Facts about the new rows, with a sample as large as those of the batches are on average."""
+    labels, novel, valid = found
+    places = np.flatnonzero(valid & (labels >= 0))
+    wanted = max(1, round(reference.batches.sampled.sum() / len(reference.batches.novel)))
+    drawn = places[draw_rows(len(places), wanted, context.settings.seed + entry.number, STAGE)]
+    X = np.concatenate([context.scaler.apply(rows) for rows in _rows(source, entry, drawn)])
+    c = reference.batches.counts.shape[1]
+    counts = np.bincount(labels[places], minlength=c)
+    return facts(counts, X, labels[drawn], novel[drawn] > 1)
+
+
+def _rows(source: Any, entry: Entry, drawn: Integers) -> Any:
+    """Some of the rows of one call, read block by block."""
+    for block in entry.blocks:
+        lo, hi = entry.rows(block)
+        inside = drawn[(drawn + entry.first >= lo) & (drawn + entry.first < hi)]
+        if len(inside):
+            yield source.read(lo, hi)[inside + entry.first - lo]
+
+
+def _sentence(name: str, test: dict[str, Any]) -> str:
+    """What a test has found, for people."""
+    if name == "shares":
+        return f"cluster {test['cluster']} has {test['now']:.1%} of the rows, {test['before']:.1%} in the fit"
+    if name == "novelty":
+        return f"{test['now']:.1%} of the rows are novel, {test['before']:.1%} in the fit"
+    if name == "shift":
+        return f"{test['name']} has moved by {test['by']:+.2g} of its spread in cluster {test['cluster']}"
+    return f"the largest posterior is {test['now']:.3f} on average, {test['before']:.3f} in earlier updates"
+
+
+def read_all(run: Any) -> list[dict[str, Any]]:
+    """What was found of every call of update that is finished, in order."""
+    known = {entry.number: entry for entry in update_log.entries(run)}
+    numbers = [number for number in run.numbers(STAGE) if number in known]
+    return [
+        {"update": number, "first": known[number].first, "last": known[number].last} | run.info(STAGE, number)
+        for number in numbers
+    ]

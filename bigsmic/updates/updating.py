@@ -1,0 +1,294 @@
+"""Rows that have come since a fit are labelled by it, and kept in its run."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic.engines.base import Engine, TaskOptions
+from bigsmic.engines.memory import share_arena
+from bigsmic.errors import InputError, RunMismatchError
+from bigsmic.numerics.hashing import draw_rows
+from bigsmic.prediction import Predictor, rows_at_once, running
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.progress import ticks
+from bigsmic.spelling import refuse_unknown
+from bigsmic.stages import rowwise_output, selected, update_log
+from bigsmic.stages.update_log import Entry
+from bigsmic.store import Run, Source, checksum, open_source
+from bigsmic.types import Client, Progress, StorageOptions
+from bigsmic.updates import drift
+from bigsmic.validation import check_choice
+
+CHECKED = 8
+"""Blocks of which it is looked whether they are what they were, in a call that does not check all of them."""
+
+
+def update(  # noqa: PLR0913
+    context: Context,
+    data: Any,
+    *,
+    component: str | None = None,
+    storage_options: StorageOptions = None,
+    missing_chunks: Literal["error", "fill"] = "error",
+    verify: Literal["some", "all"] = "some",
+    n_threads: int | None = None,
+    client: Client = None,
+    scheduler: str | None = None,
+    engine: Engine | None = None,
+    progress: Progress = None,
+) -> list[Entry]:
+    """Label the rows of an archive that come after those that a run has seen.
+
+    Parameters
+    ----------
+    context : Context
+        Of a finished fit.
+    data, component, storage_options, missing_chunks, verify, n_threads, client, scheduler, engine, progress
+        As of :meth:`bigsmic.Result.update`.
+
+    Returns
+    -------
+    entries : list of Entry
+        Those that this call has finished: what a killed call has left, and what is new.
+
+    Raises
+    ------
+    InputError, RunMismatchError, RunLockedError
+    """
+    check_choice("verify", verify, ("some", "all"))
+    if context.settings.precomputed:
+        raise InputError("update: the fit was of a graph, which has no rows that could be added; use predict")
+    if type(context.run) is not Run:
+        raise InputError(
+            f"update: {context.run.location} is no run directory that could be written to; save the result, and update "
+            "what save returns"
+        )
+    share_arena()
+    source = open_source(data, component, storage_options, missing_chunks)
+    run = context.run.for_writing()
+    try:
+        writing = Context(None, run, context.settings)
+        known = update_log.entries(run)
+        Archive(writing, source, known).refuse_changed(check_all=verify == "all")
+        todo = _todo(run, known, source.shape[0], rows_at_once(context.d))
+        where = (engine, client, scheduler, n_threads)
+        with running(source, where, progress, None) as (opened, report):
+            for entry in todo:
+                if not run.done(update_log.LOG, entry.number):
+                    entry.write(run)
+                _fill(writing, source, entry, opened, report)
+                drift.judge(writing, source, entry)
+    finally:
+        run.close()
+    return todo
+
+
+def _todo(run: Run, known: list[Entry], stop: int, height: int) -> list[Entry]:
+    """Calls to be finished: one that was killed, then what has come since."""
+    left = [entry for entry in known[-1:] if not run.done(drift.STAGE, entry.number)]
+    new = update_log.next_entry(run, known, stop, height)
+    return left + ([new] if new.last > new.first else [])
+
+
+def _fill(context: Context, source: Source, entry: Entry, engine: Engine, report: Any) -> None:
+    """Label the blocks of one call that the run lacks."""
+    blocks = list(entry.blocks)
+    todo = context.run.missing(update_log.STAGE, blocks)
+    tick = ticks(report, "update", len(blocks), len(blocks) - len(todo))
+    engine.for_each(Labeler(context, source, entry), todo, TaskOptions("update", tick=tick))
+
+
+@dataclass(frozen=True)
+class Labeler:
+    """Labels blocks of new rows, and writes them to the run.
+
+    Parameters
+    ----------
+    context : Context
+        Whose run may be written to.
+    source : Source
+        The archive.
+    entry : Entry
+        The call that the blocks are of.
+    """
+
+    context: Context
+    source: Source
+    entry: Entry
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        """What labels rows; a process reads the model once."""
+        return Predictor(self.context, self.source, self.entry.height)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs."""
+        return {"context": self.context, "source": self.source, "entry": self.entry}
+
+    def __call__(self, block: int) -> None:
+        """Label one block."""
+        lo, hi = self.entry.rows(block)
+        posterior, labels, novelty = self.predictor.assess(lo, hi)
+        arrays = {"labels": labels, "posterior": posterior, "novelty": novelty}
+        info = {"first": lo, "last": hi, "crc32": checksum(self.source.read(lo, hi))}
+        self.context.run.write(update_log.STAGE, block, arrays, info=info)
+
+
+class Archive:
+    """The archive of a run, compared with what the run knows of it.
+
+    Parameters
+    ----------
+    context : Context
+    source : Source
+        All rows.
+    known : list of Entry
+    """
+
+    def __init__(self, context: Context, source: Source, known: list[Entry]):
+        self.context, self.source, self.known = context, source, known
+        self.run = context.run
+
+    def refuse_changed(self, check_all: bool) -> None:
+        """Raise RunMismatchError if the archive is another one, has become shorter, or has other rows than it had."""
+        self._refuse_other()
+        self._check_fitted(check_all)
+        self._check_updates(check_all)
+
+    def _refuse_other(self) -> None:
+        stored, found = self.run.identity["input"], self.source.describe()
+        differing = [name for name in ("columns", "dtype", "decoded") if stored.get(name) != found.get(name)]
+        if differing:
+            said = ", ".join(f"{name} {found.get(name)!r}, the run has {stored.get(name)!r}" for name in differing)
+            raise self._another(f"{self.source.name} has {said}")
+        have, had = self.source.shape[0], update_log.seen(self.run, self.known)
+        if have < had:
+            raise self._another(f"{self.source.name} has {have:,} rows, and had {had:,}")
+
+    def _check_fitted(self, check_all: bool) -> None:
+        fitted, bounds = selected.of_run(self.run, self.source), self.context.source_bounds.tolist()
+        for s in _chosen(len(bounds) - 1, len(self.known), check_all):
+            crc32 = self.run.info("scan", s)["crc32"]
+            if checksum(fitted.read(bounds[s], bounds[s + 1])) != crc32:
+                raise self._another(f"fitted rows {bounds[s]}:{bounds[s + 1]} of {self.source.name} have changed")
+
+    def _check_updates(self, check_all: bool) -> None:
+        total = self.known[-1].blocks.stop if self.known else 0
+        blocks = _chosen(total, len(self.known), check_all)
+        missing = set(self.run.missing(update_log.STAGE, blocks))
+        for block in blocks:
+            info = {} if block in missing else self.run.info(update_log.STAGE, block)
+            if info and checksum(self.source.read(info["first"], info["last"])) != info["crc32"]:
+                raise self._another(f"rows {info['first']}:{info['last']} of {self.source.name} have changed")
+
+    def _another(self, why: str) -> RunMismatchError:
+        return RunMismatchError(
+            f"update: {why} since {self.run.location} has seen it; restore the archive, or fit it with another out="
+        )
+
+
+def _chosen(count: int, turn: int, check_all: bool) -> list[int]:
+    """Blocks that are checked: the first, the last, and some that change from call to call; or all."""
+    if check_all:
+        return list(range(count))
+    ends = [0, count - 1] if count else []
+    return np.union1d(draw_rows(count, CHECKED - 2, turn, "checked"), ends).astype(int).tolist()
+
+
+@dataclass(frozen=True)
+class Update:
+    """What one call of :meth:`bigsmic.Result.update` has labelled.
+
+    Attributes
+    ----------
+    rows : int
+        That are new; 0 where nothing was.
+    first, last : int
+        These rows in the archive: ``first:last``.
+    cluster_sizes : list of int
+        Of the new rows, those of every cluster.
+    in_none : int
+        Of the new rows, those that are in no cluster or not valid.
+    novel : int
+        Of the new rows, those with a novelty above 1.
+    drift : dict, optional
+        How the new rows compare with the fit; None where there are none. See :attr:`bigsmic.Result.drift`.
+    """
+
+    rows: int
+    first: int
+    last: int
+    cluster_sizes: list[int]
+    in_none: int
+    novel: int
+    drift: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, context: Context, data: Any, options: Mapping[str, Any]) -> Self:
+        """Label what is new in an archive."""
+        refuse_unknown("update", options, _OPTIONS)
+        entries = update(context, data, **options)
+        run, n_clusters = context.run, rowwise_output.read_array(context, "posterior").shape[1]
+        counts, novel = np.zeros(n_clusters + 1, np.int64), 0
+        for labels in update_log.read_blocks(run, entries, "labels"):
+            counts += np.bincount(labels + 1, minlength=n_clusters + 1)
+        for novelty in update_log.read_blocks(run, entries, "novelty"):
+            novel += int((novelty > 1).sum())
+        last = update_log.seen(run, update_log.entries(run))
+        first = entries[0].first if entries else last
+        judged = run.info(drift.STAGE, entries[-1].number) if entries else None
+        return cls(last - first, first, last, counts[1:].tolist(), int(counts[0]), novel, judged)
+
+    @property
+    def recommends_refit(self) -> bool:
+        """Whether the new rows differ from the fit by more than stretches of the fit do from each other."""
+        return self.drift is not None and self.drift["verdict"] == "refit recommended"
+
+    def __repr__(self) -> str:
+        if not self.rows:
+            return f"Update: no new rows; {self.last:,} are known"
+        return (
+            f"Update: rows {self.first:,} to {self.last - 1:,}, {self.rows:,} of them\n"
+            f"  sizes      {', '.join(f'{size:,}' for size in self.cluster_sizes)}"
+            + (f"\n  in none    {self.in_none:,}" if self.in_none else "")
+            + f"\n  novel      {self.novel:,}, {self.novel / self.rows:.1%}"
+            + (f"\n  drift      {self.drift['verdict']}: {self.drift['reason']}" if self.drift else "")
+        )
+
+
+_OPTIONS = {name for name, p in inspect.signature(update).parameters.items() if p.kind is p.KEYWORD_ONLY}
+
+
+@dataclass(frozen=True)
+class Updates:
+    """What all updates have found, in the order of the archive.
+
+    Attributes
+    ----------
+    first : int
+        Row of the archive that the first entry is of.
+    labels : ndarray of int32, shape (m,)
+    posterior : ndarray of float32, shape (m, c)
+    novelty : ndarray of float32, shape (m,)
+    """
+
+    first: int
+    labels: NDArray[np.int32]
+    posterior: NDArray[np.float32]
+    novelty: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, context: Context, first: int) -> Self:
+        """Read those of a run; an update that is not finished does not count."""
+        n_clusters = rowwise_output.read_array(context, "posterior").shape[1]
+        empty = {"labels": np.empty(0, np.int32), "novelty": np.empty(0, np.float32)}
+        empty["posterior"] = np.empty((0, n_clusters), np.float32)
+        return cls(first, **{name: update_log.read_all(context.run, name, array) for name, array in empty.items()})
+
+    def __len__(self) -> int:
+        return len(self.labels)

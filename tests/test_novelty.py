@@ -1,0 +1,143 @@
+"""Novelty: known among the fitted rows, large far from them, and what posteriors make of it."""
+
+import pickle
+
+import numpy as np
+import pytest
+import zarr
+from small_fits import FAST
+
+import bigsmic
+from bigsmic.errors import AbsentResultError, OptionError
+from bigsmic.numerics.labeling import novelty
+from bigsmic.prediction import model_of
+
+METHODS = {
+    "smic": FAST,
+    "noise": {**FAST, "noise": True},
+    "mic": {"method": "mic", "n_threads": 1},
+    "rim": {"method": "rim", "n_threads": 1},
+    "kernel_rim": {"method": "kernel_rim", "n_threads": 1},
+    "mspc": {"method": "mspc", "n_threads": 1},
+    "mwca": {"method": "mwca", "n_threads": 1},
+    "dense mwca": {"method": "mwca", "kernel": "dense", "n_threads": 1},
+    "3smic": {"method": "3smic", "must_links": [[0, 4]], "n_threads": 1},
+}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Three clusters that can be told apart, and rows that were drawn like them."""
+    rng = np.random.default_rng(0)
+    centers = np.array([[0, 0, 0, 0], [9, 0, 0, 0], [0, 9, 9, 0]])
+    y = rng.integers(0, 3, 1500)
+    X = (centers[y] + rng.normal(size=(1500, 4))).astype(np.float32)
+    return X[:1000], X[1000:]
+
+
+@pytest.fixture(scope="module")
+def results(rows):
+    found = {}
+
+    def of(name):
+        if name not in found:
+            found[name] = bigsmic.fit(rows[0], 3, **METHODS[name])
+        return found[name]
+
+    return of
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_rows_far_from_everything_are_novel_and_unsure(results, rows, name):
+    result, (_, new) = results(name), rows
+    far = np.array([[60, 0, 0, 0], [-40, -40, 30, 0], [0, 0, 0, 500]], np.float32)
+    usual = result.novelty(new)
+    assert 0 < (usual > 1).mean() < 0.05
+    assert (result.novelty(far) > 5).all()
+    posterior = result.predict_proba(far)
+    assert (posterior.max(axis=1) < 1 / 3 + 0.05).all()
+    np.testing.assert_allclose(posterior.sum(axis=1), 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_rows_like_the_fitted_ones_keep_their_posteriors_to_the_bit(results, rows, name):
+    result, (_, new) = results(name), rows
+    plain, labels = model_of(result._context)(result.scaled(new))
+    usual = result.novelty(new) <= 1
+    assert usual.mean() > 0.95
+    found = result.predict_proba(new)
+    np.testing.assert_array_equal(found[usual], plain[usual])
+    assert (found[~usual].max(axis=1) < plain[~usual].max(axis=1)).all()
+    np.testing.assert_array_equal(result.predict(new), labels)
+
+
+def test_the_share_of_fitted_rows_is_known(results):
+    info = results("smic")._run.info("novelty", 0)
+    fitted = results("smic")._run.read("novelty", 0, "fitted")
+    assert info["share"] == (fitted > 1).mean() <= novelty.SHARE
+    assert (np.diff(fitted) >= 0).all()
+
+
+def test_the_ratio_is_that_of_the_graph(rows):
+    """A brute-force formula: distance to the t-th neighbour over the mean of those of the neighbours."""
+    X, t = rows[0], 5
+    result = bigsmic.fit(X, 3, **FAST)
+    S = result.scaled(X).astype(np.float64)
+    D = np.sqrt(((S[:, None] - S[None]) ** 2).sum(axis=2))
+    order = np.argsort(D, axis=1, kind="stable")[:, 1 : t + 1]
+    sigma = np.take_along_axis(D, order, axis=1)[:, -1]
+    ratios = sigma / sigma[order].mean(axis=1)
+    limit = max(np.quantile(ratios, 0.99), 1)
+    assert result._run.info("novelty", 0)["limit"] == pytest.approx(limit, rel=1e-5)
+    new = result.scaled(rows[1]).astype(np.float64)
+    to = np.sqrt(((new[:, None] - S[None]) ** 2).sum(axis=2))
+    nearest = np.argsort(to, axis=1)[:, :t]
+    expected = np.take_along_axis(to, nearest, axis=1)[:, -1] / sigma[nearest].mean(axis=1) / limit
+    np.testing.assert_allclose(result.novelty(rows[1]), expected, rtol=1e-4)
+
+
+def test_rows_of_integers_with_many_copies(rows):
+    X = np.round(rows[0] / 3)
+    result = bigsmic.fit(X, 3, **FAST)
+    assert np.isfinite(result.novelty(X)).all()
+    assert (result.novelty(X) <= 1).all()
+    assert (result.novelty(X[:1] + 100) > 1).all()
+
+
+def test_a_row_does_not_depend_on_the_others(results, rows, tmp_path):
+    result, (_, new) = results("smic"), rows
+    whole = result.novelty(new)
+    np.testing.assert_array_equal(np.concatenate([result.novelty(new[:7]), result.novelty(new[7:])]), whole)
+    zarr.create_array(str(tmp_path / "X"), data=new, chunks=(50, 4))
+    np.testing.assert_array_equal(result.novelty(tmp_path / "X", rows=slice(10, 20)), whole[10:20])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(result)).novelty(new), whole)
+    with pytest.raises(OptionError, match=r"novelty: got unexpected option foo="):
+        result.novelty(new, foo=1)
+
+
+def test_lazy_rows_have_a_lazy_novelty(results, rows):
+    import dask.array as da
+
+    result, (_, new) = results("rim"), rows
+    lazy = result.novelty(da.from_array(new, chunks=(100, 4)))
+    np.testing.assert_array_equal(lazy.compute(), result.novelty(new))
+
+
+def test_runs_that_know_nothing_of_it(rows, tmp_path):
+    result = bigsmic.fit(rows[0], 3, out=tmp_path / "run", **FAST)
+    found = result.predict_proba(rows[1])
+    bigsmic.store.Run(str(tmp_path / "run")).drop("novelty", [0])
+    again = bigsmic.Result.open(tmp_path / "run")
+    with pytest.raises(AbsentResultError, match="novelty: the run does not have what it is measured by"):
+        again.novelty(rows[1])
+    plain = again.predict_proba(rows[1])
+    assert (plain.max(axis=1) >= found.max(axis=1)).all()
+    np.testing.assert_array_equal(bigsmic.fit(rows[0], 3, out=tmp_path / "run", **FAST).predict_proba(rows[1]), found)
+
+
+def test_cuts_and_single_clusters(rows):
+    cut = bigsmic.fit(rows[0], 3, **FAST).cut(2)
+    assert cut.novelty(np.full((1, 4), 1e3, np.float32)) > 1
+    single = bigsmic.fit(rows[0], 1, **FAST)
+    assert single.novelty(np.full((1, 4), 1e3, np.float32)) > 1
+    assert single.predict_proba(np.full((1, 4), 1e3, np.float32)) == 1

@@ -1,0 +1,105 @@
+"""Drift of an archive of windows: quiet nights pass, and what changed is named."""
+
+import json
+
+import numpy as np
+import pytest
+import zarr
+from small_fits import FAST
+from typer.testing import CliRunner
+
+import bigsmic
+from bigsmic.cli.main import app
+from bigsmic.features import windows
+from bigsmic.stages.update_log import entries
+from bigsmic.store import Run
+from bigsmic.updates import drift
+
+
+def night(rng, n=16_000, move=0.0):
+    """Two regimes that last some hundred samples each."""
+    parts, size = [], 0
+    while size < n:
+        t = np.arange(rng.geometric(1 / 400))
+        slow = rng.random() < 0.6
+        parts.append(np.sin(t * (0.1 if slow else 0.9) + rng.uniform(0, 6)) * (1 if slow else 3))
+        size += len(t)
+    return (np.concatenate(parts)[:n, None] + 0.2 * rng.normal(size=(n, 1)) + move).astype("f4")
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    """A fit of ten nights, and nights that can be added."""
+    path, rng = tmp_path_factory.mktemp("nights"), np.random.default_rng(0)
+    samples = zarr.create_array(
+        str(path / "a"), data=np.concatenate([night(rng) for _ in range(10)]), chunks=(16_000, 1)
+    )
+    made = windows(path / "a", 80, 40, out=path / "w")
+    bigsmic.fit(made, 2, out=path / "run", **FAST)
+
+    def add(**change):
+        samples.append(night(rng, **change))
+        windows(path / "a", 80, 40, out=path / "w")
+        return bigsmic.Result.open(path / "run").update(path / "w")
+
+    return path, add
+
+
+def test_nights(archive):
+    path, add = archive
+    quiet = [add() for _ in range(3)]
+    assert [found.drift["verdict"] for found in quiet] == ["none"] * 3
+    assert not any(found.recommends_refit for found in quiet)
+    assert quiet[0].drift["tests"].keys() == {"shares", "novelty", "shift", "confidence"}
+    moved = add(move=1.0)
+    assert moved.recommends_refit
+    assert moved.drift["tests"]["shift"]["name"].startswith("ch0.")
+    assert f"{moved.drift['tests']['shift']['name']} has moved by" in moved.drift["reason"]
+    assert "drift      refit recommended" in repr(moved)
+    few = add(n=1000)
+    assert few.drift["verdict"] == "unknown"
+    history = bigsmic.Result.open(path / "run").drift
+    assert [found["verdict"] for found in history] == [*["none"] * 3, "refit recommended", "unknown"]
+    assert history[3]["first"] == moved.first
+    json.dumps(history)
+    run = Run(str(path / "run"), writable=False)
+    assert len(run.numbers(drift.REFERENCE)) == 1  # nights are alike in length
+    assert [entry.number for entry in entries(run)] == list(range(5))
+
+
+def test_the_exit_code(archive):
+    path, _ = archive
+    samples = zarr.open_array(str(path / "a"))
+    samples.append(night(np.random.default_rng(9), move=5.0))
+    windows(path / "a", 80, 40, out=path / "w")
+    found = CliRunner().invoke(app, ["update", str(path / "run"), str(path / "w"), "--fail-on-drift"])
+    assert found.exit_code == 9
+    assert "refit recommended" in found.stdout
+    assert CliRunner().invoke(app, ["update", str(path / "run"), str(path / "w"), "--fail-on-drift"]).exit_code == 0
+
+
+def test_a_verdict_that_was_cut_short_is_made_by_the_next_call(archive, monkeypatch):
+    path, _ = archive
+    zarr.open_array(str(path / "a")).append(night(np.random.default_rng(3)))
+    windows(path / "a", 80, 40, out=path / "w")
+    result, known = bigsmic.Result.open(path / "run"), len(bigsmic.Result.open(path / "run").drift)
+
+    def killed(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(drift, "judge", killed)
+        with pytest.raises(KeyboardInterrupt):
+            result.update(path / "w")
+    assert len(result.drift) == known
+    assert result.update(path / "w").drift["verdict"] == "none"
+    assert len(result.drift) == known + 1
+
+
+@pytest.mark.parametrize("method", ["rim", "mspc"])
+def test_methods_that_know_no_neighbours(archive, tmp_path, method):
+    path, _ = archive
+    result = bigsmic.fit(path / "w", 2, rows=slice(0, 3900), method=method, out=tmp_path / "run")
+    found = result.update(path / "w")
+    assert found.drift["verdict"] in ("none", "refit recommended")
+    assert found.drift["batches"] >= 6

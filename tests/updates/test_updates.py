@@ -1,0 +1,193 @@
+"""Rows that come after a fit: labelled once, whatever is killed, and refused where the archive is another one."""
+
+import numpy as np
+import pytest
+import zarr
+from small_fits import FAST
+
+import bigsmic
+from bigsmic import prediction
+from bigsmic.errors import InputError, OptionError, RunLockedError, RunMismatchError
+from bigsmic.features import windows
+from bigsmic.stages import update_log
+from bigsmic.store import Run
+from bigsmic.updates import updating
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Two thousand rows around three centres."""
+    rng = np.random.default_rng(0)
+    return (np.array([[0, 0, 0], [9, 0, 0], [0, 9, 9]])[rng.integers(0, 3, 2000)] + rng.normal(size=(2000, 3))).astype(
+        "f4"
+    )
+
+
+@pytest.fixture
+def archive(rows, tmp_path):
+    """A run of the first 800 rows of an archive that has 1,500."""
+    array = zarr.create_array(str(tmp_path / "X"), data=rows[:800], chunks=(100, 3))
+    result = bigsmic.fit(tmp_path / "X", 3, out=tmp_path / "run", **FAST)
+    array.append(rows[800:1500])
+    return array, result, tmp_path
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Blocks of 256 rows."""
+    monkeypatch.setattr(prediction, "MAX_ROWS", 256)
+
+
+@pytest.mark.usefixtures("small")
+def test_new_rows_are_labelled_as_predict_does_and_once(archive, rows):
+    array, result, path = archive
+    found = result.update(path / "X")
+    assert (found.rows, found.first, found.last) == (700, 800, 1500)
+    assert sum(found.cluster_sizes) == 700
+    again = bigsmic.Result.open(path / "run")
+    assert again.update(path / "X").rows == 0
+    np.testing.assert_array_equal(again.updates.labels, result.predict(rows[800:1500]))
+    np.testing.assert_array_equal(again.updates.posterior, result.predict_proba(rows[800:1500]))
+    np.testing.assert_array_equal(again.updates.novelty, result.novelty(rows[800:1500]))
+    array.append(rows[1500:])
+    assert again.update(path / "X").rows == 500
+    np.testing.assert_array_equal(again.archive_labels()[:800], result.labels)
+    np.testing.assert_array_equal(again.archive_labels()[800:], result.predict(rows[800:]))
+    assert found.novel == (again.updates.novelty[:700] > 1).sum()
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_a_killed_update_is_finished_by_the_next_one(archive, rows, after, monkeypatch):
+    array, result, path = archive
+    assess, calls = prediction.Predictor.assess, []
+
+    def killed(*arguments):
+        calls.append(1)
+        if len(calls) > after:
+            raise KeyboardInterrupt
+        return assess(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(prediction.Predictor, "assess", killed)
+        with pytest.raises(KeyboardInterrupt):
+            result.update(path / "X")
+    assert len(result.updates) == 0
+    array.append(rows[1500:1900])
+    labelled = []
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            prediction.Predictor, "assess", lambda self, lo, hi: labelled.append((lo, hi)) or assess(self, lo, hi)
+        )
+        assert result.update(path / "X").last == 1900
+    assert labelled[0][0] == 800 + 256 * after
+    run = Run(str(path / "run"), writable=False)
+    assert [(entry.first, entry.last) for entry in update_log.entries(run)] == [(800, 1500), (1500, 1900)]
+    np.testing.assert_array_equal(result.updates.labels, result.predict(rows[800:1900]))
+
+
+def test_what_changed_since_is_refused(archive, rows):
+    array, result, path = archive
+    result.update(path / "X")
+    array[900] += 1
+    with pytest.raises(
+        RunMismatchError, match=r"update: rows 800:1500 of .* have changed since .*; restore the archive"
+    ):
+        result.update(path / "X")
+    array[900] = rows[900]
+    array[5] += 1
+    with pytest.raises(RunMismatchError, match=r"fitted rows 0:800 of .* have changed since"):
+        result.update(path / "X")
+    array[5] = rows[5]
+    array.resize((1499, 3))
+    with pytest.raises(RunMismatchError, match=r"has 1,499 rows, and had 1,500 since"):
+        result.update(path / "X")
+    with pytest.raises(RunMismatchError, match=r"has dtype '<f8', the run has '<f4'"):
+        result.update(rows.astype("f8"))
+    with pytest.raises(RunMismatchError, match=r"has columns 2, the run has 3"):
+        result.update(rows[:, :2])
+    assert len(result.updates) == 700
+
+
+@pytest.mark.usefixtures("small")
+def test_every_row_is_compared_where_that_is_asked_for(rows, tmp_path, monkeypatch):
+    monkeypatch.setattr(updating, "CHECKED", 2)
+    result = bigsmic.fit(rows[:800], 3, out=tmp_path / "run", **FAST)
+    result.update(rows)
+    changed = rows.copy()
+    changed[1100] += 1
+    assert result.update(changed).rows == 0
+    with pytest.raises(RunMismatchError, match=r"rows 1056:1312 of array have changed"):
+        result.update(changed, verify="all")
+
+
+def test_rows_before_and_within_a_slice_are_not_new(rows, tmp_path):
+    result = bigsmic.fit(rows, 3, rows=slice(500, 1300), out=tmp_path / "run", **FAST)
+    found = result.update(rows)
+    assert (found.first, found.last) == (1300, 2000)
+    labels = result.archive_labels()
+    assert (labels[:500] == -1).all()
+    np.testing.assert_array_equal(labels[1300:], result.predict(rows[1300:]))
+
+
+def test_windows_that_are_not_valid_have_no_label(tmp_path):
+    rng = np.random.default_rng(2)
+    t = np.arange(20_000)
+    signal = np.where((t // 2000) % 2, np.sin(t), np.sin(t / 7)) + 0.2 * rng.normal(size=20_000)
+    signal[[3000, 15_000]] = np.nan
+    zarr.create_array(str(tmp_path / "a"), data=signal[:10_000, None], chunks=(1000, 1))
+    made = windows(tmp_path / "a", 50, 25, out=tmp_path / "w")
+    result = bigsmic.fit(made, 2, out=tmp_path / "run", **FAST)
+    zarr.open_array(str(tmp_path / "a")).append(signal[10_000:, None])
+    made = windows(tmp_path / "a", 50, 25, out=tmp_path / "w")
+    found = result.update(made)
+    assert (found.rows, found.in_none) == (400, 2)
+    labels, valid = result.archive_labels(), made.valid[:]
+    np.testing.assert_array_equal(labels >= 0, valid)
+    assert np.isnan(result.updates.novelty[~valid[399:]]).all()
+    truth = (t[: len(t) - 49 : 25] // 2000) % 2
+    agreeing = (labels == truth)[valid].mean()
+    assert max(agreeing, 1 - agreeing) > 0.95
+
+
+@pytest.mark.parametrize("options", [{"method": "rim"}, {"method": "mspc"}, {"noise": True, **FAST}])
+def test_other_methods(rows, tmp_path, options):
+    result = bigsmic.fit(rows[:800], 3, out=tmp_path / "run", **options)
+    result.update(rows)
+    np.testing.assert_array_equal(result.updates.labels, result.predict(rows[800:]))
+
+
+def test_resuming_the_fit_keeps_its_updates(archive, rows):
+    _, result, path = archive
+    result.update(path / "X")
+    again = bigsmic.fit(path / "X", 3, rows=slice(0, 800), out=path / "other", **FAST)
+    assert len(again.updates) == 0
+    bigsmic.fit(rows[:800], 3, out=path / "run", **FAST)
+    assert len(bigsmic.Result.open(path / "run").updates) == 700
+
+
+def test_one_at_a_time(archive):
+    _, result, path = archive
+    holding = Run(str(path / "run"))
+    with pytest.raises(RunLockedError, match="is being written by"):
+        result.update(path / "X")
+    holding.close()
+    assert result.update(path / "X").rows == 700
+
+
+def test_what_cannot_be_updated_is_refused(archive, rows):
+    _, result, path = archive
+    with pytest.raises(InputError, match=r"update: .* is no run directory that could be written to; save the result"):
+        result.cut(2).update(path / "X")
+    with pytest.raises(OptionError, match=r"update: got unexpected option foo="):
+        result.update(path / "X", foo=1)
+    with pytest.raises(InputError, match="verify: got 'none'"):
+        result.update(path / "X", verify="none")
+    saved = result.save(path / "copy")
+    assert saved.update(path / "X").rows == 700
+
+
+def test_nothing_new(archive, rows):
+    _, result, _ = archive
+    found = result.update(rows[:800])
+    assert (found.rows, repr(found)) == (0, "Update: no new rows; 800 are known")
