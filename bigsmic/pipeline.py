@@ -296,8 +296,9 @@ def _stages(job: Job, cuts: Mapping[str, str], like: Result | None) -> None:
     found = _found(job)
     if like is not None and _takes_numbers(job, found, like):
         found = _found(job.afresh())
-    with job.timed("output"):
-        novelty.run(job.afresh())
+    last = job.afresh()
+    with last.timed("output"):
+        novelty.run(last)
     diagnose(job, cuts, found)
     recovery.tidy(job)
 

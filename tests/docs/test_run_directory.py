@@ -79,7 +79,7 @@ def run(tmp_path_factory):
     signal[4000:] *= 9
     signal[100] = np.nan
     made = windows(signal, 20, features="summary", out=out.with_name("windows"))
-    selected = bigsmic.fit(made, 2, rows=slice(300), out=(out := out.with_name("selected")), **options)
+    selected = bigsmic.fit(made, 2, rows=slice(320), out=(out := out.with_name("selected")), **options)
     selected.update(made)
     seen["updates"] = {"labels", "posterior", "novelty"}
     seen["drift_reference"] = {"counts", "sampled", "sums", "novel", "spreads"}
