@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.errors import InputError
+from bigsmic.numerics.selection import Selection
 from bigsmic.runtime.context import Context
+from bigsmic.stages import selected
 from bigsmic.stages.rowwise_output import read_array
 from bigsmic.store import absolute, as_location, create_arrays, new_place
 from bigsmic.types import StrPath
@@ -46,11 +48,14 @@ class _Table:
         Rows of a block, in which the run stores them.
     columns : dict of str to CheckedArray or None
         None is the number of the row.
+    selection : Selection
+        Numbers of the rows in the archive.
     """
 
     n: int
     height: int
     columns: dict[str, Any]
+    selection: Selection
 
     @classmethod
     def of(cls, context: Context, wanted: Sequence[str] | None) -> "_Table":
@@ -60,7 +65,7 @@ class _Table:
         if unknown or not names:
             raise InputError(f"columns: got {unknown or names}; this run has {['row', *found]}: name some of them")
         columns = {name: None if name == "row" else read_array(context, STORED[name]) for name in names}
-        return cls(context.n, int(context.source_bounds[1]), columns)
+        return cls(context.n, int(context.source_bounds[1]), columns, selected.read(context.run))
 
     def fields(self) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
         """Dtype, and shape of an entry, of every column."""
@@ -73,7 +78,8 @@ class _Table:
         """First row, and columns, of every block."""
         for lo in range(0, self.n, self.height):
             hi = min(lo + self.height, self.n)
-            yield lo, {name: np.arange(lo, hi) if a is None else a[lo:hi] for name, a in self.columns.items()}
+            numbers = self.selection.numbers(lo, hi)
+            yield lo, {name: numbers if array is None else array[lo:hi] for name, array in self.columns.items()}
 
     def flat_pieces(self) -> Iterator[Block]:
         """Pieces of one-dimensional columns: a posterior is a column for each cluster."""

@@ -46,7 +46,7 @@ class TabularViews:
             (c,); ``.zarr`` a group of arrays of these names and ``posterior`` of shape (n, c).
         columns : sequence of str, optional
             Which of ``row``, ``label``, ``agreement``, ``noise`` and ``posterior`` to write, in their order; by
-            default all that the fit has.
+            default all that the fit has. Rows are numbered as in the archive.
 
         Returns
         -------

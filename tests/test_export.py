@@ -49,6 +49,11 @@ def test_every_format_has_the_same_columns(result, tmp_path, small_pieces):
             assert found[name].dtype == values.dtype
 
 
+def test_rows_are_numbered_as_in_the_archive(blobs, tmp_path):
+    result = bigsmic.fit(blobs[0], 3, method="mspc", rows=slice(100, 400))
+    assert pd.read_csv(result.export(tmp_path / "a.csv"))["row"].tolist() == list(range(100, 400))
+
+
 def test_parquet_keeps_the_dtypes_and_is_written_piece_by_piece(result, tmp_path, small_pieces):
     import pyarrow.parquet as pq
 

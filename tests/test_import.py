@@ -38,8 +38,8 @@ def test_import_is_quick():
 
 def test_a_fit_loads_nothing_that_it_does_not_need():
     """What takes as long to load as all the rest: modules that one function of them was wanted from."""
-    heavy = ("sklearn", "pandas", "distributed", "scipy.stats", "scipy.spatial", "scipy.optimize")
-    modules = "bigsmic.pipeline, bigsmic.methods.smic.method"
+    heavy = ("sklearn", "pandas", "distributed", "scipy.stats", "scipy.spatial", "scipy.optimize", "xarray", "anndata")
+    modules = "bigsmic.pipeline, bigsmic.methods.smic.method, bigsmic.interop.anndata, bigsmic.labelled"
     command = f"import sys, {modules}; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

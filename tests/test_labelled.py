@@ -107,6 +107,14 @@ def test_a_run_that_is_opened_takes_the_coordinates_that_it_is_given(result, row
         opened.to_xarray(rows.values)
 
 
+def test_rows_of_a_part_have_the_coordinates_of_the_part(rows):
+    found = bigsmic.fit(rows, 3, method="mspc", rows=slice(-200, None))
+    assert found.to_xarray().indexes["time"].equals(TIMES[-200:].rename("time"))
+    assert found.to_xarray(rows[-200:]).indexes["time"].equals(TIMES[-200:].rename("time"))
+    with pytest.raises(InputError, match="coordinates of 300 rows, the fit has 200"):
+        found.to_xarray(rows[:300])
+
+
 def test_a_multi_index_is_kept(rows, result):
     stacked = rows.drop_vars(["time", "probe"]).assign_coords(
         xarray.Coordinates.from_pandas_multiindex(
