@@ -1,5 +1,6 @@
 """What a report is about: a Result, where it can be reached the archive, and what their columns are called."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -130,11 +131,11 @@ class Subject:
         """Counts over all rows."""
         return Tally.of(self.result._context)
 
-    @property
-    def cut_command(self) -> str:
-        """What to type for labels of an open run."""
-        c = self.valleys.best if self.valleys is not None and self.valleys.best > 1 else "C"
-        return f"bigsmic cut {self.result.location} -c {c} --out OTHER_RUN"
+    def cut_command(self, c: object = None) -> str:
+        """What to type for labels of `c` clusters, by default of as many as an open fit hints at."""
+        if c is None:
+            c = self.valleys.best if self.valleys is not None and self.valleys.best > 1 else "C"
+        return f"bigsmic cut {shlex.quote(self.result.location)} -c {c} --out OTHER_RUN"
 
     @cached_property
     def own(self) -> Sequence[Section | Finding]:

@@ -8,6 +8,8 @@ from typing import Any
 from bigsmic.runtime.job import Job
 from bigsmic.version import __version__
 
+MOST_CONSTANT = 1000
+"""Constant columns that are named."""
 COMPUTING = ("numpy", "scipy", "numba", "scikit-learn", "zarr")
 
 
@@ -23,7 +25,7 @@ def diagnose(job: Job, cuts: Mapping[str, str], found: dict[str, Any]) -> None:
         "stages": before | {name: _later(before.get(name), cost) for name, cost in job.costs.items()},
     }
     if not context.settings.precomputed:
-        summary["constant_columns"] = context.scaler.constant.tolist()[:1000]
+        summary["constant_columns"] = context.scaler.constant.tolist()[:MOST_CONSTANT]
         summary["scaling"] = {"scale": context.scale} | (run.info("scaling", 0) if run.done("scaling", 0) else {})
     run.update({"summary": summary | found})
 

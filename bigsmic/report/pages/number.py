@@ -35,7 +35,7 @@ def section(subject: Subject) -> Section | None:
         said = [MEANINGS[name] for name in shown if name in MEANINGS]
         parts.append(Table(columns, rows, "".join(f"{text[0].upper()}{text[1:]}. " for text in said)))
     if subject.result.settings.undecided:
-        parts += [Paragraph("For labels, without another fit:"), Command(subject.cut_command)]
+        parts += [Paragraph("For labels, without another fit:"), Command(subject.cut_command())]
     return Section("number", "How many clusters", parts) if parts else None
 
 

@@ -9,6 +9,7 @@ from bigsmic.report.document import Command, Finding, Part, Section
 from bigsmic.report.subject import Subject
 from bigsmic.report.tally import FEW_AGREE, UNSURE
 from bigsmic.report.words import count, listed, percent
+from bigsmic.runtime.diagnostics import MOST_CONSTANT
 
 LEAST_RECALL = 0.9
 """Of neighbours that the search found, below which the graph is not that of the rows."""
@@ -32,7 +33,8 @@ TITLE = "What to trust, and what not"
 def section(subject: Subject) -> Section:
     """What to trust."""
     if subject.result.settings.undecided:
-        return Section("trust", TITLE, [*_undecided(subject), *_graph(subject), *_input(subject)])
+        of_input = [finding for make in (*OF_THE_GRAPH, _input) for finding in make(subject)]
+        return Section("trust", TITLE, [*_undecided(subject), *of_input])
     of_rows = list(_rows(subject))
     found = [*of_rows, *(finding for make in FINDINGS for finding in make(subject)), *subject.own_findings]
     if not any(finding.level == "warning" for finding in found):
@@ -61,7 +63,7 @@ def _all_well(subject: Subject) -> str:
 def _undecided(subject: Subject) -> Iterator[Part]:
     why = subject.valleys.sentence if subject.valleys is not None else "The fit was given no number of clusters."
     yield Finding("warning", f"There are no labels. {why}", "See how many clusters below; no other fit is needed:")
-    yield Command(subject.cut_command)
+    yield Command(subject.cut_command())
 
 
 def _rows(subject: Subject) -> Iterator[Finding]:
@@ -89,12 +91,12 @@ def _rows(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _separation(subject: Subject) -> Iterator[Finding]:
-    """Clusters that no valley parts, and other numbers of clusters."""
-    valleys = subject.valleys
-    if valleys is None:
+def _touching(subject: Subject) -> Iterator[Finding]:
+    """Clusters that no valley parts."""
+    if subject.valleys is None:
         return
-    weak = valleys.pairs[valleys.pairs["z"] < THRESHOLD]
+    pairs = subject.valleys.pairs
+    weak = pairs[pairs["z"] < THRESHOLD]
     if len(weak):
         named = [f"{row.cluster} and {row.neighbor} (z = {row.z:.1f})" for row in weak.head(MOST_PAIRS).itertuples()]
         named += [f"{len(weak) - MOST_PAIRS:,} more pairs"] if len(weak) > MOST_PAIRS else []
@@ -103,16 +105,21 @@ def _separation(subject: Subject) -> Iterator[Finding]:
             f"No valley of {THRESHOLD:g} standard errors parts clusters {listed(named)}.",
             "Each pair may be one cluster: look at the profiles of both before you tell them apart.",
         )
-    asked = subject.result.n_clusters
-    if valleys.clear and valleys.n_clusters != asked:
+
+
+def _number(subject: Subject) -> Iterator[Finding]:
+    """Another number of clusters than the data show."""
+    valleys, c = subject.valleys, subject.result.n_clusters
+    if valleys is None:
+        return
+    if valleys.clear and valleys.n_clusters != c:
+        shown = count(valleys.n_clusters, "group")
         yield Finding(
             "warning",
-            f"The data show {count(valleys.n_clusters, 'group')} that valleys part from each other, and there are "
-            f"{count(asked, 'cluster')}.",
-            f"bigsmic cut {subject.result.location} -c {valleys.n_clusters} --out OTHER_RUN gives that many, without "
-            "another fit.",
+            f"The data show {shown} that valleys part from each other, and there are {count(c, 'cluster')}.",
+            f"{subject.cut_command(valleys.n_clusters)} gives that many, without another fit.",
         )
-    if not valleys.clear and asked > 1:
+    if not valleys.clear and c > 1:
         yield Finding(
             "note",
             f"The number of clusters was given: {valleys.sentence}",
@@ -120,48 +127,51 @@ def _separation(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def _clusters(subject: Subject) -> Iterator[Finding]:
-    """Clusters that are empty or tiny, or that other labelings do not have."""
-    table = subject.clusters
-    empty = table.index[table["rows"] == 0].tolist()
+def _small(subject: Subject) -> Iterator[Finding]:
+    """Clusters that are empty or tiny."""
+    rows = subject.clusters["rows"]
+    empty = rows.index[rows == 0].tolist()
+    few = rows.index[(rows > 0) & (rows < LEAST_ROWS)].tolist()
     if empty:
-        yield Finding(
-            "warning",
-            f"{count(len(empty), 'cluster has', 'clusters have')} no rows: {listed(empty)}.",
-            "Ask for fewer clusters.",
-        )
-    few = table.index[(table["rows"] > 0) & (table["rows"] < LEAST_ROWS)].tolist()
+        said = count(len(empty), "cluster has", "clusters have")
+        yield Finding("warning", f"{said} no rows: {listed(empty)}.", "Ask for fewer clusters.")
     if few and subject.context.n >= 10 * LEAST_ROWS:
+        said = count(len(few), "cluster has", "clusters have")
         yield Finding(
             "warning",
-            f"{count(len(few), 'cluster has', 'clusters have')} fewer than {LEAST_ROWS} rows: {listed(few)}.",
+            f"{said} fewer than {LEAST_ROWS} rows: {listed(few)}.",
             "Look at these rows one by one: they may be outliers.",
         )
-    if "stability" in table and len(table) > 1:
-        weak = table[table["stability"] < LEAST_STABILITY].sort_values("stability", kind="stable")
-        if len(weak):
-            named = [f"{cluster} ({stability:.2f})" for cluster, stability in weak["stability"].items()]
-            yield Finding(
-                "warning",
-                f"Few labelings know {count(len(weak), 'cluster')}: the best Jaccard index with a cluster of theirs is "
-                f"on average below {LEAST_STABILITY}: {listed(named)}.",
-                "Take these clusters for a proposal, and check them by other means.",
-            )
 
 
-def _graph(subject: Subject) -> Iterator[Finding]:
-    """What is to be known of the neighbour graph, and of its eigenvectors."""
-    found = subject.result.diagnostics
-    neighbors = found.get("neighbors", {})
-    recall = neighbors.get("recall", 1.0)
+def _unstable(subject: Subject) -> Iterator[Finding]:
+    """Clusters that other labelings do not have."""
+    table = subject.clusters
+    if "stability" not in table or len(table) < 2:
+        return
+    weak = table["stability"][table["stability"] < LEAST_STABILITY].sort_values(kind="stable")
+    if len(weak):
+        named = listed(f"{cluster} ({stability:.2f})" for cluster, stability in weak.items())
+        yield Finding(
+            "warning",
+            f"Few labelings know {count(len(weak), 'cluster')}: the best Jaccard index with a cluster of theirs is on "
+            f"average below {LEAST_STABILITY}: {named}.",
+            "Take these clusters for a proposal, and check them by other means.",
+        )
+
+
+def _neighbors(subject: Subject) -> Iterator[Finding]:
+    """Neighbours that were missed, and rows that are neighbours of very many."""
+    found = subject.result.diagnostics.get("neighbors", {})
+    recall = found.get("recall", 1.0)
     if recall < LEAST_RECALL:
         yield Finding(
             "warning",
-            f"The search found {percent(recall)} of the {neighbors['at']} nearest neighbours of "
-            f"{count(neighbors['rows'], 'row')} that were checked.",
+            f"The search found {percent(recall)} of the {found['at']} nearest neighbours of "
+            f"{count(found['rows'], 'row')} that were checked.",
             "Set neighbors='exact', or raise n_neighbors.",
         )
-    unlisted, skewness = neighbors.get("in_degree_zero", 0.0), neighbors.get("in_degree_skewness", 0.0)
+    unlisted, skewness = found.get("in_degree_zero", 0.0), found.get("in_degree_skewness", 0.0)
     if unlisted > MOST_UNLISTED or skewness > MOST_SKEWED:
         yield Finding(
             "warning",
@@ -169,20 +179,31 @@ def _graph(subject: Subject) -> Iterator[Finding]:
             f"very many (skewness {skewness:.1f}).",
             "In many noisy columns neighbours mean little: leave columns out, or use their principal components.",
         )
-    torn = {t: facts for t, facts in found.get("components", {}).items() if facts.get("before", 1) > 1}
+
+
+def _pieces(subject: Subject) -> Iterator[Finding]:
+    """Graphs that fell to pieces."""
+    found = subject.result.diagnostics.get("components", {})
+    torn = {t: facts for t, facts in found.items() if facts.get("before", 1) > 1}
     if torn:
-        said = [f"{count(facts['before'], 'component')} with {t} neighbours" for t, facts in torn.items()]
+        said = listed(f"{count(facts['before'], 'component')} with {t} neighbours" for t, facts in torn.items())
+        mended = any(facts.get("edges") for facts in torn.values())
+        then = "Edges were added that connect them." if mended else "They were left as they are."
         yield Finding(
             "note",
-            f"The neighbour graph was in pieces: {listed(said)}. Edges were added that connect them.",
+            f"The neighbour graph was in pieces: {said}. {then}",
             "Rows of different pieces are far apart. Tiny pieces are outliers.",
         )
-    slow = [facts for facts in found.get("eigen", []) if not facts["converged"]]
+
+
+def _eigenvectors(subject: Subject) -> Iterator[Finding]:
+    """Eigenvectors that had not converged."""
+    slow = [facts for facts in subject.result.diagnostics.get("eigen", []) if not facts["converged"]]
     if slow:
-        said = [f"{facts['n_converged']} of {len(facts['ritz_values'])} with t = {facts['t']}" for facts in slow]
+        said = listed(f"{facts['n_converged']} of {len(facts['ritz_values'])} with t = {facts['t']}" for facts in slow)
         yield Finding(
             "warning",
-            f"Eigenvectors had not all converged when the solver stopped: {listed(said)}.",
+            f"Eigenvectors had not all converged when the solver stopped: {said}.",
             "Raise tol or max_matvecs if the fit has them; otherwise take the last eigenvectors for approximate.",
         )
 
@@ -192,10 +213,11 @@ def _input(subject: Subject) -> Iterator[Finding]:
     found = subject.result.diagnostics
     constant = found.get("constant_columns", [])
     if constant:
-        named = listed([subject.column_name(column) for column in constant])
+        named = listed(subject.column_name(column) for column in constant)
+        least = "At least " if len(constant) == MOST_CONSTANT else ""
         yield Finding(
             "note",
-            f"{count(len(constant), 'column is', 'columns are')} constant, and told no rows apart: {named}.",
+            f"{least}{count(len(constant), 'column is', 'columns are')} constant, and told no rows apart: {named}.",
             "Leave them out, or check that they should be so.",
         )
     for name, why in found.get("cut_to_n", {}).items():
@@ -212,4 +234,5 @@ def _labels(subject: Subject) -> Iterator[Finding]:
         )
 
 
-FINDINGS = (_separation, _clusters, _graph, _input, _labels)
+OF_THE_GRAPH = (_neighbors, _pieces, _eigenvectors)
+FINDINGS = (_touching, _number, _small, _unstable, *OF_THE_GRAPH, _input, _labels)
