@@ -16,6 +16,7 @@ from bigsmic.engines.base import Engine, Resources
 from bigsmic.engines.memory import address_room, lies_in_memory, share_arena
 from bigsmic.errors import BigsmicWarning, InputError, PlanError
 from bigsmic.labelled import coordinates_of
+from bigsmic.numerics.selection import Selection
 from bigsmic.result import Result
 from bigsmic.runtime import planning
 from bigsmic.runtime.block_sizes import UNNAMED_SIZES, BlockSizes, or_default
@@ -64,7 +65,7 @@ def fit(
     like: "StrPath | Result | None" = None,
     memory_limit: MemoryLimit = None,
     component: str | None = None,
-    rows: slice | None = None,
+    rows: slice | Selection | None = None,
     storage_options: StorageOptions = None,
     missing_chunks: Literal["error", "fill"] = "error",
     n_threads: int | None = None,
@@ -104,10 +105,10 @@ def fit(
         What the process may use, interpreter included, such as ``"1GiB"``. It changes time and disk, never labels.
     component : str, optional
         Array within a Zarr group.
-    rows : slice, optional
-        Consecutive rows that are fitted, such as ``slice(-100_000, None)``, in the place of all. Of an archive of
-        :func:`bigsmic.features.windows`, those that are not valid are left out besides. Labels are of the fitted rows,
-        whose numbers in the archive ``Result.rows`` has; ``Result.archive_labels`` has -1 for the others.
+    rows : slice or bigsmic.numerics.selection.Selection, optional
+        Consecutive rows that are fitted, such as ``slice(-100_000, None)``, in the place of all; or any rows. Of an
+        archive of :func:`bigsmic.features.windows`, those that are not valid are left out besides. Labels are of the
+        fitted rows, whose numbers in the archive ``Result.rows`` has; ``Result.archive_labels`` has -1 for the others.
     storage_options : dict, optional
         For file systems behind URLs; never written anywhere.
     missing_chunks : {"error", "fill"}
@@ -297,8 +298,9 @@ def _stages(job: Job, cuts: Mapping[str, str], like: Result | None) -> None:
     if like is not None and _takes_numbers(job, found, like):
         found = _found(job.afresh())
     last = job.afresh()
+    n_clusters = found.get("n_clusters", job.context.settings.n_clusters)
     with last.timed("output"):
-        novelty.run(last)
+        novelty.run(last, numbering.width(last.context, n_clusters))
     diagnose(job, cuts, found)
     recovery.tidy(job)
 

@@ -10,6 +10,7 @@ from sklearn.neighbors import kneighbors_graph
 
 import bigsmic
 from bigsmic.errors import RunMismatchError
+from bigsmic.numerics.selection import reservoir
 from bigsmic.runtime.block_sizes import BlockSizes
 
 METHODS = {
@@ -89,3 +90,24 @@ def test_tiles_of_the_dense_kernel_may_straddle_blocks_of_input(archive):
     sizes = replace(sizes, source_bytes=1)
     found = bigsmic.fit(archive, 3, method="mwca", n_threads=1, block_sizes=sizes)
     assert np.array_equal(found.labels, wanted.labels)
+
+
+def test_a_fit_up_to_some_row_is_the_same_fit_when_the_archive_has_grown(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((300, 3)).astype("f4")
+    array = zarr.create_array(tmp_path / "X", data=rows, chunks=(100, 3))
+    first = bigsmic.fit(tmp_path / "X", 2, rows=slice(0, 300), out=tmp_path / "run", **METHODS["smic"])
+    array.append(rows)
+    again = bigsmic.fit(tmp_path / "X", 2, rows=slice(0, 300), out=tmp_path / "run", **METHODS["smic"])
+    np.testing.assert_array_equal(again.labels, first.labels)
+
+
+def test_any_rows_are_fitted(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((1000, 3)).astype("f4")
+    zarr.create_array(tmp_path / "X", data=rows, chunks=(100, 3))
+    drawn = reservoir(1000, 300, seed=0)
+    result = bigsmic.fit(tmp_path / "X", 2, rows=drawn, **METHODS["smic"])
+    assert len(result.rows) == 300
+    np.testing.assert_array_equal(result.labels, bigsmic.fit(rows[result.rows], 2, **METHODS["smic"]).labels)
+    assert len(result.archive_labels()) == 1000
+    later = set(reservoir(1100, 300, seed=0).numbers(0, 300).tolist())
+    assert len(later & set(result.rows.tolist())) > 250

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bigsmic.numerics.hashing import draw_rows
+
 PAGE = 1 << 16  # rows that are looked up together; a multiple of 8
 
 
@@ -44,6 +46,25 @@ class Selection:
     def _in_page(self, page):
         bits = np.unpackbits(self.packed[page * PAGE // 8 : (page + 1) * PAGE // 8])
         return self.start + page * PAGE + np.flatnonzero(bits)
+
+
+def reservoir(n, count, seed):
+    """Rows drawn from n by hash, as a selection from all of them: most stay when n grows.
+
+    Parameters
+    ----------
+    n, count : int
+    seed : int
+
+    Returns
+    -------
+    selection : Selection
+        Of `count` rows, or of all n.
+    """
+    rows = draw_rows(n, count, seed, "reservoir")
+    packed = np.zeros((n + 7) // 8, np.uint8)
+    np.bitwise_or.at(packed, rows // 8, (128 >> (rows % 8)).astype(np.uint8))
+    return Selection(0, n, packed)
 
 
 class Span(NamedTuple):

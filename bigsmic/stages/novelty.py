@@ -22,7 +22,7 @@ SHAPES = ("means", "spreads")
 SAMPLE_ROWS = 4096
 
 
-def run(job: Job) -> None:
+def run(job: Job, n_clusters: int) -> None:
     """Find what is usual: among neighbours where the fit has a graph, else within clusters."""
     context, run = job.context, job.run
     if run.done(STAGE, 0) or distinct.is_all(context):
@@ -30,7 +30,7 @@ def run(job: Job) -> None:
     if run.done("graph", 0):
         _of_neighbors(job)
     elif not (context.settings.precomputed or context.settings.undecided):
-        _of_shapes(context)
+        _of_shapes(context, n_clusters)
 
 
 def _of_neighbors(job: Job) -> None:
@@ -39,6 +39,10 @@ def _of_neighbors(job: Job) -> None:
     rows = draw_rows(context.n, SAMPLE_ROWS, context.settings.seed, STAGE)
     parts = job.map_blocks(STAGE, context.blocks, partial(_distances, rows=rows))
     own, of_neighbors = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    known = np.isfinite(own) & np.isfinite(of_neighbors)  # in graphs of affinities rows have fewer than t neighbours
+    if not known.any():
+        return
+    own, of_neighbors = own[known], of_neighbors[known]
     floor = novelty.floor_of(own)
     _write(context, {}, novelty.neighbor_ratios(own, of_neighbors, floor), floor)
 
@@ -61,7 +65,7 @@ def _sigma(context: Context, p: int) -> NDArray[np.float32]:
     return found
 
 
-def _of_shapes(context: Context) -> None:
+def _of_shapes(context: Context, n_clusters: int) -> None:
     """Deviations of sampled rows from the means of their clusters."""
     parts = [context.scan(s, "sample", "sample_rows") for s in context.source_blocks]
     rows = np.concatenate([numbers for _, numbers in parts])
@@ -70,7 +74,6 @@ def _of_shapes(context: Context) -> None:
     labels = read_array(context, "labels")
     y = np.asarray(labels[rows[drawn]])
     known = y >= 0
-    n_clusters = read_array(context, "posterior").shape[1]
     found = novelty.shapes(X[known], y[known], n_clusters)
     _write(context, found._asdict(), found.ratios(X[known], y[known]), 0.0)
 

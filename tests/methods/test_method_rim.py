@@ -456,3 +456,8 @@ def test_how_sure_a_label_is_the_posterior_says():
     result = bigsmic.fit(np.random.default_rng(0).standard_normal((60, 3)), 2, method="rim")
     with pytest.raises(InputError, match=r"agreement: a fit by method 'rim' has none; it has .*coef.*, posterior, "):
         result.agreement  # noqa: B018
+
+
+def test_novelty_of_a_fit_that_finds_its_number_of_clusters(blobs):
+    result = bigsmic.fit(blobs[0], method="rim")
+    assert (result.novelty(blobs[0][:50] + 1000) > 1).all()

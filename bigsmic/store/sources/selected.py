@@ -15,15 +15,15 @@ def select_rows(source, rows=None, leave_out=True):
     Parameters
     ----------
     source : Source
-    rows : slice, optional
-        Without a step.
+    rows : slice or Selection, optional
+        A slice without a step.
     leave_out : bool
         Whether rows that are not valid are left out.
 
     Returns
     -------
     source : Source
-        The same, where all of its rows are taken.
+        The same, where all of its rows are taken, however many there will be.
 
     Raises
     ------
@@ -32,7 +32,9 @@ def select_rows(source, rows=None, leave_out=True):
     """
     start, stop = range_of(rows, source.shape[0])
     packed = _packed(source, start, stop) if leave_out else None
-    if packed is None and (start, stop) == (0, source.shape[0]):
+    if isinstance(rows, Selection) and rows.packed is not None:
+        packed = rows.packed if packed is None else packed & rows.packed
+    if packed is None and (start, stop) == (0, source.shape[0]) and not _ends_there(rows):
         return source
     selection = Selection(start, stop, packed)
     if len(selection) == 0:
@@ -41,6 +43,11 @@ def select_rows(source, rows=None, leave_out=True):
             "other rows"
         )
     return SelectedSource(source, selection)
+
+
+def _ends_there(rows):
+    """Whether it was said where to end: then it is the same selection when the source has grown."""
+    return rows is not None and rows.stop is not None and rows.stop >= 0
 
 
 def range_of(rows, n):
@@ -52,6 +59,8 @@ def range_of(rows, n):
     """
     if rows is None:
         return 0, n
+    if isinstance(rows, Selection):
+        rows = slice(rows.start, rows.stop)
     bounds = [bound for bound in (rows.start, rows.stop) if bound is not None] if isinstance(rows, slice) else [None]
     if not all(isinstance(bound, int | np.integer) for bound in bounds) or rows.step not in (None, 1):
         raise InputError(f"rows: got {rows!r}; give a slice of consecutive rows, such as slice(1000, None)")

@@ -1,0 +1,28 @@
+"""``bigsmic nightly``: what a job file says, done every night."""
+
+from typing import Annotated
+
+import typer
+
+from bigsmic.cli.application import command
+from bigsmic.cli.flags import Flag
+from bigsmic.cli.options import STORAGE
+
+CHECK = Flag("check", bool, "Check the job file, and do nothing else.")
+
+
+@command({"Job": (CHECK,), "Rows": STORAGE})
+def nightly(screen, job: Annotated[str, typer.Argument(help="Job file, in TOML.")], **given):
+    """Do what JOB says is due for an archive that grows: label new rows, fit again, report, delete old runs."""
+    from bigsmic.nightly import Job
+    from bigsmic.nightly import nightly as do_what_is_due
+    from bigsmic.tables import folded
+
+    read = Job.read(job)
+    if given.pop("check"):
+        screen.write({"job": job, "archive": read.archive, "folder": read.folder})
+        screen.say([f"{job} can be used; bigsmic nightly {job} does what is due."])
+        return
+    outcome = do_what_is_due(read, progress=not screen.quiet, **given)
+    screen.write(outcome.document())
+    screen.say([folded(outcome.sentence)])

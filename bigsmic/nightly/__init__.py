@@ -1,0 +1,12 @@
+"""What is due for an archive that grows: rows labelled, drift looked for, a refit, a report, old runs deleted.
+
+:func:`nightly` does it for a job file. ``job`` is what the file may say, ``toml_file`` checks it line by line,
+``journal`` is what a call leaves for the next one, ``steps`` are what a night is made of, ``night`` does them in order,
+and ``records`` has the table of all nights.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(
+    __name__, submod_attrs={"night": ["nightly"], "records": ["history"], "job": ["Job"]}
+)

@@ -1,0 +1,226 @@
+"""What a job file may say."""
+
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from bigsmic import registry
+from bigsmic.errors import InputError
+from bigsmic.nightly import toml_file
+from bigsmic.nightly.toml_file import TOMLFile, integer, positive, switch, text, texts
+from bigsmic.store import absolute, digest
+from bigsmic.types import StrPath
+from bigsmic.validation import parse_bytes
+
+OF_JOBS = ("archive", "folder", "component", "memory_limit", "threads", "keep", "report", "after")
+TABLES = ("windows", "fit", "refit")
+NIGHT = "{night}"
+"""What stands for the number of the night in the place of a report."""
+
+
+def _size(value: Any) -> str | int:
+    try:
+        parse_bytes(value)
+    except InputError:
+        raise ValueError("write a size, such as '6GiB'") from None
+    size: str | int = value
+    return size
+
+
+def _clusters(value: Any) -> int | list[int]:
+    if isinstance(value, list) and value:
+        return [integer(1)(number) for number in value]
+    found: int = integer(1)(value)
+    return found
+
+
+def _length(value: Any) -> int | str:
+    if isinstance(value, str) and value.strip():
+        return value
+    try:
+        found: int = integer(1)(value)
+    except ValueError:
+        raise ValueError("write a number of samples, or a duration such as '10s'") from None
+    return found
+
+
+def _command(value: Any) -> tuple[str, ...]:
+    words = tuple(shlex.split(value)) if isinstance(value, str) else texts(value)
+    if not words:
+        raise ValueError("write a command")
+    return words
+
+
+def _place(value: Any) -> str:
+    place = text(value)
+    if place.replace(NIGHT, "").count("{"):
+        raise ValueError(f"write a path, in which {NIGHT} stands for the number of the night")
+    return place
+
+
+@dataclass(frozen=True)
+class Refits:
+    """When there is a refit, and of which rows.
+
+    Parameters
+    ----------
+    every : int, optional
+        Nights from one to the next.
+    drift : bool
+        Where the rows that came are other than those of the fit.
+    growth : float, optional
+        Share of the archive of the last fit by which it has grown.
+    last : int, optional
+        A fit takes so many rows at the end.
+    reservoir : int, optional
+        A fit takes so many rows of all, drawn by hash.
+    """
+
+    every: int | None = None
+    drift: bool = False
+    growth: float | None = None
+    last: int | None = None
+    reservoir: int | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a job file says.
+
+    Parameters
+    ----------
+    path : str
+        Of the file.
+    archive, component : str
+        Rows; or recordings, where there are `windows`.
+    folder : str
+        Where runs, windows, history and journal are kept.
+    memory_limit : int or str, optional
+    threads : int, optional
+    keep : int
+        Runs that are kept.
+    report : str, optional
+        Where the report of a night goes.
+    after : tuple of str
+        Command that is run after a night.
+    windows : dict, optional
+        Options of :func:`bigsmic.features.windows`.
+    c : int, list of int, optional
+    method : str
+    options : dict
+        Of the method.
+    refits : Refits
+    """
+
+    path: str
+    archive: str
+    folder: str
+    component: str | None = None
+    memory_limit: int | str | None = None
+    threads: int | None = None
+    keep: int = 3
+    report: str | None = None
+    after: tuple[str, ...] = ()
+    windows: Mapping[str, Any] | None = None
+    c: int | list[int] | None = None
+    method: str = registry.DEFAULT
+    options: Mapping[str, Any] = field(default_factory=dict)
+    refits: Refits = field(default_factory=Refits)
+
+    @classmethod
+    def read(cls, path: StrPath) -> Self:
+        """Read a job file; paths in it are relative to its folder.
+
+        Raises
+        ------
+        InputError
+            Anything that is wrong with it, with the line and what would do.
+        """
+        file = TOMLFile.read(os.fspath(path))
+        top = file.values(None, _TOP | {name: lambda value: value for name in TABLES})
+        missing = [name for name in ("archive", "folder") if name not in top]
+        if missing:
+            raise InputError(f"{file.path}: has no {missing[0]}; write {missing[0]} = '...' above the first table")
+        windows = file.values("windows", _WINDOWS) if "windows" in top else None
+        if windows is not None and "length" not in windows:
+            raise file.refuse(("windows",), "has no length; write length = '10s', or a number of samples")
+        fit = file.values("fit", _FIT, others=True)
+        options = {name: value for name, value in file.tables.get("fit", {}).items() if name not in _FIT}
+        base = os.path.dirname(os.path.abspath(file.path))
+        made = cls(
+            path=file.path,
+            **{name: top[name] for name in OF_JOBS if name in top}
+            | {name: _beside(base, top[name]) for name in ("archive", "folder", "report") if name in top},
+            windows=windows,
+            c=fit.get("c"),
+            method=fit.get("method", registry.DEFAULT),
+            options=options,
+            refits=_refits(file),
+        )
+        made._check_fit(file)
+        return made
+
+    def _check_fit(self, file: TOMLFile) -> None:
+        try:
+            settings = registry.settings(self.method, self.c, self.options, tuple(registry.OF_EVERY_FIT))
+        except InputError as error:
+            raise file.refuse(_key_of(error, self.options), str(error)) from None
+        if settings.precomputed:
+            raise file.refuse(("fit", "kernel"), "got a graph, which has no rows that come after; fit rows")
+
+    @property
+    def rows_of(self) -> str:
+        """What tells the rows from those of another archive, or of other windows."""
+        return digest([absolute(self.archive), self.component, self.windows])
+
+    @property
+    def fit_of(self) -> str:
+        """What tells a fit from those of another method, other options or other rows."""
+        rows = [self.refits.last, self.refits.reservoir]
+        return digest([self.rows_of, self.c, self.method, dict(self.options), rows])
+
+
+_TOP: dict[str, toml_file.Check] = {
+    **dict.fromkeys(("archive", "folder", "component"), text),
+    "memory_limit": _size,
+    "threads": integer(1),
+    "keep": integer(1),
+    "report": _place,
+    "after": _command,
+}
+_WINDOWS: dict[str, toml_file.Check] = {
+    **dict.fromkeys(("length", "step"), _length),
+    **dict.fromkeys(("features", "channels"), texts),
+    "rate": positive,
+    "times": text,
+}
+_FIT: dict[str, toml_file.Check] = {"c": _clusters, "method": text}
+_REFIT: dict[str, toml_file.Check] = {
+    "every": integer(1),
+    "drift": switch,
+    "growth": positive,
+    **dict.fromkeys(("last", "reservoir"), integer(2)),
+}
+
+
+def _refits(file: TOMLFile) -> Refits:
+    found = Refits(**file.values("refit", _REFIT))
+    if found.last and found.reservoir:
+        raise file.refuse(("refit", "reservoir"), "got it beside refit.last; leave one of them out")
+    return found
+
+
+def _beside(base: str, location: str) -> str:
+    """A path that is relative to the job file's folder; URLs are as they are."""
+    return location if "://" in location else os.path.join(base, os.path.expanduser(location))
+
+
+def _key_of(error: InputError, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The key of [fit] that a refusal of settings begins with, or names."""
+    message = str(error)
+    for name in ("method", "c", *options):
+        if message.startswith(f"{name}:") or f" {name}=" in message:
+            return ("fit", name)
+    return ("fit",)

@@ -1,0 +1,114 @@
+"""What a call leaves for the next one: how the last night ended, and how far the one that was begun is."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from bigsmic.errors import RunError
+from bigsmic.store import WorkFolder
+
+FILE = "journal.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How things are after the last night that was finished.
+
+    Parameters
+    ----------
+    nights : int
+        That were finished.
+    rows : int
+        Of the archive that were seen.
+    rows_of, fit_of : str
+        As of :class:`bigsmic.nightly.job.Job`, then.
+    run : int
+        Night whose run `latest` names; 0 for none.
+    fitted_night, fitted_rows : int
+        Of the last fit: its night, and the rows of the archive.
+    """
+
+    nights: int = 0
+    rows: int = 0
+    rows_of: str = ""
+    fit_of: str = ""
+    run: int = 0
+    fitted_night: int = 0
+    fitted_rows: int = 0
+
+
+@dataclass
+class Begun:
+    """A night that is not finished.
+
+    Parameters
+    ----------
+    number : int
+    begun : float
+        Seconds since 1970.
+    rows : int
+        Of the archive when it was begun: those that come later are the next night's.
+    rows_of, fit_of : str
+        As of :class:`bigsmic.nightly.job.Job`.
+    steps : dict of str to dict
+        Steps that are done, and what they noted.
+    """
+
+    number: int
+    begun: float
+    rows: int
+    rows_of: str
+    fit_of: str
+    steps: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+class Journal:
+    """The journal of a job's folder; every change is on the disk before the next thing happens.
+
+    Parameters
+    ----------
+    folder : WorkFolder
+
+    Raises
+    ------
+    RunError
+        It is damaged, or of another version.
+    """
+
+    def __init__(self, folder: WorkFolder) -> None:
+        self.folder = folder
+        stored = folder.read_json(FILE) or {"format": FORMAT, "ended": {}, "begun": None}
+        try:
+            if stored["format"] != FORMAT:
+                raise ValueError(f"it is of format {stored['format']}, this version of bigsmic reads {FORMAT}")
+            self.ended = _made(Ended, stored["ended"])
+            self.begun = None if stored["begun"] is None else _made(Begun, stored["begun"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise RunError(
+                f"folder: {folder.at(FILE)} cannot be used ({error}); move it away, and the next call begins with a fit"
+            ) from None
+
+    def begin(self, night: Begun) -> None:
+        """Note that a night has begun."""
+        self.begun = night
+        self._write()
+
+    def note(self, step: str, facts: Mapping[str, Any]) -> None:
+        """Note that a step of the night is done."""
+        assert self.begun is not None
+        self.begun.steps[step] = dict(facts)
+        self._write()
+
+    def end(self, ended: Ended | None = None) -> None:
+        """Note that the night has ended, or, without saying how, that it will be begun anew."""
+        self.ended, self.begun = ended or self.ended, None
+        self._write()
+
+    def _write(self) -> None:
+        begun = None if self.begun is None else asdict(self.begun)
+        self.folder.write_json(FILE, {"format": FORMAT, "ended": asdict(self.ended), "begun": begun})
+
+
+def _made(kind: type[Any], stored: Mapping[str, Any]) -> Any:
+    return kind(**{known.name: stored[known.name] for known in fields(kind) if known.name in stored})

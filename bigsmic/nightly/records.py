@@ -1,0 +1,58 @@
+"""The table of all nights."""
+
+from typing import TYPE_CHECKING
+
+from bigsmic.store import Table
+from bigsmic.types import StrPath
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NAME = "history.zarr"
+REASONS = ("", "first", "job", "drift", "growth", "every")
+"""Why there was a refit, by number: none; no fit yet; another job; as the job file says."""
+COLUMNS = {
+    "night": "i8",
+    "begun": "f8",
+    "ended": "f8",
+    "rows": "i8",
+    "new_rows": "i8",
+    "novel_rows": "i8",
+    "drift": "i1",
+    "drift_p": "f8",
+    "refit": "i1",
+    "run": "i8",
+    "clusters": "i8",
+    "continued": "i8",
+    "new_clusters": "i8",
+    "vanished": "i8",
+}
+
+
+def table(folder: str) -> Table:
+    """The table in a job's folder."""
+    return Table(f"{folder}/{NAME}", COLUMNS, {"refit": list(REASONS), "times": "seconds since 1970-01-01"})
+
+
+def history(folder: StrPath) -> "pd.DataFrame":
+    """All nights of a job, a row for each: a pandas DataFrame with the night for index.
+
+    Columns ``begun`` and ``ended``; ``rows`` of the archive, ``new_rows`` and ``novel_rows`` of them, -1 where they
+    were not labelled; ``drift``, 1 or 0, and its ``drift_p``, -1 and nan where it was not looked for; ``refit``, the
+    reason, empty for none; ``run``, the night whose run ``latest`` then named, 0 for none; its ``clusters``, and after
+    a refit how many ``continued``, are ``new_clusters`` or ``vanished``, -1 where nothing was compared.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Of the job.
+    """
+    import os
+
+    import pandas as pd
+
+    found = pd.DataFrame(table(os.fspath(folder)).read())
+    for name in ("begun", "ended"):
+        found[name] = pd.to_datetime(found[name], unit="s", utc=True)
+    found["refit"] = [REASONS[number] for number in found["refit"]]
+    return found.set_index("night")

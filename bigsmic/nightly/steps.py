@@ -1,0 +1,326 @@
+"""What a night is made of: steps that can be done again, each of which notes what it found.
+
+A step that was cut short, or whose note was lost, is done again and comes to the same; the command after the night is
+the one thing that may then run twice.
+"""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bigsmic import pipeline
+from bigsmic.errors import RunError, RunMismatchError
+from bigsmic.features import windows
+from bigsmic.nightly import records
+from bigsmic.nightly.job import NIGHT, Job
+from bigsmic.nightly.journal import Begun, Ended
+from bigsmic.numerics.selection import Selection, reservoir
+from bigsmic.result import Result
+from bigsmic.stages import update_log
+from bigsmic.store import Run, WorkFolder, open_source
+from bigsmic.types import Progress, StorageOptions
+
+LATEST = "latest"
+RUNS = "runs"
+WINDOWS = "windows-"
+RESERVOIR_SEED = 0
+REFIT = "refit recommended"
+"""Verdict of an update."""
+
+Facts = dict[str, Any]
+
+
+@dataclass
+class Night:
+    """A night, and what its steps work with.
+
+    Parameters
+    ----------
+    job : Job
+    folder : WorkFolder
+        Locked.
+    ended : Ended
+        The night before.
+    begun : Begun
+        This one; the steps that are done are noted there.
+    resources : dict
+        ``storage_options`` and ``progress``.
+    """
+
+    job: Job
+    folder: WorkFolder
+    ended: Ended
+    begun: Begun
+    resources: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def number(self) -> int:
+        """1 is the first."""
+        return self.begun.number
+
+    def noted(self, step: str) -> Facts:
+        """What a step has noted."""
+        return self.begun.steps.get(step, {})
+
+    @property
+    def refit(self) -> str:
+        """Why there is a refit; empty for none."""
+        reason: str = self.noted("decide").get("refit", "")
+        return reason
+
+    @property
+    def run(self) -> int:
+        """Night whose run `latest` is to name after this night; 0 for none."""
+        return self.number if self.noted("fit").get("labels") else self.ended.run
+
+    @cached_property
+    def before(self) -> Result | None:
+        """The run that `latest` named when the night began."""
+        return None if not self.ended.run else Result.open(self.folder.at(run_name(self.ended.run)))
+
+    @cached_property
+    def rows(self) -> Any:
+        """What rows are read from."""
+        return rows_of(self.job, self.folder)
+
+    @property
+    def reading(self) -> Facts:
+        """How they are read."""
+        component = (
+            {} if self.job.windows is not None or self.job.component is None else {"component": self.job.component}
+        )
+        return component | {name: value for name, value in self.resources.items() if value is not None}
+
+
+def run_name(night: int) -> str:
+    """Run directory of a night, within the folder."""
+    return f"{RUNS}/{night:06d}.zarr"
+
+
+def rows_of(job: Job, folder: WorkFolder) -> str:
+    """Where the rows of a job are."""
+    return job.archive if job.windows is None else folder.at(f"{WINDOWS}{job.rows_of[:12]}.zarr")
+
+
+def count_rows(job: Job, folder: WorkFolder, storage_options: StorageOptions, progress: Progress) -> int:
+    """Rows that the archive has now; windows of recordings are made of what has come."""
+    if job.windows is None:
+        return int(open_source(job.archive, job.component, storage_options).shape[0])
+    limits = {"memory_limit": job.memory_limit, "n_threads": job.threads, "component": job.component}
+    shown = {"storage_options": storage_options, "progress": progress}
+    made = windows(job.archive, out=rows_of(job, folder), **{**job.windows, **limits, **shown})
+    return len(made)
+
+
+# -- the steps
+
+
+def label(night: Night) -> Facts:
+    """Label the rows that have come, by the run that `latest` names, and say whether they are others than those fitted.
+
+    What is noted is read from the run: a call before may have labelled them.
+    """
+    if night.before is None or night.ended.rows_of != night.begun.rows_of:
+        return {"new": -1, "novel": -1}
+    night.before.update(night.rows, stop=night.begun.rows, n_threads=night.job.threads, **night.reading)
+    run = Run(night.before._run.address, writable=False)
+    entries = [entry for entry in update_log.entries(run) if entry.first >= night.ended.rows]
+    novel = sum(int((novelty > 1).sum()) for novelty in update_log.read_blocks(run, entries, "novelty"))
+    judged = _judged(night.before, [entry.number for entry in entries])
+    return {"new": sum(entry.last - entry.first for entry in entries), "novel": novel, "drift": judged}
+
+
+def _judged(result: Result, calls: list[int]) -> list[Facts]:
+    """What some calls of update have found of drift."""
+    return []
+
+
+def decide(night: Night) -> Facts:
+    """Say whether there is to be a fit, and why."""
+    ended, begun, refits = night.ended, night.begun, night.job.refits
+    due = {
+        "first": not ended.run,
+        "job": ended.fit_of != begun.fit_of,
+        "drift": refits.drift and any(judged["verdict"] == REFIT for judged in night.noted("label").get("drift", [])),
+        "growth": refits.growth is not None and begun.rows >= ended.fitted_rows * (1 + refits.growth),
+        "every": refits.every is not None and begun.number - ended.fitted_night >= refits.every,
+    }
+    return {"refit": next((reason for reason, is_due in due.items() if is_due), "")}
+
+
+def fit(night: Night) -> Facts:
+    """Fit the rows, where that is due; clusters keep the numbers of the run before."""
+    if not night.refit:
+        return {}
+    job = night.job
+    result = pipeline.fit(
+        night.rows,
+        job.c,
+        method=job.method,
+        out=night.folder.at(run_name(night.number)),
+        like=_like(night),
+        rows=_taken(night),
+        memory_limit=job.memory_limit,
+        n_threads=job.threads,
+        **night.reading,
+        **job.options,
+    )
+    if result.settings.undecided:
+        return {"labels": False, "clusters": 0}
+    match = result.matched
+    counts = (
+        {"continued": len(match.continued), "new": len(match.new), "vanished": len(match.vanished)} if match else {}
+    )
+    said = {"sentence": match.sentence} if match else {}
+    return {"labels": True, "clusters": len(result.numbers)} | counts | said
+
+
+def _like(night: Night) -> Result | None:
+    """The run whose numbers a fit takes over; None where its rows have other columns."""
+    if night.before is None or "labels" in night.job.options:
+        return None
+    component = night.reading.get("component")
+    columns = open_source(night.rows, component, night.reading.get("storage_options")).shape[1]
+    return night.before if night.before.diagnostics["columns"] == columns else None
+
+
+def _taken(night: Night) -> slice | Selection:
+    """Rows that a fit takes."""
+    refits, n = night.job.refits, night.begun.rows
+    if refits.reservoir is not None and refits.reservoir < n:
+        return reservoir(n, refits.reservoir, RESERVOIR_SEED)
+    return slice(0 if refits.last is None else max(0, n - refits.last), n)
+
+
+def point(night: Night) -> Facts:
+    """Have `latest` name the run of the night, where it has labels."""
+    if night.run:
+        night.folder.point(LATEST, run_name(night.run))
+    return {"run": night.run}
+
+
+def report(night: Night) -> Facts:
+    """Write the report on the run that `latest` names."""
+    if night.job.report is None or not night.run:
+        return {}
+    place = night.job.report.replace(NIGHT, f"{night.number:06d}")
+    Result.open(night.folder.at(run_name(night.run))).report(place, overwrite=True)
+    return {"report": place}
+
+
+def record(night: Night) -> Facts:
+    """Write the night's row of the history."""
+    found, fitted = night.noted("label"), night.noted("fit")
+    judged = [drift for drift in found.get("drift", []) if drift["verdict"] != "unknown"]
+    counted = fitted.get("clusters") or _clusters_of(night)
+    records.table(night.folder.path).write(
+        night.number - 1,
+        {
+            "night": night.number,
+            "begun": night.begun.begun,
+            "ended": time.time(),
+            "rows": night.begun.rows,
+            "new_rows": found["new"],
+            "novel_rows": found["novel"],
+            "drift": int(any(drift["verdict"] == REFIT for drift in judged)) if judged else -1,
+            "drift_p": min((test["p"] for drift in judged for test in drift["tests"].values()), default=np.nan),
+            "refit": records.REASONS.index(night.refit),
+            "run": night.run,
+            "clusters": counted,
+            "continued": fitted.get("continued", -1),
+            "new_clusters": fitted.get("new", -1),
+            "vanished": fitted.get("vanished", -1),
+        },
+    )
+    return {}
+
+
+def _clusters_of(night: Night) -> int:
+    return 0 if night.before is None else len(night.before.numbers)
+
+
+def tidy(night: Night) -> Facts:
+    """Delete old runs, never the one that `latest` names, and windows that are those of no run any more."""
+    folder, kept = night.folder, os.path.basename(run_name(night.run))
+    runs = folder.names(RUNS)
+    old = [name for name in runs[: -night.job.keep] if name != kept]
+    for name in old:
+        folder.delete(f"{RUNS}/{name}")
+    others = [name for name in folder.names(".") if name.startswith(WINDOWS) and folder.at(name) != night.rows]
+    for name in others:
+        folder.delete(name)
+    return {"deleted": old + others}
+
+
+def after(night: Night) -> Facts:
+    """Run the command that comes after the night.
+
+    Raises
+    ------
+    RunError
+        It cannot be run, or has failed.
+    """
+    command = night.job.after
+    if not command:
+        return {}
+    told = {
+        "BIGSMIC_NIGHT": str(night.number),
+        "BIGSMIC_RUN": night.folder.at(run_name(night.run)) if night.run else "",
+        "BIGSMIC_REFIT": night.refit,
+        "BIGSMIC_REPORT": night.noted("report").get("report", ""),
+        "BIGSMIC_ROWS": str(night.begun.rows),
+    }
+    try:
+        status = subprocess.run(command, env=os.environ | told, check=False).returncode
+    except OSError as error:
+        raise RunError(f"after: {command[0]} cannot be run ({error}); the next call tries it again") from None
+    if status:
+        raise RunError(f"after: {command[0]} ended with {status}; mend it: the next call runs it again")
+    return {"status": 0}
+
+
+STEPS: dict[str, Callable[[Night], Facts]] = {
+    "label": label,
+    "decide": decide,
+    "fit": fit,
+    "point": point,
+    "report": report,
+    "record": record,
+    "tidy": tidy,
+    "after": after,
+}
+"""In their order."""
+
+
+def ended_after(night: Night) -> Ended:
+    """How things are after a night whose steps are done."""
+    begun, fitted = night.begun, bool(night.refit)
+    return Ended(
+        nights=begun.number,
+        rows=begun.rows,
+        rows_of=begun.rows_of,
+        fit_of=begun.fit_of,
+        run=night.run,
+        fitted_night=begun.number if fitted else night.ended.fitted_night,
+        fitted_rows=begun.rows if fitted else night.ended.fitted_rows,
+    )
+
+
+def refuse_shrunk(job: Job, ended: Ended, rows: int) -> None:
+    """Refuse an archive that has become shorter.
+
+    Raises
+    ------
+    RunMismatchError
+    """
+    if rows < ended.rows and ended.rows_of == job.rows_of:
+        raise RunMismatchError(
+            f"archive: {job.archive} has {rows:,} rows, and had {ended.rows:,} on the night before; restore it, or "
+            "give another folder to begin anew"
+        )

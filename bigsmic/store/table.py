@@ -1,0 +1,71 @@
+"""A table that grows at its end: a Zarr group of one-dimensional arrays, one for each column."""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from bigsmic.errors import RunError
+from bigsmic.store.objects import is_first_write, storage_errors
+
+MARK = "bigsmic_table"
+CHUNK_ROWS = 1024
+
+
+class Table:
+    """A Zarr group with an array for each column, and the number of rows that count among its attributes.
+
+    Parameters
+    ----------
+    path : str
+        Local folder, made when the first row is written.
+    columns : dict of str to dtype
+        Of numbers.
+    attributes : dict
+        What else readers are told, JSON-like.
+
+    Raises
+    ------
+    RunError
+        There is something else.
+    """
+
+    def __init__(self, path, columns, attributes):
+        self.path = path
+        self.columns = {name: np.dtype(dtype) for name, dtype in columns.items()}
+        self._attributes = attributes
+
+    def write(self, number, row):
+        """Write a row: one that is there already is written over, so that a killed writer does it again."""
+        import zarr
+
+        with storage_errors(f"table: writing row {number} of {self.path}"):
+            group = zarr.open_group(self.path, mode="a", zarr_format=3)
+            arrays = {name: self._array(group, name) for name in self.columns}
+            for name, array in arrays.items():
+                array.resize((max(number + 1, array.shape[0]),))
+                array[number] = row[name]
+            rows = max(number + 1, self._rows(group))
+            group.update_attributes({MARK: {"rows": rows} | self._attributes})
+
+    def read(self):
+        """All rows that count: an ndarray for each column; empty ones where there is no table yet."""
+        import zarr
+
+        if not os.path.isdir(self.path) or all(is_first_write(name) for name in os.listdir(self.path)):
+            return {name: np.empty(0, dtype) for name, dtype in self.columns.items()}
+        with storage_errors(f"table: reading {self.path}"):
+            group: Any = zarr.open_group(self.path, mode="r", zarr_format=3)
+            rows = self._rows(group)
+            return {name: group[name][:rows] if rows else np.empty(0, dtype) for name, dtype in self.columns.items()}
+
+    def _rows(self, group):
+        return int(group.attrs.get(MARK, {}).get("rows", 0))
+
+    def _array(self, group, name):
+        dtype = self.columns[name]
+        if name not in group:
+            return group.create_array(name, shape=(0,), chunks=(CHUNK_ROWS,), dtype=dtype)
+        if group[name].dtype != dtype or group[name].ndim != 1:
+            raise RunError(f"table: {self.path}/{name} is no column of {dtype}; move {self.path} away")
+        return group[name]

@@ -1,0 +1,125 @@
+"""A local folder in which one process at a time works: small JSON files, and folders of which a link names one."""
+
+import json
+import os
+import uuid
+from contextlib import contextmanager, suppress
+
+from bigsmic.errors import RunError
+from bigsmic.store.destinations import as_location, refuse_nested
+from bigsmic.store.lease import Lease
+from bigsmic.store.objects import LocalBytes, absolute, is_local, remove_tree, storage_errors
+
+DELETED = ".deleted-"
+"""How names of folders begin that are being deleted."""
+
+
+class WorkFolder:
+    """A local folder for the work of one process at a time.
+
+    Parameters
+    ----------
+    location : str or Path
+        Made if it is not there.
+
+    Raises
+    ------
+    RunError
+        It is behind a URL, is something else than a folder, or would lie within a Zarr array or a run.
+    """
+
+    def __init__(self, location):
+        location = as_location(location, "folder")
+        self.path = absolute(location)
+        if not is_local(self.path):
+            raise RunError(f"folder: got {location}, a URL; give a local path, also for archives behind URLs")
+        refuse_nested(self.path, f"folder: {self.path}")
+        with storage_errors(f"folder: making {self.path}"):
+            os.makedirs(self.path, exist_ok=True)
+        self._bytes = LocalBytes(self.path)
+
+    def at(self, *names):
+        """Path of something in the folder."""
+        return os.path.join(self.path, *names)
+
+    @contextmanager
+    def locked(self):
+        """Hold the folder as long as the block lasts.
+
+        Raises
+        ------
+        RunLockedError
+            Another process has it.
+        """
+        with storage_errors(f"folder: the lease of {self.path}"):
+            lease = Lease(self._bytes, self.path, self.path)
+        try:
+            self._bytes.delete_partial()
+            self._finish_deleting()
+            yield
+        finally:
+            lease.release()
+
+    def read_json(self, name):
+        """What a file says; None where there is none.
+
+        Raises
+        ------
+        RunError
+            It is no JSON object.
+        """
+        raw = self._bytes.get(name)
+        if raw is None:
+            return None
+        try:
+            return dict(json.loads(bytes(raw)))
+        except (ValueError, TypeError) as error:
+            raise RunError(
+                f"folder: {self.at(name)} is damaged ({error}); delete it: the next call then begins with a fit"
+            ) from None
+
+    def write_json(self, name, document):
+        """Write a file, all of it or nothing, so that it outlasts a power failure."""
+        with storage_errors(f"folder: writing {self.at(name)}"):
+            self._bytes.set(name, json.dumps(document, indent=1).encode())
+            _flush(self.at(name))
+            _flush(self.path)
+
+    def point(self, link, to):
+        """Have a link lead to something in the folder, at once."""
+        if os.path.lexists(self.at(link)) and not os.path.islink(self.at(link)):
+            raise RunError(f"folder: {self.at(link)} is no link, and is not written over; move it away")
+        partial = self.at(f".{link}.{uuid.uuid4().hex}.partial")
+        with storage_errors(f"folder: writing the link {self.at(link)}"):
+            os.symlink(to, partial)
+            os.replace(partial, self.at(link))
+
+    def target(self, link):
+        """What a link leads to, relative to the folder; None where there is none."""
+        return os.readlink(self.at(link)) if os.path.islink(self.at(link)) else None
+
+    def names(self, folder):
+        """Names in a folder, in order, but those that begin with a dot."""
+        with suppress(FileNotFoundError):
+            return sorted(name for name in os.listdir(self.at(folder)) if not name.startswith("."))
+        return []
+
+    def delete(self, name):
+        """Delete a folder, which has another name before any of it is gone."""
+        doomed = self.at(f"{DELETED}{uuid.uuid4().hex}")
+        with storage_errors(f"folder: deleting {self.at(name)}"), suppress(FileNotFoundError):
+            os.rename(self.at(name), doomed)
+        remove_tree(doomed)
+
+    def _finish_deleting(self):
+        for name in os.listdir(self.path):
+            if name.startswith(DELETED):
+                remove_tree(self.at(name))
+
+
+def _flush(path):
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

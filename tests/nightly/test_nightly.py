@@ -1,0 +1,391 @@
+"""Nights of an archive that grows: what is due is done, once, whatever is killed in between."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import zarr
+from nights import Killed, Killer, Machine, labels_of, written
+
+from bigsmic import Result
+from bigsmic.errors import InputError, PlanError, RunError, RunLockedError, RunMismatchError
+from bigsmic.nightly import Job, history, nightly, steps
+from bigsmic.store import WorkFolder
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path / "machine.zarr", seed=0)
+
+
+def job(tmp_path, text="", fit="c = 3", refit="", top=""):
+    return written(
+        tmp_path, f'archive = "machine.zarr"\nfolder = "nights"\n{top}\n{text}[fit]\n{fit}\n[refit]\n{refit}\n'
+    )
+
+
+def folder_of(tmp_path):
+    return WorkFolder(tmp_path / "nights")
+
+
+# -- what is due
+
+
+def test_the_first_night_fits_and_the_next_ones_label_what_has_come(tmp_path, machine):
+    machine.night(300)
+    file = job(tmp_path)
+    first = nightly(file)
+    assert (first.night, first.resumed, first.steps["decide"]) == (1, False, {"refit": "first"})
+    machine.night(60)
+    second = nightly(file)
+    assert (second.night, second.steps["decide"]["refit"]) == (2, "")
+    assert (second.steps["label"]["new"], second.steps["fit"]) == (60, {})
+    result = Result.open(tmp_path / "nights" / "latest")
+    assert len(result.archive_labels()) == 360
+    table = history(tmp_path / "nights")
+    assert table.rows.tolist() == [300, 360]
+    assert table.new_rows.tolist() == [-1, 60]
+    assert table.refit.tolist() == ["first", ""]
+    assert table.run.tolist() == [1, 1]
+    assert table.clusters.tolist() == [3, 3]
+    assert (table.ended >= table.begun).all()
+
+
+def test_nothing_is_done_where_nothing_is_due(tmp_path, machine):
+    machine.night(300)
+    file = job(tmp_path)
+    nightly(file)
+    before = snapshot(tmp_path / "nights")
+    again = nightly(file)
+    assert (again.night, again.steps) == (0, {})
+    assert again.sentence == "Nothing to do: 300 rows, as before."
+    assert snapshot(tmp_path / "nights") == before
+
+
+def snapshot(folder):
+    return {str(path): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+def test_an_archive_without_rows_waits(tmp_path, machine):
+    machine.night(0)
+    assert nightly(job(tmp_path)).night == 0
+
+
+def test_refits_by_nights_and_by_growth(tmp_path, machine):
+    machine.night(200)
+    every, growth = job(tmp_path, refit="every = 2"), tmp_path / "growth.toml"
+    growth.write_text(every.read_text().replace("nights", "others").replace("every = 2", "growth = 0.5"))
+    found = {every: [], growth: []}
+    for _ in range(5):
+        for file, reasons in found.items():
+            reasons.append(nightly(file).steps["decide"]["refit"])
+        machine.night(50)
+    assert found[every] == ["first", "", "every", "", "every"]
+    assert found[growth] == ["first", "", "growth", "", ""]  # 200, 250, 300, 350, 400 rows
+
+
+def test_refits_keep_numbers_and_a_new_regime_gets_a_new_one(tmp_path, machine):
+    machine.night(300)
+    file = job(tmp_path, refit="every = 1", fit="c = 4\nvalleys = false", top="keep = 9")
+    file.write_text(file.read_text().replace("c = 4", "c = 3"))
+    nightly(file)
+    first = Result.open(tmp_path / "nights" / "latest")
+    labels = first.set_names({0: "idle"}).labels
+    machine.regimes.append(3)
+    machine.night(300)
+    file.write_text(file.read_text().replace("c = 3", "c = 4"))
+    outcome = nightly(file)
+    second = Result.open(tmp_path / "nights" / "latest")
+    assert outcome.steps["decide"]["refit"] == "job"  # another number of clusters is another fit
+    assert second.names == {0: "idle"}
+    assert (second.labels[:300] == labels).mean() > 0.98
+    assert outcome.steps["fit"]["new"] == 1
+    assert "fitted (job), 4 clusters: 3 of 3 clusters continue; new: 3" in outcome.sentence
+
+
+def test_drift_leads_to_a_refit_where_that_is_asked_for(tmp_path, machine, monkeypatch):
+    machine.night(300)
+    on, off = job(tmp_path, refit="drift = true"), tmp_path / "off.toml"
+    off.write_text(on.read_text().replace("nights", "others").replace("drift = true", ""))
+    for file in (on, off):
+        nightly(file)
+    machine.night(60)
+    judged = [{"verdict": steps.REFIT, "reason": "", "tests": {"novelty": {"p": 1e-9}}}]
+    monkeypatch.setattr(steps, "_judged", lambda result, calls: judged)
+    assert [nightly(file).steps["decide"]["refit"] for file in (on, off)] == ["drift", ""]
+    assert history(tmp_path / "nights").drift.tolist() == [-1, 1]
+    assert history(tmp_path / "nights").drift_p[2] == 1e-9
+
+
+@pytest.mark.parametrize(("rule", "rows"), [("last = 150", range(250, 400)), ("reservoir = 150", None)])
+def test_a_fit_takes_the_rows_that_the_job_says(tmp_path, machine, rule, rows):
+    machine.night(400)
+    nightly(job(tmp_path, refit=rule))
+    taken = Result.open(tmp_path / "nights" / "latest").rows
+    assert len(taken) == 150
+    if rows is not None:
+        assert taken.tolist() == list(rows)
+    machine.night(50)
+    outcome = nightly(job(tmp_path, refit=rule))
+    assert outcome.steps["label"]["new"] == 50
+    archive = Result.open(tmp_path / "nights" / "latest").archive_labels()
+    assert (len(archive), (archive >= 0).sum()) == (450, 200)
+
+
+def test_windows_of_recordings(tmp_path, machine):
+    machine.record(4000)
+    file = job(tmp_path, text='[windows]\nlength = 20\nfeatures = "summary"\n', fit="c = 2")
+    assert nightly(file).rows == 200
+    machine.record(10)
+    assert nightly(file).night == 0, "no window is whole yet"
+    machine.record(490)
+    outcome = nightly(file)
+    assert (outcome.rows, outcome.steps["label"]["new"]) == (225, 25)
+    (windows,) = (tmp_path / "nights").glob("windows-*")
+    file.write_text(file.read_text().replace("length = 20", "length = 25"))
+    assert nightly(file).steps["decide"]["refit"] == "job"
+    assert [path for path in (tmp_path / "nights").glob("windows-*") if path == windows] == []
+
+
+def test_a_fit_that_finds_no_clusters_leaves_the_run_before(tmp_path):
+    rng = np.random.default_rng(0)
+    array = zarr.create_array(tmp_path / "machine.zarr", shape=(0, 3), dtype="f4", chunks=(64, 3))
+    array.append((rng.normal(size=(300, 3)) + 9 * np.eye(3)[np.arange(300) % 3]).astype("f4"))
+    file = job(tmp_path, fit="", refit="every = 1\nlast = 400")
+    assert nightly(file).steps["fit"]["labels"]
+    array.append(rng.normal(size=(400, 3)).astype("f4"))
+    outcome = nightly(file)
+    assert outcome.steps["fit"] == {"labels": False, "clusters": 0}
+    assert "no number of clusters found" in outcome.sentence
+    assert folder_of(tmp_path).target("latest") == steps.run_name(1)
+
+
+def test_old_runs_are_deleted_and_never_the_latest(tmp_path, machine):
+    machine.night(200)
+    file = job(tmp_path, refit="every = 1", top="keep = 2")
+    for _ in range(4):
+        nightly(file)
+        machine.night(40)
+    folder = folder_of(tmp_path)
+    assert folder.names("runs") == ["000003.zarr", "000004.zarr"]
+    assert folder.target("latest") == "runs/000004.zarr"
+    night = steps.Night(
+        Job.read(job(tmp_path, top="keep = 1")), folder, steps.Ended(run=3), steps.Begun(5, 0, 0, "", "")
+    )
+    assert steps.tidy(night)["deleted"] == []  # the last one is of a fit without labels
+    assert folder.names("runs") == ["000003.zarr", "000004.zarr"]
+
+
+# -- report and command
+
+
+def test_reports_and_the_command_after(tmp_path, machine):
+    machine.night(200)
+    (tmp_path / "reports").mkdir()
+    script = tmp_path / "after.sh"
+    script.write_text('#!/bin/sh\necho "$BIGSMIC_NIGHT $BIGSMIC_REFIT $BIGSMIC_ROWS $BIGSMIC_REPORT" >> "$0.log"\n')
+    script.chmod(0o755)
+    file = job(tmp_path, top=f'report = "reports/{{night}}.html"\nafter = "{script}"')
+    nightly(file)
+    machine.night(30)
+    nightly(file)
+    assert sorted(path.name for path in (tmp_path / "reports").iterdir()) == ["000001.html", "000002.html"]
+    reports = [f"{tmp_path}/reports/{night}.html" for night in ("000001", "000002")]
+    log = (tmp_path / "after.sh.log").read_text().splitlines()
+    assert log == [f"1 first 200 {reports[0]}", f"2  230 {reports[1]}"]
+
+
+def test_a_command_that_fails_is_run_again_and_nothing_else(tmp_path, machine, monkeypatch):
+    machine.night(200)
+    flag = tmp_path / "flag"
+    file = job(tmp_path, top=f'after = ["test", "-e", "{flag}"]')
+    with pytest.raises(RunError, match="after: test ended with 1"):
+        nightly(file)
+    flag.touch()
+    machine.night(50)
+    monkeypatch.setattr(steps.pipeline, "fit", None)
+    outcome = nightly(file)
+    assert (outcome.night, outcome.resumed, outcome.rows) == (1, True, 200)
+    assert nightly(file).night == 2
+    with pytest.raises(RunError, match="after: nowhere cannot be run"):
+        machine.night(10), nightly(job(tmp_path, top='after = "nowhere"'))
+
+
+# -- cut short
+
+
+def sequence(tmp_path, name, killer=None):
+    """Twelve nights with a regime that appears, as labels, history and what is on the disk."""
+    folder = tmp_path / name
+    folder.mkdir()
+    machine = Machine(folder / "machine.zarr", seed=1)
+    file = job(folder, refit="every = 4\ngrowth = 0.9", fit="c = 3\nvalleys = false", top="keep = 2")
+    kills = 0
+    for night in range(12):
+        if night == 5:
+            machine.regimes.append(3)
+        machine.night(240 if night == 0 else 40)
+        kills += finish(file, killer)
+        assert nightly(file).night == 0
+    return labels_of(folder / "nights"), history(folder / "nights"), kills
+
+
+def finish(file, killer):
+    """Call it until it is done; how often it was killed."""
+    kills = 0
+    while True:
+        try:
+            with killer or Killer(None):
+                nightly(file)
+        except Killed:
+            kills += 1
+        else:
+            return kills
+
+
+def test_nights_that_are_killed_again_and_again_come_to_the_same(tmp_path):
+    labels, table, _ = sequence(tmp_path, "calm")
+    others, disturbed, kills = sequence(tmp_path, "killed", Killer(seed=7, mean=60))
+    assert kills >= 12
+    np.testing.assert_array_equal(others, labels)
+    columns = [name for name in table.columns if name not in ("begun", "ended")]
+    assert disturbed[columns].equals(table[columns])
+    assert len(table) == 12
+    assert (table.refit == "every").sum() + (table.refit == "growth").sum() >= 2
+    left = [
+        sorted(path.name for path in (tmp_path / name / "nights" / "runs").iterdir()) for name in ("calm", "killed")
+    ]
+    assert left[0] == left[1]
+    assert len(left[0]) == 2
+
+
+def test_a_process_that_is_killed_is_gone_on_from(tmp_path, machine):
+    machine.night(3000)
+    file = job(tmp_path)
+    command = [sys.executable, "-m", "bigsmic", "nightly", str(file), "--json", "--quiet"]
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "nights" / "runs" / "000001.zarr" / "scan").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    child.send_signal(signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
+    machine.night(500)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["night"], document["resumed"], document["rows"]) == (1, True, 3000)
+    assert nightly(file).rows == 3500
+
+
+def test_rows_that_come_while_a_night_is_worked_on_are_the_next_ones(tmp_path, machine, monkeypatch):
+    machine.night(200)
+    file = job(tmp_path, refit="every = 2")
+    nightly(file)
+    machine.night(40)
+    update = Result.update
+
+    def growing(self, *args, **options):
+        machine.night(30)
+        return update(self, *args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Result, "update", growing)
+        outcome = nightly(file)
+    assert (outcome.rows, outcome.steps["label"]["new"]) == (240, 40)
+    assert nightly(file).steps["label"]["new"] == 30
+
+
+def test_two_at_once(tmp_path, machine):
+    machine.night(200)
+    file = job(tmp_path)
+    with folder_of(tmp_path).locked():
+        with pytest.raises(RunLockedError, match="nights is being written by"):
+            nightly(file)
+        done = subprocess.run([sys.executable, "-m", "bigsmic", "nightly", str(file)], capture_output=True, check=False)
+        assert done.returncode == 75
+    assert nightly(file).night == 1
+
+
+def test_a_job_that_was_changed_while_its_night_was_cut_short_begins_anew(tmp_path, machine, monkeypatch):
+    machine.night(240)
+    file = job(tmp_path, fit="c = 2\nvalleys = false")
+    with monkeypatch.context() as patch:
+        patch.setitem(steps.STEPS, "point", _kill)
+        with pytest.raises(Killed):
+            nightly(file)
+    assert folder_of(tmp_path).names("runs") == ["000001.zarr"]
+    outcome = nightly(job(tmp_path, fit="c = 3"))
+    assert (outcome.night, outcome.resumed, outcome.steps["fit"]["clusters"]) == (1, False, 3)
+
+
+def _kill(night):
+    raise Killed
+
+
+# -- what cannot be used
+
+
+def test_rows_that_cannot_be_fitted_today_may_be_tomorrow(tmp_path, machine):
+    machine.night(2)
+    file = job(tmp_path, fit="c = 3")
+    with pytest.raises(InputError, match="c: got 3 clusters for 2 rows"):
+        nightly(file)
+    machine.night(200)
+    assert (nightly(file).night, nightly(file).night) == (1, 0)
+
+
+def test_memory_that_does_not_do(tmp_path, machine):
+    machine.night(200)
+    with pytest.raises(PlanError):
+        nightly(job(tmp_path, top='memory_limit = "10MiB"'))
+    assert nightly(job(tmp_path)).night == 1
+
+
+def test_archives_that_shrank_or_were_rewritten_are_refused(tmp_path, machine):
+    machine.night(300)
+    file = job(tmp_path)
+    nightly(file)
+    machine.array.resize((200, 3))
+    with pytest.raises(RunMismatchError, match=r"machine\.zarr has 200 rows, and had 300"):
+        nightly(file)
+    machine.array.resize((300, 3))
+    machine.array[:] = 7
+    machine.night(20)
+    for _ in range(2):
+        with pytest.raises(RunMismatchError, match="have changed"):
+            nightly(file)
+    assert Result.open(tmp_path / "nights" / "latest").labels.shape == (300,)
+
+
+def test_a_journal_that_is_damaged_is_said(tmp_path, machine):
+    machine.night(200)
+    file = job(tmp_path)
+    nightly(file)
+    journal = tmp_path / "nights" / "journal.json"
+    for text, why in (("{", "is damaged"), ('{"format": 2}', "of format 2"), ('{"format": 1}', "cannot be used")):
+        journal.write_text(text)
+        with pytest.raises(RunError, match=why):
+            nightly(file)
+
+
+def test_the_command_line(tmp_path, machine):
+    from typer.testing import CliRunner
+
+    from bigsmic.cli import main
+
+    machine.night(200)
+    file = job(tmp_path)
+    checked = CliRunner().invoke(main.app, ["nightly", str(file), "--check"])
+    assert (checked.exit_code, os.path.exists(tmp_path / "nights")) == (0, False)
+    done = CliRunner().invoke(main.app, ["nightly", str(file), "--json"])
+    assert json.loads(done.stdout)["sentence"].startswith("Night 1: 200 rows; fitted (first), 3 clusters")
+    again = CliRunner().invoke(main.app, ["nightly", str(file)])
+    assert (again.exit_code, again.stdout) == (0, "Nothing to do: 200 rows, as before.\n")
+    file.write_text(file.read_text() + "memori = 3")
+    wrong = CliRunner().invoke(main.app, ["nightly", str(file)])
+    assert (wrong.exit_code, "line 8" in wrong.stderr) == (3, True)
