@@ -14,6 +14,7 @@ import bigsmic
 from bigsmic import SMIC
 from bigsmic.datasets import uneven_blobs
 from bigsmic.errors import AbsentResultError, ConvergenceWarning, InputError
+from bigsmic.runtime.context import Context
 from bigsmic.settings.smic import resolve
 
 pytestmark = pytest.mark.usefixtures("many_blocks")
@@ -212,3 +213,25 @@ def test_the_estimator(rows, found):
     inside = model.predict(X) >= 0
     assert model.score(X) == model.score(X[inside]) > 0
     assert model.score(X[:20] + 1000) == 0
+
+
+def test_trimmed_rows_follow_their_neighbours(rows, tmp_path):
+    X, y = rows
+    result = bigsmic.fit(X, 6, trim=True, out=tmp_path / "run", **OPTIONS)
+    inside = y >= 0
+    assert adjusted_rand_score(y[inside], result.labels[inside]) > 0.99
+    context = Context(None, result._run, result.settings)
+    order = np.concatenate([result._run.read("rows", p, "rows") for p in context.blocks])
+    degree = np.empty(len(X))
+    degree[order] = np.concatenate([result._run.read("degree.normalized.t5", p, "degree") for p in context.blocks])
+    far = degree < 1e-2 * np.median(degree)
+    assert far.sum() == result._run.info("trimmed", 0)["rows"]
+    assert far[~inside].mean() > 0.8 > 0.02 > far[inside].mean()
+    assert (result.predict(X) == result.labels).mean() > 0.98
+    moved = pickle.loads(pickle.dumps(result))
+    np.testing.assert_array_equal(moved.predict(X[:100]), result.predict(X[:100]))
+
+
+def test_trimming_wants_distances():
+    with pytest.raises(InputError, match="trim: got True with kernel='precomputed'"):
+        resolve(2, kernel="precomputed", trim=True)

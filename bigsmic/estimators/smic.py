@@ -71,6 +71,7 @@ class SMIC(Clusterer):
         shrinkage: float | Sequence[float] | None = None,
         valleys: bool = True,
         noise: bool = False,
+        trim: bool = False,
         n_centers: int | None = None,
         lsmi_rows: int | None = 200_000,
         out: StrPath | None = None,

@@ -193,7 +193,7 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
             f"cut: got {n_clusters} clusters; this fit was asked for {settings.numbers[0]} to {settings.numbers[-1]}"
         )
     settings = replace(settings, n_clusters=int(n_clusters), undecided=False, open_from=0, open_to=0, eta=(0.0,))
-    own = [labelings.labeling_name(eigenproblem) for eigenproblem in eigenproblems(settings)]
+    own = [labelings.Merging.DENSITY.labeling(eigenproblem) for eigenproblem in eigenproblems(settings)]
     return Overlay.over(base, (*OF_ONE_NUMBER, *own)), settings
 
 

@@ -65,6 +65,11 @@ class MethodSettings:
         return False
 
     @property
+    def trims(self) -> bool:
+        """Whether rows that lie far out are left out of the kernel."""
+        return False
+
+    @property
     def finds_noise(self) -> bool:
         """Whether rows that lie in no cluster are looked for: their label is -1."""
         return False

@@ -59,6 +59,7 @@ class Settings(smic.Settings):
     )
     valleys: bool = False  # may not decide: links part what no valley does
     noise: bool = False  # a linked row has a label
+    trim: bool = False
     normalization: str | None = option(
         "symmetric",
         choices=smic.NORMALIZATIONS,

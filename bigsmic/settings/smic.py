@@ -183,6 +183,14 @@ class Settings(MethodSettings):
         spread noise keeps its number and loses its rows. Wants at least two clusters, and distances: not kernel
         "precomputed".""",
     )
+    trim: bool = option(
+        False,
+        choices=(True, False),
+        help="""Leave rows that lie far out nearly all of their weight out of the kernel: they follow their neighbours.
+        Far out is three spreads above the median, over all rows, of the log distance to the t-th neighbour. For spikes,
+        whose overlaps pull clusters together. Harms where clusters differ in density: a thin one is trimmed as a whole.
+        Wants distances, as `noise` does.""",
+    )
     merge_power: float = 1.2
     n_centers: int = option(
         800,
@@ -224,6 +232,11 @@ class Settings(MethodSettings):
             raise InputError(f"kernel: got {self.kernel!r}; use a function or one of {(*weights.NAMED, 'precomputed')}")
 
     def _check_noise(self):
+        if self.trim and self.kernel == "precomputed":
+            raise InputError(
+                "trim: got True with kernel='precomputed', but affinities say nothing of how thinly rows lie; "
+                "give rows, or distances with metric='precomputed'"
+            )
         if self.noise and self.kernel == "precomputed":
             raise InputError(
                 "noise: got True with kernel='precomputed', but affinities say nothing of how thinly rows lie; "
@@ -263,8 +276,14 @@ class Settings(MethodSettings):
         """The settings with the number of clusters that was found."""
         return replace(self, n_clusters=n_clusters, undecided=False)
 
+    def by_valleys(self, n_columns):
+        """The settings for labels that valleys alone tell, from labelings of so many columns."""
+        return replace(self, open_from=1, columns_read=n_columns)
+
     def found_in(self, summary):
-        """The settings with the number of clusters that the fit found, from the summary of its run."""
+        """The settings with what the fit found, from the summary of its run: number of clusters or plain labels."""
+        if summary.get("plain"):
+            return self.by_valleys(summary["valleys"]["columns"])
         if not self.undecided:
             return self
         settings = replace(self, columns_read=summary.get("valleys", {}).get("columns", 0))
@@ -276,9 +295,20 @@ class Settings(MethodSettings):
         return self.valleys and not self.precomputed and (self.assignment, self.selection) == ("merge", "consensus")
 
     @property
+    def begins_with_valleys(self):
+        """Whether labels by valleys are looked at before any others are made: unless these were asked for."""
+        default = type(self).__dataclass_fields__["widths"].default
+        return self.reads_valleys and not self.open and self.columns is None and self.widths == default
+
+    @property
     def finds_noise(self):
         """Whether rows that lie in no cluster are looked for."""
         return self.noise
+
+    @property
+    def trims(self):
+        """Whether rows that lie far out are left out of the kernel."""
+        return self.trim
 
     @property
     def propagates(self):

@@ -20,7 +20,7 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import connectivity, kernel_matrix, links
 from bigsmic.stages.checkpoints import Checkpoints
-from bigsmic.stages.labeling_specs import Eigenproblem, clearest_gap, eigenproblems, specs_of
+from bigsmic.stages.labeling_specs import Eigenproblem, clearest_gap, eigenproblems, most_eigenvectors
 from bigsmic.store import FileBasis
 from bigsmic.types import Floats
 
@@ -50,7 +50,7 @@ def _solve(job: Job, q: int, eigenproblem: Eigenproblem) -> None:
     """Solve one eigenproblem: known vectors and warm start in, eigenvectors out, checkpoints at restarts."""
     settings = job.context.settings
     params = LanczosParams(
-        n_wanted=max(spec.n_eigenvectors for spec in specs_of(job.context)),
+        n_wanted=most_eigenvectors(settings, job.context.n),
         tol=TOLERANCE.get(eigenproblem.kernel, DEFAULT_TOLERANCE),
         max_matvecs=settings.max_matvecs,
     )

@@ -2,7 +2,7 @@
 
 from bigsmic.runtime.job import Job
 from bigsmic.settings import MethodSettings
-from bigsmic.stages import connectivity, distinct, graph, neighbors, precomputed, route, scan
+from bigsmic.stages import connectivity, distinct, graph, neighbors, precomputed, route, scan, trimming
 
 TEMPORARY = ("routed_rows", "neighbors", "edges", "lists", "matrix.")
 
@@ -39,3 +39,4 @@ def build_graph(job: Job) -> None:
     with job.timed("graph"):
         graph.run(job)
         connectivity.run(job)
+        trimming.run(job)

@@ -14,7 +14,7 @@ from bigsmic.numerics.graph.weights import NAMED
 from bigsmic.numerics.row_blocks import Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import connectivity, links
+from bigsmic.stages import connectivity, links, trimming
 from bigsmic.stages.graph import read_graph
 from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems
 from bigsmic.types import Floats, Integers, WeightFunction
@@ -92,7 +92,11 @@ def weights_block(context: Context, eigenproblem: Eigenproblem, p: int) -> Kerne
     distinct, where = np.unique(target, return_inverse=True)
     sigmas = own[source - graph.lo], sigma_at(context, eigenproblem.t, distinct)[where]
     added = np.maximum(weight_of(context)(squares, *sigmas), np.float32(connectivity.LEAST_WEIGHT))
-    return affinity.with_edges(block, source, target, added)
+    block = affinity.with_edges(block, source, target, added)
+    if not context.settings.trims:
+        return block
+    own, outside = (trimming.factors(context, at) for at in (np.arange(block.lo, block.hi), block.halo))
+    return affinity.scaled(block, own, outside)
 
 
 def _write_normalised(context: Context, p: int, eigenproblem: Eigenproblem, mean: float) -> None:

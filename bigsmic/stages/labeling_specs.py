@@ -101,6 +101,11 @@ def labeling_specs(settings: Any, n: int) -> list[LabelingSpec]:
     return by_valleys if settings.found else [*cut_specs(settings, n), *by_valleys]
 
 
+def most_eigenvectors(settings: Any, n: int) -> int:
+    """Eigenvectors of the labeling that reads most."""
+    return max(spec.n_eigenvectors for spec in labeling_specs(settings, n))
+
+
 def cut_specs(settings: Any, n: int) -> list[LabelingSpec]:
     """Labelings that are cut by the density ratio, or not at all; of a fit that leaves c open, those it has frames of.
 

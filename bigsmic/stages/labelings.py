@@ -1,5 +1,6 @@
 """assign: labelings of the rows: eigenvectors rotated, over-segmented labels merged and moved."""
 
+from enum import Enum
 from functools import cached_property, partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from bigsmic.stages import kernel_matrix
 from bigsmic.stages.eigenvectors import falls_apart
 from bigsmic.stages.graph import read_graph
 from bigsmic.stages.labeling_specs import Eigenproblem, LabelingSpec, eigenproblems, specs_of
+from bigsmic.store import Run
 from bigsmic.types import Floats, Integers
 
 ROTATION_ROWS = 1000  # on which a rotation is found; eight a column where columns are many
@@ -25,7 +27,8 @@ MERGED_ITERATIONS = 40  # of a rotation whose columns are merged: more cost a qu
 MOVED = ("merge", "valleys")
 TILE_ROWS = 4096  # whose posteriors over all columns are held at a time
 TREE_FIELDS = ("columns", "merges", "ratios")
-VALLEYS = "valleys"
+VALLEYS, NUMBER = "valleys", "number"
+ABOUT = 0.05  # of the number of clusters, by which the median of the votes may differ from it
 VALLEY_FIELDS = (*TREE_FIELDS, "weakest")
 
 
@@ -33,10 +36,40 @@ def run(job: Job) -> None:
     """Make every labeling."""
     context = job.context
     frames(job)
-    job.fill("assigned", context.blocks, _assign)
-    for eigenproblem in eigenproblems(context.settings):
-        if not job.complete(labeling_name(eigenproblem), context.blocks):
-            _finish(job, eigenproblem)
+    for merging in (Merging.VALLEYS, Merging.DENSITY):
+        if merging.numbers(context):
+            job.fill(merging.assigned, context.blocks, partial(_assign, merging=merging))
+            for eigenproblem in eigenproblems(context.settings):
+                if not job.complete(merging.labeling(eigenproblem), context.blocks):
+                    _finish(job, eigenproblem, merging)
+
+
+class Merging(Enum):
+    """What the columns of labelings are merged by, if by anything: those of either kind are stages of their own.
+
+    Labelings that are read by valleys are made first, and where they tell the labels plainly, no others.
+    """
+
+    DENSITY = ""
+    VALLEYS = ".groups"
+
+    @classmethod
+    def of(cls, spec: LabelingSpec) -> "Merging":
+        """The kind of a labeling."""
+        return cls.VALLEYS if spec.assignment == "valleys" else cls.DENSITY
+
+    def numbers(self, context: Context) -> list[int]:
+        """Numbers of the labelings of this kind."""
+        return [b for b, spec in enumerate(specs_of(context)) if Merging.of(spec) == self]
+
+    @property
+    def assigned(self) -> str:
+        """Stage of the labels before any move."""
+        return f"assigned{self.value}"
+
+    def labeling(self, eigenproblem: Eigenproblem) -> str:
+        """Stage of the labels that the labelings of an eigenproblem end with."""
+        return f"labeling{self.value}.{eigenproblem.name}"
 
 
 # -- frames: what turns a basis into posteriors, signs or a rotation, and the tree that merges its columns
@@ -168,13 +201,14 @@ class Reader:
         return np.where(found.has_mass, found.labels, -1)
 
 
-def _assign(context: Context, p: int) -> None:
-    """Labels of one block under every labeling before any move, -1 where no eigenvector has mass."""
-    labels = np.empty((len(specs_of(context)), context.layout.heights[p]), np.int32)
-    for b in range(len(labels)):
-        _read_labels(context, p, b, labels[b])
+def _assign(context: Context, p: int, merging: Merging) -> None:
+    """Labels of one block under every labeling of a kind before any move, -1 where no eigenvector has mass."""
+    numbers = merging.numbers(context)
+    labels = np.empty((len(numbers), context.layout.heights[p]), np.int32)
+    for i, b in enumerate(numbers):
+        _read_labels(context, p, b, labels[i])
     info = {"without_mass": (labels < 0).sum(axis=1).tolist()}
-    context.run.write("assigned", p, {"labels": labels}, parts={"labels": np.arange(len(labels) + 1)}, info=info)
+    context.run.write(merging.assigned, p, {"labels": labels}, parts={"labels": np.arange(len(labels) + 1)}, info=info)
 
 
 def _read_labels(context: Context, p: int, b: int, labels: Integers) -> None:
@@ -186,15 +220,15 @@ def _read_labels(context: Context, p: int, b: int, labels: Integers) -> None:
 
 def without_mass(context: Context) -> Integers:
     """Rows in which no eigenvector has mass, per labeling."""
-    return np.sum([info["without_mass"] for info in context.run.infos("assigned", context.blocks)], axis=0)
+    found = np.zeros(len(specs_of(context)), np.int64)
+    for merging in Merging:
+        if numbers := merging.numbers(context):
+            infos = context.run.infos(merging.assigned, context.blocks)
+            found[numbers] = np.sum([info["without_mass"] for info in infos], axis=0)
+    return found
 
 
 # -- labels of all rows: those without mass adopt one, over-segmented labelings are moved
-
-
-def labeling_name(eigenproblem: Eigenproblem) -> str:
-    """Stage of the labels that the labelings of an eigenproblem end with."""
-    return f"labeling.{eigenproblem.name}"
 
 
 def read_labels(context: Context, p: int, b: int) -> Integers:
@@ -215,14 +249,28 @@ def read_merged(context: Context, p: int, spec: LabelingSpec) -> Integers:
 
 def read_groups(context: Context, p: int, b: int) -> Integers:
     """Labels of one block that the moves of labeling `b` ended with, int32, shape (b,): not yet merged by valleys."""
-    eigenproblem = specs_of(context)[b].eigenproblem
-    return context.run.read(labeling_name(eigenproblem), p, "labels", _labelings(context, eigenproblem).index(b))[0]
+    eigenproblem, merging = specs_of(context)[b].eigenproblem, Merging.of(specs_of(context)[b])
+    part = _labelings(context, eigenproblem, merging).index(b)
+    return context.run.read(merging.labeling(eigenproblem), p, "labels", part)[0]
 
 
 def groups_by_valleys(context: Context, spec: LabelingSpec) -> Integers:
-    """Cluster of each group of a labeling, as its tree of valleys is cut: int64, shape (m,)."""
-    tree = valley_tree_of(context, spec).tree
-    return tree.cut(min(context.settings.n_clusters, len(tree.columns)))
+    """Cluster of each group of a labeling, as its tree of valleys is cut: int64, shape (m,).
+
+    Where as many clusters are asked for as the labelings show, one that shows more keeps them: the consensus
+    merges what the others do not know, and better than the tree, which would merge where a valley is.
+    """
+    found, n_clusters = valley_tree_of(context, spec), context.settings.n_clusters
+    if is_shown(context.run, n_clusters):
+        n_clusters = max(n_clusters, found.n_clusters)
+    return found.tree.cut(min(n_clusters, len(found.tree.columns)))
+
+
+def is_shown(run: Run, n_clusters: int) -> bool:
+    """Whether at least half of the labelings show as many clusters, and all together about as many."""
+    info = run.info(NUMBER, 0)
+    near = abs(info["shown"] - n_clusters) <= ABOUT * n_clusters
+    return bool(near and 2 * info["votes"].count(n_clusters) >= len(info["votes"]))
 
 
 def valley_tree_of(context: Context, spec: LabelingSpec) -> ValleyTree:
@@ -234,23 +282,23 @@ def valley_tree_of(context: Context, spec: LabelingSpec) -> ValleyTree:
     return ValleyTree(tree, context.run.info(VALLEYS, 0)["n_clusters"][i], weakest)
 
 
-def _labelings(context: Context, eigenproblem: Eigenproblem) -> list[int]:
-    """Numbers of the labelings of an eigenproblem."""
-    return [b for b, spec in enumerate(specs_of(context)) if spec.eigenproblem == eigenproblem]
+def _labelings(context: Context, eigenproblem: Eigenproblem, merging: Merging) -> list[int]:
+    """Numbers of the labelings of an eigenproblem and a kind."""
+    return [b for b in merging.numbers(context) if specs_of(context)[b].eigenproblem == eigenproblem]
 
 
-def _finish(job: Job, eigenproblem: Eigenproblem) -> None:
+def _finish(job: Job, eigenproblem: Eigenproblem, merging: Merging) -> None:
     kernel_matrix.prepare(job, eigenproblem)
     make = partial(StoredLabels, eigenproblem=eigenproblem, in_memory=job.plan.kernel_in_memory)
-    job.run_actors(labeling_name(eigenproblem), make, lambda group: _label(job, eigenproblem, group))
+    job.run_actors(merging.labeling(eigenproblem), make, lambda group: _label(job, eigenproblem, merging, group))
 
 
-def _label(job: Job, eigenproblem: Eigenproblem, group: Group) -> None:
-    """Finish the labelings of an eigenproblem with the actors of a group, and write them."""
-    context, numbers = job.context, _labelings(job.context, eigenproblem)
+def _label(job: Job, eigenproblem: Eigenproblem, merging: Merging, group: Group) -> None:
+    """Finish the labelings of an eigenproblem and a kind with the actors of a group, and write them."""
+    context, numbers = job.context, _labelings(job.context, eigenproblem, merging)
     resolution = 0.0 if falls_apart(context, context.settings.n_clusters) else 1.0
     for done, b in enumerate(numbers):
-        job.report(labeling_name(eigenproblem), done, len(numbers))
+        job.report(merging.labeling(eigenproblem), done, len(numbers))
         reader = Reader(context, specs_of(context)[b])
         missing = group.call_sum(("begin", b, reader.n_moved))
         if missing:
@@ -258,7 +306,7 @@ def _label(job: Job, eigenproblem: Eigenproblem, group: Group) -> None:
         if reader.spec.assignment in MOVED:
             local_moving.local_moves(group, resolution if reader.spec.assignment == "merge" else 1.0)
         group.call(("keep",))
-    group.call(("write_labels",))
+    group.call(("write_labels", merging.labeling(eigenproblem)))
 
 
 def _adopt(context: Context, group: Group, missing: int) -> None:
@@ -294,7 +342,9 @@ class StoredLabels(local_moving.RowMoves):
 
     def begin(self, b: int, n_groups: int) -> int:
         """Begin with the labels of labeling `b`; return the number of rows that have none."""
-        labels = [self.context.run.read("assigned", p, "labels", b)[0] for p in self.shard.blocks]
+        merging = Merging.of(specs_of(self.context)[b])
+        part = merging.numbers(self.context).index(b)
+        labels = [self.context.run.read(merging.assigned, p, "labels", part)[0] for p in self.shard.blocks]
         self.start(np.concatenate(labels), n_groups)
         return self._missing()
 
@@ -358,14 +408,14 @@ class StoredLabels(local_moving.RowMoves):
         """Keep these labels for :meth:`write_labels`, and begin the next labeling."""
         self.kept.append(self.labels)
 
-    def write_labels(self) -> None:
-        """Write the kept labels, one part per labeling, unless an interrupted run has written them."""
+    def write_labels(self, name: str) -> None:
+        """Write the kept labels to a stage, one part per labeling, unless an interrupted run has written them."""
 
         def task(p: int) -> None:
-            if self.context.run.done(labeling_name(self.eigenproblem), p):
+            if self.context.run.done(name, p):
                 return
             labels = np.stack([labels[self.shard.rows(p)] for labels in self.kept])
             parts = {"labels": np.arange(len(labels) + 1)}
-            self.context.run.write(labeling_name(self.eigenproblem), p, {"labels": labels}, parts=parts)
+            self.context.run.write(name, p, {"labels": labels}, parts=parts)
 
         self.shard.for_each_block(task)

@@ -11,7 +11,7 @@ from bigsmic.numerics.graph.affinity import WEIGHT_FLOOR
 from bigsmic.numerics.labeling import calibration, consensus, rotation
 from bigsmic.numerics.labeling import noise as noise_numerics
 from bigsmic.runtime.context import Context
-from bigsmic.stages import eigenvectors, kernel_matrix, labelings, noise, output, route, selection
+from bigsmic.stages import eigenvectors, kernel_matrix, labelings, noise, output, route, selection, trimming
 from bigsmic.stages.graph import tth_squares
 from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, specs_of
 from bigsmic.stages.labelings import Reader
@@ -77,7 +77,7 @@ class Neighborhood:
         )
         weights = np.zeros(squares.shape, np.float32)
         weights[near] = np.maximum(found, np.float32(WEIGHT_FLOOR)) if eigenproblem.kernel == "normalized" else found
-        return weights
+        return weights * trimming.factors(self.context, known)[local] if self.context.settings.trims else weights
 
     def row_numbers(self, positions: Integers) -> NDArray[np.int64]:
         """Numbers of the fitted rows at some positions, ascending."""
@@ -147,11 +147,12 @@ class Model(Neighborhood):
         self.spacing = noise.read_spacing(context) if context.settings.finds_noise else None
         self.reads = self.reads | _CHOICE | {labelings.frame_name(r.spec): None for r in self.readers.values()}
         if any(reader.spec.assignment == "valleys" for reader in self.readers.values()):
-            self.reads |= {labelings.VALLEYS: None}
+            self.reads |= {labelings.VALLEYS: None, labelings.NUMBER: None}
         normalised = [eigenproblem for eigenproblem in self.eigenproblems if eigenproblem.kernel == "normalized"]
         self.reads |= {kernel_matrix.degree_name(eigenproblem): ("degree",) for eigenproblem in normalised}
         self.reads |= {self._basis_name(eigenproblem): None for eigenproblem in self.eigenproblems}
         self.reads |= {noise.SPACING: None} if context.settings.finds_noise else {}
+        self.reads |= {trimming.TRIMMED: None} if context.settings.trims else {}
 
     def _basis_name(self, eigenproblem: Eigenproblem) -> str:
         """Stage of the columns that are extended to new rows."""

@@ -105,7 +105,13 @@ def _sums(context: Context, p: int, drawn: Integers | None, design: LSMIDesign) 
     rows = read("rows")
     chosen = slice(None) if drawn is None else np.isin(rows, drawn)
     labels = _labels(context, p, chosen)
-    return block_sums(read("X")[chosen], rows[chosen], labels, design, n_classes=context.settings.n_clusters)
+    return block_sums(read("X")[chosen], rows[chosen], labels, design, n_classes=_most_labels(context))
+
+
+def _most_labels(context: Context) -> int:
+    """Labels of the labeling that has most of them: one that is read by valleys may have more than clusters."""
+    found = (Reader(context, specs_of(context)[b]).n_groups for b in scored_of(context))
+    return context.cached("most_labels", lambda: max(context.settings.n_clusters, *found))
 
 
 def _table(scores: Sequence[LSMIScore], design: LSMIDesign) -> dict[str, Any]:
@@ -272,21 +278,23 @@ def _rivals(context: Context) -> dict[int, None]:
 def chosen_set(context: Context) -> int:
     """Number of the eigenvector set whose consensus the fit returns.
 
-    The best rated of those that are cut by density, unless two of its clusters are not parted by a valley, or one has
-    no rows, and those of the best rated of the others are all there and are parted.
+    The best rated of those that are cut by density, unless two of its clusters are clearly not parted by a valley, or
+    one has no rows, and those of the best rated of the others are all there and are parted. Between the two limits a
+    valley is in doubt, and modularity decides.
     """
     if not valley_sets_of(context):
         return best_rated(context, range(len(eigenvector_sets_of(context))))
     by_density, *by_valleys = _rivals(context)
-    if by_valleys and not is_parted(context, by_density) and is_parted(context, by_valleys[0]):
+    in_doubt = THRESHOLD / 2
+    if by_valleys and not is_parted(context, by_density, in_doubt) and is_parted(context, by_valleys[0]):
         return by_valleys[0]
     return by_density
 
 
-def is_parted(context: Context, w: int) -> bool:
-    """Whether as many clusters as were asked for have rows, and a valley parts every two neighbours."""
+def is_parted(context: Context, w: int, threshold: float = THRESHOLD) -> bool:
+    """Whether as many clusters as were asked for have rows, and a valley of so large a z parts every two neighbours."""
     read = context.run.reader(valleys.EVIDENCE, w)
-    return np.count_nonzero(read("counts")) == context.settings.n_clusters and bool(np.all(read("z") >= THRESHOLD))
+    return np.count_nonzero(read("counts")) == context.settings.n_clusters and bool(np.all(read("z") >= threshold))
 
 
 def weakest_valley(context: Context) -> float:

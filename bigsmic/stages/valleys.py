@@ -16,11 +16,14 @@ from bigsmic.runtime.job import Job
 from bigsmic.stages import kernel_matrix
 from bigsmic.stages.labeling_specs import Eigenproblem, eigenvector_sets_of, specs_of
 from bigsmic.stages.labelings import (
+    NUMBER,
     VALLEY_FIELDS,
     VALLEYS,
+    Merging,
     Reader,
     StoredLabels,
     groups_by_valleys,
+    is_shown,
     merged_name,
     read_groups,
     valley_tree_of,
@@ -28,9 +31,11 @@ from bigsmic.stages.labelings import (
 from bigsmic.store import Run
 from bigsmic.types import Floats, Integers
 
-AXES, NUMBER, EVIDENCE = "axes", "number", "evidence"
+AXES, EVIDENCE = "axes", "evidence"
 COLLAPSED = 0.1
 """Modularity below that of the best labeling from which on the number of clusters of another one is not heard."""
+PLAIN = 0.9
+"""Mean adjusted Rand index between the labelings, cut at the number asked for, from which on they need no others."""
 SHAPE_ROWS = 20_000
 """Rows, drawn by hash, on which the largest cluster is compared with a blob."""
 
@@ -57,17 +62,12 @@ class LabelSource(NamedTuple):
     read: ReadLabels
 
 
-def _numbers(context: Context) -> list[int]:
-    """Numbers of the labelings that are read by valleys."""
-    return [b for b, spec in enumerate(specs_of(context)) if spec.assignment == "valleys"]
-
-
 # -- over-segmented labelings are merged
 
 
 def merge_groups(job: Job) -> None:
     """Find the trees that merge the groups of every labeling that is read by valleys; the stage ``valleys``."""
-    if _numbers(job.context):
+    if Merging.VALLEYS.numbers(job.context):
         job.run_steps(VALLEYS, [0], _merge_groups)
 
 
@@ -75,7 +75,7 @@ def _merge_groups(job: Job, block: int) -> None:
     specs = specs_of(job.context)
     sources = [
         LabelSource(specs[b].n_eigenvectors, specs[b].eigenproblem.graph, partial(read_groups, b=b))
-        for b in _numbers(job.context)
+        for b in Merging.VALLEYS.numbers(job.context)
     ]
     groups = gather(job, sources)
     arrays = {f"weights.{i}": one.weights.copy() for i, one in enumerate(groups)}
@@ -89,7 +89,7 @@ def _merge_groups(job: Job, block: int) -> None:
 def cut(job: Job) -> None:
     """Cut every tree of valleys at the number of clusters, and let rows move; the stages ``merged``."""
     context = job.context
-    for b in _numbers(context):
+    for b in Merging.VALLEYS.numbers(context):
         spec = specs_of(context)[b]
         if not job.complete(merged_name(spec), context.blocks):
             kernel_matrix.prepare(job, spec.eigenproblem)
@@ -100,7 +100,7 @@ def cut(job: Job) -> None:
 def _move(group: Group) -> None:
     group.call(("begin_merged",))
     local_moving.local_moves(group)
-    group.call(("write_labels",))
+    group.call(("write_merged",))
 
 
 class MergedLabels(StoredLabels):
@@ -126,7 +126,7 @@ class MergedLabels(StoredLabels):
         labels = [of_group[read_groups(self.context, p, self.b)] for p in self.shard.blocks]
         self.start(np.concatenate(labels), int(of_group.max()) + 1)
 
-    def write_labels(self) -> None:
+    def write_merged(self) -> None:
         """Write the labels of the blocks that the run lacks."""
 
         def task(p: int) -> None:
@@ -141,7 +141,7 @@ class MergedLabels(StoredLabels):
 
 def count(job: Job) -> int | None:
     """Number of clusters that the data show; None where they show none. The stage ``number`` has the evidence."""
-    if not _numbers(job.context):
+    if not Merging.VALLEYS.numbers(job.context):
         return None
     job.run_steps(NUMBER, [0], _count)
     return counted(job.run)
@@ -153,6 +153,14 @@ def counted(run: Run) -> int | None:
     return info["n_clusters"] if info["clear"] else None
 
 
+def is_plain(run: Run, n_clusters: int) -> bool:
+    """Whether the data show as many clusters, and the labelings agree on which ones they are."""
+    if counted(run) is None or not is_shown(run, n_clusters):
+        return False
+    stability = run.read(NUMBER, 0, "stability")[run.read(NUMBER, 0, "numbers") == n_clusters]
+    return bool(stability.min(initial=1.0) >= PLAIN)
+
+
 def weakest_shown(run: Run) -> float:
     """Z of the weakest valley between the groups that :func:`count` found, median over labelings."""
     numbers = run.read(NUMBER, 0, "numbers")
@@ -161,7 +169,7 @@ def weakest_shown(run: Run) -> float:
 
 def _count(job: Job, block: int) -> None:
     context = job.context
-    specs = [specs_of(context)[b] for b in _numbers(context)]
+    specs = [specs_of(context)[b] for b in Merging.VALLEYS.numbers(context)]
     trees = [valley_tree_of(context, spec) for spec in specs]
     sizes = [spec.n_eigenvectors for spec in specs]
     total = job.sum_blocks(NUMBER, context.blocks, partial(_group_gram, sizes=sizes))
@@ -170,13 +178,14 @@ def _count(job: Job, block: int) -> None:
     whole = _of_whole_labelings(trees, weights)
     least = context.settings.open_from or 1
     most = context.settings.open_to or min(len(tree.tree.columns) for tree in trees)
-    n_clusters = int(np.clip(int(np.median(whole)), least, most))
+    shown = int(np.median(whole))
+    n_clusters = int(np.clip(shown, least, most))
     curve = _curve(trees, total, sizes, range(max(2, least), most + 1))
     by_density = [Reader(context, spec).tree for spec in specs]
     curve["modularity"] = _modularity(by_density, weights, curve["numbers"])
     shape = _largest(job, trees, total, sizes, n_clusters)
     clear = n_clusters > 1 and not (shape["clumpiness"] or 0.0) > blobs.CLUMPED
-    info = {"n_clusters": n_clusters, "clear": clear, "votes": votes, "columns": sizes[0]} | shape
+    info = {"shown": shown, "n_clusters": n_clusters, "clear": clear, "votes": votes, "columns": sizes[0]} | shape
     job.run.write(NUMBER, block, curve, info=info)
 
 
@@ -186,7 +195,7 @@ def _group_gram(context: Context, p: int, sizes: Sequence[int]) -> Integers:
 
 
 def _all_groups(context: Context, p: int) -> Integers:
-    return np.stack([read_groups(context, p, b) for b in _numbers(context)], axis=1)
+    return np.stack([read_groups(context, p, b) for b in Merging.VALLEYS.numbers(context)], axis=1)
 
 
 def _curve(trees: Trees, total: Integers, sizes: Sequence[int], numbers: Iterable[int]) -> dict[str, NDArray[Any]]:

@@ -1,5 +1,7 @@
-"""wider: more eigenvectors, where a fit that leaves the number of clusters open finds nearly as many as it has columns.
+"""wider: more eigenvectors, where those that a fit began with are too few.
 
+A fit that leaves the number of clusters open may find nearly as many as it has columns; one that was given it begins
+with the labelings that are read by valleys, and the others may read more columns.
 What was made of fewer columns is deleted, and the stages begin again at the eigenvectors. The stage ``wider`` says how
 many columns are read, so that an interrupted fit goes on with them.
 """
@@ -9,8 +11,7 @@ from dataclasses import replace
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages.labeling_specs import most_valley_columns, valley_columns
-from bigsmic.stages.labelings import VALLEYS
-from bigsmic.stages.valleys import NUMBER
+from bigsmic.stages.labelings import NUMBER, VALLEYS
 
 WIDER = "wider"
 FULL = 0.75
@@ -39,14 +40,14 @@ def begin(job: Job, n_columns: int) -> None:
 def resumed(job: Job) -> Job:
     """The job with the columns that the run has noted, and nothing left that was made of fewer."""
     context = job.context
-    if not context.settings.undecided or not job.run.done(WIDER, 0):
+    if not job.run.done(WIDER, 0):
         return job
     info = job.run.info(WIDER, 0)
     if not info["ready"]:
         _delete_narrow(context)
         job.run.forget(WIDER, 0)
         job.run.write(WIDER, 0, {}, info=info | {"ready": True})
-    return job.under(replace(context.settings, columns_read=info["columns"]))
+    return job.under(replace(context.settings, columns_read=info["columns"])) if context.settings.undecided else job
 
 
 def _delete_narrow(context: Context) -> None:

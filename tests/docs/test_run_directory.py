@@ -45,7 +45,9 @@ def pattern(stage):
     stage = re.sub(r"^restart\..*\.[01]$", "restart.<eigenproblem>.<0 or 1>", stage)
     stage = re.sub(r"^restart\..*\.\d+\.\d+\.locked$", "restart.<eigenproblem>.<turn>.<column>.locked", stage)
     stage = re.sub(
-        r"^(weights|degree|matrix|basis|labeling|merged)\.\w+\.t\d+(\.s[\d.]+)?$", r"\1.<eigenproblem>", stage
+        r"^(weights|degree|matrix|basis|labeling\.groups|labeling|merged)\.\w+\.t\d+(\.s[\d.]+)?$",
+        r"\1.<eigenproblem>",
+        stage,
     )
     stage = re.sub(r"^frame\..*$", "frame.<labeling>", stage)
     stage = re.sub(r"^(classes|columns|merges|ratios|weakest|weights)\.\d+$", r"\1.0", stage)
@@ -60,8 +62,9 @@ def ledger(block):
 def run(tmp_path_factory):
     """A finished run, and the stages that were there at some time, with the arrays that blocks of them had.
 
-    Beside it lie ``few``, a run of rows of which few can be told apart, ``selected``, of windows that are not all
-    valid, and ``numbered``, whose clusters have the numbers of another run and a name.
+    Beside it lie ``few``, a run of rows of which few can be told apart, ``no_valleys``, one of labelings of all kinds,
+    ``selected``, of windows that are not all valid, and ``numbered``, whose clusters have the numbers of another run
+    and a name.
     """
     out = tmp_path_factory.mktemp("run") / "run.zarr"
     rng = np.random.default_rng(0)
@@ -83,12 +86,17 @@ def run(tmp_path_factory):
     selected.update(made)
     seen["updates"] = {"labels", "posterior", "novelty"}
     seen["drift_reference"] = {"counts", "sampled", "sums", "novel", "spreads"}
-    for name, others in {"first": {"assignment": "auto", "repair": False}, "second": {"noise": True}}.items():
+    one_blob = rng.standard_normal((600, 8))
+    for name, rows, others in (
+        ("no_valleys", one_blob, {}),
+        ("signs", X, {"assignment": "auto", "repair": False}),
+        ("plain", X, {"noise": True, "trim": True}),
+    ):
         before, out = out, out.with_name(name)
-        bigsmic.fit(X, 2, out=out, **options, **others)
+        bigsmic.fit(rows, 2, out=out, **options, **others)
     look("all", 0, 0)
     bigsmic.fit(X[100:], 2, like=before, out=(out := out.with_name("numbered")), **options).set_names({0: "low"})
-    out = out.with_name("second")
+    out = out.with_name("plain")
     bigsmic.fit(X, 2, method="rim", out=out.with_name("rim"), n_threads=1)
     seen["novelty"] |= {path.parent.name for path in out.with_name("rim").glob("novelty/*/*/zarr.json")}
     return out, seen
@@ -97,7 +105,7 @@ def run(tmp_path_factory):
 def test_every_stage_is_in_the_table(run):
     out, seen = run
     stages = documented()
-    runs = (out, *(out.with_name(name) for name in ("few", "selected", "numbered")))
+    runs = (out, *(out.with_name(name) for name in ("few", "selected", "no_valleys", "numbered")))
     kept = {path.parents[1].name for run in runs for path in run.glob("*/[0-9]*/zarr.json")}
     assert {pattern(name) for name in {*seen, *kept}} == set(stages)
     assert {pattern(name) for name in kept} == {name for name, stage in stages.items() if stage.kept}

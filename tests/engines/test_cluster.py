@@ -65,7 +65,7 @@ def test_labels_are_those_of_threads(client, blobs, alone, tmp_path):
 
 
 ALL_DEATHS = [(stage, how) for stage in STAGES for how in ("kill", "segfault", "exit")]
-DEATHS = [("neighbors", "kill"), ("basis.normalized.t3", "segfault"), ("labeling.normalized.t3", "exit")]
+DEATHS = [("neighbors", "kill"), ("basis.normalized.t3", "segfault"), ("labeling.groups.normalized.t3", "exit")]
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_dashboards_show_the_names_of_stages(client, blobs, tmp_path):
     seen = set()
     fit(blobs[0], client=client, out=tmp_path / "run", progress=lambda stage, *_: seen.add(stage.replace(" ", "_")))
     prefixes = client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
-    actors = {"eigen_normalized.t3_actor", "labeling.normalized.t3_actor"}
+    actors = {"eigen_normalized.t3_actor", "labeling.groups.normalized.t3_actor"}
     assert {"scan", "routed_rows", "neighbors", "matrix.normalized.t3", "output"} | actors <= prefixes
     assert {name for name in seen if not name.startswith(("eigen", "labeling", "verify"))} <= prefixes
     assert all(key_split(dask_tasks._key(name)) == name for name in seen)

@@ -22,7 +22,14 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-LEFT = ("routed_rows", "neighbors", "matrix.normalized.t3", "eigen normalized.t3", "labeling.normalized.t3", "output")
+LEFT = (
+    "routed_rows",
+    "neighbors",
+    "matrix.normalized.t3",
+    "eigen normalized.t3",
+    "labeling.groups.normalized.t3",
+    "output",
+)
 """Stages in which a worker leaves: those of tasks, and of actors."""
 
 

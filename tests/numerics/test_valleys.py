@@ -126,6 +126,25 @@ def test_one_blob_is_one_cluster():
     assert valleys.valley_tree(groups_of(X, cut_into(X, 6))).n_clusters == 1
 
 
+def test_rows_of_no_cluster_do_not_join_the_clusters_that_they_lie_between(monkeypatch):
+    angles = np.arange(6) * np.pi / 3
+    around = np.stack([6 * np.cos(angles), 6 * np.sin(angles), 0 * angles], axis=1)
+    scattered = np.random.default_rng(3).uniform(-6, 6, (200, 3)) * (1, 1, 0.3)
+    X = np.concatenate([blob_rows((0, 0, 0), n=1500), blob_rows(*around, n=100), scattered])
+    labels = np.repeat(np.arange(8), [1500, *[100] * 6, 200])
+    found = valleys.valley_tree(groups_of(X, labels))
+    assert found.n_clusters == 7
+    assert len(set(found.tree.cut(7)[:7])) == 7
+    monkeypatch.setattr(valleys, "SCATTERED", np.inf)
+    assert valleys.valley_tree(groups_of(X, labels)).n_clusters == 1  # all are joined by what lies between
+
+
+def test_a_wide_cluster_stays_one_beside_narrow_ones():
+    X = np.concatenate([blob_rows((20, 0, 0), (-20, 0, 0), (0, 20, 0)), 4 * blob_rows((0, 0, 0), n=900)])
+    found = valleys.valley_tree(groups_of(X, np.repeat([0, 1, 2, 3], [300, 300, 300, 900])))
+    assert found.n_clusters == 4
+
+
 def test_groups_of_few_rows_are_given_to_those_they_are_tied_to():
     X = blob_rows((0, 0, 0), (9, 0, 0))
     labels = np.repeat([0, 1], 300)

@@ -26,7 +26,7 @@ STAGES = (
     "weights.normalized.t3",
     "matrix.normalized.t3",
     "basis.normalized.t3",
-    "labeling.normalized.t3",
+    "labeling.groups.normalized.t3",
     "final",
     "output",
 )

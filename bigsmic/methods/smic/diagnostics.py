@@ -8,7 +8,7 @@ import numpy as np
 from bigsmic.numerics.labeling.rotation import summarise
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import labelings, noise, numbering, selection, valleys
+from bigsmic.stages import labelings, noise, numbering, selection
 from bigsmic.stages.labeling_specs import eigenproblems, eigenvector_sets_of, specs_of
 
 SCORES = ("lsmi", "gamma", "delta", "cv", "classes_without_center")
@@ -24,8 +24,8 @@ def smic_summary(job: Job) -> dict[str, Any]:
             "components": _components(context),
             "eigen": [_spectrum(context, q) for q in range(len(eigenproblems(context.settings)))],
         }
-    if context.settings.reads_valleys and job.run.done(valleys.NUMBER, 0):  # that of a cut is of what it was cut from
-        summary |= {"valleys": job.run.info(valleys.NUMBER, 0)}
+    if context.settings.reads_valleys and job.run.done(labelings.NUMBER, 0):  # that of a cut is of what it was cut from
+        summary |= {"valleys": job.run.info(labelings.NUMBER, 0)}
     if context.settings.n_clusters > 1 and not context.settings.undecided:
         summary |= {
             "candidates": _candidates(context),

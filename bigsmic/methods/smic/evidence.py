@@ -117,6 +117,8 @@ class Valleys:
             advice = ": give c" if self.asked is None else ""
             return f"{self._no_answer()}{advice}. Modularity is largest with {self.best} clusters."
         text = f"The data show {self.n_clusters} groups that valleys part from each other{self._candidates()}."
+        if max(self.votes) > FAR_APART * min(self.votes):
+            text = f"{text[:-1]}, though single labelings show {min(self.votes)} to {max(self.votes)}."
         if self.asked is None or self.asked == self.n_clusters:
             return text
         return f"{text} {self.asked} clusters were asked for."
@@ -147,24 +149,28 @@ class Valleys:
         return self.sentence
 
 
+FAR_APART = 1.5
+"""Times the least vote, from which on a largest one is told."""
+
+
 def _errors(z: float) -> str:
     return "none touch" if np.isinf(z) else f"{max(z, 0.0):.1f} standard errors"
 
 
 def read(context: Any) -> Valleys | None:
     """The evidence that a finished fit keeps; None where valleys were not looked for."""
-    from bigsmic.stages import numbering, selection, valleys
+    from bigsmic.stages import labelings, numbering, selection, valleys
     from bigsmic.stages.labeling_specs import valley_sets_of
 
     run, settings = context.run, context.settings
-    if not settings.reads_valleys or not run.done(valleys.NUMBER, 0):
+    if not settings.reads_valleys or not run.done(labelings.NUMBER, 0):
         return None
-    curve = {name: run.read(valleys.NUMBER, 0, name) for name in ("numbers", "weakest", "stability", "modularity")}
+    curve = {name: run.read(labelings.NUMBER, 0, name) for name in ("numbers", "weakest", "stability", "modularity")}
     pairs = {}
     if not settings.undecided and valley_sets_of(context):
         read_pairs = run.reader(valleys.EVIDENCE, selection.chosen_set(context))
         pairs = {name: read_pairs(name) for name in ("pairs", "depth", "z")}
         pairs["pairs"] = numbering.labels(context, pairs["pairs"])
-    stored = run.info(valleys.NUMBER, 0)
+    stored = run.info(labelings.NUMBER, 0)
     facts = {name: stored[name] for name in ("n_clusters", "clear", "votes", "largest", "second", "clumpiness")}
     return Valleys(**facts, asked=None if settings.open else settings.n_clusters, _curve=curve, _pairs=pairs)

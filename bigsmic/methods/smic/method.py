@@ -33,6 +33,7 @@ from bigsmic.stages.labeling_specs import (
     eigenvector_sets,
     eigenvector_sets_of,
     labeling_specs,
+    most_eigenvectors,
     specs_of,
     valley_columns,
     valley_specs,
@@ -53,7 +54,7 @@ def run(job: Job) -> None:
     if not graph_pipeline.scan_rows(job):
         return
     graph_pipeline.build_graph(job)
-    job = _resumed(job)
+    job = _plain(_resumed(job))
     with job.timed("eigen"):
         eigenvectors.run(job)
     if job.context.settings.undecided:
@@ -62,6 +63,45 @@ def run(job: Job) -> None:
         job = _decided(job)
     if not job.context.settings.undecided:
         choose(job)
+
+
+def _plain(job: Job) -> Job:
+    """The job with labels that valleys alone tell, where they show as many clusters as were asked for; else the same.
+
+    Most of a fit's time goes into labelings of many numbers of columns. They are for data whose clusters touch.
+    """
+    first = _by_valleys(job)
+    if first is None or job.run.done(wider_columns.WIDER, 0):
+        return job
+    with first.timed("eigen"):
+        eigenvectors.run(first)
+    with first.timed("assign"):
+        labelings.run(first)
+    with first.timed("valleys"):
+        valleys.merge_groups(first)
+        valleys.count(first)
+    if valleys.is_plain(job.run, job.context.settings.n_clusters):
+        return first
+    wanted, found = (most_eigenvectors(one.context.settings, job.context.n) for one in (job, first))
+    if wanted > found:
+        wider_columns.begin(job, wanted)
+    return wider_columns.resumed(job)
+
+
+def _by_valleys(job: Job) -> Job | None:
+    """The job with labelings that are read by valleys and no others; None where there are none, or all are wanted."""
+    settings, n = job.context.settings, job.context.n
+    n_columns = valley_columns(settings, n) if settings.begins_with_valleys else 0
+    return job.under(settings.by_valleys(n_columns)) if n_columns else None
+
+
+def _is_plain(job: Job) -> bool:
+    """Whether a finished fit has the labels that valleys alone tell."""
+    return (
+        job.context.settings.begins_with_valleys
+        and not job.run.done(wider_columns.WIDER, 0)
+        and valleys.is_plain(job.run, job.context.settings.n_clusters)
+    )
 
 
 def _decided(job: Job) -> Job:
@@ -134,7 +174,7 @@ def _warn_of_other_number(job: Job) -> None:
         return
     weakest = selection.weakest_valley(context) if c > shown else -valleys.weakest_shown(job.run)
     limit = THRESHOLD / 2 if c > shown else -1.5 * THRESHOLD
-    if weakest < limit and set(job.run.info(valleys.NUMBER, 0)["votes"]) == {shown}:
+    if weakest < limit and set(job.run.info(labelings.NUMBER, 0)["votes"]) == {shown}:
         warnings.warn(
             f"c: got {c}, but the data show {shown} groups that valleys part; see the result's valleys, or leave c out",
             BigsmicWarning,
@@ -144,6 +184,9 @@ def _warn_of_other_number(job: Job) -> None:
 
 def summary(job: Job) -> dict[str, Any]:
     """What the stages noted, with the number of clusters where the fit found it."""
+    first = _by_valleys(job) if _is_plain(job) else None
+    if first:
+        return smic_summary(first) | {"plain": True}
     job = wider_columns.resumed(job)
     settings, shown = job.context.settings, valleys.counted(job.run)
     if not (settings.undecided and shown):
@@ -187,7 +230,11 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     frames = [
         labelings.frame_name(spec) for spec in labeling_specs(settings, context.n) if spec.n_eigenvectors not in width
     ]
-    own = (*OF_ONE_CUT, *frames, *(labelings.labeling_name(eigenproblem) for eigenproblem in eigenproblems(settings)))
+    own = (
+        *OF_ONE_CUT,
+        *frames,
+        *(labelings.Merging.DENSITY.labeling(eigenproblem) for eigenproblem in eigenproblems(settings)),
+    )
     return Overlay.over(base, own), settings
 
 

@@ -23,7 +23,7 @@ from bigsmic.runtime.planning import (
     scan_stage,
     widened,
 )
-from bigsmic.stages.labeling_specs import FINEST_CUT, eigenproblems, labeling_specs, valley_columns
+from bigsmic.stages.labeling_specs import FINEST_CUT, eigenproblems, labeling_specs, most_eigenvectors, valley_columns
 from bigsmic.stages.labelings import TILE_ROWS
 from bigsmic.stages.link_scores import N_TAKEN
 from bigsmic.stages.scan import sample_rows
@@ -94,7 +94,7 @@ class _Figures:
         self.valley_columns = valley_columns(settings, n)
         self.c = settings.n_clusters
         self.links = settings.link_weights != (None,)
-        self.params = LanczosParams(max(spec.n_eigenvectors for spec in self.specs))
+        self.params = LanczosParams(most_eigenvectors(settings, n))
 
     def route(self, wanted: int) -> StagePlan:
         """A block of input, scaled, and its pieces twice; the cells' sample."""

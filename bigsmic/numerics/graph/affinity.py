@@ -237,6 +237,23 @@ def with_edges(kernel, source, target, weights):
     return KernelBlock(lo, hi, halo, indptr, indices, data)
 
 
+def scaled(kernel, factor_own, factor_halo):
+    """Return the kernel with entries ``K_ij f_i f_j``.
+
+    Parameters
+    ----------
+    kernel : KernelBlock
+    factor_own, factor_halo : ndarray of float32, shape (hi - lo,) and (h,)
+
+    Returns
+    -------
+    kernel : KernelBlock
+    """
+    both = np.concatenate([factor_own, factor_halo])
+    rows = np.repeat(np.arange(kernel.hi - kernel.lo), np.diff(kernel.indptr))
+    return kernel._replace(data=kernel.data * (both[rows] * both[kernel.indices]))
+
+
 def degree(kernel):
     """Row sums, ``D = diag(K 1)``, float64, shape (hi - lo,)."""
     rows = np.repeat(np.arange(kernel.hi - kernel.lo), np.diff(kernel.indptr))

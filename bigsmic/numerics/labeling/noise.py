@@ -8,6 +8,8 @@ THRESHOLD = 4.0
 """Spreads above the centre of its cluster at which a row is noise."""
 SPARSE = 2.0
 """Spreads of all rows above their centre at which a whole cluster lies too thinly to be a measure of its own rows."""
+FAR_OUT = 3.0
+"""Spreads of all rows above their centre from which on a row is no part of the kernel, if such rows are trimmed."""
 LEAST_SPREAD = 0.05
 """Of log distances: those to neighbours vary by a twentieth at least, however alike a sample of them is."""
 TIED = 1e-3
@@ -76,6 +78,22 @@ def _center_and_spread(log_sigma):
     if spread < TIED:
         spread = MEAN_TO_DEVIATION * deviations.mean()
     return Spacing(np.array(center), np.maximum(spread, LEAST_SPREAD))
+
+
+def distance_far_out(sigma):
+    """Distance to the t-th neighbour above which a row lies far out: ``exp(M + 3 S)``.
+
+    Parameters
+    ----------
+    sigma : ndarray of float32, shape (s,)
+        Distances of a sample of all rows.
+
+    Returns
+    -------
+    distance : float
+    """
+    of_all = _center_and_spread(log_distance(sigma))
+    return float(np.exp(of_all.center + FAR_OUT * of_all.spread))
 
 
 def scores(log_sigma, labels, spacing):

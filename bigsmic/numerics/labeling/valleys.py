@@ -30,6 +30,8 @@ RIDGE = 0.05
 """Of the mean variance, added to every one of a pair's."""
 NEIGHBOR_WEIGHT = 0.002
 """Share of the smaller degree sum of two groups that has to lie between them, for the two to be neighbours."""
+SCATTERED = 4.0
+"""Times the variance of its neighbours, median, from which on a group may be no part of any cluster."""
 SMALLEST_GROUP, SMALLEST_ROWS = 3, 20
 """Rows of the smallest group that stays: a 200th of all, but no less than the first and no more than the second."""
 BANDWIDTH = 1.06
@@ -187,15 +189,26 @@ class Groups:
         """Add group z to group y."""
         for array in self.moments:
             array[y] += array[z]
-            array[z] = 0.0
         for axis in (self.weights, self.weights.T):
             axis[y] += axis[z]
-            axis[z] = 0.0
         self.degrees[y] += self.degrees[z]
-        self.degrees[z] = 0.0
         P, uniform = (np.concatenate(both) for both in zip(self.samples[y], self.samples[z], strict=True))
         drawn = is_drawn(uniform, self.counts[y])
-        self.samples[y], self.samples[z] = (P[drawn], uniform[drawn]), (P[:0], uniform[:0])
+        self.samples[y] = P[drawn], uniform[drawn]
+        self.leave_out(z)
+
+    def leave_out(self, z):
+        """Forget the rows of group z."""
+        for array in (*self.moments, self.weights, self.weights.T, self.degrees):
+            array[z] = 0.0
+        self.samples[z] = tuple(array[:0] for array in self.samples[z])
+
+    @property
+    def variances(self):
+        """Total variance of each group, 0 where it has no rows: ndarray of float64, shape (m,)."""
+        n = np.maximum(self.counts, 1.0)
+        squares = np.trace(self.moments.outers, axis1=1, axis2=2)
+        return squares / n - (self.moments.sums**2).sum(axis=1) / n**2
 
     def are_neighbors(self, y, z):
         """Whether enough of the weight of the smaller group lies between the two."""
@@ -332,6 +345,12 @@ def valley_tree(groups, threshold=THRESHOLD):
     merged, s the degree sums. When none is left, the number of groups is that of the clusters; the tree goes on without
     the condition. Groups of very few rows are given to the one they are tied to most before any test.
 
+    Rows that are of no cluster, sums of two spikes say, make groups that lie between many others and are much wider
+    than they. Merged with such a group, a cluster is parted from none of these any more, and one after the other
+    follows. So what merges with a group that is `scattered` among its neighbours takes its rows, but is looked at
+    without them. A wide cluster is not touched by this: valleys part it from its neighbours. A scattered group that is
+    parted from all, too, is none if it has fewer rows than half of the others and is less held together than any.
+
     Parameters
     ----------
     groups : Groups
@@ -346,15 +365,21 @@ def valley_tree(groups, threshold=THRESHOLD):
     merges = _absorb_small(groups)
     ratios = [np.inf] * len(merges)
     pairs = _Pairs(groups)
+    scattered = _scattered(groups, pairs.near)
     weakest, n_clusters = np.full(len(columns) + 1, np.inf), 0
     for left in range(len(groups.alive), 1, -1):
         weakest[left] = pairs.weakest()
         y, z, ratio = pairs.best(threshold) if not n_clusters else (0, 0, 0.0)
+        if y == z and not n_clusters:
+            y, z, ratio = pairs.stray(scattered)
         if y == z:
             n_clusters = n_clusters or left
             y, z, ratio = pairs.best(np.inf)
         merges.append((y, z))
         ratios.append(ratio)
+        if scattered[y] != scattered[z]:
+            groups.leave_out(y if scattered[y] else z)
+        scattered[y] &= scattered[z]
         groups.merge(y, z)
         pairs.merged(y, z)
     tree = MergeTree(len(groups.counts), columns, np.array(merges, np.int64).reshape(-1, 2), np.array(ratios))
@@ -374,6 +399,13 @@ def _absorb_small(groups):
         merges.append((min(y, z), max(y, z)))
         groups.merge(*merges[-1])
     return merges
+
+
+def _scattered(groups, near):
+    """Whether groups are much wider than their neighbours: bool, shape (m,)."""
+    near, variances = near | near.T, groups.variances
+    typical = np.array([np.median(variances[others]) if others.any() else np.inf for others in near])
+    return variances > SCATTERED * typical
 
 
 class _Pairs:
@@ -399,6 +431,21 @@ class _Pairs:
         for other in self.groups.alive:
             if other != y:
                 self._test(y, other)
+
+    def stray(self, scattered):
+        """A scattered group that is no cluster with the one it is tied to most, and how much; as :meth:`best`.
+
+        It has fewer rows than the median of the others, and a smaller share of its weight lies within it than of any.
+        """
+        groups = self.groups
+        within = np.diag(groups.weights) / np.maximum(groups.degrees, _NOTHING)
+        others = np.flatnonzero((groups.counts > 0) & ~scattered)
+        for z in np.flatnonzero(scattered & (groups.counts > 0)) if len(others) else ():
+            if groups.counts[z] < np.median(groups.counts[others]) and within[z] < within[others].min():
+                y = int(others[np.argmax(groups.weights[z, others])])
+                ratio = groups.weights[z, y] / math.sqrt(groups.degrees[y] * groups.degrees[z])
+                return min(y, int(z)), max(y, int(z)), float(ratio)
+        return 0, 0, 0.0
 
     def weakest(self):
         """Z of the weakest valley between neighbours."""
