@@ -1,7 +1,7 @@
 """Settings of SMIC, the default method."""
 
 import numbers
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
@@ -23,7 +23,8 @@ from bigsmic.settings.options import (
     declared,
     option,
 )
-from bigsmic.validation import check_choice, check_integer, check_prior
+from bigsmic.settings.sequences import eigenvector_sets, neighbor_numbers, prior_of, shrinkages
+from bigsmic.validation import check_choice, check_integer
 from bigsmic.weight_functions import identity_of
 
 NORMALIZATIONS = ("auto", "symmetric", None)
@@ -214,10 +215,10 @@ class Settings(MethodSettings):
         if self.preset == "paper" and self.scale == "auto":
             object.__setattr__(self, "scale", "standard")  # the published widths are for standardised columns
         t = (1,) if self.kernel == "precomputed" else self.t
-        object.__setattr__(self, "t", _neighbor_numbers(t))
-        object.__setattr__(self, "widths", _eigenvector_sets(self.widths))
-        object.__setattr__(self, "shrinkage", _shrinkages(self.shrinkage))
-        object.__setattr__(self, "prior", _prior_of(self.prior, self.n_clusters, self.assignment))
+        object.__setattr__(self, "t", neighbor_numbers(t))
+        object.__setattr__(self, "widths", eigenvector_sets(self.widths))
+        object.__setattr__(self, "shrinkage", shrinkages(self.shrinkage))
+        object.__setattr__(self, "prior", prior_of(self.prior, self.n_clusters, self.assignment))
         object.__setattr__(self, "n_neighbors", max(self.n_neighbors, *self.t))
 
     def _check_kernel(self):
@@ -464,54 +465,3 @@ _PAPER = {
     "n_centers": 200,
     "repair": False,
 }
-
-
-def _eigenvector_sets(widths):
-    """Sets of factors; one flat sequence, or a single factor, is one set."""
-    values = tuple(widths) if isinstance(widths, Iterable) else (widths,)
-    eigenvector_sets = (
-        (values,) if all(isinstance(v, numbers.Real) for v in values) else tuple(_factors(w) for w in values)
-    )
-    if not eigenvector_sets or not all(
-        w and all(isinstance(f, numbers.Real) and float(f) >= 1 for f in w) for w in eigenvector_sets
-    ):
-        raise InputError(f"widths: got {widths!r}; use factors of at least 1, such as (1.5, 2, 2.5), or several such")
-    return tuple(tuple(float(f) for f in w) for w in eigenvector_sets)
-
-
-def _factors(eigenvector_set):
-    return tuple(eigenvector_set) if isinstance(eigenvector_set, Iterable) else (eigenvector_set,)
-
-
-def _shrinkages(shrinkage):
-    if shrinkage is None:
-        return None
-    values = (shrinkage,) if isinstance(shrinkage, numbers.Real) else tuple(shrinkage)
-    if not values or not all(isinstance(s, numbers.Real) and 0 <= float(s) <= 1 for s in values):
-        raise InputError(f"shrinkage: got {shrinkage!r}; use numbers from 0 to 1, such as 0, or several as (0, 0.75)")
-    return tuple(dict.fromkeys(float(s) for s in values))
-
-
-def _neighbor_numbers(t):
-    if not isinstance(t, numbers.Integral | Iterable) or isinstance(t, str):
-        raise InputError(f"t: got {t!r}; use an integer, or several such as (5, 7, 10)")
-    values = (t,) if isinstance(t, numbers.Integral) else tuple(t)
-    if not values:
-        raise InputError("t: got no value; give at least one neighbour number, such as t=(5,)")
-    for value in values:
-        check_integer("t", value, 1)
-        if value > 1000:
-            raise InputError(f"t: got {value}; use at most 1000 neighbours")
-    return tuple(dict.fromkeys(int(v) for v in values))
-
-
-def _prior_of(prior, c, assignment):
-    if prior is None:
-        return None
-    values = tuple(check_prior(prior, c).tolist())
-    if len(set(values)) > 1 and assignment != "paper":
-        raise InputError(
-            f"prior: a non-uniform prior needs assignment='paper', got {assignment!r}: its objective changes when "
-            "the eigenvectors are turned or merged; leave assignment out"
-        )
-    return values

@@ -7,7 +7,7 @@ from scipy.stats import norm
 
 from bigsmic.numerics.graph.affinity import KernelBlock
 from bigsmic.numerics.hashing import row_uniform
-from bigsmic.numerics.labeling import blobs, consensus, valleys
+from bigsmic.numerics.labeling import blobs, consensus, density_valley, valleys
 from bigsmic.numerics.labeling.components import principal_axes
 
 pytestmark = pytest.mark.unit
@@ -49,7 +49,7 @@ def test_the_depth_is_that_of_the_smoothed_mixture(distance):
     n = 200_000
     a = norm.ppf((np.arange(n) + 0.5) / n)
     b = a + distance
-    found = valleys.between(a, b, np.array([n, n]), (0.0, distance))
+    found = density_valley.between(a, b, np.array([n, n]), (0.0, distance))
     spread = np.sqrt(1 + (1.06 * n**-0.2) ** 2)
     line = np.linspace(0, distance, 2001)
     density = norm.pdf(line, 0, spread) + norm.pdf(line, distance, spread)
@@ -60,14 +60,14 @@ def test_the_depth_is_that_of_the_smoothed_mixture(distance):
 def test_halves_of_one_bell_have_no_valley():
     line = norm.ppf((np.arange(4000) + 0.5) / 4000)
     a, b = line[line < 0], line[line >= 0]
-    found = valleys.between(a, b, np.array([2000.0, 2000.0]), (a.mean(), b.mean()))
+    found = density_valley.between(a, b, np.array([2000.0, 2000.0]), (a.mean(), b.mean()))
     assert found.z < valleys.THRESHOLD
 
 
 def test_z_grows_with_the_root_of_the_rows():
     def z(n):
         a = norm.ppf((np.arange(n) + 0.5) / n)
-        return valleys.between(a, a + 3.5, np.array([n, n]), (0.0, 3.5)).z
+        return density_valley.between(a, a + 3.5, np.array([n, n]), (0.0, 3.5)).z
 
     assert 2.2 < z(8000) / z(1000) < 3.6  # but for the bandwidth, the root of 8
 
@@ -75,8 +75,8 @@ def test_z_grows_with_the_root_of_the_rows():
 def test_weights_are_counted_for_both_groups():
     # twenty rows that stand for many: the depth is that of the whole
     a, b = np.linspace(-1, 1, 21), np.linspace(-1, 1, 21) + 4
-    even = valleys.between(a, b, np.array([21.0, 21.0]), (0.0, 4.0))
-    uneven = valleys.between(a, b, np.array([2100.0, 21.0]), (0.0, 4.0))
+    even = density_valley.between(a, b, np.array([21.0, 21.0]), (0.0, 4.0))
+    uneven = density_valley.between(a, b, np.array([2100.0, 21.0]), (0.0, 4.0))
     assert uneven.depth >= even.depth
 
 

@@ -16,6 +16,7 @@ import numba
 import numpy as np
 
 from bigsmic.numerics.labeling.consensus import MergeTree, label_offsets
+from bigsmic.numerics.labeling.density_valley import NO_VALLEY, between
 from bigsmic.numerics.self_product import self_product
 
 THRESHOLD = 4.0
@@ -34,10 +35,6 @@ SCATTERED = 4.0
 """Times the variance of its neighbours, median, from which on a group may be no part of any cluster."""
 SMALLEST_GROUP, SMALLEST_ROWS = 3, 20
 """Rows of the smallest group that stays: a 200th of all, but no less than the first and no more than the second."""
-BANDWIDTH = 1.06
-"""Of the smoothed density, in standard deviations times n^-1/5."""
-BINS = 30, 400
-"""Least and most bins of a density; a third of the bandwidth wide in between."""
 _NOTHING = 1e-12
 
 
@@ -132,27 +129,6 @@ def is_drawn(uniform, group_rows):
     return uniform * np.maximum(group_rows, 1.0) < SAMPLE_ROWS
 
 
-class Valley(NamedTuple):
-    """What lies between two groups.
-
-    Parameters
-    ----------
-    depth : float
-        Density at the bottom of the valley over that at the lower peak, 0 to 1; 1 where there is no valley.
-    z : float
-        ``-log(depth)`` in standard errors: how far the valley is from none.
-    error : float
-        The standard error of ``log(depth)``.
-    """
-
-    depth: float
-    z: float
-    error: float
-
-
-NO_VALLEY = Valley(1.0, 0.0, 0.0)
-
-
 class Groups:
     """Groups of rows that can be merged and tested.
 
@@ -241,78 +217,6 @@ class Groups:
         n = self.counts[y]
         mean = self.moments.sums[y, :r] / n
         return self.moments.outers[y, :r, :r] - n * np.outer(mean, mean), mean
-
-
-def between(a, b, counts, means):
-    """Look for a valley between two samples on a line.
-
-    Parameters
-    ----------
-    a, b : ndarray of float64, shapes (s,) and (u,), at least 2 each
-    counts : ndarray of float64, shape (2,)
-        Rows that each sample stands for.
-    means : tuple of float
-        Of each; the second is the larger.
-
-    Returns
-    -------
-    Valley
-        With f the sum of both densities, smoothed by a Gaussian of width h: the least f between the peaks on either
-        side, over the lower peak. The standard error is that of Poisson counts of ``2 sqrt(pi) h`` wide at both.
-    """
-    spreads = max(a.std(), _NOTHING), max(b.std(), _NOTHING)
-    h = BANDWIDTH * min(spreads) * min(len(a), len(b)) ** -0.2
-    low, high = means[0] - 2 * spreads[0], means[1] + 2 * spreads[1]
-    n_bins = int(np.clip(math.ceil((high - low) / (h / 3)), *BINS))
-    grid = low, (high - low) / n_bins, n_bins
-    return Valley(*_valley(a, b, (counts[0] / len(a), counts[1] / len(b)), grid, h))
-
-
-@numba.njit(cache=True, nogil=True)
-def _valley(a, b, weights, grid, h):
-    """Depth, z and error of the valley between samples a (s,) and b (u,), whose rows have `weights`; see `between`."""
-    low, width, n_bins = grid
-    smoothing = h / width
-    counted_y = _smoothed_counts(a, low, width, n_bins, smoothing)
-    counted_z = _smoothed_counts(b, low, width, n_bins, smoothing)
-    density_y, density_z = weights[0] * counted_y, weights[1] * counted_z
-    density, counted = density_y + density_z, counted_y + counted_z
-    first, last = np.argmax(density_y), np.argmax(density_z)
-    if last <= first:
-        return 1.0, 0.0, 0.0
-    border = first
-    while border < last and density_z[border] < density_y[border]:
-        border += 1
-    left, right = np.argmax(density[: border + 1]), border + np.argmax(density[border:])
-    bottom = left + np.argmin(density[left : right + 1])
-    peak = left if density[left] <= density[right] else right
-    if density[peak] <= 0.0:
-        return 1.0, 0.0, 0.0
-    depth = density[bottom] / density[peak]
-    effective = 2 * math.sqrt(math.pi) * smoothing
-    error = math.sqrt(1 / max(effective * counted[bottom], 1.0) + 1 / max(effective * counted[peak], 1.0))
-    return depth, -math.log(max(depth, 1e-12)) / error, error
-
-
-@numba.njit(cache=True, nogil=True)
-def _smoothed_counts(x, low, width, n_bins, smoothing):
-    """Histogram of x (s,), smoothed by a Gaussian of `smoothing` bins and mirrored at its ends: float64 (n_bins,)."""
-    counts, smooth = np.zeros(n_bins), np.zeros(n_bins)
-    for value in x:
-        k = math.floor((value - low) / width)
-        if 0 <= k < n_bins:
-            counts[int(k)] += 1.0
-    reach = math.ceil(4 * smoothing)
-    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / smoothing) ** 2)
-    kernel /= kernel.sum()
-    for k in np.flatnonzero(counts):
-        for i in range(2 * reach + 1):
-            at = k + i - reach
-            at = -at - 1 if at < 0 else at
-            at = 2 * n_bins - 1 - at if at >= n_bins else at
-            if 0 <= at < n_bins:
-                smooth[at] += kernel[i] * counts[k]
-    return smooth
 
 
 class ValleyTree(NamedTuple):

@@ -1,0 +1,57 @@
+"""Sequences that are options of SMIC, checked and made tuples."""
+
+import numbers
+from collections.abc import Iterable
+
+from bigsmic.errors import InputError
+from bigsmic.validation import check_integer, check_prior
+
+
+def eigenvector_sets(widths):
+    """Sets of factors; one flat sequence, or a single factor, is one set."""
+    values = tuple(widths) if isinstance(widths, Iterable) else (widths,)
+    found = (values,) if all(isinstance(v, numbers.Real) for v in values) else tuple(_factors(w) for w in values)
+    if not found or not all(w and all(isinstance(f, numbers.Real) and float(f) >= 1 for f in w) for w in found):
+        raise InputError(f"widths: got {widths!r}; use factors of at least 1, such as (1.5, 2, 2.5), or several such")
+    return tuple(tuple(float(f) for f in w) for w in found)
+
+
+def _factors(eigenvector_set):
+    return tuple(eigenvector_set) if isinstance(eigenvector_set, Iterable) else (eigenvector_set,)
+
+
+def shrinkages(shrinkage):
+    """Shrinkages from 0 to 1, each once; None stands for those that follow from other options."""
+    if shrinkage is None:
+        return None
+    values = (shrinkage,) if isinstance(shrinkage, numbers.Real) else tuple(shrinkage)
+    if not values or not all(isinstance(s, numbers.Real) and 0 <= float(s) <= 1 for s in values):
+        raise InputError(f"shrinkage: got {shrinkage!r}; use numbers from 0 to 1, such as 0, or several as (0, 0.75)")
+    return tuple(dict.fromkeys(float(s) for s in values))
+
+
+def neighbor_numbers(t):
+    """Neighbour numbers from 1 to 1,000, each once."""
+    if not isinstance(t, numbers.Integral | Iterable) or isinstance(t, str):
+        raise InputError(f"t: got {t!r}; use an integer, or several such as (5, 7, 10)")
+    values = (t,) if isinstance(t, numbers.Integral) else tuple(t)
+    if not values:
+        raise InputError("t: got no value; give at least one neighbour number, such as t=(5,)")
+    for value in values:
+        check_integer("t", value, 1)
+        if value > 1000:
+            raise InputError(f"t: got {value}; use at most 1000 neighbours")
+    return tuple(dict.fromkeys(int(v) for v in values))
+
+
+def prior_of(prior, c, assignment):
+    """Shares of the c clusters, which only plain eigenvectors can have uneven; None for even ones."""
+    if prior is None:
+        return None
+    values = tuple(check_prior(prior, c).tolist())
+    if len(set(values)) > 1 and assignment != "paper":
+        raise InputError(
+            f"prior: a non-uniform prior needs assignment='paper', got {assignment!r}: its objective changes when "
+            "the eigenvectors are turned or merged; leave assignment out"
+        )
+    return values
