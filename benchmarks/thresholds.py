@@ -20,7 +20,7 @@ from _ours import ari
 
 import bigsmic
 from bigsmic.numerics.hashing import row_uniform
-from bigsmic.numerics.labeling import blobs, consensus, noise, valleys
+from bigsmic.numerics.labeling import blobs, consensus, density_valley, noise, valleys
 from bigsmic.numerics.labeling.components import principal_axes
 from bigsmic.runtime.context import Context
 from bigsmic.stages import labelings
@@ -35,8 +35,9 @@ TOUCHING = ("letter", "olivetti")
 CONSTANTS = {
     valleys: (
         *("THRESHOLD", "SAMPLE_ROWS", "N_AXES", "ROWS_PER_AXIS", "RIDGE"),
-        *("NEIGHBOR_WEIGHT", "SCATTERED", "SMALLEST_ROWS", "BANDWIDTH"),
+        *("NEIGHBOR_WEIGHT", "SCATTERED", "SMALLEST_ROWS"),
     ),
+    density_valley: ("BANDWIDTH",),
     stage: ("COLLAPSED",),
     blobs: ("LARGEST", "CRUMB", "CLUMPED"),
     noise: ("THRESHOLD", "SPARSE", "LEAST_SPREAD"),
@@ -105,7 +106,7 @@ def sweep(fitted):
         for name in names:
             for factor in (0.5, 2):
                 with changed(module, name, factor):
-                    found = fitted.trees() if module is valleys else trees
+                    found = fitted.trees() if module in (valleys, density_valley) else trees
                     yield f"{module.__name__.split('.')[-1]}.{name} x {factor:g}", figures(fitted, found)
 
 
