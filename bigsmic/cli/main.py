@@ -26,12 +26,12 @@ from typing import Annotated
 
 import typer
 
-from bigsmic.cli import finished_runs, names, report, sensors
+from bigsmic.cli import finished_runs, names, nightly, report, sensors
 from bigsmic.cli.application import EXIT_CODES, INTERRUPTED, STOPPED, app, command
 from bigsmic.cli.finished_runs import FINISHED, Labelings, RunArgument
 from bigsmic.cli.options import FIT, RESOURCES, ROWS, STORAGE
 
-__all__ = ["EXIT_CODES", "FIT", "app", "finished_runs", "main", "names", "report", "sensors"]
+__all__ = ["EXIT_CODES", "FIT", "app", "finished_runs", "main", "names", "nightly", "report", "sensors"]
 
 
 def main():

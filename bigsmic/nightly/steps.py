@@ -132,13 +132,8 @@ def label(night: Night) -> Facts:
     run = Run(night.before._run.address, writable=False)
     entries = [entry for entry in update_log.entries(run) if entry.first >= night.ended.rows]
     novel = sum(int((novelty > 1).sum()) for novelty in update_log.read_blocks(run, entries, "novelty"))
-    judged = _judged(night.before, [entry.number for entry in entries])
+    judged = [drift for drift in night.before.drift if drift["first"] >= night.ended.rows]
     return {"new": sum(entry.last - entry.first for entry in entries), "novel": novel, "drift": judged}
-
-
-def _judged(result: Result, calls: list[int]) -> list[Facts]:
-    """What some calls of update have found of drift."""
-    return []
 
 
 def decide(night: Night) -> Facts:

@@ -9,7 +9,8 @@ lets one process write, ``checked_arrays`` checks rows when they are read, ``bas
 disk, and ``in_memory`` carries a run in a pickle.
 
 Output: ``predictions`` writes predictions, ``destinations`` says whether something may be written at a place,
-``new_places`` makes files and folders that are whole or absent, ``written_file`` one file that may take the place of an
+``new_places`` makes files and folders that are whole or absent, ``work_folder`` is one in which a process works alone,
+``table`` grows row by row, ``written_file`` one file that may take the place of an
 earlier one, and ``temporary`` makes folders that go with their process (``processes`` says whether it still runs).
 
 Below them: ``objects`` is bytes by key, local or behind a URL, ``retrying`` repeats requests that failed for a time,
@@ -37,8 +38,10 @@ from bigsmic.store.sources.selected import SelectedSource, select_rows
 from bigsmic.store.sources.sparse import SparseRows, SparseSource
 from bigsmic.store.sources.staged import StagedSource, stage_input
 from bigsmic.store.sources.zarr_arrays import ZarrSource, create_arrays, open_array, open_group
+from bigsmic.store.table import Table
 from bigsmic.store.temporary import temporary_folder, temporary_run
 from bigsmic.store.window_group import WindowGroup
+from bigsmic.store.work_folder import WorkFolder
 from bigsmic.store.written_file import WrittenFile
 
 __all__ = [
@@ -56,8 +59,10 @@ __all__ = [
     "SparseRows",
     "SparseSource",
     "StagedSource",
+    "Table",
     "Times",
     "WindowGroup",
+    "WorkFolder",
     "WrittenFile",
     "ZarrSource",
     "absolute",

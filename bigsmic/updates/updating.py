@@ -35,6 +35,7 @@ def update(  # noqa: PLR0913
     component: str | None = None,
     storage_options: StorageOptions = None,
     missing_chunks: Literal["error", "fill"] = "error",
+    stop: int | None = None,
     verify: Literal["some", "all"] = "some",
     n_threads: int | None = None,
     client: Client = None,
@@ -48,7 +49,7 @@ def update(  # noqa: PLR0913
     ----------
     context : Context
         Of a finished fit.
-    data, component, storage_options, missing_chunks, verify, n_threads, client, scheduler, engine, progress
+    data, component, storage_options, missing_chunks, stop, verify, n_threads, client, scheduler, engine, progress
         As of :meth:`bigsmic.Result.update`.
 
     Returns
@@ -75,7 +76,8 @@ def update(  # noqa: PLR0913
         writing = Context(None, run, context.settings)
         known = update_log.entries(run)
         Archive(writing, source, known).refuse_changed(check_all=verify == "all")
-        todo = _todo(run, known, source.shape[0], rows_at_once(context.d))
+        last = source.shape[0] if stop is None else min(stop, source.shape[0])
+        todo = _todo(run, known, last, rows_at_once(context.d))
         where = (engine, client, scheduler, n_threads)
         with running(source, where, progress, None) as (opened, report):
             for entry in todo:

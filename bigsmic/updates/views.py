@@ -66,8 +66,8 @@ class ArchiveViews:
             The archive that the fit was of, with more rows at its end.
         **options
             `component`, `storage_options`, `missing_chunks`, `n_threads`, `client`, `scheduler`, `engine` and
-            `progress`, as of :func:`bigsmic.fit`; ``verify="all"`` has all rows that were seen compared with what they
-            were, in the place of some blocks.
+            `progress`, as of :func:`bigsmic.fit`; `stop`, the number of the row before which to end; ``verify="all"``
+            has all rows that were seen compared with what they were, in the place of some blocks.
 
         Returns
         -------

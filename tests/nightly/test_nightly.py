@@ -115,8 +115,8 @@ def test_drift_leads_to_a_refit_where_that_is_asked_for(tmp_path, machine, monke
     for file in (on, off):
         nightly(file)
     machine.night(60)
-    judged = [{"verdict": steps.REFIT, "reason": "", "tests": {"novelty": {"p": 1e-9}}}]
-    monkeypatch.setattr(steps, "_judged", lambda result, calls: judged)
+    judged = [{"first": 300, "verdict": steps.REFIT, "reason": "", "tests": {"novelty": {"p": 1e-9}}}]
+    monkeypatch.setattr(Result, "drift", property(lambda self: judged))
     assert [nightly(file).steps["decide"]["refit"] for file in (on, off)] == ["drift", ""]
     assert history(tmp_path / "nights").drift.tolist() == [-1, 1]
     assert history(tmp_path / "nights").drift_p[2] == 1e-9
