@@ -1,8 +1,13 @@
-"""Draws the pictures of the front page: ``python docs/make_pictures.py``.
+"""Draws the pictures of the front page, or of the gallery: ``python docs/make_pictures.py [gallery]``.
 
-Both have a transparent ground, and colours that can be read on white and on black.
+Those of the front page have a transparent ground, and colours that can be read on white and on black. Those of the
+gallery are the first plots of the notebooks, run with few rows.
 """
 
+import base64
+import io
+import os
+import sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -90,5 +95,26 @@ def result():
     return figure
 
 
+def gallery():
+    """Run the notebooks, and keep one picture of each."""
+    import nbformat
+    from nbclient import NotebookClient
+    from PIL import Image
+
+    os.environ["BIGSMIC_NOTEBOOK_ROWS"] = "2000"
+    for path in sorted((FOLDER.parent / "notebooks").glob("*.ipynb")):
+        notebook = nbformat.read(path, as_version=4)
+        NotebookClient(notebook, timeout=300).execute()
+        pictures = [
+            output.data["image/png"]
+            for cell in notebook.cells
+            if any(name in cell.source for name in ("plots.", "scatter", "sc.pl."))
+            for output in cell.get("outputs", [])
+            if "image/png" in output.get("data", {})
+        ]
+        picture = Image.open(io.BytesIO(base64.b64decode(pictures[0]))).convert("RGB").quantize(64)
+        picture.save(FOLDER / "gallery" / f"{path.stem}.png", optimize=True)
+
+
 if __name__ == "__main__":
-    main()
+    gallery() if sys.argv[1:] == ["gallery"] else main()

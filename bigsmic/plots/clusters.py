@@ -147,7 +147,7 @@ def tree(result: Any, *, ax: "Axes | None" = None) -> "Axes":
     ax.scatter(range(len(order)), np.zeros(len(order)), c=np.array(palette(max(order) + 1))[order], s=24, zorder=3)
     name_clusters(ax.xaxis, order)
     ax.tick_params(axis="x", rotation=90 if len(order) > 20 else 0)
-    ax.set(xlabel="cluster", ylabel="-log density ratio, from the first merge on")
+    ax.set(xlabel="cluster", ylabel="-log density ratio, shifted")
     return ax
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 INK = 30_000.0
 """Area of all points together, in square points of print: many are small, and few are seen."""
-LARGEST = 30.0
+LARGEST = 9.0
 """Area of a point at most."""
 DARK = 0.3
 """Luminance of a colour below which text on it is white."""
@@ -118,7 +118,12 @@ def _name(ax: "Axes", points: Floats, labels: Integers) -> None:
         own = points[labels == k]
         middle = own[np.abs(own - np.median(own, axis=0)).sum(axis=1).argmin()]
         color = str(colors_of(np.array([k]))[0])
-        box: dict[str, Any] = {"boxstyle": "round,pad=0.15", "facecolor": color, "edgecolor": "none", "alpha": 0.9}
+        box: dict[str, Any] = {
+            "boxstyle": "round,pad=0.15",
+            "facecolor": color,
+            "edgecolor": _on(color),
+            "linewidth": 0.6,
+        }
         style: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": "small", "clip_on": True}
         ax.text(middle[0], middle[1], str(k), color=_on(color), bbox=box, **style)
 

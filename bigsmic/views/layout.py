@@ -19,6 +19,8 @@ LEAST_ROWS = 4
 """Rows that t-SNE lays out; fewer are put in a line."""
 NEIGHBORS, SCALE_NEIGHBOR, AXES = 30, 10, 50
 """Of each row among those of the map, where the fit has no graph; the one that sets its scale; principal components."""
+SHARES = 90
+"""Rows that each row is drawn to: as of t-SNE at its usual perplexity of 30."""
 ROUNDS, EXAGGERATED_ROUNDS, EXAGGERATION = 500, 250, 12.0
 """Steps of t-SNE, steps before with larger affinities, and by how much: the defaults of openTSNE."""
 ROWS_PER_EXAGGERATION = 40
@@ -90,7 +92,9 @@ def laid_out(found: Neighborhoods, seed: int) -> Map:
         return Map(found.rows.astype(np.int64), line.astype(np.float32))
     rows = found.rows[tied]
     start = _start(found.start[tied], rows, seed)
-    return Map(rows.astype(np.int64), _tsne(transition_shares(found.affinities[tied][:, tied]), start, seed))
+    return Map(
+        rows.astype(np.int64), _tsne(transition_shares(found.affinities[tied][:, tied], NEIGHBORS, SHARES), start, seed)
+    )
 
 
 def _start(columns: Floats, rows: Integers, seed: int) -> Floats:

@@ -93,12 +93,19 @@ def test_strongest_entries_of_a_row_stay():
     assert coarsening.strongest(A, 3) is A
 
 
-def test_shares_are_symmetric_and_every_row_takes_part_alike():
+def test_shares_are_those_of_one_and_two_steps_and_every_row_takes_part_alike():
     A = csr_array(random_graph(40))
-    P = coarsening.transition_shares(A)
+    P = coarsening.transition_shares(A, 40, 40)
     assert abs(P - P.T).max() < 1e-12
     tied = A.sum(axis=1) > 0
     assert P.sum() == pytest.approx(tied.mean())
-    D = np.asarray(A.sum(axis=1)).ravel()
-    steps = A.toarray() / np.where(D > 0, D, 1)[:, None]
-    np.testing.assert_allclose(P.toarray(), (steps + steps.T) / 80, rtol=1e-5)
+    S = A.toarray() / np.where(tied, A.sum(axis=1), 1)[:, None]
+    T = S + S @ S
+    np.fill_diagonal(T, 0)
+    T /= np.where(tied, T.sum(axis=1), 1)[:, None]
+    np.testing.assert_allclose(P.toarray(), (T + T.T) / 80, rtol=1e-5)
+
+
+def test_shares_are_bounded_in_number():
+    A = csr_array(random_graph(200))
+    assert coarsening.transition_shares(A, 5, 7).nnz <= 2 * 7 * 200

@@ -92,15 +92,18 @@ def strongest(affinities, most):
     return csr_array((affinities.data[kept], affinities.indices[kept], indptr), shape=affinities.shape)
 
 
-def transition_shares(affinities):
-    """Joint probabilities of t-SNE from affinities [1]_: those of a step from each row, symmetrised.
+def transition_shares(affinities, n_first, n_shares):
+    """Joint probabilities of t-SNE from affinities [1]_: those of one and of two steps from each row, symmetrised.
 
-    ``P = (D^-1 A + A D^-1) / 2m``.
+    ``S = D^-1 A``, ``T = (S + S S) / 2`` without its diagonal, rows brought back to sum 1, ``P = (T + T') / 2m``. One
+    step alone reaches so few rows that a map of it falls into crumbs where rows are spread evenly.
 
     Parameters
     ----------
     affinities : csr_array, shape (m, m)
         Need not be symmetric, where entries were left out.
+    n_first, n_shares : int
+        Entries of a row of S and of T that are kept, the largest ones.
 
     Returns
     -------
@@ -111,8 +114,18 @@ def transition_shares(affinities):
     ----------
     .. [1] van der Maaten, Hinton, "Visualizing data using t-SNE", JMLR 9 (2008), section 2.
     """
-    m = affinities.shape[0]
+    S = _steps(strongest(affinities, n_first))
+    T = csr_array(S + S @ S)
+    T.setdiag(0)
+    T.eliminate_zeros()
+    T.sort_indices()
+    T = _steps(strongest(T, n_shares))
+    return csr_array((T + T.T) / (2 * len(T.indptr[1:])))
+
+
+def _steps(affinities):
+    """Rows divided by their sums: ``D^-1 A``."""
     total = np.asarray(affinities.sum(axis=1)).ravel()
     steps = affinities.astype(np.float64)
     steps.data /= np.repeat(np.where(total > 0, total, 1), np.diff(affinities.indptr))
-    return csr_array((steps + steps.T) / (2 * m))
+    return steps
