@@ -11,6 +11,7 @@ from bigsmic.errors import InputError, RunMismatchError
 from bigsmic.numerics.labeling.column_sums import ColumnSums, column_sums, effects
 from bigsmic.numerics.row_blocks import TreeSum
 from bigsmic.runtime.context import Context
+from bigsmic.stages import selected
 from bigsmic.stages.rowwise_output import read_array
 from bigsmic.store import open_source
 from bigsmic.types import Floats, Integers
@@ -74,7 +75,7 @@ def column_table_of(context: Context, data: Any, reading: Mapping[str, Any]) -> 
     """
     if context.settings.precomputed:
         raise InputError("profiles: the fit is of a graph, which has no columns")
-    source, known = open_source(data, **reading), context.run.identity["input"]
+    source, known = selected.of_run(context.run, open_source(data, **reading)), context.run.identity["input"]
     if source.shape != (known["rows"], known["columns"]):
         raise RunMismatchError(
             f"profiles: got {source.shape[0]:,} rows x {source.shape[1]:,} columns, the fit has {known['rows']:,} x "

@@ -379,6 +379,12 @@ def test_other_rows_than_those_of_the_fit_are_refused(fits, rows, ax):
         plots.profiles(result, rows["blobs"] + 1, ax=ax)
 
 
+def test_of_an_archive_the_rows_that_were_fitted_are_read(rows):
+    X = rows["blobs"]
+    result = bigsmic.fit(X, 4, rows=slice(100, 600), **FAST)
+    np.testing.assert_allclose(result.profiles(X).mean, means_of(X[100:600], result.labels), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [
