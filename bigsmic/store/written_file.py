@@ -35,6 +35,7 @@ class WrittenFile:
     def __init__(self, location, storage_options=None, name="out"):
         location = as_location(location, name)
         self.location, address = shown(location), absolute(location)
+        address = os.path.realpath(address) if is_local(address) else address  # a link of the user's may lead there
         self._what = f"{name}: {self.location}"
         folder, self._key = _split(address)
         if not self._key or (is_local(address) and os.path.isdir(address)):

@@ -177,6 +177,11 @@ def test_maps(page, name):
     assert found.loads == []
 
 
+def test_columns_are_lines_where_they_are_ordered_and_bars_where_they_are_not(page, archive):
+    assert "Bars are the columns that tell" in page("smic", archive=archive).text("columns")
+    assert "Lines are means" in page("smic", archive=archive, columns_per_channel=5).text("columns")
+
+
 def test_where_there_is_nothing_to_lay_out_it_is_said(page):
     assert page("one", map_rows=300).sections[2] == "map"
 
@@ -413,6 +418,19 @@ def test_a_report_is_not_written_into_a_run_or_to_a_folder(results, tmp_path):
         result.report(tmp_path / "absent" / "report.html")
 
 
+def test_a_link_is_followed_to_what_it_stands_for(results, tmp_path):
+    link, target = tmp_path / "latest.html", tmp_path / "report.html"
+    link.symlink_to(target)
+    results("one").report(link)
+    results("one").report(link)
+    assert link.is_symlink()
+    assert Page(target).errors == []
+    target.write_text("notes")
+    with pytest.raises(RunError, match="is no report of bigsmic"):
+        results("one").report(link, overwrite=True)
+    assert target.read_text() == "notes"
+
+
 def test_run_and_report_behind_a_url(results, tmp_path):
     result = results("mspc").save("memory://reports/run.zarr")
     result.report("memory://reports/pages/report.html", map_rows=0)
@@ -437,6 +455,24 @@ def test_command(results, archive, tmp_path):
     done = CliRunner().invoke(app, ["report", results("one").location, "-o", str(place)])
     assert done.exit_code == 5
     assert "or allow that by --overwrite" in done.stderr
+
+
+def test_a_file_of_names_that_is_not_there(results, tmp_path):
+    options = ["--column-names", str(tmp_path / "absent.txt"), "-o", str(tmp_path / "report.html")]
+    done = CliRunner().invoke(app, ["report", results("one").location, *options])
+    assert done.exit_code == 3
+    assert "absent.txt cannot be read" in done.stderr
+    assert "give a text file, a name a line" in done.stderr
+
+
+def test_times_are_read_from_a_file(results, tmp_path):
+    np.save(tmp_path / "times.npy", np.arange(700) / 60)
+    options = ["--times", str(tmp_path / "times.npy"), "--map-rows", "0", "-o", str(tmp_path / "report.html")]
+    done = CliRunner().invoke(app, ["report", results("mspc").location, *options])
+    assert done.exit_code == 0
+    assert "timeline" in Page(tmp_path / "report.html").sections
+    with pytest.raises(InputError, match=r"times: got shape \(3,\) for 700 rows; give a number or a time for each row"):
+        results("mspc").report(tmp_path / "report.html", times=[1, 2, 3])
 
 
 def test_a_report_loads_no_pyplot(results, tmp_path):
