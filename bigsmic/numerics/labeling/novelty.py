@@ -53,6 +53,7 @@ def floor_of(sigma):
 
 def limit_of(ratios):
     """Ratio that is a novelty of 1, of the ratios of sampled fitted rows."""
+    ratios = ratios[np.isfinite(ratios)]
     return max(float(np.quantile(ratios, 1 - SHARE)), LEAST_LIMIT) if len(ratios) else LEAST_LIMIT
 
 
@@ -69,8 +70,11 @@ def neighbor_ratios(distances, neighbor_sigma, floor):
     Returns
     -------
     ratios : ndarray of float64, shape (b,)
+        1 where both are infinite, as in a graph whose rows have fewer than t neighbours.
     """
-    return np.asarray(distances, np.float64) / np.maximum(neighbor_sigma, floor)
+    distances, usual = np.asarray(distances, np.float64), np.maximum(neighbor_sigma, floor)
+    known = np.isfinite(distances) | np.isfinite(usual)
+    return np.divide(distances, usual, out=np.ones(len(distances)), where=known)
 
 
 class Shapes(NamedTuple):
