@@ -24,6 +24,8 @@ from locations import ROOT
 from packaging.requirements import Requirement
 
 import bigsmic
+from bigsmic.nightly import Job
+from bigsmic.validation import parse_bytes
 
 DEPLOY = ROOT / "deploy"
 ENVIRONMENT = os.environ | {
@@ -53,7 +55,7 @@ def test_documented_files_are_there():
 
 @pytest.mark.parametrize(
     "script",
-    [*DEPLOY.glob("**/*.sh"), *DEPLOY.glob("**/*.sbatch"), *DEPLOY.glob("**/scheduled-fit")],
+    [*DEPLOY.glob("**/*.sh"), *DEPLOY.glob("**/*.sbatch")],
     ids=lambda path: path.name,
 )
 def test_scripts_pass_shellcheck(script):
@@ -399,9 +401,10 @@ def pods(objects):
 
 
 def test_objects_are_what_there_should_be(objects):
-    cron_jobs = {("CronJob", "bigsmic-fit"), ("CronJob", "bigsmic-predict")}
+    cron_jobs = {("CronJob", f"bigsmic-{name}") for name in ("fit", "nightly", "predict")}
     others = {(kind, "bigsmic") for kind in ("DaskCluster", "DaskAutoscaler", "NetworkPolicy")}
-    assert set(objects) == cron_jobs | others
+    of_nights = {("ConfigMap", "bigsmic-nightly"), ("PersistentVolumeClaim", "bigsmic-nights")}
+    assert set(objects) == cron_jobs | others | of_nights
 
 
 def test_core_objects_are_of_their_schemas(objects):
@@ -494,13 +497,23 @@ def test_a_job_that_cannot_succeed_is_not_tried_again(objects):
     from bigsmic import errors
     from bigsmic.cli import main
 
-    for name in ("bigsmic-fit", "bigsmic-predict"):
+    for name in ("bigsmic-fit", "bigsmic-nightly", "bigsmic-predict"):
         job = objects["CronJob", name]["spec"]["jobTemplate"]["spec"]
         (never,) = [rule for rule in job["podFailurePolicy"]["rules"] if rule["action"] == "FailJob"]
         passing = {main.EXIT_CODES[kind] for kind in (errors.RunLockedError, errors.StorageError, errors.ClusterError)}
         hopeless = {2, *main.EXIT_CODES.values()} - passing
         assert set(never["onExitCodes"]["values"]) == hopeless
         assert never["onExitCodes"]["containerName"] == job["template"]["spec"]["containers"][0]["name"]
+
+
+def test_the_job_of_the_nights_can_be_used(objects, tmp_path):
+    (tmp_path / "job.toml").write_text(objects["ConfigMap", "bigsmic-nightly"]["data"]["job.toml"])
+    job = Job.read(tmp_path / "job.toml")
+    pod = pods(objects)["bigsmic-nightly"]
+    (container,) = pod["containers"]
+    mounted = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+    assert (job.folder, container["args"][0]) == (mounted["nights"], f"{mounted['job']}/job.toml")
+    assert parse_bytes(job.memory_limit) < int(container["resources"]["limits"]["memory"].removesuffix("Gi")) << 30
 
 
 def test_resources_are_those_of_the_plan(blobs, tmp_path):
@@ -525,43 +538,43 @@ def test_resources_are_those_of_the_plan(blobs, tmp_path):
 def test_units_are_verified(tmp_path):
     program("systemd-analyze")
     for unit in (DEPLOY / "systemd").glob("bigsmic@.*"):
-        text = unit.read_text().replace("/opt/bigsmic/lib/scheduled-fit", str(DEPLOY / "systemd" / "scheduled-fit"))
-        (tmp_path / unit.name).write_text(text)
+        (tmp_path / unit.name).write_text(unit.read_text().replace("/opt/bigsmic/bin/bigsmic", program("bigsmic")))
     units = [str(tmp_path / f"bigsmic@spikes.{kind}") for kind in ("service", "timer")]
     done = run("systemd-analyze", "verify", *units)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-SPY = """#!/bin/sh
-echo "$@" >> {folder}/calls
-exit "$(cat {folder}/status)"
-"""
+def service():
+    """Settings of the unit, by name; of several, the last."""
+    lines = (DEPLOY / "systemd" / "bigsmic@.service").read_text().splitlines()
+    return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
 
 
-def test_a_scheduled_fit_is_finished_before_another_begins(tmp_path):
-    runs = tmp_path / "runs"
-    runs.mkdir()
-    (tmp_path / "bigsmic").write_text(SPY.format(folder=tmp_path))
-    (tmp_path / "bigsmic").chmod(0o755)
+def test_the_unit_does_what_its_job_file_says(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((200, 3)) + 9 * np.eye(3)[np.arange(200) % 3]
+    zarr.create_array(tmp_path / "machine.zarr", data=rows.astype("f4"))
+    text = (DEPLOY / "systemd" / "bigsmic@.service").read_text()
+    job = "\n".join(line.removeprefix("#   ") for line in text.splitlines() if re.match(r"#   \w+ = ", line))
+    places = {"/srv/machine.zarr": "machine.zarr", "/var/lib/bigsmic/NAME": "nights"}
+    for place, here in places.items():
+        assert place in job
+        job = job.replace(place, str(tmp_path / here))
+    (tmp_path / "NAME.toml").write_text(job + "\n[fit]\nc = 3\n")
+    command = service()["ExecStart"].replace("/etc/bigsmic/%i.toml", str(tmp_path / "NAME.toml")).split()
+    for sentence in ("fitted (first), 3 clusters", "Nothing to do"):
+        done = run(program("bigsmic"), *command[1:], "--json")
+        assert done.returncode == 0, done.stderr
+        assert sentence in json.loads(done.stdout)["sentence"]
+    assert len(bigsmic.Result.open(tmp_path / "nights" / "latest").labels) == 200
 
-    def start(status):
-        (tmp_path / "status").write_text(str(status))
-        environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-        script = DEPLOY / "systemd" / "scheduled-fit"
-        done = subprocess.run([script, runs, "X.zarr", "-c", "3"], env=environment, check=False)
-        assert done.returncode == status
-        out = (tmp_path / "calls").read_text().splitlines()[-1].split()
-        assert out[:5] == ["fit", "X.zarr", "-c", "3", "--out"]
-        time.sleep(1)  # runs are named after the second
-        return Path(out[5]).name
 
-    first = start(130)
-    assert start(75) == first
-    assert start(0) == first
-    assert os.readlink(runs / "latest") == first
-    second = start(5)
-    assert second != first
-    assert start(0) not in (first, second)
+def test_the_unit_is_not_started_again_where_that_does_not_help():
+    from bigsmic import errors
+    from bigsmic.cli import main
+
+    passing = {main.EXIT_CODES[kind] for kind in (errors.RunLockedError, errors.StorageError, errors.ClusterError)}
+    hopeless = {2, *main.EXIT_CODES.values()} - passing
+    assert set(map(int, service()["RestartPreventExitStatus"].split())) == hopeless
 
 
 # -- SLURM

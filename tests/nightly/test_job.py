@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from locations import ROOT
 
 from bigsmic.errors import InputError
 from bigsmic.nightly import Job
@@ -60,6 +61,12 @@ def test_a_whole_job(tmp_path):
     }
     assert (job.c, job.method, job.options) == (5, "smic", {"seed": 3})
     assert job.refits == Refits(every=30, drift=True, growth=0.5, reservoir=100_000)
+
+
+def test_the_job_of_the_guide_can_be_used(tmp_path):
+    page = (ROOT / "docs" / "guide" / "nights.md").read_text()
+    (text,) = re.findall(r"^```toml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert Job.read(written(tmp_path, text)).refits.reservoir == 1_000_000
 
 
 def test_the_least_job_never_fits_again(tmp_path):

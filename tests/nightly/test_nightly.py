@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 import zarr
-from nights import Killed, Killer, Machine, labels_of, written
+from nights import Killed, Killer, Machine, finish, labels_of, written
 
 from bigsmic import Result
 from bigsmic.errors import InputError, PlanError, RunError, RunLockedError, RunMismatchError
@@ -233,19 +233,6 @@ def sequence(tmp_path, name, killer=None):
         kills += finish(file, killer)
         assert nightly(file).night == 0
     return labels_of(folder / "nights"), history(folder / "nights"), kills
-
-
-def finish(file, killer):
-    """Call it until it is done; how often it was killed."""
-    kills = 0
-    while True:
-        try:
-            with killer or Killer(None):
-                nightly(file)
-        except Killed:
-            kills += 1
-        else:
-            return kills
 
 
 def test_nights_that_are_killed_again_and_again_come_to_the_same(tmp_path):

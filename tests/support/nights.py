@@ -4,6 +4,7 @@ import numpy as np
 import zarr
 
 from bigsmic import Result
+from bigsmic.nightly import nightly
 from bigsmic.store.objects import LocalBytes
 
 CENTERS = np.array([[0, 0, 0], [12, 0, 0], [0, 12, 0], [0, 0, 12], [12, 12, 12]], float)
@@ -39,6 +40,19 @@ def written(folder, text):
     """A job file."""
     (folder / "job.toml").write_text(text)
     return folder / "job.toml"
+
+
+def finish(file, killer=None):
+    """Do what is due, again and again until no call is killed; how often one was."""
+    kills = 0
+    while True:
+        try:
+            with killer or Killer(None):
+                nightly(file)
+        except Killed:
+            kills += 1
+        else:
+            return kills
 
 
 def labels_of(folder):
