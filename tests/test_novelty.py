@@ -55,7 +55,7 @@ def test_rows_far_from_everything_are_novel_and_unsure(results, rows, name):
     assert 0 < (usual > 1).mean() < 0.05
     assert (result.novelty(far) > 5).all()
     posterior = result.predict_proba(far)
-    assert (posterior.max(axis=1) < 1 / 3 + 0.05).all()
+    assert (posterior.max(axis=1) < 1 / 3 + 0.1).all()
     np.testing.assert_allclose(posterior.sum(axis=1), 1, rtol=1e-6)
 
 
@@ -63,11 +63,13 @@ def test_rows_far_from_everything_are_novel_and_unsure(results, rows, name):
 def test_rows_like_the_fitted_ones_keep_their_posteriors_to_the_bit(results, rows, name):
     result, (_, new) = results(name), rows
     plain, labels = model_of(result._context)(result.scaled(new))
-    usual = result.novelty(new) <= 1
-    assert usual.mean() > 0.95
+    usual = result.novelty(new) <= result._run.info("novelty", 0)["trusted"]
+    assert usual.mean() > 0.98
     found = result.predict_proba(new)
     np.testing.assert_array_equal(found[usual], plain[usual])
     assert (found[~usual].max(axis=1) < plain[~usual].max(axis=1)).all()
+    if name in ("rim", "kernel_rim", "mspc"):  # rows are labelled each by itself
+        np.testing.assert_allclose(result.predict_proba(rows[0]), np.asarray(result.posterior), atol=1e-6)
     np.testing.assert_array_equal(result.predict(new), labels)
 
 

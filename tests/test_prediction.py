@@ -106,7 +106,7 @@ def test_posteriors_are_those_of_the_formula(blobs, new_rows):
     K = np.where(near, np.exp(-apart / (2 * own * sigma)), 0)
     wanted = np.maximum(K @ V, 0) / (values * np.maximum(V, 0).sum(axis=0))
     wanted /= wanted.sum(axis=1, keepdims=True)
-    novelty = result.novelty(new_rows[:150])[:, None]
+    novelty = result.novelty(new_rows[:150])[:, None] / result._run.info("novelty", 0)["trusted"]
     trust = np.where(novelty > 1, 1 / np.square(novelty), 1)
     wanted = trust * wanted + (1 - trust) / 4
     np.testing.assert_allclose(result.predict_proba(new_rows[:150]), wanted, atol=1e-3)

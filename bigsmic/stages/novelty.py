@@ -19,7 +19,8 @@ from bigsmic.types import Floats, Integers
 STAGE = "novelty"
 SHAPES = ("means", "spreads")
 """Arrays that predictions read, where the method knows no neighbours."""
-SAMPLE_ROWS = 4096
+SAMPLE_ROWS, LEAST_SAMPLE = 4096, 64
+SAMPLE_BYTES = 64 << 20  # float32 bytes of the sampled rows
 
 
 def run(job: Job, n_clusters: int) -> None:
@@ -67,21 +68,42 @@ def _sigma(context: Context, p: int) -> NDArray[np.float32]:
 
 def _of_shapes(context: Context, n_clusters: int) -> None:
     """Deviations of sampled rows from the means of their clusters."""
-    parts = [context.scan(s, "sample", "sample_rows") for s in context.source_blocks]
-    rows = np.concatenate([numbers for _, numbers in parts])
-    drawn = np.sort(draw_rows(len(rows), SAMPLE_ROWS, context.settings.seed, STAGE))
-    X = context.scaler.apply(np.concatenate([sample for sample, _ in parts])[drawn])
+    X, rows = _sample(context)
     labels = read_array(context, "labels")
-    y = np.asarray(labels[rows[drawn]])
+    y = np.asarray(labels[rows])
     known = y >= 0
+    if not known.any():
+        return
     found = novelty.shapes(X[known], y[known], n_clusters)
-    _write(context, found._asdict(), found.ratios(X[known], y[known]), 0.0)
+    ratios = novelty.left_out_ratios(X[known], y[known], found)
+    if len(ratios):
+        _write(context, found._asdict(), ratios, 0.0)
+
+
+def _sample(context: Context) -> tuple[Floats, Integers]:
+    """Scaled rows that the scan has kept or, where it kept none, of the input; and their numbers, ascending."""
+    parts = [context.scan(s, "sample_rows")[0] for s in context.source_blocks]
+    kept = np.concatenate(parts)
+    most = max(LEAST_SAMPLE, min(SAMPLE_ROWS, SAMPLE_BYTES // (4 * context.d)))
+    seed = context.settings.seed
+    rows = kept[draw_rows(len(kept), most, seed, STAGE)] if len(kept) else draw_rows(context.n, most, seed, STAGE)
+    bounds = context.source_bounds.tolist()
+    chosen = []
+    for s, of_block in enumerate(parts):
+        lo, hi = np.searchsorted(rows, bounds[s : s + 2])
+        if lo == hi:
+            continue
+        places = np.searchsorted(of_block, rows[lo:hi]) if len(kept) else rows[lo:hi] - bounds[s]
+        X = context.scan(s, "sample")[0] if len(kept) else context.input_block(s)
+        chosen.append(context.scaler.apply(X[places]))
+    return np.concatenate(chosen), rows
 
 
 def _write(context: Context, arrays: dict[str, Any], ratios: NDArray[np.float64], floor: float) -> None:
     limit = novelty.limit_of(ratios)
+    fitted = np.sort(ratios / limit).astype(np.float32)
     info = {"limit": limit, "floor": floor, "share": float((ratios > limit).mean())}
-    context.run.write(STAGE, 0, arrays | {"fitted": np.sort(ratios / limit).astype(np.float32)}, info=info)
+    context.run.write(STAGE, 0, arrays | {"fitted": fitted}, info=info | {"trusted": novelty.trusted_of(fitted)})
 
 
 class Novelty:
@@ -97,7 +119,7 @@ class Novelty:
 
     def __init__(self, context: Context, model: Any) -> None:
         info = context.run.info(STAGE, 0)
-        self.scale = Scale(info["limit"], info["floor"])
+        self.scale, self.trusted = Scale(info["limit"], info["floor"]), np.float32(info["trusted"])
         self._model = model
         if not hasattr(model, "search"):
             read = context.run.reader(STAGE, 0)
@@ -155,4 +177,5 @@ class Assessor:
         return self._tempered(posterior, labels, self.novelty.of_neighbors(indices, squares))
 
     def _tempered(self, posterior: Any, labels: Any, found: NDArray[np.float32]) -> Any:
-        return novelty.tempered(posterior, found, self._uniform), labels, found
+        assert self.novelty is not None
+        return novelty.tempered(posterior, found / self.novelty.trusted, self._uniform), labels, found

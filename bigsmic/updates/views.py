@@ -113,8 +113,8 @@ class ArchiveViews:
         Of a method that knows neighbours, the distance to the t-th of them, over the mean distance of these to their
         own t-th neighbours, as local outlier factors have it; of others, the deviation from the mean of the cluster, in
         its spreads. Divided by what 99 % of the fitted rows do not exceed, or by 1 where that is less: one fitted row
-        in a hundred, at most, has a novelty above 1, when it is left out. Posteriors of rows above 1 are mixed with a
-        uniform one by it.
+        in a hundred, at most, has a novelty above 1, when it is left out. Posteriors of rows that are more novel than
+        any fitted row, or than 3, are mixed with a uniform one.
 
         Parameters
         ----------

@@ -249,7 +249,7 @@ def test_a_fit_that_was_killed_goes_on(blobs, tmp_path, monkeypatch, many_blocks
             continue
     same(fit(X, 3, out=out, **options), wanted)
     left = {path.name for path in out.iterdir() if path.is_dir()}
-    assert left == {"scan", "start", "point", "model", "clusters", "output", "labels", "posterior"}
+    assert left == {"scan", "start", "point", "model", "clusters", "novelty", "output", "labels", "posterior"}
 
 
 def test_what_has_been_evaluated_is_not_evaluated_again(toy, tmp_path, monkeypatch):

@@ -20,6 +20,8 @@ SHARE = 0.01
 FLOOR = 0.1
 """Of the median distance to the t-th neighbour: the least distance that is taken for usual."""
 LEAST_LIMIT = 1.0
+MOST_TRUSTED = 3.0
+"""Novelty above which posteriors are tempered, at most."""
 LEAST_SPREAD = 0.05
 """Of the spread of a column over all rows, which that within a cluster is at least."""
 
@@ -94,6 +96,33 @@ class Shapes(NamedTuple):
         return np.sqrt((z * z).mean(axis=1))
 
 
+def left_out_ratios(X, labels, found):
+    """Ratios of fitted rows to the shapes of their clusters, each without the row itself.
+
+    Mean and variance without a row follow from those with it: a row of few is nearer to its own mean than a new one.
+
+    Parameters
+    ----------
+    X : ndarray of float32, shape (m, d)
+    labels : ndarray of int, shape (m,)
+    found : Shapes
+        Of these rows.
+
+    Returns
+    -------
+    ratios : ndarray of float64, shape (k,)
+        Of rows of clusters that have three or more.
+    """
+    counts = np.bincount(labels, minlength=len(found.means))
+    kept = counts[labels] > 2
+    X, labels = np.asarray(X, np.float64)[kept], labels[kept]
+    n = counts[labels][:, None].astype(np.float64)
+    squares, variance = np.square(X - found.means[labels]), np.square(found.spreads[labels])
+    without = (n * variance - n / (n - 1) * squares) / (n - 1)
+    without = np.maximum(without, np.square(LEAST_SPREAD) * variance)
+    return np.sqrt(((n / (n - 1)) ** 2 * squares / without).mean(axis=1))
+
+
 def shapes(X, labels, n_clusters):
     """Shapes of clusters; of one without rows, those of all rows.
 
@@ -112,6 +141,16 @@ def shapes(X, labels, n_clusters):
     return Shapes(np.array(means), np.array(spreads))
 
 
+def trusted_of(fitted):
+    """Novelty up to which posteriors stay as they are: the largest of sampled fitted rows, 1 to 3.
+
+    Parameters
+    ----------
+    fitted : ndarray of float, shape (m,)
+    """
+    return float(np.clip(fitted.max(initial=1.0), 1.0, MOST_TRUSTED))
+
+
 def tempered(posterior, novelty, uniform):
     """Posteriors mixed with a uniform one where rows are novel.
 
@@ -121,6 +160,7 @@ def tempered(posterior, novelty, uniform):
     ----------
     posterior : ndarray of float32, shape (b, c)
     novelty : ndarray of float32, shape (b,)
+        In units of what is trusted.
     uniform : ndarray of float64, shape (c,)
         u: 1 over the number of clusters; 0 of columns that no cluster has.
 

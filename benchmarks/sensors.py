@@ -1,0 +1,184 @@
+"""Windows of recordings: what they cost beside tsflex, and what clusters of them are worth beside peers.
+
+    python benchmarks/sensors.py speed [--samples 10000000]
+    python benchmarks/sensors.py activities
+
+``speed`` describes windows of 100 samples, every 50th, of three channels, on one thread, within 1 GiB; tsflex computes
+the same summary features by NumPy, a function for each. ``activities`` has the chest-mounted accelerometer of 15 people
+and seven activities: windows of 4 s, every 2 s (52 Hz), summary and spectral features, and clusters of every person and
+of all, as many as activities; k-means, a Gaussian mixture and a Gaussian HMM (hmmlearn) see the same features, scaled.
+Windows in which the activity changes, or is none, are not scored. ARI.
+"""
+
+import argparse
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+from _data import _file as raw
+from _harness import measure, save, table
+from _ours import ari
+
+import bigsmic
+from bigsmic.features import windows
+
+LENGTH, STEP, CHANNELS = 100, 50, 3
+RATE, SECONDS = 52, 4
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["speed", "activities"])
+    parser.add_argument("--samples", type=int, default=10_000_000)
+    args = parser.parse_args()
+    rows = speed(args.samples) if args.what == "speed" else activities()
+    table(rows, list(next(iter(rows.values()))), args.what)
+    print(save(f"sensors_{args.what}", rows, **vars(args)))
+
+
+# -- speed
+
+
+def speed(n_samples):
+    with tempfile.TemporaryDirectory() as folder:
+        archive = recording(Path(folder) / "a", n_samples)
+        found = {}
+        for features in ("summary", "spectral"):
+            options = {"archive": archive, "features": features, "out": f"{folder}/{features}"}
+            found[f"bigsmic, {features}"] = _speed(measure("sensors:ours", options, threads=1))
+        few = recording(Path(folder) / "few", min(n_samples, 500_000))
+        found["tsflex, summary"] = _speed(measure("sensors:tsflex", {"archive": few}, threads=1))
+    return found
+
+
+def recording(path, n_samples):
+    """Three channels of a random walk with noise, float32, in a Zarr array."""
+    import zarr
+
+    rng, size = np.random.default_rng(0), 1_000_000
+    array = zarr.create_array(str(path), shape=(n_samples, CHANNELS), chunks=(200_000, CHANNELS), dtype="f4")
+    for lo in range(0, n_samples, size):
+        hi = min(lo + size, n_samples)
+        array[lo:hi] = rng.normal(size=(hi - lo, CHANNELS)).cumsum(axis=0) * 0.1 + rng.normal(size=(hi - lo, CHANNELS))
+    return str(path)
+
+
+def ours(archive, features, out):
+    made = windows(archive, LENGTH, STEP, features=features, out=out, n_threads=1, memory_limit="1GiB")
+    return {"windows": len(made), "columns": len(made.columns)}
+
+
+def tsflex(archive):
+    import pandas as pd
+    import zarr
+    from tsflex.features import FeatureCollection, FuncWrapper, MultipleFeatureDescriptors
+
+    from bigsmic.numerics.windows.summary import QUANTILES
+
+    functions = [np.mean, np.std, np.ptp, crossings, jerk]
+    functions.append(FuncWrapper(quantiles, output_names=[f"q{q}" for q in QUANTILES]))
+    frame = pd.DataFrame(zarr.open_array(archive)[:], columns=[f"ch{i}" for i in range(CHANNELS)])
+    wanted = MultipleFeatureDescriptors(functions, list(frame.columns), windows=LENGTH, strides=STEP)
+    found = FeatureCollection(wanted).calculate(frame, return_df=True, n_jobs=1)
+    return {"windows": len(found), "columns": found.shape[1]}
+
+
+def quantiles(x):
+    from bigsmic.numerics.windows.summary import QUANTILES
+
+    return tuple(np.quantile(x, QUANTILES))
+
+
+def crossings(x):
+    above = x > x.mean()
+    return (above[1:] != above[:-1]).mean()
+
+
+def jerk(x):
+    return np.sqrt((np.diff(x) ** 2).mean())
+
+
+def _speed(measured):
+    found = measured.result
+    return {
+        "windows": found["windows"],
+        "columns": found["columns"],
+        "windows per CPU s": found["windows"] / measured.call_cpu_s,
+        "CPU s": measured.call_cpu_s,
+        "peak MB": measured.peak_mb,
+    }
+
+
+# -- activities
+
+
+def activities():
+    stored = raw("chest_accelerometer")
+    X, y, subject = stored["X"], stored["y"], stored["subject"]
+    found, gathered = {}, []
+    for person in np.unique(subject):
+        of_person = subject == person
+        features, truth = described(X[of_person], y[of_person])
+        gathered.append((features, truth))
+        found[f"person {person}"] = scored(features, truth)
+    mean = {name: float(np.mean([row[name] for row in found.values()])) for name in next(iter(found.values()))}
+    features, truth = (np.concatenate(parts) for parts in zip(*gathered, strict=True))
+    lengths = [len(part) for part, _ in gathered]
+    found |= {"mean of persons": mean, "all persons": scored(features, truth, lengths)}
+    found["samples, all persons"] = samples(X, y)
+    return found
+
+
+def described(X, y):
+    """Features of windows, and the activity of each; -1 where it is none, or changes."""
+    with tempfile.TemporaryDirectory() as folder:
+        made = windows(X, SECONDS * RATE, SECONDS * RATE // 2, rate=RATE, out=f"{folder}/w")
+        parts = [y[start : start + SECONDS * RATE] for start in made.start[:]]
+        truth = np.array([part[0] if part[0] > 0 and (part == part[0]).all() else -1 for part in parts])
+        return made.X[:], truth
+
+
+def scored(features, truth, lengths=None):
+    known, c = truth >= 0, len(np.unique(truth[truth >= 0]))
+    Z = (features - features.mean(axis=0)) / np.maximum(features.std(axis=0), 1e-9)
+    labels = {name: peer(Z, c, lengths) for name, peer in PEERS.items()}
+    labels = {"bigsmic": bigsmic.fit(features, c).labels} | labels
+    return {name: ari(truth[known], np.asarray(found)[known]) for name, found in labels.items()}
+
+
+def samples(X, y):
+    """The samples themselves as rows, every twentieth."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        labels = bigsmic.fit(X[::20].astype("f4"), 7).labels
+    known = y[::20] > 0
+    return {"bigsmic": ari(y[::20][known], labels[known])}
+
+
+def _kmeans(Z, c, lengths):
+    from sklearn.cluster import KMeans
+
+    return KMeans(c, n_init=10, random_state=0).fit_predict(Z)
+
+
+def _mixture(Z, c, lengths):
+    from sklearn.mixture import GaussianMixture
+
+    return GaussianMixture(c, random_state=0, reg_covar=1e-3).fit_predict(Z)
+
+
+def _hmm(Z, c, lengths):
+    from hmmlearn.hmm import GaussianHMM
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = GaussianHMM(c, covariance_type="diag", n_iter=50, random_state=0).fit(Z, lengths)
+    return model.predict(Z, lengths)
+
+
+PEERS = {"k-means": _kmeans, "Gaussian mixture": _mixture, "Gaussian HMM": _hmm}
+
+
+if __name__ == "__main__":
+    main()
