@@ -8,6 +8,7 @@ from bigsmic.errors import InputError, PlanError, RunMismatchError
 from bigsmic.nightly.job import Job
 from bigsmic.nightly.journal import Begun, Journal
 from bigsmic.nightly.steps import STEPS, Night, count_rows, ended_after, refuse_shrunk, run_name
+from bigsmic.report.rendering import needed
 from bigsmic.store import WorkFolder
 from bigsmic.types import Progress, StorageOptions, StrPath
 
@@ -93,6 +94,8 @@ def nightly(job: Job | StrPath, *, storage_options: StorageOptions = None, progr
         As of :func:`bigsmic.fit`.
     """
     job = job if isinstance(job, Job) else Job.read(job)
+    if job.report is not None:
+        needed()
     folder = WorkFolder(job.folder)
     with folder.locked():
         journal = Journal(folder)
@@ -104,7 +107,8 @@ def nightly(job: Job | StrPath, *, storage_options: StorageOptions = None, progr
         try:
             _go_through(night, journal)
         except (InputError, PlanError, RunMismatchError):
-            _abandon(journal)
+            if "fit" not in begun.steps:
+                _abandon(journal)
             raise
         return Outcome(begun.number, resumed, begun.rows, begun.steps, folder.path)
 

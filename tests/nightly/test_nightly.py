@@ -216,6 +216,23 @@ def test_a_command_that_fails_is_run_again_and_nothing_else(tmp_path, machine, m
         machine.night(10), nightly(job(tmp_path, top='after = "nowhere"'))
 
 
+def test_a_report_that_cannot_be_written_is_written_by_the_next_call(tmp_path, machine, monkeypatch):
+    machine.night(200)
+    file = job(tmp_path, top='report = "reports/{night}.html"')
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "jinja2", None)
+        with pytest.raises(InputError, match="report"):
+            nightly(file)
+    assert not (tmp_path / "nights").exists(), "it was said before anything was done"
+    for _ in range(2):
+        with pytest.raises(RunError, match="which is no directory"):
+            nightly(file)
+    (tmp_path / "reports").mkdir()
+    outcome = nightly(file)
+    assert (outcome.night, outcome.resumed, nightly(file).night) == (1, True, 0)
+    assert (tmp_path / "reports" / "000001.html").exists()
+
+
 # -- cut short
 
 
