@@ -481,7 +481,7 @@ def islands(n_islands=300, n_each=8):
 
 
 @pytest.mark.usefixtures("many_blocks")
-@pytest.mark.filterwarnings("ignore::bigsmic.errors.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::bigsmic.errors.ConvergenceWarning", "ignore:input. array looks like a recording")
 def test_hundreds_of_components_are_connected():
     result = fit(islands(), 5)
     assert_sound(result, 5)
@@ -492,7 +492,7 @@ def test_hundreds_of_components_are_connected():
 
 
 @pytest.mark.usefixtures("many_blocks")
-@pytest.mark.filterwarnings("ignore::bigsmic.errors.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::bigsmic.errors.ConvergenceWarning", "ignore:input. array looks like a recording")
 @pytest.mark.parametrize("assignment", ["merge", "auto"])
 def test_hundreds_of_components_left_as_they_are(assignment):
     start = time.process_time()

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
+from bigsmic.numerics.frozen import frozen
 from bigsmic.numerics.labeling.consensus import MergeTree, label_offsets
 from bigsmic.numerics.labeling.density_valley import NO_VALLEY, between
 from bigsmic.numerics.self_product import self_product
@@ -100,7 +101,7 @@ def pair_weights(block, labels, n_groups):
         ``sum of W_ij`` over rows i of one group and j of the other; add over blocks. Row sums are the degree sums.
     """
     weights = np.zeros((n_groups, n_groups))
-    _add_pairs(block.indptr, block.indices, block.data, np.asarray(labels, dtype=np.int32), weights)
+    _add_pairs(block.indptr, block.indices, block.data, frozen(labels, np.int32), weights)
     return weights
 
 
