@@ -94,7 +94,7 @@ class Fitted:
             moments = valleys.group_moments(P, groups, m)
             drawn = valleys.is_drawn(self.uniform, moments.counts[groups])
             sample = P[drawn], self.uniform[drawn], groups[drawn]
-            found.append(valleys.valley_tree(valleys.Groups(moments, W, sample)))
+            found.append(valleys.valley_tree(valleys.Groups(moments, W, sample), valleys.THRESHOLD))
         return found
 
 
