@@ -4,7 +4,7 @@ from bigsmic.runtime.job import Job
 from bigsmic.settings import MethodSettings
 from bigsmic.stages import connectivity, distinct, graph, neighbors, precomputed, route, scan, trimming
 
-TEMPORARY = ("routed_rows", "neighbors", "edges", "lists", "matrix.", "axes")
+TEMPORARY = ("routed_rows", "neighbors", "edges", "lists", "matrix.")
 
 
 def temporary(settings: MethodSettings) -> tuple[str, ...]:

@@ -52,5 +52,6 @@ def _largest(context: Context) -> int:
 def factors(context: Context, positions: Integers) -> NDArray[np.float32]:
     """Factors of the weights of rows at ascending positions, float32: 1, or little where a row is trimmed."""
     i = _largest(context)
-    far = context.at(f"sigma {i}", lambda p: _distances(context, p), positions) > context.run.read(TRIMMED, 0, "limit")
+    limit = context.cached(TRIMMED, lambda: context.run.read(TRIMMED, 0, "limit"))
+    far = context.at(f"sigma {i}", lambda p: _distances(context, p), positions) > limit
     return np.where(far, np.float32(WEIGHT), np.float32(1))

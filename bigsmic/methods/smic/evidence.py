@@ -173,4 +173,5 @@ def read(context: Any) -> Valleys | None:
         pairs["pairs"] = numbering.labels(context, pairs["pairs"])
     stored = run.info(labelings.NUMBER, 0)
     facts = {name: stored[name] for name in ("n_clusters", "clear", "votes", "largest", "second", "clumpiness")}
-    return Valleys(**facts, asked=None if settings.open else settings.n_clusters, _curve=curve, _pairs=pairs)
+    found = settings.undecided or (settings.open and settings.n_clusters == stored["n_clusters"])
+    return Valleys(**facts, asked=None if found else settings.n_clusters, _curve=curve, _pairs=pairs)

@@ -26,7 +26,6 @@ from bigsmic.stages import (
     valleys,
     wider_columns,
 )
-from bigsmic.stages.graph_pipeline import temporary
 from bigsmic.stages.labeling_specs import (
     cut_specs,
     eigenproblems,
@@ -47,6 +46,11 @@ OF_ONE_CUT = (
     *("final", "sharpness", "spacing", "noise_scores", "numbering", "names", "output"),
 )
 """Stages that depend on the number of clusters."""
+
+
+def temporary(settings: Settings) -> tuple[str, ...]:
+    """Stages that are deleted when a fit has ended."""
+    return (*graph_pipeline.temporary(settings), valleys.AXES)
 
 
 def run(job: Job) -> None:
@@ -71,7 +75,7 @@ def _plain(job: Job) -> Job:
     Most of a fit's time goes into labelings of many numbers of columns. They are for data whose clusters touch.
     """
     first = _by_valleys(job)
-    if first is None or job.run.done(wider_columns.WIDER, 0):
+    if first is None:
         return job
     with first.timed("eigen"):
         eigenvectors.run(first)
@@ -89,19 +93,15 @@ def _plain(job: Job) -> Job:
 
 
 def _by_valleys(job: Job) -> Job | None:
-    """The job with labelings that are read by valleys and no others; None where there are none, or all are wanted."""
+    """The job with labelings that are read by valleys and no others; None where there are none, or all are wanted.
+
+    All are wanted, too, once the fit has begun again with more columns: the first ones did not tell the labels.
+    """
     settings, n = job.context.settings, job.context.n
-    n_columns = valley_columns(settings, n) if settings.begins_with_valleys else 0
+    if not settings.begins_with_valleys or job.run.done(wider_columns.WIDER, 0):
+        return None
+    n_columns = valley_columns(settings, n)
     return job.under(settings.by_valleys(n_columns)) if n_columns else None
-
-
-def _is_plain(job: Job) -> bool:
-    """Whether a finished fit has the labels that valleys alone tell."""
-    return (
-        job.context.settings.begins_with_valleys
-        and not job.run.done(wider_columns.WIDER, 0)
-        and valleys.is_plain(job.run, job.context.settings.n_clusters)
-    )
 
 
 def _decided(job: Job) -> Job:
@@ -184,8 +184,8 @@ def _warn_of_other_number(job: Job) -> None:
 
 def summary(job: Job) -> dict[str, Any]:
     """What the stages noted, with the number of clusters where the fit found it."""
-    first = _by_valleys(job) if _is_plain(job) else None
-    if first:
+    first = _by_valleys(job)
+    if first and valleys.is_plain(job.run, job.context.settings.n_clusters):
         return smic_summary(first) | {"plain": True}
     job = wider_columns.resumed(job)
     settings, shown = job.context.settings, valleys.counted(job.run)

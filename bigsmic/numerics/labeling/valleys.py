@@ -345,7 +345,9 @@ class _Pairs:
         groups = self.groups
         within = np.diag(groups.weights) / np.maximum(groups.degrees, _NOTHING)
         others = np.flatnonzero((groups.counts > 0) & ~scattered)
-        for z in np.flatnonzero(scattered & (groups.counts > 0)) if len(others) else ():
+        if not len(others):
+            return 0, 0, 0.0
+        for z in np.flatnonzero(scattered & (groups.counts > 0)):
             if groups.counts[z] < np.median(groups.counts[others]) and within[z] < within[others].min():
                 y = int(others[np.argmax(groups.weights[z, others])])
                 ratio = groups.weights[z, y] / math.sqrt(groups.degrees[y] * groups.degrees[z])

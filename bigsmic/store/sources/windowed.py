@@ -18,7 +18,7 @@ def group_of(array):
         return None
     try:
         group = zarr.open_group(array.store_path.store, path=folder, mode="r", zarr_format=3, use_consolidated=False)
-    except Exception:  # no group, or none that can be read: then these are rows like any others
+    except (FileNotFoundError, PermissionError, KeyError, ValueError):  # no group: then these are rows like any others
         return None
     return group if is_window_group(group) else None
 
