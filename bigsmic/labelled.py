@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bigsmic.errors import InputError
-from bigsmic.numerics.selection import Selection
 from bigsmic.runtime.context import Context
 from bigsmic.stages import selected
 from bigsmic.stages.rowwise_output import read_array
@@ -84,7 +83,7 @@ def dataset(context: Context, labels: Any, rows: RowCoordinates | None, attribut
     """
     xarray = _xarray()
     dim = ROWS if rows is None else rows.dim
-    coordinates = {} if rows is None else _admitted(rows, selected.read(context.run)).coordinates.coords
+    coordinates = {} if rows is None else _admitted(rows, context).coordinates.coords
     lazy = {name: _lazy(context, name) for name in LAZY if name in context.run.info("output", 0)}
     found = {name: ((dim, CLUSTERS)[: values.ndim], values) for name, values in ({"label": labels} | lazy).items()}
     made = xarray.Dataset(found, coords=coordinates, attrs=attributes)
@@ -97,12 +96,11 @@ def _lazy(context: Context, name: str) -> Any:
     return lazily_read(read_array(context, name))
 
 
-def _admitted(rows: RowCoordinates, fitted: Selection) -> RowCoordinates:
+def _admitted(rows: RowCoordinates, context: Context) -> RowCoordinates:
     """The coordinates of fitted rows, from theirs or from those of the whole archive."""
-    n = len(fitted)
-    if rows.n >= fitted.stop > n:
-        coordinates = rows.coordinates.isel({rows.dim: fitted.numbers(0, n)})
-        return _admitted(RowCoordinates(rows.dim, n, coordinates), Selection(0, n))
+    n, fitted = context.n, selected.read(context.run)
+    if rows.n != n and rows.n >= fitted.stop and selected.is_part(context.run):
+        rows = RowCoordinates(rows.dim, n, rows.coordinates.isel({rows.dim: fitted.numbers(0, n)}))
     if rows.n != n:
         raise InputError(f"to_xarray: got coordinates of {rows.n:,} rows, the fit has {n:,}; give the rows of the fit")
     taken = sorted({"label", *LAZY, CLUSTERS} & {str(name) for name in (rows.dim, *rows.coordinates.coords)})

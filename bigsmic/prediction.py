@@ -5,7 +5,7 @@ does not depend on the rows that came with it.
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -274,7 +274,7 @@ class Predictor:
         """Scaled rows of ``lo:hi``: those that are valid, and which these are; None: all."""
         X, valid = self.source.read(lo, hi), self.source.valid(lo, hi)
         X = X if valid is None else X[valid]
-        refuse_nonfinite(self.source, X, lo)
+        refuse_nonfinite(self.source, X, range(lo, hi) if valid is None else lo + np.flatnonzero(valid))
         return self.context.scaler.apply(X), valid
 
     def nothing(self) -> Predicted:
@@ -391,13 +391,13 @@ def _graph_neighbors(context: Context, rows: csr_array) -> tuple[Integers, Float
     return nearest_entries(row, column.astype(np.int64), values, rows.shape[0], k)
 
 
-def refuse_nonfinite(source: Source, X: NDArray[Any], lo: int) -> None:
-    """NonFiniteError if rows of a source, which begin with row `lo`, have NaN or infinity."""
+def refuse_nonfinite(source: Source, X: NDArray[Any], rows: Sequence[int] | Integers) -> None:
+    """NonFiniteError if some rows of a source, with these numbers in it, have NaN or infinity."""
     count, row, column = first_nonfinite(X)
     if count:
         raise NonFiniteError(
-            f"predict: {source.name} contains NaN or infinity: first at row {lo + row}, column {column}; "
-            "drop or impute these rows"
+            f"predict: {source.name} contains NaN or infinity: first at row {source.number(rows[row])}, column "
+            f"{column}; drop or impute these rows"
         )
 
 

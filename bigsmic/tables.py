@@ -121,7 +121,7 @@ def _table(columns: Mapping[str, list[str]], tall: bool) -> "Table":
     for name, cells in columns.items():
         number = next((cell for cell in cells if cell), "").lstrip("-")[:1].isdigit()
         header = _spoken(name).replace(" ", "\n") if tall else _spoken(name)
-        shown.add_column(header, justify="right" if number else "left", no_wrap=True)
+        shown.add_column(header, justify="right" if number else "left", overflow="fold")
     for row in zip(*columns.values(), strict=True):
         shown.add_row(*row)
     return shown

@@ -108,6 +108,8 @@ def test_a_run_that_is_opened_takes_the_coordinates_that_it_is_given(result, row
 
 
 def test_rows_of_a_part_have_the_coordinates_of_the_part(rows):
+    first = bigsmic.fit(rows, 3, method="mspc", rows=slice(0, 500)).to_xarray()
+    assert np.array_equal(first["time"], rows["time"][:500])
     found = bigsmic.fit(rows, 3, method="mspc", rows=slice(-200, None))
     assert found.to_xarray().indexes["time"].equals(TIMES[-200:].rename("time"))
     assert found.to_xarray(rows[-200:]).indexes["time"].equals(TIMES[-200:].rename("time"))

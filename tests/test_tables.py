@@ -56,3 +56,8 @@ def test_long_lines_go_on_below_what_follows_their_label():
 )
 def test_bytes_in_words(size, words):
     assert tables.bytes_text(size) == words
+
+
+def test_long_names_are_folded_and_whole():
+    name = "walking" * 13
+    assert name in text([{"number": 3, "name": name}]).replace("\n", "").replace(" ", "")

@@ -19,8 +19,8 @@ EXIT_CODES = {InputError: 3, MemoryError: 4, RunLockedError: 75, RunError: 5, St
 """The first that fits counts. 75 is what sysexits.h has for failures that pass: schedulers may try again."""
 EPILOG = (
     "[bold]Exit codes[/bold]  0 done, 1 unexpected, 2 wrong command line, 3 bad input, 4 does not fit memory or disk, "
-    "5 run directory, 6 storage, 7 cluster, 75 run in use, 130 interrupted: with --out, the same command goes on where "
-    "it stopped."
+    "5 run directory, 6 storage, 7 cluster, 9 refit recommended (update --fail-on-drift), 75 run in use, "
+    "130 interrupted: with --out, the same command goes on where it stopped."
 )
 
 app = typer.Typer(

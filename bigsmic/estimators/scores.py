@@ -73,5 +73,5 @@ def _blocks(source: Source) -> Iterator[tuple[int, NDArray[Any]]]:
     """First row and rows of every block of a source."""
     for lo, hi in itertools.pairwise(int(b) for b in block_sizes.DEFAULT.source_bounds(*source.shape)):
         X = source.read(lo, hi)
-        refuse_nonfinite(source, X, lo)
+        refuse_nonfinite(source, X, range(lo, hi))
         yield lo, X

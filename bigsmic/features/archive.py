@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -60,6 +60,7 @@ class Windows:
     sources: list[str]
     n_new: int
     left_out: dict[str, int]
+    address: str = field(repr=False)
 
     def __getattr__(self, name: str) -> Any:
         """One of the arrays."""
@@ -68,7 +69,7 @@ class Windows:
         raise AttributeError(name)
 
     def __fspath__(self) -> str:
-        return self.location
+        return self.address
 
     def __len__(self) -> int:
         return int(self.arrays["X"].shape[0])
@@ -221,9 +222,8 @@ class _Call:
                 self._extend(state, opened)
             self._warn(state, left_out, state["rows"] - before)
         names = [source["name"] for source in state["sources"]]
-        return Windows(
-            self.group.location, self.group.read(), columns, names, state["rows"] - before, state["left_out"]
-        )
+        made = self.group.location, self.group.read(), columns, names
+        return Windows(*made, state["rows"] - before, state["left_out"], self.group.address)
 
     def _arrays(self, n_columns: int) -> dict[str, Any]:
         times = self.recordings[0].times

@@ -8,7 +8,7 @@
 import json
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -190,8 +190,13 @@ def _refuse(adata: Any, key: str) -> None:
         raise InputError(f"adata: got {type(adata).__name__}; give an AnnData, or the path of one")
     if adata.is_view:
         raise InputError("adata: got a view of another AnnData; pass adata.copy()")
-    if key in adata.obs and key not in adata.uns:
-        raise InputError(f"key_added: obs has a column {key!r} that is not of this function; give another key_added=")
+    taken = [name for name in (key, *(f"{key}_{what}" for what in ONE_A_CELL)) if name in adata.obs]
+    taken += [name for name, place in ((f"{key}_posterior", adata.obsm), (key, adata.uns)) if name in place]
+    facts = adata.uns.get(key)
+    if taken and not (isinstance(facts, Mapping) and {"method", "settings"} <= set(facts)):
+        raise InputError(
+            f"key_added: got {key!r}, but {taken[0]!r} is there and not of this function; give another key_added="
+        )
 
 
 # -- stores

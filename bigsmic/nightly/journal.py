@@ -25,6 +25,8 @@ class Ended:
         As of :class:`bigsmic.nightly.job.Job`, then.
     run : int
         Night whose run `latest` names; 0 for none.
+    run_rows_of : str
+        As `rows_of`, when that run was fitted: after a fit without labels `latest` names one of earlier rows.
     fitted_night, fitted_rows : int
         Of the last fit: its night, and the rows of the archive.
     """
@@ -34,6 +36,7 @@ class Ended:
     rows_of: str = ""
     fit_of: str = ""
     run: int = 0
+    run_rows_of: str = ""
     fitted_night: int = 0
     fitted_rows: int = 0
 

@@ -126,7 +126,7 @@ def label(night: Night) -> Facts:
 
     What is noted is read from the run: a call before may have labelled them.
     """
-    if night.before is None or night.ended.rows_of != night.begun.rows_of:
+    if night.before is None or night.ended.run_rows_of != night.begun.rows_of:
         return {"new": -1, "novel": -1}
     night.before.update(night.rows, stop=night.begun.rows, n_threads=night.job.threads, **night.reading)
     run = Run(night.before._run.address, writable=False)
@@ -247,7 +247,9 @@ def tidy(night: Night) -> Facts:
     old = [name for name in runs[: -night.job.keep] if name != kept]
     for name in old:
         folder.delete(f"{RUNS}/{name}")
-    others = [name for name in folder.names(".") if name.startswith(WINDOWS) and folder.at(name) != night.rows]
+    are_old = _run_rows_of(night) in ("", night.begun.rows_of)  # else they are those of the run that `latest` names
+    windows_there = [name for name in folder.names(".") if name.startswith(WINDOWS) and folder.at(name) != night.rows]
+    others = windows_there if are_old else []
     for name in others:
         folder.delete(name)
     return {"deleted": old + others}
@@ -293,6 +295,11 @@ STEPS: dict[str, Callable[[Night], Facts]] = {
 """In their order."""
 
 
+def _run_rows_of(night: Night) -> str:
+    """Which rows the run that `latest` names after the night is of."""
+    return night.begun.rows_of if night.run == night.begun.number else night.ended.run_rows_of
+
+
 def ended_after(night: Night) -> Ended:
     """How things are after a night whose steps are done."""
     begun, fitted = night.begun, bool(night.refit)
@@ -302,6 +309,7 @@ def ended_after(night: Night) -> Ended:
         rows_of=begun.rows_of,
         fit_of=begun.fit_of,
         run=night.run,
+        run_rows_of=_run_rows_of(night),
         fitted_night=begun.number if fitted else night.ended.fitted_night,
         fitted_rows=begun.rows if fitted else night.ended.fitted_rows,
     )

@@ -99,12 +99,12 @@ def relations(result: Any, *, ax: "Axes | None" = None) -> "Axes":
     InputError
         The fit has no labels.
     """
-    from matplotlib.colors import LogNorm
-
     ratios, order = result.density_ratios, leaves(result)
     shown = np.maximum(ratios, LEAST_RATIO)[np.ix_(order, order)]
     np.fill_diagonal(shown, np.nan)
     ax = axes_or_new(ax)
+    from matplotlib.colors import LogNorm  # which an error about what is not installed comes before
+
     top = max(1.0, float(np.nanmax(shown, initial=1.0)))
     drawn = ax.imshow(shown, norm=LogNorm(LEAST_RATIO, top), cmap="viridis", interpolation="nearest")
     for axis in (ax.xaxis, ax.yaxis):

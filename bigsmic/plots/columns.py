@@ -136,7 +136,7 @@ def _bars(ax: "Axes", table: ColumnTable, shown: Integers, names: Sequence[str] 
         ax.errorbar(range(len(at)), mean[i] / height - i, spread[i] / height, fmt="none", ecolor=NONE, elinewidth=1)
         ax.axhline(-i, color=NONE, linewidth=0.6)
     named = [str(column) if names is None else str(names[column]) for column in table.columns[at]]
-    ax.set_xticks(range(len(at)), named, rotation=90)
+    ax.set_xticks(range(len(at)), named, rotation=90, parse_math=False)
     ax.set(xlabel=f"column; a strip is {height:.2g} standard deviations high")
 
 

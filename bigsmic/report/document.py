@@ -6,6 +6,7 @@ and is escaped when it is rendered.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 MOST_ROWS = 300
@@ -81,8 +82,12 @@ class Table:
         """How many rows are not shown."""
         return max(0, len(self.rows) - MOST_ROWS)
 
-    def is_numeric(self, column: int) -> bool:
-        """Whether a column has numbers, where it has anything."""
+    @cached_property
+    def are_numeric(self) -> list[bool]:
+        """Whether columns have numbers, where they have anything."""
+        return [self._is_numeric(column) for column in range(len(self.columns))]
+
+    def _is_numeric(self, column: int) -> bool:
         cells = [row[column] for row in self.rows if row[column] is not None]
         return bool(cells) and all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
 

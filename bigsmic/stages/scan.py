@@ -103,9 +103,9 @@ def _refuse_nonfinite(context: Context) -> None:
     bad = sum(info["nonfinite"] for info in infos)
     if bad:
         first = next(info for info in infos if info["nonfinite"])
-        share = bad / (context.n * context.d)
+        share, row = bad / (context.n * context.d), context.source.number(first["row"])
         raise NonFiniteError(
-            f"input: {context.source.name} contains NaN or infinity: first at row {first['row']}, column "
+            f"input: {context.source.name} contains NaN or infinity: first at row {row}, column "
             f"{first['column']}; {bad} entries, {share:.2g} of all; drop or impute these rows"
         )
     if not all(np.isfinite(m2).all() for (m2,) in context.run.gather("scan", context.source_blocks, ["m2"])):

@@ -16,9 +16,14 @@ def keep(run: Run, source: Any) -> None:
         run.write(STAGE, 0, mask, info={"start": chosen.start, "stop": chosen.stop})
 
 
+def is_part(run: Run) -> bool:
+    """Whether a run is of some rows of its archive, and not of all."""
+    return "selected" in run.identity["input"]
+
+
 def of_run(run: Run, source: Any) -> Any:
     """The rows of an archive that a run is of, as a source of their own."""
-    if "selected" not in run.identity["input"]:
+    if not is_part(run):
         return source
     selection = read(run)
     return SelectedSource(source, selection) if source.shape[0] >= selection.stop else source
@@ -26,7 +31,7 @@ def of_run(run: Run, source: Any) -> Any:
 
 def read(run: Run) -> Selection:
     """The rows of the archive that a run is of."""
-    if "selected" not in run.identity["input"]:
+    if not is_part(run):
         return Selection(0, run.identity["input"]["rows"])
     info = run.info(STAGE, 0)
     packed = run.read(STAGE, 0, "valid") if "valid" in run.identity["input"]["selected"] else None

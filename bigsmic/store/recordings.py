@@ -55,6 +55,8 @@ class Times:
         stored = dict(getattr(self.array, "attrs", {}))
         found = {name: stored[name] for name in ("units", "calendar") if name in stored}
         if self.array.dtype.kind == "M":
+            if self.unit not in _CF_NAMES:
+                raise InputError(f"times: got datetimes in units of {self.unit!r}; use one of {', '.join(_CF_NAMES)}")
             return {"units": f"{_CF_NAMES[self.unit]} since 1970-01-01"}
         return found
 
@@ -208,10 +210,20 @@ def _recording(name, samples, times, component, reading):
     return Recording(name, source, Times(times))
 
 
+def _kind_of(times):
+    """What tells how times are to be read; None where there are none."""
+    return None if times is None else (times.array.dtype, times.attributes)
+
+
 def _refuse_unlike(recordings):
-    """Raise InputError unless all sessions have the channels and the dtype of the first one."""
+    """Raise InputError unless all sessions have the channels and the dtype of the first one, and times as it has."""
     first = recordings[0].samples
     for recording in recordings[1:]:
+        if _kind_of(recording.times) != _kind_of(recordings[0].times):
+            raise InputError(
+                f"times: those of session {recording.name!r} have another dtype or other units than those of "
+                f"{recordings[0].name!r}; store them alike"
+            )
         other = recording.samples
         if (other.shape[1], other.dtype) != (first.shape[1], first.dtype):
             raise InputError(

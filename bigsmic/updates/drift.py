@@ -148,9 +148,10 @@ def judge(context: Context, source: Any, entry: Entry) -> dict[str, Any]:
 def _judged(context: Context, source: Any, entry: Entry) -> dict[str, Any]:
     labels, novel, sure = (_read(context, entry, name) for name in ("labels", "novelty", "confidence"))
     valid = ~np.isnan(novel) if context.run.done(novelty.STAGE, 0) else labels >= 0
-    found: dict[str, Any] = {"rows": int(valid.sum()), "tests": {}, "verdict": "unknown", "reason": "too few new rows"}
+    few = "too few new rows in clusters"
+    found: dict[str, Any] = {"rows": int(valid.sum()), "tests": {}, "verdict": "unknown", "reason": few}
     found["confidence"] = float(sure[valid].mean()) if valid.any() else None
-    level = level_of(context.n, int(valid.sum()))
+    level = level_of(context.n, int((valid & (labels >= 0)).sum()))
     if level is None:
         return found
     reference = reference_of(context, level)

@@ -25,7 +25,7 @@ ROUNDS, EXAGGERATED_ROUNDS, EXAGGERATION = 500, 250, 12.0
 """Steps of t-SNE, steps before with larger affinities, and by how much: the defaults of openTSNE."""
 ROWS_PER_EXAGGERATION = 40
 """Few rows, each of which is tied to most others, fall into one point under larger affinities."""
-FEW_ROWS = 2000
+FEW_ROWS = 10_000
 """Rows up to which forces are added up by a tree, in the place of a grid: faster where rows are few."""
 SPREAD, JITTER = 1e-4, 1e-6
 """Standard deviation of where t-SNE starts, and how far rows that start at one point are moved apart."""

@@ -391,3 +391,23 @@ def test_the_page_of_the_archive(regimes):
     assert "left out   5 nan" in text
     attributes = json.loads((Path(made) / "zarr.json").read_text())["attributes"]["bigsmic_windows"]
     assert attributes["columns"] == made.columns
+
+
+def test_sessions_whose_times_differ_in_units_are_refused(tmp_path, samples):
+    group = zarr.create_group(tmp_path / "two.zarr")
+    for name, units in (("one", "seconds since 2026-01-01"), ("two", "seconds since 2026-01-02")):
+        session = group.create_group(name)
+        session.create_array("X", data=samples[:100])
+        session.create_array("time", data=np.arange(100.0)).attrs["units"] = units
+    with pytest.raises(InputError, match="times: those of session 'two' have another dtype or other units"):
+        windows(tmp_path / "two.zarr", 10, component="X", times="time", out=tmp_path / "windows")
+
+
+def test_nan_in_rows_that_were_taken_are_named_as_the_archive_does(tmp_path):
+    X = np.random.default_rng(0).standard_normal((300, 3)).astype("f4")
+    X[150, 1] = np.nan
+    with pytest.raises(InputError, match="first at row 150, column 1"):
+        bigsmic.fit(X, 2, method="mspc", rows=slice(100, None))
+    result = bigsmic.fit(X[160:], 2, method="mspc")
+    with pytest.raises(InputError, match="first at row 150, column 1"):
+        result.predict(X, rows=slice(100, None))

@@ -191,7 +191,7 @@ def test_places_that_are_no_store(tmp_path):
         ({"use_rep": "X_umap"}, r"use_rep: got 'X_umap', obsm has \['X_pca', 'frame'\]; scanpy\.pp\.pca"),
         ({"use_rep": "X"}, r"use_rep: 'X' is a sparse matrix, .* use_rep='X_pca'"),
         ({"use_graph": "knn"}, r"use_graph: got 'knn', obsp has .*scanpy\.pp\.neighbors"),
-        ({"key_added": "truth"}, "obs has a column 'truth' that is not of this function; give another key_added="),
+        ({"key_added": "truth"}, "key_added: got 'truth', but 'truth' is there and not of this function; give another"),
         ({"method": "nosuch"}, "nosuch"),
     ],
 )
@@ -223,3 +223,13 @@ def test_results_of_other_cells_are_refused(cells, rows):
     result = bigsmic.fit(rows[:200], 3, method="mspc")
     with pytest.raises(InputError, match="got 300 cells, the fit has 200 rows"):
         annotate(cells, result)
+
+
+@pytest.mark.parametrize("place", ["obs", "uns", "obsm"])
+def test_what_another_tool_has_written_is_left_alone(cells, place):
+    name = {"obs": "leiden_noise", "uns": "leiden", "obsm": "leiden_posterior"}[place]
+    getattr(cells, place)[name] = (
+        np.ones((300, 2)) if place == "obsm" else np.arange(300) if place == "obs" else {"params": {}}
+    )
+    with pytest.raises(InputError, match=f"key_added: got 'leiden', but '{name}' is there and not of this function"):
+        cluster(cells, 3, key_added="leiden", method="mspc")

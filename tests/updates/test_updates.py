@@ -191,3 +191,14 @@ def test_nothing_new(archive, rows):
     _, result, _ = archive
     found = result.update(rows[:800])
     assert (found.rows, repr(found)) == (0, "Update: no new rows; 800 are known")
+
+
+def test_new_rows_that_are_all_noise_are_an_update_like_others(rows, tmp_path):
+    array = zarr.create_array(str(tmp_path / "X"), data=rows[:1500], chunks=(100, 3))
+    result = bigsmic.fit(tmp_path / "X", 3, noise=True, out=tmp_path / "run", **FAST)
+    array.append(np.random.default_rng(1).uniform(200, 900, (200, 3)).astype("f4"))
+    assert result.update(tmp_path / "X").rows == 200
+    again = bigsmic.Result.open(tmp_path / "run")
+    assert (again.updates.labels == -1).all()
+    assert again.drift[-1]["verdict"] == "unknown"
+    assert again.update(tmp_path / "X").rows == 0

@@ -125,7 +125,9 @@ def graph(context: Context, rows: Integers | None, max_rows: int) -> csr_array:
 
 def _refuse_unstored(context: Context, name: str) -> None:
     if context.settings.kernel == "callable":
-        raise InputError(f"{name}: the fit's kernel was a callable, which is not stored; pass kernel= to Result.open")
+        raise AbsentResultError(
+            f"{name}: the fit's kernel was a callable, which is not stored; pass kernel= to Result.open"
+        )
 
 
 def neighborhoods(context: Context, rows: Integers) -> Neighborhoods:

@@ -109,7 +109,7 @@ def _touching(subject: Subject) -> Iterator[Finding]:
 
 def _number(subject: Subject) -> Iterator[Finding]:
     """Another number of clusters than the data show."""
-    valleys, c = subject.valleys, subject.result.n_clusters
+    valleys, c = subject.valleys, len(subject.result.numbers)
     if valleys is None:
         return
     if valleys.clear and valleys.n_clusters != c:

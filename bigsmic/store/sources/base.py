@@ -72,6 +72,10 @@ class Source:
         """Return rows ``lo:hi`` as a C-ordered ndarray of the stored dtype."""
         return np.ascontiguousarray(self.array[lo:hi])
 
+    def number(self, i):
+        """Return the number of the i-th row in the archive, where errors name it."""
+        return i
+
     def valid(self, lo, hi) -> np.ndarray | None:
         """Which of rows ``lo:hi`` may be used, ndarray of bool; None where all may."""
         return None

@@ -149,6 +149,10 @@ class SelectedSource(Shared, Source):
             return None
         return self.source.valid(self.selection.start + lo, self.selection.start + hi)
 
+    def number(self, i):
+        """Return the number of the i-th row taken in the archive."""
+        return int(self.selection.numbers(i, i + 1)[0])
+
     def read(self, lo, hi):
         """Return the rows from the `lo`-th taken one to the one before the `hi`-th."""
         numbers = self.selection.numbers(lo, hi)
