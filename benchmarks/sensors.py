@@ -2,12 +2,14 @@
 
     python benchmarks/sensors.py speed [--samples 10000000]
     python benchmarks/sensors.py activities
+    python benchmarks/sensors.py machine
 
 ``speed`` describes windows of 100 samples, every 50th, of three channels, on one thread, within 1 GiB; tsflex computes
 the same summary features by NumPy, a function for each. ``activities`` has the chest-mounted accelerometer of 15 people
 and seven activities: windows of 4 s, every 2 s (52 Hz), summary and spectral features, and clusters of every person and
-of all, as many as activities; k-means, a Gaussian mixture and a Gaussian HMM (hmmlearn) see the same features, scaled.
-Windows in which the activity changes, or is none, are not scored. ARI.
+of all, as many as activities, or as many as activities of equal size would have their entropy; k-means, a Gaussian
+mixture and a Gaussian HMM (hmmlearn) see the same features, scaled. ``machine`` has two simulated days with five
+regimes, for five seeds: windows of 60 s. Windows in which the activity changes, or is none, are not scored. ARI.
 """
 
 import argparse
@@ -29,10 +31,10 @@ RATE, SECONDS = 52, 4
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["speed", "activities"])
+    parser.add_argument("what", choices=["speed", "activities", "machine"])
     parser.add_argument("--samples", type=int, default=10_000_000)
     args = parser.parse_args()
-    rows = speed(args.samples) if args.what == "speed" else activities()
+    rows = speed(args.samples) if args.what == "speed" else {"activities": activities, "machine": machines}[args.what]()
     table(rows, list(next(iter(rows.values()))), args.what)
     print(save(f"sensors_{args.what}", rows, **vars(args)))
 
@@ -114,36 +116,63 @@ def _speed(measured):
 
 
 def activities():
+    import zarr
+
     stored = raw("chest_accelerometer")
     X, y, subject = stored["X"], stored["y"], stored["subject"]
-    found, gathered = {}, []
-    for person in np.unique(subject):
-        of_person = subject == person
-        features, truth = described(X[of_person], y[of_person])
-        gathered.append((features, truth))
-        found[f"person {person}"] = scored(features, truth)
-    mean = {name: float(np.mean([row[name] for row in found.values()])) for name in next(iter(found.values()))}
-    features, truth = (np.concatenate(parts) for parts in zip(*gathered, strict=True))
-    lengths = [len(part) for part, _ in gathered]
-    found |= {"mean of persons": mean, "all persons": scored(features, truth, lengths)}
-    found["samples, all persons"] = samples(X, y)
-    return found
-
-
-def described(X, y):
-    """Features of windows, and the activity of each; -1 where it is none, or changes."""
+    found: dict = {"each person": [], "each person, fewer": []}
     with tempfile.TemporaryDirectory() as folder:
-        made = windows(X, SECONDS * RATE, SECONDS * RATE // 2, rate=RATE, out=f"{folder}/w")
-        parts = [y[start : start + SECONDS * RATE] for start in made.start[:]]
-        truth = np.array([part[0] if part[0] > 0 and (part == part[0]).all() else -1 for part in parts])
-        return made.X[:], truth
+        people = zarr.create_group(f"{folder}/people")
+        for person in np.unique(subject):
+            people.create_array(f"{person:02d}", data=X[subject == person], chunks=(100_000, 3))
+            made, truth = described(people[f"{person:02d}"], {0: y[subject == person]}, RATE, SECONDS, folder)
+            found["each person"].append(scored(made, truth, 7))
+            found["each person, fewer"].append(scored(made, truth, fewer(truth)))
+        each = {i: y[subject == person] for i, person in enumerate(np.unique(subject))}
+        made, truth = described(people, each, RATE, SECONDS, folder)
+        found |= {"all persons": scored(made, truth, 7), "all persons, fewer": scored(made, truth, fewer(truth))}
+    for name in ("each person", "each person, fewer"):
+        found[name] = mean(found[name])
+    return found | {"samples, all persons": samples(X, y)}
 
 
-def scored(features, truth, lengths=None):
-    known, c = truth >= 0, len(np.unique(truth[truth >= 0]))
+def machines():
+    from bigsmic.datasets import REGIMES, MachineSimulator
+
+    found = {}
+    for seed in range(5):
+        machine = MachineSimulator(n_rows=2 * 86_400, seed=seed, fault_day=0, fault_growth=0.05)
+        X, y = machine.block(0, machine.n_rows)
+        with tempfile.TemporaryDirectory() as folder:
+            found[f"seed {seed}"] = scored(*described(X, {0: y + 1}, 1, 60, folder), len(REGIMES))
+    return found | {"mean": mean(list(found.values()))}
+
+
+def mean(rows):
+    return {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
+
+
+def described(archive, y, rate, seconds, folder):
+    """Windows that overlap by half, and the activity of each; -1 where it is none, or changes."""
+    length = seconds * rate
+    made = windows(archive, length, length // 2, rate=rate, out=f"{tempfile.mkdtemp(dir=folder)}/w")
+    parts = [y[source][at : at + length] for source, at in zip(made.source[:], made.start[:], strict=True)]
+    return made, np.array([part[0] if part[0] > 0 and (part == part[0]).all() else -1 for part in parts])
+
+
+def fewer(truth):
+    """Clusters of one size that have the entropy of the activities."""
+    shares = np.bincount(truth[truth >= 0]) / (truth >= 0).sum()
+    shares = shares[shares > 0]
+    return round(float(np.exp(-(shares * np.log(shares)).sum())))
+
+
+def scored(made, truth, c):
+    known, features = truth >= 0, made.X[:]
     Z = (features - features.mean(axis=0)) / np.maximum(features.std(axis=0), 1e-9)
-    labels = {name: peer(Z, c, lengths) for name, peer in PEERS.items()}
-    labels = {"bigsmic": bigsmic.fit(features, c).labels} | labels
+    lengths = np.bincount(made.source[:])
+    labels = {"bigsmic": bigsmic.fit(made, c).archive_labels()}
+    labels |= {name: peer(Z, c, lengths) for name, peer in PEERS.items()}
     return {name: ari(truth[known], np.asarray(found)[known]) for name, found in labels.items()}
 
 

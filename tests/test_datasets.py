@@ -6,7 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bigsmic import datasets
-from bigsmic.datasets import BIOPHYSICAL, CHUNK_ROWS, HASH, LIFELIKE, MixtureSimulator, TetrodeSimulator
+from bigsmic.datasets import (
+    BIOPHYSICAL,
+    CHUNK_ROWS,
+    HASH,
+    LIFELIKE,
+    REGIMES,
+    MachineSimulator,
+    MixtureSimulator,
+    TetrodeSimulator,
+)
 from bigsmic.errors import InputError
 
 pytestmark = pytest.mark.unit
@@ -16,6 +25,7 @@ N_ROWS = 2 * CHUNK_ROWS + 100
 SIMULATORS = {
     "tetrodes": TetrodeSimulator(n_rows=N_ROWS, n_units=5, seed=3),
     "hash": TetrodeSimulator(n_rows=N_ROWS, n_units=4, seed=3, **(HASH | {"hash_neurons": 20})),
+    "machine": MachineSimulator(n_rows=N_ROWS, day_samples=3000, fault_day=1, drift_day=0, seed=3),
     "mixture": MixtureSimulator(n_rows=N_ROWS, d=7, c=4, rank=2, seed=3),
 }
 WHOLE = {name: simulator.block(0, N_ROWS) for name, simulator in SIMULATORS.items()}
@@ -275,3 +285,19 @@ def test_senseless_parameters_are_refused():
         TetrodeSimulator(noise_memory=(1.2, 0.0))
     with pytest.raises(InputError, match="n=3 is too small; use at least 4"):
         datasets.four_blobs(3)
+
+
+def test_the_fault_and_the_drift_begin_on_their_days():
+    days = {"day_samples": 50_000, "hold": 20, "fault_day": 2, "fault_growth": 0.1, "drift_day": 3, "drift": 5.0}
+    machine, before = (MachineSimulator(n_rows=250_000, **(days | late)) for late in ({}, {"drift_day": None}))
+    shares = np.array([np.bincount(machine.day(k)[1], minlength=len(REGIMES)) for k in range(5)]) / 50_000
+    np.testing.assert_allclose(shares[:, -1], [0, 0, 0.1, 0.2, 0.3], atol=0.03)
+    np.testing.assert_allclose(shares[0], [regime.share for regime in REGIMES], atol=0.04)
+    moved = [(machine.day(k)[0] - before.day(k)[0]).mean(axis=0) for k in range(5)]
+    np.testing.assert_allclose(moved, np.outer([0, 0, 0, 5, 10], [0, 0, 0, 1]), atol=1e-3)
+
+
+@pytest.mark.parametrize(("name", "value"), [("rate", 0), ("hold", -1), ("day_samples", 0), ("fault_growth", -0.1)])
+def test_machines_that_cannot_be_are_refused(name, value):
+    with pytest.raises(InputError, match=name):
+        MachineSimulator(**{name: value})

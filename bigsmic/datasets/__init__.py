@@ -1,6 +1,6 @@
-"""Simulated data with known labels: tetrode spikes, Gaussian mixtures, uneven blobs, and four toys in the plane.
+"""Simulated data with known labels: tetrode spikes, a machine, Gaussian mixtures, uneven blobs, four toys in the plane.
 
-The two large ones are block generators. Rows are drawn in fixed chunks, each from a generator keyed by
+Spikes, the machine and mixtures are block generators. Rows are drawn in fixed chunks, each from a generator keyed by
 (seed, chunk), so ``block(lo, hi)`` is the same however the archive is cut, and one larger than memory can be
 written by any number of workers::
 
@@ -16,6 +16,7 @@ Spikes with the defaults are easier to sort than real ones. Options that make th
 """
 
 from bigsmic.datasets.blobs import uneven_blobs
+from bigsmic.datasets.machines import REGIMES, MachineSimulator
 from bigsmic.datasets.mixtures import MixtureSimulator, gaussian_mixture
 from bigsmic.datasets.row_generators import CHUNK_ROWS, BlockSimulator
 from bigsmic.datasets.spikes import BIOPHYSICAL, HASH, LIFELIKE, TetrodeSimulator, TetrodeUnits, tetrodes
@@ -26,8 +27,10 @@ __all__ = [
     "CHUNK_ROWS",
     "HASH",
     "LIFELIKE",
+    "REGIMES",
     "TOYS",
     "BlockSimulator",
+    "MachineSimulator",
     "MixtureSimulator",
     "TetrodeSimulator",
     "TetrodeUnits",

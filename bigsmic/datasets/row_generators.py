@@ -39,6 +39,11 @@ class BlockSimulator:
         raise NotImplementedError
 
     @property
+    def chunk_rows(self) -> int:
+        """Rows drawn from one generator."""
+        return CHUNK_ROWS
+
+    @property
     def shape(self) -> tuple[int, int]:
         """``(n_rows, n_features)``."""
         return self.n_rows, self.n_features
@@ -63,22 +68,23 @@ class BlockSimulator:
 
         Notes
         -----
-        Memory: X, and temporaries of a few times ``CHUNK_ROWS`` rows.
+        Memory: X, and temporaries of a few times ``chunk_rows`` rows.
         """
         if not 0 <= lo <= hi <= self.n_rows:
             raise InputError(f"block: got rows {lo}:{hi}, need 0 <= lo <= hi <= n_rows={self.n_rows}")
         X = np.empty((hi - lo, self.n_features), np.float32)
         labels = np.empty(hi - lo, np.int32)
-        for chunk in range(lo // CHUNK_ROWS, -(-hi // CHUNK_ROWS)):
-            start = chunk * CHUNK_ROWS
-            a, b = max(lo, start), min(hi, start + CHUNK_ROWS)
+        height = self.chunk_rows
+        for chunk in range(lo // height, -(-hi // height)):
+            start = chunk * height
+            a, b = max(lo, start), min(hi, start + height)
             chunk_X, chunk_labels = self._chunk(chunk)
             X[a - lo : b - lo] = chunk_X[a - start : b - start]
             labels[a - lo : b - lo] = chunk_labels[a - start : b - start]
         return X, labels
 
     def _chunk(self, chunk: int) -> Sample:
-        """All ``CHUNK_ROWS`` rows of one chunk, also past ``n_rows``, and their labels."""
+        """All ``chunk_rows`` rows of one chunk, also past ``n_rows``, and their labels."""
         raise NotImplementedError
 
     def _generator(self, stage: str, *key: int) -> np.random.Generator:

@@ -40,6 +40,8 @@ def scaling_text(diagnostics: Mapping[str, Any]) -> str:
     found = diagnostics.get("scaling", {})
     if "neighbors" not in found:
         return ""
+    if found.get("mixed_units"):
+        return "columns divided by their standard deviation: features of windows are in units of their own"
     alike = f"likeness of neighbours {found['neighbors']:.2f}, of any two {found['all_pairs']:.2f}"
     if found["scale"] is not None:
         return f"columns divided by their standard deviation: they show no shared unit ({alike})"

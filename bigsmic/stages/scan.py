@@ -72,11 +72,16 @@ def _sums(X: np.ndarray, origin: np.ndarray | None, scale: str | None) -> dict[s
 
 
 def _choose_scale(job: Job, block: int) -> None:
-    """Decide whether columns share a unit and so are not divided, and keep it with the run."""
+    """Decide whether columns share a unit and so are not divided, and keep it with the run.
+
+    Features of windows may look as if they did, as quantiles and bands of a channel stand side by side.
+    """
     context = job.context
     total = context.scanned(Moments)
     found = likeness(total, context.scanned(NeighborProducts))
-    context.run.write(SCALING, block, {}, info={"scale": scale_of(found, total), "sign": found.sign} | found._asdict())
+    seen = {"scale": scale_of(found, total), "sign": found.sign}
+    known = {"scale": "standard", "sign": None, "mixed_units": True} if context.source.mixed_units else {}
+    context.run.write(SCALING, block, {}, info=seen | known | found._asdict())
 
 
 def _warn_of_recording(context: Context) -> None:

@@ -330,6 +330,25 @@ def test_windows_that_are_not_valid_are_left_out_of_a_fit(regimes, tmp_path):
     np.testing.assert_array_equal(reopened.archive_labels(), aligned)
 
 
+def moving(n_samples=20_000):
+    """Four channels whose level, and the amplitude that they share, change every 500 samples."""
+    rng = np.random.default_rng(1)
+    amplitude = np.exp(1.5 * rng.normal(size=(n_samples // 500, 1)))
+    level = 30 * rng.normal(size=(n_samples // 500, 4))
+    return np.repeat(level, 500, axis=0) + np.repeat(amplitude, 500, axis=0) * rng.normal(size=(n_samples, 4))
+
+
+@pytest.mark.parametrize(("features", "divided"), [("summary", True), ("raw", False)])
+def test_features_are_divided_as_their_units_differ_and_samples_as_they_look(tmp_path, features, divided):
+    made = windows(moving(), 50, features=features, out=tmp_path / "w")
+    looks = bigsmic.fit(made.X[:], 3, method="mspc", scale="auto").diagnostics["scaling"]
+    assert looks["sign"] == "neighbors", "the columns do not look as if they shared a unit"
+    for options in ({}, {"rows": slice(0, 300)}):
+        result = bigsmic.fit(made, 3, method="mspc", scale="auto", **options)
+        assert result.diagnostics["scaling"]["scale"] == ("standard" if divided else None)
+        assert ("in units of their own" in repr(result)) == divided
+
+
 def test_predictions_of_windows_keep_their_places(regimes):
     made, _ = regimes
     result, valid = bigsmic.fit(made, 2, **FAST), made.valid[:]

@@ -61,6 +61,11 @@ class Source:
         return False
 
     @property
+    def mixed_units(self):
+        """Whether columns are known to be in units of their own; of rows that do not say, nothing is known."""
+        return False
+
+    @property
     def decoded(self):
         """What is made of the stored numbers, in words; empty where they are taken as they are."""
         return ""

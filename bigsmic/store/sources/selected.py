@@ -123,6 +123,11 @@ class SelectedSource(Shared, Source):
         return self.source.has_windows
 
     @property
+    def mixed_units(self):
+        """Whether columns are known to be in units of their own."""
+        return self.source.mixed_units
+
+    @property
     def decoded(self):
         """What is made of the stored numbers."""
         return self.source.decoded

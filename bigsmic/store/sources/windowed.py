@@ -7,6 +7,8 @@ from bigsmic.store.admission import WINDOW_ROWS, WINDOWS, is_window_group
 from bigsmic.store.sources.zarr_arrays import ZarrSource, insisting
 
 ARRAYS = (WINDOW_ROWS, "start", "time", "source", "valid")
+OF_MIXED_UNITS = frozenset(("summary", "spectral", "catch22"))
+"""Features whose columns are levels, correlations, frequencies: in units of their own."""
 
 
 def group_of(array):
@@ -44,6 +46,11 @@ class WindowSource(ZarrSource):
     def recipe(self):
         """Return how a task on another process opens the same rows."""
         return WindowSource, (self.array, self._missing, self._group)
+
+    @property
+    def mixed_units(self):
+        """Whether features are among them that are in units of their own; samples and functions do not say."""
+        return not OF_MIXED_UNITS.isdisjoint(self._group.attrs[WINDOWS]["definition"]["features"])
 
     @property
     def column_names(self):
