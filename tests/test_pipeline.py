@@ -131,6 +131,18 @@ def test_separated_blobs_are_recovered(selection):
     assert posterior_of(result).max(axis=1).mean() > 0.95
 
 
+@pytest.mark.parametrize("c", [12, None])
+def test_eigenvectors_within_separated_blobs_are_not_solved_to_the_tolerance(c):
+    X, y = make_blobs(3000, 32, centers=12, random_state=0)
+    result = bigsmic.fit(X, c, n_threads=1)
+    assert adjusted_rand_score(y, result.labels) == 1
+    spectra = result.diagnostics["eigen"]
+    assert [spectrum["n_parts"] for spectrum in spectra] == [12] * 4
+    assert sum(spectrum["n_matvecs"] for spectrum in spectra) < 1800
+    assert len(spectra[0]["ritz_values"]) == 60
+    assert_identical(bigsmic.fit(X, c, n_threads=2, memory_limit="600MiB"), result)
+
+
 def test_moons_are_recovered():
     X, y = make_moons(400, noise=0.05, random_state=0)
     assert adjusted_rand_score(y, fit(X, 2).labels) == 1

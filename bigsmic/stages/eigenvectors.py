@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bigsmic.errors import CorruptBlockError
 from bigsmic.numerics.constraints.operator import LinkedProduct
 from bigsmic.numerics.eigen.block_vectors import Basis, GroupSpace, KernelProduct, MemoryBasis, Product, RowSpace
+from bigsmic.numerics.eigen.bulk import BulkRule
 from bigsmic.numerics.eigen.chebyshev import Filter
 from bigsmic.numerics.eigen.lanczos import solve
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams, LanczosResult, LanczosState
@@ -53,6 +54,7 @@ def _solve(job: Job, q: int, eigenproblem: Eigenproblem) -> None:
         n_wanted=most_eigenvectors(settings, job.context.n),
         tol=TOLERANCE.get(eigenproblem.kernel, DEFAULT_TOLERANCE),
         max_matvecs=settings.max_matvecs,
+        bulk=_bulk_rule(job.context, eigenproblem),
     )
     in_memory = job.plan.basis_in_memory, job.plan.kernel_in_memory
     make = partial(StoredRows, eigenproblem=eigenproblem, params=params, in_memory=in_memory)
@@ -66,6 +68,7 @@ def _solve(job: Job, q: int, eigenproblem: Eigenproblem) -> None:
         "n_matvecs": int(result.n_matvecs),
         "n_restarts": int(result.n_restarts),
         "n_known": len(mass),
+        "n_parts": int(result.n_parts),
         "mean_degree": kernel_matrix.mean_degree(job, eigenproblem),
         "filter": _plain(asdict(result.filter)),
     }
@@ -74,6 +77,19 @@ def _solve(job: Job, q: int, eigenproblem: Eigenproblem) -> None:
     )
     if job.plan.checkpoints:
         kept.drop()
+
+
+def _bulk_rule(context: Context, eigenproblem: Eigenproblem) -> BulkRule | None:
+    """When the solve ends in a bulk: N shows where it begins, for the other matrices of its graph, too."""
+    if eigenproblem.kernel != "normalized" or eigenproblem.link_weights is not None:
+        return None
+    if not eigenproblem.shrinkage:
+        return BulkRule()
+    solved, graph = eigenproblems(context.settings), eigenproblem.graph
+    if graph not in solved[: solved.index(eigenproblem)]:
+        return None
+    n_parts = context.run.info("spectrum", solved.index(graph)).get("n_parts", 0)
+    return BulkRule(n_parts) if n_parts else None
 
 
 def _iterate(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bigsmic.errors import ConvergenceWarning, InputError
+from bigsmic.numerics.eigen.bulk import BulkRule
 from bigsmic.numerics.eigen.chebyshev import Filter
 from bigsmic.numerics.eigen.lanczos import _expand, begin, solve
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams
@@ -280,6 +281,56 @@ def test_the_basis_stays_within_its_size():
     K, params = symmetric(400), LanczosParams(10, tol=1e-6)
     _, space = run(K, params)
     assert space.largest_basis <= params.size(400) == 66
+
+
+def with_bulk(n_parts, apart=0.0, n=800):
+    """Spectrum of N of a graph of so many parts without structure of their own."""
+    parts = 1 - apart * np.arange(n_parts)
+    return symmetric(n, spectrum=np.concatenate([parts, np.linspace(0.6, -0.4, n - n_parts)]))
+
+
+@pytest.mark.parametrize("n_parts", [2, 6, 15])
+def test_a_bulk_ends_the_solve_early(n_parts):
+    K = with_bulk(n_parts, 1e-4)
+    params = LanczosParams(30, tol=1e-5, block_width=4)
+    whole, _ = run(K, params)
+    result, space = run(K, replace(params, bulk=BulkRule()))
+    assert result.converged
+    assert result.n_parts == n_parts
+    assert result.n_matvecs < whole.n_matvecs / 2
+    assert projector_distance(space.V[:, :n_parts], top(K, n_parts)[1]) < 1e-4
+    np.testing.assert_allclose(space.V.T @ space.V, np.eye(30), atol=1e-10)
+    np.testing.assert_allclose(result.ritz_values[:n_parts], whole.ritz_values[:n_parts], atol=1e-8)
+    true = np.linalg.norm(K @ space.V - space.V * result.ritz_values, axis=0)
+    np.testing.assert_allclose(result.residual_norms, true, atol=1e-10)
+
+
+@pytest.mark.parametrize("n_copies", [5, 13, 20])
+def test_a_bulk_ends_no_solve_that_has_not_found_all_copies_of_a_part(n_copies):
+    result, _ = run(with_bulk(n_copies), LanczosParams(30, tol=1e-5, block_width=4, bulk=BulkRule()))
+    assert result.n_parts == n_copies
+
+
+def test_a_rule_that_never_holds_changes_no_bit():
+    K, params = gapped(300, 9), LanczosParams(20, tol=1e-6)
+    _, space = run(K / 2, params)
+    result, ruled = run(K / 2, replace(params, bulk=BulkRule()))
+    assert result.n_parts == 0
+    np.testing.assert_array_equal(ruled.V, space.V)
+
+
+def test_a_solve_that_ends_in_a_bulk_resumes_with_the_same_bits():
+    K, saved = with_bulk(11), []
+    params = LanczosParams(30, tol=1e-5, block_width=4, bulk=BulkRule())
+    space = DenseSpace(K)
+    whole = solve(space, params, on_restart=lambda state: saved.append((state, space.V.copy())))
+    assert max(state.n_starts for state, _ in saved) > 0
+    for state, V in saved:
+        again = DenseSpace(K, V)
+        again.last = V[:, V.shape[1] - state.width :]
+        result = solve(again, params, state=state)
+        np.testing.assert_array_equal(again.V, space.V)
+        assert (result.n_matvecs, result.n_parts) == (whole.n_matvecs, 11)
 
 
 def test_limit_on_products_warns_and_returns_the_best_so_far():

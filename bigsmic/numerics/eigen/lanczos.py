@@ -13,6 +13,9 @@ p is the identity until the Ritz values show the unwanted part of the spectrum, 
 small there ([4]_): a step of degree 5 advances as far as five without, but orthogonalises once, over a shorter basis
 that is read twice instead of ten times.
 
+Vectors after a clear gap, whose values crowd, may be left before they have converged
+(:mod:`~bigsmic.numerics.eigen.bulk`).
+
 Blocks are orthonormalised by Gram matrices alone ([2]_, [3]_): one pass over the basis measures V'W and W'W, the
 next one subtracts, scales and measures again, and what it measures decides whether a third one is due. All small
 algebra is float64. Directions lost to rank deficiency are replaced by hashed random ones.
@@ -38,6 +41,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bigsmic.errors import ConvergenceWarning, InputError
+from bigsmic.numerics.eigen.bulk import Spectrum
 from bigsmic.numerics.eigen.chebyshev import Filter
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams, LanczosResult, LanczosState
 from bigsmic.numerics.eigen.orthonormal import Tolerances, next_block
@@ -149,9 +153,10 @@ def step(space, params, state):
     """
     expansion = _expand(space, params, state)
     state = _lock(space, params, state, expansion)
-    if _is_finished(space, params, state):
+    n_parts = _n_parts(space, params, state)
+    if _is_finished(space, params, state) or _ends_in_bulk(space, params, state, n_parts):
         return state
-    if _n_missing(params, state, space.eps) == 0 and _hides_copies(space, params, state):
+    if (n_parts or _n_missing(params, state, space.eps) == 0) and _hides_copies(space, params, state, n_parts):
         return _start_randomly(space, params, replace(state, n_starts=state.n_starts + 1))
     better = _better_filter(params, state, space.eps)
     if better is not None:
@@ -315,16 +320,45 @@ def _is_finished(space, params, state):
     )
 
 
-def _hides_copies(space, params, state):
+def _n_parts(space, params, state):
+    """Pairs before the bulk; 0 where none is seen."""
+    if params.bulk is None or state.n_locked + len(state.images) < params.n_wanted:
+        return 0
+    return _spectrum(space, params, state).parts(params.bulk)
+
+
+def _spectrum(space, params, state):
+    """Wanted Ritz values; the norm of what is locked is 0."""
+    unlocked = state.filter.inverse(state.images)
+    wanted = _wanted(params, state.locked_values, unlocked, _bound(params, state, space.eps))
+    values = np.concatenate([state.locked_values, unlocked])[wanted]
+    norms = np.concatenate([np.zeros(state.n_locked), state.norms])[wanted]
+    order = np.argsort(-values, kind="stable")
+    return Spectrum(values[order], norms[order])
+
+
+def _ends_in_bulk(space, params, state, n_parts):
+    """Whether the parts are all there, and the rest is near enough to the bulk."""
+    return (
+        n_parts > 0
+        and not _hides_copies(space, params, state, n_parts)
+        and _spectrum(space, params, state).is_solved(n_parts)
+    )
+
+
+def _hides_copies(space, params, state, n_parts=0):
     """Whether an eigenvalue was found as often as one start block can find it, so that copies may be missing.
 
-    Copies of the least wanted value would change nothing.
+    Copies of the least wanted value would change nothing, unless a bulk follows it: those of all parts count.
     """
     if state.n_locked == space.n_rows:
         return False
     bound, b = _bound(params, state, space.eps), params.block_width
     found = np.sort(state.locked_values[state.n_propagated :])
-    found = found[found > np.min(state.locked_values) + bound]
+    if n_parts:
+        found = found[found >= np.sort(state.locked_values)[-n_parts]]
+    else:
+        found = found[found > np.min(state.locked_values) + bound]
     return len(found) >= b and bool(np.any(found[b - 1 :] - found[: len(found) - b + 1] <= 2 * bound))
 
 
@@ -367,16 +401,18 @@ def _finish(space, params, state):
     M = np.zeros((space.n_columns, len(order)))
     M[order, np.arange(len(order))] = signs
     space.rotate(M, 0)
-    n_missing = np.count_nonzero(order >= state.n_locked)
+    n_missing, n_parts = np.count_nonzero(order >= state.n_locked), _n_parts(space, params, state)
+    ended = n_missing > 0 and _ends_in_bulk(space, params, state, n_parts)
     norms = state.locked_norms[order] if n_missing == 0 else space.residual_norms(values[order], 0)
     result = LanczosResult(
         ritz_values=values[order],
         residual_norms=norms / (state.scale if state.scale > 0 else 1.0),
-        converged=n_missing == 0,
+        converged=bool(n_missing == 0 or ended),
         n_converged=params.n_wanted - n_missing,
         n_matvecs=state.n_matvecs,
         n_restarts=state.n_restarts,
         filter=state.filter,
+        n_parts=n_parts if ended else 0,
     )
     if not result.converged:
         _warn(params, result)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bigsmic.errors import InputError
+from bigsmic.numerics.eigen.bulk import BulkRule
 from bigsmic.numerics.eigen.chebyshev import Filter
 
 
@@ -26,6 +27,8 @@ class LanczosParams:
         Columns of the basis; None: ``n_wanted + 7 block_width``. At most n.
     degree : int
         Largest degree of the filter, odd; 1 for none.
+    bulk : BulkRule or None
+        When vectors after a clear gap need not reach `tol`; None: all have to.
     """
 
     n_wanted: int
@@ -34,6 +37,7 @@ class LanczosParams:
     block_width: int = 8
     dimension: int | None = None
     degree: int = 9
+    bulk: BulkRule | None = None
 
     def __post_init__(self):
         if self.n_wanted < 1:
@@ -125,6 +129,9 @@ class LanczosResult:
     residual_norms : ndarray of float64, shape (n_wanted,)
         True ``|K v - theta v|`` relative to the largest absolute Ritz value; 0 for known eigenvectors.
     converged : bool
+        Whether all pairs have reached the tolerance, but for those of a bulk that ended the solve.
+    n_parts : int
+        Pairs before the bulk that ended the solve; 0 if none did.
     n_converged, n_matvecs, n_restarts : int
     filter : Filter
         The last polynomial: a start for a neighbouring matrix.
@@ -137,3 +144,4 @@ class LanczosResult:
     n_matvecs: int
     n_restarts: int
     filter: Filter
+    n_parts: int = 0
