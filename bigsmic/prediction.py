@@ -257,22 +257,24 @@ class Predictor:
 
         Rows that are marked as not valid have posteriors NaN and label -1.
         """
-        posterior, labels, _ = self.assess(lo, self._end(lo))
+        posterior, labels, _ = self.assess(lo, self.read(lo))
         return posterior, labels
 
-    def _end(self, lo: int) -> int:
-        n: int = self.source.shape[0]
-        return min(lo + self.rows, n)
+    def read(self, lo: int) -> NDArray[Any]:
+        """Rows of the block that begins with row `lo`, as stored."""
+        found: NDArray[Any] = self.source.read(lo, min(lo + self.rows, self.source.shape[0]))
+        return found
 
-    def assess(self, lo: int, hi: int) -> Assessed:
-        """Posteriors and labels of rows ``lo:hi``, and their novelty, float32 (b,)."""
-        X, valid = self.read(lo, hi)
+    def assess(self, lo: int, X: NDArray[Any]) -> Assessed:
+        """Posteriors and labels of rows as stored, the first of which is row `lo`; their novelty, float32 (b,)."""
+        X, valid = self.scaled(lo, X)
         posterior, labels, novelty = self.assessor(X) if len(X) else (*self.nothing(), np.empty(0, np.float32))
         return _in_place(posterior, valid, np.nan), _in_place(labels, valid, -1), _in_place(novelty, valid, np.nan)
 
-    def read(self, lo: int, hi: int) -> tuple[NDArray[np.float32], NDArray[np.bool_] | None]:
-        """Scaled rows of ``lo:hi``: those that are valid, and which these are; None: all."""
-        X, valid = self.source.read(lo, hi), self.source.valid(lo, hi)
+    def scaled(self, lo: int, X: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.bool_] | None]:
+        """Those of the rows from `lo` on that are valid, scaled, and which these are; None: all."""
+        hi = lo + len(X)
+        valid = self.source.valid(lo, hi)
         X = X if valid is None else X[valid]
         refuse_nonfinite(self.source, X, range(lo, hi) if valid is None else lo + np.flatnonzero(valid))
         return self.context.scaler.apply(X), valid
@@ -302,7 +304,7 @@ class ScorePredictor(Predictor):
 
     def __call__(self, lo: int) -> NDArray[np.float32]:  # type: ignore[override]
         """Scores of the block that begins with row `lo`: float32 (b,); NaN of rows that are not valid."""
-        X, valid = self.read(lo, self._end(lo))
+        X, valid = self.scaled(lo, self.read(lo))
         return _in_place(self._scores(X) if len(X) else np.empty(0, np.float32), valid, np.nan)
 
     def _scores(self, X: NDArray[np.float32]) -> NDArray[np.float32]:

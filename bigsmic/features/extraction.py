@@ -122,11 +122,13 @@ class Extraction:
 
     def _segment(self, segment: Segment) -> tuple[dict[str, NDArray[Any]], int, NDArray[np.int64]]:
         """Arrays of one segment, the checksum of its samples, and the windows left out by reason."""
+        recording = self.recordings[segment.source]
+        samples = CheckedSamples(recording, segment.window * self.definition.step)
         X = np.full((segment.size, self.n_columns), np.nan, np.float32)
         reason = np.zeros(segment.size, np.int8)
         for lo, hi in self._tiles(segment):
             rows = slice(lo - segment.window, hi - segment.window)
-            self._tile(self.recordings[segment.source], lo, hi, (X[rows], reason[rows]))
+            self._tile(samples, lo, hi, (X[rows], reason[rows]))
         start = np.arange(segment.window, segment.window + segment.size) * self.definition.step
         arrays = {
             "X": X,
@@ -134,11 +136,10 @@ class Extraction:
             "source": np.full(segment.size, segment.source, np.int32),
             "valid": reason == 0,
         }
-        recording = self.recordings[segment.source]
         if recording.times is not None:
             arrays["time"] = self._times(recording, start)
         counts = np.bincount(reason, minlength=len(REASONS) + 1)[1:]
-        return arrays, checksum_of(self.definition, recording, segment), counts
+        return arrays, samples.crc, counts
 
     def _tiles(self, segment: Segment) -> Iterator[tuple[int, int]]:
         """Windows that are described together: cut by their number, not by where the segment begins."""
@@ -146,17 +147,17 @@ class Extraction:
         for tile in range(segment.window // size * size, end, size):
             yield max(tile, segment.window), min(tile + size, end)
 
-    def _tile(self, recording: Recording, lo: int, hi: int, into: tuple[NDArray[Any], NDArray[Any]]) -> None:
+    def _tile(self, source: "CheckedSamples", lo: int, hi: int, into: tuple[NDArray[Any], NDArray[Any]]) -> None:
         """Describe windows ``lo:hi`` of a recording, which lie in one tile."""
         X, reason = into
         length, step, first = self.definition.length, self.definition.step, lo % self.definition.tile
         W = np.zeros((len(self.definition.channels), self.definition.tile, length))
         for a, b in self._spans(lo, hi):
             at, lanes = a * step, slice(first + a - lo, first + b - lo)
-            samples = recording.samples.read(at, at + (b - a - 1) * step + length)
+            samples = source.read(at, at + (b - a - 1) * step + length)
             bad = ~np.isfinite(samples).all(axis=1) if samples.dtype.kind == "f" else np.zeros(len(samples), bool)
             flags = np.where(any_in_windows(bad, length, step), 2, 0)
-            flags[self._over_gaps(recording, at, len(samples))] = 1
+            flags[self._over_gaps(source.recording, at, len(samples))] = 1
             reason[a - lo : b - lo] = flags
             clean = np.where(bad[:, None], 0, samples) if bad.any() else samples
             seen = np.lib.stride_tricks.sliding_window_view(np.ascontiguousarray(clean.T, np.float64), length, axis=1)
@@ -190,12 +191,40 @@ class Extraction:
         return np.concatenate([recording.times.read(part[0], part[-1] + 1)[:: self.definition.step] for part in parts])
 
 
+class CheckedSamples:
+    """Samples of a recording, read from one of them on, and the checksum of all up to the last one that was read.
+
+    Parameters
+    ----------
+    recording : Recording
+    first : int
+    """
+
+    def __init__(self, recording: Recording, first: int) -> None:
+        self.recording, self.crc, self._seen = recording, 0, first
+
+    def read(self, lo: int, hi: int) -> NDArray[Any]:
+        """Samples ``lo:hi``; `lo` and `hi` do not go back from call to call."""
+        self.skip(lo)
+        found: NDArray[Any] = self.recording.samples.read(lo, hi)
+        self._count(found[max(0, self._seen - lo) :])
+        return found
+
+    def skip(self, hi: int) -> None:
+        """Have samples before `hi` count that no window has."""
+        samples = self.recording.samples
+        most = max(1, CHECK_BYTES // (samples.shape[1] * samples.dtype.itemsize))
+        while self._seen < hi:
+            self._count(samples.read(self._seen, min(self._seen + most, hi)))
+
+    def _count(self, samples: NDArray[Any]) -> None:
+        self.crc = zlib.crc32(samples.data, self.crc)
+        self._seen += len(samples)
+
+
 def checksum_of(definition: Definition, recording: Recording, segment: Segment) -> int:
     """CRC-32 of the samples, as stored, from the first one of a segment to its last."""
     lo = segment.window * definition.step
-    hi = (segment.window + segment.size - 1) * definition.step + definition.length
-    n_channels, itemsize = recording.samples.shape[1], recording.samples.dtype.itemsize
-    crc, most = 0, max(1, CHECK_BYTES // (n_channels * itemsize))
-    for at in range(lo, hi, most):
-        crc = zlib.crc32(recording.samples.read(at, min(at + most, hi)).data, crc)
-    return crc
+    samples = CheckedSamples(recording, lo)
+    samples.skip(lo + (segment.size - 1) * definition.step + definition.length)
+    return samples.crc

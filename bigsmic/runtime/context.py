@@ -172,6 +172,12 @@ class Context:
             self._derived[key] = make()
         return self._derived[key]
 
+    def known(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Return what `cached` would, but where that is None ask again the next time: it may be written later."""
+        if self._derived.get(key) is None:
+            self._derived[key] = make()
+        return self._derived[key]
+
     @cached_property
     def _derived(self) -> dict[Any, Any]:
         return {}

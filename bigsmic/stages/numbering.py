@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
+from bigsmic.store import Run
 from bigsmic.types import Floats, Integers
 
 STAGE = "numbering"
@@ -62,13 +63,16 @@ class Numbering:
 
 def of(context: Context) -> Numbering | None:
     """Numbers of the clusters of a run; None where they are the stages' own."""
-    run = context.run
-    if LIKE not in run.identity or not run.done(STAGE, 0):
+    if not context.cached(LIKE, lambda: LIKE in context.run.identity):
         return None
-    found: Numbering = context.cached(
-        STAGE, lambda: Numbering(run.read(STAGE, 0, "numbers"), run.info(STAGE, 0)["width"])
-    )
+    found: Numbering | None = context.known(STAGE, lambda: _read(context.run))
     return found
+
+
+def _read(run: Run) -> Numbering | None:
+    if not run.done(STAGE, 0):
+        return None
+    return Numbering(run.read(STAGE, 0, "numbers"), run.info(STAGE, 0)["width"])
 
 
 def spread(context: Context, values: NDArray[Any], fill: float = 0) -> NDArray[Any]:

@@ -26,6 +26,8 @@ from bigsmic.validation import check_choice
 
 CHECKED = 8
 """Blocks of which it is looked whether they are what they were, in a call that does not check all of them."""
+SPARSE = 4
+"""Rows of the archive per fitted row above which single rows of a block are compared, and not the whole of it."""
 
 
 def update(  # noqa: PLR0913
@@ -135,9 +137,10 @@ class Labeler:
     def __call__(self, block: int) -> None:
         """Label one block."""
         lo, hi = self.entry.rows(block)
-        posterior, labels, novelty = self.predictor.assess(lo, hi)
+        X = self.source.read(lo, hi)
+        posterior, labels, novelty = self.predictor.assess(lo, X)
         arrays = {"labels": labels, "posterior": posterior, "novelty": novelty}
-        info = {"first": lo, "last": hi, "crc32": checksum(self.source.read(lo, hi))}
+        info = {"first": lo, "last": hi, "crc32": checksum(X)}
         self.context.run.write(update_log.STAGE, block, arrays, info=info)
 
 
@@ -175,9 +178,21 @@ class Archive:
     def _check_fitted(self, check_all: bool) -> None:
         fitted, bounds = selected.of_run(self.run, self.source), self.context.source_bounds.tolist()
         for s in _chosen(len(bounds) - 1, len(self.known), check_all):
-            crc32 = self.run.info("scan", s)["crc32"]
-            if checksum(fitted.read(bounds[s], bounds[s + 1])) != crc32:
-                raise self._another(f"fitted rows {bounds[s]}:{bounds[s + 1]} of {self.source.name} have changed")
+            lo, hi = bounds[s], bounds[s + 1]
+            is_sparse = fitted.number(hi - 1) - fitted.number(lo) > SPARSE * (hi - lo)
+            self._check_sampled(fitted, s) if is_sparse and not check_all else self._check_block(fitted, s, lo, hi)
+
+    def _check_block(self, fitted: Source, s: int, lo: int, hi: int) -> None:
+        if checksum(fitted.read(lo, hi)) != self.run.info("scan", s)["crc32"]:
+            raise self._another(f"fitted rows {lo}:{hi} of {self.source.name} have changed")
+
+    def _check_sampled(self, fitted: Source, s: int) -> None:
+        """Compare single rows, some that change from call to call, with those that the scan has kept."""
+        rows, kept = self.context.scan(s, "sample_rows", "sample")
+        for i in draw_rows(len(rows), min(CHECKED, len(rows)), len(self.known), "checked").tolist():
+            row = int(rows[i])
+            if checksum(fitted.read(row, row + 1)) != checksum(kept[i : i + 1]):
+                raise self._another(f"row {fitted.number(row)} of {self.source.name} has changed")
 
     def _check_updates(self, check_all: bool) -> None:
         total = self.known[-1].blocks.stop if self.known else 0

@@ -14,6 +14,7 @@ from bigsmic import Result
 from bigsmic.continuity import counting, numbers
 from bigsmic.errors import InputError, RunError, RunMismatchError
 from bigsmic.stages import numbering
+from bigsmic.store import Run
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 CENTERS = np.array([[0, 0, 0], [12, 0, 0], [0, 12, 0], [0, 0, 12], [12, 12, 12], [-12, 0, 12]], float)
@@ -56,6 +57,15 @@ def second(first, tmp_path_factory):
     more, clusters = rows_of([1, 2, 3, 4], 1)
     result = fit(more, 4, like=before, seed=3, out=tmp_path_factory.mktemp("second") / "run")
     return result, more, clusters
+
+
+def test_numbers_are_read_from_the_run_once(second, monkeypatch):
+    result, more, _ = second
+    labels, asked = result.predict(more), []
+    original = Run.done
+    monkeypatch.setattr(Run, "done", lambda run, stage, block: asked.append(stage) or original(run, stage, block))
+    np.testing.assert_array_equal(result.predict(more), labels)
+    assert numbering.STAGE not in asked
 
 
 def test_the_same_rows_keep_their_labels_whatever_the_seed(first):

@@ -1,6 +1,7 @@
 """Archives of windows: equal to a direct formula, extended by what is new, and by that alone."""
 
 import json
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from bigsmic.errors import BigsmicWarning, InputError, PlanError, RunError, RunM
 from bigsmic.features import archive as extending
 from bigsmic.features import definition, windows
 from bigsmic.numerics.windows import spectral, summary
+from bigsmic.store.sources.base import Source
 
 RATE = 10.0
 
@@ -85,6 +87,25 @@ def test_what_is_there_is_not_computed_again(tmp_path, samples, monkeypatch):
     assert described == []
     array.append(samples[4000:4500])
     assert windows(tmp_path / "a", 40, 20, out=tmp_path / "w").n_new == sum(described) == 25
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(("step", "most"), [(20, 4000 + 35 * 20), (90, 4000)])
+def test_samples_are_read_once_but_for_overlaps_of_tiles(tmp_path, samples, monkeypatch, step, most):
+    read, original = [], Source.read
+    monkeypatch.setattr(Source, "read", lambda self, lo, hi: read.append(hi - lo) or original(self, lo, hi))
+    assert len(windows(samples[:4000], 40, step, out=tmp_path / "w")) == 3960 // step + 1
+    assert 3900 < sum(read) <= most
+
+
+@pytest.mark.parametrize("step", [20, 90])
+def test_checksums_are_those_of_all_samples_of_a_segment(tmp_path, samples, step, small):
+    windows(samples[:4000], 40, step, out=tmp_path / "w")
+    segments = zarr.open_array(str(tmp_path / "w" / "segments"))[:].tolist()
+    assert len(segments) > 0
+    for _, _, window, size, crc in segments:
+        seen = samples[window * step : (window + size - 1) * step + 40]
+        assert zlib.crc32(seen.tobytes()) == crc
 
 
 @pytest.mark.usefixtures("small")

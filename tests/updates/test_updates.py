@@ -9,8 +9,10 @@ import bigsmic
 from bigsmic import prediction
 from bigsmic.errors import InputError, OptionError, RunLockedError, RunMismatchError
 from bigsmic.features import windows
+from bigsmic.numerics.selection import reservoir
 from bigsmic.stages import update_log
 from bigsmic.store import Run
+from bigsmic.store.sources.base import Source
 from bigsmic.updates import updating
 
 
@@ -119,6 +121,36 @@ def test_every_row_is_compared_where_that_is_asked_for(rows, tmp_path, monkeypat
     assert result.update(changed).rows == 0
     with pytest.raises(RunMismatchError, match=r"rows 1056:1312 of array have changed"):
         result.update(changed, verify="all")
+
+
+def count_reads(monkeypatch):
+    """Ranges of rows that are read from sources in memory from now on."""
+    ranges, original = [], Source.read
+    monkeypatch.setattr(Source, "read", lambda self, lo, hi: ranges.append((lo, hi)) or original(self, lo, hi))
+    return ranges
+
+
+@pytest.mark.usefixtures("small")
+def test_new_rows_are_read_to_be_labelled_and_for_drift_and_not_again(rows, tmp_path, monkeypatch):
+    result = bigsmic.fit(rows[:800], 3, out=tmp_path / "run", **FAST)
+    ranges = count_reads(monkeypatch)
+    result.update(rows)
+    assert sum(hi - lo for lo, hi in ranges if lo >= 800) == 2 * 1200
+
+
+def test_rows_that_lie_all_over_the_archive_are_compared_one_by_one(rows, tmp_path, monkeypatch):
+    taken = reservoir(1800, 300, 0)
+    result = bigsmic.fit(rows, 3, rows=taken, out=tmp_path / "run", **FAST)
+    ranges = count_reads(monkeypatch)
+    assert result.update(rows).rows == 200
+    assert 0 < sum(hi - lo for lo, hi in ranges if hi <= 1800) <= updating.CHECKED
+    changed = rows + np.float32(1)
+    with pytest.raises(RunMismatchError, match=r"row \d+ of array has changed since"):
+        result.update(changed)
+    one = rows.copy()
+    one[taken.numbers(7, 8)] += 1
+    with pytest.raises(RunMismatchError, match=r"fitted rows 0:300 of array have changed"):
+        result.update(one, verify="all")
 
 
 def test_rows_before_and_within_a_slice_are_not_new(rows, tmp_path):
