@@ -22,6 +22,7 @@ from bigsmic.tabular import TabularViews
 from bigsmic.types import ArrayOnDemand, Labels, Posterior, Rows, StorageOptions, StrPath
 from bigsmic.updates.views import ArchiveViews
 from bigsmic.views.clusters import ClusterViews
+from bigsmic.views.passes import EveryRow
 from bigsmic.weight_functions import refuse_other
 
 
@@ -207,7 +208,8 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
             those that the archive has;
             `columns_per_channel`, where columns are ordered and every so many belong to another channel; `times`, a
             number or time for each of the n rows, or a file of them, which adds shares over time; `map_rows`, rows of
-            the map, 20,000 by default and 0 for none.
+            the map, 20,000 by default and 0 for none. `client`, `scheduler`, `engine` and `n_threads`, as of
+            :meth:`predict_proba`, say where blocks are read.
 
         Raises
         ------
@@ -235,7 +237,8 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
     @cached_property
     def labels(self) -> NDArray[np.int32]:
         """Cluster of every row, in input order, -1 for none: ndarray of int32, shape (n,)."""
-        return np.asarray(self._array("labels"))
+        seen = self._seen.get(EveryRow("labels"))
+        return np.asarray(self._array("labels")) if seen is None else seen.array
 
     @property
     def posterior(self) -> ArrayOnDemand:

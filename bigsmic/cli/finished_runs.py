@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from bigsmic.cli.application import command
-from bigsmic.cli.options import STORAGE
+from bigsmic.cli.options import STORAGE, parted
 
 FINISHED = "Finished runs"
 RunArgument = Annotated[str, typer.Argument(help="Run directory of a finished fit.")]
@@ -38,7 +38,7 @@ def export(
     from bigsmic import Result
 
     result = Result.open(run, **given)
-    wanted = columns and [name.strip() for name in columns.split(",")]
+    wanted = None if columns is None else parted(columns)
     document = {"run": result.location, "out": result.export(out, columns=wanted), "rows": result.diagnostics["rows"]}
     screen.write(document)
     screen.say([f"{document['rows']:,} rows are in {document['out']}"])

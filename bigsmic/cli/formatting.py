@@ -70,8 +70,7 @@ def _next_steps(result):
     if result.settings.undecided:
         return ["For labels, without another fit:", *cut]
     steps = ["Next:", f"  bigsmic report {run} -o report.html", f"  bigsmic export {run} labels.csv"]
-    was_asked = result.diagnostics.get("plain") or not getattr(result.settings, "open", False)
-    return steps if was_asked else [*steps, *cut]
+    return steps if result.settings.number_given else [*steps, *cut]
 
 
 def _hinted(result):

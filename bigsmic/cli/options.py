@@ -20,6 +20,11 @@ def _at_least_one(number):
     return number
 
 
+def parted(text):
+    """Names parted by commas: a tuple of str."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
 def _slice(text):
     """``first:last`` as a slice; either may be left out."""
     try:

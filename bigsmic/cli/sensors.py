@@ -6,13 +6,9 @@ import typer
 
 from bigsmic.cli.application import command
 from bigsmic.cli.flags import Flag
-from bigsmic.cli.options import RESOURCES, WHOLE
+from bigsmic.cli.options import RESOURCES, WHOLE, parted
 
 RESOURCES_OF_WINDOWS = tuple(flag for flag in RESOURCES if flag.name != "performance_report")
-
-
-def _names(text):
-    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 VERIFY_ROWS = Flag("verify", Literal["some", "all"], "Compare some or all rows that were seen with what they were.")
@@ -21,11 +17,11 @@ REFIT = 9
 """Exit code of an update after which a refit is recommended, where that was asked for."""
 WINDOWS = (
     Flag(
-        "features", str, r"Of summary, spectral, raw, catch22, parted by commas; summary,spectral by default.", _names
+        "features", str, r"Of summary, spectral, raw, catch22, parted by commas; summary,spectral by default.", parted
     ),
     Flag("rate", float, "Samples per second; what --times says by default."),
     Flag("times", str, "Array of the times of the samples, beside them."),
-    Flag("channels", str, "Names of the channels, parted by commas.", _names),
+    Flag("channels", str, "Names of the channels, parted by commas.", parted),
     Flag("verify", Literal["some", "all"], "Check some or all samples behind the windows that are there."),
 )
 

@@ -7,8 +7,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -20,14 +18,14 @@ from bigsmic.engines.processor import Processor
 from bigsmic.engines.threads import one_thread
 from bigsmic.errors import ClusterError, RunError
 from bigsmic.numerics.row_blocks import TreeSum
-from bigsmic.version import __version__
+from bigsmic.version import versions
 
 CONNECT_SECONDS = 20
 """How long a scheduler may take to answer."""
 DEATHS = 3
 """Workers that a block may kill before the fit ends."""
-PACKAGES = ("dask", "distributed", "numba", "numpy", "pynndescent", "scikit-learn", "scipy", "zarr")
-"""Packages whose versions can change a label, or what travels."""
+CARRIERS = ("dask", "distributed")
+"""Packages whose versions can change what travels."""
 
 
 # -- on the workers
@@ -78,9 +76,9 @@ class Payload:
         return f"Payload({len(self.pickled)} bytes)"
 
 
-def _load(payload: Payload, versions: dict[str, str]) -> SharedTask:
+def _load(payload: Payload, wanted: dict[str, str]) -> SharedTask:
     """Unpickle a task on a worker, which must run the same versions."""
-    _refuse_other_versions(versions, _versions(), get_worker().address)
+    _refuse_other_versions(wanted, _versions(), get_worker().address)
     keep_memory()
     share_arena()
     return SharedTask(*payload.load())
@@ -177,13 +175,7 @@ def _usage(dask_worker: Any) -> Usage:
 
 
 def _versions() -> dict[str, str]:
-    python = ".".join(str(part) for part in sys.version_info[:2])
-    return {"python": python, "bigsmic": __version__} | _packages()
-
-
-@cache
-def _packages() -> dict[str, str]:
-    return {name: version(name) for name in PACKAGES}
+    return versions(*CARRIERS) | {"python": ".".join(str(part) for part in sys.version_info[:2])}
 
 
 def _refuse_other_versions(here: dict[str, str], there: dict[str, str], worker: str) -> None:

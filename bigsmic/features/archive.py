@@ -14,7 +14,7 @@ from bigsmic.errors import BigsmicWarning, RunMismatchError
 from bigsmic.features import definition as defining
 from bigsmic.features.definition import Definition, Feature
 from bigsmic.features.extraction import REASONS, Extraction, Found, Piece, Segment, checksum_of, pieces_of
-from bigsmic.numerics.hashing import draw_rows
+from bigsmic.numerics.hashing import spot_checks
 from bigsmic.numerics.windows.validity import PERIOD_SAMPLES, period_of
 from bigsmic.runtime import planning
 from bigsmic.runtime.options import RunOptions
@@ -23,8 +23,6 @@ from bigsmic.store import Recording, WindowGroup, open_recordings
 from bigsmic.types import Client, MemoryLimit, Progress, StorageOptions, StrPath
 from bigsmic.validation import check_choice, parse_bytes
 
-CHECKED = 8
-"""Segments of which it is looked whether they are what they were, in a call that does not check all of them."""
 PIECES = 16
 """Pieces per task at once after which the archive says how far it is."""
 
@@ -262,7 +260,7 @@ class _Call:
                 )
         count = state["segments"]
         segments = self.group.read_segments(count)
-        chosen = np.arange(count) if check_all else _some(count)
+        chosen = list(range(count)) if check_all else spot_checks(count, count, "segments")
         for row, source, window, size, crc in segments[chosen].tolist():
             name = state["sources"][source]["name"]
             segment = Segment(row, source, window, size)
@@ -377,8 +375,3 @@ REASON_TEXTS = {
     "nan": "NaN or infinity",
     "overflow": "features beyond float32",
 }
-
-
-def _some(count: int) -> np.ndarray:
-    """Segments that are checked in every call: the first, the last, and some that change from call to call."""
-    return np.union1d(draw_rows(count, CHECKED - 2, count, "segments"), [0, count - 1][: 2 * (count > 0)]).astype(int)

@@ -25,13 +25,12 @@ from bigsmic.result import Result
 from bigsmic.stages import update_log
 from bigsmic.store import Run, WorkFolder, open_source
 from bigsmic.types import Progress, StorageOptions
+from bigsmic.updates.drift import RECOMMENDED
 
 LATEST = "latest"
 RUNS = "runs"
 WINDOWS = "windows-"
 RESERVOIR_SEED = 0
-REFIT = "refit recommended"
-"""Verdict of an update."""
 
 Facts = dict[str, Any]
 
@@ -142,7 +141,8 @@ def decide(night: Night) -> Facts:
     due = {
         "first": not ended.run,
         "job": ended.fit_of != begun.fit_of,
-        "drift": refits.drift and any(judged["verdict"] == REFIT for judged in night.noted("label").get("drift", [])),
+        "drift": refits.drift
+        and any(judged["verdict"] == RECOMMENDED for judged in night.noted("label").get("drift", [])),
         "growth": refits.growth is not None and begun.rows >= ended.fitted_rows * (1 + refits.growth),
         "every": refits.every is not None and begun.number - ended.fitted_night >= refits.every,
     }
@@ -223,7 +223,7 @@ def record(night: Night) -> Facts:
             "rows": night.begun.rows,
             "new_rows": found["new"],
             "novel_rows": found["novel"],
-            "drift": int(any(drift["verdict"] == REFIT for drift in judged)) if judged else -1,
+            "drift": int(any(drift["verdict"] == RECOMMENDED for drift in judged)) if judged else -1,
             "drift_p": min((test["p"] for drift in judged for test in drift["tests"].values()), default=np.nan),
             "refit": records.REASONS.index(night.refit),
             "run": night.run,

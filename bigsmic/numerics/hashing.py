@@ -11,6 +11,8 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
 _DRAW_ROWS = 1 << 20  # hashed at a time
+SPOTS = 8
+"""Numbers that stand for all, at most."""
 
 
 def row_hash(seed, stage, rows):
@@ -61,6 +63,12 @@ def draw_rows(n_rows: int, count: int, seed: int, stage: str) -> np.ndarray:
             rows = rows[np.argpartition(row_hash(seed, stage, rows), count)[:count]]
         kept = rows
     return np.sort(kept)
+
+
+def spot_checks(count: int, seed: int, stage: str) -> list[int]:
+    """Numbers below `count` that stand for all, ascending: the first, the last, and a few that follow from `seed`."""
+    ends = {0, count - 1} if count else set()
+    return sorted({*draw_rows(count, SPOTS - len(ends), seed, stage).tolist(), *ends})
 
 
 def generator(seed, stage):

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bigsmic.errors import InputError
 from bigsmic.plots.axes import MOST_NAMED, add_scale, axes_or_new, colors_of, sureness
@@ -60,13 +60,13 @@ def map(
     if color is None and result.settings.undecided:
         ax.scatter(points[:, 0], points[:, 1], c=NONE, **style)
     elif color is None or (isinstance(color, str) and color == "cluster"):
-        labels = result.labels[rows]
+        labels = result._on_map("labels", n_rows)
         ax.scatter(points[:, 0], points[:, 1], c=colors_of(labels), **style)
         if names:
             _name(ax, points, labels)
     else:
         name = color if isinstance(color, str) else ""
-        values = _VALUES[name](result, rows) if name else np.asarray(color, np.float64)[rows]
+        values = result._on_map(VALUES[name], n_rows) if name else np.asarray(color, np.float64)[rows]
         order = np.argsort(-values, kind="stable")
         style |= {"vmin": 0, "vmax": 1} if name else {}
         drawn = ax.scatter(points[order, 0], points[order, 1], c=values[order], cmap=sureness(), **style)
@@ -77,32 +77,21 @@ def map(
     return ax
 
 
-def _agreement(result: Any, rows: Integers) -> NDArray[np.float32]:
-    """Agreement of the labelings at some rows."""
-    found: NDArray[np.float32] = result.agreement[rows]
-    return found
-
-
-def _posterior(result: Any, rows: Integers) -> NDArray[np.float32]:
-    """Posterior of the label of some rows; 0 where a row has none."""
-    found, labels = np.zeros(len(rows), np.float32), result.labels[rows]
-    known = np.flatnonzero(labels >= 0)
-    found[known] = result.posterior[rows[known]][np.arange(len(known)), labels[known]]
-    return found
-
-
-_VALUES = {"agreement": _agreement, "posterior": _posterior}
+VALUES = {"agreement": "agreement", "posterior": "own"}
+"""What the result calls the values that rows can be coloured by."""
 
 
 def _check_color(result: Any, color: Any) -> None:
     """Refuse colours that there are not, before anything is laid out."""
     n = result.diagnostics["rows"]
     if isinstance(color, str):
-        if color not in ("cluster", *_VALUES):
+        if color not in ("cluster", *VALUES):
             raise InputError(
                 f"color: got {color!r}; use 'cluster', 'agreement', 'posterior', or a number for every row"
             )
-        _ = result.agreement if color == "agreement" else result.labels
+        result._refuse_undecided("map")
+        if color == "agreement" and not hasattr(type(result), "agreement"):
+            _ = result.agreement  # which says what a fit by this method has
     elif color is not None:
         found = np.asarray(color)
         if found.shape != (n,) or found.dtype.kind not in "fiub":

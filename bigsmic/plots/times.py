@@ -26,7 +26,8 @@ def timeline(result: Any, times: ArrayLike | None = None, *, n_bins: int = BINS,
     times : array_like, shape (n,), optional
         A time for every row, numbers or datetime64; by default the number of the row.
     n_bins : int
-        Stretches of equal length that shares are counted in.
+        Stretches of equal length that shares are counted in; fewer where times are whole numbers, or dates, and differ
+        by less.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -60,19 +61,31 @@ def shares_over(at: Any, labels: Any, n_clusters: int, n_bins: int) -> tuple[Any
     Returns
     -------
     edges : ndarray, shape (b + 1,)
+        `n_bins` stretches; of times that are counted in whole units, such as dates, one for each unit where these are
+        fewer.
     shares : ndarray of float64, shape (c + 1, b)
         nan in stretches without rows.
     """
-    low, high = at.min(), at.max()
-    span = (high - low).astype("f8") if at.dtype.kind == "M" else float(high - low)
-    place = np.zeros(len(at), np.int64) if span == 0 else ((at - low).astype("f8") / span * n_bins).astype(np.int64)
-    place = np.minimum(place, n_bins - 1)
+    edges = _edges(at, n_bins)
+    n_bins = len(edges) - 1
+    place = np.searchsorted(edges, at, side="right").clip(1, n_bins) - 1
     of = np.where(labels < 0, n_clusters, labels)
     counts = np.bincount(of * n_bins + place, minlength=(n_clusters + 1) * n_bins).reshape(n_clusters + 1, n_bins)
     total = counts.sum(axis=0)
-    shares = np.divide(counts, total, out=np.full(counts.shape, np.nan), where=total > 0)
-    steps = np.linspace(0, span if span else 1.0, n_bins + 1)
-    return low + (steps.astype((at - low).dtype) if at.dtype.kind == "M" else steps), shares
+    return edges, np.divide(counts, total, out=np.full(counts.shape, np.nan), where=total > 0)
+
+
+def _edges(at: Any, n_bins: int) -> Any:
+    """Bounds of stretches of equal length, ascending."""
+    low, high = at.min(), at.max()
+    if at.dtype.kind == "f":
+        return np.linspace(low, high if high > low else low + 1, n_bins + 1)
+    is_date = at.dtype.kind == "M"
+    start, units = (low, int((high - low).astype(np.int64))) if is_date else (int(low), int(high) - int(low))
+    if units < n_bins:  # or there were stretches between two units, which no row can be in
+        return start + np.arange(units + 2)
+    steps = np.linspace(0, units, n_bins + 1)
+    return start + (np.ceil(steps).astype(np.int64) if is_date else steps)
 
 
 def _checked(times: Any, n: int) -> Any:

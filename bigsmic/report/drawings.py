@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from bigsmic.plots import palette
 from bigsmic.types import Floats
 
 MOST_COLUMNS = 400
 """Of an image of weights; of more, those with the largest weights are shown, in their order."""
-HUES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-"""Told apart by who is colour-blind as well (Okabe and Ito), and on light as on dark."""
 
 Draw = Callable[..., None]
 
@@ -30,8 +29,8 @@ def curves(x: Any, ys: dict[str, Any], labels: tuple[str, str], log: bool = Fals
     """
 
     def draw(ax: Any) -> None:
-        for i, (name, y) in enumerate(ys.items()):
-            ax.plot(x, y, marker="o", markersize=3, linewidth=1.3, color=HUES[i % len(HUES)], label=name)
+        for (name, y), color in zip(ys.items(), palette(len(ys)), strict=True):
+            ax.plot(x, y, marker="o", markersize=3, linewidth=1.3, color=color, label=name)
         ax.set(xlabel=labels[0], ylabel=labels[1], xscale="log" if log else "linear")
         if len(ys) > 1:
             ax.legend(fontsize=8, ncols=2)

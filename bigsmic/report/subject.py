@@ -1,23 +1,28 @@
 """What a report is about: a Result, where it can be reached the archive, and what their columns are called."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
 
-from numpy.typing import NDArray
-
 from bigsmic import registry
-from bigsmic.errors import InputError, RunMismatchError
+from bigsmic.engines.base import Engine
+from bigsmic.errors import AbsentResultError
+from bigsmic.plots.maps import VALUES
 from bigsmic.report.details import Details
 from bigsmic.report.document import Finding, Section
-from bigsmic.report.tally import Tally
+from bigsmic.report.tally import Tallied, Tally
 from bigsmic.report.words import shortened
-from bigsmic.runtime.context import Context
-from bigsmic.stages import selected
-from bigsmic.store import Source, checksum, column_names, open_source
-from bigsmic.views.columns import ColumnTable, column_table
+from bigsmic.store import Source
+from bigsmic.types import Integers
+from bigsmic.views.clusters import Certain, ClusterTotals
+from bigsmic.views.columns import ColumnTable, ColumnTotals, archive_of
+from bigsmic.views.passes import EveryRow, OnMap, Sight
+
+EXAMPLES = 3
+"""Rows of each cluster that are named."""
 
 
 @dataclass
@@ -50,10 +55,9 @@ class Subject:
         """
         if archive is None:
             return cls(result, None, details)
-        source = _opened(result, archive, reading)
+        source = archive_of(result._context, "report", archive, reading)
         if not details.column_names:
-            where = {name: reading[name] for name in ("component", "storage_options") if name in reading}
-            details = replace(details, column_names=column_names(archive, **where))
+            details = replace(details, column_names=source.column_names)
         return cls(result, source, details)
 
     @property
@@ -66,12 +70,6 @@ class Subject:
         """What the run is a run of: rows, columns, dtype."""
         found: dict[str, Any] = self.run.identity["input"]
         return found
-
-    @cached_property
-    def context(self) -> Context:
-        """Context of the run, with the archive for source."""
-        found: Context = self.result._context
-        return Context(self.archive, found.run, found.settings)
 
     @property
     def archive_text(self) -> str:
@@ -87,29 +85,48 @@ class Subject:
         names = self.details.column_names
         return shortened(names[column]) if names else str(column)
 
-    def blocks(self) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Blocks of the archive: number of the first row, and rows as stored; each is one that the run has scanned.
+    def look(self, engine: Engine) -> None:
+        """Find, in one pass over blocks of the run and of the archive, all that pages say of rows.
 
         Raises
         ------
         RunMismatchError
-            Rows that are not those of the run.
+            Rows of the archive are not those of the run.
         """
-        context = self.context
-        for s in context.source_blocks:
-            lo, hi = (int(bound) for bound in context.source_bounds[s : s + 2])
-            assert self.archive is not None
-            X = self.archive.read(lo, hi)
-            if checksum(X) != self.run.info("scan", s)["crc32"]:
-                raise _another(f"rows {lo}:{hi} of {self.archive.name} are not those of {self.run.location}")
-            yield lo, X
+        if self.result.settings.undecided:
+            return
+        columns, *_ = self.result._look(*self._sights(), source=self.archive, engine=engine)
+        if self.archive is not None:
+            self.columns = ColumnTable.of(self.result._context, columns)
+
+    def _sights(self) -> list[Sight]:
+        options = self.details
+        found: list[Sight] = [] if self.archive is None else [ColumnTotals()]
+        found += [ClusterTotals(), Tallied(), *(Certain(EXAMPLES, sign) for sign in (-1, 1))]
+        found += [EveryRow("labels")] if options.times is not None else []
+        if self.map_rows is not None:
+            found += [OnMap(name, options.map_rows, self.map_rows) for name in ("labels", VALUES[self.map_color])]
+        return found
+
+    @cached_property
+    def map_rows(self) -> Integers | None:
+        """Numbers of the rows that are on the map; None where there is none."""
+        with suppress(AbsentResultError):
+            return self.result.map(self.details.map_rows).rows if self.details.map_rows else None
+        return None
+
+    @property
+    def map_color(self) -> str:
+        """What tells on the map how sure rows are."""
+        return "agreement" if self.compares_labelings else "posterior"
 
     @cached_property
     def columns(self) -> ColumnTable | None:
         """What is known of the columns in every cluster; None without an archive or without labels."""
         if self.archive is None or self.result.settings.undecided:
             return None
-        return column_table(self.context, len(self.result.sizes), self.blocks())
+        (total,) = self.result._look(ColumnTotals(), source=self.archive)
+        return ColumnTable.of(self.result._context, total)
 
     @cached_property
     def clusters(self) -> Any:
@@ -129,7 +146,8 @@ class Subject:
     @cached_property
     def tally(self) -> Tally:
         """Counts over all rows."""
-        return Tally.of(self.result._context)
+        found: Tally = self.result._look(Tallied())[0]
+        return found
 
     def cut_command(self, c: object = None) -> str:
         """What to type for labels of `c` clusters, by default of as many as an open fit hints at."""
@@ -152,21 +170,3 @@ class Subject:
     def own_sections(self) -> list[Section]:
         """Sections of the method."""
         return [part for part in self.own if isinstance(part, Section)]
-
-
-def _opened(result: Any, archive: Any, reading: dict[str, Any]) -> Source:
-    """The rows of an archive that a run is of."""
-    if result.settings.precomputed:
-        raise InputError("report: the run is of a graph, which has no columns to show; leave archive= out")
-    run = result._context.run
-    source, known = selected.of_run(run, open_source(archive, **reading)), run.identity["input"]
-    found = source.describe()
-    differing = [name for name in ("rows", "columns", "dtype", "decoded") if found.get(name) != known.get(name)]
-    if differing:
-        said = ", ".join(f"{found.get(name)} {name} where the run has {known.get(name)}" for name in differing)
-        raise _another(f"{source.name} has {said}")
-    return source
-
-
-def _another(why: str) -> RunMismatchError:
-    return RunMismatchError(f"report: {why}; give the archive that the run was made of, as it was then, or none")

@@ -1,11 +1,9 @@
 """Counts over all rows of a finished run, in one pass over its labels."""
 
-from typing import NamedTuple, Self
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from bigsmic.runtime.context import Context
-from bigsmic.views.clusters import blocks_of
+from bigsmic.views.passes import Block, Sight
 
 FEW_AGREE = 0.75
 """Share of the labelings below which they disagree on a row."""
@@ -32,13 +30,18 @@ class Tally(NamedTuple):
     unsure: int = 0
     outside: int = 0
 
-    @classmethod
-    def of(cls, context: Context) -> Self:
-        """Counts over all rows, a block in memory at a time."""
-        total = np.zeros(len(cls._fields), np.int64)
-        for _, labels, posterior, agreement in blocks_of(context):
-            known = labels >= 0
-            own = posterior[np.flatnonzero(known), labels[known]]
-            disputed = np.count_nonzero(agreement[known] < FEW_AGREE)
-            total += np.array([len(labels), disputed, np.count_nonzero(own < UNSURE), len(labels) - len(own)])
-        return cls(*total.tolist())
+    def __add__(self, other: Any) -> "Tally":  # tuples would grow longer
+        """Counts over the rows of both."""
+        return Tally(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+
+@dataclass(frozen=True)
+class Tallied(Sight):
+    """Counts rows in a pass over them."""
+
+    def __call__(self, block: Block) -> Tally:
+        """Those of a block."""
+        known = block.labels >= 0
+        own, agreement = block.own[known], block.agreement[known]
+        disputed, unsure = int((agreement < FEW_AGREE).sum()), int((own < UNSURE).sum())
+        return Tally(len(known), disputed, unsure, len(known) - len(own))

@@ -1,9 +1,12 @@
 """From a Result to the file of its report."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+from bigsmic.engines import choose_engine
+from bigsmic.engines.base import Engine
 from bigsmic.errors import RunError
 from bigsmic.report.details import Details
 from bigsmic.report.document import Document, Section
@@ -30,6 +33,8 @@ from bigsmic.version import __version__
 
 READING = ("component", "missing_chunks")
 """Options that say how the archive is read."""
+RUNNING = ("engine", "client", "scheduler", "n_threads")
+"""Options that say where."""
 Maker = Callable[[Subject], Section | None]
 BEFORE: tuple[Maker, ...] = (run.section, trust.section, maps.section, clusters.section, columns.section)
 AFTER: tuple[Maker, ...] = (continuity.section, relations.section, number.section, labelings.section, timeline.section)
@@ -45,14 +50,31 @@ def write(
     **options: Any,
 ) -> None:
     """Write the report of a result; see :meth:`bigsmic.Result.report`."""
-    refuse_unknown("report", {*options}, {*READING, *Details.names()})
+    refuse_unknown("report", {*options}, {*READING, *RUNNING, *Details.names()})
     needed()
     place = WrittenFile(path, storage_options)
     _admit(place, result._context.run.id, overwrite)
-    context, reading = result._context, {name: options.pop(name) for name in READING if name in options}
+    context, reading, where = result._context, _taken(READING, options), _taken(RUNNING, options)
     details = Details.of((context.n, context.d), options, storage_options)
     subject = Subject.of(result, archive, {"storage_options": storage_options, **reading}, details)
+    with _engine(subject, where) as engine:
+        subject.look(engine)
     place.write(render(document(subject), datetime.now(UTC)).encode())
+
+
+def _taken(names: Iterable[str], options: dict[str, Any]) -> dict[str, Any]:
+    """Those of the options that have some names, which are no longer there afterwards."""
+    return {name: options.pop(name) for name in names if name in options}
+
+
+@contextmanager
+def _engine(subject: Subject, where: dict[str, Any]) -> Iterator[Engine]:
+    """The engine that reads blocks of the run and of the archive; in this process where it alone has these rows."""
+    here = subject.archive is not None and not subject.archive.travels
+    where = {"client": False, "n_threads": where.get("n_threads")} if here else where
+    with choose_engine(where.pop("engine", None), **where) as opened:
+        opened.reach(None, subject.run, None)
+        yield opened
 
 
 def document(subject: Subject) -> Document:

@@ -99,7 +99,7 @@ class Context:
         if checksum(X) != self.run.info("scan", s)["crc32"]:
             raise RunMismatchError(
                 f"input: rows {lo}:{hi} are not those that {self.run.location} was started with; "
-                "restore the input, or give another out="
+                "restore the input, or give another out= to a fit of these rows"
             )
         return X
 

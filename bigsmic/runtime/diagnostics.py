@@ -1,16 +1,13 @@
 """Diagnostics of a fit: facts about its stages that are stored with the run."""
 
 from collections.abc import Mapping
-from importlib.metadata import version
-from platform import python_version
 from typing import Any
 
 from bigsmic.runtime.job import Job
-from bigsmic.version import __version__
+from bigsmic.version import versions
 
 MOST_CONSTANT = 1000
 """Constant columns that are named."""
-COMPUTING = ("numpy", "scipy", "numba", "scikit-learn", "zarr")
 
 
 def diagnose(job: Job, cuts: Mapping[str, str], found: dict[str, Any]) -> None:
@@ -28,11 +25,6 @@ def diagnose(job: Job, cuts: Mapping[str, str], found: dict[str, Any]) -> None:
         summary["constant_columns"] = context.scaler.constant.tolist()[:MOST_CONSTANT]
         summary["scaling"] = {"scale": context.scale} | (run.info("scaling", 0) if run.done("scaling", 0) else {})
     run.update({"summary": summary | found})
-
-
-def versions() -> dict[str, str]:
-    """Versions of what decides on bits: bigsmic, Python, and the packages that compute."""
-    return {"bigsmic": __version__, "python": python_version()} | {name: version(name) for name in COMPUTING}
 
 
 def scaling_text(diagnostics: Mapping[str, Any]) -> str:

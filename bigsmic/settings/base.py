@@ -84,6 +84,11 @@ class MethodSettings:
         """Whether a fit leaves the number of clusters open."""
         return False
 
+    @property
+    def number_given(self) -> bool:
+        """Whether the caller gave the number of clusters, and the fit did not find it."""
+        return not self.undecided and getattr(self, "n_clusters", None) is not None
+
     def found_in(self, summary: Mapping[str, Any]) -> Self:
         """The settings with what the fit found that they left open, from the summary of its run."""
         return self

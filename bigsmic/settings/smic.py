@@ -56,7 +56,8 @@ class Settings(MethodSettings):
 
     ``columns`` takes the place of ``widths`` as one eigenvector set of absolute numbers. ``undecided`` leaves the
     number of clusters open, from ``open_from`` to ``open_to``, 0 for no limit; once it is found, :meth:`decided` has it
-    as ``n_clusters``, and ``columns_read`` the columns that it took, 0 for the default. ``merge_power`` and
+    as ``n_clusters``, and ``columns_read`` the columns that it took, 0 for the default. ``plain`` says that a number
+    was given and valleys alone told the labels, which are then read as if it had been left open. ``merge_power`` and
     ``max_matvecs`` are for tests and benchmarks.
 
     Raises
@@ -168,6 +169,7 @@ class Settings(MethodSettings):
     open_from: int = 0
     open_to: int = 0
     columns_read: int = 0
+    plain: bool = False
     valleys: bool = option(
         True,
         choices=(True, False),
@@ -260,8 +262,13 @@ class Settings(MethodSettings):
 
     @property
     def open(self):
-        """Whether the caller left the number of clusters open."""
+        """Whether the number of clusters is read off valleys alone: it was left open, or is plain."""
         return self.open_from > 0
+
+    @property
+    def number_given(self):
+        """Whether the caller gave the number of clusters."""
+        return self.plain or not self.open
 
     @property
     def found(self):
@@ -279,7 +286,7 @@ class Settings(MethodSettings):
 
     def by_valleys(self, n_columns):
         """The settings for labels that valleys alone tell, from labelings of so many columns."""
-        return replace(self, open_from=1, columns_read=n_columns)
+        return replace(self, open_from=1, columns_read=n_columns, plain=True)
 
     def found_in(self, summary):
         """The settings with what the fit found, from the summary of its run: number of clusters or plain labels."""
@@ -379,9 +386,10 @@ class Settings(MethodSettings):
 
     def identity(self):
         """JSON-like form in which two fits are told apart; names no method, as runs did when there was one."""
-        if not callable(self.kernel):
-            return asdict(self)
-        return asdict(replace(self, kernel=weights.DEFAULT)) | {"kernel": identity_of(self.kernel)}
+        found = asdict(replace(self, kernel=weights.DEFAULT) if callable(self.kernel) else self)
+        found |= {"kernel": identity_of(self.kernel)} if callable(self.kernel) else {}
+        del found["plain"]  # a fit finds it, and nobody asks for it
+        return found
 
 
 def number_of_clusters(c):

@@ -31,7 +31,6 @@ from bigsmic.store.redaction import scrubbed, shown
 from bigsmic.store.run import Run
 from bigsmic.store.run_group import FORMAT_VERSION
 from bigsmic.store.sources.base import Source
-from bigsmic.store.sources.column_names import column_names
 from bigsmic.store.sources.dask_arrays import DaskSource
 from bigsmic.store.sources.opening import open_source
 from bigsmic.store.sources.selected import SelectedSource, select_rows
@@ -69,7 +68,6 @@ __all__ = [
     "as_location",
     "block_bytes",
     "checksum",
-    "column_names",
     "copy_array",
     "copy_block",
     "create_arrays",

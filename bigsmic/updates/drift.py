@@ -21,6 +21,8 @@ REFERENCE, STAGE = "drift_reference", "drift"
 LEAST_ROWS = 50  # new ones, without which nothing is said
 MOST_BATCHES, BATCH_SAMPLE = 32, 256
 """Stretches that are compared, and rows of each that are looked at."""
+RECOMMENDED = "refit recommended"
+"""Verdict on new rows that differ from the fit by more than stretches of it do from each other."""
 CANDIDATES = 64  # neighbours of a fitted row, of which those near in time are left out
 
 
@@ -161,7 +163,7 @@ def _judged(context: Context, source: Any, entry: Entry) -> dict[str, Any]:
     tests["shift"]["name"] = names[column] if names else f"column {column}"
     failed = [name for name, test in tests.items() if test["p"] < drift.LEVEL]
     found |= {"tests": tests, "batches": len(reference.batches.novel), "batch_rows": reference.length}
-    found["verdict"] = "refit recommended" if failed else "none"
+    found["verdict"] = RECOMMENDED if failed else "none"
     found["reason"] = "; ".join(_sentence(name, tests[name]) for name in failed) or "as stretches of the fit differ"
     return found
 

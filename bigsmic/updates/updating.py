@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bigsmic.engines.base import Engine, TaskOptions
 from bigsmic.engines.memory import share_arena
 from bigsmic.errors import InputError, RunMismatchError
-from bigsmic.numerics.hashing import draw_rows
+from bigsmic.numerics.hashing import spot_checks
 from bigsmic.prediction import Predictor, rows_at_once, running
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.progress import ticks
@@ -24,8 +24,6 @@ from bigsmic.types import Client, Progress, StorageOptions
 from bigsmic.updates import drift
 from bigsmic.validation import check_choice
 
-CHECKED = 8
-"""Blocks of which it is looked whether they are what they were, in a call that does not check all of them."""
 SPARSE = 4
 """Rows of the archive per fitted row above which single rows of a block are compared, and not the whole of it."""
 
@@ -189,7 +187,7 @@ class Archive:
     def _check_sampled(self, fitted: Source, s: int) -> None:
         """Compare single rows, some that change from call to call, with those that the scan has kept."""
         rows, kept = self.context.scan(s, "sample_rows", "sample")
-        for i in draw_rows(len(rows), min(CHECKED, len(rows)), len(self.known), "checked").tolist():
+        for i in spot_checks(len(rows), len(self.known), "checked"):
             row = int(rows[i])
             if checksum(fitted.read(row, row + 1)) != checksum(kept[i : i + 1]):
                 raise self._another(f"row {fitted.number(row)} of {self.source.name} has changed")
@@ -210,11 +208,8 @@ class Archive:
 
 
 def _chosen(count: int, turn: int, check_all: bool) -> list[int]:
-    """Blocks that are checked: the first, the last, and some that change from call to call; or all."""
-    if check_all:
-        return list(range(count))
-    ends = [0, count - 1] if count else []
-    return np.union1d(draw_rows(count, CHECKED - 2, turn, "checked"), ends).astype(int).tolist()
+    """Blocks that are checked: some that change from call to call, or all."""
+    return list(range(count)) if check_all else spot_checks(count, turn, "checked")
 
 
 @dataclass(frozen=True)
@@ -264,7 +259,7 @@ class Update:
     @property
     def recommends_refit(self) -> bool:
         """Whether the new rows differ from the fit by more than stretches of the fit do from each other."""
-        return self.drift is not None and self.drift["verdict"] == "refit recommended"
+        return self.drift is not None and self.drift["verdict"] == drift.RECOMMENDED
 
     def __repr__(self) -> str:
         if not self.rows:

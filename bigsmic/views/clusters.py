@@ -1,22 +1,24 @@
 """Tables of the clusters of a finished fit, of any method, made in passes over blocks of rows."""
 
-from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bigsmic.engines.base import Engine
+from bigsmic.engines.threads import ThreadEngine
 from bigsmic.numerics.graph.connectivity import first_of_each
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import cluster_sums
-from bigsmic.numerics.row_blocks import TreeSum
 from bigsmic.runtime.context import Context
-from bigsmic.stages.rowwise_output import read_array
 from bigsmic.types import Floats, Integers, Rows
 from bigsmic.validation import check_integer
 from bigsmic.views import layout
-from bigsmic.views.columns import ColumnTable, column_table_of
+from bigsmic.views.columns import ColumnTable, ColumnTotals, archive_of
+from bigsmic.views.passes import Block, OnMap, Sight, pass_over
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,60 +28,66 @@ SAMPLE_ROWS = layout.MOST_ROWS
 EXAMPLES = 5
 """Rows of a cluster that are shown as examples."""
 
-Block = tuple[int, Integers, Floats, Floats]
-"""First row of a block; labels (b,), posterior (b, c) and agreement (b,) of its rows."""
+
+@dataclass(frozen=True)
+class ClusterTotals(Sight):
+    """Sums of posteriors and labels by cluster."""
+
+    def __call__(self, block: Block) -> cluster_sums.ClusterSums:
+        """Those of a block."""
+        return cluster_sums.cluster_sums(block.labels, block.posterior, block.agreement)
 
 
-def blocks_of(context: Context) -> Iterator[Block]:
-    """Labels, posteriors and agreement of the rows, block by block in input order; an agreement of 1 where none is."""
-    arrays = [read_array(context, name) for name in ("labels", "posterior")]
-    agreement = read_array(context, "agreement") if "agreement" in context.run.info("output", 0) else None
-    for lo, hi in zip(context.source_bounds[:-1].tolist(), context.source_bounds[1:].tolist(), strict=True):
-        labels, posterior = (array[lo:hi] for array in arrays)
-        yield lo, labels, posterior, np.ones(hi - lo, np.float32) if agreement is None else agreement[lo:hi]
+class Examples(NamedTuple):
+    """Some rows of each cluster; the sum of two is as many of both, those of smallest keys.
+
+    Parameters
+    ----------
+    clusters, keys, rows : ndarray, shape (e,)
+        By cluster, then key, of equal ones by row number.
+    most : int
+        Rows of a cluster.
+    """
+
+    clusters: Integers
+    keys: Floats
+    rows: Integers
+    most: int
+
+    def __add__(self, other: Any) -> "Examples":  # tuples would grow longer
+        """Those of both."""
+        clusters, keys, rows = (np.concatenate(arrays) for arrays in zip(self[:3], other[:3], strict=True))
+        return Examples.of(clusters, keys, rows, self.most)
+
+    @classmethod
+    def of(cls, clusters: Integers, keys: Floats, rows: Integers, most: int) -> Self:
+        """Those of some rows."""
+        clusters, keys, rows = first_of_each(clusters, keys, rows, most)
+        return cls(clusters, keys, rows, most)
 
 
-def sums_of(context: Context) -> cluster_sums.ClusterSums:
-    """Sums of posteriors and labels over all rows."""
-    tree = TreeSum(len(context.source_blocks))
-    for s, (_, labels, posterior, agreement) in enumerate(blocks_of(context)):
-        tree.add(s, cluster_sums.cluster_sums(labels, posterior, agreement))
-    total: cluster_sums.ClusterSums = tree.total()
-    return total
-
-
-Keys = Callable[[Floats], Floats]
-
-
-def examples(context: Context, count: int, key: Keys) -> tuple[Integers, Integers, Floats]:
-    """Rows of each cluster for which a key of their certainty is smallest, ties by row number.
+@dataclass(frozen=True)
+class Certain(Sight):
+    """Rows of each cluster whose certainty is largest or smallest, ties by row number.
 
     Certainty is the mean of the row's agreement and of the posterior of its label.
 
-    Returns
-    -------
-    clusters, rows : ndarray of int64, shape (e,)
-        By cluster, then key; `count` of each cluster, or all of its rows.
-    certainty : ndarray of float64, shape (e,)
+    Parameters
+    ----------
+    count : int
+        Rows of each cluster; all of them where it has fewer.
+    sign : {1, -1}
+        -1 for those that are surest.
     """
-    clusters: Any = np.empty(0, np.int64)
-    keys: Any = np.empty(0)
-    rows: Any = np.empty(0, np.int64)
-    for lo, labels, posterior, agreement in blocks_of(context):
-        known = np.flatnonzero(labels >= 0)
-        own = posterior[known, labels[known]].astype(np.float64)
-        found = labels[known], key((own + agreement[known]) / 2), known + lo
-        together = [np.concatenate(arrays) for arrays in zip((clusters, keys, rows), found, strict=True)]
-        clusters, keys, rows = first_of_each(together[0], together[1], together[2], count)
-    return clusters, rows, key(keys)
 
+    count: int
+    sign: int
 
-def _surest(certainty: Floats) -> Floats:
-    return -certainty
-
-
-def _least_sure(certainty: Floats) -> Floats:
-    return certainty
+    def __call__(self, block: Block) -> Examples:
+        """Those of a block."""
+        known = np.flatnonzero(block.labels >= 0)
+        certainty = (block.own[known].astype(np.float64) + block.agreement[known]) / 2
+        return Examples.of(block.labels[known], self.sign * certainty, known + block.lo, self.count)
 
 
 class ClusterViews:
@@ -98,8 +106,38 @@ class ClusterViews:
         def _refuse_undecided(self, what: str) -> None: ...
 
     @cached_property
+    def _seen(self) -> dict[Sight, Any]:
+        """What passes over the run have found, which is not looked for again."""
+        return {}
+
+    def _look(self, *sights: Sight, source: Any = None, engine: Engine | None = None) -> list[Any]:
+        """What sights find, in one pass for those of them that are new or of the archive.
+
+        Parameters
+        ----------
+        *sights : Sight
+        source : Source, optional
+            The archive, where its rows are looked at.
+        engine : Engine, optional
+            Open; by default one thread of this process.
+        """
+        new, found = [sight for sight in dict.fromkeys(sights) if sight not in self._seen], dict(self._seen)
+        if new:
+            context = Context(source, self._context.run, self.settings)
+            with nullcontext(engine) if engine else ThreadEngine() as opened:
+                found |= zip(new, pass_over(context, new, opened), strict=True)
+        self._seen |= {sight: what for sight, what in found.items() if not sight.of_archive}
+        return [found[sight] for sight in sights]
+
+    @property
     def _cluster_sums(self) -> cluster_sums.ClusterSums:
-        return sums_of(self._context)
+        found: cluster_sums.ClusterSums = self._look(ClusterTotals())[0]
+        return found
+
+    def _on_map(self, name: str, n_rows: int) -> NDArray[Any]:
+        """Labels, agreement, or own posterior of the rows of a map; see :class:`~bigsmic.views.passes.OnMap`."""
+        found: NDArray[Any] = self._look(OnMap(name, n_rows, self.map(n_rows).rows))[0].array
+        return found
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -165,19 +203,19 @@ class ClusterViews:
         InputError
             `count` is below 1, or the number of clusters is open.
         """
-        return self._examples("typical_rows", count, _surest)
+        return self._examples("typical_rows", count, -1)
 
     def uncertain_rows(self, count: int = EXAMPLES) -> "pd.DataFrame":
         """The rows of every cluster that are least sure to be in it; see :meth:`typical_rows`."""
-        return self._examples("uncertain_rows", count, _least_sure)
+        return self._examples("uncertain_rows", count, 1)
 
-    def _examples(self, name: str, count: int, key: Keys) -> "pd.DataFrame":
+    def _examples(self, name: str, count: int, sign: int) -> "pd.DataFrame":
         import pandas as pd
 
         self._refuse_undecided(name)
         check_integer("count", count, 1)
-        found = examples(self._context, count, key)
-        return pd.DataFrame(dict(zip(("cluster", "row", "certainty"), found, strict=True)))
+        (found,) = self._look(Certain(int(count), sign))
+        return pd.DataFrame({"cluster": found.clusters, "row": found.rows, "certainty": sign * found.keys})
 
     def sample(self, n_rows: int = SAMPLE_ROWS) -> NDArray[np.int64]:
         """Numbers of rows that are drawn by a hash of the seed and of their numbers.
@@ -257,7 +295,8 @@ class ClusterViews:
             Other rows than those of the fit.
         """
         self._refuse_undecided("profiles")
-        return column_table_of(self._context, data, reading)
+        source = archive_of(self._context, "profiles", data, reading)
+        return ColumnTable.of(self._context, self._look(ColumnTotals(), source=source)[0])
 
     @cached_property
     def _maps(self) -> dict[int, layout.Map]:

@@ -1,23 +1,25 @@
 """Columns of the archive by cluster, in one pass over its rows and bounded memory."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bigsmic.errors import InputError, RunMismatchError
 from bigsmic.numerics.labeling.column_sums import ColumnSums, column_sums, effects
-from bigsmic.numerics.row_blocks import TreeSum
 from bigsmic.runtime.context import Context
 from bigsmic.stages import selected
-from bigsmic.stages.rowwise_output import read_array
-from bigsmic.store import open_source
+from bigsmic.store import Source, open_source
 from bigsmic.types import Floats, Integers
+from bigsmic.views.passes import Block, Sight
 
-MOST_SUMS = 1 << 23
-"""Clusters times columns whose sums are held, in 16 bytes each; of more columns, those of largest variance are."""
+MOST_SUMS = 1 << 21
+"""Clusters times columns whose sums are held, in 16 bytes each; of more columns, those of largest variance are.
+
+A pass over many blocks holds as many sums as its tree has levels.
+"""
 
 
 @dataclass(frozen=True)
@@ -43,52 +45,67 @@ class ColumnTable:
         order = np.argsort(-size, kind="stable")[:most]
         return [(int(self.columns[j]), float(self.effects[cluster, j])) for j in order if size[j] > 0]
 
+    @classmethod
+    def of(cls, context: Context, total: ColumnSums) -> Self:
+        """The table of sums over all rows, which :class:`ColumnTotals` finds."""
+        columns = held(context, len(total.counts))
+        center = context.scaler.center[columns]
+        return cls(columns, total.mean + center, total.spread, effects(total))
 
-def column_table(context: Context, c: int, blocks: Iterable[tuple[int, NDArray[Any]]]) -> ColumnTable:
-    """Columns in each of `c` clusters.
+
+@dataclass(frozen=True)
+class ColumnTotals(Sight):
+    """Sums of columns by cluster, of rows as stored."""
+
+    of_archive = True
+
+    def __call__(self, block: Block) -> ColumnSums:
+        """Those of a block."""
+        context, c = block.context, block.posterior.shape[1]
+        columns = held(context, c)
+        X = block.X if len(columns) == context.d else block.X[:, columns]
+        return column_sums(X, block.labels, c, context.scaler.center[columns])
+
+
+def archive_of(context: Context, who: str, data: Any, reading: Mapping[str, Any]) -> Source:
+    """The rows of an archive that a finished fit is of.
 
     Parameters
     ----------
     context : Context
-    c : int
-    blocks : iterable of int and ndarray
-        Blocks of the archive, in their order: number of the first row, and rows as stored. They are read once.
-    """
-    labels, center = read_array(context, "labels"), context.scaler.center
-    columns, tree = _held(context, c), TreeSum(len(context.source_blocks))
-    for s, (lo, X) in enumerate(blocks):
-        held = X if len(columns) == X.shape[1] else X[:, columns]
-        tree.add(s, column_sums(held, labels[lo : lo + len(X)], c, center[columns]))
-    total: ColumnSums = tree.total()
-    return ColumnTable(columns, total.mean + center[columns], total.spread, effects(total))
-
-
-def column_table_of(context: Context, data: Any, reading: Mapping[str, Any]) -> ColumnTable:
-    """Columns in each cluster of a finished fit, of the rows that it was made of.
+        Of the fit.
+    who : str
+        Who asks, for messages.
+    data, reading
+        As of :func:`bigsmic.store.open_source`.
 
     Raises
     ------
     InputError
         Nothing readable, or a fit of a graph.
     RunMismatchError
-        Other rows than those of the fit.
+        Rows of another number, width or dtype; of other content, it is raised where they are read.
     """
     if context.settings.precomputed:
-        raise InputError("profiles: the fit is of a graph, which has no columns")
-    source, known = selected.of_run(context.run, open_source(data, **reading)), context.run.identity["input"]
-    if source.shape != (known["rows"], known["columns"]):
+        raise InputError(f"{who}: the run is of a graph, which has no columns to show; leave the archive out")
+    source: Source = selected.of_run(context.run, open_source(data, **reading))
+    found, known = source.describe(), context.run.identity["input"]
+    differing = [name for name in ("rows", "columns", "dtype", "decoded") if found.get(name) != known.get(name)]
+    if differing:
+        said = ", ".join(f"{found.get(name)} {name} where the run has {known.get(name)}" for name in differing)
         raise RunMismatchError(
-            f"profiles: got {source.shape[0]:,} rows x {source.shape[1]:,} columns, the fit has {known['rows']:,} x "
-            f"{known['columns']:,}; give the rows that it was made of"
+            f"{who}: {source.name} has {said}; give the archive that the run was made of, as it was then"
         )
-    of_data = Context(source, context.run, context.settings)
-    blocks = ((int(of_data.source_bounds[s]), of_data.input_block(s)) for s in of_data.source_blocks)
-    n_clusters = read_array(context, "posterior").shape[1]
-    return column_table(of_data, n_clusters, blocks)
+    return source
+
+
+def held(context: Context, c: int) -> Integers:
+    """Columns whose sums fit."""
+    columns: Integers = context.cached(("held columns", c), partial(_held, context, c))
+    return columns
 
 
 def _held(context: Context, c: int) -> Integers:
-    """Columns whose sums fit."""
     d, most = context.d, max(1, MOST_SUMS // c)
     if d <= most:
         return np.arange(d)

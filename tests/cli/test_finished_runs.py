@@ -8,6 +8,8 @@ import sys
 import numpy as np
 import pytest
 import zarr
+from pages import Page
+from sklearn.datasets import make_blobs
 from typer.testing import CliRunner
 
 import bigsmic
@@ -74,6 +76,21 @@ def test_what_to_type_next_is_typed_as_it_stands(archive, tmp_path):
     next_command = shlex.split(page.stdout.splitlines()[-2])
     assert next_command[:2] == ["bigsmic", "export"]
     assert typed(*next_command[1:3], tmp_path / "labels.csv").exit_code == 0
+
+
+@pytest.mark.parametrize(("c", "given"), [(3, True), (None, False), (range(2, 6), False)])
+def test_fit_show_and_report_know_who_gave_the_number(tmp_path, c, given):
+    """Also where valleys alone tell the labels, as they do of an open number."""
+    X = make_blobs([200] * 3, 3, centers=[[0, 0, 0], [9, 0, 0], [0, 9, 0]], random_state=0)[0]
+    result = bigsmic.fit(X, c, out=tmp_path / "run", n_threads=1)
+    assert result.n_clusters == 3
+    opened = bigsmic.Result.open(tmp_path / "run")
+    assert (result.settings.number_given, opened.settings.number_given) == (given, given)
+    assert result.settings.plain is opened.settings.plain is given
+    assert ("bigsmic cut" in typed("show", tmp_path / "run").stdout) is not given
+    opened.report(tmp_path / "report.html", map_rows=0)
+    said = "3, as asked for" if given else "3, a number that the fit found"
+    assert said in Page(tmp_path / "report.html").text("run")
 
 
 def test_show_of_what_is_no_run(tmp_path):

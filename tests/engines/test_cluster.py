@@ -143,7 +143,7 @@ def test_an_address_where_nothing_answers_is_an_error_in_time(blobs, monkeypatch
 
 
 def test_workers_with_other_versions_are_refused(client, blobs, monkeypatch):
-    monkeypatch.setattr(dask_tasks, "__version__", "99.0")
+    monkeypatch.setattr("bigsmic.version.__version__", "99.0")
     with pytest.raises(ClusterError, match=r"tcp://.* has bigsmic .* there and 99\.0 here"):
         fit(blobs[0], client=client)
 

@@ -59,3 +59,15 @@ def test_columns_without_variance_and_clusters_without_rows_have_no_effect():
     assert (found[2] == 0).all()
     assert (found[:2, 0] != 0).all()
     assert (effects(column_sums(X, np.zeros(len(X), int), 1, np.zeros(4))) == 0).all()
+
+
+def test_a_column_that_is_another_constant_elsewhere_tells_most():
+    """Also where sums of squares leave a trace of a spread that is not there."""
+    labels = np.repeat([0, 1, 2], [7, 50, 43])
+    X = np.random.default_rng(0).normal(size=(100, 4))
+    X[:, 1] = np.where(labels == 0, 0.1, 0.3)
+    X[:, 2] = 0.7
+    found = effects(column_sums(X, labels, 3, X.mean(axis=0)))
+    assert found[0, 1] == -np.inf
+    assert np.isfinite(found[1:]).all()
+    np.testing.assert_allclose(found[:, 2], 0, atol=1e-6)

@@ -291,6 +291,21 @@ def test_shares_over_time_are_those_of_the_rows():
     assert np.isnan(shares_over(np.array([0, 0, 9]), np.zeros(3, int), 1, 3)[1][0, 1])
 
 
+@pytest.mark.parametrize("unit", ["M8[D]", "M8[h]", "int64", "uint8"])
+def test_times_in_whole_units_have_no_stretches_between_two(unit):
+    """Thirty days, in a hundred stretches: a stretch is a day, and none is without rows."""
+    times = np.repeat(np.arange(30), 2).astype(unit)
+    edges, shares = shares_over(times, np.tile([0, 1], 30), 2, 100)
+    assert (np.diff(edges).astype(int) == 1).all()
+    np.testing.assert_array_equal(shares, np.repeat([[0.5], [0.5], [0]], 30, axis=1))
+
+
+@pytest.mark.parametrize("times", [np.full(700, 3), np.full(700, 0.5), np.full(700, np.datetime64("2026-01-01"))])
+def test_rows_of_one_time_have_one_stretch(fits, ax, times):
+    plots.timeline(fits("smic"), times, ax=ax)
+    ax.figure.savefig("/dev/null", format="svg")
+
+
 def test_areas_end_at_one_where_all_rows_are_in_clusters(fits, ax):
     result = fits("smic")
     plots.timeline(result, n_bins=7, ax=ax)
@@ -373,7 +388,7 @@ def test_strongest_columns_of_many_are_bars():
 
 def test_other_rows_than_those_of_the_fit_are_refused(fits, rows, ax):
     result = fits("smic")
-    with pytest.raises(RunMismatchError, match="got 699 rows x 5 columns, the fit has 700 x 5"):
+    with pytest.raises(RunMismatchError, match="profiles: array has 699 rows where the run has 700; give the archive"):
         plots.profiles(result, rows["blobs"][1:], ax=ax)
     with pytest.raises(RunMismatchError, match="are not those that"):
         plots.profiles(result, rows["blobs"] + 1, ax=ax)

@@ -4,14 +4,15 @@ import re
 import subprocess
 import sys
 import tracemalloc
-from itertools import pairwise
+from collections import Counter
+from itertools import product
 
 import numpy as np
 import pytest
 import zarr
 from pages import Page
 from scipy.sparse import csr_array
-from small_fits import FAST
+from small_fits import FAST, cut_small
 from small_rows import ring
 from typer.testing import CliRunner
 
@@ -20,7 +21,8 @@ from bigsmic.cli.main import app
 from bigsmic.errors import BigsmicWarning, InputError, OptionError, RunError, RunMismatchError
 from bigsmic.methods import mspc
 from bigsmic.report import Figure, Section, figures, rendering
-from bigsmic.store import Run, Source
+from bigsmic.runtime.context import Context
+from bigsmic.store import CheckedArray, Run
 
 ONE_OF_EACH = {
     "smic": (4, FAST),
@@ -125,6 +127,10 @@ def test_labelings_and_costs_are_those_of_the_diagnostics(results, page):
     (labelings,) = found.tables("labelings")
     assert len(labelings) == len(diagnostics["candidates"])
     assert sum(row["Taken"] == "yes" for row in labelings) == sum(row["chosen"] for row in diagnostics["candidates"])
+    for row in labelings:
+        candidate = diagnostics["candidates"][int(row["Labeling"])]  # as the figure and Result.scores number them
+        assert float(row["Median ARI"]) == pytest.approx(candidate["median_ari"], rel=1e-3)
+        assert (row["Taken"] == "yes") == candidate["chosen"]
     (costs,) = found.tables("costs")
     assert [row["Stage"] for row in costs] == list(diagnostics["stages"])
 
@@ -286,12 +292,42 @@ def test_columns_that_tell_clusters_apart(blobs, results, archive, page):
         assert row["Told apart by"].startswith(f"{names[first]} ({effect[first]:+.1f})")
 
 
-def test_the_archive_is_read_once_and_in_blocks(results, blobs, tmp_path, monkeypatch):
-    reads, read = [], Source.read
-    monkeypatch.setattr(Source, "read", lambda self, lo, hi: (reads.append((lo, hi)), read(self, lo, hi))[1])
-    results("smic").report(tmp_path / "report.html", archive=blobs[0], map_rows=0)
-    bounds = results("smic")._context.source_bounds.tolist()
-    assert reads == list(pairwise(bounds))
+@pytest.fixture(scope="module")
+def of_blocks(archive, tmp_path_factory):
+    """A run of many blocks, which is made of the archive."""
+    with pytest.MonkeyPatch.context() as patch:
+        cut_small(patch)
+        return bigsmic.fit(archive, 4, noise=True, out=tmp_path_factory.mktemp("blocks") / "run", **FAST)
+
+
+def test_run_and_archive_are_read_once(of_blocks, archive, tmp_path, monkeypatch):
+    """Whatever pages make of them."""
+    reads: Counter = Counter()
+    read, read_input = CheckedArray._read, Context.input_block
+
+    def counted(array, first, last):
+        reads.update((array._name, s) for s in range(first, last))
+        return read(array, first, last)
+
+    def counted_input(context, s):
+        reads["archive", s] += 1
+        return read_input(context, s)
+
+    monkeypatch.setattr(CheckedArray, "_read", counted)
+    monkeypatch.setattr(Context, "input_block", counted_input)
+    result = bigsmic.Result.open(of_blocks.location)
+    result.report(tmp_path / "report.html", archive=archive, map_rows=300, times=np.arange(700))
+    blocks = result._context.source_blocks
+    assert len(blocks) > 2
+    assert reads == dict.fromkeys(product(("archive", "labels", "posterior", "agreement"), blocks), 1)
+
+
+def test_an_archive_is_compared_every_time(results, blobs, tmp_path):
+    """Although what is known of the run is kept with the result."""
+    result, place = bigsmic.Result.open(results("smic").location), tmp_path / "report.html"
+    result.report(place, archive=blobs[0], map_rows=0)
+    with pytest.raises(RunMismatchError, match="are not those that"):
+        result.report(place, archive=blobs[0] + 1, map_rows=0)
 
 
 def test_another_archive_is_refused(results, archive, blobs, tmp_path):
@@ -302,7 +338,7 @@ def test_another_archive_is_refused(results, archive, blobs, tmp_path):
         results("smic").report(place, archive=blobs[0][:-1])
     changed = blobs[0].copy()
     changed[650, 2] += 1
-    with pytest.raises(RunMismatchError, match="are not those of"):
+    with pytest.raises(RunMismatchError, match=r"input: rows \d+:700 are not those that .* was started with; restore"):
         results("smic").report(place, archive=changed)
     assert not place.exists()
 

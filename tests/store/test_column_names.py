@@ -4,12 +4,16 @@ import pytest
 import xarray
 import zarr
 
-from bigsmic.store import column_names
+from bigsmic.store import open_source, select_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")  # of who writes
 
 NAMES = ["height", "<b>width</b>", "depth"]
 X = np.arange(12.0).reshape(4, 3)
+
+
+def column_names(*place):
+    return list(open_source(*place).column_names)
 
 
 def test_of_a_frame():
@@ -56,3 +60,8 @@ def test_damaged_names_are_none(labelled, tmp_path):
     assert column_names(tmp_path / "rows.zarr", "X") == []
     (tmp_path / "rows.zarr" / "measure" / "zarr.json").write_text("{")
     assert column_names(tmp_path / "rows.zarr", "X") == []
+
+
+def test_rows_that_are_chosen_have_the_names_of_all():
+    source = select_rows(open_source(pd.DataFrame(X, columns=NAMES)), slice(1, 3))
+    assert list(source.column_names) == NAMES

@@ -9,6 +9,8 @@ from scipy.sparse import csr_array
 
 TILE_ENTRIES = 1 << 20
 """Entries of a block that are taken to float64 at a time."""
+LARGEST_EFFECT = 1e5
+"""Sums of squares in float64 do not tell larger ones from those of columns without any spread."""
 LEAST_ROWS = 32
 """Of a tile of very many columns, whose sums have to be worth their size."""
 
@@ -92,7 +94,8 @@ def effects(sums):
     Returns
     -------
     effects : ndarray of float64, shape (c, d)
-        0 in columns without variance, and for clusters without rows or without a rest.
+        Infinite where a column is constant in the cluster, and another constant in the rest, as far as sums of squares
+        can tell: above 1e5. 0 in columns that are the same throughout, and for clusters without rows or without a rest.
 
     References
     ----------
@@ -101,4 +104,7 @@ def effects(sums):
     rest = ColumnSums(*(field.sum(axis=0) - field for field in sums))
     far = sums.mean - rest.mean
     spread = np.sqrt((sums.spread**2 + rest.spread**2) / 2)
-    return np.divide(far, spread, out=np.zeros_like(far), where=spread > 0) * np.isfinite(far)
+    found = np.divide(far, spread, out=np.copysign(np.inf, far), where=spread > 0)
+    found[np.abs(found) > LARGEST_EFFECT] *= np.inf
+    found[~(np.abs(far) > 0)] = 0.0  # among them those that are nan
+    return found

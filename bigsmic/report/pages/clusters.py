@@ -7,11 +7,9 @@ import numpy as np
 
 from bigsmic import plots
 from bigsmic.report.document import WIDTH, Figure, Part, Section, Table
-from bigsmic.report.subject import Subject
+from bigsmic.report.subject import EXAMPLES, Subject
 from bigsmic.report.words import count, listed
 
-EXAMPLES = 3
-"""Rows of each cluster that are named."""
 COLUMNS = 3
 """Columns of each cluster that are named."""
 APART = "Told apart by"

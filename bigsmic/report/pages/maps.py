@@ -23,14 +23,14 @@ def section(subject: Subject) -> Section | None:
 
 
 def _parts(subject: Subject, shown: int) -> list[Part]:
-    result, n = subject.result, subject.context.n
+    result, n = subject.result, subject.input["rows"]
     drawn = count(shown, "row") if shown == n else f"{shown:,} of {count(n, 'row')}, drawn by hash"
     caption = f"{drawn[0].upper()}{drawn[1:]}, laid out by t-SNE from the neighbour graph. What is near is alike; "
     caption += "distances between groups, and their sizes, mean little."
     draw = partial(plots.map, result, n_rows=subject.details.map_rows)
     if result.settings.undecided:
         return [Figure(draw, f"Map of {drawn}", caption, SIZE)]
-    color = "agreement" if subject.compares_labelings else "posterior"
+    color = subject.map_color
     least = "Rows that are sure least lie on top."
     return [
         Figure(draw, f"Map of {drawn}, coloured by cluster", f"By cluster. {caption}", SIZE),

@@ -22,13 +22,23 @@ def section(subject: Subject) -> Section:
         ("Archive", subject.archive_text),
         ("Rows", f"{count(found['rows'], 'row')} of {count(found['columns'], 'column')}, {_dtype(subject)}"),
         ("Method", result.settings.method),
-        ("Clusters", "not decided" if result.settings.undecided else f"{result.n_clusters:,}"),
+        ("Clusters", _clusters(result)),
         ("Other than the defaults", _changed(result.settings, found["rows"])),
         ("Columns", _scaling(found)),
         ("Took", _costs(found)),
         ("Versions", _versions(found)),
     ]
     return Section("run", "What ran", [Facts([(name, value) for name, value in rows if value])])
+
+
+def _clusters(result: Any) -> str:
+    """How many clusters there are, and who said so."""
+    if result.settings.undecided:
+        return "not decided"
+    n, asked = len(result.numbers), result.settings.n_clusters
+    if not result.settings.number_given:
+        return f"{n:,}, a number that the fit found"
+    return f"{n:,}, as asked for" if n == asked else f"{n:,} of the {asked:,} that were asked for"
 
 
 def _dtype(subject: Subject) -> str:

@@ -135,7 +135,7 @@ def _small(subject: Subject) -> Iterator[Finding]:
     if empty:
         said = count(len(empty), "cluster has", "clusters have")
         yield Finding("warning", f"{said} no rows: {listed(empty)}.", "Ask for fewer clusters.")
-    if few and subject.context.n >= 10 * LEAST_ROWS:
+    if few and subject.input["rows"] >= 10 * LEAST_ROWS:
         said = count(len(few), "cluster has", "clusters have")
         yield Finding(
             "warning",

@@ -3,6 +3,7 @@
 import threading
 import zlib
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ class Source:
     name : str
         What messages call it.
     """
+
+    _names: Sequence[str] = ()
 
     def __init__(self, array, name):
         self.array, self.name = array, name
@@ -51,9 +54,14 @@ class Source:
         return False
 
     @property
-    def column_names(self):
-        """Names of the columns: list of str, or None where there are none."""
-        return None
+    def column_names(self) -> Sequence[str]:
+        """Names of the columns; empty where they have none."""
+        return self._names
+
+    def named(self, names):
+        """Return the source, which knows from now on that its columns have these names."""
+        self._names = names
+        return self
 
     @property
     def has_windows(self):

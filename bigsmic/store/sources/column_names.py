@@ -1,51 +1,46 @@
 """Names of columns, where what holds the rows has them: frames, labelled arrays, groups of Zarr that these wrote."""
 
-import os
-from contextlib import suppress
-
 import numpy as np
 
-from bigsmic.errors import InputError
 from bigsmic.store.checked_arrays import decoded
-from bigsmic.store.objects import absolute
-from bigsmic.store.sources.zarr_arrays import is_zarr, open_array
 
 TEXT = "UTOS"
 """Kinds of dtypes that names have: numbers along the columns, such as times of samples, name nothing."""
 
 
-def column_names(data, component=None, storage_options=None):
-    """Names of the columns of rows that can be read.
+def names_of(data):
+    """Names of the columns of rows in memory.
 
     Parameters
     ----------
-    data, component, storage_options
-        As of :func:`bigsmic.store.open_source`, which has been asked before.
+    data : array_like, DataFrame or DataArray, shape (n, d)
 
     Returns
     -------
     names : list of str
-        The columns of a frame; the coordinate of the second dimension of a DataArray, also of one that xarray wrote to
-        a group of Zarr; the index of ``var`` beside the ``X`` that AnnData wrote. Empty where there are none, or other
-        than text.
+        The columns of a frame; the coordinate of the second dimension of a DataArray. Empty where there are none, or
+        other than text.
     """
-    if isinstance(data, str | os.PathLike):
-        data = _opened(data, component, storage_options)
     if hasattr(data, "columns"):
         return [str(name) for name in data.columns]
     if hasattr(data, "coords") and getattr(data, "ndim", 0) == 2:
         return _texts(data.coords.get(data.dims[1]), data.shape[1])
-    return _of_zarr(data) if is_zarr(data) else []
+    return []
 
 
-def _opened(location, component, storage_options):
-    with suppress(InputError):  # rows in files of another kind, which have no names
-        return open_array(absolute(location), component, storage_options)
-    return None
+def names_beside(array):
+    """Names that lie beside an array in its group of Zarr; what cannot be made sense of names nothing.
 
+    Parameters
+    ----------
+    array : zarr.Array, shape (n, d)
 
-def _of_zarr(array):
-    """Names that lie beside an array in its group; what cannot be made sense of names nothing."""
+    Returns
+    -------
+    names : list of str
+        The coordinate of the second dimension, as xarray writes it; the index of ``var`` beside the ``X`` that AnnData
+        wrote. Empty where there are none, or other than text.
+    """
     import zarr
 
     folder, _, name = array.path.rpartition("/")

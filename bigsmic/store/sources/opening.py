@@ -9,6 +9,7 @@ from bigsmic.store import admission
 from bigsmic.store.objects import absolute
 from bigsmic.store.redaction import shown
 from bigsmic.store.sources.base import Source, kind_of
+from bigsmic.store.sources.column_names import names_of
 from bigsmic.store.sources.dask_arrays import DaskSource
 from bigsmic.store.sources.npy_files import NpySource, is_npy
 from bigsmic.store.sources.sliced import SlicedSource
@@ -78,6 +79,11 @@ def _source_of(data, missing_chunks) -> "Source":
     if is_zarr(data):
         windows = group_of(data)
         return ZarrSource(data, missing_chunks) if windows is None else WindowSource(data, missing_chunks, windows)
+    return _in_process(data).named(names_of(data))
+
+
+def _in_process(data) -> "Source":
+    """The source of rows that this process holds, or knows how to compute."""
     if hasattr(data, "dask") and hasattr(data, "compute"):
         return DaskSource(data)
     if admission.reads_ranges(data):

@@ -118,6 +118,11 @@ class SelectedSource(Shared, Source):
         return self.source.travels
 
     @property
+    def column_names(self):
+        """Names of the columns."""
+        return self.source.column_names
+
+    @property
     def has_windows(self):
         """Whether the rows are features of windows."""
         return self.source.has_windows

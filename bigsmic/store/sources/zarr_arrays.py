@@ -14,6 +14,7 @@ from bigsmic.store.redaction import scrubbed, shown
 from bigsmic.store.reopenable import Shared
 from bigsmic.store.shards import Shards, is_sharded
 from bigsmic.store.sources.base import BandedSource
+from bigsmic.store.sources.column_names import names_beside
 
 
 class ZarrSource(Shared, BandedSource):
@@ -42,6 +43,11 @@ class ZarrSource(Shared, BandedSource):
     def recipe(self):
         """Return how a task on another process opens the same archive, and keeps its decoded bands."""
         return ZarrSource, (self.array, self._missing)
+
+    @property
+    def column_names(self):
+        """Names that lie beside the array in its group."""
+        return names_beside(self.array)
 
     @property
     def decoded(self):
