@@ -13,6 +13,8 @@ from bigsmic.types import Integers
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+MOST_BESIDE = 20
+"""Names of clusters that stand beside each other."""
 MOST_NAMED = 40
 """Clusters that are named along an axis or on a map; of more, some are."""
 
@@ -47,9 +49,11 @@ def sureness() -> Any:
 
 
 def name_clusters(axis: Any, numbers: Sequence[int]) -> None:
-    """Name clusters along an axis on which they stand at 0, 1, ..; of many, every so many."""
+    """Name clusters along an axis on which they stand at 0, 1, ..; of many, every so many, and upright."""
     step = -(-len(numbers) // MOST_NAMED) or 1
     axis.set_ticks(range(0, len(numbers), step), [str(number) for number in numbers[::step]])
+    if axis.axis_name == "x" and len(numbers) > MOST_BESIDE:
+        axis.set_tick_params(rotation=90)
 
 
 def add_legend(ax: "Axes", lines: Sequence[Any]) -> None:

@@ -109,7 +109,6 @@ def relations(result: Any, *, ax: "Axes | None" = None) -> "Axes":
     drawn = ax.imshow(shown, norm=LogNorm(LEAST_RATIO, top), cmap="viridis", interpolation="nearest")
     for axis in (ax.xaxis, ax.yaxis):
         name_clusters(axis, order)
-    ax.tick_params(axis="x", rotation=90)
     ax.set(xlabel="cluster", ylabel="cluster")
     add_scale(ax, drawn, "density ratio; 1: as by chance")
     return ax
@@ -146,7 +145,6 @@ def tree(result: Any, *, ax: "Axes | None" = None) -> "Axes":
         ax.plot(x, heights, color=NONE, linewidth=1.3, solid_capstyle="round")
     ax.scatter(range(len(order)), np.zeros(len(order)), c=np.array(palette(max(order) + 1))[order], s=24, zorder=3)
     name_clusters(ax.xaxis, order)
-    ax.tick_params(axis="x", rotation=90 if len(order) > 20 else 0)
     ax.set(xlabel="cluster", ylabel="-log density ratio, shifted")
     return ax
 

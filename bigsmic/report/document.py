@@ -4,6 +4,7 @@ Methods add sections of their own from the same parts; see :mod:`bigsmic.methods
 and is escaped when it is rendered.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -88,8 +89,24 @@ class Table:
         return [self._is_numeric(column) for column in range(len(self.columns))]
 
     def _is_numeric(self, column: int) -> bool:
-        cells = [row[column] for row in self.rows if row[column] is not None]
+        cells = self._cells(column)
         return bool(cells) and all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
+
+    def _cells(self, column: int) -> list[Any]:
+        return [row[column] for row in self.rows if row[column] is not None]
+
+    @cached_property
+    def decimals(self) -> list[int | None]:
+        """Decimals that numbers of each column are shown with; None where none would do for all of them."""
+        return [self._decimals(column) if numeric else None for column, numeric in enumerate(self.are_numeric)]
+
+    def _decimals(self, column: int) -> int | None:
+        sizes = [abs(cell) for cell in self._cells(column) if cell and math.isfinite(cell)]
+        if not sizes or all(isinstance(cell, int) for cell in self._cells(column)):
+            return None
+        power = math.floor(math.log10(max(sizes)))
+        found = max(0, 3 - power) if power >= 0 else 2 - power
+        return found if min(sizes) >= 10**-found else None
 
 
 @dataclass(frozen=True)

@@ -90,11 +90,13 @@ class _Drawn:
         return Markup(found)
 
 
-def cell_text(value: Cell) -> str:
-    """A value as people read it.
+def cell_text(value: Cell, decimals: int | None = None) -> str:
+    """A value as people read it; `decimals` of numbers that are no integers, or four significant digits.
 
     >>> cell_text(12345), cell_text(0.123456), cell_text(True), cell_text(float("inf"))
     ('12,345', '0.1235', 'yes', '∞')
+    >>> cell_text(12.3, 2), cell_text(3, 2)
+    ('12.30', '3')
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "\N{EN DASH}"
@@ -103,5 +105,6 @@ def cell_text(value: Cell) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:.4g}" if math.isfinite(value) else ("∞" if value > 0 else "-∞")
+        text = f"{value:.4g}" if decimals is None else f"{value:,.{decimals}f}"
+        return text if math.isfinite(value) else ("∞" if value > 0 else "-∞")
     return value

@@ -81,9 +81,11 @@ class Subject:
         return "not given: there are no pages about columns; add them with --archive, or archive= in Python"
 
     def column_name(self, column: int) -> str:
-        """Name of a column: its number, where it was given none."""
-        names = self.details.column_names
-        return shortened(names[column]) if names else str(column)
+        """Name of a column: its number where it was given none, or those of its channel and of it in there."""
+        names, per_channel = self.details.column_names, self.details.columns_per_channel
+        if names:
+            return shortened(names[column])
+        return f"{column // per_channel}:{column % per_channel}" if per_channel else str(column)
 
     def look(self, engine: Engine) -> None:
         """Find, in one pass over blocks of the run and of the archive, all that pages say of rows.

@@ -39,10 +39,20 @@ class ColumnTable:
     spread: Floats
     effects: Floats
 
-    def strongest(self, cluster: int, most: int) -> list[tuple[int, float]]:
-        """Columns that tell a cluster from the rest, the strongest first, with their effects."""
+    def strongest(self, cluster: int, most: int, per_group: int = 1) -> list[tuple[int, float]]:
+        """Columns that tell a cluster from the rest, the strongest first, with their effects.
+
+        Parameters
+        ----------
+        cluster, most : int
+            Of which cluster, and how many.
+        per_group : int
+            So many columns in a row are alike, as samples of a channel are: one of them is taken.
+        """
         size = np.abs(self.effects[cluster])
-        order = np.argsort(-size, kind="stable")[:most]
+        order = np.argsort(-size, kind="stable")
+        _, first = np.unique(self.columns[order] // per_group, return_index=True)
+        order = order[np.sort(first)[:most]]
         return [(int(self.columns[j]), float(self.effects[cluster, j])) for j in order if size[j] > 0]
 
     @classmethod

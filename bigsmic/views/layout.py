@@ -141,15 +141,20 @@ def among_sample(context: Context, n_rows: int) -> Neighborhoods:
     Raises
     ------
     AbsentResultError
-        The fit was made of a graph.
+        The fit was made of a graph, or of rows so large that its scan drew none.
     """
     if context.settings.precomputed:
         raise AbsentResultError("map: the fit was made of a graph, of which it kept none; lay out the graph itself")
     numbers = np.concatenate([context.scan(s, "sample_rows")[0] for s in context.source_blocks])
+    if not len(numbers):
+        raise AbsentResultError(
+            f"map: rows of {context.d:,} columns are so large that the scan of the fit kept none to lay out; lay out "
+            "principal components of the rows themselves"
+        )
     order = np.argsort(row_hash(context.settings.seed, "view", numbers), kind="stable")[:n_rows]
     kept = np.sort(order)
     X = context.read_sample()[kept]
-    P = _projected(X, AXES)
+    P = _projected(X, min(AXES, len(X)))
     return Neighborhoods(numbers[kept], _nearest(P), _projected(P, 2))
 
 

@@ -12,6 +12,7 @@ import bigsmic
 from bigsmic.errors import BigsmicWarning, InputError, PlanError, RunError, RunMismatchError
 from bigsmic.features import archive as extending
 from bigsmic.features import definition, windows
+from bigsmic.numerics import hashing
 from bigsmic.numerics.windows import spectral, summary
 from bigsmic.store.sources.base import Source
 
@@ -234,8 +235,8 @@ def test_every_segment_is_checked_where_that_is_asked_for(tmp_path, samples):
     windows(tmp_path / "a", 8, 4, out=tmp_path / "w")
     segments = zarr.open_group(str(tmp_path / "w"))["segments"]
     count = segments.shape[0]
-    assert count > 3 * extending.CHECKED
-    unchecked = min(set(range(count)) - set(extending._some(count).tolist()))
+    assert count > 3 * hashing.SPOTS
+    unchecked = min(set(range(count)) - set(hashing.spot_checks(count, count, "segments")))
     array[int(segments[unchecked][2]) * 4 + 12] += 1
     assert windows(tmp_path / "a", 8, 4, out=tmp_path / "w").n_new == 0
     with pytest.raises(RunMismatchError, match="are not those that"):

@@ -55,3 +55,13 @@ def test_uniform_draws_are_uniform_and_independent():
 def test_a_seed_may_be_any_integer():
     assert generator(-1, "x").integers(10**9) == generator(2**64 - 1, "x").integers(10**9)
     assert int(row_hash(-1, "x", 0)) != int(row_hash(1, "x", 0))
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5, 8, 9, 1000])
+def test_spots_have_both_ends_and_change_with_the_seed(count):
+    found = [hashing.spot_checks(count, seed, "spots") for seed in range(20)]
+    for spots in found:
+        assert spots == sorted(set(spots))
+        assert {0, count - 1} <= set(spots) <= set(range(count)) or not count
+        assert min(count, 2) <= len(spots) <= hashing.SPOTS
+    assert len({tuple(spots) for spots in found}) == (1 if count <= 6 else 20) or count < 1000

@@ -9,11 +9,11 @@ import bigsmic
 from bigsmic import prediction
 from bigsmic.errors import InputError, OptionError, RunLockedError, RunMismatchError
 from bigsmic.features import windows
+from bigsmic.numerics import hashing
 from bigsmic.numerics.selection import reservoir
 from bigsmic.stages import update_log
 from bigsmic.store import Run
 from bigsmic.store.sources.base import Source
-from bigsmic.updates import updating
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_what_changed_since_is_refused(archive, rows):
 
 @pytest.mark.usefixtures("small")
 def test_every_row_is_compared_where_that_is_asked_for(rows, tmp_path, monkeypatch):
-    monkeypatch.setattr(updating, "CHECKED", 2)
+    monkeypatch.setattr(hashing, "SPOTS", 2)
     result = bigsmic.fit(rows[:800], 3, out=tmp_path / "run", **FAST)
     result.update(rows)
     changed = rows.copy()
@@ -143,7 +143,7 @@ def test_rows_that_lie_all_over_the_archive_are_compared_one_by_one(rows, tmp_pa
     result = bigsmic.fit(rows, 3, rows=taken, out=tmp_path / "run", **FAST)
     ranges = count_reads(monkeypatch)
     assert result.update(rows).rows == 200
-    assert 0 < sum(hi - lo for lo, hi in ranges if hi <= 1800) <= updating.CHECKED
+    assert 0 < sum(hi - lo for lo, hi in ranges if hi <= 1800) <= hashing.SPOTS
     changed = rows + np.float32(1)
     with pytest.raises(RunMismatchError, match=r"row \d+ of array has changed since"):
         result.update(changed)

@@ -54,8 +54,15 @@ def _examples(subject: Subject) -> Table:
     """Columns and rows of every cluster to look at."""
     found = _told_apart(subject) | _rows(subject)
     rows = [(cluster, *(of[cluster] for of in found.values())) for cluster in subject.clusters.index.tolist()]
+    return Table(["Cluster", *found], rows, f"{_how(subject) * (APART in found)}{_numbering(subject)}")
+
+
+def _how(subject: Subject) -> str:
     said = "Columns with how far the cluster's mean is from that of the rest, in standard deviations. "
-    return Table(["Cluster", *found], rows, f"{said * (APART in found)}{_numbering(subject)}")
+    if not subject.details.columns_per_channel:
+        return said
+    named = "" if subject.details.column_names else " 2:10 is column 10 of channel 2, from 0."
+    return f"{said}The strongest of each channel.{named} "
 
 
 def _numbering(subject: Subject) -> str:
@@ -99,11 +106,15 @@ def _told_apart(subject: Subject) -> dict[str, dict[int, str]]:
     if table is None or subject.result.n_clusters < 2:
         return {}
     found = {
-        cluster: listed(f"{subject.column_name(column)} ({effect:+.1f})" for column, effect in strongest)
+        cluster: listed(f"{subject.column_name(column)} ({_effect(effect)})" for column, effect in strongest)
         for cluster in subject.clusters.index
-        for strongest in [table.strongest(cluster, COLUMNS)]
+        for strongest in [table.strongest(cluster, COLUMNS, subject.details.columns_per_channel or 1)]
     }
     return {APART: found}
+
+
+def _effect(effect: float) -> str:
+    return f"{effect:+.1f}" if np.isfinite(effect) else f"{'+' if effect > 0 else '-'}∞"
 
 
 def _rows(subject: Subject) -> dict[str, dict[int, str]]:
