@@ -86,7 +86,7 @@ class CorruptBlockError(RunError):
         Number of the block.
     """
 
-    def __init__(self, message: str, stage: str = "", block: int = -1):
+    def __init__(self, message: str, stage: str = "", block: int = -1) -> None:
         super().__init__(message)
         self.stage, self.block = stage, block
 
@@ -109,7 +109,7 @@ class LostBlocksError(ClusterError):
         One of them is to blame.
     """
 
-    def __init__(self, message: str, stage: str = "", blocks: list[int] | None = None):
+    def __init__(self, message: str, stage: str = "", blocks: list[int] | None = None) -> None:
         super().__init__(message)
         self.stage, self.blocks = stage, blocks or []
 

@@ -12,6 +12,7 @@ from dask import delayed
 from dask.array import Array, from_array
 
 from bigsmic.errors import InputError
+from bigsmic.types import Integers
 
 
 class Answer(NamedTuple):
@@ -28,7 +29,7 @@ class Answer(NamedTuple):
     width: int | None = None
 
     @property
-    def meta(self):
+    def meta(self) -> Any:
         """No rows of it."""
         return np.empty((0,) if self.width is None else (0, self.width), self.dtype)
 
@@ -51,7 +52,7 @@ class Lazily:
     columns: int
     key: str
 
-    def __call__(self, method, rows, answer):
+    def __call__(self, method: str, rows: Any, answer: Any) -> Any:
         """Dask array of what `method` says of rows.
 
         Parameters
@@ -74,7 +75,7 @@ class Lazily:
             shape = {"chunks": (rows.chunks[0], (answer.width,))}
         return rows.map_blocks(_answer, model, method, name=None, dtype=answer.dtype, meta=answer.meta, **shape)
 
-    def _check(self, rows):
+    def _check(self, rows: Integers) -> None:
         if not isinstance(rows, Array):
             raise InputError(f"predict: got a dask {type(rows).__name__}; give a dask array or dataframe")
         if rows.ndim != 2:
@@ -94,11 +95,11 @@ class Lazily:
             )
 
 
-def _answer(rows, model, method):
+def _answer(rows: Integers, model: Any, method: str) -> Any:
     return getattr(model, method)(rows)
 
 
-def rows_of(data, lengths):
+def rows_of(data: Any, lengths: bool) -> Array:
     """Dask array of the rows of a dask array or dataframe.
 
     Parameters
@@ -110,6 +111,6 @@ def rows_of(data, lengths):
     return data.to_dask_array(lengths=lengths or None) if hasattr(data, "to_dask_array") else data
 
 
-def lazily_read(array):
+def lazily_read(array: Any) -> Any:
     """Dask array of a :class:`~bigsmic.store.CheckedArray`, whose blocks are read, and checked, when they are used."""
     return from_array(array, chunks=array.chunks)

@@ -7,6 +7,7 @@ memory, which is pickled with its bytes; of the rest comes along what there is r
 
 import os
 from dataclasses import dataclass
+from typing import Any
 
 from bigsmic.errors import RunError
 from bigsmic.numerics.moments import Moments
@@ -47,11 +48,11 @@ class Place:
     id: str
 
     @classmethod
-    def of(cls, run):
+    def of(cls, run: Any) -> Any:
         """Of a run that has a name."""
         return cls(run.address, run.id)
 
-    def open(self):
+    def open(self) -> Any:
         """Open the run.
 
         Raises
@@ -71,7 +72,7 @@ class Place:
         return run
 
 
-def carried(context, tells):
+def carried(context: Any, tells: Any) -> Any:
     """A run in memory, with what predictions read.
 
     Parameters
@@ -114,7 +115,7 @@ def carried(context, tells):
     return made
 
 
-def needed(context):
+def needed(context: Any) -> Any:
     """Stages and arrays that predictions read."""
     settings = context.settings
     wanted = {} if settings.precomputed else {"scan": Moments._fields, "scaling": ()}
@@ -123,11 +124,11 @@ def needed(context):
     return wanted | {"output": (), "names": (), novelty.STAGE: novelty.SHAPES} | model_of(context).reads
 
 
-def _bytes(run, blocks, wanted):
+def _bytes(run: Any, blocks: Any, wanted: Any) -> Any:
     return sum(block_bytes(run, stage, block, wanted[stage]) for stage, block in blocks if stage in wanted)
 
 
-def _copy_arrays(context, made, room):
+def _copy_arrays(context: Any, made: Any, room: Any) -> None:
     """Copy agreement, noise and posterior, as far as there is room."""
     for name in ("agreement", "noise", "posterior"):
         if name in context.run.info("output", 0):
@@ -137,7 +138,7 @@ def _copy_arrays(context, made, room):
                 room -= array.nbytes
 
 
-def save(context, location, storage_options=None):
+def save(context: Any, location: Any, storage_options: Any = None) -> Any:
     """Copy a finished run, of a cut what both of its runs have, into a run directory of its own.
 
     Parameters
@@ -174,7 +175,7 @@ def save(context, location, storage_options=None):
     return location
 
 
-def _copy(context, made):
+def _copy(context: Any, made: Any) -> None:
     """Copy a whole run; the summary, without which it is not finished, last."""
     run, settings = context.run, context.settings
     cut = {"settings": settings.identity() | _kernel_of(run)} if isinstance(run, Overlay) else {}
@@ -187,6 +188,6 @@ def _copy(context, made):
     made.update({"summary": run.attribute("summary")})
 
 
-def _kernel_of(run):
+def _kernel_of(run: Any) -> Any:
     """The kernel as the run names it: one that was opened without its function has forgotten which."""
     return {name: value for name, value in run.identity["settings"].items() if name == "kernel"}

@@ -10,6 +10,7 @@ import warnings
 from dataclasses import fields, is_dataclass
 from functools import partial
 from importlib.metadata import entry_points
+from typing import Any
 
 import numpy as np
 
@@ -51,12 +52,12 @@ OF_EVERY_FIT = frozenset(
 """Names that are no method's to take."""
 
 
-def names():
+def names() -> tuple[str, ...]:
     """Names of the methods, those of other packages last."""
     return (*BUILT_IN, *sorted({entry.name for entry in entry_points(group=GROUP)} - BUILT_IN.keys()))
 
 
-def loadable():
+def loadable() -> dict[str, type[Any]]:
     """Settings classes of all methods that can be loaded, by name; one that cannot says why when it is asked for."""
     found = {}
     for name in names():
@@ -68,7 +69,7 @@ def loadable():
     return found
 
 
-def settings_of(name):
+def settings_of(name: str) -> type[Any]:
     """Settings class of a method, which is loaded without the rest of it.
 
     Raises
@@ -89,7 +90,7 @@ def settings_of(name):
     return _loaded(next(iter(entries)))
 
 
-def _loaded(entry):
+def _loaded(entry: Any) -> Any:
     """Settings class that an entry point leads to."""
     try:
         kind = entry.load()
@@ -104,7 +105,7 @@ def _loaded(entry):
     return kind
 
 
-def _what_is_wrong(kind, name):
+def _what_is_wrong(kind: Any, name: str) -> Any:
     """Why a class cannot be the settings of a method; empty where it can."""
     if not (isinstance(kind, type) and issubclass(kind, MethodSettings) and is_dataclass(kind)):
         return f"{kind!r} is no dataclass derived from bigsmic.settings.MethodSettings"
@@ -116,13 +117,13 @@ def _what_is_wrong(kind, name):
     return f"its option {taken[0]} is one of every fit" if taken else ""
 
 
-def _source(entry):
+def _source(entry: Any) -> Any:
     """Package and object that an entry point is of."""
     package = f"package {entry.dist.name}" if entry.dist is not None else "an unknown package"
     return f"{package} ({entry.value})"
 
 
-def load(name):
+def load(name: str) -> Any:
     """Module of a method.
 
     Raises
@@ -133,18 +134,18 @@ def load(name):
     return of(settings_of(name))
 
 
-def of_stored(settings):
+def of_stored(settings: dict[str, Any]) -> type[Any]:
     """Settings class of the method of stored settings; those that name none are SMIC's."""
     return settings_of(settings.get("method", DEFAULT))
 
 
-def of(settings):
+def of(settings: Any) -> Any:
     """Module of the method that some settings are of."""
     kind = settings if isinstance(settings, type) else type(settings)
     return importlib.import_module(vars(kind).get("home") or kind.__module__)
 
 
-def settings(name, c, given, others=()):
+def settings(name: str, c: Any, given: Any, others: Any = ()) -> Any:
     """Settings of a method from what the caller gave.
 
     Parameters
@@ -174,7 +175,7 @@ def settings(name, c, given, others=()):
     return kind.of(c, **{key: value for key, value in given.items() if key not in kind.side_inputs})
 
 
-def _warn_of_clash(name):
+def _warn_of_clash(name: str) -> None:
     """Say that a method of ours is meant where another package offers one of the same name."""
     clashing = entry_points(group=GROUP, name=name) if name in BUILT_IN else ()
     for entry in clashing:
@@ -185,13 +186,13 @@ def _warn_of_clash(name):
         )
 
 
-def options(name):
+def options(name: str) -> dict[str, Any]:
     """Options of a method by name, arrays beside the rows among them."""
     kind = settings_of(name)
     return {**kind.options(), **kind.side_inputs}
 
 
-def _meant(renamed, option):
+def _meant(renamed: Any, option: Any) -> Any:
     """What an option can be that the method does not have."""
     if option in renamed:
         return renamed[option]
@@ -202,7 +203,7 @@ def _meant(renamed, option):
     return ""
 
 
-def admit(settings, given, n_rows, storage_options=None):
+def admit(settings: Any, given: dict[str, Any], n_rows: int, storage_options: Any = None) -> tuple[Any, dict[str, Any]]:
     """Settings and the arrays that came beside the rows, read and checked where the method says how.
 
     Parameters
@@ -225,7 +226,7 @@ def admit(settings, given, n_rows, storage_options=None):
     return settings, {name: np.asarray(given[name]) for name in settings.side_inputs if given.get(name) is not None}
 
 
-def temporary(settings):
+def temporary(settings: Any) -> tuple[()]:
     """Stages of a method whose artifacts are deleted when a fit has ended, by their names or how these begin."""
     kind = of(settings)
     return tuple(kind.temporary(settings)) if hasattr(kind, "temporary") else ()

@@ -1,11 +1,18 @@
 """Names of options that nobody has, and what may have been meant by them."""
 
 from difflib import get_close_matches
+from typing import Any
 
 from bigsmic.errors import OptionError
 
 
-def refuse_unknown(what, given, taken, known=None, meant=lambda name: ""):
+def refuse_unknown(
+    what: str,
+    given: Any,
+    taken: dict[str, Any] | set[str],
+    known: set[str] | None = None,
+    meant: Any = lambda name: "",
+) -> None:
     """Refuse options that are not taken.
 
     Parameters
@@ -32,6 +39,6 @@ def refuse_unknown(what, given, taken, known=None, meant=lambda name: ""):
     raise OptionError(f"{what}: got unexpected option{'s' * (len(unknown) > 1)} {told}; it takes {listed}")
 
 
-def _similar(name, known):
+def _similar(name: str, known: Any) -> Any:
     found = get_close_matches(name, sorted(known), n=1)
     return f"did you mean {found[0]}=?" if found else ""

@@ -3,10 +3,13 @@
 import functools
 import hashlib
 import types
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.errors import InputError
+from bigsmic.types import Floats
 
 NAME = "__bigsmic_name__"
 """Attribute by which a function has a name that its user vouches for: whatever its code, it is then the same."""
@@ -15,7 +18,7 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 _DIGITS = 16
 
 
-def identity_of(function):
+def identity_of(function: Any) -> Any:
     """Name under which a fit is stored whose kernel is a function, and a digest of its code.
 
     The digest covers bytecode, constants, defaults, what the function encloses, and the globals that it names. It is
@@ -28,7 +31,7 @@ def identity_of(function):
     return f"callable {getattr(function, '__module__', '')}.{_name(function)} {digest}"
 
 
-def refuse_nameless(function):
+def refuse_nameless(function: Any) -> None:
     """Refuse a function that another process could not tell from others: a run directory outlives it.
 
     Raises
@@ -43,7 +46,7 @@ def refuse_nameless(function):
         )
 
 
-def refuse_other(function, stored):
+def refuse_other(function: Any, stored: Any) -> None:
     """Refuse a function other than the one that a run was made with.
 
     Parameters
@@ -61,11 +64,11 @@ def refuse_other(function, stored):
         raise InputError(f"kernel: the run was made with {stored}, got {got}; pass the function of the fit")
 
 
-def _name(function):
+def _name(function: Any) -> Any:
     return getattr(function, "__qualname__", type(function).__qualname__)
 
 
-def _facts(value, seen):
+def _facts(value: Any, seen: Any) -> Any:
     """What a value is, as nested tuples of plain values without memory addresses."""
     if isinstance(value, _PLAIN):
         return repr(value)
@@ -80,19 +83,19 @@ def _facts(value, seen):
     return _name(value) if not hasattr(value, "__dict__") else (_name(value), _facts(vars(value), seen))
 
 
-def _code(code, seen):
+def _code(code: Any, seen: Floats) -> Any:
     names = (code.co_names, code.co_varnames, code.co_freevars, code.co_argcount, code.co_flags)
     return ("code", code.co_code.hex(), names, _facts(code.co_consts, seen))
 
 
-def _function(function, seen):
+def _function(function: Any, seen: Floats) -> Any:
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     named = {name: function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__}
     parts = (function.__code__, function.__defaults__, function.__kwdefaults__, cells, named)
     return ("function", *(_facts(part, seen) for part in parts))
 
 
-def _array(array, seen):
+def _array(array: NDArray[Any], seen: Floats) -> Any:
     return ("array", array.dtype.str, array.shape, hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest())
 
 

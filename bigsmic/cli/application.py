@@ -4,14 +4,16 @@ A command says what it has to say on a :class:`~bigsmic.cli.console.Screen`; wha
 """
 
 import inspect
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from bigsmic.cli.flags import Flag
 from bigsmic.cli.options import as_typed, storage_options
 from bigsmic.errors import ClusterError, InputError, PlanError, RunError, RunLockedError, StorageError
+from bigsmic.types import Floats
 
 UNEXPECTED, INTERRUPTED = 1, 130
 STOPPED = "interrupted; with --out, the same command goes on where it stopped"
@@ -33,7 +35,7 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted):
+def _show_version(wanted: int) -> None:
     if wanted:
         from bigsmic.version import __version__
 
@@ -46,7 +48,7 @@ def _bigsmic(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
     ] = False,
-):
+) -> None:
     pass
 
 
@@ -59,7 +61,7 @@ OUTPUT = (
 )
 
 
-def command(panels, section=None):
+def command(panels: dict[str, Any], section: str | None = None) -> Callable[..., Any]:
     """Register a function as a command that has further options.
 
     Parameters
@@ -72,8 +74,8 @@ def command(panels, section=None):
     """
     flags = [flag for panel in panels.values() for flag in panel]
 
-    def register(function):
-        def run(**values):
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(**values: Floats) -> None:
             shown = {flag.name: values.pop(flag.name) for flag in OUTPUT}
             typed = {flag: values.pop(flag.name) for flag in flags}
             method = next((value for flag, value in typed.items() if flag.name == "method"), None)
@@ -94,14 +96,14 @@ def command(panels, section=None):
     return register
 
 
-def _converted(flag, typed, method):
+def _converted(flag: Any, typed: Any, method: Any) -> Any:
     try:
         return flag.value(typed, method)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint=repr(flag.spelling)) from None
 
 
-def _with_storage_options(given):
+def _with_storage_options(given: Any) -> Any:
     """The same with the storage options of all places, if there are any."""
     given = dict(given)
     try:
@@ -112,7 +114,7 @@ def _with_storage_options(given):
 
 
 @contextmanager
-def _screen(json, quiet, debug, translate):
+def _screen(json: Any, quiet: Any, debug: Any, translate: Callable[..., str]) -> Iterator[Any]:
     """A screen; whatever goes wrong is said on it and becomes the exit code."""
     from bigsmic.cli.console import Screen
 
@@ -137,7 +139,7 @@ def _screen(json, quiet, debug, translate):
 LEAST_ADDRESSES = 768 << 20  # for the libraries alone, which end in many ways, aborts among them, where they lack any
 
 
-def _refuse_few_addresses():
+def _refuse_few_addresses() -> None:
     import resource
 
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)

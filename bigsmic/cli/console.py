@@ -6,7 +6,9 @@ import os
 import sys
 import traceback
 import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from rich.console import Console
 
@@ -31,27 +33,33 @@ class Screen:
         begins with may be an option.
     """
 
-    def __init__(self, as_json=False, quiet=False, debug=False, translate=lambda message, leads: message):
+    def __init__(
+        self,
+        as_json: bool = False,
+        quiet: bool = False,
+        debug: bool = False,
+        translate: Callable[..., str] = lambda message, leads: message,
+    ) -> None:
         self.as_json, self.quiet, self.debug, self._translate = as_json, quiet, debug, translate
         self.stdout, self.stderr = Console(), Console(stderr=True)
         if not self.stdout.is_terminal:
             self.stdout.width = FILE_WIDTH
 
-    def write(self, document):
+    def write(self, document: Any) -> None:
         """Write the JSON document, if that is what was asked for."""
         if self.as_json:
             with _insisting_on_stdout():
                 self.stdout.file.write(json.dumps(_without_nan(document)) + "\n")
                 self.stdout.file.flush()
 
-    def say(self, page):
+    def say(self, page: Any) -> None:
         """Show lines and tables, if a person is to read them."""
         if not (self.as_json or self.quiet):
             with _insisting_on_stdout():
                 for item in page:
                     self.stdout.print(item, markup=False, highlight=False, soft_wrap=isinstance(item, str))
 
-    def fail(self, error, message, code):
+    def fail(self, error: BaseException, message: str, code: Any) -> None:
         """Say what ended the command."""
         if self.debug:
             self.stderr.file.write("".join(traceback.format_exception(error)))
@@ -61,11 +69,11 @@ class Screen:
             self.write({"error": document})
         self._complain("error", message)
 
-    def _complain(self, kind, message):
+    def _complain(self, kind: Any, message: str) -> None:
         self.stderr.print(f"bigsmic: {kind}: {message}", markup=False, highlight=False, soft_wrap=True)
 
     @contextmanager
-    def warnings_in_one_line(self):
+    def warnings_in_one_line(self) -> Iterator[None]:
         """Show warnings as errors are shown; those of bigsmic always."""
         with warnings.catch_warnings():
             warnings.simplefilter("always", BigsmicWarning)
@@ -76,7 +84,7 @@ class Screen:
 
 
 @contextmanager
-def _insisting_on_stdout():
+def _insisting_on_stdout() -> Iterator[None]:
     """Say that stdout takes no more, once: the interpreter would try again, and complain, when it ends."""
     try:
         yield
@@ -92,7 +100,7 @@ def _insisting_on_stdout():
         ) from error
 
 
-def _without_nan(content):
+def _without_nan(content: Any) -> Any:
     """The same with null for NaN and infinity, which JSON does not know."""
     if isinstance(content, dict):
         return {key: _without_nan(value) for key, value in content.items()}

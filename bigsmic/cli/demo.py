@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -9,11 +10,12 @@ from bigsmic.datasets import CHUNK_ROWS
 from bigsmic.errors import InputError
 from bigsmic.numerics.labeling.metrics import adjusted_rand_index, contingency
 from bigsmic.store import create_arrays, open_array
+from bigsmic.types import Integers
 
 BLOCK_ROWS = 8 * CHUNK_ROWS
 
 
-def write_archive(folder, simulator, progress=None):
+def write_archive(folder: Any, simulator: Any, progress: Any = None) -> Any:
     """Write rows ``X`` and their true units ``labels`` to ``archive.zarr``, block by block, unless that was done.
 
     Parameters
@@ -44,7 +46,7 @@ def write_archive(folder, simulator, progress=None):
     return str(location)
 
 
-def _written(location, note, made_of):
+def _written(location: Any, note: Any, made_of: Any) -> Any:
     if not note.exists():
         if location.exists():
             raise InputError(f"demo: {location} is not of a demo; give another --out")
@@ -55,7 +57,7 @@ def _written(location, note, made_of):
     return there["complete"] and location.exists()
 
 
-def _note(path):
+def _note(path: Path) -> dict[str, Any]:
     try:
         note = json.loads(path.read_text())
         return {name: note[name] for name in ("made_of", "complete")}
@@ -63,14 +65,14 @@ def _note(path):
         raise InputError(f"demo: {path} is not of a demo, and is not written over; give another --out") from None
 
 
-def _make_folder(folder):
+def _make_folder(folder: Any) -> None:
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"demo: {folder} cannot be a folder ({error.strerror}); give another --out") from None
 
 
-def _write(location, simulator, progress):
+def _write(location: Any, simulator: Any, progress: Any) -> None:
     n, d = simulator.shape
     arrays = create_arrays(location, {"X": ((n, d), np.float32), "labels": ((n,), np.int32)}, CHUNK_ROWS)
     starts = range(0, n, BLOCK_ROWS)
@@ -81,7 +83,7 @@ def _write(location, simulator, progress):
         arrays["X"][lo:hi], arrays["labels"][lo:hi] = simulator.block(lo, hi)
 
 
-def compare(location, result):
+def compare(location: str, result: Any) -> Any:
     """Compare the clusters of a fit with the units that the spikes are of.
 
     Parameters
@@ -107,7 +109,7 @@ def compare(location, result):
     return {"ari": adjusted_rand_index(counts), "clusters": clusters, "missed_units": missed}
 
 
-def _cluster(counts, k):
+def _cluster(counts: Integers, k: int) -> Any:
     unit = int(counts[:, k].argmax())
     size, common = int(counts[:, k].sum()), int(counts[unit, k])
     shares = {"purity": common / size, "completeness": common / int(counts[unit].sum())}

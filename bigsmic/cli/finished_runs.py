@@ -1,6 +1,6 @@
 """Commands that read a finished run and write nothing to it: show and export."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,7 +13,7 @@ Labelings = Annotated[bool, typer.Option("--labelings", help="Also a table of al
 
 
 @command({"Rows": STORAGE}, section=FINISHED)
-def show(screen, run: RunArgument, labelings: Labelings = False, **given):
+def show(screen: Any, run: RunArgument, labelings: Labelings = False, **given: Any) -> None:
     """Show what the fit of RUN printed, again."""
     from bigsmic import Result
     from bigsmic.cli import formatting
@@ -25,15 +25,15 @@ def show(screen, run: RunArgument, labelings: Labelings = False, **given):
 
 @command({"Rows": STORAGE}, section=FINISHED)
 def export(
-    screen,
+    screen: Any,
     run: RunArgument,
     out: Annotated[str, typer.Argument(help="New file or folder, named .csv, .parquet, .npy or .zarr.")],
     columns: Annotated[
         str | None,
         typer.Option(help="Which of row,label,agreement,noise,posterior to write; all that there are by default."),
     ] = None,
-    **given,
-):
+    **given: Any,
+) -> None:
     """Write the labels of RUN, and how sure they are, as a table of one row for each row of the input."""
     from bigsmic import Result
 

@@ -36,15 +36,15 @@ class Flag(NamedTuple):
     complete: Callable[[], Any] | None = None
 
     @property
-    def spelling(self):
+    def spelling(self) -> str:
         """The option as it is typed."""
         return self.option or "--" + self.name.replace("_", "-")
 
-    def value(self, typed, method=None):
+    def value(self, typed: Any, method: str | None = None) -> Any:
         """The parameter that was typed; ValueError where it cannot be one."""
         return self.convert(typed, method) if self.by_method else self.convert(typed)
 
-    def parameter(self, panel):
+    def parameter(self, panel: str) -> Any:
         """The option as a parameter of a function that typer reads."""
         kind, default = (bool, False) if self.kind is bool else (self.kind | None, None)
         metavar = "<str>.." if self.kind == list[str] else None
@@ -61,6 +61,6 @@ class Flag(NamedTuple):
             self.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
         )
 
-    def _offered(self, incomplete: str):
+    def _offered(self, incomplete: str) -> Any:
         """Words that a shell offers for what was typed so far."""
         return [word for word in self.complete() if word.startswith(incomplete)] if self.complete else []

@@ -4,12 +4,14 @@ import shlex
 import shutil
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from bigsmic.errors import PlanError
 from bigsmic.store import absolute, is_local
 from bigsmic.tables import bytes_text, folded, tables
+from bigsmic.types import Integers
 
 LABELS_AT_ONCE = 1 << 20
 
@@ -17,7 +19,7 @@ LABELS_AT_ONCE = 1 << 20
 # -- fit
 
 
-def fit_document(result):
+def fit_document(result: Any) -> Any:
     """Where the run is, what was asked, how it went."""
     document = {
         "run": result.location,
@@ -32,13 +34,13 @@ def fit_document(result):
     return document | ({"numbers": _numbers_of_clusters(result)} if result.settings.undecided else {})
 
 
-def valleys_document(valleys):
+def valleys_document(valleys: bool) -> Any:
     """What the data show of the number of clusters."""
     facts = {name: getattr(valleys, name) for name in ("sentence", "n_clusters", "clear", "best", "votes")}
     return facts | {name: getattr(valleys, name).to_dict("records") for name in ("curve", "pairs")}
 
 
-def fit_page(result, labelings=False):
+def fit_page(result: Any, labelings: bool = False) -> Any:
     """What ``repr`` says, and what to type next; of an open number of clusters, what hints at it.
 
     Parameters
@@ -51,7 +53,7 @@ def fit_page(result, labelings=False):
     return [folded(repr(result)), "", *numbers, *_labelings(result, labelings), *_next_steps(result)]
 
 
-def _labelings(result, shown):
+def _labelings(result: Any, shown: Any) -> Any:
     """A table of the labelings, or how to see it; nothing where none were compared."""
     candidates = [dict(row) for row in result.diagnostics.get("candidates", [])]
     if not candidates:
@@ -63,7 +65,7 @@ def _labelings(result, shown):
     return [*tables(candidates), ""]
 
 
-def _next_steps(result):
+def _next_steps(result: Any) -> Any:
     """How to get labels from a fit that left the number of clusters open, and tables from one that has labels."""
     run = shlex.quote(result.location)
     cut = [f"  bigsmic cut {run} -c {_hinted(result)} --out OTHER_RUN"] if hasattr(result, "cut") else []
@@ -73,13 +75,13 @@ def _next_steps(result):
     return steps if result.settings.number_given else [*steps, *cut]
 
 
-def _hinted(result):
+def _hinted(result: Any) -> Any:
     """The number of clusters to look at first, where there is one."""
     valleys = getattr(result, "valleys", None) if result.settings.undecided else None
     return valleys.best if valleys and valleys.best > 1 else "C"
 
 
-def _numbers_of_clusters(result):
+def _numbers_of_clusters(result: Any) -> Any:
     """What a fit says of every number of clusters that it leaves open, as dicts."""
     if valleys := getattr(result, "valleys", None):
         return valleys.curve.to_dict("records")
@@ -90,7 +92,7 @@ def _numbers_of_clusters(result):
 # -- predict
 
 
-def predict_document(labels, result, out):
+def predict_document(labels: Integers, result: Any, out: Any) -> Any:
     """Rows, sizes of the clusters and, where the fit looks for them, rows in none; the labels are read in blocks."""
     n, sizes = labels.shape[0], np.zeros(1 + result.n_clusters, np.int64)
     for lo in range(0, n, LABELS_AT_ONCE):
@@ -99,7 +101,7 @@ def predict_document(labels, result, out):
     return {"out": out, "rows": n, "cluster_sizes": sizes[1:].tolist()} | none
 
 
-def predict_page(document):
+def predict_page(document: Any) -> Any:
     """The clusters of the new rows."""
     n = document["rows"]
     rows = [{"cluster": k, "rows": size, "share": percent(size, n)} for k, size in enumerate(document["cluster_sizes"])]
@@ -111,7 +113,7 @@ def predict_page(document):
 # -- plan
 
 
-def plan_document(plan):
+def plan_document(plan: Any) -> Any:
     """Every figure of a plan, but for the sizes of blocks, which are no option here."""
     stages = {
         name: asdict(stage) | {"peak_bytes": stage.peak_bytes, "scheduler_tasks": stage.scheduler_tasks}
@@ -123,7 +125,7 @@ def plan_document(plan):
     return found
 
 
-def refuse_full_disk(plan, out):
+def refuse_full_disk(plan: Any, out: Any) -> None:
     """Raise PlanError if the disk under the run directory `out` is too full; URLs are not looked at."""
     if out is None or not is_local(absolute(out)):
         return
@@ -140,7 +142,7 @@ def refuse_full_disk(plan, out):
 # -- demo
 
 
-def demo_opening(simulator, folder):
+def demo_opening(simulator: Any, folder: Any) -> Any:
     """What is to be clustered."""
     n, d = simulator.shape
     return [
@@ -153,7 +155,7 @@ def demo_opening(simulator, folder):
     ]
 
 
-def demo_page(document, kept):
+def demo_page(document: Any, kept: Any) -> Any:
     """What was found, against the truth."""
     folder, c = document["folder"], document["fit"]["n_clusters"]
     clusters = [
@@ -199,6 +201,6 @@ def demo_page(document, kept):
 # -- formats
 
 
-def percent(part, whole=1):
+def percent(part: Any, whole: int = 1) -> Any:
     """Share of `part`, ``"12.3 %"``."""
     return f"{100 * part / max(whole, 1):.1f} %"

@@ -21,8 +21,9 @@ quick.
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -34,7 +35,7 @@ from bigsmic.cli.options import FIT, RESOURCES, ROWS, STORAGE
 __all__ = ["EXIT_CODES", "FIT", "app", "finished_runs", "main", "names", "nightly", "report", "sensors"]
 
 
-def main():
+def main() -> None:
     """Run the command line."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell may have had it ignored
         signal.signal(signal.SIGINT, _interrupt)
@@ -49,7 +50,7 @@ def main():
         raise
 
 
-def _interrupt(number, frame):
+def _interrupt(number: int, frame: Any) -> None:
     """Raise KeyboardInterrupt, but in an import: what modules make of one is anything, and what they leave is broken.
 
     A run survives that as it survives any kill.
@@ -74,13 +75,13 @@ Clusters = Annotated[
 
 @command(FIT)
 def fit(
-    screen,
+    screen: Any,
     archive: Archive,
     out: Annotated[str, typer.Option("-o", "--out", help="Run directory: a path or URL.")],
     c: Clusters = None,
     labelings: Labelings = False,
-    **given,
-):
+    **given: Any,
+) -> None:
     """Cluster the rows of ARCHIVE; the same command again goes on where it stopped."""
     from bigsmic.cli import formatting
 
@@ -89,7 +90,7 @@ def fit(
     screen.say(formatting.fit_page(result, labelings))
 
 
-def _fit(screen, archive, c, out, given):
+def _fit(screen: Any, archive: Any, c: Any, out: Any, given: Any) -> Any:
     from bigsmic import fit
 
     return fit(archive, c, out=out, progress=not screen.quiet, **given)
@@ -97,13 +98,13 @@ def _fit(screen, archive, c, out, given):
 
 @command({"Rows": STORAGE}, section=FINISHED)
 def cut(
-    screen,
+    screen: Any,
     run: RunArgument,
     c: Annotated[int, typer.Option("-c", "--clusters", help="Number of clusters.")],
     out: Annotated[str, typer.Option("-o", "--out", help="Run directory for the result: a path or URL.")],
     labelings: Labelings = False,
-    **given,
-):
+    **given: Any,
+) -> None:
     """Cut RUN into another number of clusters, without another fit."""
     from bigsmic import Result
     from bigsmic.cli import formatting
@@ -115,7 +116,7 @@ def cut(
 
 @command({"Rows": ROWS, "Resources": RESOURCES[1:]}, section=FINISHED)
 def predict(
-    screen,
+    screen: Any,
     run: RunArgument,
     archive: Annotated[
         str,
@@ -127,8 +128,8 @@ def predict(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Write over other labels and posterior in that group.")
     ] = False,
-    **given,
-):
+    **given: Any,
+) -> None:
     """Give new ROWS to the clusters of RUN."""
     from bigsmic import Result
     from bigsmic.cli import formatting
@@ -142,12 +143,12 @@ def predict(
 
 @command(FIT)
 def plan(
-    screen,
+    screen: Any,
     archive: Archive,
     c: Clusters = None,
     out: Annotated[str | None, typer.Option("-o", "--out", help="Run directory whose disk is looked at.")] = None,
-    **given,
-):
+    **given: Any,
+) -> None:
     """Say what a fit of ARCHIVE takes, before it runs: memory, disk and work of every stage."""
     import bigsmic
     from bigsmic.cli import formatting
@@ -161,13 +162,13 @@ def plan(
 
 @command({"Resources": RESOURCES})
 def demo(
-    screen,
+    screen: Any,
     spikes: Annotated[int, typer.Option(help="Rows to simulate.")] = 50_000,
     units: Annotated[int, typer.Option(help="Neurons, and clusters to find.")] = 12,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal spikes.")] = 0,
     out: Annotated[str | None, typer.Option("-o", "--out", help="Folder to keep it in.")] = None,
-    **given,
-):
+    **given: Any,
+) -> None:
     """Simulate spikes of neurons near a tetrode, cluster them, and compare with the truth."""
     from bigsmic.cli import formatting
     from bigsmic.datasets import TetrodeSimulator
@@ -181,7 +182,7 @@ def demo(
 
 
 @contextmanager
-def _temporary_folder():
+def _temporary_folder() -> Iterator[Any]:
     from bigsmic.store import remove_tree, temporary_folder
 
     folder = temporary_folder("demo")
@@ -191,7 +192,7 @@ def _temporary_folder():
         remove_tree(folder)
 
 
-def _demonstrate(screen, simulator, folder, given):
+def _demonstrate(screen: Any, simulator: Any, folder: Any, given: Any) -> Any:
     """Simulate, fit, compare; what came out, as a JSON-like dict."""
     import time
 

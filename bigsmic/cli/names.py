@@ -1,6 +1,6 @@
 """``bigsmic name``: names of the clusters of a run."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,12 +11,12 @@ from bigsmic.cli.options import STORAGE
 
 @command({"Rows": STORAGE}, section=FINISHED)
 def name(
-    screen,
+    screen: Any,
     run: RunArgument,
     cluster: Annotated[int | None, typer.Argument(help="Number of a cluster.")] = None,
     name: Annotated[str | None, typer.Argument(help="Its name; an empty one takes it away.")] = None,
-    **given,
-):
+    **given: Any,
+) -> None:
     """Give a cluster of RUN a name, which a later fit with --like keeps; without one, show the names."""
     from bigsmic import Result
     from bigsmic.errors import InputError

@@ -1,6 +1,6 @@
 """``bigsmic nightly``: what a job file says, done every night."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,7 +12,7 @@ CHECK = Flag("check", bool, "Check the job file, and do nothing else.")
 
 
 @command({"Job": (CHECK,), "Rows": STORAGE})
-def nightly(screen, job: Annotated[str, typer.Argument(help="Job file, in TOML.")], **given):
+def nightly(screen: Any, job: Annotated[str, typer.Argument(help="Job file, in TOML.")], **given: Any) -> None:
     """Do what JOB says is due for an archive that grows: label new rows, fit again, report, delete old runs."""
     from bigsmic.nightly import Job
     from bigsmic.nightly import nightly as do_what_is_due

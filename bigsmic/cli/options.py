@@ -7,25 +7,25 @@ Options of methods are generated from their settings in :mod:`bigsmic.cli.method
 import json
 import os
 import re
-from typing import Literal
+from typing import Any, Literal
 
 from bigsmic import registry
 from bigsmic.cli.flags import Flag
 from bigsmic.cli.method_options import method_panels
 
 
-def _at_least_one(number):
+def _at_least_one(number: int) -> Any:
     if number < 1:
         raise ValueError(f"got {number}; use at least 1, or leave it out for all processors")
     return number
 
 
-def parted(text):
+def parted(text: str) -> tuple[str, ...]:
     """Names parted by commas: a tuple of str."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _slice(text):
+def _slice(text: str) -> slice:
     """``first:last`` as a slice; either may be left out."""
     try:
         first, last = (int(bound) if bound.strip() else None for bound in text.split(":"))
@@ -34,7 +34,7 @@ def _slice(text):
     return slice(first, last)
 
 
-def _named_values(texts):
+def _named_values(texts: Any) -> Any:
     """``key=value`` with a value that may be JSON: file systems want booleans, numbers and dicts too."""
     named = {}
     for text in texts:
@@ -53,7 +53,7 @@ STORAGE_OPTIONS = "BIGSMIC_STORAGE_OPTIONS"
 see."""
 
 
-def storage_options(file, named):
+def storage_options(file: Any, named: Any) -> Any:
     """Storage options from the environment, from a file, and from the command line, of which the later count.
 
     Parameters
@@ -75,7 +75,7 @@ def storage_options(file, named):
     return _json_object(os.environ.get(STORAGE_OPTIONS) or "{}", STORAGE_OPTIONS) | of_file | named
 
 
-def _text_of(file):
+def _text_of(file: Any) -> Any:
     try:
         with open(file, encoding="utf-8") as opened:
             return opened.read()
@@ -83,7 +83,7 @@ def _text_of(file):
         raise ValueError(f"{file} cannot be read ({getattr(error, 'strerror', None) or 'no text'})") from None
 
 
-def _json_object(text, where):
+def _json_object(text: str, where: Any) -> Any:
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
@@ -126,7 +126,7 @@ ARGUMENTS = (
 """Options that commands spell out, whatever panels they have."""
 
 
-def as_typed(message, flags, leads=True):
+def as_typed(message: str, flags: Any, leads: bool = True) -> Any:
     """Return a message with the names of options as they are typed, and not as Python has them.
 
     Parameters

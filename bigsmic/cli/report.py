@@ -1,6 +1,6 @@
 """``bigsmic report``: one HTML file about a run."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,11 +21,11 @@ PANELS = {"Rows": (ARCHIVE, *WHOLE, NAMES), "Report": (CHANNEL, TIMES, MAP, OVER
 
 @command(PANELS, section=FINISHED)
 def report(
-    screen,
+    screen: Any,
     run: RunArgument,
     out: Annotated[str, typer.Option("-o", "--out", help="HTML file to write: a path or URL.")],
-    **given,
-):
+    **given: Any,
+) -> None:
     """Write one HTML file about RUN: what was found, what to trust and what not."""
     from bigsmic import Result
 
@@ -37,7 +37,7 @@ def report(
     screen.say([f"report of {result.location} is in {out}"])
 
 
-def _names(path):
+def _names(path: str) -> Any:
     """Lines of a text file.
 
     Raises

@@ -1,6 +1,6 @@
 """Commands for archives of sensors, which grow: windows of recordings, and labels of what is new."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -28,15 +28,15 @@ WINDOWS = (
 
 @command({"Windows": WINDOWS, "Recordings": WHOLE, "Resources": RESOURCES_OF_WINDOWS})
 def windows(
-    screen,
+    screen: Any,
     archive: Annotated[str, typer.Argument(help="Path or URL of a Zarr array of samples x channels, or a group.")],
     length: Annotated[str, typer.Option("-l", "--length", help="Samples of a window, or a duration such as 10s.")],
     out: Annotated[str, typer.Option("-o", "--out", help="Zarr group for the windows: made, or extended.")],
     step: Annotated[
         str | None, typer.Option("-s", "--step", help="Samples from one window to the next; the length by default.")
     ] = None,
-    **given,
-):
+    **given: Any,
+) -> None:
     """Describe windows of the recordings in ARCHIVE by features; again, it adds what is new."""
     from bigsmic.features import windows
 
@@ -47,14 +47,14 @@ def windows(
 
 @command({"Rows": WHOLE, "Update": (VERIFY_ROWS,), "Resources": RESOURCES_OF_UPDATES})
 def update(
-    screen,
+    screen: Any,
     run: Annotated[str, typer.Argument(help="Run directory of a finished fit.")],
     archive: Annotated[str, typer.Argument(help="The archive that RUN is of, with more rows at its end.")],
     fail_on_drift: Annotated[
         bool, typer.Option("--fail-on-drift", help=f"Exit with {REFIT} where a refit is recommended.")
     ] = False,
-    **given,
-):
+    **given: Any,
+) -> None:
     """Label the rows of ARCHIVE that have come since RUN, and append them to RUN; again, it finds nothing new."""
     from dataclasses import asdict
 
@@ -68,7 +68,7 @@ def update(
         raise typer.Exit(REFIT)
 
 
-def windows_document(made):
+def windows_document(made: Any) -> Any:
     """How many windows there are, how many of them are new, and what they are described by."""
     return {
         "out": made.location,

@@ -1,6 +1,10 @@
 """Distinct rows, up to a number of them."""
 
+from typing import Any
+
 import numpy as np
+
+from bigsmic.types import Floats, Integers
 
 _TILE_ROWS = 256  # of the first tile, which is all that is looked at where most rows differ
 
@@ -15,7 +19,7 @@ class Distinct:
         Beyond it, it is only known that there are so many.
     """
 
-    def __init__(self, X, limit):
+    def __init__(self, X: Floats, limit: int) -> None:
         self.limit = limit
         found: list[np.ndarray] = []
         lo, step = 0, _TILE_ROWS
@@ -30,19 +34,19 @@ class Distinct:
         rows = np.array(found, np.float32).reshape(-1, X.shape[1]) + np.float32(0)  # -0 becomes 0
         self.rows = rows[np.lexsort(rows.T[::-1])]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.rows)
 
-    def __add__(self, other):
+    def __add__(self, other: "Distinct") -> "Distinct":
         """Distinct rows of both."""
         return Distinct(np.concatenate([self.rows, other.rows]), self.limit)
 
 
-def _others(X, row):
+def _others(X: Floats, row: Floats) -> Floats:
     return X[(row != X).any(axis=1)]
 
 
-def nearest(X, rows):
+def nearest(X: Floats, rows: Integers) -> Any:
     """Number of the row that is nearest, and of the one that is equal where there is one.
 
     A row's does not depend on the rows beside it.

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bigsmic.types import Floats
+
 LEVEL = 0.001
 """Of each of the four tests. Tails are longer than those assumed, where a night has few regimes: with this level there
 is a false alarm on fewer than one night in a hundred."""
@@ -49,7 +51,7 @@ class Batches(NamedTuple):
     novel: np.ndarray
 
 
-def shares(reference, tonight, length):
+def shares(reference: Batches, tonight: Batches, length: float) -> dict[str, float]:
     """Compare shares of clusters: chi-square with the effective sample size that the batches show.
 
     ``S = 4 sum_y (sqrt q_y - sqrt p_y)^2`` [1]_, q being the shares tonight, p those of the batches; batches have such
@@ -98,12 +100,12 @@ def shares(reference, tonight, length):
     }
 
 
-def _freeman_tukey(shares, expected):
+def _freeman_tukey(shares: Floats, expected: Floats) -> Floats:
     """``4 (sqrt q - sqrt p)^2`` of every cluster, whose sum over clusters is chi-square in units of rows."""
     return 4 * np.square(np.sqrt(shares) - np.sqrt(expected))
 
 
-def novelty(reference, tonight, length):
+def novelty(reference: Batches, tonight: Batches, length: float) -> dict[str, float]:
     """Compare the share of novel rows, by its logarithm: tonight's above those of the batches.
 
     Returns
@@ -119,7 +121,7 @@ def novelty(reference, tonight, length):
     return {"p": p, "before": float(reference.novel.sum() / max(n.sum(), 1)), "now": now}
 
 
-def shift(reference, tonight, spreads, length):
+def shift(reference: Batches, tonight: Batches, spreads: Floats, length: float) -> dict[str, float]:
     """Compare means of the columns within clusters: their distance from those of the batches.
 
     ``D = sum_y w_y mean_j ((m_yj - M_yj) / s_yj)^2``, m being the means of the sample tonight, M those of all batches,
@@ -153,7 +155,9 @@ def shift(reference, tonight, spreads, length):
     return {"p": p, "cluster": int(y), "column": int(j), "by": float(moved[y, j])}
 
 
-def _distance(sums, rows, other_sums, other_rows, spreads):
+def _distance(
+    sums: Floats, rows: Floats, other_sums: Floats, other_rows: Floats, spreads: Floats
+) -> tuple[float, Floats]:
     """Weighted square distance of means from others, and the shifts in spreads, 0 of clusters with few rows."""
     used = (rows >= LEAST_CLUSTER_ROWS) & (other_rows >= LEAST_CLUSTER_ROWS)
     mean, other = (s / np.maximum(n, 1)[:, None] for s, n in ((sums, rows), (other_sums, other_rows)))
@@ -162,7 +166,7 @@ def _distance(sums, rows, other_sums, other_rows, spreads):
     return float((weights * np.square(moved).mean(axis=1)).sum()), moved
 
 
-def confidence(before, now):
+def confidence(before: Floats, now: float) -> dict[str, float | None]:
     """Compare the mean of the largest posterior with that of earlier nights, where there are enough.
 
     Parameters
@@ -180,7 +184,7 @@ def confidence(before, now):
     return {"p": p, "before": float(np.mean(before)) if len(before) else None, "now": float(now)}
 
 
-def _tail(before, now, length, least):
+def _tail(before: Floats, now: float, length: float, least: float) -> float:
     """Chance of a value as large as `now` among those like `before`: Student's prediction interval; 1 within them."""
     from scipy.special import stdtr
 
@@ -192,7 +196,7 @@ def _tail(before, now, length, least):
     return float(stdtr(n - 1, -t))
 
 
-def _f_tail(value, first, second):
+def _f_tail(value: float, first: float, second: float) -> float:
     from scipy.special import fdtrc
 
     return float(fdtrc(first, second, value))

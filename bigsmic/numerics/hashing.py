@@ -4,8 +4,11 @@ A draw made this way is the same in any block, on any worker, in any order, and 
 """
 
 import zlib
+from typing import Any
 
 import numpy as np
+
+from bigsmic.types import Floats, Integers
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -15,7 +18,7 @@ SPOTS = 8
 """Numbers that stand for all, at most."""
 
 
-def row_hash(seed, stage, rows):
+def row_hash(seed: int, stage: str, rows: Integers) -> Any:
     """64 well-mixed bits per row: splitmix64 of the row, keyed by seed and stage.
 
     Parameters
@@ -36,7 +39,7 @@ def row_hash(seed, stage, rows):
         return _splitmix(np.asarray(rows).astype(np.uint64) * _GOLDEN + _splitmix(key * _GOLDEN + _GOLDEN))
 
 
-def row_uniform(seed, stage, rows):
+def row_uniform(seed: int, stage: str, rows: Integers) -> Floats:
     """Uniform float64 in [0, 1) per row; see :func:`row_hash`."""
     return (row_hash(seed, stage, rows) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
@@ -71,12 +74,12 @@ def spot_checks(count: int, seed: int, stage: str) -> list[int]:
     return sorted({*draw_rows(count, SPOTS - len(ends), seed, stage).tolist(), *ends})
 
 
-def generator(seed, stage):
+def generator(seed: int, stage: str) -> np.random.Generator:
     """A numpy Generator for a draw that is made once, in one place."""
     return np.random.default_rng([seed & 0xFFFFFFFFFFFFFFFF, zlib.crc32(stage.encode())])
 
 
-def _splitmix(z):
+def _splitmix(z: Any) -> int | Integers:
     z = np.asarray(z, dtype=np.uint64)
     z = (z ^ (z >> np.uint64(30))) * _MIX1
     z = (z ^ (z >> np.uint64(27))) * _MIX2

@@ -2,12 +2,14 @@
 
 import operator
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array
 
 from bigsmic.errors import InputError
+from bigsmic.types import Floats, Integers
 
 LEAST_VARIANCE = 1e-290  # of a column that is not constant: below it squares have lost their digits
 _EXACT = 1 << 53  # integers up to which float64 has them all
@@ -33,7 +35,7 @@ class Moments(NamedTuple):
     low: np.ndarray
     high: np.ndarray
 
-    def __add__(self, other):
+    def __add__(self, other: "Moments") -> "Moments":  # type: ignore[override]
         """Moments of the rows of both; [1]_."""
         n = self.n + other.n
         delta = other.mean - self.mean
@@ -42,7 +44,7 @@ class Moments(NamedTuple):
         return Moments(n, mean, m2, np.minimum(self.low, other.low), np.maximum(self.high, other.high))
 
 
-def origin_of(row):
+def origin_of(row: NDArray[Any]) -> Integers | None:
     """Integers to subtract from all rows before they become floats: those of a row that floats do not hold, else 0.
 
     Parameters
@@ -79,7 +81,7 @@ class NeighborProducts(NamedTuple):
     products: np.ndarray
     row_sums: np.ndarray
 
-    def __add__(self, other):
+    def __add__(self, other: "NeighborProducts") -> "NeighborProducts":  # type: ignore[override]
         """Products of the rows of both; as :class:`Moments` add up."""
         n = self.n + other.n
         delta, weight = other.mean - self.mean, self.n * other.n / n
@@ -88,40 +90,40 @@ class NeighborProducts(NamedTuple):
         return NeighborProducts(n, self.mean + delta * (other.n / n), products, row_sums)
 
 
-def moments(X, origin=None):
+def moments(X: Floats, origin: Any = None) -> Moments:
     """Moments of one block of finite rows, shape (b, d), b >= 1, less an origin; see :func:`origin_of`."""
     return reduce(operator.add, (_tile_moments(*_centred(tile)) for tile in _tiles(X, origin=origin)))
 
 
-def moments_and_products(X, origin=None):
+def moments_and_products(X: NDArray[Any], origin: Any = None) -> tuple[Moments, NeighborProducts]:
     """Moments and NeighborProducts of one block, as :func:`moments`, in one pass."""
     return reduce(_add_each, (_tile_sums(*_centred(tile)) for tile in _tiles(X, origin=origin)))
 
 
-def _centred(tile):
+def _centred(tile: Floats) -> tuple[Floats, Floats, Floats]:
     mean = tile.mean(axis=0)
     return tile, mean, tile - mean
 
 
-def _tile_sums(tile, mean, deviations):
+def _tile_sums(tile: Floats, mean: Floats, deviations: Floats) -> tuple[Moments, NeighborProducts]:
     return _tile_moments(tile, mean, deviations), _tile_products(mean, deviations)
 
 
-def _tile_moments(tile, mean, deviations):
+def _tile_moments(tile: Floats, mean: Floats, deviations: Floats) -> Moments:
     m2 = (deviations**2).sum(axis=0)
     return Moments(np.asarray(len(tile)), mean, m2, tile.min(axis=0), tile.max(axis=0))
 
 
-def _tile_products(mean, deviations):
+def _tile_products(mean: Floats, deviations: Floats) -> NeighborProducts:
     products = np.einsum("ij,ij->j", deviations[:, :-1], deviations[:, 1:])
     return NeighborProducts(np.asarray(len(deviations)), mean, products, (deviations.sum(axis=1) ** 2).sum())
 
 
-def _add_each(left, right):
+def _add_each(left: Any, right: Any) -> Any:
     return tuple(map(operator.add, left, right))
 
 
-def first_nonfinite(X):
+def first_nonfinite(X: NDArray[Any]) -> tuple[int, int, int]:
     """Count the entries that are NaN or infinite, and find the first: (count, row, column), -1 if none."""
     if X.dtype.kind != "f":
         return 0, -1, -1
@@ -152,16 +154,16 @@ class Scaler(NamedTuple):
     origin: np.ndarray | None = None
 
     @property
-    def center(self):
+    def center(self) -> Floats:
         """What is subtracted in all, rounded to float64."""
         return self.mean if self.origin is None else self.mean + self.origin.astype(np.float64)
 
     @property
-    def constant(self):
+    def constant(self) -> Integers:
         """Numbers of the constant columns."""
         return np.flatnonzero(self.factor == 0)
 
-    def apply(self, X):
+    def apply(self, X: Any) -> Floats:
         """Scale rows; any real dtype in, float32 out, C-ordered."""
         out = np.empty(X.shape, np.float32)
         step = _tile_rows(X)
@@ -170,7 +172,7 @@ class Scaler(NamedTuple):
         return out
 
 
-def scaler(total, scale, origin=None):
+def scaler(total: Moments, scale: str | None, origin: Integers | None = None) -> Scaler:
     """Scaler from the moments of all rows.
 
     Parameters
@@ -198,21 +200,21 @@ def scaler(total, scale, origin=None):
     return Scaler(total.mean, factor, origin)
 
 
-def in_range(total):
+def in_range(total: Moments) -> bool:
     """Whether squared distances of rows that are only centred, and not divided, are exact in float32."""
     reach = _reach(total)[total.high > total.low]
     return not reach.size or _is_exact(reach.max())
 
 
-def _reach(total):
+def _reach(total: Moments) -> Floats:
     return np.maximum(total.high - total.mean, total.mean - total.low)
 
 
-def _is_exact(reach):
+def _is_exact(reach: float) -> bool:
     return 1e-15 < reach < 1e15
 
 
-def _check_underflow(variance, differs):
+def _check_underflow(variance: Floats, differs: NDArray[np.bool_]) -> None:
     """One such column among others is as good as constant; where all are, the rows seem equal and are not."""
     if differs.any() and not (variance[differs] >= LEAST_VARIANCE).any():
         raise InputError(
@@ -221,7 +223,7 @@ def _check_underflow(variance, differs):
         )
 
 
-def _check_range(reach, scale):
+def _check_range(reach: Floats, scale: str | None) -> None:
     if reach.size and not _is_exact(reach.max()):
         raise InputError(
             f"input: after scale={scale!r} the rows reach {reach.max():.3g} from their mean; squared distances need "
@@ -229,17 +231,17 @@ def _check_range(reach, scale):
         )
 
 
-def _tile_rows(X):
+def _tile_rows(X: Floats) -> int:
     return max(1, _TILE_ENTRIES // max(1, X.shape[1]))
 
 
-def _tiles(X, dtype=np.float64, origin=None):
+def _tiles(X: Floats, dtype: DTypeLike = np.float64, origin: Any = None) -> Any:
     step = _tile_rows(X)
     tiles = (X[lo : lo + step] for lo in range(0, len(X), step))
     return (tile.astype(dtype, copy=False) if origin is None else _less(tile, origin) for tile in tiles)
 
 
-def _less(X, origin):
+def _less(X: NDArray[Any], origin: Integers) -> Floats:
     """``X - origin`` in float64, exact where the difference of integers is."""
     rough = X.astype(np.float64) - origin.astype(np.float64)
     if X.dtype != origin.dtype:
@@ -247,7 +249,7 @@ def _less(X, origin):
     return np.where(np.abs(rough) < 2.0**62, (X - origin).astype(np.int64), rough)  # which wraps beyond 2^63
 
 
-def class_sums(X, labels, n_classes):
+def class_sums(X: Floats, labels: Any, n_classes: int) -> Floats:
     """Sums of the rows of each label, and their number in the last column; rows with a negative label do not count.
 
     Parameters
@@ -267,7 +269,7 @@ def class_sums(X, labels, n_classes):
     return np.column_stack([indicator @ X.astype(np.float64), np.bincount(labels[known], minlength=n_classes)])
 
 
-def nearest_mean(X, sums):
+def nearest_mean(X: Floats, sums: Floats) -> Integers:
     """Label of the nearest class mean, the smallest among equals; classes without rows are never nearest.
 
     Parameters

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic.types import Floats, Integers
 
 MAX_TASKS = 256
 """Tasks that one map or reduction hands to a scheduler at most, however many blocks there are."""
 
 
-def stretches(n, most):
+def stretches(n: int, most: int) -> Any:
     """Cut n terms into at most `most` stretches of equal length, a power of two: each is then a node of the tree."""
     length = 1
     while -(-n // length) > most:
@@ -23,7 +26,7 @@ def stretches(n, most):
     return [range(lo, min(lo + length, n)) for lo in range(0, n, length)]
 
 
-def tiles(n, height):
+def tiles(n: int, height: int) -> list[slice]:
     """Cut n rows into ranges of `height`, the last one of what is left: slices."""
     return [slice(lo, min(lo + height, n)) for lo in range(0, n, height)]
 
@@ -40,7 +43,7 @@ class TreeSum:
         Terms in all.
     """
 
-    def __init__(self, n: int):
+    def __init__(self, n: int) -> None:
         self.sizes = [n]
         while self.sizes[-1] > 1:
             self.sizes.append((self.sizes[-1] + 1) // 2)
@@ -128,30 +131,30 @@ class Shard:
 
     scratch: Path | None = None
 
-    def __init__(self, engine, bounds, blocks: range, peers: Peers | None = None):
+    def __init__(self, engine: Any, bounds: Integers, blocks: range, peers: Peers | None = None) -> None:
         self.engine, self.bounds, self.blocks, self.peers = engine, np.asarray(bounds, np.int64), blocks, peers
         self.lo, self.hi = int(bounds[blocks.start]), int(bounds[blocks.stop])
 
     @property
-    def whole(self):
+    def whole(self) -> bool:
         """Whether there are no others."""
         return self.peers is None
 
     @property
-    def n_rows(self):
+    def n_rows(self) -> int:
         """Rows of this shard."""
         return self.hi - self.lo
 
     @property
-    def own_bounds(self):
+    def own_bounds(self) -> Integers:
         """Bounds of the blocks of this shard, counted from its first row, shape (n_own + 1,)."""
         return self.bounds[self.blocks.start : self.blocks.stop + 1] - self.lo
 
-    def rows(self, p):
+    def rows(self, p: int) -> slice:
         """Rows of block p, counted from the first one of the shard."""
         return slice(int(self.bounds[p]) - self.lo, int(self.bounds[p + 1]) - self.lo)
 
-    def positions(self, p):
+    def positions(self, p: int) -> Integers:
         """Positions of the rows of block p."""
         return np.arange(self.bounds[p], self.bounds[p + 1])
 
@@ -182,22 +185,22 @@ class Shard:
 class Halo:
     """Rows outside a block, where one worker has all rows."""
 
-    def __init__(self, shard):
+    def __init__(self, shard: Shard) -> None:
         self.shard = shard
 
-    def foreign(self, x):
+    def foreign(self, x: NDArray[Any]) -> NDArray[Any]:
         """Return the rows of others that this worker touches, shape (h, ...); `x` are those of this worker."""
         return x[:0]
 
-    def extend(self, x):
+    def extend(self, x: NDArray[Any]) -> NDArray[Any]:
         """Return the rows of this worker, then those of others that it touches, shape (n + h, ...)."""
         return x
 
-    def local(self, p, halo):
+    def local(self, p: int, halo: Integers) -> Integers:
         """Where the halo of block p lies among the rows of this worker and then those of others."""
         return halo
 
-    def around(self, p, halo, extended):
+    def around(self, p: int, halo: Integers, extended: NDArray[Any]) -> NDArray[Any]:
         """Rows of block p and then those of its halo, of what `extend` returned."""
         return np.concatenate([extended[self.shard.rows(p)], extended[self.local(p, halo)]])
 
@@ -205,9 +208,9 @@ class Halo:
 class _PeerHalo(Halo):
     """Rows outside a block, where some are in other workers: asked for once, sent at every `extend`."""
 
-    def __init__(self, shard, read):
+    def __init__(self, shard: Shard, read: Callable[..., Any]) -> None:
         super().__init__(shard)
-        peers = shard.peers
+        peers: Any = shard.peers
         halos = {p: np.asarray(read(p), np.int64) for p in shard.blocks}
         touched = np.unique(np.concatenate([np.empty(0, np.int64), *halos.values()]))
         foreign = touched[(touched < shard.lo) | (touched >= shard.hi)]
@@ -218,28 +221,29 @@ class _PeerHalo(Halo):
         self._lent = {j: positions - shard.lo for j, positions in asked.items() if len(positions)}
         self._lenders = [j for j in sorted(wanted) if len(wanted[j])]
 
-    def _find(self, halo, foreign):
+    def _find(self, halo: Integers, foreign: Integers) -> Integers:
         inside = (halo >= self.shard.lo) & (halo < self.shard.hi)
         found = np.where(inside, halo - self.shard.lo, self.shard.n_rows + np.searchsorted(foreign, halo))
         return found.astype(np.int32 if self.shard.n_rows + len(foreign) < 2**31 else np.int64)
 
-    def foreign(self, x):
+    def foreign(self, x: NDArray[Any]) -> NDArray[Any]:
         lent = {j: np.take(x, rows, axis=0) for j, rows in self._lent.items()}  # several times as fast as x[rows]
-        received = self.shard.peers.exchange(lent, self._lenders)
+        peers: Any = self.shard.peers
+        received = peers.exchange(lent, self._lenders)
         parts = [received[j] for j in self._lenders] or [x[:0]]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def extend(self, x):
+    def extend(self, x: Floats) -> Floats:
         return np.concatenate([x, self.foreign(x)])
 
-    def local(self, p, halo):
+    def local(self, p: int, halo: Integers) -> Integers:
         return self._local[p]
 
 
 class Group(Protocol):
     """The actors of all workers."""
 
-    def call_sum(self, *calls: tuple) -> Any:
+    def call_sum(self, *calls: tuple[Any, ...]) -> Any:
         """Make calls ``(method, *arguments)`` one after the other on every actor, in one round.
 
         Returns
@@ -249,7 +253,7 @@ class Group(Protocol):
         """
         ...
 
-    def call(self, *calls: tuple) -> list:
+    def call(self, *calls: tuple[Any, ...]) -> list[Any]:
         """Make calls; return what the last one returns, one value per worker."""
         ...
 
@@ -262,24 +266,24 @@ class LocalGroup:
     actor : object
     """
 
-    def __init__(self, actor):
+    def __init__(self, actor: Any) -> None:
         self.actor = actor
 
-    def call_sum(self, *calls):
+    def call_sum(self, *calls: tuple[Any, ...]) -> Any:
         """Return what the last call returns."""
         return run_calls(self.actor, calls)
 
-    def call(self, *calls):
+    def call(self, *calls: tuple[Any, ...]) -> list[None]:
         """Return what the last call returns, in a list."""
         return [run_calls(self.actor, calls)]
 
 
-def close(actor):
+def close(actor: Any) -> None:
     """Close an actor, if it has a method for that: it deletes its files."""
     getattr(actor, "close", lambda: None)()
 
 
-def run_calls(actor, calls):
+def run_calls(actor: Any, calls: tuple[Any, ...]) -> Any:
     """Make calls ``(method, *arguments)`` on an actor; return what the last one returns."""
     value = None
     for method, *arguments in calls:
@@ -287,7 +291,7 @@ def run_calls(actor, calls):
     return value
 
 
-def join_sums(parts):
+def join_sums(parts: list[Any]) -> Any:
     """Total of what the workers have added up; None where they return nothing."""
     first = parts[0]
     if not isinstance(first, TreeSum):
@@ -297,7 +301,7 @@ def join_sums(parts):
     return first.total()
 
 
-def split_blocks(weights, n_workers):
+def split_blocks(weights: Any, n_workers: int) -> list[int]:
     """Cut consecutive blocks into shares of about equal weight, none of them empty.
 
     Parameters

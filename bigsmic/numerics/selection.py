@@ -1,11 +1,14 @@
 """Which rows of an archive are taken: a range, less those that a mask leaves out."""
 
+from collections.abc import Iterator
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.numerics.hashing import draw_rows
+from bigsmic.types import Integers
 
 PAGE = 1 << 16  # rows that are looked up together; a multiple of 8
 
@@ -21,19 +24,19 @@ class Selection:
         Bits of ``numpy.packbits``: whether each of these rows is taken. By default all are.
     """
 
-    def __init__(self, start, stop, packed=None):
+    def __init__(self, start: int, stop: int, packed: NDArray[np.uint8] | None = None) -> None:
         self.start, self.stop, self.packed = int(start), int(stop), packed
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.stop - self.start if self.packed is None else int(self._before[-1])
 
     @cached_property
-    def _before(self):
+    def _before(self) -> Integers:
         """Rows taken before every page, and in all: ndarray of int64."""
         counts = [np.bitwise_count(part).sum(dtype=np.int64) for part in _pages(self.packed)]
         return np.append(0, np.cumsum(counts, dtype=np.int64))
 
-    def numbers(self, lo, hi):
+    def numbers(self, lo: int, hi: int) -> NDArray[np.int64]:
         """Archive's numbers of the rows taken from the `lo`-th to the one before the `hi`-th: int64, ascending."""
         if self.packed is None:
             return np.arange(self.start + lo, self.start + hi)
@@ -43,12 +46,13 @@ class Selection:
         found = np.concatenate([np.empty(0, np.int64), *parts])
         return found[lo - self._before[first] : hi - self._before[first]]
 
-    def _in_page(self, page):
+    def _in_page(self, page: int) -> Integers:
+        assert self.packed is not None
         bits = np.unpackbits(self.packed[page * PAGE // 8 : (page + 1) * PAGE // 8])
         return self.start + page * PAGE + np.flatnonzero(bits)
 
 
-def reservoir(n, count, seed):
+def reservoir(n: int, count: int, seed: int) -> Any:
     """Rows drawn from n by hash, as a selection from all of them: most stay when n grows.
 
     Parameters
@@ -82,7 +86,7 @@ class Span(NamedTuple):
     taken: np.ndarray
 
 
-def spans(numbers, most):
+def spans(numbers: Integers, most: int) -> Iterator[Span]:
     """Spans of at most `most` rows that cover some rows, in order; gaps between them are not read.
 
     Parameters
@@ -103,5 +107,5 @@ def spans(numbers, most):
         at = end
 
 
-def _pages(packed):
+def _pages(packed: Any) -> Any:
     return (packed[at : at + PAGE // 8] for at in range(0, len(packed), PAGE // 8))

@@ -2,8 +2,10 @@
 
 import numpy as np
 
+from bigsmic.types import Floats
 
-def self_product(A):
+
+def self_product(A: Floats) -> Floats:
     """``A' A``.
 
     Parameters

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bigsmic.numerics.moments import in_range
+from bigsmic.numerics.moments import Moments, NeighborProducts, in_range
 
 CORRELATION = 0.2
 """Least covariance of neighbouring columns that share a unit, in shares of their variance."""
@@ -53,7 +53,7 @@ class Likeness(NamedTuple):
     order_evidence: float
 
     @property
-    def sign(self):
+    def sign(self) -> str | None:
         """By what it is seen that the columns share a unit: "neighbors", "order", or None."""
         if self.range_ratio > RANGE_RATIO:
             return None
@@ -65,7 +65,7 @@ class Likeness(NamedTuple):
 _APART = Likeness(0.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 
 
-def likeness(total, products):
+def likeness(total: Moments, products: NeighborProducts) -> Likeness:
     """Likeness of the columns.
 
     With ``v_j`` the variance of column j, ``c_j`` its covariance with the next one and ``w_j = (v_j + v_j+1) / 2``::
@@ -109,19 +109,19 @@ def likeness(total, products):
     return Likeness(*(round(float(figure), DIGITS) for figure in figures))
 
 
-def scale_of(found, total):
+def scale_of(found: Likeness, total: Moments) -> str | None:
     """What to divide columns by: None where they share a unit and can be taken as they are, else "standard"."""
     return None if found.sign and in_range(total) else "standard"
 
 
-def _range_ratio(total):
+def _range_ratio(total: Moments) -> float:
     ranges = (total.high - total.low)[total.high > total.low]
     lower, upper = np.quantile(ranges, [0.25, 0.75])
     steps = np.abs(np.diff(np.log(ranges)))
     return min(upper / lower, np.exp(steps.max(initial=0.0)))
 
 
-def _order(total):
+def _order(total: Moments) -> tuple[float, float]:
     """Spearman's correlation of place and variance among the columns that are not constant, its sign turned."""
     variances = total.m2[total.high > total.low]
     d = len(variances)

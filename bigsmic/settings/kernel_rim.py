@@ -27,7 +27,7 @@ class Settings(rim.Settings):
         help=rim.Settings.options()["reg"].help + " 0.5/N with local_scaling.",
     )
     scale: str | None = option("auto", choices=SCALES, help=SCALE_HELP)
-    kernel: str | Callable = option(
+    kernel: str | Callable[..., Any] = option(
         "rbf",
         FUNCTION,
         help="""A kernel of scikit-learn's by name, such as rbf or laplacian; local_scaling; precomputed. Or a
@@ -52,7 +52,7 @@ class Settings(rim.Settings):
     t: Any = option(7, INTEGERS, help="Neighbour number of local_scaling. MLMI chooses among several.")
     bandwidth: float = option(2.0, POSITIVE, help=BANDWIDTH_HELP + " Of local_scaling alone.")
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         self._check_kernel()
         if self.approximation == "fourier" and self.kernel != "rbf":
@@ -62,7 +62,7 @@ class Settings(rim.Settings):
         if self.kernel == GRAPH:
             self._check_graph()
 
-    def _check_kernel(self):
+    def _check_kernel(self) -> None:
         from bigsmic.numerics.objectives.kernel_features import KERNELS
 
         if not callable(self.kernel) and self.kernel not in (*KERNELS, "precomputed", GRAPH, "callable"):
@@ -70,7 +70,7 @@ class Settings(rim.Settings):
                 f"kernel: got {self.kernel!r}; use a function, 'precomputed', 'local_scaling', or one of {KERNELS}"
             )
 
-    def _check_graph(self):
+    def _check_graph(self) -> None:
         """Refuse what the ascent on a graph does not have."""
         plain = Settings()
         beside = [name for name in ("prior", "n_init_categories") if getattr(self, name) is not None]
@@ -86,11 +86,11 @@ class Settings(rim.Settings):
         _ = self.on_graph(1000)
 
     @property
-    def linear(self):
+    def linear(self) -> Any:
         """Settings of RIM on the features."""
         return rim.Settings(**{field.name: getattr(self, field.name) for field in fields(rim.Settings)})
 
-    def on_graph(self, n):
+    def on_graph(self, n: int) -> Any:
         """Settings of MIC for n rows."""
         reg = GRAPH_REG if self.reg is None else self.strength(n) * n
         return mic.Settings(
@@ -104,11 +104,11 @@ class Settings(rim.Settings):
         ).fitted_to(n)[0]
 
     @property
-    def block_columns(self):
+    def block_columns(self) -> int:
         """Columns that blocks of rows are cut for."""
         return 1 if self.kernel == GRAPH else self.n_components
 
-    def identity(self):
+    def identity(self) -> dict[str, int | str | None]:
         """JSON-like form in which two fits are told apart."""
         if not callable(self.kernel):
             return super().identity()

@@ -57,7 +57,7 @@ class Settings(MethodSettings):
     tol: float = option(1e-6, FROM_ZERO, help="Nats per row that two iterations in a row must gain to go on.")
     seed: int = option(0, INTEGER, help=smic.SEED_HELP)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.t is None:
             object.__setattr__(self, "t", PAPER_GRID if self.preset == "paper" else GRID)
@@ -66,7 +66,7 @@ class Settings(MethodSettings):
             object.__setattr__(self, name, getattr(graph, name))
         _ = self.graph
 
-    def of_graph(self, **changes):
+    def of_graph(self, **changes: Any) -> smic.Settings:
         """Settings of the stages that SMIC has too."""
         names = (
             "n_clusters",
@@ -83,16 +83,16 @@ class Settings(MethodSettings):
         return smic.Settings(normalization=None, assignment="rotation", selection="consensus", **given)
 
     @property
-    def graph(self):
+    def graph(self) -> smic.Settings:
         """Settings of the neighbour graph: the start's t first, then those of the ascents."""
         return self.of_graph(t=tuple(dict.fromkeys((int(self.start_t), *self.t))))
 
     @property
-    def start(self):
+    def start(self) -> smic.Settings:
         """Settings of the spectral start."""
         return replace(self.graph, t=(int(self.start_t),), normalization="symmetric", bandwidth=1.0)
 
-    def fitted_to(self, n):
+    def fitted_to(self, n: int) -> tuple["Settings", dict[str, Any]]:
         """Cut the neighbours that n rows do not allow."""
         fitted, cuts = self.of_graph(t=self.t).fitted_to(n)
         names = ("t", "n_neighbors", "n_centers")

@@ -51,7 +51,7 @@ class Settings(MethodSettings):
     )
     seed: int = option(0, INTEGER, help=SEED_HELP)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         check_integer("n_clusters", self.n_clusters, 1)
         for name in ("n_clusters", "max_iter"):

@@ -56,7 +56,7 @@ class Settings(MethodSettings):
     tol: float = option(1e-6, FROM_ZERO, help="Relative gain of a step below which a start has converged.")
     seed: int = option(0, INTEGER, help=smic.SEED_HELP)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         check_integer("n_clusters", self.n_clusters, 1)
         for name in ("n_clusters", "n_starts", "t", "n_neighbors", "max_iter"):
@@ -68,14 +68,14 @@ class Settings(MethodSettings):
         self._check_sigma()
         _ = self.graph("callable")
 
-    def _check_sigma(self):
+    def _check_sigma(self) -> None:
         if isinstance(self.sigma, str):
             if self.sigma not in WIDTHS:
                 raise InputError(f"sigma: got {self.sigma!r}; use a positive number or one of {WIDTHS}")
         elif not (isinstance(self.sigma, numbers.Real) and 0 < self.sigma < math.inf):
             raise InputError(f"sigma: got {self.sigma!r}; use a positive number or one of {WIDTHS}")
 
-    def graph(self, weight):
+    def graph(self, weight: str) -> Any:
         """Settings of the stages that SMIC has too."""
         names = ("n_clusters", "scale", "bandwidth", "neighbors", "n_neighbors", "seed")
         given = {name: getattr(self, name) for name in names}
@@ -90,7 +90,7 @@ class Settings(MethodSettings):
             **given,
         )
 
-    def fitted_to(self, n):
+    def fitted_to(self, n: int) -> tuple["Settings", dict[str, Any]]:
         """Cut the neighbours that n rows do not allow."""
         if self.kernel == "dense":
             return self, {}

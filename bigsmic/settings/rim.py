@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class Settings(MethodSettings):
     max_iter: int = option(200, INTEGER, least=1, help="Iterations of L-BFGS at most.")
     polish: int = option(0, INTEGER, least=0, help="Iterations of L-BFGS after the last batch.")
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.n_clusters is not None:
             check_integer("n_clusters", self.n_clusters, 1)
@@ -98,7 +98,7 @@ class Settings(MethodSettings):
                 "many, or leave it out"
             )
 
-    def _check_reg(self):
+    def _check_reg(self) -> None:
         if self.reg is None or _share(self.reg) is not None:
             return
         if self.reg == "lsmi":
@@ -109,7 +109,7 @@ class Settings(MethodSettings):
             raise InputError(f"reg: got {self.reg!r}; use a positive number, a share such as '4/N', or 'lsmi'")
         check_positive("reg", self.reg)
 
-    def strength(self, n):
+    def strength(self, n: int) -> Any:
         """Strength that the caller gave, or the default where nothing is to be found; None where it is."""
         if self.reg is None:
             return None if self.n_clusters is not None else 4 / n
@@ -118,11 +118,11 @@ class Settings(MethodSettings):
         share = _share(self.reg)
         return float(self.reg) if share is None else share / n
 
-    def by_batches(self, n):
+    def by_batches(self, n: int) -> bool:
         """Whether ascents go by minibatches."""
         return self.solver == "minibatch" or (self.solver == "auto" and n > self.batch_size)
 
-    def first_categories(self, n):
+    def first_categories(self, n: int) -> int:
         """Categories to begin with."""
         if self.n_init_categories is not None:
             return self.n_init_categories
@@ -133,7 +133,7 @@ class Settings(MethodSettings):
         return max(self.n_clusters, min(max(3 * self.n_clusters, 30), n // 2))
 
 
-def _share(reg):
+def _share(reg: Any) -> Any:
     """The k of "k/N"; None for anything else."""
     found = _PER_ROW.match(reg) if isinstance(reg, str) else None
     try:
@@ -143,7 +143,7 @@ def _share(reg):
     return value if value is not None and 0 < value < math.inf else None
 
 
-def _checked_prior(prior, n_clusters):
+def _checked_prior(prior: Any, n_clusters: Any) -> Any:
     if prior is None or (isinstance(prior, str) and prior == "power"):
         return prior
     if isinstance(prior, str):

@@ -4,9 +4,10 @@ import math
 import numbers
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from bigsmic.errors import InputError
+from bigsmic.numerics.graph import weights
 from bigsmic.settings import smic
 from bigsmic.settings.options import (
     ARRAY,
@@ -103,14 +104,14 @@ class Settings(smic.Settings):
         help="Products of a matrix with a vector at most, for each eigenproblem.",
     )
     # no options of this method:
-    kernel: str = smic.weights.DEFAULT
+    kernel: str = weights.DEFAULT
     metric: str = "euclidean"
     prior: tuple[float, ...] | None = None
     preset: str | None = None
     widths: tuple[tuple[float, ...], ...] = smic.EIGENVECTOR_SETS
     shrinkage: tuple[float, ...] | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.assignment is None:
             plain = self.undecided or self.n_clusters == 2
             object.__setattr__(self, "assignment", "rotation" if plain else "merge")
@@ -125,16 +126,16 @@ class Settings(smic.Settings):
             )
 
     @classmethod
-    def of(cls, c, **given):
+    def of(cls, c: int, **given: Any) -> Any:
         """Settings for `c`: a number, or several that are left open."""
         n_clusters, least = number_of_clusters(c)
         return cls(n_clusters, undecided=least > 0, open_from=least, **given)
 
-    def identity(self):
+    def identity(self) -> Any:
         """JSON-like form in which two fits are told apart."""
         return {"method": self.method} | super().identity()
 
-    def _checked_eta(self):
+    def _checked_eta(self) -> Any:
         two = self.n_clusters == 2 and not self.undecided
         eta = (ETA if two else (0.0,)) if self.eta is None else _link_weights("eta", self.eta)
         if any(eta) and not two:
@@ -145,24 +146,24 @@ class Settings(smic.Settings):
         return eta
 
     @property
-    def propagates(self):
+    def propagates(self) -> Any:
         """Whether labels of a consensus are propagated."""
         return self.selection == "consensus" and not self.undecided
 
     @property
-    def link_weights(self):
+    def link_weights(self) -> Any:
         """Strengths of links to choose from."""
         from bigsmic.numerics.constraints.links import LinkWeights
 
         return tuple(LinkWeights(gamma, eta) for gamma in self.gamma for eta in self.eta or ())
 
     @property
-    def numbers(self):
+    def numbers(self) -> Any:
         """Numbers of clusters for which bases are read."""
         return tuple(range(2, self.n_clusters + 1)) if self.undecided else (self.n_clusters,)
 
 
-def _link_weights(name, given):
+def _link_weights(name: str, given: Any) -> Any:
     values = tuple(given) if isinstance(given, Iterable) else (given,)
     if not values or not all(isinstance(v, numbers.Real) and 0 <= float(v) < math.inf for v in values):
         raise InputError(f"{name}: got {given!r}; use numbers of at least 0, such as (0, 1)")

@@ -2,12 +2,13 @@
 
 import numbers
 from collections.abc import Iterable
+from typing import Any
 
 from bigsmic.errors import InputError
 from bigsmic.validation import check_integer, check_prior
 
 
-def eigenvector_sets(widths):
+def eigenvector_sets(widths: Any) -> tuple[tuple[float, ...], ...]:
     """Sets of factors; one flat sequence, or a single factor, is one set."""
     values = tuple(widths) if isinstance(widths, Iterable) else (widths,)
     found = (values,) if all(isinstance(v, numbers.Real) for v in values) else tuple(_factors(w) for w in values)
@@ -16,11 +17,11 @@ def eigenvector_sets(widths):
     return tuple(tuple(float(f) for f in w) for w in found)
 
 
-def _factors(eigenvector_set):
+def _factors(eigenvector_set: tuple[float, float, float]) -> Any:
     return tuple(eigenvector_set) if isinstance(eigenvector_set, Iterable) else (eigenvector_set,)
 
 
-def shrinkages(shrinkage):
+def shrinkages(shrinkage: Any) -> Any:
     """Shrinkages from 0 to 1, each once; None stands for those that follow from other options."""
     if shrinkage is None:
         return None
@@ -30,7 +31,7 @@ def shrinkages(shrinkage):
     return tuple(dict.fromkeys(float(s) for s in values))
 
 
-def neighbor_numbers(t):
+def neighbor_numbers(t: Any) -> Any:
     """Neighbour numbers from 1 to 1,000, each once."""
     if not isinstance(t, numbers.Integral | Iterable) or isinstance(t, str):
         raise InputError(f"t: got {t!r}; use an integer, or several such as (5, 7, 10)")
@@ -44,7 +45,7 @@ def neighbor_numbers(t):
     return tuple(dict.fromkeys(int(v) for v in values))
 
 
-def prior_of(prior, c, assignment):
+def prior_of(prior: Any, c: int, assignment: str) -> Any:
     """Shares of the c clusters, which only plain eigenvectors can have uneven; None for even ones."""
     if prior is None:
         return None

@@ -99,7 +99,7 @@ class Settings(MethodSettings):
         help="""What is returned of several labelings. What they agree on (default with "merge"), the one of largest
         LSMI (default otherwise), or the one most like the others.""",
     )
-    kernel: str | Callable = option(
+    kernel: str | Callable[..., Any] = option(
         weights.DEFAULT,
         FUNCTION,
         text="{" + ", ".join(f'"{name}"' for name in (*weights.NAMED, "precomputed")) + "} or callable",
@@ -205,7 +205,7 @@ class Settings(MethodSettings):
     lsmi_rows: int | None = option(200_000, COUNT_OR_ALL, least=2, optional=True, help=LSMI_ROWS_HELP)
     max_matvecs: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_integer("c (n_clusters)", self.n_clusters, 1)
         super().__post_init__()
         if self.max_matvecs is not None:
@@ -223,7 +223,7 @@ class Settings(MethodSettings):
         object.__setattr__(self, "prior", prior_of(self.prior, self.n_clusters, self.assignment))
         object.__setattr__(self, "n_neighbors", max(self.n_neighbors, *self.t))
 
-    def _check_kernel(self):
+    def _check_kernel(self) -> None:
         if callable(self.kernel) or self.kernel == "callable":
             return
         if isinstance(self.kernel, str) and self.kernel in _OLD_KERNELS:
@@ -234,7 +234,7 @@ class Settings(MethodSettings):
         if self.kernel not in (*weights.NAMED, "precomputed"):
             raise InputError(f"kernel: got {self.kernel!r}; use a function or one of {(*weights.NAMED, 'precomputed')}")
 
-    def _check_noise(self):
+    def _check_noise(self) -> None:
         if self.trim and self.kernel == "precomputed":
             raise InputError(
                 "trim: got True with kernel='precomputed', but affinities say nothing of how thinly rows lie; "
@@ -252,7 +252,7 @@ class Settings(MethodSettings):
             )
 
     @classmethod
-    def of(cls, c, **given):
+    def of(cls, c: int, **given: Any) -> "Settings":
         """Settings for `c`: a number, or several that are left open; see :func:`resolve`."""
         n_clusters, least = number_of_clusters(c)
         settings = resolve(n_clusters, **given)
@@ -261,34 +261,34 @@ class Settings(MethodSettings):
         return replace(settings, undecided=True, open_from=least, open_to=0 if c is None else n_clusters)
 
     @property
-    def open(self):
+    def open(self) -> bool:
         """Whether the number of clusters is read off valleys alone: it was left open, or is plain."""
         return self.open_from > 0
 
     @property
-    def number_given(self):
+    def number_given(self) -> bool:
         """Whether the caller gave the number of clusters."""
         return self.plain or not self.open
 
     @property
-    def found(self):
+    def found(self) -> bool:
         """Whether the number of clusters was left open, and is found."""
         return self.open and not self.undecided
 
     @property
-    def opened(self):
+    def opened(self) -> Any:
         """The settings as they were before the number of clusters was found."""
         return replace(self, n_clusters=self.open_to or UNDECIDED, undecided=True) if self.found else self
 
-    def decided(self, n_clusters):
+    def decided(self, n_clusters: Any) -> Any:
         """The settings with the number of clusters that was found."""
         return replace(self, n_clusters=n_clusters, undecided=False)
 
-    def by_valleys(self, n_columns):
+    def by_valleys(self, n_columns: int) -> "Settings":
         """The settings for labels that valleys alone tell, from labelings of so many columns."""
         return replace(self, open_from=1, columns_read=n_columns, plain=True)
 
-    def found_in(self, summary):
+    def found_in(self, summary: Mapping[str, Any]) -> "Settings":
         """The settings with what the fit found, from the summary of its run: number of clusters or plain labels."""
         if summary.get("plain"):
             return self.by_valleys(summary["valleys"]["columns"])
@@ -298,33 +298,33 @@ class Settings(MethodSettings):
         return settings.decided(summary["n_clusters"]) if "n_clusters" in summary else settings
 
     @property
-    def reads_valleys(self):
+    def reads_valleys(self) -> bool:
         """Whether groups are also merged by the valleys between them, for which they need features."""
         return self.valleys and not self.precomputed and (self.assignment, self.selection) == ("merge", "consensus")
 
     @property
-    def begins_with_valleys(self):
+    def begins_with_valleys(self) -> bool:
         """Whether labels by valleys are looked at before any others are made: unless these were asked for."""
         default = type(self).__dataclass_fields__["widths"].default
         return self.reads_valleys and not self.open and self.columns is None and self.widths == default
 
     @property
-    def finds_noise(self):
+    def finds_noise(self) -> bool:
         """Whether rows that lie in no cluster are looked for."""
         return self.noise
 
     @property
-    def trims(self):
+    def trims(self) -> bool:
         """Whether rows that lie far out are left out of the kernel."""
         return self.trim
 
     @property
-    def propagates(self):
+    def propagates(self) -> bool:
         """Whether labels of a consensus are propagated, as with links."""
         return False
 
     @property
-    def kernels(self):
+    def kernels(self) -> Any:
         """Kernels of the eigenproblems: "normalized", or the plain weights by their name."""
         if self.normalization == "symmetric" or (self.normalization == "auto" and self.assignment == "merge"):
             return ("normalized",)
@@ -333,33 +333,33 @@ class Settings(MethodSettings):
         return (plain, "normalized") if both else (plain,)
 
     @property
-    def precomputed(self):
+    def precomputed(self) -> bool:
         """Whether the input is a graph, and not features."""
         return "precomputed" in (self.kernel, self.metric)
 
     @property
-    def shrinkages(self):
+    def shrinkages(self) -> Any:
         """Shrinkages of the degrees that normalise; by default none but for over-segmented labelings."""
         if self.shrinkage is not None:
             return self.shrinkage
         return SHRINKAGES if self.assignment == "merge" and self.link_weights == (None,) else (0.0,)
 
     @property
-    def link_weights(self) -> tuple:
+    def link_weights(self) -> tuple[Any, ...]:
         """Strengths of links to choose from; None without links."""
         return (None,)
 
     @property
-    def numbers(self):
+    def numbers(self) -> tuple[int]:
         """Numbers of clusters for which bases are read as they are."""
         return (self.n_clusters,)
 
     @property
-    def assignments(self):
+    def assignments(self) -> Any:
         """Ways in which every basis is read."""
         return ("paper", "rotation") if self.assignment == "auto" else (self.assignment,)
 
-    def fitted_to(self, n):
+    def fitted_to(self, n: int) -> tuple[Any, ...]:
         """Cut what `n` rows do not allow: neighbours, every t, centres; repeats dropped.
 
         Returns
@@ -384,7 +384,7 @@ class Settings(MethodSettings):
             found = replace(found, n_clusters=min(self.n_clusters, n), open_to=min(self.open_to, n))
         return found, cuts
 
-    def identity(self):
+    def identity(self) -> dict[str, Any]:
         """JSON-like form in which two fits are told apart; names no method, as runs did when there was one."""
         found = asdict(replace(self, kernel=weights.DEFAULT) if callable(self.kernel) else self)
         found |= {"kernel": identity_of(self.kernel)} if callable(self.kernel) else {}
@@ -392,7 +392,7 @@ class Settings(MethodSettings):
         return found
 
 
-def number_of_clusters(c):
+def number_of_clusters(c: Any) -> Any:
     """Largest number of clusters that `c` asks for, and the least one where it leaves the number open.
 
     Parameters
@@ -417,7 +417,7 @@ def number_of_clusters(c):
         raise InputError(f"c: got {c!r}; use an integer, a range of integers, or None") from None
 
 
-def resolve(n_clusters, preset=None, rotation=None, **chosen):
+def resolve(n_clusters: int, preset: Any = None, rotation: Any = None, **chosen: Any) -> Settings:
     """Build Settings from what the caller gave; what was left out follows from it.
 
     Parameters
@@ -441,7 +441,7 @@ def resolve(n_clusters, preset=None, rotation=None, **chosen):
     return Settings(n_clusters=n_clusters, preset=preset, **{**_implied(preset, rotation, chosen), **chosen})
 
 
-def _implied(preset, rotation, chosen) -> dict[str, Any]:
+def _implied(preset: Any, rotation: Any, chosen: dict[str, Any]) -> dict[str, Any]:
     """Defaults that follow from what was chosen."""
     if preset == "paper" and rotation is None:
         return _PAPER

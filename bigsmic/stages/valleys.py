@@ -244,8 +244,8 @@ def _largest(job: Job, trees: Trees, total: Integers, sizes: Sequence[int], n_cl
         return {"largest": 1.0, "second": 0.0, "clumpiness": None}
     cuts = _cuts(trees, n_clusters)
     gram, merged = valleys.merged_gram(total, sizes, cuts)
-    classes = consensus.consensus_tree(gram, merged)
-    classes = classes.cut(min(n_clusters, len(classes.columns)))
+    tree = consensus.consensus_tree(gram, merged)
+    classes = tree.cut(min(n_clusters, len(tree.columns)))
     rows = draw_rows(job.context.n, SHAPE_ROWS, job.context.settings.seed, NUMBER)
     job.run_steps(AXES, [0], _find_axes)
     parts = job.map_blocks(NUMBER, job.context.blocks, partial(_drawn, rows=rows))

@@ -4,10 +4,13 @@ Libraries are told by what their objects have, and never imported.
 """
 
 import os
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from bigsmic.errors import InputError
+from bigsmic.types import StrPath
 
 FILES = {
     ".npz": "numpy.load(path)['X']",
@@ -29,23 +32,23 @@ LARGE_BAND = 64 << 20  # bytes of a band of chunks above which none is kept, as 
 NAMED = 8  # names that a message has at most
 
 
-def remedy_for(location):
+def remedy_for(location: StrPath) -> str | None:
     """What to pass for a path that is no Zarr archive, by its suffix; None where nothing is known."""
     remedy = FILES.get(os.path.splitext(str(location).split("?")[0].rstrip("/"))[1].lower())
     return remedy and remedy.replace("path", repr(os.path.basename(str(location))), 1)
 
 
-def is_masked(data):
+def is_masked(data: Any) -> bool:
     """Whether an array has entries that are masked."""
     return np.ma.is_masked(data)
 
 
-def is_group(data):
+def is_group(data: Any) -> bool:
     """Whether this is a group of arrays, of Zarr or HDF5."""
     return any(hasattr(type(data), name) for name in ("array_keys", "require_dataset"))
 
 
-def in_blocks(data):
+def in_blocks(data: Any) -> bool:
     """Whether rows are read from this block by block, and never held: an archive, or an array of another library.
 
     Parameters
@@ -61,11 +64,11 @@ def in_blocks(data):
     return hasattr(type(data), "nchunks_initialized") or _is_dask(data) or reads_ranges(data)
 
 
-def _is_dask(data):
+def _is_dask(data: Any) -> bool:
     return hasattr(data, "dask") and hasattr(data, "compute")
 
 
-def reads_ranges(data):
+def reads_ranges(data: Any) -> bool:
     """Whether this is an array whose rows are read by slicing it: of h5py, xarray, netCDF4; none of NumPy's."""
     if isinstance(data, np.ndarray | np.generic) or _is_sparse(data) or type(data).__module__.startswith("pandas"):
         return False
@@ -73,17 +76,17 @@ def reads_ranges(data):
     return sliced and isinstance(getattr(data, "dtype", None), np.dtype)
 
 
-def is_lazy_dask(data):
+def is_lazy_dask(data: Any) -> bool:
     """Whether this is a variable of xarray that computes its entries by dask."""
     return hasattr(data, "__dask_graph__") and data.__dask_graph__() is not None
 
 
-def is_file_array(data):
+def is_file_array(data: Any) -> bool:
     """Whether this is an array of HDF5, whose attributes nobody has acted upon."""
     return type(data).__module__.partition(".")[0] == "h5py"
 
 
-def chunk_rows(data):
+def chunk_rows(data: Any) -> int:
     """Rows of a chunk of an array of h5py, or of what xarray reads; 1 where it is not known, or a chunk is large."""
     chunks = getattr(data, "chunks", None) or tuple(getattr(data, "encoding", {}).get("preferred_chunks", {}).values())
     if not chunks or not all(isinstance(rows, int) for rows in chunks):
@@ -91,11 +94,11 @@ def chunk_rows(data):
     return chunks[0] if chunks[0] * data.shape[1] * data.dtype.itemsize <= LARGE_BAND else 1
 
 
-def _is_sparse(data):
+def _is_sparse(data: Any) -> bool:
     return hasattr(data, "nnz") and (hasattr(data, "toarray") or hasattr(data, "todense"))
 
 
-def refuse_unreadable(data):
+def refuse_unreadable(data: Any) -> None:
     """Refuse what is known to be no array of rows, and say what to pass.
 
     Raises
@@ -107,7 +110,7 @@ def refuse_unreadable(data):
             raise InputError(f"input: {say(data)}")
 
 
-def _sparse(data):
+def _sparse(data: Any) -> str:
     return (
         f"got sparse rows ({type(data).__name__} of shape {tuple(data.shape)}), which are not taken; pass "
         "X.toarray(), or fewer columns such as TruncatedSVD(100).fit_transform(X); a graph goes with "
@@ -115,15 +118,15 @@ def _sparse(data):
     )
 
 
-def _is_sparse_dask(data):
+def _is_sparse_dask(data: Any) -> bool:
     return _is_dask(data) and _is_sparse(getattr(data, "_meta", None))
 
 
-def _sparse_dask(data):
+def _sparse_dask(data: Any) -> str:
     return "got a dask array of sparse blocks, which are not taken; pass X.map_blocks(lambda block: block.toarray())"
 
 
-def _anndata(data):
+def _anndata(data: Any) -> str:
     names = [f"adata.obsm[{name!r}]" for name in list(data.obsm)[:NAMED]]
     return (
         f"got an AnnData, which is many arrays; pass one of them, such as {' or '.join(names) or 'adata.X'}, or the "
@@ -131,7 +134,7 @@ def _anndata(data):
     )
 
 
-def _dataset(data):
+def _dataset(data: Any) -> str:
     names = [str(name) for name, variable in data.data_vars.items() if getattr(variable, "ndim", 0) == 2]
     return (
         f"got a Dataset, which is many arrays; pass one of them, such as ds[{(names or ['X'])[0]!r}]; "
@@ -139,23 +142,23 @@ def _dataset(data):
     )
 
 
-def _dataframe(data):
+def _dataframe(data: Any) -> str:
     return "got a dask dataframe; pass ddf.to_dask_array(lengths=True), of columns that are all numbers"
 
 
-def _is_mixed(data):
+def _is_mixed(data: Any) -> bool:
     return hasattr(data, "iloc") and hasattr(data, "columns") and bool(_wordy(data))
 
 
-def _wordy(data):
+def _wordy(data: Any) -> list[str]:
     return [name for name, dtype in zip(data.columns, data.dtypes, strict=True) if _is_wordy(dtype)]
 
 
-def _is_wordy(dtype):
+def _is_wordy(dtype: DTypeLike) -> bool:
     return getattr(dtype, "kind", "O") not in "iufb"
 
 
-def _mixed(data):
+def _mixed(data: Any) -> str:
     return (
         f"got a DataFrame whose columns {_wordy(data)[:NAMED]} are not numbers; "
         "pass df.select_dtypes('number').to_numpy(), or encode them"
@@ -173,12 +176,12 @@ _REFUSED = (
 )
 
 
-def is_window_group(group):
+def is_window_group(group: Any) -> bool:
     """Whether a group is one of windows and their features."""
     return isinstance(dict(getattr(group, "attrs", {})).get(WINDOWS), dict)
 
 
-def choose_member(group, component, name):
+def choose_member(group: Any, component: str | None, name: str) -> Any:
     """Array of a group of arrays, of Zarr or HDF5; the features, where it is a group of windows.
 
     Parameters
@@ -207,7 +210,7 @@ def choose_member(group, component, name):
     return found
 
 
-def _encoded(group):
+def _encoded(group: Any) -> str:
     """What a group is that is one thing to AnnData, and what to pass; of any other, what is in it."""
     kind = dict(group.attrs).get("encoding-type")
     if kind in ("csr_matrix", "csc_matrix"):
@@ -217,7 +220,7 @@ def _encoded(group):
     return f"a group {_offer(group)}; name one of those"
 
 
-def _offer(group):
+def _offer(group: Any) -> str:
     """What is in a group, two-dimensional arrays first."""
     ranks = {key: len(getattr(member, "shape", ())) for key, member in _members(group)}
     arrays = sorted((key for key, rank in ranks.items() if rank), key=lambda key: (ranks[key] != 2, key))
@@ -225,6 +228,6 @@ def _offer(group):
     return f"with arrays {arrays[:NAMED]}" + (f" and groups {groups[:NAMED]}" if groups else "")
 
 
-def _members(group):
+def _members(group: Any) -> Any:
     """Names and members of a group of HDF5, which is a mapping, or of Zarr."""
     return group.items() if hasattr(type(group), "items") else group.members()

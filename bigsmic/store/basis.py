@@ -2,11 +2,14 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from bigsmic.errors import StorageError
 from bigsmic.store.objects import remove_tree, storage_errors, write_full
+from bigsmic.types import Floats, Integers
 
 
 class FileBasis:
@@ -25,13 +28,13 @@ class FileBasis:
     dtype : dtype
     """
 
-    def __init__(self, folder, bounds, capacity, dtype=np.float32):
+    def __init__(self, folder: Path, bounds: Integers, capacity: int, dtype: DTypeLike = np.float32) -> None:
         self.bounds, self.capacity, self.dtype = np.asarray(bounds, np.int64), capacity, np.dtype(dtype)
         self._folder = Path(folder)
         self._heights = np.diff(self.bounds)
         self._folder.mkdir(parents=True, exist_ok=True)
 
-    def read(self, block, start, stop):
+    def read(self, block: int, start: int, stop: int) -> Floats:
         """Return columns ``start:stop`` of a block, Fortran-ordered, in memory of their own."""
         out = np.empty((self._heights[block], stop - start), self.dtype, order="F")
         if out.size:
@@ -40,7 +43,7 @@ class FileBasis:
                 _read_full(file, out.T)
         return out
 
-    def write(self, block, start, columns):
+    def write(self, block: int, start: int, columns: Any) -> None:
         """Store `columns` from column `start` on."""
         path = self._folder / f"{block}.f"
         with (
@@ -50,16 +53,16 @@ class FileBasis:
             file.seek(start * self._column_bytes(block))
             write_full(file, np.ascontiguousarray(columns.T, self.dtype))
 
-    def _column_bytes(self, block):
+    def _column_bytes(self, block: int) -> int:
         return int(self._heights[block]) * self.dtype.itemsize
 
-    def close(self):
+    def close(self) -> None:
         """Delete the files."""
         remove_tree(self._folder)
 
 
-def _read_full(file, array):
-    view = memoryview(array.reshape(-1).view(np.uint8))
+def _read_full(file: Any, array: NDArray[Any]) -> None:
+    view = array.reshape(-1).view(np.uint8).data
     while view:
         got = file.readinto(view)
         if not got:

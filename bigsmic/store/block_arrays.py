@@ -7,9 +7,11 @@ import functools
 import itertools
 import json
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from bigsmic.errors import RunError
 from bigsmic.store.ledger import NAME
@@ -19,37 +21,37 @@ CHECKED_BYTES = 16 << 20  # read at once by a check
 GROUP = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'
 
 
-def safe(name):
+def safe(name: str) -> str:
     """The name of a stage or an array; RunError if it could lead out of the run."""
     if not NAME.match(name):
         raise RunError(f"run: {name!r} is not a name; use letters, digits, '_', '-', '=' and '.'")
     return name
 
 
-def block_path(stage, block):
+def block_path(stage: str, block: int) -> str:
     """Path of the group of a block."""
     return f"{safe(stage)}/{int(block):07d}"
 
 
-def ledger_key(stage, block):
+def ledger_key(stage: str, block: int) -> str:
     """Key of the metadata that hold the ledger entry of a block."""
     return f"{block_path(stage, block)}/zarr.json"
 
 
-def chunk_key(ndim):
+def chunk_key(ndim: int) -> str:
     """Key of the only chunk of an array, within the array."""
     return ".".join(["c"] + ["0"] * ndim)
 
 
-def objects_of(path, array):
+def objects_of(path: str, array: NDArray[Any]) -> dict[str, Any]:
     """Keys and bytes of a Zarr array of one chunk."""
-    found = {f"{path}/zarr.json": _array_metadata(array)}
+    found: dict[str, Any] = {f"{path}/zarr.json": _array_metadata(array)}
     if array.size:
         found[f"{path}/{chunk_key(array.ndim)}"] = array.reshape(-1).view(np.uint8).data
     return found
 
 
-def description(array, bounds):
+def description(array: NDArray[Any], bounds: list[int]) -> dict[str, Any]:
     """What the ledger says of an array."""
     pieces = [array[a:b] for a, b in itertools.pairwise(bounds)] if array.ndim else [array]
     return {
@@ -60,7 +62,7 @@ def description(array, bounds):
     }
 
 
-def spans(meta):
+def spans(meta: dict[str, Any]) -> Iterator[tuple[int, int]]:
     """Ranges of parts that hold some megabytes each: what is checked is held in memory."""
     row = math.prod(meta["shape"][1:]) * np.dtype(meta["dtype"]).itemsize
     size, first = len(meta["crc32"]), 0
@@ -70,7 +72,7 @@ def spans(meta):
             first = last
 
 
-def _array_metadata(array):
+def _array_metadata(array: NDArray[Any]) -> bytes:
     """Metadata of an uncompressed Zarr array of one chunk, as zarr itself writes it."""
     node = json.loads(_metadata_template(array.dtype.str, array.ndim))
     node["shape"] = list(array.shape)
@@ -79,7 +81,7 @@ def _array_metadata(array):
 
 
 @functools.cache
-def _metadata_template(dtype, ndim):
+def _metadata_template(dtype: DTypeLike, ndim: int) -> str:
     import zarr
     from zarr.core.buffer import default_buffer_prototype
     from zarr.core.sync import sync

@@ -3,10 +3,12 @@
 import math
 import re
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.errors import CorruptBlockError, RunError
 from bigsmic.store.block_arrays import GROUP, block_path, chunk_key, description, ledger_key, objects_of, safe, spans
@@ -22,11 +24,13 @@ _BLOCK = re.compile(r"[0-9]{7,}\Z")
 class BlockStore(RunGroup):
     """A run's group with its blocks: written, checked when they are read, struck off the ledger, deleted."""
 
-    def __init__(self, *arguments, **options):
+    def __init__(self, *arguments: Any, **options: Any) -> None:
         self._entries = EntryCache()
         super().__init__(*arguments, **options)
 
-    def write(self, stage, block, arrays, parts=None, info=None):
+    def write(
+        self, stage: str, block: int, arrays: dict[str, Any], parts: Any = None, info: dict[str, Any] | None = None
+    ) -> None:
         """Write the arrays of one block, then its ledger entry.
 
         Parameters
@@ -57,7 +61,7 @@ class BlockStore(RunGroup):
             _exhaust(self._map(lambda key: self._set(key, objects[key]), objects))
             self._set(ledger_key(stage, block), node)
 
-    def write_changed(self, stage, block, arrays):
+    def write_changed(self, stage: str, block: int, arrays: dict[str, Any]) -> None:
         """Write a block, unless these very arrays are there."""
         stored = self._ledger(stage, block)
         wanted = {name: description(array, [0, len(array)]) for name, array in arrays.items()}
@@ -65,17 +69,19 @@ class BlockStore(RunGroup):
             self.forget(stage, block)
             self.write(stage, block, arrays)
 
-    def done(self, stage, block):
+    def done(self, stage: str, block: int) -> bool:
         """Whether the ledger says that the block is complete."""
         return self._ledger(stage, block) is not None
 
-    def missing(self, stage, blocks):
+    def missing(self, stage: str, blocks: Iterable[int]) -> list[int]:
         """Return those of `blocks` that are not done, in order; an object store is asked for many at once."""
         blocks = list(blocks)
         done = self._map(lambda block: self.done(stage, block), blocks)
         return [block for block, is_done in zip(blocks, done, strict=True) if not is_done]
 
-    def gather(self, stage, blocks, names, part=None):
+    def gather(
+        self, stage: str, blocks: Iterable[int], names: Sequence[str], part: int | None = None
+    ) -> Iterator[list[NDArray[Any]]]:
         """Yield ``[array of each name] of each block``; an object store is asked for some blocks at once.
 
         Parameters
@@ -95,29 +101,29 @@ class BlockStore(RunGroup):
         CorruptBlockError
         """
 
-        def load(block):
+        def load(block: int) -> list[Any]:
             read = self.reader(stage, block)
             return [read(name, part) for name in names]
 
         return self._map(load, blocks)
 
-    def _ledger(self, stage, block):
+    def _ledger(self, stage: str, block: int) -> dict[str, dict[str, Any]] | None:
         return read_entry((self.id, stage, int(block)), self._get(ledger_key(stage, block)))
 
-    def entry(self, stage, block):
+    def entry(self, stage: str, block: int) -> dict[str, Any]:
         """Return the ledger entry of a block, or raise CorruptBlockError if there is none."""
         entry = self._ledger(stage, block)
         if entry is None:
             raise self.damaged(f"{stage}: block {block} is not in the ledger of {self.location}", stage, block)
         return entry
 
-    def damaged(self, what, stage, block):
+    def damaged(self, what: str, stage: str, block: int) -> Any:
         """Return the error that says what is damaged of a block, and what to do about it."""
         if self._local and not Path(self.address).is_dir():
             return RunError(f"run: {self.location} is not there any more; {self._way_out}")
         return CorruptBlockError(f"{what}; {self._way_out}", stage, block)
 
-    def read(self, stage, block, name, part=None):
+    def read(self, stage: str, block: int, name: str, part: int | None = None) -> NDArray[Any]:
         """Return one array of a block, or one part of it, after checking its checksum.
 
         Parameters
@@ -135,7 +141,7 @@ class BlockStore(RunGroup):
         """
         return self.reader(stage, block)(name, part)
 
-    def reader(self, stage, block):
+    def reader(self, stage: str, block: int) -> Callable[..., Any]:
         """Return a function ``(name, part=None) -> ndarray`` that reads arrays of a block; see `read`.
 
         The ledger entry is read once, and may be one that this process knows already: what another process has done
@@ -145,7 +151,7 @@ class BlockStore(RunGroup):
         if entry is None:
             entry, is_new = self._entries.put(stage, block, self.entry(stage, block)), True
 
-        def read(name, part=None):
+        def read(name: str, part: int | None = None) -> NDArray[Any]:
             nonlocal entry, is_new
             try:
                 return self._read_part(stage, block, name, entry, part)
@@ -157,21 +163,21 @@ class BlockStore(RunGroup):
 
         return read
 
-    def infos(self, stage, blocks):
+    def infos(self, stage: str, blocks: Iterable[int]) -> list[dict[str, Any]]:
         """Return the small facts kept with each block."""
         return list(self._map(lambda block: self.info(stage, block), blocks))
 
-    def _read_part(self, stage, block, name, entry, part):
+    def _read_part(self, stage: str, block: int, name: str, entry: Any, part: int | None) -> NDArray[Any]:
         meta = entry["arrays"].get(name)
         if meta is None or (part is not None and part >= len(meta["crc32"])):
             self._corrupt(stage, block, name, "is not in the ledger")
         return self._read_array(stage, block, name, meta, (0, len(meta["crc32"])) if part is None else (part, part + 1))
 
-    def info(self, stage, block):
+    def info(self, stage: str, block: int) -> dict[str, Any]:
         """Return the small facts kept with a block."""
         return self.entry(stage, block)["info"]
 
-    def _read_array(self, stage, block, name, meta, parts):
+    def _read_array(self, stage: str, block: int, name: str, meta: dict[str, Any], parts: Any) -> NDArray[Any]:
         dtype, shape, bounds = np.dtype(meta["dtype"]), tuple(meta["shape"]), meta["bounds"]
         path = f"{block_path(stage, block)}/{safe(name)}/{chunk_key(len(shape))}"
         if shape:
@@ -193,10 +199,10 @@ class BlockStore(RunGroup):
                 self._corrupt(stage, block, name, "does not match its checksum")
         return array
 
-    def _corrupt(self, stage, block, name, what):
+    def _corrupt(self, stage: str, block: int, name: str, what: str) -> NoReturn:
         raise self.damaged(f"{stage}: {name} of block {block} in {self.location} {what}", stage, block)
 
-    def blocks(self):
+    def blocks(self) -> list[tuple[str, int]]:
         """Return stage and number of every block of which there is anything, done or not, in order."""
         return [
             (stage, int(block))
@@ -206,13 +212,13 @@ class BlockStore(RunGroup):
             if _BLOCK.match(block)
         ]
 
-    def numbers(self, stage):
+    def numbers(self, stage: str) -> Any:
         """Return the numbers of the blocks of a stage that the ledger has, ascending."""
         there = [int(block) for block in self._bytes.folders(safe(stage)) if _BLOCK.match(block)]
         missing = set(self.missing(stage, there))
         return [block for block in there if block not in missing]
 
-    def check(self, stage, block):
+    def check(self, stage: str, block: int) -> None:
         """Strike a block off the ledger if an array of it is not what was written."""
         try:
             for name, meta in self.entry(stage, block)["arrays"].items():
@@ -221,13 +227,13 @@ class BlockStore(RunGroup):
         except CorruptBlockError:
             self.forget(stage, block)
 
-    def forget(self, stage, block):
+    def forget(self, stage: str, block: int) -> None:
         """Strike a block off the ledger, so that it is done again."""
         self._entries.drop(stage, block)
         with storage_errors(f"{stage}: striking block {block} off the ledger of {self.location}"):
             self._delete(ledger_key(stage, block))
 
-    def drop(self, stage, blocks):
+    def drop(self, stage: str, blocks: Iterable[int]) -> None:
         """Delete a whole stage, ledger first, so that a half-deleted block never counts as done."""
         _exhaust(self._map(lambda block: self.forget(stage, block), blocks))
         with storage_errors(f"{stage}: deleting from {self.location}"):

@@ -1,11 +1,15 @@
 """Arrays for the user, at the top of a run: read in blocks of rows, each checked against what the fit wrote."""
 
 import math
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from bigsmic.errors import StorageError
 from bigsmic.store.objects import checksum
+from bigsmic.types import Floats, Integers
 
 SPAN_BYTES = 16 << 20  # read at once by who reads everything
 
@@ -40,31 +44,31 @@ class CheckedArray:
         When rows are read that are not what the fit wrote.
     """
 
-    def __init__(self, run, stage, name, shape, dtype):
+    def __init__(self, run: Any, stage: str, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> None:
         self._run, self._stage, self._name = run, stage, name
         self.shape, self.dtype = tuple(shape), np.dtype(dtype)
         self._rows = run.stored_array(name, self.shape, self.dtype)
         self.chunks = self._rows.chunks
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.shape[0]
 
     @property
-    def ndim(self):
+    def ndim(self) -> int:
         """Number of axes."""
         return len(self.shape)
 
     @property
-    def size(self):
+    def size(self) -> int:
         """Number of entries."""
         return math.prod(self.shape)
 
     @property
-    def nbytes(self):
+    def nbytes(self) -> int:
         """Bytes that all of it takes in memory."""
         return self.size * self.dtype.itemsize
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Any:
         first, *rest = (key if isinstance(key, tuple) else (key,)) or (...,)
         if isinstance(first, slice):
             return self._slice(first)[(slice(None), *rest)]
@@ -74,29 +78,29 @@ class CheckedArray:
         place = np.arange(numbers.size).reshape(numbers.shape)
         return self._take(numbers.ravel())[(place if numbers.ndim else 0, *rest)]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Floats]:
         for s in range(self._n_blocks):
             yield from self._read(s, s + 1)
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError(f"{self._name}: rows on disk cannot be an array without a copy; leave copy=False out")
         return self._slice(slice(None)).astype(dtype or self.dtype, copy=False)
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         return type(self), (self._run, self._stage, self._name, self.shape, self.dtype)
 
-    def __dask_tokenize__(self):
+    def __dask_tokenize__(self) -> tuple[str, ...]:
         return type(self).__name__, self._run.id, self._run.address, self._name
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{self._name} of {self._run.location}: shape {self.shape}, {self.dtype}, read when sliced>"
 
     @property
-    def _n_blocks(self):
+    def _n_blocks(self) -> int:
         return -(-len(self) // self.chunks[0])
 
-    def _slice(self, rows):
+    def _slice(self, rows: Any) -> Floats:
         """Rows of a slice, in memory."""
         picked = range(len(self))[rows]
         if abs(picked.step) > 1 or not len(picked):
@@ -111,7 +115,7 @@ class CheckedArray:
             out[a - lo : b - lo] = found[a - start : b - start]
         return out[:: picked.step]
 
-    def _take(self, numbers):
+    def _take(self, numbers: Integers) -> NDArray[Any]:
         """Rows with some numbers, in their order; each block is read once."""
         out, height = np.empty((len(numbers), *self.shape[1:]), self.dtype), self.chunks[0]
         order = np.argsort(numbers, kind="stable")
@@ -120,7 +124,7 @@ class CheckedArray:
             out[places] = self._read(s, s + 1)[numbers[places] - s * height]
         return out
 
-    def _read(self, first, last):
+    def _read(self, first: int, last: int) -> NDArray[Any]:
         """Rows of some consecutive blocks, after checking the checksum of each."""
         height = self.chunks[0]
         lo, hi = first * height, min(last * height, len(self))
@@ -138,7 +142,7 @@ class CheckedArray:
         )
 
 
-def _row_numbers(index, n):
+def _row_numbers(index: Any, n: int) -> Integers | None:
     """Numbers of the rows that an integer, integers or booleans index; None where it is neither."""
     if index is None or index is Ellipsis or isinstance(index, bool | np.bool_):
         return None
@@ -156,7 +160,7 @@ def _row_numbers(index, n):
     return np.where(index < 0, index + n, index).astype(np.int64)
 
 
-def decoded(read):
+def decoded(read: Callable[..., Any]) -> tuple[Any, ...]:
     """What ``read()`` returns, and None; None, and why, where nobody can make sense of what is stored.
 
     Metadata and chunks are input. Zarr and its codecs raise what they like at what is torn, a MemoryError at a size
@@ -179,5 +183,5 @@ def decoded(read):
         return None, _cannot(error)
 
 
-def _cannot(error):
+def _cannot(error: BaseException) -> str:
     return f"cannot be read ({type(error).__name__}: {str(error)[:200]})"

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from bigsmic.errors import InputError
+from bigsmic.types import Floats
 
 _TIME = re.compile(r"\s*[a-z]+\s+since\s+\S*\d", re.IGNORECASE)
 
@@ -40,12 +41,12 @@ class Decoding:
 
     dtype: np.dtype
     integer: np.dtype | None = None
-    missing: tuple = ()
+    missing: tuple[Any, ...] = ()
     scale_factor: float | None = None
     add_offset: float | None = None
 
     @classmethod
-    def of(cls, attributes, dtype, fill_value=None):
+    def of(cls, attributes: dict[str, Any], dtype: np.dtype[Any], fill_value: float | None = None) -> "Decoding | None":
         """Decoding that attributes ask for; None where what is stored is meant as it is.
 
         Parameters
@@ -78,7 +79,7 @@ class Decoding:
         plain = {name: None if value is None else float(value) for name, value in numbers.items()}
         return cls(decoded, integer, missing, **plain)
 
-    def __call__(self, stored):
+    def __call__(self, stored: Any) -> Floats:
         """Decode a block: a C-ordered ndarray of `dtype`, of the same shape."""
         stored = stored if self.integer is None else stored.astype(self.integer)
         out = np.array(stored, self.dtype, order="C")
@@ -90,21 +91,21 @@ class Decoding:
             out[stored == stored.dtype.type(value)] = np.nan
         return out
 
-    def describe(self):
+    def describe(self) -> dict[str, Any]:
         """What tells two decodings apart, as JSON holds it."""
         facts = {field.name: getattr(self, field.name) for field in fields(self)}
         facts |= {"dtype": self.dtype.str, "missing": list(self.missing)}
         facts["integer"] = None if self.integer is None else self.integer.str
         return {name: value for name, value in facts.items() if value not in (None, [])}
 
-    def __str__(self):
+    def __str__(self) -> str:
         said = [f"taken as {self.integer.name}"] if self.integer is not None else []
         said += [f"{name} {v:g}" for name in ("scale_factor", "add_offset") if (v := getattr(self, name)) is not None]
         said += [f"{' and '.join(f'{value:g}' for value in self.missing)} stored for missing"] if self.missing else []
         return ", ".join(said)
 
 
-def _refuse_times(attributes):
+def _refuse_times(attributes: dict[str, Any]) -> None:
     units = attributes.get("units")
     if isinstance(units, str) and _TIME.match(units):
         raise InputError(f"input: the array holds times ({units!r}), not features; give durations or other numbers")
@@ -112,13 +113,13 @@ def _refuse_times(attributes):
         raise InputError(f"input: the array holds {attributes['dtype']}, not features; convert it to numbers")
 
 
-def _integer(unsigned, dtype):
+def _integer(unsigned: str | None, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
     """Dtype as which ``_Unsigned`` has integers taken; None for the stored one."""
     wanted = {"true": ("i", "u"), "false": ("u", "i")}.get(str(unsigned).lower())
     return np.dtype(f"{wanted[1]}{dtype.itemsize}") if wanted and dtype.kind == wanted[0] else None
 
 
-def _number(name, value) -> Any:
+def _number(name: str, value: Any) -> Any:
     """A NumPy scalar of the type that an attribute has, from a scalar or an array of one entry; None for None."""
     if value is None:
         return None
@@ -128,7 +129,7 @@ def _number(name, value) -> Any:
     return found.reshape(-1)[0]
 
 
-def _decoded_dtype(dtype, has_missing, scale_factor, add_offset):
+def _decoded_dtype(dtype: np.dtype[Any], has_missing: bool, scale_factor: Any, add_offset: Any) -> np.dtype[Any]:
     """The dtype that xarray chooses; float64 where it would keep integers, or cut floats to them."""
     types = {value.dtype for value in (scale_factor, add_offset) if value is not None}
     if not types and not has_missing:
@@ -142,7 +143,7 @@ def _decoded_dtype(dtype, has_missing, scale_factor, add_offset):
     return np.dtype(np.float64)
 
 
-def _marks(name, value, dtype, wraps):
+def _marks(name: str, value: Any, dtype: np.dtype[Any], wraps: bool) -> list[Any]:
     """Stored values that an attribute names, as `dtype` has them; NaN needs none.
 
     With `wraps`, an integer out of range stands for the one of the same bytes, as -1 for 255.
@@ -154,7 +155,7 @@ def _marks(name, value, dtype, wraps):
     return [mark for mark in found if mark is not None]
 
 
-def _mark(name, value, dtype, wraps):
+def _mark(name: str, value: Any, dtype: np.dtype[Any], wraps: bool) -> float | None:
     """The stored value that `value` names; None where it names none, as NaN does."""
     try:
         value = _spelled_out(value) if isinstance(value, str | bytes) else value
@@ -170,7 +171,7 @@ def _mark(name, value, dtype, wraps):
         raise InputError(f"input: the attribute {name} of the array is {value!r}; it must be a number") from None
 
 
-def _spelled_out(text):
+def _spelled_out(text: Any) -> float:
     """The number in a text: in Zarr v3, xarray writes the eight bytes of a double in base64."""
     try:
         return struct.unpack("<d", base64.b64decode(text, validate=True))[0]

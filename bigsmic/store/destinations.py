@@ -4,13 +4,15 @@ import errno
 import json
 import os
 import posixpath
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bigsmic.errors import InputError, RunError, StorageError
-from bigsmic.store.objects import absolute, bytes_at, is_first_write, is_local
+from bigsmic.store.objects import LocalBytes, StoreBytes, absolute, bytes_at, is_first_write, is_local
 from bigsmic.store.redaction import scrubbed, shown
+from bigsmic.types import StrPath
 
 GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}
 RUN_MARK = "bigsmic_format"
@@ -19,7 +21,7 @@ RUN_MARK = "bigsmic_format"
 _SAME_PROTOCOL = {"s3a": "s3", "gcs": "gs"}
 
 
-def as_location(value, name="out"):
+def as_location(value: Any, name: str = "out") -> str:
     """Return a path or URL as str.
 
     Parameters
@@ -44,7 +46,7 @@ def as_location(value, name="out"):
 # -- which are the same
 
 
-def canonical(location):
+def canonical(location: StrPath) -> Any:
     """Return the one name of a place: of a path the one without symbolic links, of a URL the one without its query.
 
     >>> canonical("s3a://me@bucket//a/b/../c/?sig=abc")
@@ -59,7 +61,7 @@ def canonical(location):
     return f"{protocol}://{path}"
 
 
-def lies_in(place, other):
+def lies_in(place: Any, other: Any) -> Any:
     """Whether a place is another one, or below it."""
     place, other = canonical(place), canonical(other)
     if place == other or place.startswith(other.rstrip("/") + "/"):
@@ -69,7 +71,7 @@ def lies_in(place, other):
     return any(_is_same_folder(folder, other) for folder in (place, *map(str, Path(place).parents)))
 
 
-def _is_same_folder(folder, other):
+def _is_same_folder(folder: Any, other: Any) -> Any:
     """Whether two paths lead to one inode, as they may on a case-insensitive file system, or by a mount."""
     try:
         return os.path.samefile(folder, other)
@@ -77,7 +79,7 @@ def _is_same_folder(folder, other):
         return False
 
 
-def _above(address):
+def _above(address: str) -> list[str]:
     """Addresses of the folders above one, the nearest first."""
     if is_local(address):
         return [str(folder) for folder in Path(os.path.realpath(address)).parents]
@@ -105,40 +107,40 @@ class Found(NamedTuple):
     node: dict[str, Any] | None
 
     @property
-    def is_free(self):
+    def is_free(self) -> bool:
         """Whether there is nothing, or a Zarr group with nothing in it."""
         if self.node is None:
             return not self.names
         return self.is_group and not self.attributes and not self.members
 
     @property
-    def is_group(self):
+    def is_group(self) -> bool:
         """Whether it is a Zarr group."""
         return self.node is not None and self.node.get("node_type") == "group"
 
     @property
-    def is_array(self):
+    def is_array(self) -> bool:
         """Whether it is a Zarr array."""
         return ".zarray" in self.names or (self.node is not None and self.node.get("node_type") == "array")
 
     @property
-    def attributes(self):
+    def attributes(self) -> dict[str, Any]:
         """Attributes of the node."""
         found = (self.node or {}).get("attributes")
         return found if isinstance(found, dict) else {}
 
     @property
-    def members(self):
+    def members(self) -> Any:
         """What lies in the group."""
         return [name for name in self.names if name != "zarr.json"]
 
     @property
-    def is_run(self):
+    def is_run(self) -> bool:
         """Whether it is a run directory."""
         return self.is_group and RUN_MARK in self.attributes
 
 
-def look(objects, ignored=()):
+def look(objects: LocalBytes | StoreBytes, ignored: Any = ()) -> Found:
     """Return what lies at a place.
 
     Parameters
@@ -156,7 +158,7 @@ def look(objects, ignored=()):
     return Found(names, read_node(objects, "zarr.json"))
 
 
-def read_node(objects, key):
+def read_node(objects: LocalBytes | StoreBytes, key: str) -> dict[str, Any] | None:
     """Return the metadata of a Zarr v3 node as a dict; None if there are none, {} if they are torn."""
     raw = objects.get(key)
     if raw is None:
@@ -171,7 +173,7 @@ def read_node(objects, key):
 
 
 @contextmanager
-def opening(what, address, options=None):
+def opening(what: str, address: str, options: Any = None) -> Iterator[None]:
     """Turn what the store has to say about a place into one of bigsmic's errors.
 
     Parameters
@@ -198,14 +200,14 @@ def opening(what, address, options=None):
         raise RunError(f"{what} cannot be opened ({text}); give another out=") from None
 
 
-def refuse_files(address, what):
+def refuse_files(address: str, what: str) -> None:
     """Raise RunError if there is something at a local place that is no directory."""
     if is_local(address) and os.path.lexists(address) and not os.path.isdir(address):
         kind = "a symbolic link to nothing" if os.path.islink(address) else "a file"
         raise RunError(f"{what} is {kind}, and would have to be a directory; give another out=")
 
 
-def refuse_nested(address, what, options=None):
+def refuse_nested(address: str, what: str, options: Any = None) -> None:
     """Raise RunError if a place is within a Zarr array, or within a run directory.
 
     Parameters
@@ -222,7 +224,7 @@ def refuse_nested(address, what, options=None):
             raise RunError(f"{what} would lie within {kind} {shown(folder)}; give an out= outside of it")
 
 
-def _kind(address, options):
+def _kind(address: str, options: Any) -> Any:
     with suppress(OSError, ValueError, RunError):  # what lies above may be forbidden, or led to by links
         objects = bytes_at(address, options, read_only=True)
         if not is_local(address):
@@ -233,14 +235,14 @@ def _kind(address, options):
     return None
 
 
-def make_group(objects, address, attributes):
+def make_group(objects: LocalBytes | StoreBytes, address: str, attributes: dict[str, int]) -> bool:
     """Write the metadata of a group, and return whether they were not there."""
     if is_local(address):
         os.makedirs(address, exist_ok=True)
     return objects.create("zarr.json", json.dumps(GROUP | {"attributes": attributes}).encode())
 
 
-def make_run(address, location, options, version):
+def make_run(address: str, location: StrPath, options: Any, version: int) -> None:
     """Make an empty run unless one is there; nothing is written where something else is.
 
     Parameters

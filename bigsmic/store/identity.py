@@ -1,9 +1,12 @@
 """How the identity of a stored run differs from the one that is asked for, in words."""
 
+from collections.abc import Iterator
+from typing import Any
+
 DIFFERENCES = 8  # lines of them that a message has
 
 
-def differences(stored, asked, unnamed):
+def differences(stored: Any, asked: Any, unnamed: dict[str, int | str | None]) -> list[str]:
     """Lines that tell what is stored from what is asked for; settings of another method are not compared."""
     names = [name for name in sorted({*_leaves(stored), *_leaves(asked)}) if _at(stored, name) != _at(asked, name)]
     if "settings.method" in names:
@@ -17,13 +20,13 @@ def differences(stored, asked, unnamed):
     return lines[:DIFFERENCES] + more
 
 
-def _leaves(tree):
+def _leaves(tree: Any) -> Iterator[str]:
     """Dotted names of what stands in nested dicts."""
     for key, value in tree.items():
         yield from (f"{key}.{leaf}" for leaf in _leaves(value)) if isinstance(value, dict) else [key]
 
 
-def _at(tree, name):
+def _at(tree: Any, name: str) -> Any:
     for key in name.split("."):
         tree = tree.get(key) if isinstance(tree, dict) else None
     return tree

@@ -1,8 +1,10 @@
 """Runs that travel: copies of what a run holds, in another run directory, or in memory and pickled with their bytes."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from bigsmic.errors import RunError
 from bigsmic.store.run import Run
@@ -20,7 +22,7 @@ class CarriedRun(Run):
         Bytes by key, as in a run directory.
     """
 
-    def __init__(self, location, files=None):
+    def __init__(self, location: str, files: Any = None) -> None:
         import zarr
         from zarr.core.buffer.cpu import Buffer
 
@@ -30,51 +32,51 @@ class CarriedRun(Run):
         self.location = location
 
     @classmethod
-    def of(cls, run):
+    def of(cls, run: Any) -> Any:
         """Return one without blocks that stands for a run, by its own name, so that two pickles are the same bytes."""
         made = cls(f"what was pickled of {run.location}")
         facts = {"run": run.id, "identity": run.identity, "summary": run.attribute("summary")}
         made.update({"bigsmic_format": FORMAT_VERSION} | facts)
         return made
 
-    def _open(self, mode):
+    def _open(self, mode: Any) -> Any:
         import zarr
 
         return zarr.open_group(self._memory, mode="a", zarr_format=3)
 
     @property
-    def places(self):
+    def places(self) -> Any:
         """Paths and URLs that it reads: none."""
         return []
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         # not by Shared, which would keep what it opens for as long as the process has opened little else
         return CarriedRun, self.recipe()
 
-    def recipe(self):
+    def recipe(self) -> Any:
         """Return what makes the same run in another process: all of its bytes."""
         files = sorted(self._memory._store_dict.items())  # threads put them there
         return self.location, {key: data.as_numpy_array() for key, data in files}
 
-    def entry(self, stage, block):
+    def entry(self, stage: str, block: int) -> Any:
         """Return the ledger entry of a block."""
         return super().entry(stage, block) if self.done(stage, block) else self._refuse(stage)
 
-    def _read_part(self, stage, block, name, entry, part):
+    def _read_part(self, stage: str, block: int, name: str, entry: dict[str, Any], part: int | None) -> Any:
         return super()._read_part(stage, block, name, entry, part) if name in entry["arrays"] else self._refuse(stage)
 
-    def stored_array(self, name, shape, dtype):
+    def stored_array(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         """Return the Zarr array of a name at the top."""
         return self._array_like(name, shape, dtype) or self._refuse(name)
 
-    def _refuse(self, what):
+    def _refuse(self, what: str) -> Any:
         raise RunError(
             f"run: {what!r} of {self.location} was left behind: a pickle takes along what predictions need, and the "
             "rest as far as there is room; give the fit out=, or keep its whole result by result.save(path)"
         )
 
 
-def copy_block(source, target, stage, block, names=None):
+def copy_block(source: Any, target: Any, stage: str, block: int, names: Sequence[str] | None = None) -> None:
     """Copy a block of a run, or some arrays of it; every byte is checked.
 
     Parameters
@@ -97,7 +99,7 @@ def copy_block(source, target, stage, block, names=None):
     target.write(stage, block, {name: read(name) for name in kept}, parts=parts, info=entry["info"])
 
 
-def copy_array(array, target, name):
+def copy_array(array: Any, target: Any, name: str) -> None:
     """Copy an array that users read, block by block; every row is checked.
 
     Parameters
@@ -117,7 +119,7 @@ def copy_array(array, target, name):
         target.write_rows(name, lo, array[lo : lo + height])
 
 
-def block_bytes(run, stage, block, names=None):
+def block_bytes(run: Any, stage: str, block: int, names: Sequence[str] | None = None) -> Any:
     """Bytes of the arrays of a block, or of some of them."""
     kept = [meta for name, meta in run.entry(stage, block)["arrays"].items() if names is None or name in names]
     return sum(int(np.prod(meta["shape"], dtype=np.int64)) * np.dtype(meta["dtype"]).itemsize for meta in kept)

@@ -16,9 +16,12 @@ import os
 import threading
 import time
 import uuid
+from collections.abc import Callable
+from typing import Any
 
 from bigsmic.errors import RunLockedError, StorageError
 from bigsmic.store.processes import is_same, machine, started
+from bigsmic.types import StrPath
 
 log = logging.getLogger("bigsmic")
 
@@ -60,10 +63,10 @@ class Lease:
         Another process holds it.
     """
 
-    def __init__(self, objects, location, folder=None):
+    def __init__(self, objects: Any, location: StrPath, folder: str | None = None) -> None:
         self._objects, self._location = objects.with_patience(HASTE), location
         self._holder = {"id": uuid.uuid4().hex, "pid": os.getpid(), "started": started(os.getpid())} | machine()
-        self._lost: dict | None = None
+        self._lost: dict[str, Any] | None = None
         self._ended = threading.Event()
         self._kernel_lock = None if folder is None else _lock(folder, self._refuse)
         _held.add(self._holder["id"])  # before it is written: another thread takes what nobody here holds
@@ -76,7 +79,7 @@ class Lease:
         self._thread = threading.Thread(target=self._renew, name="bigsmic-lease", daemon=True)
         self._thread.start()
 
-    def check(self):
+    def check(self) -> None:
         """Raise RunLockedError if another process has the lease now, as it may where this one was stopped for long."""
         if self._lost is not None:
             raise RunLockedError(
@@ -84,7 +87,7 @@ class Lease:
                 f"lease for {SECONDS:.0f} s; leave it to that one, or give another out="
             )
 
-    def release(self):
+    def release(self) -> None:
         """Give up the lease; a forked child leaves its parent's alone."""
         if self._ended.is_set() or self._holder["pid"] != os.getpid():
             return
@@ -98,7 +101,7 @@ class Lease:
 
     # -- to have it
 
-    def _acquire(self):
+    def _acquire(self) -> None:
         for _ in range(10):
             there = self._read()
             if self._is_mine(there) or (there is None and self._objects.create(KEY, self._node())):
@@ -109,7 +112,7 @@ class Lease:
                 return
         self._refuse(self._read())
 
-    def _refuse_the_living(self, there):
+    def _refuse_the_living(self, there: Any) -> None:
         """Return if the holder of a lease is dead."""
         mine = machine()
         if self._kernel_lock is not None and there.get("boot") == mine.get("boot", "unknown"):
@@ -128,7 +131,7 @@ class Lease:
             if self._read() != there:
                 self._refuse(self._read())
 
-    def _take_over(self, there):
+    def _take_over(self, there: Any) -> None:
         self._write()
         if self._kernel_lock is None or there.get("boot") != self._holder.get("boot", "unknown"):
             time.sleep(PROPAGATE)
@@ -136,7 +139,7 @@ class Lease:
                 self._refuse(self._read())
         log.info("run: %s is taken over from %s", self._location, _name(there))
 
-    def _refuse(self, there=None, when=""):
+    def _refuse(self, there: Any = None, when: str = "") -> Any:
         there = there or self._read() or {}
         raise RunLockedError(
             f"run: {self._location} is being written by {_name(there)}; {when}wait for it to end, or give another out="
@@ -144,7 +147,7 @@ class Lease:
 
     # -- to keep it
 
-    def _renew(self):
+    def _renew(self) -> None:
         while not self._ended.wait(BEAT):
             try:
                 there = self._read()
@@ -157,17 +160,17 @@ class Lease:
 
     # -- as it is stored
 
-    def _is_mine(self, there):
+    def _is_mine(self, there: dict[str, float | str] | None) -> bool:
         return there is not None and there.get("id") == self._holder["id"]
 
-    def _node(self):
+    def _node(self) -> bytes:
         lease = self._holder | {"until": round(time.time() + SECONDS, 1)}
         return json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {"lease": lease}}).encode()
 
-    def _write(self):
+    def _write(self) -> None:
         self._objects.set(KEY, self._node())
 
-    def _read(self):
+    def _read(self) -> dict[str, float | str] | None:
         """Return what is stored, None if nothing is; a torn one is a lease of nobody."""
         raw = self._objects.get(KEY)
         try:
@@ -175,24 +178,24 @@ class Lease:
         except (ValueError, KeyError, TypeError):
             return {}
 
-    def _unlock(self):
+    def _unlock(self) -> None:
         if self._kernel_lock is not None:
             os.close(self._kernel_lock)
             self._kernel_lock = None
 
 
-def _name(holder):
+def _name(holder: Any) -> Any:
     return f"process {holder['pid']} on {holder['host']}" if {"pid", "host"} <= set(holder) else "another process"
 
 
-def _lives(holder):
+def _lives(holder: Any) -> Any:
     """Whether a process of this machine is still there; another one may have come to its number."""
     if holder.get("pid") == os.getpid():
         return holder.get("id") in _held
     return is_same(started(holder.get("pid", -1)), holder.get("started", 0.0))
 
 
-def _lock(folder, refuse):
+def _lock(folder: str, refuse: Callable[..., Any]) -> Any:
     """Lock a directory as long as the process lives, and return the handle; None where the file system cannot."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -23,12 +23,12 @@ RUN_ID = re.compile(r"[0-9a-f]{32}\Z")
 _MOST_BYTES = 1 << 62  # of an array: what NumPy can count
 
 
-def seal(*what):
+def seal(*what: Any) -> int:
     """CRC-32 of JSON-like facts, whatever the spaces and the order in which they are stored."""
     return zlib.crc32(json.dumps(what, sort_keys=True, separators=(",", ":")).encode())
 
 
-def write_entry(whose, entry):
+def write_entry(whose: tuple[str, str, int], entry: dict[str, Any]) -> bytes:
     """Metadata of the group of a block, with its ledger entry.
 
     Parameters
@@ -46,7 +46,7 @@ def write_entry(whose, entry):
     return json.dumps({"zarr_format": 3, "node_type": "group", "attributes": attributes}).encode()
 
 
-def read_entry(whose, raw):
+def read_entry(whose: tuple[str, str, int], raw: bytes | None) -> dict[str, dict[str, Any]] | None:
     """The ledger entry in the metadata of the group of a block; None if it is torn, or of another block or run.
 
     Parameters
@@ -70,7 +70,7 @@ def read_entry(whose, raw):
     return entry if good else None
 
 
-def is_entry(entry):
+def is_entry(entry: dict[str, Any]) -> bool:
     """Whether something can be a ledger entry: names, types, and sizes that fit together."""
     return (
         isinstance(entry["info"], dict)
@@ -79,7 +79,7 @@ def is_entry(entry):
     )
 
 
-def _describes_array(meta):
+def _describes_array(meta: dict[str, Any]) -> bool:
     dtype, shape, bounds, crc32 = (meta[key] for key in ("dtype", "shape", "bounds", "crc32"))
     if not isinstance(dtype, str) or np.dtype(dtype).kind not in "biuf":
         return False
@@ -93,7 +93,7 @@ def _describes_array(meta):
     return len(bounds) == len(crc32) + 1 > 1 and ascending and bounds[-1] <= shape[0]
 
 
-def _are_whole(numbers):
+def _are_whole(numbers: list[int]) -> bool:
     """Whether something is a list of integers of at least 0; True and 1 told apart."""
     return isinstance(numbers, list) and all(type(number) is int and number >= 0 for number in numbers)
 
@@ -103,17 +103,17 @@ class EntryCache:
 
     _ROOM = 200_000  # parts
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str, int], Any] = OrderedDict()
         self._parts = 0
 
-    def get(self, stage, block):
+    def get(self, stage: str, block: int) -> dict[str, dict[str, Any]] | None:
         """The entry of a block, if it is remembered."""
         with self._lock:
             return self._kept.get((stage, block))
 
-    def put(self, stage, block, entry):
+    def put(self, stage: str, block: int, entry: dict[str, Any]) -> dict[str, Any]:
         """Remember an entry, and return it; the oldest ones make room."""
         self.drop(stage, block)
         with self._lock:
@@ -123,11 +123,11 @@ class EntryCache:
                 self._parts -= _n_parts(self._kept.popitem(last=False)[1])
         return entry
 
-    def drop(self, stage, block):
+    def drop(self, stage: str, block: int) -> None:
         """Forget the entry of a block."""
         with self._lock:
             self._parts -= _n_parts(self._kept.pop((stage, block), {"arrays": {}}))
 
 
-def _n_parts(entry):
+def _n_parts(entry: dict[str, Any]) -> int:
     return sum(len(meta["crc32"]) for meta in entry["arrays"].values())

@@ -2,7 +2,9 @@
 
 import os
 import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from bigsmic.errors import RunError
 from bigsmic.store.destinations import refuse_nested
@@ -11,7 +13,7 @@ from bigsmic.store.redaction import shown
 
 
 @contextmanager
-def new_place(address, what):
+def new_place(address: str, what: str) -> Iterator[Any]:
     """Yield a path beside a new place, where it is written before it takes its name.
 
     Parameters
@@ -44,7 +46,7 @@ def new_place(address, what):
         _remove(partial)
 
 
-def _admit(address, what):
+def _admit(address: str, what: str) -> None:
     if not is_local(address):
         raise RunError(
             f"{what} is a URL, and only local files are written; give a path, and copy what is written there"
@@ -56,11 +58,11 @@ def _admit(address, what):
     refuse_nested(address, what)
 
 
-def _taken(what):
+def _taken(what: str) -> Any:
     return RunError(f"{what} is there already, and nothing is written over; give another path")
 
 
-def _name(partial, address, what):
+def _name(partial: Any, address: str, what: str) -> None:
     """Give what was written its name, unless another process was quicker."""
     try:
         if os.path.isdir(partial):
@@ -71,7 +73,7 @@ def _name(partial, address, what):
         raise _taken(f"{what}: {address}") from None
 
 
-def _remove(partial):
+def _remove(partial: Any) -> None:
     if os.path.isdir(partial):
         remove_tree(partial)
     with suppress(FileNotFoundError):

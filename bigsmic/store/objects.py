@@ -10,16 +10,20 @@ import threading
 import uuid
 import zlib
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from functools import cache
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.errors import RunError, StorageError
+from bigsmic.types import StorageOptions, StrPath
 
 _PARTIAL = re.compile(r"\.([0-9a-f]+-[0-9]+|[0-9a-f]{32})\.partial\Z")  # ours, and Zarr's
 _LINK = "run: {} is a symbolic link, which could lead anywhere; a run has none: remove it"
@@ -29,17 +33,17 @@ REQUESTS = 16
 """Requests to an object store that wait for their answers at once."""
 
 
-def checksum(array):
+def checksum(array: Any) -> int:
     """CRC-32 of an array's bytes in C order, as int."""
     return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
 
 
-def is_local(location):
+def is_local(location: Any) -> bool:
     """Whether a location is a path, and not a URL."""
     return "://" not in location
 
 
-def absolute(location):
+def absolute(location: StrPath) -> str:
     """Return what names the same place in a process with another working directory: of a file URL its path."""
     location = os.fspath(location)
     if location.startswith("file://"):
@@ -47,7 +51,7 @@ def absolute(location):
     return os.path.abspath(location) if is_local(location) else location
 
 
-def store_of(location, storage_options=None, read_only=False):
+def store_of(location: StrPath, storage_options: StorageOptions = None, read_only: bool = False) -> Any:
     """Return what Zarr opens for a location; storage options are for URLs alone, an archive and a run share theirs."""
     if is_local(location):
         return location
@@ -56,30 +60,30 @@ def store_of(location, storage_options=None, read_only=False):
     return open_store(location, storage_options, read_only)
 
 
-def is_partial(name):
+def is_partial(name: str) -> bool:
     """Whether a file of this name, in a run, is what a writer leaves that was killed while it wrote."""
     return _PARTIAL.search(name) is not None
 
 
-def is_first_write(name):
+def is_first_write(name: str) -> bool:
     """Whether a file of this name is what is left where nothing was written but the metadata of a Zarr node."""
     return is_partial(name) and _PARTIAL.sub("", name) in ("zarr", "zarr.json")
 
 
-def bytes_at(address, storage_options=None, read_only=False):
+def bytes_at(address: str, storage_options: StorageOptions = None, read_only: bool = False) -> Any:
     """Return the bytes by key at an absolute path, which need not be there yet, or at a URL."""
     store = store_of(address, storage_options, read_only)
     return LocalBytes(address) if is_local(address) else StoreBytes(store)
 
 
-def remove_tree(path):
+def remove_tree(path: Any) -> None:
     """Delete a local directory, whatever is left of it."""
     shutil.rmtree(path, ignore_errors=True)
 
 
-def write_full(file, array):
+def write_full(file: Any, array: NDArray[Any]) -> None:
     """Write all bytes of an array to an unbuffered file."""
-    view = memoryview(array.reshape(-1).view(np.uint8))
+    view = array.reshape(-1).view(np.uint8).data
     while view:
         view = view[file.write(view) :]
 
@@ -93,14 +97,14 @@ class LocalBytes:
         Must exist, and is not made again once it is gone: a late task leaves nothing behind.
     """
 
-    def __init__(self, root):
+    def __init__(self, root: str) -> None:
         self._root = Path(root)
 
-    def with_patience(self, seconds):
+    def with_patience(self, seconds: float) -> "LocalBytes":
         """Return the same bytes: the file system waits as it pleases."""
         return self
 
-    def get(self, key, start=None, stop=None):
+    def get(self, key: str, start: int | None = None, stop: Any = None) -> bytes | None:
         """Return the bytes, or a range of them; None if there are none."""
         try:
             with open(self._path(key), "rb", buffering=0, opener=_open_no_link) as file:
@@ -112,7 +116,7 @@ class LocalBytes:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def set(self, key, data):
+    def set(self, key: str, data: Any) -> None:
         """Write the bytes, all of them or none."""
         path = self._path(key)
         partial = self._partial(path)
@@ -125,7 +129,7 @@ class LocalBytes:
             partial.unlink(missing_ok=True)
             raise
 
-    def create(self, key, data):
+    def create(self, key: str, data: Any) -> bool:
         """Write the bytes, and return True, unless there are some already."""
         path = self._path(key)
         partial = self._partial(path)
@@ -139,7 +143,7 @@ class LocalBytes:
             partial.unlink(missing_ok=True)
         return True
 
-    def _path(self, key):
+    def _path(self, key: str) -> Path:
         """Return where a key is; a symbolic link on the way could lead out of the directory."""
         path = str(self._root)
         *folders, name = key.split("/")
@@ -149,10 +153,10 @@ class LocalBytes:
                 self._refuse_link(path)
         return Path(path, name)
 
-    def _refuse_link(self, path):
+    def _refuse_link(self, path: Any) -> None:
         raise RunError(_LINK.format(path))
 
-    def refuse_links(self, prefix):
+    def refuse_links(self, prefix: str) -> None:
         """Raise RunError if there is a symbolic link at a prefix or below it: before zarr, or who else, goes there."""
         top = self._path(f"{prefix}/any").parent
         for folder, folders, names in os.walk(top):
@@ -160,19 +164,19 @@ class LocalBytes:
                 if os.path.islink(os.path.join(folder, name)):
                     self._refuse_link(os.path.join(folder, name))
 
-    def _partial(self, path):
+    def _partial(self, path: Path) -> Path:
         return path.with_name(f"{path.name}.{_WRITER}{os.getpid():x}-{threading.get_ident()}.partial")
 
-    def _make_folder(self, folder):
+    def _make_folder(self, folder: Path) -> None:
         if not folder.is_dir():
             os.stat(self._root)
             folder.mkdir(parents=True, exist_ok=True)
 
-    def delete(self, key):
+    def delete(self, key: str) -> None:
         """Delete the bytes, if there are any."""
         self._path(key).unlink(missing_ok=True)
 
-    def delete_tree(self, prefix):
+    def delete_tree(self, prefix: str) -> None:
         """Delete everything under a prefix."""
         top = self._path(prefix)
         if top.is_symlink():
@@ -180,18 +184,18 @@ class LocalBytes:
         if top.exists():
             shutil.rmtree(top)
 
-    def prune(self, prefix):
+    def prune(self, prefix: str) -> None:
         """Delete the folder of a prefix, if nothing is left in it."""
         with contextlib.suppress(OSError):
             (self._root / prefix).rmdir()
 
-    def delete_partial(self):
+    def delete_partial(self) -> None:
         """Delete files that were being written when their writer died."""
         for path in self._root.rglob("*.partial"):
             if is_partial(path.name):
                 path.unlink(missing_ok=True)
 
-    def folders(self, prefix):
+    def folders(self, prefix: str) -> list[str]:
         """Return the names of what is one level below a prefix and has something below itself, in order."""
         try:
             with os.scandir(self._root / prefix) as entries:
@@ -199,19 +203,19 @@ class LocalBytes:
         except FileNotFoundError:
             return []
 
-    def names(self):
+    def names(self) -> list[str]:
         """Return the names of what there is at the top, in order."""
         try:
             return sorted(os.listdir(self._root))
         except FileNotFoundError:
             return []
 
-    def map(self, function, items):
+    def map(self, function: Callable[..., Any], items: Iterable[Any]) -> Any:
         """Yield ``function(item) for item in items``."""
         return map(function, items)
 
 
-def _open_no_link(path, flags):
+def _open_no_link(path: str, flags: int) -> int:
     try:
         return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
     except OSError as error:
@@ -228,16 +232,16 @@ class StoreBytes:
     store : bigsmic.store.retrying.PatientStore
     """
 
-    def __init__(self, store):
+    def __init__(self, store: Any) -> None:
         self._store = store
 
-    def with_patience(self, seconds):
+    def with_patience(self, seconds: float) -> Any:
         """Return the same bytes, for requests that are not repeated for longer."""
         found = copy(self)
         found._store = self._store.with_patience(seconds)
         return found
 
-    def get(self, key, start=None, stop=None):
+    def get(self, key: str, start: int | None = None, stop: Any = None) -> bytes | None:
         """Return the bytes, or a range of them; None if there are none."""
         from zarr.abc.store import RangeByteRequest
         from zarr.core.buffer import default_buffer_prototype
@@ -247,60 +251,60 @@ class StoreBytes:
         buffer = sync(self._store.get(key, default_buffer_prototype(), wanted))
         return None if buffer is None else buffer.as_numpy_array().data
 
-    def set(self, key, data):
+    def set(self, key: str, data: Any) -> None:
         """Write the bytes."""
         from zarr.core.buffer.cpu import Buffer
         from zarr.core.sync import sync
 
         sync(self._store.set(key, Buffer.from_array_like(np.frombuffer(data, np.uint8))))
 
-    def create(self, key, data):
+    def create(self, key: str, data: Any) -> bool:
         """Write the bytes, and return True, unless there are some already."""
         from zarr.core.sync import sync
 
         return sync(self._store.create(key, data))
 
-    def delete(self, key):
+    def delete(self, key: str) -> None:
         """Delete the bytes."""
         from zarr.core.sync import sync
 
         sync(self._store.delete(key))
 
-    def delete_tree(self, prefix):
+    def delete_tree(self, prefix: str) -> None:
         """Delete everything under a prefix."""
         from zarr.core.sync import sync
 
         sync(self._store.delete_dir(prefix))
 
-    def refuse_links(self, prefix):
+    def refuse_links(self, prefix: str) -> None:
         """Nothing to do: an object is where its key says."""
 
-    def prune(self, prefix):
+    def prune(self, prefix: str) -> None:
         """Nothing to do: there are no folders."""
 
-    def delete_partial(self):
+    def delete_partial(self) -> None:
         """Nothing to do: objects are whole or absent."""
 
-    def folders(self, prefix):
+    def folders(self, prefix: str) -> list[str]:
         """Return the names of what is one level below a prefix, in order."""
         from zarr.core.sync import sync
 
-        async def names():
+        async def names() -> list[str]:
             return [name async for name in self._store.list_dir(prefix)]
 
         return sorted(sync(names()))
 
-    def names(self):
+    def names(self) -> list[str]:
         """Return the names of what there is at the top, in order."""
         return self.folders("")
 
-    def map(self, function, items):
+    def map(self, function: Callable[..., Any], items: Iterable[Any]) -> Iterator[Any]:
         """Yield ``function(item) for item in items``, in order, several of them under way or waiting to be taken.
 
         `function` must not come back here: its threads are those that it would wait for.
         """
         pool, items = _requests(), iter(items)
-        pending: deque = deque()
+        pending: deque[Any] = deque()
         try:
             for item in itertools.islice(items, REQUESTS):
                 pending.append(pool.submit(function, item))
@@ -314,7 +318,7 @@ class StoreBytes:
 
 
 @cache
-def _requests():
+def _requests() -> Any:
     return ThreadPoolExecutor(REQUESTS, thread_name_prefix="bigsmic-store")
 
 
@@ -323,7 +327,7 @@ if hasattr(os, "register_at_fork"):
 
 
 @contextlib.contextmanager
-def storage_errors(what):
+def storage_errors(what: str) -> Iterator[None]:
     """Turn errors of the file system into a StorageError that says what was being done."""
     try:
         yield

@@ -1,5 +1,8 @@
 """A run over another one: what it lacks is read from below, and nothing is written there."""
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 from bigsmic.store.run import Run
 from bigsmic.store.temporary import temporary_run
 
@@ -16,56 +19,56 @@ class Overlay(Run):
         Stages that are never read from the base.
     """
 
-    def __init__(self, base, top, own):
+    def __init__(self, base: Any, top: Any, own: Any) -> None:
         self.__dict__.update(top.__dict__)
         self._name = None
         self._base, self._top, self._own = base, top, frozenset(own)
 
     @classmethod
-    def over(cls, base, own):
+    def over(cls, base: Any, own: Any) -> Any:
         """Return a run over a finished one, in a new temporary directory that the caller deletes."""
         top = Run(temporary_run())
         top.bind({"over": base.id})
         return cls(base, top, own)
 
     @property
-    def places(self):
+    def places(self) -> Any:
         """Paths and URLs that it reads."""
         return [*self._base.places, *self._top.places]
 
-    def recipe(self):
+    def recipe(self) -> Any:
         """Return how a task on another process opens the same two."""
         return Overlay, (self._base, self._top, sorted(self._own))
 
     @property
-    def identity(self):
+    def identity(self) -> Any:
         """What the base is a run of."""
         return self._base.identity
 
-    def delete_when_unused(self):
+    def delete_when_unused(self) -> None:
         """Delete the directory on top; see :meth:`Run.delete_when_unused`."""
         super().delete_when_unused()
         self._top._is_temporary = True
 
-    def _map(self, function, items):
+    def _map(self, function: Any, items: Iterable[Any]) -> Any:
         return self._base._map(function, items)
 
-    def _holder(self, stage, block):
+    def _holder(self, stage: str, block: int) -> Any:
         return self._top if stage in self._own or self._top.done(stage, block) else self._base
 
-    def blocks(self):
+    def blocks(self) -> Any:
         """Return stage and number of every block that is read through here, in order."""
         below = [found for found in self._base.blocks() if found[0] not in self._own]
         return sorted({*below, *super().blocks()})
 
-    def done(self, stage, block):
+    def done(self, stage: str, block: int) -> Any:
         """Whether the ledger of either has the block."""
         return self._holder(stage, block).done(stage, block)
 
-    def reader(self, stage, block):
+    def reader(self, stage: str, block: int) -> Callable[..., Any]:
         """Return a function that reads arrays of a block; see :meth:`Run.reader`."""
         return self._holder(stage, block).reader(stage, block)
 
-    def entry(self, stage, block):
+    def entry(self, stage: str, block: int) -> dict[str, Any]:
         """Return the ledger entry of a block."""
         return self._holder(stage, block).entry(stage, block)

@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from typing import Any
 
 from bigsmic.errors import RunError
 from bigsmic.store.destinations import (
@@ -22,12 +24,13 @@ from bigsmic.store.lease import Lease
 from bigsmic.store.objects import absolute, bytes_at, is_local, storage_errors, store_of
 from bigsmic.store.redaction import shown
 from bigsmic.store.sources.zarr_arrays import create_arrays
+from bigsmic.types import StorageOptions, StrPath
 
 MARK = "bigsmic_prediction"
 """Attribute of the group: what it has predictions of, and whether they are complete."""
 
 
-def digest(facts):
+def digest(facts: Any) -> Any:
     """Return a digest of JSON-like facts."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
@@ -48,25 +51,27 @@ class PredictionGroup:
 
     NAMES = ("labels", "posterior")
 
-    def __init__(self, location, made_of, storage_options=None, overwrite=False):
+    def __init__(
+        self, location: StrPath, made_of: Any, storage_options: StorageOptions = None, overwrite: bool = False
+    ) -> None:
         location = as_location(location)
         self.location, self.address = shown(location), absolute(location)
         self._made_of = json.loads(json.dumps(made_of))
         self._options, self._overwrite = storage_options, overwrite
 
     @property
-    def _what(self):
+    def _what(self) -> Any:
         return f"predict: out={self.location!r}"
 
-    def _opening(self):
+    def _opening(self) -> Any:
         return opening(self._what, self.address, self._options)
 
     @cached_property
-    def _objects(self):
+    def _objects(self) -> Any:
         with self._opening():
             return bytes_at(self.address, self._options)
 
-    def keep_off(self, places, what):
+    def keep_off(self, places: Any, what: str) -> None:
         """Raise RunError if the group is at one of some places, or lies in one, or around it.
 
         Parameters
@@ -83,7 +88,7 @@ class PredictionGroup:
                     "another out="
                 )
 
-    def admit(self):
+    def admit(self) -> Any:
         """Raise RunError unless nothing is there, or predictions of the same, or what may be written over."""
         refuse_files(self.address, self._what)
         with self._opening():
@@ -100,7 +105,7 @@ class PredictionGroup:
                 self._refuse("has predictions of other rows, or by another fit", may_ask=True)
         return found
 
-    def _admit_others(self, found):
+    def _admit_others(self, found: Any) -> None:
         """Raise RunError unless arrays of this group, which is of others, may be written over."""
         if not self._overwrite:
             members = ", ".join(found.members[:5]) or "attributes"
@@ -109,23 +114,23 @@ class PredictionGroup:
             if name in found.members and not self._is_array(name):
                 self._refuse(f"has a {name!r} that is no array")
 
-    def _refuse(self, why, may_ask=False):
+    def _refuse(self, why: str, may_ask: bool = False) -> Any:
         asked = f", unless overwrite=True allows it for its arrays {' and '.join(self.NAMES)}" if may_ask else ""
         raise RunError(f"{self._what} {why}, and is not written over{asked}; give another out=")
 
-    def _is_array(self, name):
+    def _is_array(self, name: str) -> Any:
         return (read_node(self._objects, f"{name}/zarr.json") or {}).get("node_type") == "array"
 
-    def _is_leased(self):
+    def _is_leased(self) -> Any:
         """Whether what is called lease is one, and nothing of others."""
         return LEASE in ((read_node(self._objects, LEASE_KEY) or {}).get("attributes") or {})
 
-    def _mark_of(self, found):
+    def _mark_of(self, found: Any) -> Any:
         mark = found.attributes.get(MARK)
         return {key: value for key, value in mark.items() if key != "complete"} if isinstance(mark, dict) else None
 
     @contextmanager
-    def writing(self, arrays, chunk_rows):
+    def writing(self, arrays: dict[str, Any], chunk_rows: int) -> Iterator[dict[str, Any]]:
         """Make the arrays, hold the group, and have it say in the end that it is complete.
 
         Parameters
@@ -161,7 +166,7 @@ class PredictionGroup:
         finally:
             lease.release()
 
-    def _mark(self, complete):
+    def _mark(self, complete: Any) -> None:
         import zarr
 
         with storage_errors(f"{self._what}: writing its attributes"):

@@ -7,10 +7,11 @@ import os
 import socket
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 
 @cache
-def machine():
+def machine() -> dict[str, str]:
     """What a process number has a meaning in: host, start of its kernel, and name space of processes; a dict."""
     found = {"host": socket.gethostname()}
     with contextlib.suppress(OSError):
@@ -19,7 +20,7 @@ def machine():
     return found
 
 
-def started(pid):
+def started(pid: int) -> Any:
     """When a process was started, in seconds; None if it is gone, or dead and not yet waited for.
 
     On Linux counted from the start of the kernel: that does not change where somebody sets the clock.
@@ -31,7 +32,7 @@ def started(pid):
         return None if Path("/proc/self/stat").exists() else _started_elsewhere(pid)
 
 
-def _started_elsewhere(pid):
+def _started_elsewhere(pid: Any) -> Any:
     import psutil
 
     try:
@@ -41,21 +42,21 @@ def _started_elsewhere(pid):
         return None
 
 
-def is_same(first, second):
+def is_same(first: float, second: int) -> bool:
     """Whether two starts are of one process; clocks that count them may be set right now and then."""
     return first is not None and abs(first - second) < 5
 
 
-def name():
+def name() -> str:
     """Return a name of this process that no other one has: digest of its machine, number and start."""
     return f"{_digest()}-{os.getpid()}-{int(started(os.getpid()) or 0)}"
 
 
-def is_gone(name):
+def is_gone(name: str) -> bool:
     """Whether the process of a name was one of this machine, and is no more; False of what nobody here can know."""
     digest, pid, start = name.split("-")
     return digest == _digest() and not is_same(started(int(pid)), int(start))
 
 
-def _digest():
+def _digest() -> str:
     return hashlib.sha256(json.dumps(machine(), sort_keys=True).encode()).hexdigest()[:12]

@@ -37,20 +37,20 @@ class Times:
 
     array: Any
 
-    def read(self, lo, hi):
+    def read(self, lo: int, hi: int) -> Any:
         """Times of samples ``lo:hi``, integers where they are stored as such."""
         found = np.asarray(self.array[lo:hi])
         return found.view(np.int64) if found.dtype.kind in "mM" else found
 
     @property
-    def unit(self):
+    def unit(self) -> Any:
         """Name of the unit, as stored: the first word of ``units``, as of ``seconds since 2026-01-01``."""
         if self.array.dtype.kind in "mM":
             return np.datetime_data(self.array.dtype)[0]
         return str(dict(getattr(self.array, "attrs", {})).get("units", "")).partition(" ")[0]
 
     @property
-    def attributes(self):
+    def attributes(self) -> Any:
         """What a reader needs to decode them: ``units`` and ``calendar``."""
         stored = dict(getattr(self.array, "attrs", {}))
         found = {name: stored[name] for name in ("units", "calendar") if name in stored}
@@ -61,7 +61,7 @@ class Times:
         return found
 
     @property
-    def seconds(self):
+    def seconds(self) -> Any:
         """Seconds in one unit of the times.
 
         Raises
@@ -96,11 +96,11 @@ class Recording:
     samples: Source
     times: Times | None = None
 
-    def __len__(self):
+    def __len__(self) -> Any:
         return self.samples.shape[0]
 
 
-def open_recordings(data, component=None, times=None, **reading):
+def open_recordings(data: Any, component: str | None = None, times: Any | None = None, **reading: Any) -> Any:
     """Open an archive as recordings.
 
     Parameters
@@ -139,7 +139,7 @@ def open_recordings(data, component=None, times=None, **reading):
     return found
 
 
-def _node(data, options):
+def _node(data: Any, options: Any) -> Any:
     """The group or array behind a path; anything else as it is."""
     import os
 
@@ -154,7 +154,7 @@ def _node(data, options):
         return open_array(location, None, options)  # says what is wrong
 
 
-def _sessions(group, component, times, reading):
+def _sessions(group: Any, component: str | None, times: Any, reading: Any) -> Any:
     """A recording for every array of a group, or for every group in it that has a component."""
     if times is not None and not isinstance(times, str):
         raise InputError("times: got an array for a group of sessions; name the array beside the samples of each")
@@ -180,13 +180,13 @@ def _sessions(group, component, times, reading):
     return found
 
 
-def _member(group, name):
+def _member(group: Any, name: str) -> Any:
     if name not in group:
         raise InputError(f"times: {shown(group.store_path)} has no array {name!r}; name the one with the times")
     return group[name]
 
 
-def _beside(array, name):
+def _beside(array: Any, name: str) -> Any:
     """The array of a name in the group that an array is in."""
     import zarr
 
@@ -196,7 +196,7 @@ def _beside(array, name):
     return _member(group, name)
 
 
-def _recording(name, samples, times, component, reading):
+def _recording(name: str, samples: int, times: Any, component: str | None, reading: Any) -> Any:
     source = open_source(samples, component, **reading)
     if times is None:
         return Recording(name, source)
@@ -210,12 +210,12 @@ def _recording(name, samples, times, component, reading):
     return Recording(name, source, Times(times))
 
 
-def _kind_of(times):
+def _kind_of(times: Any) -> Any:
     """What tells how times are to be read; None where there are none."""
     return None if times is None else (times.array.dtype, times.attributes)
 
 
-def _refuse_unlike(recordings):
+def _refuse_unlike(recordings: Any) -> None:
     """Raise InputError unless all sessions have the channels and the dtype of the first one, and times as it has."""
     first = recordings[0].samples
     for recording in recordings[1:]:

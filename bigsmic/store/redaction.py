@@ -1,7 +1,10 @@
 """What may be shown of places behind URLs: neither user nor password, no query, no storage option."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bigsmic.types import StorageOptions
 
 _USER = re.compile(r"(?<=://)[^/\s'\"]*@")
 _QUERY = re.compile(r"(?<=[^\s'\"?])\?[^\s'\"?]*=[^\s'\"]*")
@@ -10,7 +13,7 @@ _OPEN = ("endpoint_url", "region_name", "region", "protocol", "mode")
 """Options whose values help to understand a message, and are no secrets; what a URL among them hides is hidden."""
 
 
-def shown(location):
+def shown(location: Any) -> str:
     """Return a location as messages may have it.
 
     >>> shown("ftp://me:word@host/run.zarr?sig=abc")
@@ -21,7 +24,7 @@ def shown(location):
     return _QUERY.sub(f"?{_HIDDEN}", _USER.sub(f"{_HIDDEN}@", str(location)))
 
 
-def scrubbed(text, location="", storage_options=None):
+def scrubbed(text: str, location: Any = "", storage_options: StorageOptions = None) -> str:
     """Return the text of an error without what `location` and `storage_options` keep secret.
 
     Parameters
@@ -41,7 +44,7 @@ def scrubbed(text, location="", storage_options=None):
     return _QUERY.sub(f"?{_HIDDEN}", _USER.sub(f"{_HIDDEN}@", text))
 
 
-def _values(options):
+def _values(options: Any) -> Iterator[Any]:
     for key, value in options.items():
         if isinstance(value, Mapping):
             yield from _values(value)
@@ -50,6 +53,6 @@ def _values(options):
             yield from [text] if len(text) > 3 else []  # what is shorter is no secret, and stands in any word
 
 
-def _user_of(location):
+def _user_of(location: str) -> list[Any]:
     found = re.search(r"://([^/\s]*)@", location)
     return [part for part in found[1].split(":") if len(part) > 3] if found else []

@@ -8,6 +8,7 @@ decoded, of the task before.
 import threading
 import uuid
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 KEPT = 8
@@ -22,17 +23,17 @@ class Shared:
 
     _name: str | None = None
 
-    def recipe(self):
+    def recipe(self) -> Any:
         """Return (opener, arguments) that make the like of this object in another process."""
         raise NotImplementedError
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         with _lock:
             self._name = self._name or uuid.uuid4().hex
         return _open, (self._name, *self.recipe())
 
 
-def _open(name, opener, arguments):
+def _open(name: str, opener: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     with _lock:
         if name not in _opened:
             found = opener(*arguments)

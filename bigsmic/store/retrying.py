@@ -5,11 +5,14 @@ import errno
 import logging
 import random
 import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any
 
 from zarr.storage import FsspecStore, WrapperStore
 
 from bigsmic.errors import StorageError
 from bigsmic.store.redaction import scrubbed, shown
+from bigsmic.types import StorageOptions
 
 log = logging.getLogger("bigsmic")
 
@@ -38,7 +41,7 @@ _PASSING = ("HTTPClientError", "IncompleteReadError", "ResponseParserError", "Co
 """Classes of botocore and aiohttp, which need not be installed, for connections that fail."""
 
 
-def passes(error):
+def passes(error: BaseException) -> Any:
     """Whether an error of a file system may be gone at the next attempt: 5xx, 429, a reset, silence."""
     status = getattr(error, "status", None)  # of aiohttp's ClientResponseError
     if isinstance(status, int):
@@ -48,7 +51,7 @@ def passes(error):
     return any(kind.__name__ in _PASSING for kind in type(error).__mro__)
 
 
-def open_store(location, storage_options=None, read_only=False):
+def open_store(location: Any, storage_options: StorageOptions = None, read_only: bool = False) -> Any:
     """Open a URL as a store of Zarr.
 
     Parameters
@@ -72,7 +75,7 @@ def open_store(location, storage_options=None, read_only=False):
     return PatientStore(store, location, storage_options)
 
 
-def _asked(location, options):
+def _asked(location: str, options: Any) -> Any:
     """Options for the file system: its own caches and retries would hide what others write, and how long it takes."""
     options = {"use_listings_cache": False} | options
     if location.startswith(("s3://", "s3a://")):
@@ -87,7 +90,7 @@ def _asked(location, options):
     return options
 
 
-class PatientStore(WrapperStore):
+class PatientStore(WrapperStore[Any]):
     """A store whose requests are made again for :data:`PATIENCE` seconds, and then end in a StorageError.
 
     Parameters
@@ -101,61 +104,63 @@ class PatientStore(WrapperStore):
         Other than :data:`PATIENCE`, and then without a least number of attempts.
     """
 
-    def __init__(self, store, location="", storage_options=None, patience=None):
+    def __init__(
+        self, store: Any, location: str = "", storage_options: StorageOptions = None, patience: Any = None
+    ) -> None:
         super().__init__(store)
         self._location, self._options, self._patience = location, storage_options, patience
 
-    def _with_store(self, store):
+    def _with_store(self, store: Any) -> Any:
         return type(self)(store, self._location, self._options, self._patience)
 
-    def with_patience(self, seconds):
+    def with_patience(self, seconds: float) -> Any:
         """Return the same store with another patience."""
         return type(self)(self._store, self._location, self._options, seconds)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return shown(self._location)
 
-    def __repr__(self):
+    def __repr__(self) -> Any:
         return f"PatientStore({shown(self._location)!r})"
 
-    def __eq__(self, other):
+    def __eq__(self, other: Any) -> Any:
         return type(self) is type(other) and self._store == other._store
 
     __hash__ = None  # type: ignore[assignment]
 
-    async def get(self, key, prototype, byte_range=None):
+    async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
         """Return the bytes of a key, or a range of them."""
         start, stop = getattr(byte_range, "start", None), getattr(byte_range, "end", None)
         size = UNKNOWN if start is None or stop is None else stop - start
         return await self._ask("reading", key, lambda: self._store.get(key, prototype, byte_range), size)
 
-    async def get_partial_values(self, prototype, key_ranges):
+    async def get_partial_values(self, prototype: Any, key_ranges: Iterable[Any]) -> Any:
         """Return ranges of bytes of several keys."""
         wanted = list(key_ranges)
         name = wanted[0][0] if wanted else ""
         size = UNKNOWN * max(1, len(wanted))
         return await self._ask("reading", name, lambda: self._store.get_partial_values(prototype, wanted), size)
 
-    async def _get_many(self, requests):
+    async def _get_many(self, requests: Iterable[Any]) -> AsyncGenerator[Any, None]:
         for key, prototype, byte_range in requests:
             yield key, await self.get(key, prototype, byte_range)
 
-    async def exists(self, key):
+    async def exists(self, key: str) -> bool:
         """Whether there is a key."""
         return await self._ask("looking for", key, lambda: self._store.exists(key))
 
-    async def set(self, key, value):
+    async def set(self, key: str, value: Any) -> None:
         """Write the bytes of a key: all of them, or none."""
         await self._ask("writing", key, lambda: self._store.set(key, value), len(value))
 
-    async def set_if_not_exists(self, key, value):
+    async def set_if_not_exists(self, key: str, value: Any) -> None:
         """Write the bytes of a key that is not there."""
         await self._ask("writing", key, lambda: self._store.set_if_not_exists(key, value), len(value))
 
-    async def _set_many(self, values):
+    async def _set_many(self, values: Iterable[tuple[str, Any]]) -> None:
         await asyncio.gather(*(self.set(key, value) for key, value in values))
 
-    async def create(self, key, value):
+    async def create(self, key: str, value: Any) -> bool:
         """Write the bytes of a key that is not there, and return whether it was not."""
         fs, path = self._store.fs, f"{self._store.path.rstrip('/')}/{key}"
         try:
@@ -170,30 +175,30 @@ class PatientStore(WrapperStore):
             await self._ask("writing", key, lambda: fs._pipe_file(path, value), len(value))
         return True
 
-    async def delete(self, key):
+    async def delete(self, key: str) -> None:
         """Delete a key, if it is there."""
         await self._ask("deleting", key, lambda: self._store.delete(key))
 
-    async def delete_dir(self, prefix):
+    async def delete_dir(self, prefix: str) -> None:
         """Delete all keys below a prefix."""
         await self._ask("deleting", prefix, lambda: self._store.delete_dir(prefix), UNKNOWN)
 
-    async def list_dir(self, prefix):
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
         """Names one level below a prefix."""
         for name in await self._ask("listing", prefix, lambda: _all(self._store.list_dir(prefix)), UNKNOWN):
             yield name
 
-    async def list_prefix(self, prefix):
+    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
         """Keys below a prefix."""
         for key in await self._ask("listing", prefix, lambda: _all(self._store.list_prefix(prefix)), UNKNOWN):
             yield key
 
-    async def list(self):
+    async def list(self) -> AsyncIterator[str]:
         """All keys."""
         for key in await self._ask("listing", "", lambda: _all(self._store.list()), UNKNOWN):
             yield key
 
-    async def _ask(self, what, key, request, size=0):
+    async def _ask(self, what: str, key: str, request: Callable[[], Awaitable[Any]], size: int = 0) -> Any:
         """Make a request until it is answered, or :data:`PATIENCE` is over."""
         begun, pause, attempts = time.monotonic(), FIRST_PAUSE, 0
         patience, least = (PATIENCE, ATTEMPTS) if self._patience is None else (self._patience, 1)
@@ -220,7 +225,7 @@ class PatientStore(WrapperStore):
             await asyncio.sleep(pause * random.uniform(0.5, 1))
             pause = min(2 * pause, LAST_PAUSE)
 
-    def _scrub(self, error):
+    def _scrub(self, error: BaseException) -> Any:
         text = scrubbed(str(error), self._location, self._options)
         return f"{type(error).__name__}: {text}" if text else f"{type(error).__name__}, no answer"
 
@@ -229,23 +234,23 @@ class AbsentChunkError(Exception):
     """A chunk is not there; the argument is its key."""
 
 
-class WholeStore(WrapperStore):
+class WholeStore(WrapperStore[Any]):
     """A store of which every chunk must be there: an absent one would read as fill values without a word."""
 
-    async def get(self, key, prototype, byte_range=None):
+    async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
         """Return the bytes of a key, or a range of them."""
         found = await self._store.get(key, prototype, byte_range)
         if found is None and not key.endswith(_METADATA):
             raise AbsentChunkError(key)
         return found
 
-    async def get_partial_values(self, prototype, key_ranges):
+    async def get_partial_values(self, prototype: Any, key_ranges: Iterable[Any]) -> Any:
         """Return ranges of bytes of several keys."""
         return [await self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(self._store)
 
 
-async def _all(found):
+async def _all(found: AsyncIterator[str]) -> Any:
     return [name async for name in found]

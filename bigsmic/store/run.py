@@ -7,7 +7,10 @@ the checksum of every part, and is sealed together with the name of the block an
 Nothing is inferred from chunks: an absent chunk reads as fill value without a word.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from bigsmic.errors import RunError
 from bigsmic.store.block_arrays import safe
@@ -22,11 +25,11 @@ class Run(BlockStore):
     Parameters, attributes and errors are those of :class:`~bigsmic.store.run_group.RunGroup`.
     """
 
-    def recipe(self):
+    def recipe(self) -> Any:
         """Return how a task on another process opens the same run."""
         return Run, (self.address, self._options, self._writable, False)
 
-    def for_writing(self):
+    def for_writing(self) -> Any:
         """Return the same run, open for writing and locked; the caller closes it.
 
         Raises
@@ -36,7 +39,7 @@ class Run(BlockStore):
         """
         return Run(self.address, self._options)
 
-    def create(self, name, shape, chunk_rows, dtype):
+    def create(self, name: str, shape: tuple[int, ...], chunk_rows: int, dtype: DTypeLike) -> bool:
         """Make a chunked array at the top of the run, compressed, for readers of Zarr, unless it is there.
 
         Returns
@@ -59,11 +62,11 @@ class Run(BlockStore):
             )
             return True
 
-    def array(self, stage, name, shape, dtype):
+    def array(self, stage: str, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> CheckedArray:
         """Return a top-level array, lazy, whose rows are checked when they are read; see :class:`CheckedArray`."""
         return CheckedArray(self, stage, name, shape, dtype)
 
-    def stored_array(self, name, shape, dtype):
+    def stored_array(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         """Return the Zarr array of a name at the top, which must be as `create` makes it.
 
         Raises
@@ -81,7 +84,7 @@ class Run(BlockStore):
             )
         return found
 
-    def _array_like(self, name, shape, dtype):
+    def _array_like(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         """The array of a name, if it has this shape and dtype and blocks of rows for chunks; else None."""
         found, _ = decoded(lambda: self._group[name])
         facts, _ = decoded(lambda: (found.shape, found.dtype, found.chunks[1:], found.shards))
@@ -89,14 +92,14 @@ class Run(BlockStore):
             return None
         return found if 0 < found.chunks[0] <= max(1, shape[0]) else None
 
-    def write_rows(self, name, lo, values):
+    def write_rows(self, name: str, lo: int, values: NDArray[Any]) -> None:
         """Write whole chunks of a top-level array."""
         self._check_lease()
         with storage_errors(f"{name}: writing rows {lo}:{lo + len(values)} to {self.location}"):
             array = self._group[safe(name)].with_config({"write_empty_chunks": True})  # forgotten where it is opened
             array[lo : lo + len(values)] = values
 
-    def check_rows(self, name, lo, hi, crc32):
+    def check_rows(self, name: str, lo: int, hi: int, crc32: int) -> bool:
         """Whether rows of a top-level array are those with this checksum."""
         name = safe(name)
         found, _ = decoded(lambda: self._group[name][lo:hi])

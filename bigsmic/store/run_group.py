@@ -6,7 +6,9 @@ import socket
 import threading
 import uuid
 import weakref
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from bigsmic.errors import RunError, RunMismatchError, RunVersionError, StorageError
 from bigsmic.store.destinations import RUN_MARK, as_location, make_run
@@ -18,6 +20,7 @@ from bigsmic.store.objects import LocalBytes, StoreBytes, absolute, is_local, re
 from bigsmic.store.redaction import scrubbed, shown
 from bigsmic.store.reopenable import Shared
 from bigsmic.store.temporary import delete_with, temporary_folder
+from bigsmic.types import StrPath
 
 FORMAT_VERSION = 2
 SEALED = ("identity", "summary")  # attributes of the run that are believed by their seal alone
@@ -52,13 +55,16 @@ class RunGroup(Shared):
     RunError, RunVersionError, RunLockedError
     """
 
-    def __init__(self, location, storage_options=None, writable=True, lock=True):
+    def __init__(
+        self, location: StrPath, storage_options: Any = None, writable: bool = True, lock: bool = True
+    ) -> None:
         location = as_location(location, "run")
         self.location, self.address = shown(location), absolute(location)
         self._options, self._writable = storage_options, writable
         self._lease: Lease | None = None
         self._is_temporary = False
-        self._scratch, self._making_scratch = None, threading.Lock()
+        self._scratch: str | None = None
+        self._making_scratch = threading.Lock()
         mode = "r+" if writable else "r"
         if writable and lock:
             make_run(self.address, self.location, storage_options, FORMAT_VERSION)
@@ -68,7 +74,7 @@ class RunGroup(Shared):
         if writable and lock:
             self._take(mode)
 
-    def _take(self, mode):
+    def _take(self, mode: str) -> None:
         with storage_errors(f"run: the lease of {self.location}"):
             self._lease = Lease(self._bytes, self.location, self.address if self._local else None)
         # behind a URL the garbage collector may come by on the very thread that would have to answer
@@ -82,7 +88,7 @@ class RunGroup(Shared):
             self.close()
             raise
 
-    def _open(self, mode):
+    def _open(self, mode: Any) -> Any:
         import zarr
 
         if self._local and not os.path.isdir(self.address):
@@ -101,7 +107,7 @@ class RunGroup(Shared):
                 "another out="
             ) from (error if self._local else None)
 
-    def _check_version(self):
+    def _check_version(self) -> None:
         version = self._group.attrs.get(RUN_MARK, FORMAT_VERSION)
         if type(version) is not int:
             raise RunError(
@@ -120,28 +126,28 @@ class RunGroup(Shared):
             )
 
     @property
-    def _local(self):
+    def _local(self) -> bool:
         return is_local(self.address)
 
     @property
-    def places(self):
+    def places(self) -> Any:
         """Paths and URLs that it reads."""
         return [self.address]
 
     @property
-    def options(self):
+    def options(self) -> Any:
         """Storage options that open it."""
         return self._options
 
     @property
-    def is_public(self):
+    def is_public(self) -> Any:
         """Whether its address alone opens it, and keeps no secret, so that it may be written down."""
         return not self._options and shown(self.address) == self.address
 
-    def __repr__(self):
+    def __repr__(self) -> Any:
         return f"Run({self.location!r})"
 
-    def bind(self, identity, unnamed=None):
+    def bind(self, identity: dict[str, Any], unnamed: dict[str, int | str | None] | None = None) -> None:
         """Make the run a run of `identity` (a JSON-like dict), or check that it is one already.
 
         Parameters
@@ -172,7 +178,7 @@ class RunGroup(Shared):
             self.update(writer)
 
     @property
-    def identity(self):
+    def identity(self) -> dict[str, dict[str, Any]]:
         """What the run is a run of."""
         stored = self.attribute("identity")
         if stored is None:
@@ -180,12 +186,12 @@ class RunGroup(Shared):
         return stored
 
     @property
-    def id(self):
+    def id(self) -> str:
         """What tells the run from every other one, also of the same input and settings; empty before `bind`."""
         stored = self._group.attrs.get("run")
         return stored if isinstance(stored, str) and RUN_ID.match(stored) else ""
 
-    def update(self, attributes):
+    def update(self, attributes: dict[str, Any]) -> None:
         """Set attributes of the run, JSON-like; a seal goes with those that are believed by it."""
         self._check_lease()
         attributes = json.loads(json.dumps(attributes))
@@ -196,7 +202,7 @@ class RunGroup(Shared):
         with storage_errors(f"run: attributes of {self.location}"):
             self._group.update_attributes(attributes)
 
-    def attribute(self, name):
+    def attribute(self, name: str) -> dict[str, dict[str, Any]]:
         """Return one of the sealed attributes, a dict; None if there is none.
 
         Raises
@@ -212,55 +218,55 @@ class RunGroup(Shared):
             f"changed; {self._way_out if name == 'summary' else 'restore it, or fit again with another out='}"
         )
 
-    def strike_attributes(self):
+    def strike_attributes(self) -> None:
         """Take what is damaged of what a fit writes anew when it ends for not there."""
         if self._group.attrs.get("summary") is not None and not self._is_sealed("summary"):
             self.update({"summary": None})
 
-    def _is_sealed(self, name):
+    def _is_sealed(self, name: str) -> bool:
         stored = self._group.attrs[name]
         return isinstance(stored, dict) and self._seals.get(name) == seal(self.id, name, stored)
 
     @property
-    def _seals(self):
+    def _seals(self) -> dict[str, int]:
         stored = self._group.attrs.get("crc32")
         return stored if isinstance(stored, dict) else {}
 
     @property
-    def _way_out(self):
+    def _way_out(self) -> str:
         """What to do about what is damaged."""
         if self._is_temporary:
             return "this is a temporary result, whose files something has deleted; fit again, with out= to keep them"
         return "run fit on it again, which makes it anew"
 
-    def sweep(self):
+    def sweep(self) -> None:
         """Delete what writers that were killed have left: files half written, and scratch."""
         self._bytes.delete_partial()
         if self._local:
             remove_tree(self.scratch)
 
-    def _map(self, function, items):
+    def _map(self, function: Callable[..., Any], items: Iterable[Any]) -> Any:
         return self._bytes.map(function, items)
 
-    def _set(self, key, data):
+    def _set(self, key: str, data: Any) -> None:
         self._bytes.set(key, data)
 
-    def _get(self, key, start=None, stop=None):
+    def _get(self, key: str, start: int | None = None, stop: int | None = None) -> bytes | None:
         with storage_errors(f"run: reading {key} of {self.location}"):
             return self._bytes.get(key, start, stop)
 
-    def _delete(self, key):
+    def _delete(self, key: str) -> None:
         self._bytes.delete(key)
 
     @property
-    def scratch(self):
+    def scratch(self) -> Path:
         """Local folder for what lasts as long as one stage; hidden in the run directory where that is local."""
         if not self._local:
             return Path(self._own_scratch())
         self._bytes.refuse_links(".scratch")
         return Path(self.address) / ".scratch"
 
-    def _own_scratch(self):
+    def _own_scratch(self) -> str:
         """Make the scratch folder of a run behind a URL, once."""
         with self._making_scratch:
             if self._scratch is None:
@@ -268,16 +274,16 @@ class RunGroup(Shared):
                 delete_with(self, self._scratch)
             return self._scratch
 
-    def delete_when_unused(self):
+    def delete_when_unused(self) -> None:
         """Delete the directory once nothing refers to this run, or to an array that was taken from it."""
         self._is_temporary = True
         delete_with(self._group.store, self.address)  # arrays refer to the store, not to the run
 
-    def close(self):
+    def close(self) -> None:
         """Give up the lock."""
         if self._lease is not None:
             self._lease.release()
 
-    def _check_lease(self):
+    def _check_lease(self) -> None:
         if self._lease is not None:
             self._lease.check()

@@ -9,8 +9,10 @@ References
 """
 
 import itertools
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.errors import InputError, StorageError
 
@@ -19,7 +21,7 @@ _SHARDING = "sharding_indexed"
 _INDEX_CODECS = (["bytes"], ["bytes", "crc32c"])
 
 
-def is_sharded(array):
+def is_sharded(array: Any) -> bool:
     """Whether an array of Zarr has shards, plain or not."""
     codecs = getattr(array.metadata, "codecs", ())  # of Zarr v3
     return any(codec.to_dict()["name"] == _SHARDING for codec in codecs)
@@ -41,8 +43,9 @@ class Shards:
         Shards whose index cannot be read by itself.
     """
 
-    def __init__(self, array, name):
-        self._array, self._name, self._whole = array, name, set()
+    def __init__(self, array: Any, name: str) -> None:
+        self._array, self._name = array, name
+        self._whole: set[tuple[int, ...]] = set()
         facts = [codec.to_dict() for codec in array.metadata.codecs]
         index = facts[0].get("configuration", {}).get("index_codecs", ())
         if len(facts) > 1 or [codec["name"] for codec in index] not in _INDEX_CODECS or _is_nested(facts[0]):
@@ -55,11 +58,11 @@ class Shards:
         self._index_bytes = 16 * int(np.prod(self._inside)) + 4 * (len(index) - 1)
 
     @property
-    def _inside(self):
+    def _inside(self) -> tuple[int, int]:
         """Chunks along both axes of a shard."""
         return tuple(s // c for s, c in zip(self._array.shards, self._array.chunks, strict=True))
 
-    def refuse_holes(self, lo, hi):
+    def refuse_holes(self, lo: int, hi: int) -> None:
         """Raise StorageError if a chunk with entries of rows ``lo:hi`` is absent from a shard that is there."""
         height, width = self._array.shards
         columns = range(-(-self._array.shape[1] // width))
@@ -68,7 +71,7 @@ class Shards:
                 self._look_at(shard)
                 self._whole.add(shard)
 
-    def _look_at(self, shard):
+    def _look_at(self, shard: tuple[int, int]) -> None:
         for at in np.argwhere(self._read_absent(shard)):
             first = np.multiply(shard, self._array.shards) + at * self._array.chunks
             if (first < self._array.shape).all():  # what lies beyond the array's edge is never written
@@ -80,7 +83,7 @@ class Shards:
                     "missing_chunks='fill'"
                 )
 
-    def _read_absent(self, shard):
+    def _read_absent(self, shard: tuple[int, int]) -> NDArray[np.bool_]:
         """Whether each chunk of a shard is absent, shape `_inside`."""
         from zarr.abc.store import RangeByteRequest, SuffixByteRequest
         from zarr.core.buffer import default_buffer_prototype
@@ -96,5 +99,5 @@ class Shards:
         return (index.reshape(*self._inside, 2) == _ABSENT).all(axis=-1)
 
 
-def _is_nested(codec):
+def _is_nested(codec: dict[str, Any]) -> bool:
     return any(inner["name"] == _SHARDING for inner in codec["configuration"]["codecs"])

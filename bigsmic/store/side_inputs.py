@@ -2,16 +2,18 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from bigsmic.errors import InputError
 from bigsmic.store import absolute, is_local, open_array
+from bigsmic.types import StorageOptions
 
 TEXT = (".csv", ".txt")
 
 
-def read_array(name, given, storage_options=None):
+def read_array(name: str, given: Any, storage_options: StorageOptions = None) -> Any:
     """Read an array that is given as such, or as the place where it lies.
 
     Parameters
@@ -51,7 +53,7 @@ def read_array(name, given, storage_options=None):
         ) from error
 
 
-def _table(path):
+def _table(path: Any) -> Any:
     """Numbers of a text file: a matrix, or a vector if there is one on each line; integers where all of them are."""
     lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     if lines and not _are_numbers(lines[0].split(",")):
@@ -64,7 +66,7 @@ def _table(path):
     return table[:, 0] if table.shape[1] == 1 else table
 
 
-def _are_numbers(fields):
+def _are_numbers(fields: Any) -> Any:
     try:
         return [float(field) for field in fields] != []
     except ValueError:

@@ -30,12 +30,12 @@ class Table:
         There is something else.
     """
 
-    def __init__(self, path, columns, attributes):
+    def __init__(self, path: str, columns: Any, attributes: Any) -> None:
         self.path = path
         self.columns = {name: np.dtype(dtype) for name, dtype in columns.items()}
         self._attributes = attributes
 
-    def write(self, number, row):
+    def write(self, number: int, row: Any) -> None:
         """Write a row: one that is there already is written over, so that a killed writer does it again."""
         import zarr
 
@@ -48,7 +48,7 @@ class Table:
             rows = max(number + 1, self._rows(group))
             group.update_attributes({MARK: {"rows": rows} | self._attributes})
 
-    def read(self):
+    def read(self) -> Any:
         """All rows that count: an ndarray for each column; empty ones where there is no table yet."""
         import zarr
 
@@ -59,10 +59,10 @@ class Table:
             rows = self._rows(group)
             return {name: group[name][:rows] if rows else np.empty(0, dtype) for name, dtype in self.columns.items()}
 
-    def _rows(self, group):
+    def _rows(self, group: Any) -> Any:
         return int(group.attrs.get(MARK, {}).get("rows", 0))
 
-    def _array(self, group, name):
+    def _array(self, group: Any, name: str) -> Any:
         dtype = self.columns[name]
         if name not in group:
             return group.create_array(name, shape=(0,), chunks=(CHUNK_ROWS,), dtype=dtype)

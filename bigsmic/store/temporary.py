@@ -11,6 +11,7 @@ import stat
 import tempfile
 import time
 import weakref
+from typing import Any
 
 from bigsmic.store import processes
 from bigsmic.store.objects import remove_tree
@@ -23,7 +24,7 @@ _BREAK = 100
 _next_look: dict[str, float] = {}
 
 
-def temporary_folder(kind=""):
+def temporary_folder(kind: str = "") -> str:
     """Make a temporary folder, and delete those of processes that are gone.
 
     Parameters
@@ -40,22 +41,22 @@ def temporary_folder(kind=""):
     return tempfile.mkdtemp(prefix=f"bigsmic-{kind}{kind and '-'}{processes.name()}-")
 
 
-def temporary_run():
+def temporary_run() -> str:
     """Return the path of a new temporary run directory; the caller deletes it."""
     return temporary_folder()
 
 
-def delete_with(owner, path):
+def delete_with(owner: Any, path: Any) -> None:
     """Delete a folder once nothing in this process refers to `owner`; a forked child leaves it to its parent."""
     weakref.finalize(owner, _delete_own, path, os.getpid())
 
 
-def _delete_own(path, pid):
+def _delete_own(path: str, pid: int) -> None:
     if os.getpid() == pid:
         remove_tree(path)
 
 
-def _collect_now_and_then(folder):
+def _collect_now_and_then(folder: str) -> None:
     begun = time.monotonic()
     if begun >= _next_look.get(folder, 0.0):
         collect(folder)
@@ -63,7 +64,7 @@ def _collect_now_and_then(folder):
         _next_look[folder] = now + _BREAK * (now - begun)
 
 
-def collect(folder):
+def collect(folder: str) -> None:
     """Delete the temporary folders of processes of this machine, and of this user, that are gone.
 
     Those of another host, of another container, or of another start of the kernel are left: nobody here can tell
@@ -84,12 +85,12 @@ def collect(folder):
         remove_tree(path)
 
 
-def _is_left(entry):
+def _is_left(entry: Any) -> bool:
     match = _NAME.match(entry.name)
     return match is not None and processes.is_gone(match[1]) and _is_own(entry)
 
 
-def _is_own(entry):
+def _is_own(entry: Any) -> Any:
     try:
         found = entry.stat(follow_symlinks=False)
     except OSError:  # another one deletes it too

@@ -6,8 +6,10 @@ writer leaves rows that nobody counts.
 """
 
 import json
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +32,7 @@ from bigsmic.store.lease import Lease
 from bigsmic.store.objects import absolute, bytes_at, is_local, storage_errors, store_of
 from bigsmic.store.redaction import shown
 from bigsmic.store.sources.windowed import ARRAYS
+from bigsmic.types import StorageOptions, StrPath
 
 FORMAT = 1
 SEGMENT_COLUMNS = ("row", "source", "window", "count", "crc32")
@@ -47,22 +50,22 @@ class WindowGroup:
     storage_options : dict, optional
     """
 
-    def __init__(self, location, definition, storage_options=None):
+    def __init__(self, location: StrPath, definition: Any, storage_options: StorageOptions = None) -> None:
         location = as_location(location)
         self.location, self.address = shown(location), absolute(location)
         self._definition = json.loads(json.dumps(definition))
         self._options = storage_options
 
     @property
-    def _what(self):
+    def _what(self) -> Any:
         return f"windows: out={self.location!r}"
 
     @cached_property
-    def _objects(self):
+    def _objects(self) -> Any:
         with opening(self._what, self.address, self._options):
             return bytes_at(self.address, self._options)
 
-    def keep_off(self, places):
+    def keep_off(self, places: Any) -> None:
         """Raise RunError if the group is at one of the places that are read, or lies in one, or around it."""
         for place in places:
             if lies_in(self.address, place) or lies_in(place, self.address):
@@ -70,7 +73,7 @@ class WindowGroup:
                     f"{self._what} is, lies in, or holds the archive that is read, {shown(place)!r}; give another out="
                 )
 
-    def admit(self):
+    def admit(self) -> Any:
         """Return the state of the group; None where there is nothing yet.
 
         Raises
@@ -101,7 +104,7 @@ class WindowGroup:
         return state
 
     @contextmanager
-    def extending(self, state, arrays, chunk_rows):
+    def extending(self, state: dict[str, Any], arrays: dict[str, Any], chunk_rows: int) -> Iterator[dict[str, Any]]:
         """Hold the group, and make it if it is not there.
 
         Parameters
@@ -134,7 +137,7 @@ class WindowGroup:
         finally:
             self._lease.release()
 
-    def write_state(self, state):
+    def write_state(self, state: Any) -> None:
         """Write what the group says of itself."""
         self._lease.check()
         attributes = (read_node(self._objects, "zarr.json") or {}).get("attributes", {})
@@ -142,12 +145,12 @@ class WindowGroup:
         with storage_errors(f"{self._what}: writing its attributes"):
             self._objects.set("zarr.json", json.dumps(node).encode())
 
-    def _open(self):
+    def _open(self) -> Any:
         import zarr
 
         return zarr.open_group(store_of(self.address, self._options), mode="r+", zarr_format=3, use_consolidated=False)
 
-    def _make(self, arrays, chunk_rows):
+    def _make(self, arrays: dict[str, Any], chunk_rows: int) -> None:
         with storage_errors(f"{self._what}: making its arrays"):
             group = self._open()
             for name, (shape, dtype, attributes) in arrays.items():
@@ -162,7 +165,7 @@ class WindowGroup:
                     config={"write_empty_chunks": True},
                 )
 
-    def resize(self, rows):
+    def resize(self, rows: Any) -> None:
         """Make room for rows; there is no less afterwards."""
         with storage_errors(f"{self._what}: making room for {rows} windows"):
             group = self._open()
@@ -170,30 +173,30 @@ class WindowGroup:
                 if name in group and group[name].shape[0] < rows:
                     group[name].resize((rows, *group[name].shape[1:]))
 
-    def write_rows(self, lo, arrays):
+    def write_rows(self, lo: int, arrays: dict[str, Any]) -> None:
         """Write rows of some arrays, within one chunk of rows."""
         with storage_errors(f"{self._what}: writing rows {lo}:{lo + len(arrays['valid'])}"):
             group = self._open()
             for name, values in arrays.items():
                 group[name].with_config({"write_empty_chunks": True})[lo : lo + len(values)] = values
 
-    def append_segments(self, known, segments):
+    def append_segments(self, known: Any, segments: Any) -> None:
         """Write what rows were made of, after the segments that count."""
         with storage_errors(f"{self._what}: writing its segments"):
             array = self._open()["segments"]
             array.resize((known + len(segments), len(SEGMENT_COLUMNS)))
             array[known:] = np.array(segments, np.int64).reshape(-1, len(SEGMENT_COLUMNS))
 
-    def read_segments(self, count):
+    def read_segments(self, count: int) -> Any:
         """Segments that count: ndarray of int64, shape (count, 5)."""
         with storage_errors(f"{self._what}: reading its segments"):
             return np.asarray(self._open()["segments"][:count])
 
-    def read(self):
+    def read(self) -> Any:
         """The arrays, by name."""
         with storage_errors(f"{self._what}: opening"):
             group = self._open()
             return {name: group[name] for name in ARRAYS if name in group}
 
-    def __getstate__(self):
+    def __getstate__(self) -> Any:
         return {name: value for name, value in self.__dict__.items() if name not in ("_objects", "_lease")}

@@ -3,12 +3,15 @@
 import json
 import os
 import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from bigsmic.errors import RunError
 from bigsmic.store.destinations import as_location, refuse_nested
 from bigsmic.store.lease import Lease
 from bigsmic.store.objects import LocalBytes, absolute, is_local, remove_tree, storage_errors
+from bigsmic.types import StrPath
 
 DELETED = ".deleted-"
 """How names of folders begin that are being deleted."""
@@ -28,7 +31,7 @@ class WorkFolder:
         It is behind a URL, is something else than a folder, or would lie within a Zarr array or a run.
     """
 
-    def __init__(self, location):
+    def __init__(self, location: StrPath) -> None:
         location = as_location(location, "folder")
         self.path = absolute(location)
         if not is_local(self.path):
@@ -38,12 +41,12 @@ class WorkFolder:
             os.makedirs(self.path, exist_ok=True)
         self._bytes = LocalBytes(self.path)
 
-    def at(self, *names):
+    def at(self, *names: Any) -> Any:
         """Path of something in the folder."""
         return os.path.join(self.path, *names)
 
     @contextmanager
-    def locked(self):
+    def locked(self) -> Iterator[None]:
         """Hold the folder as long as the block lasts.
 
         Raises
@@ -60,7 +63,7 @@ class WorkFolder:
         finally:
             lease.release()
 
-    def read_json(self, name):
+    def read_json(self, name: str) -> Any:
         """What a file says; None where there is none.
 
         Raises
@@ -78,14 +81,14 @@ class WorkFolder:
                 f"folder: {self.at(name)} is damaged ({error}); delete it: the next call then begins with a fit"
             ) from None
 
-    def write_json(self, name, document):
+    def write_json(self, name: str, document: Any) -> None:
         """Write a file, all of it or nothing, so that it outlasts a power failure."""
         with storage_errors(f"folder: writing {self.at(name)}"):
             self._bytes.set(name, json.dumps(document, indent=1).encode())
             _flush(self.at(name))
             _flush(self.path)
 
-    def point(self, link, to):
+    def point(self, link: Any, to: Any) -> None:
         """Have a link lead to something in the folder, at once."""
         if os.path.lexists(self.at(link)) and not os.path.islink(self.at(link)):
             raise RunError(f"folder: {self.at(link)} is no link, and is not written over; move it away")
@@ -94,30 +97,30 @@ class WorkFolder:
             os.symlink(to, partial)
             os.replace(partial, self.at(link))
 
-    def target(self, link):
+    def target(self, link: Any) -> Any:
         """What a link leads to, relative to the folder; None where there is none."""
         return os.readlink(self.at(link)) if os.path.islink(self.at(link)) else None
 
-    def names(self, folder):
+    def names(self, folder: Any) -> Any:
         """Names in a folder, in order, but those that begin with a dot."""
         with suppress(FileNotFoundError):
             return sorted(name for name in os.listdir(self.at(folder)) if not name.startswith("."))
         return []
 
-    def delete(self, name):
+    def delete(self, name: str) -> None:
         """Delete a folder, which has another name before any of it is gone."""
         doomed = self.at(f"{DELETED}{uuid.uuid4().hex}")
         with storage_errors(f"folder: deleting {self.at(name)}"), suppress(FileNotFoundError):
             os.rename(self.at(name), doomed)
         remove_tree(doomed)
 
-    def _finish_deleting(self):
+    def _finish_deleting(self) -> None:
         for name in os.listdir(self.path):
             if name.startswith(DELETED):
                 remove_tree(self.at(name))
 
 
-def _flush(path):
+def _flush(path: str) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -2,11 +2,13 @@
 
 import os
 import posixpath
+from typing import Any
 
 from bigsmic.errors import RunError
 from bigsmic.store.destinations import as_location, opening, refuse_nested
 from bigsmic.store.objects import absolute, bytes_at, is_local, storage_errors
 from bigsmic.store.redaction import shown
+from bigsmic.types import StorageOptions, StrPath
 
 HEAD_BYTES = 256
 """Of a file that is there, by which it is told whether it may be written over."""
@@ -32,7 +34,7 @@ class WrittenFile:
         There is a directory, or no folder for the file; or it would lie within a Zarr array or a run.
     """
 
-    def __init__(self, location, storage_options=None, name="out"):
+    def __init__(self, location: StrPath, storage_options: StorageOptions = None, name: str = "out") -> None:
         location = as_location(location, name)
         self.location, address = shown(location), absolute(location)
         address = os.path.realpath(address) if is_local(address) else address  # a link of the user's may lead there
@@ -46,19 +48,19 @@ class WrittenFile:
             refuse_nested(address, self._what, storage_options)
             self._objects = bytes_at(folder, storage_options)
 
-    def head(self):
+    def head(self) -> Any:
         """First bytes of what is there; None where there is nothing."""
         with storage_errors(f"{self._what}: reading"):
             found = self._objects.get(self._key, 0, HEAD_BYTES)
         return None if found is None else bytes(found)
 
-    def write(self, data):
+    def write(self, data: Any) -> None:
         """Write the bytes, all of them or none."""
         with storage_errors(f"{self._what}: writing"):
             self._objects.set(self._key, data)
 
 
-def _split(address):
+def _split(address: str) -> Any:
     """Folder and name."""
     if is_local(address):
         return os.path.split(address)

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.sparse import csgraph, csr_array
 
 from bigsmic.errors import InputError
+from bigsmic.types import Integers
 
 SHOWN = 6  # rows that an error names
 COLORING_STEPS = 200_000  # of the search for a labeling that keeps all cannot-links; then it is left to the fit
@@ -33,7 +34,7 @@ class Quotient:
     apart: np.ndarray
 
     @classmethod
-    def of(cls, links):
+    def of(cls, links: Any) -> "Quotient":
         """Join must-linked rows."""
         n, members = len(links.rows), np.flatnonzero(links.group >= 0)
         ties = np.concatenate([links.must, np.stack([members, n + links.group[members]], axis=1)])
@@ -41,11 +42,11 @@ class Quotient:
         return cls(links, ties, vertex[:n], np.concatenate([vertex[links.cannot], vertex[n + links.apart]]))
 
     @property
-    def n_vertices(self):
+    def n_vertices(self) -> int:
         """Number of vertices."""
         return int(self.vertex.max(initial=-1)) + 1
 
-    def refuse_contradictions(self):
+    def refuse_contradictions(self) -> None:
         """Refuse a cannot-link within a vertex, showing what joins its ends."""
         clash = self.apart[:, 0] == self.apart[:, 1]
         if not clash.any():
@@ -64,7 +65,7 @@ class Quotient:
             f"({int(clash.sum())} such contradictions)"
         )
 
-    def refuse_infeasible(self, n_clusters):
+    def refuse_infeasible(self, n_clusters: int) -> None:
         """Refuse links that are found to be kept by no labeling with rows in every cluster."""
         most = self.links.n_rows - len(self.links.rows) + self.n_vertices
         if most < n_clusters <= self.links.n_rows:
@@ -85,21 +86,21 @@ class Quotient:
                 "that must be with it); ask for more clusters, or drop one of these links"
             )
 
-    def _odd_cycle(self):
+    def _odd_cycle(self) -> Integers:
         """Vertices of a cycle of odd length, each apart from the next; none if two clusters are enough."""
         n = self.n_vertices
         sides = _components(self._double_cover(), 2 * n)
         odd = np.flatnonzero(sides[:n] == sides[n:])
         return np.unique(_path(self._double_cover(), 2 * n, odd[0], n + odd[0]) % n) if len(odd) else odd
 
-    def _double_cover(self):
+    def _double_cover(self) -> Integers:
         """Edges between vertices on one side and those that cannot be with them, on the other."""
         first, second = self.apart.T
         return np.concatenate(
             [np.stack(pair, axis=1) for pair in ((first, second + self.n_vertices), (first + self.n_vertices, second))]
         )
 
-    def closed(self, n_clusters):
+    def closed(self, n_clusters: int) -> Any:
         """Links with vertices as groups; of two clusters, with all that are known to be on one side as one group."""
         group, apart = self.vertex, self.apart
         if n_clusters == 2:
@@ -111,11 +112,11 @@ class Quotient:
         return replace(self.links, group=group.astype(np.int64), apart=distinct(np.searchsorted(present, apart)))
 
 
-def _components(edges, n):
+def _components(edges: Integers, n: int) -> Integers:
     return csgraph.connected_components(_adjacency(edges, n), directed=False)[1].astype(np.int64)
 
 
-def _path(edges, n, start, end):
+def _path(edges: Integers, n: int, start: int, end: int) -> Integers:
     """Vertices on a shortest path."""
     before = csgraph.breadth_first_order(_adjacency(edges, n), start, directed=False)[1]
     path = [int(end)]
@@ -124,11 +125,11 @@ def _path(edges, n, start, end):
     return np.array(path[::-1])
 
 
-def _adjacency(edges, n):
+def _adjacency(edges: Integers, n: int) -> csr_array:
     return csr_array((np.ones(len(edges), np.int32), (edges[:, 0], edges[:, 1])), shape=(n, n))
 
 
-def _core(pairs, n, c):
+def _core(pairs: Integers, n: int, c: int) -> Integers:
     """Pairs that are left when vertices apart from fewer than c others are taken out, again and again.
 
     Such a vertex finds a free color, whatever the others have.
@@ -136,12 +137,12 @@ def _core(pairs, n, c):
     kept = np.zeros(len(pairs), bool)
     while not kept.all():
         degree = np.bincount(pairs.ravel(), minlength=n)
-        kept = (degree[pairs] >= c).all(axis=1)
+        kept = np.all(degree[pairs] >= c, axis=1)
         pairs = pairs[kept]
     return pairs
 
 
-def _uncolorable(pairs, n, c):
+def _uncolorable(pairs: Integers, n: int, c: int) -> Integers:
     """Vertices of the first connected part that is found to have no coloring by c colors; empty if there is none."""
     part = _components(pairs, n)[pairs[:, 0]]
     for number in np.unique(part):
@@ -154,7 +155,7 @@ def _uncolorable(pairs, n, c):
 class _Coloring:
     """Graph coloring by backtracking: the vertex with the fewest free colors comes first."""
 
-    def __init__(self, edges, n, c):
+    def __init__(self, edges: Integers, n: int, c: int) -> None:
         self.neighbors: list[list[int]] = [[] for _ in range(n)]
         for i, j in edges.tolist():
             self.neighbors[i].append(j)
@@ -165,7 +166,7 @@ class _Coloring:
         for vertex in range(n):
             self._enqueue(vertex)
 
-    def search(self):
+    def search(self) -> Any:
         """True or False as a coloring was found or ruled out; None when the steps have run out."""
         done: list[tuple[int, int]] = []  # vertices with a color, and how many colors were in use before
         vertex, used, start = self._next(), 0, 0
@@ -186,38 +187,38 @@ class _Coloring:
                 return False
         return None
 
-    def _enqueue(self, vertex):
+    def _enqueue(self, vertex: int) -> None:
         heapq.heappush(self.queue, (*self._urgency(vertex), vertex))
 
-    def _urgency(self, vertex):
+    def _urgency(self, vertex: int) -> tuple[int, int]:
         return sum(count == 0 for count in self.taken[vertex]), -len(self.neighbors[vertex])
 
-    def _next(self):
+    def _next(self) -> int:
         """The uncolored vertex with the fewest free colors; entries that are no longer true are passed over."""
         while True:
             *urgency, vertex = heapq.heappop(self.queue)
             if self.color[vertex] < 0 and tuple(urgency) == self._urgency(vertex):
                 return vertex
 
-    def _free(self, vertex, start, stop):
+    def _free(self, vertex: int, start: int, stop: int) -> int | None:
         return next((color for color in range(start, stop) if self.taken[vertex][color] == 0), None)
 
-    def _set(self, vertex, color):
+    def _set(self, vertex: int, color: int) -> None:
         self.color[vertex] = color
         self._count(vertex, color, 1)
 
-    def _clear(self, vertex):
+    def _clear(self, vertex: int) -> None:
         color, self.color[vertex] = self.color[vertex], -1
         self._count(vertex, color, -1)
 
-    def _count(self, vertex, color, change):
+    def _count(self, vertex: int, color: int, change: int) -> None:
         for other in self.neighbors[vertex]:
             self.taken[other][color] += change
             if self.color[other] < 0 and self.taken[other][color] == max(change, 0):
                 self._enqueue(other)
 
 
-def distinct(pairs):
+def distinct(pairs: Integers) -> Integers:
     """Each pair once, smaller end first, in ascending order.
 
     Parameters
@@ -233,7 +234,7 @@ def distinct(pairs):
     return np.stack(np.divmod(ascending(low * base + high), base), axis=1)
 
 
-def ascending(values):
+def ascending(values: Integers) -> Integers:
     """Each of some integers once, ascending; ten times as fast as np.unique, which hashes, on a million row numbers."""
     values = np.sort(values)
     return values[np.concatenate([[True], values[1:] > values[:-1]])] if len(values) else values

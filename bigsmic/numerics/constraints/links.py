@@ -17,14 +17,17 @@ References
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from bigsmic.errors import InputError
 from bigsmic.numerics.constraints.consistency import Quotient, ascending, distinct
 from bigsmic.numerics.graph import affinity as graph_kernel
+from bigsmic.numerics.graph.affinity import KernelBlock
+from bigsmic.types import Floats, Integers
 
 UNLABELLED = -1
 SHOWN = 3  # offenders that an error names
@@ -60,24 +63,24 @@ class Links:
     apart: np.ndarray
 
     @property
-    def n_groups(self):
+    def n_groups(self) -> int:
         """Number of groups."""
         return int(self.group.max(initial=-1)) + 1
 
     @property
-    def sizes(self):
+    def sizes(self) -> Integers:
         """Rows of each group, int64, shape (n_groups,)."""
         return np.bincount(self.group[self.group >= 0], minlength=self.n_groups)
 
     @property
-    def n_links(self):
+    def n_links(self) -> int:
         """Linked pairs, each counted once: those given and those that groups stand for."""
         sizes = self.sizes
         within = int((sizes * (sizes - 1) // 2).sum())
         between = int((sizes[self.apart[:, 0]] * sizes[self.apart[:, 1]]).sum())
         return within + between + int((~self.grouped(self.must)).sum() + (~self.grouped(self.cannot)).sum())
 
-    def grouped(self, pairs):
+    def grouped(self, pairs: Integers) -> NDArray[np.bool_]:
         """Whether each pair is one that groups stand for; bool, shape (len(pairs),)."""
         first, second = self.group[pairs[:, 0]], self.group[pairs[:, 1]]
         low, high = np.minimum(first, second), np.maximum(first, second)
@@ -85,10 +88,10 @@ class Links:
         return both & ((low == high) | _among(low * self.n_groups + high, self._apart_keys))
 
     @property
-    def _apart_keys(self):
+    def _apart_keys(self) -> Integers:
         return np.sort(self.apart[:, 0] * self.n_groups + self.apart[:, 1])
 
-    def among(self, chosen):
+    def among(self, chosen: Any) -> "Links":
         """The links between some of the linked rows.
 
         Parameters
@@ -109,7 +112,7 @@ class Links:
         apart = np.searchsorted(left, self.apart[met])
         return Links(self.n_rows, self.rows[chosen], must, cannot, whole[chosen], apart)
 
-    def reordered(self, positions):
+    def reordered(self, positions: Integers) -> "Links":
         """The same links between rows that are numbered otherwise.
 
         Parameters
@@ -133,7 +136,15 @@ class Links:
         )
 
 
-def make_links(n_rows, n_clusters, *, must=None, cannot=None, labels=None, close=False):
+def make_links(
+    n_rows: int,
+    n_clusters: int,
+    *,
+    must: Any = None,
+    cannot: Any = None,
+    labels: Any = None,
+    close: bool = False,
+) -> Links:
     """Check links, and turn known labels into groups.
 
     Parameters
@@ -183,14 +194,14 @@ def make_links(n_rows, n_clusters, *, must=None, cannot=None, labels=None, close
     return quotient.closed(n_clusters) if close else links
 
 
-def _refuse_too_many_labels(n_labels, n_clusters):
+def _refuse_too_many_labels(n_labels: int, n_clusters: int) -> None:
     if n_labels > n_clusters:
         raise InputError(
             f"labels: got {n_labels} different labels for {n_clusters} clusters; ask for at least {n_labels}"
         )
 
 
-def _checked_pairs(name, pairs, n_rows):
+def _checked_pairs(name: str, pairs: Any, n_rows: int) -> Integers:
     """Distinct pairs, smaller end first, ascending."""
     if pairs is None:
         return NO_PAIRS
@@ -213,7 +224,7 @@ def _checked_pairs(name, pairs, n_rows):
     return distinct(pairs.astype(np.int64))
 
 
-def _checked_labels(labels, n_rows):
+def _checked_labels(labels: Any, n_rows: int) -> tuple[Integers, Integers]:
     """Rows that have a label, ascending, and the number of each one's group."""
     if labels is None:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -229,14 +240,14 @@ def _checked_labels(labels, n_rows):
     return labelled, np.unique(labels[labelled], return_inverse=True)[1].astype(np.int64)
 
 
-def _shown(pairs, bad):
+def _shown(pairs: NDArray[Any], bad: NDArray[np.bool_]) -> str:
     """The first offending pairs and how many there are."""
     first = ", ".join(f"({i}, {j})" for i, j in pairs[bad][:SHOWN].tolist())
     count = int(bad.sum())
     return f"pair {first}" if count == 1 else f"{count} pairs, such as {first},"
 
 
-def _among(values, ascending):
+def _among(values: Integers, ascending: Integers) -> NDArray[np.bool_]:
     """Whether each value is one of some that ascend."""
     if len(ascending) == 0:
         return np.zeros(np.shape(values), bool)
@@ -260,7 +271,7 @@ class LinkAlgebra:
     that groups stand for.
     """
 
-    def __init__(self, links):
+    def __init__(self, links: Links) -> None:
         n_linked, members = len(links.rows), np.flatnonzero(links.group >= 0)
         self.links = links
         self._must = _symmetric(links.must[~links.grouped(links.must)], n_linked)
@@ -270,7 +281,7 @@ class LinkAlgebra:
         self._groups = csr_array((ones, (members, links.group[members])), shape=shape)
         self._is_member = (links.group >= 0).astype(np.float64)[:, None]
 
-    def tied(self, W):
+    def tied(self, W: Floats) -> Floats:
         """``(M - I) W`` on linked rows: the sum over the rows that each is must-linked with.
 
         Parameters
@@ -283,15 +294,15 @@ class LinkAlgebra:
         """
         return self._must @ W + self.within_groups(W)
 
-    def barred(self, W):
+    def barred(self, W: Floats) -> Floats:
         """``C W`` on linked rows; shapes as of :meth:`tied`."""
         return self._cannot @ W + self._groups @ (self._apart @ (self._groups.T @ W))
 
-    def within_groups(self, W):
+    def within_groups(self, W: Floats) -> Floats:
         """``(G G' - diag) W``: the part of :meth:`tied` that groups stand for."""
         return self._groups @ (self._groups.T @ W) - self._is_member * W
 
-    def middle(self, W, link_weights):
+    def middle(self, W: Floats, link_weights: "LinkWeights") -> Floats:
         """``((I + gamma M)^2 + (I - eta C)^2) W`` on linked rows, which needs no other rows.
 
         Parameters
@@ -325,12 +336,12 @@ class LinkWeights(NamedTuple):
     eta: float = 0.0
 
     @property
-    def elsewhere(self):
+    def elsewhere(self) -> float:
         """``(1 + gamma)^2 + 1``: what :meth:`LinkAlgebra.middle` is on rows without links."""
         return (1 + self.gamma) ** 2 + 1
 
 
-def _symmetric(pairs, n):
+def _symmetric(pairs: Integers, n: int) -> csr_array:
     both = np.concatenate([pairs, pairs[:, ::-1]])
     return csr_array((np.ones(len(both)), (both[:, 0], both[:, 1])), shape=(n, n))
 
@@ -338,7 +349,7 @@ def _symmetric(pairs, n):
 # -- the kernel with links
 
 
-def linked_block(block, links):
+def linked_block(block: KernelBlock, links: Links) -> KernelBlock:
     """One row block of K' as far as it is sparse: without diagonal, and without the pairs that groups stand for.
 
     Must-links are 1, cannot-links 0. Pairs within a group are 1 in K', and are left to
@@ -358,7 +369,7 @@ def linked_block(block, links):
     return graph_kernel.with_edges(without_links(block, links), *link_entries(block.lo, block.hi, links, links.must))
 
 
-def without_links(block, links):
+def without_links(block: KernelBlock, links: Links) -> KernelBlock:
     """One row block of a kernel without the entries of linked pairs; arguments as of :func:`linked_block`."""
     place = places(block, links)
     rows = np.repeat(np.arange(block.hi - block.lo), np.diff(block.indptr))
@@ -370,18 +381,18 @@ def without_links(block, links):
     return block._replace(indptr=indptr, indices=block.indices[kept], data=block.data[kept])
 
 
-def places(block, links):
+def places(block: KernelBlock, links: Links) -> Integers:
     """Which of the linked rows each column of a block is, -1 for rows without links; int64, shape (b + h,)."""
     return _found(np.concatenate([np.arange(block.lo, block.hi), block.halo]), links.rows)
 
 
-def _found(values, ascending):
+def _found(values: Integers, ascending: Integers) -> Integers:
     """Place of each value among some that ascend, -1 where it is not there."""
     at = np.searchsorted(ascending, values).clip(max=max(len(ascending) - 1, 0))
     return np.where(ascending[at] == values, at, -1) if len(ascending) else np.full(len(values), -1)
 
 
-def _is_linked(pairs, links):
+def _is_linked(pairs: Integers, links: Links) -> NDArray[np.bool_]:
     """Whether pairs of linked rows have a link with each other."""
     T = len(links.rows)
     given = np.sort(np.concatenate([pair[:, 0] * T + pair[:, 1] for pair in (links.must, links.cannot)]))
@@ -389,7 +400,7 @@ def _is_linked(pairs, links):
     return links.grouped(pairs) | _among(low * T + high, given)
 
 
-def link_entries(lo, hi, links, pairs):
+def link_entries(lo: int, hi: int, links: Links, pairs: Integers) -> tuple[Integers, Integers, Floats]:
     """Linked pairs, but those that groups stand for, from rows ``lo:hi``: sources ascending, targets, weights of 1."""
     pairs = links.rows[pairs[~links.grouped(pairs)]]
     both = np.concatenate([pairs, pairs[:, ::-1]])
@@ -398,7 +409,7 @@ def link_entries(lo, hi, links, pairs):
     return source, target, np.ones(len(source), np.float32)
 
 
-def group_degree(links):
+def group_degree(links: Links) -> Floats:
     """What groups add to the row sums of K' without its diagonal; float64, shape (T,)."""
     sizes = np.append(links.sizes, 1)  # the last one is for rows without a group, whose number is -1
     return (sizes[links.group] - 1).astype(np.float64)
@@ -429,7 +440,7 @@ class Violations(NamedTuple):
     strays: np.ndarray
 
 
-def violations(links, labels, n_clusters):
+def violations(links: Links, labels: Integers, n_clusters: int) -> Violations:
     """Count and list the links that a labeling violates.
 
     Parameters
@@ -459,7 +470,7 @@ def violations(links, labels, n_clusters):
     )
 
 
-def criterion(lsmi, n_violated, weight=1.0, n_held_out=0):
+def criterion(lsmi: Any, n_violated: Any, weight: float = 1.0, n_held_out: Any = 0) -> Floats:
     """``LSMI / max LSMI - weight n_violated / max n_violated - n_held_out / max n_held_out`` of candidates.
 
     All maxima over the candidates. No violation counts 0 whatever the others have; if no LSMI is positive, the first
@@ -484,6 +495,6 @@ def criterion(lsmi, n_violated, weight=1.0, n_held_out=0):
     return information - weight * _over_largest(n_violated) - _over_largest(n_held_out)
 
 
-def _over_largest(counts):
+def _over_largest(counts: Any) -> Floats | float:
     counts = np.asarray(counts, np.float64)
     return counts / max(counts.max(), 1.0)

@@ -5,13 +5,16 @@ linked rows alone, which every place has all of, ``(I + gamma M)^2 + (I - eta C)
 Everything is divided by what the middle is on rows without links, so that eigenvalues are of the size of those of K'^2.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bigsmic.numerics.constraints.links import LinkAlgebra, LinkWeights
 from bigsmic.numerics.eigen.block_vectors import KernelProduct
+from bigsmic.numerics.row_blocks import Shard
+from bigsmic.types import Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,15 +39,15 @@ class Coupling:
     root: np.ndarray
 
     @property
-    def rows(self):
+    def rows(self) -> Integers:
         """Positions of the linked rows, ascending."""
         return self.algebra.links.rows
 
-    def middle(self, W):
+    def middle(self, W: Floats) -> Floats:
         """The middle of U on linked rows, over what it is on others; float64, shape (T, b)."""
         return self.algebra.middle(W, self.link_weights) / self.link_weights.elsewhere
 
-    def groups(self, W):
+    def groups(self, W: Floats) -> Floats:
         """What groups add to ``K' W`` on linked rows; float64, shape (T, b)."""
         root = self.root[:, None]
         return self.factor * root * self.algebra.within_groups(root * W)
@@ -53,7 +56,7 @@ class Coupling:
 class _Operand(NamedTuple):
     """Operand of the last product of ``U X``: ``Z = middle K' X`` with the rows of others, X, and the groups' part."""
 
-    Z: np.ndarray
+    Z: Any
     X: np.ndarray
     groups: np.ndarray
 
@@ -69,14 +72,14 @@ class LinkedProduct:
     coupling : Coupling
     """
 
-    def __init__(self, shard, load_block, coupling):
+    def __init__(self, shard: Shard, load_block: Callable[..., Any], coupling: Coupling) -> None:
         self.shard, self.sparse, self.coupling = shard, KernelProduct(shard, load_block), coupling
         first, nothing = shard.blocks.start, np.empty(0, np.int64)
         self._everywhere = shard.halo(lambda p: coupling.rows if p == first else nothing)
         self._linked = self._everywhere.local(first, coupling.rows)  # where they are, in what the halo extends to
         self._cuts = np.searchsorted(coupling.rows, shard.bounds)
 
-    def middle_of(self, X):
+    def middle_of(self, X: Floats) -> tuple[Floats, Floats]:
         """``Z = middle K' X`` over what the middle is elsewhere.
 
         Parameters
@@ -92,7 +95,7 @@ class LinkedProduct:
         Y, operand = np.empty_like(X), self.sparse.operand(X)
         groups = self.coupling.groups(self._at_links(X))
 
-        def task(p):
+        def task(p: int) -> None:
             rows = self.shard.rows(p)
             factors = self.coupling.factor, -self.coupling.diagonal, 0
             self.sparse.multiply(p, factors, operand, X[rows], Y[rows])
@@ -105,12 +108,12 @@ class LinkedProduct:
             Y[self.shard.rows(p)][where] = at_links[own]
         return Y, at_links
 
-    def operand(self, X):
+    def operand(self, X: Floats) -> _Operand:
         """What is left of ``U X`` when the last product with K' is still to come."""
         Z, at_links = self.middle_of(X)
         return _Operand(self.sparse.operand(Z), X, self.coupling.groups(at_links))
 
-    def multiply(self, p, factors, operand, Y, out):
+    def multiply(self, p: int, factors: tuple[float, float, float], operand: _Operand, Y: Floats, out: Floats) -> None:
         """One row block of ``out = a U X - b X - g Y``."""
         a, b, g = factors
         factors = a * self.coupling.factor, -a * self.coupling.diagonal, g
@@ -119,15 +122,15 @@ class LinkedProduct:
         if b:
             out -= out.dtype.type(b) * operand.X[self.shard.rows(p)]
 
-    def _at_links(self, X):
+    def _at_links(self, X: Floats) -> Floats:
         """X at all linked rows, wherever they are; float64, shape (T, b)."""
         return self._everywhere.extend(X)[self._linked].astype(np.float64)
 
-    def _links_of(self, p):
+    def _links_of(self, p: int) -> tuple[Integers, slice]:
         """Linked rows of one block, counted from its first row, and which of all linked rows they are."""
         own = slice(int(self._cuts[p]), int(self._cuts[p + 1]))
         return self.coupling.rows[own] - self.shard.bounds[p], own
 
-    def _add_at_links(self, p, values, out):
+    def _add_at_links(self, p: int, values: Floats, out: Floats) -> None:
         where, own = self._links_of(p)
         out[where] += values[own].astype(out.dtype)

@@ -8,18 +8,21 @@ neighbours and links together draw them.
 Functions take one block of rows.
 """
 
-import numba
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from bigsmic.numerics.constraints.links import link_entries, places, without_links
+from bigsmic.numerics.compiled import compiled
+from bigsmic.numerics.constraints.links import Links, link_entries, places, without_links
 from bigsmic.numerics.graph import affinity
+from bigsmic.numerics.graph.affinity import KernelBlock
+from bigsmic.types import Floats, Integers
 
 UNKNOWN = -1
 """Label of a row that no neighbour tells one."""
 
 
-def free_neighbours(block, links):
+def free_neighbours(block: KernelBlock, links: Links) -> tuple[csr_array, Integers]:
     """Weights between the linked rows of one block and rows without links.
 
     Parameters
@@ -45,7 +48,7 @@ def free_neighbours(block, links):
     return csr_array(whole[:, touched]), columns[touched].astype(np.int64)
 
 
-def predicted(weights, labels, n_clusters):
+def predicted(weights: csr_array, labels: Integers, n_clusters: int) -> Integers:
     """Label of the most weight among the neighbours without links.
 
     Parameters
@@ -66,7 +69,7 @@ def predicted(weights, labels, n_clusters):
     return np.where(found.any(axis=1), found.argmax(axis=1), UNKNOWN)
 
 
-def pull(block, links):
+def pull(block: KernelBlock, links: Links) -> KernelBlock:
     """Weights that draw the rows of one block to the labels of other rows: ``D^-1 W + M - C``, without what groups add.
 
     Parameters
@@ -91,7 +94,7 @@ def pull(block, links):
     return found
 
 
-def group_pull(counts, links):
+def group_pull(counts: Floats, links: Links) -> Floats:
     """What draws rows of known label, or of a closed group, to each label, by group.
 
     Parameters
@@ -111,7 +114,9 @@ def group_pull(counts, links):
     return found
 
 
-def propagate(block, labels, ballots, group, pulls, movable):
+def propagate(
+    block: KernelBlock, labels: Integers, ballots: Integers, group: Integers, pulls: Floats, movable: NDArray[np.bool_]
+) -> Integers:
     """Move each movable row of one block to the label that most draws it, all at once.
 
     Row i goes to ``argmax_y [ v_iy + sum_j W_ij [l_j = y] / d_i + m_iy - q_iy ]``: the share of the labelings of the
@@ -142,8 +147,14 @@ def propagate(block, labels, ballots, group, pulls, movable):
     return moved
 
 
-@numba.njit(cache=True, nogil=True)
-def _propagate(csr, labels, heard, rows, moved):
+@compiled
+def _propagate(
+    csr: tuple[Integers, Integers, Floats],
+    labels: Integers,
+    heard: tuple[Integers, Integers, Floats],
+    rows: Integers,
+    moved: Integers,
+) -> None:
     """Write to ``moved[i]``, i of `rows`, the label of largest gain, if it is larger than that of ``labels[i]``.
 
     `csr` is ``indptr (b + 1,), indices, data (entries,)``, `labels` (b + h,), and `heard` is ``ballots (b, B),

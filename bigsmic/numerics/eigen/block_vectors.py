@@ -7,15 +7,20 @@ memory. Dense work runs over tiles of `PANEL` rows that stay in cache, as float3
 are added up in float64; all bounds are fixed, so results do not depend on threads or on where the basis lies.
 """
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from bigsmic.errors import InputError
+from bigsmic.numerics.eigen.chebyshev import Filter
+from bigsmic.numerics.eigen.lanczos_state import LanczosParams
 from bigsmic.numerics.eigen.sparse_product import Rows, multiply
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.row_blocks import Group, Shard, tiles
 from bigsmic.numerics.self_product import self_product
+from bigsmic.types import Floats, Integers
 
 PANEL = 4096
 CHECKED = 8
@@ -61,23 +66,23 @@ class MemoryBasis:
     dtype : dtype, default float32
     """
 
-    def __init__(self, bounds, capacity, dtype=np.float32):
+    def __init__(self, bounds: Integers | list[int], capacity: int, dtype: DTypeLike = np.float32) -> None:
         self.bounds = np.asarray(bounds, dtype=np.int64)
         self.capacity = capacity
         self.dtype = np.dtype(dtype)
         self._blocks = [np.zeros((m, capacity), self.dtype, order="F") for m in np.diff(self.bounds)]
 
-    def read(self, block, start, stop):
+    def read(self, block: int, start: int, stop: int) -> Floats:
         """Return a view of the columns."""
         return self._blocks[block][:, start:stop]
 
-    def write(self, block, start, columns):
+    def write(self, block: int, start: int, columns: Floats) -> None:
         """Store the columns; nothing to do for those that were changed in place."""
         target = self._blocks[block][:, start : start + columns.shape[1]]
         if not np.may_share_memory(target, columns):
             target[...] = columns
 
-    def close(self):
+    def close(self) -> None:
         """Nothing outlives memory."""
 
 
@@ -88,7 +93,9 @@ class Product(Protocol):
         """Operand of products with X, with the rows of other shards; X is of shape (rows of the shard, w)."""
         ...
 
-    def multiply(self, p: int, factors: tuple, operand: Any, Y: np.ndarray, out: np.ndarray) -> None:
+    def multiply(
+        self, p: int, factors: tuple[float, float, float], operand: Any, Y: np.ndarray, out: np.ndarray
+    ) -> None:
         """One row block of ``out = a K X - b X - g Y``; `factors` are a, b, g, and `out` may be Y."""
         ...
 
@@ -103,15 +110,17 @@ class KernelProduct:
         ``load_block(p)`` returns :class:`bigsmic.numerics.graph.affinity.KernelBlock` p; it may read it anew each time.
     """
 
-    def __init__(self, shard: Shard, load_block):
+    def __init__(self, shard: Shard, load_block: Callable[..., Any]) -> None:
         self.shard, self.load_block = shard, load_block
         self._halo = shard.halo(lambda p: load_block(p).halo)
 
-    def operand(self, X):
+    def operand(self, X: Floats) -> tuple[Floats, Floats]:
         """X, and the rows of others that blocks of this shard touch: side by side, without a copy of X."""
         return X, self._halo.foreign(X)
 
-    def multiply(self, p, factors, operand, Y, out):
+    def multiply(
+        self, p: int, factors: tuple[float, float, float], operand: tuple[Floats, Floats], Y: Floats, out: Floats
+    ) -> None:
         """One row block of ``out = a K X - b X - g Y``."""
         block, (X, foreign) = self.load_block(p), operand
         rows = Rows(X, foreign, self.shard.rows(p), self._halo.local(p, block.halo))
@@ -121,7 +130,9 @@ class KernelProduct:
 class WithDiagonal(KernelProduct):
     """A sparse kernel with ones on its diagonal, which its blocks leave out."""
 
-    def multiply(self, p, factors, operand, Y, out):
+    def multiply(
+        self, p: int, factors: tuple[float, float, float], operand: tuple[Floats, Floats], Y: Floats, out: Floats
+    ) -> None:
         """One row block of ``out = a (K + I) X - b X - g Y``."""
         a, b, g = factors
         super().multiply(p, (a, b - a, g), operand, Y, out)
@@ -149,7 +160,7 @@ class RowSpace:
     To resume, pass the stored basis and the number of its columns, and call :meth:`reopen`.
     """
 
-    def __init__(self, shard: Shard, product: Product, basis: Basis, seed: int = 0, n_columns: int = 0):
+    def __init__(self, shard: Shard, product: Product, basis: Basis, seed: int = 0, n_columns: int = 0) -> None:
         self.shard, self.product, self.basis, self.seed = shard, product, basis, seed
         self.n_columns = n_columns
         self.n_rows = int(shard.bounds[-1])
@@ -157,12 +168,12 @@ class RowSpace:
         self._last = self._empty(0)
         self._work = self._last
 
-    def reopen(self, width):
+    def reopen(self, width: int) -> None:
         """Take the last `width` columns of the basis as its last block, as after a restart."""
         self._last = self._empty(width)
         self.shard.for_each_block(lambda p: self._copy_last(p, self.n_columns - width))
 
-    def apply(self, filter):
+    def apply(self, filter: Filter) -> Floats:
         """``W <- p(K) V_last`` by the Chebyshev recurrence, one map per degree; return the moments."""
         older, newer = None, self._last
         self._last = self._work = self._empty(0)  # lets go of both: the recurrence keeps two arrays, not four
@@ -171,18 +182,18 @@ class RowSpace:
         self._work = newer
         return self.shard.sum_over_blocks(self._moments)
 
-    def project(self, S, Q):
+    def project(self, S: Floats, Q: Floats) -> Floats:
         """``W <- (W - V S) Q``; return the moments."""
         S, Q, old = self._cast(S), self._cast(Q), self._work
         self._work = old if Q.shape[0] == Q.shape[1] else self._empty(Q.shape[1])
         return self.shard.sum_over_blocks(lambda p: self._project_block(p, old, S, Q))
 
-    def draw(self, n_kept, n_new, key):
+    def draw(self, n_kept: int, n_new: int, key: int) -> Any:
         """``W <- [first n_kept columns of W, n_new hashed random ones]``; return the moments."""
         old = self._work
         self._work = self._empty(n_kept + n_new)
 
-        def task(p):
+        def task(p: int) -> Floats:
             rows, positions = self.shard.rows(p), self.shard.positions(p)
             self._work[rows, :n_kept] = old[rows, :n_kept]
             for j in range(n_new):
@@ -191,18 +202,18 @@ class RowSpace:
 
         return self.shard.sum_over_blocks(task)
 
-    def recall(self, Q, start):
+    def recall(self, Q: Floats, start: int) -> Any:
         """``W <- V[:, start:] Q``, drop those columns; return the moments."""
         stop, self.n_columns = self.n_columns, start
         self._work, Q = self._empty(Q.shape[1]), self._cast(Q)
 
-        def task(p):
+        def task(p: int) -> Floats:
             self._work[self.shard.rows(p)] = self._read(p, start, stop) @ Q
             return self._moments(p)
 
         return self.shard.sum_over_blocks(task)
 
-    def append(self, Q):
+    def append(self, Q: Floats) -> None:
         """``V_last <- W Q``, ``V <- [V, V_last]``."""
         if self.n_columns + Q.shape[1] > self.basis.capacity:
             raise InputError(
@@ -211,7 +222,7 @@ class RowSpace:
             )
         Q, self._last = self._cast(Q), self._empty(Q.shape[1])
 
-        def task(p):
+        def task(p: int) -> None:
             rows = self.shard.rows(p)
             np.matmul(self._work[rows], Q, out=self._last[rows])
             self._write(p, self.n_columns, np.asfortranarray(self._last[rows]))
@@ -219,11 +230,11 @@ class RowSpace:
         self.shard.for_each_block(task)
         self.n_columns += Q.shape[1]
 
-    def rotate(self, Q, start):
+    def rotate(self, Q: Floats, start: int) -> None:
         """``V <- [V[:, :start], V[:, start:] Q]``, in place."""
         Qt, stop, width = self._cast(Q.T), self.n_columns, Q.shape[1]
 
-        def task(p):
+        def task(p: int) -> None:
             columns = self._read(p, start, stop)
             for tile in tiles(len(columns), PANEL):
                 columns[tile, :width] = (Qt @ columns[tile].T).T
@@ -232,17 +243,17 @@ class RowSpace:
         self.shard.for_each_block(task)
         self.n_columns = start + width
 
-    def column_sums(self):
+    def column_sums(self) -> Any:
         """Return the sums of each column of V, plain and with hashed weights; float64, shape (2, k)."""
 
-        def task(p):
+        def task(p: int) -> Floats:
             V = self._read(p, 0, self.n_columns)
             weights = row_uniform(self.seed, "lanczos signs", self.shard.positions(p))
             return np.stack([V.sum(axis=0, dtype=np.float64), _weighted_sums(V, weights)])
 
         return self.shard.sum_over_blocks(task)
 
-    def squared_residuals(self, values, start):
+    def squared_residuals(self, values: Floats, start: int) -> Floats:
         """Squared norms ``|K v - theta v|^2`` of the columns from `start` on, one for each value.
 
         Parameters
@@ -259,7 +270,7 @@ class RowSpace:
         self.shard.for_each_block(lambda p: self._copy_last(p, start))
         values, operand = values.astype(self.basis.dtype), self.product.operand(self._last)
 
-        def task(p):
+        def task(p: int) -> Floats:
             own = self._last[self.shard.rows(p)]
             difference = np.empty_like(own)
             self.product.multiply(p, (1, 0, 0), operand, own, difference)
@@ -268,51 +279,51 @@ class RowSpace:
 
         return self.shard.sum_over_blocks(task)
 
-    def residual_norms(self, values, start):
+    def residual_norms(self, values: Floats, start: int) -> Floats:
         """True residual norms of the columns from `start` on; see `squared_residuals`. All rows must be here."""
         return residual_norms(self.squared_residuals, values, start)
 
-    def _recur(self, filter, older, newer):
+    def _recur(self, filter: Filter, older: Floats | None, newer: Floats) -> Floats:
         """``(2/h) (K - c) newer - older``, written over `older`; half of the product alone in the first step."""
         factor = (1.0 if older is None else 2.0) / filter.half_width
         factors = (factor, factor * filter.center, 0.0 if older is None else 1.0)
         result, older = (self._empty(newer.shape[1]), newer) if older is None else (older, older)
         operand = self.product.operand(newer)
 
-        def task(p):
+        def task(p: int) -> None:
             rows = self.shard.rows(p)
             self.product.multiply(p, factors, operand, older[rows], result[rows])
 
         self.shard.for_each_block(task)
         return result
 
-    def _copy_last(self, p, start):
+    def _copy_last(self, p: int, start: int) -> None:
         self._last[self.shard.rows(p)] = self._read(p, start, start + self._last.shape[1])
 
-    def _moments(self, p):
+    def _moments(self, p: int) -> Floats:
         V, W = self._read(p, 0, self.n_columns), self._work[self.shard.rows(p)]
         return _sum_tiles(len(W), lambda tile: _moments(V[tile], W[tile]))
 
-    def _project_block(self, p, old, S, Q):
+    def _project_block(self, p: int, old: Floats, S: Floats, Q: Floats) -> Floats:
         rows = self.shard.rows(p)
         V, W, new = self._read(p, 0, self.n_columns), old[rows], self._work[rows]
 
-        def step(tile):
+        def step(tile: slice) -> Floats:
             new[tile] = (W[tile] - V[tile] @ S) @ Q
             return _moments(V[tile], new[tile])
 
         return _sum_tiles(len(W), step)
 
-    def _empty(self, width):
+    def _empty(self, width: int) -> Floats:
         return np.empty((self.shard.n_rows, width), self.basis.dtype)
 
-    def _cast(self, A):
+    def _cast(self, A: Floats) -> Floats:
         return np.ascontiguousarray(A, dtype=self.basis.dtype)
 
-    def _read(self, p, start, stop):
+    def _read(self, p: int, start: int, stop: int) -> Floats:
         return self.basis.read(p - self.shard.blocks.start, start, stop)
 
-    def _write(self, p, start, columns):
+    def _write(self, p: int, start: int, columns: Floats) -> None:
         self.basis.write(p - self.shard.blocks.start, start, columns)
 
 
@@ -331,57 +342,57 @@ class GroupSpace:
         Of the basis.
     """
 
-    def __init__(self, group: Group, n_rows: int, n_columns: int = 0, dtype=np.float32):
+    def __init__(self, group: Group, n_rows: int, n_columns: int = 0, dtype: DTypeLike = np.float32) -> None:
         self.group, self.n_rows, self.n_columns = group, n_rows, n_columns
         self.eps = float(np.finfo(dtype).eps)
-        self._waiting: list[tuple] = []
+        self._waiting: list[tuple[Any, ...]] = []
 
-    def apply(self, filter):
+    def apply(self, filter: Filter) -> Floats:
         """``W <- p(K) V_last``; return the moments."""
         return self._sum("apply", filter)
 
-    def project(self, S, Q):
+    def project(self, S: Floats, Q: Floats) -> Floats:
         """``W <- (W - V S) Q``; return the moments."""
         return self._sum("project", S, Q)
 
-    def draw(self, n_kept, n_new, key):
+    def draw(self, n_kept: int, n_new: int, key: int) -> Floats:
         """``W <- [first n_kept columns of W, n_new hashed random ones]``; return the moments."""
         return self._sum("draw", n_kept, n_new, key)
 
-    def recall(self, Q, start):
+    def recall(self, Q: Floats, start: int) -> Floats:
         """``W <- V[:, start:] Q``, drop those columns; return the moments."""
         self.n_columns = start
         return self._sum("recall", Q, start)
 
-    def append(self, Q):
+    def append(self, Q: Floats) -> None:
         """``V_last <- W Q``, ``V <- [V, V_last]``."""
         self._waiting.append(("append", Q))
         self.n_columns += Q.shape[1]
 
-    def rotate(self, Q, start):
+    def rotate(self, Q: Floats, start: int) -> None:
         """``V <- [V[:, :start], V[:, start:] Q]``."""
         self._waiting.append(("rotate", Q, start))
         self.n_columns = start + Q.shape[1]
 
-    def column_sums(self):
+    def column_sums(self) -> Floats:
         """Return the sums of each column of V, plain and with hashed weights; float64, shape (2, k)."""
         return self._sum("column_sums")
 
-    def residual_norms(self, values, start):
+    def residual_norms(self, values: Floats, start: int) -> Floats:
         """True residual norms ``|K v - theta v|`` of the columns from `start` on, one for each value."""
         return residual_norms(lambda *part: self._sum("squared_residuals", *part), values, start)
 
-    def finish(self, *calls):
+    def finish(self, *calls: tuple[Any, ...]) -> None:
         """Make the calls that wait, and then `calls`, on every actor."""
         calls, self._waiting = (*self._waiting, *calls), []
         self.group.call(*calls)
 
-    def _sum(self, *call):
+    def _sum(self, *call: Any) -> Floats:
         calls, self._waiting = (*self._waiting, call), []
         return self.group.call_sum(*calls)
 
 
-def residual_norms(squared_residuals, values, start):
+def residual_norms(squared_residuals: Callable[..., Any], values: Floats, start: int) -> Floats:
     """Residual norms of many columns, a few at a time, which bounds the memory that they take.
 
     Parameters
@@ -400,19 +411,26 @@ def residual_norms(squared_residuals, values, start):
     return np.sqrt(np.concatenate([np.zeros(0), *squares]))
 
 
-def _sum_tiles(n, term):
+def _sum_tiles(n: int, term: Callable[..., Any]) -> Floats:
     return sum(term(tile).astype(np.float64) for tile in tiles(n, PANEL))
 
 
-def _moments(V, W):
+def _moments(V: Floats, W: Floats) -> Floats:
     return np.concatenate([V.T @ W, self_product(W)])
 
 
-def _weighted_sums(V, weights):
+def _weighted_sums(V: Floats, weights: Floats) -> Any:
     return sum(weights[tile] @ V[tile].astype(np.float64) for tile in tiles(len(V), PANEL))
 
 
-def solve_bytes(bounds, params, *, n_threads=1, dtype=np.float32, basis_on_disk=False):
+def solve_bytes(
+    bounds: Integers,
+    params: LanczosParams,
+    *,
+    n_threads: int = 1,
+    dtype: DTypeLike = np.float32,
+    basis_on_disk: bool = False,
+) -> int:
     """Return the peak memory of a solve in this process, kernel blocks not counted.
 
     Parameters

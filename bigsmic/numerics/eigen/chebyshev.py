@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bigsmic.types import Floats
+
 
 @dataclass(frozen=True)
 class Filter:
@@ -18,19 +20,19 @@ class Filter:
     half_width: float = 1.0
 
     @property
-    def edge(self):
+    def edge(self) -> float:
         """Right end of the interval."""
         return self.center + self.half_width
 
-    def __call__(self, values):
+    def __call__(self, values: Floats) -> Floats:
         """Values of p."""
         return _chebyshev(self.degree, (np.asarray(values, dtype=np.float64) - self.center) / self.half_width)
 
-    def inverse(self, images):
+    def inverse(self, images: Floats) -> Floats:
         """Return the largest x with ``p(x)`` as given."""
         return self.center + self.half_width * _chebyshev(1 / self.degree, np.asarray(images, dtype=np.float64))
 
-    def secant(self, values):
+    def secant(self, values: Floats) -> Floats:
         """``(x - edge) / (p(x) - 1)``: residual of K over residual of p(K), if it lies near the edge."""
         if self.degree == 1:
             return np.full(len(values), self.half_width)
@@ -38,7 +40,7 @@ class Filter:
         return np.where(above, (values - self.edge) / np.where(above, self(values) - 1, 1), np.inf)
 
 
-def _chebyshev(degree, x):
+def _chebyshev(degree: float, x: Floats) -> Floats:
     """T_degree(x); degree 1/d gives the largest x' with ``T_d(x') = x``."""
     if degree == 1:
         return x

@@ -37,8 +37,10 @@ References
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.errors import ConvergenceWarning, InputError
 from bigsmic.numerics.eigen.bulk import Spectrum
@@ -47,6 +49,7 @@ from bigsmic.numerics.eigen.lanczos_state import LanczosParams, LanczosResult, L
 from bigsmic.numerics.eigen.orthonormal import Tolerances, next_block
 from bigsmic.numerics.eigen.space import Space
 from bigsmic.numerics.hashing import generator
+from bigsmic.types import Floats, Integers
 
 AMPLIFICATION = 20.0  # of the largest eigenvalue by a filter; more spends products on what has converged
 GROWTH = 4  # a new filter costs the basis, so it has to be of a much higher degree
@@ -118,7 +121,12 @@ def solve(
     return _finish(space, params, state)
 
 
-def begin(space, params, known_values=(), warm_filter=None):
+def begin(
+    space: Any,
+    params: LanczosParams,
+    known_values: Any = (),
+    warm_filter: Filter | None = None,
+) -> LanczosState:
     """State of a basis that holds the known eigenvectors and a first block: random, or mixed from a warm start.
 
     With enough of them known there is no first block: ``width == 0``, as at the end.
@@ -143,7 +151,7 @@ def begin(space, params, known_values=(), warm_filter=None):
     return _start_mixed(space, params, state, warm_filter or Filter())
 
 
-def step(space, params, state):
+def step(space: Any, params: LanczosParams, state: LanczosState) -> LanczosState:
     """One cycle: expand the basis to its full length, lock what has converged, append the next first block.
 
     Returns
@@ -165,7 +173,7 @@ def step(space, params, state):
     return replace(state, width=expansion.Q.shape[1])
 
 
-def _start_randomly(space, params, state):
+def _start_randomly(space: Space, params: LanczosParams, state: LanczosState) -> LanczosState:
     """Go on from the locked columns and a random block."""
     space.recall(np.zeros((space.n_columns - state.n_locked, 0)), state.n_locked)
     moments = space.draw(0, min(params.block_width, space.n_rows - state.n_locked), state.n_draws)
@@ -173,7 +181,7 @@ def _start_randomly(space, params, state):
     return _start_from(space, params, state, moments)
 
 
-def _start_mixed(space, params, state, new_filter):
+def _start_mixed(space: Any, params: LanczosParams, state: LanczosState, new_filter: Filter) -> LanczosState:
     """Go on with another filter, from the locked columns and a random mixture of the others."""
     n_mixed = space.n_columns - state.n_locked
     width = min(params.block_width, space.n_rows - state.n_locked)
@@ -182,7 +190,7 @@ def _start_mixed(space, params, state, new_filter):
     return _start_from(space, params, replace(state, filter=new_filter, n_draws=state.n_draws + 1), moments)
 
 
-def _start_from(space, params, state, moments):
+def _start_from(space: Space, params: LanczosParams, state: LanczosState, moments: Any) -> LanczosState:
     """Append W, made orthonormal, as a first block that is coupled to nothing."""
     width = moments.shape[1]
     tolerances = _tolerances(space, params, 0.0)
@@ -191,7 +199,7 @@ def _start_from(space, params, state, moments):
     return replace(state, images=np.zeros(0), norms=np.zeros(0), width=width, n_draws=n_draws)
 
 
-def _expand(space, params, state):
+def _expand(space: Space, params: LanczosParams, state: LanczosState) -> _Expansion:
     """Grow the basis block by block to its full length; every product ``V'p(K)V`` in T is a measured one."""
     n_locked, dimension = state.n_locked, params.size(space.n_rows)
     T = np.zeros((dimension, dimension))
@@ -212,18 +220,18 @@ def _expand(space, params, state):
         space.append(Q)
 
 
-def _set_columns(T, column):
+def _set_columns(T: Floats, column: Floats) -> None:
     k, w = column.shape
     T[:k, k - w : k] = column
     T[k - w : k, :k] = column.T
     T[k - w : k, k - w : k] = (column[k - w :] + column[k - w :].T) / 2
 
 
-def _tolerances(space, params, scale):
+def _tolerances(space: Space, params: LanczosParams, scale: float) -> Tolerances:
     return Tolerances(space.eps, max(4 * space.eps, 0.05 * params.tol), 10 * space.eps * scale)
 
 
-def _lock(space, params, state, expansion):
+def _lock(space: Space, params: LanczosParams, state: LanczosState, expansion: _Expansion) -> LanczosState:
     """Rotate to the best Ritz vectors, and lock those that a product with K confirms."""
     images, Y = _descending_eigh(expansion.T)
     values = state.filter.inverse(images)
@@ -264,7 +272,7 @@ def _lock(space, params, state, expansion):
     )
 
 
-def _keep_columns(space, n_locked, old, Y):
+def _keep_columns(space: Space, n_locked: int, old: Integers, Y: Floats) -> None:
     """Rotate the unlocked columns by Y; locked ones are touched only if some have to go."""
     if len(old) == n_locked:
         space.rotate(Y, n_locked)
@@ -275,16 +283,16 @@ def _keep_columns(space, n_locked, old, Y):
     space.rotate(M, 0)
 
 
-def _descending_eigh(T):
+def _descending_eigh(T: Floats) -> tuple[Floats, Floats]:
     values, Y = np.linalg.eigh(T)
     return values[::-1], Y[:, ::-1]
 
 
-def _bound(params, state, eps):
+def _bound(params: LanczosParams, state: LanczosState, eps: float) -> float:
     return max(params.tol, 16 * eps) * state.scale
 
 
-def _wanted(params, locked_values, values, bound):
+def _wanted(params: LanczosParams, locked_values: Floats, values: Floats, bound: float) -> NDArray[np.bool_]:
     """Which of the locked and unlocked Ritz values, in this order, are among the n_wanted largest.
 
     A locked one gives way only to one that is larger by more than the residuals allow.
@@ -295,21 +303,21 @@ def _wanted(params, locked_values, values, bound):
     return wanted
 
 
-def _excess(true_norms, norms):
+def _excess(true_norms: Floats, norms: Floats) -> float:
     return np.clip(np.max(true_norms / np.maximum(norms, np.finfo(np.float64).tiny)), 1.0, 2.0)
 
 
-def _leading(flags):
+def _leading(flags: NDArray[np.bool_]) -> int:
     return len(flags) if flags.all() else int(np.argmin(flags))
 
 
-def _n_missing(params, state, eps):
+def _n_missing(params: LanczosParams, state: LanczosState, eps: float) -> Any:
     values = state.filter.inverse(state.images)
     wanted = _wanted(params, state.locked_values, values, _bound(params, state, eps))
     return params.n_wanted - np.count_nonzero(wanted[: state.n_locked])
 
 
-def _is_finished(space, params, state):
+def _is_finished(space: Space, params: LanczosParams, state: LanczosState) -> bool:
     """Whether nothing is left to find, or to spend, or rounding keeps residuals above what is asked."""
     if state.n_matvecs >= params.matvec_limit or state.slack > HOPELESS:
         return True
@@ -320,14 +328,14 @@ def _is_finished(space, params, state):
     )
 
 
-def _n_parts(space, params, state):
+def _n_parts(space: Space, params: LanczosParams, state: LanczosState) -> int:
     """Pairs before the bulk; 0 where none is seen."""
     if params.bulk is None or state.n_locked + len(state.images) < params.n_wanted:
         return 0
     return _spectrum(space, params, state).parts(params.bulk)
 
 
-def _spectrum(space, params, state):
+def _spectrum(space: Space, params: LanczosParams, state: LanczosState) -> Spectrum:
     """Wanted Ritz values; the norm of what is locked is 0."""
     unlocked = state.filter.inverse(state.images)
     wanted = _wanted(params, state.locked_values, unlocked, _bound(params, state, space.eps))
@@ -337,7 +345,7 @@ def _spectrum(space, params, state):
     return Spectrum(values[order], norms[order])
 
 
-def _ends_in_bulk(space, params, state, n_parts):
+def _ends_in_bulk(space: Space, params: LanczosParams, state: LanczosState, n_parts: int) -> bool:
     """Whether the parts are all there, and the rest is near enough to the bulk."""
     return (
         n_parts > 0
@@ -346,7 +354,7 @@ def _ends_in_bulk(space, params, state, n_parts):
     )
 
 
-def _hides_copies(space, params, state, n_parts=0):
+def _hides_copies(space: Space, params: LanczosParams, state: LanczosState, n_parts: int = 0) -> bool:
     """Whether an eigenvalue was found as often as one start block can find it, so that copies may be missing.
 
     Copies of the least wanted value would change nothing, unless a bulk follows it: those of all parts count.
@@ -362,7 +370,7 @@ def _hides_copies(space, params, state, n_parts=0):
     return len(found) >= b and bool(np.any(found[b - 1 :] - found[: len(found) - b + 1] <= 2 * bound))
 
 
-def _is_exhausted(params, state, eps):
+def _is_exhausted(params: LanczosParams, state: LanczosState, eps: float) -> bool:
     """Whether, after a fresh start, what is still unlocked has shown that it is not wanted."""
     if state.n_starts == 0:
         return True
@@ -373,7 +381,7 @@ def _is_exhausted(params, state, eps):
     return norm <= bound or value + norm <= np.min(state.locked_values) + bound
 
 
-def _better_filter(params, state, eps):
+def _better_filter(params: LanczosParams, state: LanczosState, eps: float) -> Filter | None:
     """Return a better filter for the present Ritz values; None if there is none."""
     values = state.filter.inverse(state.images)
     ranked = np.sort(np.concatenate([state.locked_values, values]))[::-1]
@@ -391,7 +399,7 @@ def _better_filter(params, state, eps):
     return Filter(degree, float(center), float(half_width)) if degree >= GROWTH * state.filter.degree else None
 
 
-def _finish(space, params, state):
+def _finish(space: Any, params: LanczosParams, state: LanczosState) -> LanczosResult:
     """Order the pairs, and give each vector a sign that no cut into blocks can change."""
     unlocked = state.filter.inverse(state.images)
     wanted = _wanted(params, state.locked_values, unlocked, _bound(params, state, space.eps))
@@ -408,7 +416,7 @@ def _finish(space, params, state):
         ritz_values=values[order],
         residual_norms=norms / (state.scale if state.scale > 0 else 1.0),
         converged=bool(n_missing == 0 or ended),
-        n_converged=params.n_wanted - n_missing,
+        n_converged=int(params.n_wanted - n_missing),
         n_matvecs=state.n_matvecs,
         n_restarts=state.n_restarts,
         filter=state.filter,
@@ -419,14 +427,14 @@ def _finish(space, params, state):
     return result
 
 
-def _signs(sums, n_rows):
+def _signs(sums: Floats, n_rows: int) -> Floats:
     """Sign of the column's sum where that is well away from rounding, else of its sum with hashed weights."""
     plain, hashed = sums
     decisive = np.where(np.abs(plain) > 1e-3 * np.sqrt(n_rows), plain, hashed)
     return np.where(decisive < 0, -1.0, 1.0)
 
 
-def _warn(params, result):
+def _warn(params: LanczosParams, result: LanczosResult) -> None:
     warnings.warn(
         f"lanczos: {result.n_converged} of {params.n_wanted} eigenpairs reached tol={params.tol} within "
         f"{result.n_matvecs} products (limit {params.matvec_limit}); the largest residual is "

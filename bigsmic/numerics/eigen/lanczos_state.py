@@ -39,7 +39,7 @@ class LanczosParams:
     degree: int = 9
     bulk: BulkRule | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.n_wanted < 1:
             raise InputError(f"lanczos: n_wanted={self.n_wanted} must be at least 1")
         if self.block_width < 1:
@@ -53,15 +53,15 @@ class LanczosParams:
             raise InputError(f"lanczos: dimension={self.dimension} must be at least n_wanted + 2 block_width = {least}")
 
     @property
-    def matvec_limit(self):
+    def matvec_limit(self) -> int:
         """The limit in force."""
         return 2000 + 300 * self.n_wanted if self.max_matvecs is None else self.max_matvecs
 
-    def size(self, n_rows):
+    def size(self, n_rows: int) -> int:
         """Columns that the basis needs; a function of n and these parameters only."""
         return min(n_rows, self.dimension or self.n_wanted + 7 * self.block_width)
 
-    def n_retained(self, n_rows):
+    def n_retained(self, n_rows: int) -> int:
         """Columns that survive a restart: a few more than wanted, where two more blocks still fit."""
         spare = self.size(n_rows) - self.n_wanted
         return self.n_wanted + max(1, min(spare // 4, spare - 2 * self.block_width))
@@ -114,7 +114,7 @@ class LanczosState:
     n_draws: int = 1
 
     @property
-    def n_locked(self):
+    def n_locked(self) -> int:
         """Columns that have converged and stay."""
         return len(self.locked_values)
 

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bigsmic.numerics.eigen.space import Space
 from bigsmic.numerics.self_product import self_product
+from bigsmic.types import Floats
 
 MAX_PASSES = 12
 WELL_CONDITIONED = 0.1  # least eigenvalue of a Gram matrix that one scaling makes orthonormal to rounding
@@ -19,7 +21,9 @@ class Tolerances:
     noise: float
 
 
-def next_block(space, moments, coupling, width, tolerances, n_draws):
+def next_block(
+    space: Space, moments: Floats, coupling: Floats, width: int, tolerances: Tolerances, n_draws: int
+) -> tuple[Floats, Floats, Floats, int]:
     """Make W orthonormal, orthogonal to the basis and `width` columns wide.
 
     Returns the overlap with V that was removed (k x w), Q and the coupling B: the new block is ``W Q``, and the W
@@ -49,7 +53,7 @@ def next_block(space, moments, coupling, width, tolerances, n_draws):
     return column, Q, coupling, n_draws
 
 
-def _whiten(gram, eps):
+def _whiten(gram: Floats, eps: float) -> tuple[Floats, Floats, float]:
     """Q with ``Q' gram Q = I`` as far as eps allows, its inverse, and the least eigenvalue at unit diagonal."""
     length = np.sqrt(np.maximum(np.diag(gram), 0.0))
     divisor = np.where(length > 0, length, 1.0)
@@ -58,7 +62,7 @@ def _whiten(gram, eps):
     return U / root / divisor[:, None], root[:, None] * U.T * length, np.min(values, initial=1.0)
 
 
-def _by_strength(Q, coupling):
+def _by_strength(Q: Floats, coupling: Floats) -> tuple[Floats, Floats, Floats]:
     X, strength, _ = np.linalg.svd(coupling)
     strength = np.concatenate([strength, np.zeros(len(X) - len(strength))])
     return Q @ X, X.T @ coupling, strength

@@ -9,15 +9,19 @@ Every column is summed in the order of the entries, product and sum rounded one 
 do not depend on the processor, on the number of columns, or on which of them are multiplied together.
 """
 
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import extending
 from numba.core import types
+from numpy.typing import DTypeLike
 
+from bigsmic.numerics.compiled import compiled
 from bigsmic.numerics.frozen import frozen
+from bigsmic.numerics.graph.affinity import KernelBlock
+from bigsmic.types import Floats
 
 LANES = (32, 16, 8)
 """Columns that are multiplied together: the most that fit, and the last few filled up with zeros."""
@@ -44,7 +48,7 @@ class Rows(NamedTuple):
     halo: np.ndarray
 
 
-def multiply(block, factors, rows, Y, out):
+def multiply(block: KernelBlock, factors: tuple[float, float, float], rows: Rows, Y: Floats, out: Floats) -> None:
     """One row block of ``out = a K X - b X - g Y``, all dense arrays C-ordered and of one dtype.
 
     Parameters
@@ -70,7 +74,7 @@ def multiply(block, factors, rows, Y, out):
         out[:, columns] = filled[:, : columns.stop - columns.start]
 
 
-def _cut(width):
+def _cut(width: int) -> Iterator[tuple[slice, tuple[bool, ...]]]:
     """Ranges of columns, and a tuple as long as each is wide when filled up, from whose type the compiler knows it."""
     start = 0
     while start < width:
@@ -79,7 +83,7 @@ def _cut(width):
         start += lanes
 
 
-def _side_by_side(rows, columns, lanes):
+def _side_by_side(rows: Rows, columns: slice, lanes: int) -> Floats:
     """Own rows and then the halo, filled up with zeros; shape (hi - lo + h, lanes)."""
     height, width = rows.own.stop - rows.own.start, columns.stop - columns.start
     found = (np.empty if width == lanes else np.zeros)((height + len(rows.halo), lanes), rows.X.dtype)
@@ -88,8 +92,8 @@ def _side_by_side(rows, columns, lanes):
     return found
 
 
-@numba.njit(cache=True, nogil=True)
-def _take(sources, start, where, taken, width):
+@compiled
+def _take(sources: tuple[Floats, Floats], start: int, where: Any, taken: Floats, width: int) -> None:
     """``taken[i] = [X; foreign][where[i], start : start + width]``; X is (n, w), foreign (f, w), taken (h, lanes)."""
     X, foreign = sources
     n = len(X)
@@ -111,29 +115,29 @@ _intrinsic: Any = extending.intrinsic  # its type says that calls take what the 
 class Lanes(types.Type):
     """Numba type of a row of so many numbers, a vector of LLVM."""
 
-    def __init__(self, dtype, count):
+    def __init__(self, dtype: DTypeLike, count: int) -> None:
         self.dtype, self.count = dtype, count
         super().__init__(f"Lanes({dtype}, {count})")
 
 
 @extending.register_model(Lanes)
 class _LanesModel(extending.models.PrimitiveModel):
-    def __init__(self, manager, lanes):
+    def __init__(self, manager: Any, lanes: Lanes) -> None:
         super().__init__(manager, lanes, ir.VectorType(manager.lookup(lanes.dtype).get_value_type(), lanes.count))
 
 
 @_intrinsic
-def _zeros(typing, X, lanes):
+def _zeros(typing: Any, X: Any, lanes: Any) -> tuple[Any, Callable[..., Any]]:
     """As many zeros as `lanes` is long, of the type of X."""
     row = Lanes(X.dtype, lanes.count)
     return row(X, lanes), lambda context, builder, signature, args: ir.Constant(context.get_value_type(row), None)
 
 
 @_intrinsic
-def _load(typing, X, i, like):
+def _load(typing: Any, X: Any, i: Any, like: Lanes) -> tuple[Any, Callable[..., Any]]:
     """Row i of X, whose width must be that of `like`; no index is negative."""
 
-    def generate(context, builder, signature, args):
+    def generate(context: Any, builder: Any, signature: Any, args: tuple[Any, Any, Any]) -> Any:
         place = _place(context, builder, signature.args, args)
         return builder.load(place, align=_itemsize(X))
 
@@ -141,10 +145,10 @@ def _load(typing, X, i, like):
 
 
 @_intrinsic
-def _store(typing, X, i, row):
+def _store(typing: Any, X: Any, i: Any, row: Lanes) -> tuple[Any, Callable[..., Any]]:
     """Put a row where row i of X is."""
 
-    def generate(context, builder, signature, args):
+    def generate(context: Any, builder: Any, signature: Any, args: tuple[Any, Any, Any]) -> Any:
         builder.store(args[2], _place(context, builder, signature.args, args), align=_itemsize(X))
         return context.get_dummy_value()
 
@@ -152,10 +156,10 @@ def _store(typing, X, i, row):
 
 
 @_intrinsic
-def _times(typing, row, factor):
+def _times(typing: Any, row: Any, factor: Any) -> tuple[Any, Callable[..., Any]]:
     """Every number times the factor."""
 
-    def generate(context, builder, signature, args):
+    def generate(context: Any, builder: Any, signature: Any, args: tuple[Any, Any]) -> Any:
         vector, undefined = args[0].type, ir.Constant(args[0].type, ir.Undefined)
         first = builder.insert_element(undefined, args[1], ir.Constant(ir.IntType(32), 0))
         zeros = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), None)
@@ -165,18 +169,18 @@ def _times(typing, row, factor):
 
 
 @_intrinsic
-def _plus(typing, row, other):
+def _plus(typing: Any, row: Lanes, other: Lanes) -> tuple[Any, Callable[..., Any]]:
     """Sum of two rows."""
     return row(row, row), lambda context, builder, signature, args: builder.fadd(*args)
 
 
 @_intrinsic
-def _minus(typing, row, other):
+def _minus(typing: Any, row: Lanes, other: Lanes) -> tuple[Any, Callable[..., Any]]:
     """Difference of two rows."""
     return row(row, row), lambda context, builder, signature, args: builder.fsub(*args)
 
 
-def _place(context, builder, kinds, args):
+def _place(context: Any, builder: Any, kinds: tuple[Any, Any, Lanes], args: tuple[Any, Any, Any]) -> Any:
     """Pointer to row `i` of X, counted without sign; `kinds` and `args` are of X, i and a row."""
     (array, index, row), (X, i) = kinds, args[:2]
     start = context.make_array(array)(context, builder, X).data
@@ -185,12 +189,18 @@ def _place(context, builder, kinds, args):
     return builder.bitcast(first, context.get_value_type(row).as_pointer())
 
 
-def _itemsize(X):
+def _itemsize(X: Any) -> int:
     return X.dtype.bitwidth // 8
 
 
-@numba.njit(cache=True, nogil=True)
-def _multiply(csr, factors, operands, out, lanes):
+@compiled
+def _multiply(
+    csr: tuple[Any, Any, Any],
+    factors: Any,
+    operands: tuple[Floats, Floats],
+    out: Floats,
+    lanes: tuple[bool, ...],
+) -> None:
     """``out[i] = a sum_p data[p] X[indices[p]] - b X[i] - g Y[i]``, p from ``indptr[i]`` to ``indptr[i + 1]``.
 
     `csr` is ``indptr (b + 1,), indices, data (entries,)``; X is (b + h, lanes), Y and out are (b, lanes). The sum of a

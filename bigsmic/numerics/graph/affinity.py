@@ -4,10 +4,13 @@ One graph serves every neighbour number t: an undirected edge keeps its squared 
 of the two positions at which its ends list each other; it belongs to the t-graph iff its rank is at most t.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numba
 import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic.numerics.compiled import compiled
+from bigsmic.types import Floats, Integers
 
 WEIGHT_FLOOR = 1e-10  # of the normalised kernel, so that no row of a t-graph is empty
 
@@ -74,7 +77,7 @@ class Edges(NamedTuple):
     ranks: np.ndarray
 
 
-def outgoing_edges(lo, indices, sq_distances):
+def outgoing_edges(lo: int, indices: Integers, sq_distances: Floats) -> Edges:
     """Edges of one block that end in other blocks, ordered by target.
 
     Parameters
@@ -98,7 +101,7 @@ def outgoing_edges(lo, indices, sq_distances):
     return Edges(row + lo, target, sq_distances[row, column], (column + 1).astype(np.uint16))
 
 
-def assemble(lo, indices, sq_distances, incoming):
+def assemble(lo: int, indices: Integers, sq_distances: Floats, incoming: Edges) -> GraphBlock:
     """Symmetric graph of one block from its own lists and the edges that come in from other blocks.
 
     ``rank(i, j) = min(position of j among i's neighbours, position of i among j's)``.
@@ -135,7 +138,7 @@ def assemble(lo, indices, sq_distances, incoming):
     return GraphBlock(lo, lo + b, halo, indptr, local, squares, ranks)
 
 
-def _directed(lo, indices, sq_distances, incoming, span):
+def _directed(lo: int, indices: Integers, sq_distances: Floats, incoming: Edges, span: int) -> Any:
     """Every edge at both of its ends that lie in the block: (``row * span + column``, squared distance, rank).
 
     Of two rows that list each other, the list of the smaller one comes first.
@@ -158,7 +161,7 @@ def _directed(lo, indices, sq_distances, incoming, span):
 # -- kernel
 
 
-def kernel_block(graph, t, weight, sigma_own, sigma_halo):
+def kernel_block(graph: GraphBlock, t: int, weight: Any, sigma_own: Floats, sigma_halo: Floats) -> KernelBlock:
     """Kernel of one block on the edges of the t-graph; zero diagonal.
 
     Parameters
@@ -185,14 +188,14 @@ def kernel_block(graph, t, weight, sigma_own, sigma_halo):
     return KernelBlock(graph.lo, graph.hi, halo, indptr, indices, data)
 
 
-def _running(kept):
+def _running(kept: NDArray[np.bool_]) -> Integers:
     """Number of kept entries before each place, in one array: these are the largest that a block of the graph needs."""
     total = np.zeros(len(kept) + 1, np.int64)
     np.cumsum(kept, out=total[1:])
     return total
 
 
-def _compact(halo, indices, height):
+def _compact(halo: Integers, indices: Integers, height: int) -> tuple[Integers, Integers]:
     """Leave out the halo rows that no entry refers to."""
     used = np.zeros(len(halo), bool)
     used[indices[indices >= height] - height] = True
@@ -200,12 +203,12 @@ def _compact(halo, indices, height):
     return halo[used], place[indices]
 
 
-def with_floor(kernel):
+def with_floor(kernel: KernelBlock) -> KernelBlock:
     """Return the kernel with weights of at least :data:`WEIGHT_FLOOR`, so that no row of it is empty."""
     return kernel._replace(data=np.maximum(kernel.data, kernel.data.dtype.type(WEIGHT_FLOOR)))
 
 
-def with_edges(kernel, source, target, weights):
+def with_edges(kernel: KernelBlock, source: Integers, target: Integers, weights: Floats) -> KernelBlock:
     """Return the kernel with more entries, none of which it has.
 
     Parameters
@@ -237,7 +240,7 @@ def with_edges(kernel, source, target, weights):
     return KernelBlock(lo, hi, halo, indptr, indices, data)
 
 
-def scaled(kernel, factor_own, factor_halo):
+def scaled(kernel: Any, factor_own: Any, factor_halo: Any) -> Any:
     """Return the kernel with entries ``K_ij f_i f_j``.
 
     Parameters
@@ -254,13 +257,13 @@ def scaled(kernel, factor_own, factor_halo):
     return kernel._replace(data=kernel.data * (both[rows] * both[kernel.indices]))
 
 
-def degree(kernel):
+def degree(kernel: KernelBlock) -> NDArray[Any]:
     """Row sums, ``D = diag(K 1)``, float64, shape (hi - lo,)."""
     rows = np.repeat(np.arange(kernel.hi - kernel.lo), np.diff(kernel.indptr))
     return np.bincount(rows, weights=kernel.data, minlength=kernel.hi - kernel.lo)
 
 
-def normalise(kernel, degree_own, degree_halo):
+def normalise(kernel: KernelBlock, degree_own: Floats, degree_halo: Floats) -> KernelBlock:
     """``N = D^-1/2 K D^-1/2`` of one block.
 
     Parameters
@@ -278,7 +281,7 @@ def normalise(kernel, degree_own, degree_halo):
     return kernel._replace(data=kernel.data * root[rows] * root[kernel.indices])
 
 
-def shrunk(degree, mean, shrinkage):
+def shrunk(degree: Floats, mean: float, shrinkage: float) -> Floats:
     """Degrees drawn to their mean: ``(1 - s) d + s mean``.
 
     Small groups of rows that hang on the graph by few edges have degrees below the mean. Normalised by degrees as they
@@ -303,7 +306,7 @@ def shrunk(degree, mean, shrinkage):
     return (1 - shrinkage) * degree + shrinkage * mean if shrinkage else degree
 
 
-def to_dense(blocks):
+def to_dense(blocks: list[KernelBlock]) -> Floats:
     """Return the whole matrix as a float64 ndarray; for tests and small n."""
     n = max(block.hi for block in blocks)
     dense = np.zeros((n, n))
@@ -317,18 +320,20 @@ def to_dense(blocks):
 # -- components
 
 
-def new_forest(n):
+def new_forest(n: int) -> Integers:
     """Every row its own component: parent array of a union-find, int32 where that is enough."""
     return np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
 
 
-def join_block(forest, graph, t):
+def join_block(forest: Integers, graph: GraphBlock, t: int) -> None:
     """Unite in place the ends of the block's edges of the t-graph; the smallest row is the root."""
     _join(forest, graph.lo, graph.hi - graph.lo, graph.halo, graph.indptr, graph.indices, graph.ranks, t)
 
 
-@numba.njit(cache=True, nogil=True)
-def _join(forest, lo, b, halo, indptr, indices, ranks, t):  # noqa: PLR0913
+@compiled
+def _join(  # noqa: PLR0913
+    forest: Integers, lo: int, b: int, halo: Integers, indptr: Integers, indices: Integers, ranks: Integers, t: int
+) -> None:
     """Unite the ends of every edge of rank at most t of rows ``lo`` to ``lo + b``; see :func:`join_block`.
 
     `forest` (n,) has the parent of every row; `indptr` (b + 1,), `indices` and `ranks` (entries,), `halo` (h,).
@@ -347,8 +352,8 @@ def _join(forest, lo, b, halo, indptr, indices, ranks, t):  # noqa: PLR0913
                     forest[x] = y
 
 
-@numba.njit(cache=True, nogil=True)
-def _root(forest, i):
+@compiled
+def _root(forest: Any, i: int) -> Any:
     """Root of row i in `forest` (n,), whose path is halved on the way."""
     while forest[i] != i:
         forest[i] = forest[forest[i]]
@@ -356,14 +361,14 @@ def _root(forest, i):
     return i
 
 
-@numba.njit(cache=True, nogil=True)
-def _flatten(forest):
+@compiled
+def _flatten(forest: Integers) -> None:
     """Make every row of `forest` (n,) a child of its root; parents come before their children."""
     for i in range(len(forest)):
         forest[i] = forest[forest[i]]
 
 
-def component_labels(forest):
+def component_labels(forest: Integers) -> tuple[Integers, Integers, Integers]:
     """Number the components by size, largest first, ties by smallest row.
 
     Parameters
@@ -390,7 +395,7 @@ def component_labels(forest):
 # -- labels
 
 
-def nearest_labelled(graph, labels):
+def nearest_labelled(graph: Any, labels: Integers) -> Any:
     """Label of the nearest labelled neighbour of every row that has none.
 
     Parameters
@@ -409,8 +414,8 @@ def nearest_labelled(graph, labels):
     return own
 
 
-@numba.njit(cache=True, nogil=True)
-def _adopt(indptr, indices, squares, labels, own):
+@compiled
+def _adopt(indptr: Any, indices: Integers, squares: Floats, labels: Integers, own: Any) -> None:
     """Write to ``own[i]``, where negative, the label of the nearest labelled neighbour of row i.
 
     `indptr` (b + 1,), `indices` and `squares` (entries,), `labels` (b + h,), `own` (b,).

@@ -14,14 +14,17 @@ and of the cells that it visits: two near rows are missed only if both are far f
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
-import numba
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.errors import InputError
+from bigsmic.numerics.compiled import compiled, compiled_sum
 from bigsmic.numerics.frozen import frozen
 from bigsmic.numerics.hashing import generator, row_hash
 from bigsmic.numerics.self_product import self_product
+from bigsmic.types import Floats, Integers
 
 GROUP_BYTES = 64 << 20
 """float32 bytes of the rows of one group, home rows and visitors, that `group_rows` aims at."""
@@ -68,7 +71,7 @@ class PartitionSettings:
     candidates: int = 0
     group_rows: int = 100_000
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, least in {"n_rows": 1, "cell_rows": 1, "overlap": 1, "candidates": 0, "group_rows": 1}.items():
             if getattr(self, name) < least:
                 raise InputError(f"partition: got {name}={getattr(self, name)}, need at least {least}; raise it")
@@ -109,26 +112,26 @@ class Cells:
     seed: np.ndarray
 
     @property
-    def n_cells(self):
+    def n_cells(self) -> int:
         """Number of cells."""
         return int(self.first[-1])
 
     @property
-    def n_groups(self):
+    def n_groups(self) -> int:
         """Number of groups."""
         return int(self.group[-1]) + 1
 
-    def to_arrays(self):
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the fields as a dict of plain arrays."""
         return dict(vars(self))
 
     @classmethod
-    def from_arrays(cls, arrays):
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> "Cells":
         """Return the cells that `to_arrays` was called on."""
         return cls(**{name: np.asarray(array) for name, array in arrays.items()})
 
 
-def group_rows(n, d):
+def group_rows(n: int, d: int) -> int:
     """Rows of a group: as many as make `GROUP_BYTES` in float32, or fewer, so that there are groups to share out.
 
     Parameters
@@ -147,7 +150,7 @@ def group_rows(n, d):
     return min(max(GROUP_BYTES // (4 * d), 4096), shared_out, 200_000)
 
 
-def build_cells(sample, settings):
+def build_cells(sample: Floats, settings: PartitionSettings) -> Cells:
     """Learn cells from a sample of the rows.
 
     Parameters
@@ -186,7 +189,7 @@ def build_cells(sample, settings):
     return Cells.from_arrays(located.to_arrays() | {"group": group})
 
 
-def route(X, rows, cells, r):
+def route(X: Floats, rows: Integers, cells: Cells, r: int) -> Integers:
     """Find the cells that rows belong to: home first, then those visited, nearest first.
 
     Parameters
@@ -218,7 +221,7 @@ def route(X, rows, cells, r):
     return member_cells
 
 
-def probe(X, cells, n_probe=24):
+def probe(X: Floats, cells: Cells, n_probe: int = 24) -> Integers:
     """Find the cells whose residents a new row is compared with: the nearest, without regard to borders.
 
     Parameters
@@ -237,13 +240,13 @@ def probe(X, cells, n_probe=24):
     return np.concatenate(probes).astype(np.int32)
 
 
-def route_bytes(n_rows, d, n_cells, r):
+def route_bytes(n_rows: int, d: int, n_cells: int, r: int) -> int:
     """Predict the memory of :func:`route` for a block of `n_rows`, beside its input, in bytes."""
     block = min(n_rows, _block_rows(d))
     return 4 * (n_rows * r + n_cells * d + block * (d + max(2 * math.isqrt(n_cells), _FLAT) + 8 * r + 6 * _BEAM))
 
 
-def _two_levels(sample, target, rng):
+def _two_levels(sample: Floats, target: float, rng: np.random.Generator) -> tuple[Floats, Floats, Integers, Integers]:
     """Coarse cells, sites, twins of each, and bounds of the coarse cells, in an order that keeps near ones near."""
     n_sites = max(1, round(len(sample) / target))
     n_coarse = 1 if n_sites <= _FLAT else math.isqrt(n_sites)
@@ -257,7 +260,7 @@ def _two_levels(sample, target, rng):
     return coarse[order], sites, copies, bounds
 
 
-def _split(points, target, rng):
+def _split(points: Floats, target: float, rng: np.random.Generator) -> tuple[Floats, Integers]:
     """Sites of some points, none with more than twice `target` of them unless they coincide; twins of each site."""
     if len(points) <= 2 * target:
         return _means(points, np.zeros(len(points), np.int64)), np.ones(1, np.int64)
@@ -271,14 +274,14 @@ def _split(points, target, rng):
     return sites, copies
 
 
-def _halve(points):
+def _halve(points: Floats) -> Integers:
     """Two parts, neither empty, of points that do not all coincide: near the first one, and near the one furthest."""
     away = np.square(points - points[0]).sum(axis=1)
     furthest = np.square(points - points[away.argmax()]).sum(axis=1)
     return (furthest < away).astype(np.int64)
 
 
-def _lloyd(points, k, rng):
+def _lloyd(points: Floats, k: int, rng: np.random.Generator) -> Integers:
     """k-means labels, numbered without gaps."""
     centroids = points[np.sort(rng.choice(len(points), min(k, len(points)), replace=False))]
     for _ in range(_LLOYD_STEPS):
@@ -290,12 +293,12 @@ def _lloyd(points, k, rng):
     return labels
 
 
-def _nearest(points, centroids):
+def _nearest(points: Floats, centroids: Floats) -> Integers:
     norms = np.einsum("ij,ij->i", centroids, centroids)
     return (points @ (-2 * centroids.T) + norms).argmin(axis=1)
 
 
-def _means(points, labels):
+def _means(points: Floats, labels: Integers) -> Floats:
     """Mean of the points of every label 0..max, summed in float64 in the order of the points."""
     order = np.argsort(labels, kind="stable")
     counts = np.bincount(labels)
@@ -303,7 +306,7 @@ def _means(points, labels):
     return (np.add.reduceat(points[order], starts, axis=0, dtype=np.float64) / counts[:, None]).astype(np.float32)
 
 
-def _chain(points):
+def _chain(points: Floats) -> Integers:
     """Order points so that each is followed by the nearest that is left, from one end of the longest direction."""
     centred = points - points.mean(axis=0)
     coordinates = np.linalg.eigh(self_product(centred.T))[1][:, -1]
@@ -319,7 +322,7 @@ def _chain(points):
     return order
 
 
-def _nearest_sites(X, cells, r):
+def _nearest_sites(X: Floats, cells: Cells, r: int) -> tuple[Integers, Floats]:
     """The r nearest sites of every row, and ``|site|^2 - 2 x . site``, nearest first, each of shape (b, r)."""
     beam, n_coarse = min(_BEAM, len(cells.coarse)), len(cells.coarse)
     near, score = _empty_lists(len(X), beam)
@@ -334,24 +337,24 @@ def _nearest_sites(X, cells, r):
     return _repeat_home(near, score)
 
 
-def _empty_lists(b, r):
+def _empty_lists(b: int, r: int) -> tuple[Integers, Floats]:
     return np.full((b, r), -1, np.int32), np.full((b, r), np.inf, np.float32)
 
 
-def _repeat_home(near, score):
+def _repeat_home(near: Integers, score: Floats) -> tuple[Integers, Floats]:
     """A beam with fewer than r sites leaves empty places: they get the nearest site again."""
     empty = near < 0
     return np.where(empty, near[:, :1], near), np.where(empty, score[:, :1], score)
 
 
-def _search(X, centroids, first, rows, near, score):
+def _search(X: Floats, centroids: Floats, first: int, rows: Integers, near: Integers, score: Floats) -> None:
     """Offer centroids, numbered from `first`, to the lists of `rows`, which X holds."""
     norms = np.einsum("ij,ij->i", centroids, centroids)
     _keep_smallest(X @ (-2 * centroids.T), norms, first, rows, near, score)
 
 
-@numba.njit(cache=True, nogil=True)
-def _keep_smallest(products, norms, first, rows, near, score):
+@compiled
+def _keep_smallest(products: Floats, norms: Floats, first: int, rows: Integers, near: Integers, score: Floats) -> None:
     """Insert ``products[i, j] + norms[j]`` into the ascending list of row ``rows[i]``, after its equals.
 
     `products` (m, k), `norms` (k,), `rows` (m,); the lists are `near` and `score`, (b, r), and column j is number
@@ -369,8 +372,8 @@ def _keep_smallest(products, norms, first, rows, near, score):
                 values[at], sites[at] = value, first + j
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _border_distance(near, score, sites):
+@compiled_sum
+def _border_distance(near: Integers, score: Floats, sites: Any) -> Floats:
     """Distance of rows from the border between their nearest site and each other one, (b, r); 0 for the nearest itself.
 
     `near` and `score` (b, r) are numbers of sites and ``|site|^2 - 2 x . site``; `sites` (k, d).
@@ -388,7 +391,7 @@ def _border_distance(near, score, sites):
     return out
 
 
-def _margin(near, distance, copies, candidates):
+def _margin(near: Integers, distance: Floats, copies: Integers, candidates: float) -> float:
     """Distance from the border within which rows visit, so that a row meets `candidates` of the sample on average."""
     residents = (np.bincount(near[:, 0], minlength=len(copies)) / copies)[near]
     residents[:, 1:][near[:, 1:] == near[:, :1]] = 0
@@ -398,7 +401,7 @@ def _margin(near, distance, copies, candidates):
     return np.inf if last == len(met) else float(distance.ravel()[order[last]])
 
 
-def _among_twins(near, rows, cells):
+def _among_twins(near: Integers, rows: Integers, cells: Cells) -> Integers:
     """Cells of sites: the only one, or one of the twins by hash."""
     copies = np.diff(cells.first)
     if copies.max() == 1:
@@ -407,7 +410,7 @@ def _among_twins(near, rows, cells):
     return cells.first[near] + bits.astype(np.int64)[:, None] % copies[near]
 
 
-def _pack(member_cells, n_cells, room):
+def _pack(member_cells: Integers, n_cells: int, room: float) -> Integers:
     """Put consecutive cells into groups, each as long as its sampled members are at most `room`."""
     m, r = member_cells.shape
     order = np.argsort(member_cells, axis=None, kind="stable")
@@ -427,11 +430,11 @@ def _pack(member_cells, n_cells, room):
     return group
 
 
-def _block_rows(width):
+def _block_rows(width: int) -> int:
     return max(256, _BLOCK_BYTES // (4 * width))
 
 
-def _blocks(n, width):
+def _blocks(n: int, width: int) -> list[tuple[int, int]]:
     """Half-open ranges of rows, such that a block of float32 rows of `width` has `_BLOCK_BYTES`; one if n is 0."""
     step = _block_rows(width)
     return [(lo, min(lo + step, n)) for lo in range(0, max(n, 1), step)]

@@ -5,12 +5,15 @@ from the chosen rows outwards. The affinity of two chosen rows is the sum of tho
 are chosen, this is the graph as it is.
 """
 
-import numba
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
+from bigsmic.numerics.compiled import compiled
+from bigsmic.numerics.graph.affinity import KernelBlock
+from bigsmic.types import Floats, Integers
 
-def adopted(block, owners):
+
+def adopted(block: KernelBlock, owners: Integers) -> Integers:
     """Owners of the rows of one block after one round.
 
     Parameters
@@ -29,8 +32,8 @@ def adopted(block, owners):
     return own
 
 
-@numba.njit(cache=True, nogil=True)
-def _adopt(indptr, indices, data, owners, own):
+@compiled
+def _adopt(indptr: Integers, indices: Integers, data: Floats, owners: Integers, own: Integers) -> None:
     """Write to ``own[i]``, where negative, the owner of the neighbour of row i with the largest affinity.
 
     `indptr` (b + 1,), `indices` and `data` (entries,), `owners` (b + h,), `own` (b,).
@@ -45,7 +48,7 @@ def _adopt(indptr, indices, data, owners, own):
                 own[i] = owners[indices[e]]
 
 
-def owner_affinities(block, owners, n_owners):
+def owner_affinities(block: KernelBlock, owners: Integers, n_owners: int) -> csr_array:
     """Affinities between owners, over the rows of one block.
 
     Parameters
@@ -68,7 +71,7 @@ def owner_affinities(block, owners, n_owners):
     return coo_array((data, (row[kept], column[kept])), shape=(n_owners, n_owners)).tocsr()
 
 
-def strongest(affinities, most):
+def strongest(affinities: csr_array, most: int) -> csr_array:
     """Leave the largest entries of every row.
 
     Parameters
@@ -92,7 +95,7 @@ def strongest(affinities, most):
     return csr_array((affinities.data[kept], affinities.indices[kept], indptr), shape=affinities.shape)
 
 
-def transition_shares(affinities, n_first, n_shares):
+def transition_shares(affinities: csr_array, n_first: int, n_shares: int) -> csr_array:
     """Joint probabilities of t-SNE from affinities [1]_: those of one and of two steps from each row, symmetrised.
 
     ``S = D^-1 A``, ``T = (S + S S) / 2`` without its diagonal, rows brought back to sum 1, ``P = (T + T') / 2m``. One
@@ -123,7 +126,7 @@ def transition_shares(affinities, n_first, n_shares):
     return csr_array((T + T.T) / (2 * len(T.indptr[1:])))
 
 
-def _steps(affinities):
+def _steps(affinities: csr_array) -> csr_array:
     """Rows divided by their sums: ``D^-1 A``."""
     total = np.asarray(affinities.sum(axis=1)).ravel()
     steps = affinities.astype(np.float64)

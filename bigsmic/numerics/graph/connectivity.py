@@ -5,11 +5,15 @@ and what it returns are pieces of the graph. Every component but the largest get
 one is left. Component 0 is the largest.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
+
+from bigsmic.numerics.graph.affinity import GraphBlock
+from bigsmic.types import Floats, Integers
 
 _TILE_ENTRIES = 1 << 22  # of a matrix of distances
 
@@ -38,7 +42,7 @@ class Exits(NamedTuple):
 NO_EXITS = Exits(*(np.zeros(0, dtype) for dtype in (np.int64, np.float32, np.int64, np.int64, np.int64)))
 
 
-def best_exits(exits, n_best):
+def best_exits(exits: Exits, n_best: int) -> Exits:
     """Keep the shortest `n_best` of each component, the smallest positions among equals.
 
     Parameters
@@ -57,12 +61,12 @@ def best_exits(exits, n_best):
     return Exits(*(array[order][rank < n_best] for array in exits))
 
 
-def join_exits(parts):
+def join_exits(parts: list[Exits]) -> Exits:
     """One Exits of many."""
     return Exits(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
-def graph_exits(graph, component, n_best):
+def graph_exits(graph: GraphBlock, component: Integers, n_best: int) -> Exits:
     """Best exits that one block of a graph holds, along edges of any rank.
 
     Parameters
@@ -92,7 +96,9 @@ def graph_exits(graph, component, n_best):
     return best_exits(exits, n_best)
 
 
-def nearest_outside(queries, component, X, component_of_X, positions):
+def nearest_outside(
+    queries: Floats, component: Integers, X: Floats, component_of_X: Integers, positions: Integers
+) -> Any:
     """Nearest row of another component for every query, among the rows of one block.
 
     Parameters
@@ -128,7 +134,7 @@ def nearest_outside(queries, component, X, component_of_X, positions):
     return sq_distances, target, reached
 
 
-def unite(united, exits, sizes, first):
+def unite(united: Integers, exits: Exits, sizes: Integers, first: Integers) -> tuple[Integers, int]:
     """Unite components along exits, and number them again by size.
 
     Parameters
@@ -158,7 +164,9 @@ def unite(united, exits, sizes, first):
     return number[joined], n_left
 
 
-def first_of_each(component, hashes, positions, n_first):
+def first_of_each(
+    component: Integers, hashes: NDArray[Any], positions: Integers, n_first: int
+) -> tuple[Integers, Any, Integers]:
     """Keep the `n_first` members of smallest hash of every component.
 
     Parameters
@@ -177,7 +185,7 @@ def first_of_each(component, hashes, positions, n_first):
     return component[kept], hashes[order][kept], positions[order][kept]
 
 
-def both_ways(exits):
+def both_ways(exits: Exits) -> tuple[Integers, Integers, Floats]:
     """Undirected edges of exits: sources, targets and squared distances, each edge in both directions and once.
 
     Returns

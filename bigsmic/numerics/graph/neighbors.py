@@ -8,13 +8,14 @@ the same for (i, j) and (j, i), and exactly 0 for rows that coincide. Lists are 
 
 import threading
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from bigsmic.errors import InputError
+from bigsmic.numerics.compiled import compiled, compiled_sum
 from bigsmic.numerics.frozen import frozen
+from bigsmic.types import Floats, Integers
 
 _SLACK = 4  # nominated beyond k, for what the rounding of a matrix product may misplace
 _QUERY_SLACK = 8  # the same where a list must not depend on the other rows of the call
@@ -50,14 +51,16 @@ class NeighborSettings:
     method: str = "auto"
     seed: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.k < 1:
             raise InputError(f"neighbors: got k={self.k}, need at least 1; raise it")
         if self.method not in ("auto", "exact", "pynndescent"):
             raise InputError(f"neighbors: got method={self.method!r}; use 'auto', 'exact' or 'pynndescent'")
 
 
-def group_neighbors(X, rows, member_cells, settings):
+def group_neighbors(
+    X: Floats, rows: Integers, member_cells: Integers, settings: NeighborSettings
+) -> tuple[Integers, Floats]:
     """Find neighbours among the members of one group of cells.
 
     A pair is compared if one of its rows belongs to the home cell of the other. A row at home that meets fewer than k
@@ -104,13 +107,13 @@ def group_neighbors(X, rows, member_cells, settings):
     return _settled(X, X, np.argsort(member_cells[:, 0], kind="stable"), ids, settings.k)
 
 
-def group_bytes(m, d, k, overlap=16):
+def group_bytes(m: int, d: int, k: int, overlap: int = 16) -> int:
     """Predict the memory of :func:`group_neighbors`, by cells, for m members beside X and `member_cells`, in bytes."""
     tile = 4 * (_TILE_ROWS * _TILE_COLUMNS + 3 * (_TILE_ROWS + _TILE_COLUMNS) * d)
     return tile + m * (24 + max(40 * overlap, 8 * overlap + 16 * (k + _SLACK) + 8 * k))
 
 
-def merge_neighbors(lists):
+def merge_neighbors(lists: list[tuple[Integers, Floats]]) -> tuple[Integers, Floats]:
     """Merge neighbour lists of the same rows that were found in different places.
 
     Parameters
@@ -135,7 +138,7 @@ def merge_neighbors(lists):
     return indices.astype(dtype, copy=False), squares
 
 
-def exact_neighbors(Q, X, k):
+def exact_neighbors(Q: Floats, X: Floats, k: int) -> tuple[Integers, Floats]:
     """Find the nearest rows of one block by comparing with all of them.
 
     Parameters
@@ -158,12 +161,14 @@ def exact_neighbors(Q, X, k):
     return _settled(Q, X, np.arange(len(Q)), ids, k)
 
 
-def start_knn(n_queries, k):
+def start_knn(n_queries: int, k: int) -> tuple[Integers, Floats]:
     """Lists in which nothing has been found yet, for :func:`update_knn`."""
     return _nothing_found(n_queries, k)
 
 
-def update_knn(best, queries, probes, X, rows, homes):
+def update_knn(
+    best: tuple[Integers, Floats], queries: Floats, probes: Integers, X: Floats, rows: Integers, homes: Integers
+) -> tuple[Integers, Floats]:
     """Improve the lists of new rows by one block of training rows.
 
     Parameters
@@ -233,16 +238,16 @@ class _Tile(NamedTuple):
     columns: np.ndarray
 
 
-def _empty_lists(m, size):
+def _empty_lists(m: int, size: int) -> _Lists:
     squares, ids = np.full((m, size), _FAR, np.float32), np.full((m, size), -1, np.int32)
     return _Lists(squares, ids, np.full(m, _FAR, np.float32))
 
 
-def _nothing_found(m, k):
+def _nothing_found(m: int, k: int) -> tuple[Integers, Floats]:
     return np.full((m, k), -1, np.int64), np.full((m, k), np.inf, np.float32)
 
 
-def _rows_of_cells(member_cells):
+def _rows_of_cells(member_cells: Integers) -> tuple[Any, ...]:
     """Rows at home in every cell, and rows that visit it, each a dict of ascending arrays."""
     home = member_cells[:, 0]
     visited = member_cells[:, 1:]
@@ -251,20 +256,20 @@ def _rows_of_cells(member_cells):
     return residents, visitors
 
 
-def _flat(cells):
+def _flat(cells: Integers) -> tuple[Integers, Integers]:
     """Rows and cells of the entries that are cells at all."""
     rows, columns = np.nonzero(cells >= 0)
     return rows, cells[rows, columns]
 
 
-def _by_cell(rows, cells):
+def _by_cell(rows: Integers, cells: Integers) -> dict[int, Integers]:
     """Dict from cell, ascending, to its rows, ascending."""
     order = np.argsort(cells, kind="stable")
     names, starts = np.unique(cells[order], return_index=True)
     return dict(zip(names.tolist(), np.split(rows[order], starts[1:]), strict=False))
 
 
-def _method(X, cells, settings):
+def _method(X: Floats, cells: Integers, settings: NeighborSettings) -> str:
     """The method, chosen if need be by rough CPU seconds of both; an index over few rows is no index."""
     m, d = X.shape
     if settings.method == "exact" or m <= 10 * (settings.k + _SLACK):
@@ -276,7 +281,7 @@ def _method(X, cells, settings):
     return "exact" if exact < 2 * index else "pynndescent"
 
 
-def _n_pairs(cells):
+def _n_pairs(cells: Integers) -> float:
     """Pairs that the search by cells compares."""
     here = cells >= 0
     here[:, 1:] &= cells[:, 1:] != cells[:, :1]
@@ -285,7 +290,7 @@ def _n_pairs(cells):
     return float(residents @ (members - residents / 2))
 
 
-def _nominate_by_cells(X, cells, size):
+def _nominate_by_cells(X: Floats, cells: Integers, size: int) -> Integers:
     """Nominate the nearest among the residents of the cells that each row belongs to, and among those who visit it."""
     residents, visitors = _rows_of_cells(cells)
     lists = _empty_lists(len(X), size)
@@ -297,14 +302,14 @@ def _nominate_by_cells(X, cells, size):
     return lists.ids
 
 
-def _nominate_by_force(Q, X, size):
+def _nominate_by_force(Q: Floats, X: Floats, size: int) -> Integers:
     """Nominate the nearest among all rows of X."""
     lists = _empty_lists(len(Q), size)
     _compare(lists, (Q, np.arange(len(Q))), (X, np.arange(len(X))), _ONE_SIDED)
     return lists.ids
 
 
-def _nominate_by_index(X, settings):
+def _nominate_by_index(X: Floats, settings: NeighborSettings) -> Integers:
     """Nominate neighbours by one pynndescent index, on one thread: its result depends on their number."""
     from pynndescent import NNDescent
 
@@ -315,7 +320,7 @@ def _nominate_by_index(X, settings):
     return np.where(found == np.arange(len(X))[:, None], -1, found).astype(np.int32)
 
 
-def _complete(X, home, ids, k):
+def _complete(X: Floats, home: Integers, ids: Integers, k: int) -> None:
     """Nominate by force for the rows at home that have fewer than k neighbours, if there are others at all."""
     few = home[np.count_nonzero(ids[home] >= 0, axis=1) < min(k, len(X) - 1)]
     if len(few):
@@ -323,7 +328,13 @@ def _complete(X, home, ids, k):
         ids[few] = np.where(found == few[:, None], -1, found)
 
 
-def _compare(lists, rows, columns, kind, cells=_NO_CELLS):
+def _compare(
+    lists: _Lists,
+    rows: tuple[Floats, Integers],
+    columns: tuple[Floats, Integers],
+    kind: int,
+    cells: Integers = _NO_CELLS,
+) -> None:
     """Compare rows with columns, each given as (array, positions in it), and keep what is near."""
     (Q, queries), (X, members) = rows, columns
     for lo in range(0, len(members), _TILE_COLUMNS):
@@ -337,7 +348,7 @@ def _compare(lists, rows, columns, kind, cells=_NO_CELLS):
             _feed(_Tile(x @ operand, np.einsum("ij,ij->i", x, x), norms, chunk, ids), lists, cells, kind)
 
 
-def _columns(y):
+def _columns(y: Floats) -> tuple[Floats, Floats]:
     """``-2 y'`` and ``|y|^2``, filled up to a multiple of `_LANE` columns."""
     operand = np.zeros((-(-len(y) // _LANE) * _LANE, y.shape[1]), np.float32)
     norms = np.full(len(operand), np.inf, np.float32)
@@ -346,8 +357,8 @@ def _columns(y):
     return operand.T, norms
 
 
-@numba.njit(cache=True, nogil=True)
-def _feed(tile, lists, cells, kind):
+@compiled
+def _feed(tile: _Tile, lists: _Lists, cells: Integers, kind: int) -> None:
     """Offer every pair of a tile (a, w) to the list of its row and, unless one-sided, of its column.
 
     `lists` are of all members, m; `cells` (m, r) are those of a member, its home first.
@@ -375,8 +386,8 @@ def _feed(tile, lists, cells, kind):
                     limits[j] = lists.worst[column] - tile.column_norms[j]
 
 
-@numba.njit(cache=True, nogil=True)
-def _lookup(tile, limits, i, lo, bound, near):
+@compiled
+def _lookup(tile: Any, limits: Any, i: int, lo: int, bound: Any, near: Any) -> Any:
     """Write to `near` the columns of a lane whose product with row i is below either limit; return their number.
 
     A lane is ``_LANE`` columns from `lo` on; `limits` (w,) are those of the columns, `bound` that of the row.
@@ -395,8 +406,8 @@ def _lookup(tile, limits, i, lo, bound, near):
     return hits
 
 
-@numba.njit(cache=True, nogil=True)
-def _insert(lists, row, square, column):
+@compiled
+def _insert(lists: Any, row: Integers, square: Any, column: int) -> None:
     """Insert a column into the ascending list of a row, (w,), whose last entry is lost."""
     squares, ids = lists.squares[row], lists.ids[row]
     at = len(ids) - 1
@@ -407,8 +418,8 @@ def _insert(lists, row, square, column):
     lists.worst[row] = squares[-1]
 
 
-@numba.njit(cache=True, nogil=True)
-def _met_before(cells, row, column):
+@compiled
+def _met_before(cells: Integers, row: Integers, column: int) -> Any:
     """Whether a pair was met in the home cell of the row, as cells are searched in ascending order; `cells` (m, r)."""
     home, here = cells[row, 0], cells[column, 0]
     if 0 <= home < here:
@@ -418,15 +429,15 @@ def _met_before(cells, row, column):
     return False
 
 
-def _settled(Q, X, order, ids, k):
+def _settled(Q: Floats, X: Floats, order: Integers, ids: Integers, k: int) -> tuple[Integers, Floats]:
     """The k best of those nominated, by exact distance and then position; `order` is one in which rows are near."""
     squares = np.empty(ids.shape, np.float32)
     _settle(frozen(Q), frozen(X), order, ids, squares)
     return np.ascontiguousarray(ids[:, :k]), np.ascontiguousarray(squares[:, :k])
 
 
-@numba.njit(cache=True, nogil=True)
-def _settle(Q, X, order, ids, squares):
+@compiled
+def _settle(Q: Any, X: Any, order: Integers, ids: Integers, squares: Floats) -> None:
     """Sort each row of `ids` (m, w) by exact squared distance and then id, and write the distances to `squares` (m, w).
 
     Q is (m, d), X (n, d); rows are taken in the order of `order` (m,). Empty places, -1, go to the end.
@@ -447,8 +458,8 @@ def _settle(Q, X, order, ids, squares):
         squares[i, found:] = np.inf
 
 
-@numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _square(x, y):
+@compiled_sum
+def _square(x: Any, y: Any) -> Any:
     """Squared distance of x and y, (d,); one compiled function, so that every pair is summed in one order."""
     total = np.float32(0)
     for p in range(len(x)):
@@ -456,8 +467,8 @@ def _square(x, y):
     return total
 
 
-@numba.njit(cache=True, nogil=True)
-def _merge(one, other, indices, squares):
+@compiled
+def _merge(one: tuple[Any, Any], other: tuple[Any, Any], indices: Integers, squares: Floats) -> None:
     """Merge two ascending lists of each row, by (distance, index), into ``indices, squares``; an index is taken once.
 
     `one` and `other` are ``indices (m, k), squares (m, k)``, and so are the results.

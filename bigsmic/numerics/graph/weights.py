@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bigsmic.types import Floats
+
 
 class LocalScaling(NamedTuple):
     """``K(d2, s_i, s_j) = exp(-d2 / (bandwidth s_i s_j))``; [1]_ has bandwidth 2, [2]_ has 1.
@@ -25,7 +27,7 @@ class LocalScaling(NamedTuple):
 
     bandwidth: float = 2.0
 
-    def __call__(self, sq_distances, sigma_i, sigma_j):
+    def __call__(self, sq_distances: Floats, sigma_i: Floats, sigma_j: Floats) -> Floats:
         """Weights of edges; arrays of one shape and dtype."""
         scale = sq_distances.dtype.type(self.bandwidth) * sigma_i * sigma_j
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -3,6 +3,7 @@
 import numpy as np
 
 from bigsmic.numerics.hashing import generator
+from bigsmic.types import Floats
 
 LARGEST, CRUMB, CLUMPED = 0.5, 0.25, 0.05
 """Share of the rows from which on one cluster has most of them; share of these below which others are crumbs;
@@ -11,7 +12,7 @@ MOST_ROWS, N_NEIGHBORS, N_DRAWS = 2000, 10, 3
 _SMALLEST = 1e-12
 
 
-def clumpiness(P, seed=0):
+def clumpiness(P: Floats, seed: int = 0) -> float:
     """How much nearer rows are to their neighbours than those of one Gaussian blob of the same covariance.
 
     Parameters
@@ -38,7 +39,7 @@ def clumpiness(P, seed=0):
     return float(np.mean(drawn) - _log_distance(centred))
 
 
-def _log_distance(P):
+def _log_distance(P: Floats) -> float:
     from scipy.spatial import KDTree  # takes half a second to load, and few fits come here
 
     found, _ = KDTree(P).query(P, N_NEIGHBORS + 1)

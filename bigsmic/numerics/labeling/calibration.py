@@ -4,16 +4,19 @@ The mean of the posteriors of several labelings is too modest where clusters are
 by more than clusters do. How often two labelings agree needs no true labels, and is about as often as a label is right.
 """
 
-import numba
+from typing import Any
+
 import numpy as np
 
+from bigsmic.numerics.compiled import compiled
 from bigsmic.numerics.frozen import frozen
+from bigsmic.types import Floats
 
 POWERS = 2.0 ** np.linspace(0, 4, 17)
 """That are tried; the one that is taken lies between two of them."""
 
 
-def sharpened(posterior, power):
+def sharpened(posterior: Floats, power: float) -> Floats:
     """``p_y^power / sum_z p_z^power``.
 
     Parameters
@@ -35,8 +38,8 @@ def sharpened(posterior, power):
     return found
 
 
-@numba.njit(cache=True, nogil=True)
-def _sharpen(posterior, power, found):
+@compiled
+def _sharpen(posterior: Any, power: float, found: Floats) -> None:
     """``found[i] = posterior[i] ** power``, over its sum; both (b, c), computed in float64."""
     for i in range(len(posterior)):
         largest = np.float64(posterior[i].max())
@@ -47,7 +50,7 @@ def _sharpen(posterior, power, found):
             found[i, y] = (posterior[i, y] / largest) ** power / total
 
 
-def claim_sums(posterior, agreement):
+def claim_sums(posterior: Floats, agreement: Floats) -> Floats:
     """Sums of the largest posteriors of one block for each of :data:`POWERS`, and of the agreement of labelings.
 
     Parameters
@@ -67,8 +70,8 @@ def claim_sums(posterior, agreement):
     return np.concatenate([[len(posterior), np.square(agreement, dtype=np.float64).sum()], claims])
 
 
-@numba.njit(cache=True, nogil=True)
-def _claims(posterior, powers, claims):
+@compiled
+def _claims(posterior: Any, powers: Floats, claims: Floats) -> None:
     """Add to ``claims[k]`` the largest posterior of every row at ``powers[k]``, from `posterior` (b, c).
 
     It is ``1 / sum_y (p_y / max p) ** power``.
@@ -87,7 +90,7 @@ def _claims(posterior, powers, claims):
             claims[k] += 1 / total
 
 
-def power_of(sums):
+def power_of(sums: Floats) -> float:
     """Power with which the largest posterior is, on average, the chance that two labelings agree on the label.
 
     Parameters

@@ -3,8 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.numerics.labeling.consensus import NEGLIGIBLE_MEAN, MergeTree, gram, merge_tree
+from bigsmic.types import Floats, Integers
 
 
 class ClusterSums(NamedTuple):
@@ -27,12 +29,12 @@ class ClusterSums(NamedTuple):
     agreement: np.ndarray
     gram: np.ndarray
 
-    def __add__(self, other):
+    def __add__(self, other: "ClusterSums") -> "ClusterSums":  # type: ignore[override]
         """Sums over the rows of both."""
         return ClusterSums(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
 
-def cluster_sums(labels, posterior, agreement):
+def cluster_sums(labels: Integers, posterior: Floats, agreement: Floats) -> ClusterSums:
     """Sums over one block of rows.
 
     Parameters
@@ -58,7 +60,7 @@ def cluster_sums(labels, posterior, agreement):
     )
 
 
-def density_ratios(sums):
+def density_ratios(sums: Floats) -> NDArray[np.float64]:
     """How much more often than by chance two clusters have posterior at one row.
 
     ``r_yz = G_yz / (p_y p_z)`` with G the mean over rows of the outer product of the posterior, ``p = G 1``: the ratio
@@ -81,7 +83,7 @@ def density_ratios(sums):
     return np.divide(G, chance, out=np.zeros_like(G), where=np.minimum.outer(p, p) >= NEGLIGIBLE_MEAN)
 
 
-def cluster_tree(sums):
+def cluster_tree(sums: Floats) -> MergeTree:
     """Merge tree of clusters by their density ratios; those without posterior are merged last.
 
     Parameters
@@ -104,7 +106,7 @@ def cluster_tree(sums):
     return MergeTree(len(sums), every, np.array(merges, np.int64).reshape(-1, 2), ratios)
 
 
-def best_jaccard(table):
+def best_jaccard(table: Integers) -> Floats:
     """How well each cluster is found again in another labeling: Jaccard index with the label most like it [1]_.
 
     ``J = rows in both / rows in either``.

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
+from bigsmic.types import Floats, Integers
+
 TILE_ENTRIES = 1 << 20
 """Entries of a block that are taken to float64 at a time."""
 LARGEST_EFFECT = 1e5
@@ -30,26 +32,26 @@ class ColumnSums(NamedTuple):
     total: np.ndarray
     squares: np.ndarray
 
-    def __add__(self, other):
+    def __add__(self, other: "ColumnSums") -> "ColumnSums":  # type: ignore[override]
         """Sums over the rows of both."""
         return ColumnSums(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
     @property
-    def mean(self):
+    def mean(self) -> Floats:
         """Mean of each column in each cluster, less the center: float64, shape (c, d); nan without rows."""
         return self.total / _or_nan(self.counts)
 
     @property
-    def spread(self):
+    def spread(self) -> Floats:
         """Standard deviation of each column in each cluster: float64, shape (c, d); nan without rows."""
         return np.sqrt(np.maximum(self.squares / _or_nan(self.counts) - self.mean**2, 0))
 
 
-def _or_nan(counts):
+def _or_nan(counts: Integers) -> Floats:
     return np.where(counts > 0, counts, np.nan)[:, None]
 
 
-def column_sums(X, labels, n_clusters, center):
+def column_sums(X: Floats, labels: Integers, n_clusters: int, center: Floats) -> ColumnSums:
     """Sums over one block of rows.
 
     Parameters
@@ -72,7 +74,7 @@ def column_sums(X, labels, n_clusters, center):
     return reduce(add, (_tile_sums(X[tile], labels[tile], n_clusters, center) for tile in tiles))
 
 
-def _tile_sums(X, labels, n_clusters, center):
+def _tile_sums(X: Floats, labels: Integers, n_clusters: int, center: Floats) -> ColumnSums:
     rows = np.flatnonzero(labels >= 0)
     member = csr_array((np.ones(len(rows)), (labels[rows], np.arange(len(rows)))), shape=(n_clusters, len(rows)))
     centred = X[rows] - center
@@ -81,7 +83,7 @@ def _tile_sums(X, labels, n_clusters, center):
     return ColumnSums(np.bincount(labels[rows], minlength=n_clusters), total, squares)
 
 
-def effects(sums):
+def effects(sums: ColumnSums) -> Floats:
     """How far the mean of a column in a cluster lies from that in all other clusters, in standard deviations [1]_.
 
     ``(mean of the cluster - mean of the rest) / sqrt((variance of the cluster + variance of the rest) / 2)``.

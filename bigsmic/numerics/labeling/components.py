@@ -3,11 +3,12 @@
 import numpy as np
 
 from bigsmic.numerics.hashing import generator
+from bigsmic.types import Floats
 
 _N_ITERATIONS, _N_MORE = 5, 10  # of the subspace, and columns beside those wanted: directions matter, not their order
 
 
-def principal_axes(X, n_axes):
+def principal_axes(X: Floats, n_axes: int) -> tuple[Floats, Floats]:
     """Mean, and axes of largest variance, by subspace iteration from a random start [1]_.
 
     Parameters

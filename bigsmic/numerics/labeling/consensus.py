@@ -10,16 +10,20 @@ labelings are fragile; several of them, merged by the same rule, are not (`label
 Functions take one block of rows; those that return sums say what to do with the total.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import numba
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.errors import InputError
+from bigsmic.numerics.compiled import compiled
 from bigsmic.numerics.frozen import frozen
 from bigsmic.numerics.labeling.metrics import adjusted_rand_index, contingency
 from bigsmic.numerics.labeling.rotation import Assignment
 from bigsmic.numerics.self_product import self_product
+from bigsmic.types import Floats, Integers
 
 NEGLIGIBLE_MEAN = 1e-12
 _SMALLEST_RATIO = 1e-12
@@ -29,7 +33,7 @@ _GRAM_ROWS = 4096
 # -- merging columns
 
 
-def gram(Q):
+def gram(Q: Floats) -> Floats:
     """``Q'Q`` of one block of soft posteriors.
 
     Parameters
@@ -70,7 +74,7 @@ class MergeTree:
     merges: np.ndarray
     ratios: np.ndarray
 
-    def cut(self, n_groups):
+    def cut(self, n_groups: int) -> Integers:
         """Group of each column when `n_groups` are left.
 
         Parameters
@@ -98,7 +102,7 @@ class MergeTree:
         groups[self.columns] = np.unique(name[self.columns], return_inverse=True)[1]
         return groups
 
-    def linkage(self):
+    def linkage(self) -> NDArray[np.float64]:
         """Linkage matrix as scipy's hierarchy functions read it; leaf i is ``columns[i]``.
 
         Returns
@@ -117,7 +121,7 @@ class MergeTree:
         Z[:, 3] = self.sizes(np.ones(self.n_columns, dtype=np.int64))
         return Z
 
-    def sizes(self, counts):
+    def sizes(self, counts: Integers) -> Integers:
         """Rows in the group that each merge makes.
 
         Parameters
@@ -136,7 +140,7 @@ class MergeTree:
         return sizes
 
 
-def merge_tree(G, power=1.0):
+def merge_tree(G: Floats, power: float = 1.0) -> MergeTree:
     """Merge, until one group is left, the two groups with the largest density ratio.
 
     ``r_yz = G_yz / (p_y p_z)^a``, ``p = G 1``. At a = 1 it is ``p(y, z) / (p(y) p(z))`` of two posteriors seen at one
@@ -175,20 +179,20 @@ def merge_tree(G, power=1.0):
     return MergeTree(n_columns, columns, columns[merges], ratios)
 
 
-def _absorb(G, p, y, z):
+def _absorb(G: Floats, p: Floats, y: int, z: int) -> None:
     G[y] += G[z]
     G[:, y] += G[:, z]
     p[y] += p[z]
 
 
-def _update_ratios(ratio, row, y, z):
+def _update_ratios(ratio: Floats, row: Floats, y: int, z: int) -> None:
     merged = np.isneginf(ratio[y]) & np.isneginf(ratio[z])
     ratio[z] = ratio[:, z] = -np.inf
     ratio[y] = ratio[:, y] = np.where(merged, -np.inf, row)
     ratio[y, y] = ratio[y, z] = ratio[z, y] = -np.inf
 
 
-def group_columns(Q, groups, n_groups):
+def group_columns(Q: Floats, groups: Integers, n_groups: int) -> Floats:
     """Posterior of each group: the sum of its columns, in the order of the columns.
 
     Parameters
@@ -211,8 +215,8 @@ def group_columns(Q, groups, n_groups):
     return total.astype(np.float32)
 
 
-@numba.njit(cache=True, nogil=True)
-def _add_columns(Q, groups, total):
+@compiled
+def _add_columns(Q: Any, groups: Any, total: Floats) -> None:
     """``total[i, groups[y]] += Q[i, y]`` where the group is not -1; Q (b, m), groups (m,), total (b, n_groups)."""
     for i in range(Q.shape[0]):
         for y in range(Q.shape[1]):
@@ -220,7 +224,7 @@ def _add_columns(Q, groups, total):
                 total[i, groups[y]] += Q[i, y]
 
 
-def merged_assignment(assignment, groups, n_groups):
+def merged_assignment(assignment: Assignment, groups: Integers, n_groups: int) -> Assignment:
     """Posteriors and labels of the groups, before any move.
 
     Parameters
@@ -241,7 +245,7 @@ def merged_assignment(assignment, groups, n_groups):
     return Assignment(posterior, assignment.has_mass, np.argmax(posterior, axis=1).astype(np.int32))
 
 
-def cut_labels(Q, tree, n_groups):
+def cut_labels(Q: Floats, tree: MergeTree, n_groups: list[int]) -> Integers:
     """Labels of one block at several cuts of the tree, in one pass over the columns.
 
     Parameters
@@ -265,8 +269,8 @@ def cut_labels(Q, tree, n_groups):
     return labels
 
 
-@numba.njit(cache=True, nogil=True)
-def _winning_columns(Q, columns, merges, steps, winners):
+@compiled
+def _winning_columns(Q: Any, columns: Integers, merges: Integers, steps: Integers, winners: Integers) -> None:
     """Write to ``winners[i, j]`` a column of the group of largest mass of row i after ``steps[j]`` merges.
 
     Q is (b, m), `columns` (m,), `merges` (m - 1, 2), `steps` (g,) ascending, `winners` (b, g).
@@ -293,7 +297,7 @@ def _winning_columns(Q, columns, merges, steps, winners):
 # -- consensus
 
 
-def label_gram(labels, sizes):
+def label_gram(labels: Integers, sizes: Any) -> Integers:
     """Rows per pair of (labeling, label), over one block: the Gram matrix of the indicator columns.
 
     Parameters
@@ -316,12 +320,12 @@ def label_gram(labels, sizes):
     return sums
 
 
-def label_offsets(sizes):
+def label_offsets(sizes: Sequence[int]) -> Integers:
     """First indicator column of each labeling, and the number of them all: ``(0, s_0, s_0 + s_1, ..)``."""
     return np.concatenate([[0], np.cumsum(np.asarray(sizes, dtype=np.int64))])
 
 
-def consensus_tree(sums, sizes):
+def consensus_tree(sums: Integers, sizes: list[int]) -> MergeTree:
     """Merge tree of the indicator columns of all labelings, each row's divided by their number B.
 
     Parameters
@@ -339,7 +343,7 @@ def consensus_tree(sums, sizes):
     return merge_tree(sums / (n_rows * len(sizes) ** 2))
 
 
-def pairwise_ari(sums, sizes):
+def pairwise_ari(sums: Integers, sizes: list[int]) -> Floats:
     """Compare every two labelings by adjusted Rand index.
 
     Parameters
@@ -361,7 +365,7 @@ def pairwise_ari(sums, sizes):
     return ari
 
 
-def medoid(ari):
+def medoid(ari: Floats) -> int:
     """Index of the labeling with the largest median ARI to the others, the first among equals.
 
     Parameters
@@ -376,7 +380,7 @@ def medoid(ari):
     return int(np.argmax(np.median(_off_diagonal(ari), axis=1))) if len(ari) > 1 else 0
 
 
-def stability(ari):
+def stability(ari: Floats) -> float:
     """Mean ARI over pairs of different labelings; 1 for a single one.
 
     Parameters
@@ -391,12 +395,12 @@ def stability(ari):
     return float(_off_diagonal(ari).mean()) if len(ari) > 1 else 1.0
 
 
-def _off_diagonal(square):
+def _off_diagonal(square: Floats) -> Floats:
     n = len(square)
     return square[~np.eye(n, dtype=bool)].reshape(n, n - 1)
 
 
-def vote(labels, sizes, classes, n_classes):
+def vote(labels: Integers, sizes: list[int], classes: Any, n_classes: int) -> Integers:
     """Count the labelings that put each row into each class of the consensus, over one block.
 
     Parameters
@@ -417,8 +421,8 @@ def vote(labels, sizes, classes, n_classes):
     return votes
 
 
-@numba.njit(cache=True, nogil=True)
-def _cast(columns, classes, votes):
+@compiled
+def _cast(columns: Any, classes: Any, votes: Integers) -> None:
     """``votes[i, classes[columns[i, j]]] += 1`` where it is not -1; columns (b, B), classes (S,), votes (b, c)."""
     for i in range(columns.shape[0]):
         for j in range(columns.shape[1]):
@@ -427,7 +431,7 @@ def _cast(columns, classes, votes):
                 votes[i, y] += 1
 
 
-def rows_won(votes):
+def rows_won(votes: Integers) -> Integers:
     """Rows in which each class has the most votes, over one block.
 
     Parameters
@@ -442,7 +446,7 @@ def rows_won(votes):
     return np.bincount(votes.argmax(axis=1), minlength=votes.shape[1])
 
 
-def winners(classes, counts):
+def winners(classes: Integers, counts: Integers) -> Integers:
     """Number anew the classes that win rows; the others cast no vote, which changes no winner.
 
     Parameters
@@ -461,7 +465,7 @@ def winners(classes, counts):
     return np.where(classes >= 0, number[classes], -1)
 
 
-def consensus_labels(votes, posterior):
+def consensus_labels(votes: Integers, posterior: Floats) -> NDArray[np.int32]:
     """Class with the most votes; ties by posterior, then the smallest class.
 
     Parameters
@@ -477,7 +481,7 @@ def consensus_labels(votes, posterior):
     return np.argmax(np.where(leading, posterior, -1.0), axis=1).astype(np.int32)
 
 
-def agreement(votes, labels, n_labelings):
+def agreement(votes: Integers, labels: Integers, n_labelings: int) -> Floats:
     """Share of labelings that vote for the row's label.
 
     Parameters

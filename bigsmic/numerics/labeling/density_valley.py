@@ -1,10 +1,13 @@
 """The valley between two samples on a line: how deep it is, and in standard errors."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numba
 import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic.numerics.compiled import compiled
+from bigsmic.types import Floats
 
 BANDWIDTH = 1.06
 """Of the smoothed density, in standard deviations times n^-1/5."""
@@ -34,7 +37,7 @@ class Valley(NamedTuple):
 NO_VALLEY = Valley(1.0, 0.0, 0.0)
 
 
-def between(a, b, counts, means):
+def between(a: Floats, b: Floats, counts: NDArray[Any], means: Any) -> Valley:
     """Look for a valley between two samples on a line.
 
     Parameters
@@ -59,8 +62,10 @@ def between(a, b, counts, means):
     return Valley(*_valley(a, b, (counts[0] / len(a), counts[1] / len(b)), grid, h))
 
 
-@numba.njit(cache=True, nogil=True)
-def _valley(a, b, weights, grid, h):
+@compiled
+def _valley(
+    a: Floats, b: Floats, weights: tuple[float, float], grid: tuple[float, float, int], h: float
+) -> tuple[float, float, float]:
     """Depth, z and error of the valley between samples a (s,) and b (u,), whose rows have `weights`; see `between`."""
     low, width, n_bins = grid
     smoothing = h / width
@@ -85,8 +90,8 @@ def _valley(a, b, weights, grid, h):
     return depth, -math.log(max(depth, 1e-12)) / error, error
 
 
-@numba.njit(cache=True, nogil=True)
-def _smoothed_counts(x, low, width, n_bins, smoothing):
+@compiled
+def _smoothed_counts(x: Any, low: float, width: Any, n_bins: int, smoothing: Any) -> Any:
     """Histogram of x (s,), smoothed by a Gaussian of `smoothing` bins and mirrored at its ends: float64 (n_bins,)."""
     counts, smooth = np.zeros(n_bins), np.zeros(n_bins)
     for value in x:

@@ -4,18 +4,24 @@ Functions take one block of rows; :class:`RowMoves` holds the labels of one shar
 sweeps over a group of such actors, between which labels of halo rows and sums per cluster are all that travels.
 """
 
+from collections.abc import Callable
 from functools import reduce
+from typing import Any
 
-import numba
 import numpy as np
+from numpy.typing import NDArray
 
+from bigsmic.numerics.compiled import compiled
+from bigsmic.numerics.graph.affinity import KernelBlock
 from bigsmic.numerics.hashing import row_uniform
+from bigsmic.numerics.row_blocks import Shard
+from bigsmic.types import Floats, Integers
 
 N_SWEEPS = 10
 MOVABLE_SHARE = 0.5  # of the rows in one sweep: below 1, so that neighbours do not swap labels for ever
 
 
-def local_moves(group, resolution=1.0, n_sweeps=N_SWEEPS):
+def local_moves(group: Any, resolution: float = 1.0, n_sweeps: int = N_SWEEPS) -> None:
     """Move the rows of a group of :class:`RowMoves`, or of actors with its methods.
 
     In every sweep half of the rows, drawn by hash, may move, all at once. No cluster is emptied: the smallest row of
@@ -54,26 +60,29 @@ class RowMoves:
         Of the draw of the rows that may move in a sweep.
     """
 
-    def __init__(self, shard, load_block, degrees, rows, seed=0):
+    def __init__(
+        self, shard: Shard, load_block: Callable[..., Any], degrees: Floats, rows: Integers, seed: int = 0
+    ) -> None:
         self.shard, self.load_block, self.seed = shard, load_block, seed
         self.degrees, self.row_numbers = degrees, rows
         self.halo = shard.halo(lambda p: load_block(p).halo)
 
-    def start(self, labels, n_clusters):
+    def start(self, labels: Integers, n_clusters: int) -> None:
         """Begin with these labels of the shard's rows: int32, shape (n,)."""
-        self.labels = self.before = np.asarray(labels, np.int32)
+        self.labels: Integers = np.asarray(labels, np.int32)
+        self.before = self.labels
         self.n_clusters = n_clusters
 
-    def label_sums(self):
+    def label_sums(self) -> Floats:
         """Rows and degree sums per label, shape (2, c); a subclass may add rows."""
         return self.shard.sum_over_blocks(self._label_sums)
 
-    def move(self, sweep, sums, resolution):
+    def move(self, sweep: int, sums: Floats, resolution: float) -> Floats:
         """Make one sweep, `sums` being `label_sums` before it; return those after it."""
         self.before, self.labels = self.labels, np.empty_like(self.labels)
         extended = self.halo.extend(self.before)
 
-        def task(p):
+        def task(p: int) -> Floats:
             block, own = self.load_block(p), self.shard.rows(p)
             known = self.halo.around(p, block.halo, extended)
             movable = row_uniform(self.seed, f"moves/{sweep}", self.row_numbers[own]) < MOVABLE_SHARE
@@ -82,24 +91,26 @@ class RowMoves:
 
         return self.shard.sum_over_blocks(task)
 
-    def _moved(self, p, block, known, movable, sums, resolution):
+    def _moved(
+        self, p: int, block: KernelBlock, known: Integers, movable: NDArray[np.bool_], sums: Floats, resolution: float
+    ) -> Integers:
         """Labels of one block after a sweep; `known` are those of its rows and of its halo before."""
         return move_block(block, known, self.degrees[self.shard.rows(p)], sums[1], movable, resolution)
 
-    def first_members(self):
+    def first_members(self) -> Floats:
         """Smallest row of each cluster before the last sweep; see :func:`first_members`."""
         return first_members(self.row_numbers, self.before, self.labels, self.degrees, self.n_clusters)
 
-    def send_back(self, rows, labels):
+    def send_back(self, rows: Integers, labels: Integers) -> None:
         """Give rows, by number, the labels that they had."""
         self.labels = send_back(self.labels, self.row_numbers, (rows, labels))
 
-    def _label_sums(self, p):
+    def _label_sums(self, p: int) -> Floats:
         own = self.shard.rows(p)
         return label_sums(self.labels[own], self.degrees[own], self.n_clusters)
 
 
-def label_sums(labels, degrees, n_clusters):
+def label_sums(labels: Integers, degrees: Floats, n_clusters: int) -> Floats:
     """Rows and degree sums per label, over one block.
 
     Parameters
@@ -117,7 +128,14 @@ def label_sums(labels, degrees, n_clusters):
     return np.stack([np.bincount(labels, minlength=n_clusters).astype(np.float64), volumes])
 
 
-def move_block(block, labels, degrees, volumes, movable, resolution=1.0):
+def move_block(
+    block: KernelBlock,
+    labels: Integers,
+    degrees: Floats,
+    volumes: Floats,
+    movable: NDArray[np.bool_],
+    resolution: float = 1.0,
+) -> Integers:
     """Move each movable row to the cluster that raises modularity most, all at once.
 
     Row i goes to ``argmax_y [ sum_{j: l_j = y} W_ij - g d_i s_y / vol ]``, s_y the degree sum of y without i [1]_ and g
@@ -155,8 +173,15 @@ def move_block(block, labels, degrees, volumes, movable, resolution=1.0):
     return moved
 
 
-@numba.njit(cache=True, nogil=True)
-def _best_labels(csr, labels, rows, degrees, volumes, moved):
+@compiled
+def _best_labels(
+    csr: tuple[Integers, Integers, Floats],
+    labels: Integers,
+    rows: Integers,
+    degrees: tuple[Floats, Floats],
+    volumes: Floats,
+    moved: Integers,
+) -> None:
     """Write to ``moved[i]``, i of `rows`, the label of largest gain, if it is larger than that of ``labels[i]``.
 
     `csr` is ``indptr (b + 1,), indices, data (entries,)``, `labels` (b + h,), `degrees` is ``shares (b,), degree (b,)``
@@ -181,7 +206,7 @@ def _best_labels(csr, labels, rows, degrees, volumes, moved):
             moved[i] = best
 
 
-def first_members(rows, before, after, degrees, n_clusters):
+def first_members(rows: Integers, before: Integers, after: Integers, degrees: Floats, n_clusters: int) -> Floats:
     """Find the smallest row of each cluster before a sweep, over one block, and what became of it.
 
     Parameters
@@ -207,12 +232,12 @@ def first_members(rows, before, after, degrees, n_clusters):
     return firsts
 
 
-def earlier(firsts, others):
+def earlier(firsts: Floats, others: Floats) -> Floats:
     """Keep the smaller row of two blocks, cluster by cluster; arguments and result as of `first_members`."""
     return np.where(firsts[:, :1] <= others[:, :1], firsts, others)
 
 
-def undo_emptied(counts_before, sums, firsts):
+def undo_emptied(counts_before: Floats, sums: Floats, firsts: Floats) -> tuple[Integers, Integers, Floats]:
     """Rows to send back so that no cluster is emptied: the smallest of each that would be.
 
     Parameters
@@ -244,7 +269,7 @@ def undo_emptied(counts_before, sums, firsts):
     return rows, labels.astype(np.int32), sums
 
 
-def send_back(labels, rows, undone):
+def send_back(labels: Integers, rows: Integers, undone: tuple[Integers, Integers]) -> Integers:
     """Labels of one block with the rows of `undo_emptied` back where they were.
 
     Parameters
@@ -268,7 +293,7 @@ def send_back(labels, rows, undone):
 # -- modularity
 
 
-def modularity_sums(block, labels, n_clusters):
+def modularity_sums(block: KernelBlock, labels: Integers, n_clusters: int) -> Floats:
     """Weight inside each cluster, and its degree sum, over one block of rows.
 
     Parameters
@@ -289,8 +314,8 @@ def modularity_sums(block, labels, n_clusters):
     return sums
 
 
-@numba.njit(cache=True, nogil=True)
-def _weights_inside(indptr, indices, data, labels, sums):
+@compiled
+def _weights_inside(indptr: Integers, indices: Integers, data: Floats, labels: Integers, sums: Floats) -> None:
     """Add to ``sums[0, y]`` the weight inside cluster y, and to ``sums[1, y]`` its degree sum.
 
     `indptr` (b + 1,), `indices` and `data` (entries,), `labels` (b + h,), `sums` (2, c).
@@ -303,7 +328,7 @@ def _weights_inside(indptr, indices, data, labels, sums):
                 sums[0, y] += data[entry]
 
 
-def modularity(sums):
+def modularity(sums: Floats) -> float:
     """Share of the weight inside clusters, less what random edges of the same degrees would have there.
 
     ``sum_y [ w_y / vol - (s_y / vol)^2 ]``, the quantity that `move_block` raises.
@@ -328,7 +353,7 @@ def modularity(sums):
     return float(inside.sum() / total - np.square(volumes / total).sum()) if total > 0.0 else 0.0
 
 
-def normalized_association(sums):
+def normalized_association(sums: Floats) -> float:
     """Share of the weight of a cluster's rows that stays inside, mean over clusters: ``mean_y w_y / s_y``.
 
     One less the normalised cut over c, which does not prefer clusters of even size (Shi and Malik, IEEE TPAMI 22,

@@ -6,6 +6,8 @@ one. They are one and the same table where both labelings are of the same rows.
 
 import numpy as np
 
+from bigsmic.types import Floats, Integers
+
 LEAST_OVERLAP = 0.5
 """Overlap from which on a cluster continues another one."""
 MOST = 0.5
@@ -14,7 +16,7 @@ NOTICED = 0.05
 """Share of its rows from which on a part of a cluster is spoken of."""
 
 
-def overlap(stayed, came):
+def overlap(stayed: Integers, came: Integers) -> Floats:
     """How much of two clusters is the same: harmonic mean of the shares of their rows that are in the other one.
 
     With one table for both, ``2 T[i, j] / (rows of i + rows of j)``, the index of Dice.
@@ -32,7 +34,7 @@ def overlap(stayed, came):
     return np.divide(2 * left * right, left + right, out=np.zeros(left.shape), where=left * right > 0)
 
 
-def continued(stayed, came, least=LEAST_OVERLAP):
+def continued(stayed: Integers, came: Integers, least: float = LEAST_OVERLAP) -> Integers:
     """The earlier cluster that each later one continues: the assignment of largest sum of overlaps.
 
     Parameters
@@ -57,18 +59,18 @@ def continued(stayed, came, least=LEAST_OVERLAP):
     return earlier
 
 
-def splits(stayed, came):
+def splits(stayed: Integers, came: Integers) -> dict[int, list[int]]:
     """Earlier clusters whose rows are now in several that consist mostly of them: dict of int to list of int."""
     parts = (_shares(stayed, 1) >= NOTICED) & (_shares(came, 0) >= MOST)
     return {i: np.flatnonzero(row).tolist() for i, row in enumerate(parts) if row.sum() > 1}
 
 
-def merges(stayed, came):
+def merges(stayed: Integers, came: Integers) -> dict[int, list[int]]:
     """Later clusters that have most of the rows of several earlier ones: dict of int to list of int."""
     return splits(came.T, stayed.T)
 
 
-def numbered(earlier, first_free):
+def numbered(earlier: Integers, first_free: int) -> Integers:
     """Numbers of the later clusters: those that they continue, or new ones from `first_free` on.
 
     Parameters
@@ -85,7 +87,7 @@ def numbered(earlier, first_free):
     return np.where(is_new, first_free - 1 + np.cumsum(is_new), earlier)
 
 
-def _shares(table, axis):
+def _shares(table: Integers, axis: int) -> Floats:
     """Shares of the rows of every cluster; 0 of one without rows."""
     total = table.sum(axis=axis, keepdims=True)
     return np.divide(table, total, out=np.zeros(table.shape), where=total > 0)

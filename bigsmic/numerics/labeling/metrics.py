@@ -3,10 +3,15 @@
 All of them are read from small tables that add up over blocks of rows.
 """
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic.types import Floats, Integers
 
 
-def contingency(labels_a, labels_b, n_a, n_b):
+def contingency(labels_a: Integers, labels_b: Integers, n_a: int, n_b: int) -> Integers:
     """Count the rows of one block by their two labels.
 
     Parameters
@@ -24,7 +29,7 @@ def contingency(labels_a, labels_b, n_a, n_b):
     return np.bincount(pairs, minlength=n_a * n_b).reshape(n_a, n_b)
 
 
-def rand_index(table):
+def rand_index(table: Integers) -> float:
     """Share of pairs of rows on which the two labelings agree (together in both, or apart in both).
 
     Parameters
@@ -46,7 +51,7 @@ def rand_index(table):
     return (total + 2 * both - in_a - in_b) / total if total else 1.0
 
 
-def adjusted_rand_index(table):
+def adjusted_rand_index(table: Integers) -> float:
     """Rand index corrected for chance: 1 for equal partitions, 0 expected for independent ones.
 
     ``(both - a b / total) / ((a + b) / 2 - a b / total)`` on numbers of pairs, in exact integers up to
@@ -71,7 +76,7 @@ def adjusted_rand_index(table):
     return 2 * (both * total - in_a * in_b) / denominator if denominator else 1.0
 
 
-def _pair_counts(table):
+def _pair_counts(table: Integers) -> tuple[int, ...]:
     table = np.asarray(table)
     return (
         _pairs(table.ravel()),
@@ -81,12 +86,12 @@ def _pair_counts(table):
     )
 
 
-def _pairs(counts):
+def _pairs(counts: Integers) -> int:
     # Python integers: the products of two of these pass 2**63 at a few hundred thousand rows
     return sum(n * (n - 1) // 2 for n in counts.tolist())
 
 
-def reliability_sums(confidence, correct, n_bins=10):
+def reliability_sums(confidence: Floats, correct: NDArray[np.bool_], n_bins: int = 10) -> NDArray[Any]:
     """Rows, confidence and successes by bin of confidence, over one block of rows.
 
     Parameters
@@ -108,7 +113,7 @@ def reliability_sums(confidence, correct, n_bins=10):
     return np.stack([np.bincount(bins, weights=w, minlength=n_bins) for w in weights])
 
 
-def reliability_curve(sums):
+def reliability_curve(sums: Floats) -> tuple[Floats, Floats]:
     """Mean confidence and share of successes in each bin.
 
     Parameters
@@ -126,7 +131,7 @@ def reliability_curve(sums):
     return tuple(np.divide([confidence, correct], counts, out=empty, where=counts > 0))
 
 
-def expected_calibration_error(sums):
+def expected_calibration_error(sums: NDArray[Any]) -> float:
     """Mean over rows of ``|mean confidence - share of successes|`` of the row's bin.
 
     Parameters

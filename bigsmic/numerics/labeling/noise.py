@@ -1,8 +1,11 @@
 """Rows that lie in no cluster: their neighbours are much farther away than those of the rows of their cluster."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic.types import Floats, Integers
 
 THRESHOLD = 4.0
 """Spreads above the centre of its cluster at which a row is noise."""
@@ -33,13 +36,15 @@ class Spacing(NamedTuple):
     spread: np.ndarray
 
 
-def log_distance(sigma):
+def log_distance(sigma: Any) -> Floats:
     """Natural logarithm of distances to the t-th neighbour, float64; -inf for a row that has t copies."""
     with np.errstate(divide="ignore"):
         return np.log(np.asarray(sigma, np.float64))
 
 
-def spacing(log_sigma, labels, n_clusters, in_common):
+def spacing(
+    log_sigma: Floats, labels: Integers, n_clusters: int, in_common: NDArray[np.bool_]
+) -> tuple[Spacing, Spacing]:
     """Centre and spread of the log distances of every cluster.
 
     A cluster with a centre above ``M + 2 S``, M and S being those of all rows, is taken for noise that was made a
@@ -67,7 +72,7 @@ def spacing(log_sigma, labels, n_clusters, in_common):
     return Spacing(*(np.array(values, np.float64) for values in zip(*taken, strict=True))), of_all
 
 
-def _center_and_spread(log_sigma):
+def _center_and_spread(log_sigma: Floats) -> Spacing:
     """Centre and spread of the distances above 0: rows that have t copies say nothing of the others."""
     positive = log_sigma[np.isfinite(log_sigma)]
     if not len(positive):
@@ -80,7 +85,7 @@ def _center_and_spread(log_sigma):
     return Spacing(np.array(center), np.maximum(spread, LEAST_SPREAD))
 
 
-def distance_far_out(sigma):
+def distance_far_out(sigma: Any) -> Any:
     """Distance to the t-th neighbour above which a row lies far out: ``exp(M + 3 S)``.
 
     Parameters
@@ -96,7 +101,7 @@ def distance_far_out(sigma):
     return float(np.exp(of_all.center + FAR_OUT * of_all.spread))
 
 
-def scores(log_sigma, labels, spacing):
+def scores(log_sigma: Floats, labels: Integers, spacing: Any) -> Floats:
     """How far each row lies out of its cluster.
 
     ``logistic((l - m) / s - 4)``, l the log distance of the row, m and s centre and spread of its cluster.
@@ -118,6 +123,6 @@ def scores(log_sigma, labels, spacing):
     return np.exp(-np.logaddexp(0.0, THRESHOLD - z)).astype(np.float32)
 
 
-def is_noise(scores):
+def is_noise(scores: Floats) -> NDArray[np.bool_]:
     """Whether rows of these scores are in no cluster: ndarray of bool, shape (b,)."""
     return scores > 0.5

@@ -14,6 +14,9 @@ References
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic.types import Floats, Integers
 
 SHARE = 0.01
 """Of the fitted rows that have a novelty above 1."""
@@ -41,7 +44,7 @@ class Scale(NamedTuple):
     floor: float
 
 
-def floor_of(sigma):
+def floor_of(sigma: Floats) -> float:
     """Least distance that is taken for usual: a tenth of the median of those above 0; 1 where there are none.
 
     Parameters
@@ -53,13 +56,13 @@ def floor_of(sigma):
     return FLOOR * float(np.median(positive)) if len(positive) else 1.0
 
 
-def limit_of(ratios):
+def limit_of(ratios: Floats) -> float:
     """Ratio that is a novelty of 1, of the ratios of sampled fitted rows."""
     ratios = ratios[np.isfinite(ratios)]
     return max(float(np.quantile(ratios, 1 - SHARE)), LEAST_LIMIT) if len(ratios) else LEAST_LIMIT
 
 
-def neighbor_ratios(distances, neighbor_sigma, floor):
+def neighbor_ratios(distances: Floats, neighbor_sigma: Floats, floor: float) -> NDArray[np.float64]:
     """Distance to the t-th neighbour over the mean of those of the neighbours.
 
     Parameters
@@ -90,13 +93,13 @@ class Shapes(NamedTuple):
     means: np.ndarray
     spreads: np.ndarray
 
-    def ratios(self, X, labels):
+    def ratios(self, X: Floats, labels: Integers) -> Floats:
         """Root mean square over columns of the deviation from the mean of the cluster, in its spreads: shape (b,)."""
         z = (X - self.means[labels]) / self.spreads[labels]
         return np.sqrt((z * z).mean(axis=1))
 
 
-def left_out_ratios(X, labels, found):
+def left_out_ratios(X: Floats, labels: Integers, found: Shapes) -> NDArray[np.float64]:
     """Ratios of fitted rows to the shapes of their clusters, each without the row itself.
 
     Mean and variance without a row follow from those with it: a row of few is nearer to its own mean than a new one.
@@ -123,7 +126,7 @@ def left_out_ratios(X, labels, found):
     return np.sqrt(((n / (n - 1)) ** 2 * squares / without).mean(axis=1))
 
 
-def shapes(X, labels, n_clusters):
+def shapes(X: Floats, labels: Integers, n_clusters: int) -> Shapes:
     """Shapes of clusters; of one without rows, those of all rows.
 
     Parameters
@@ -141,7 +144,7 @@ def shapes(X, labels, n_clusters):
     return Shapes(np.array(means), np.array(spreads))
 
 
-def trusted_of(fitted):
+def trusted_of(fitted: Floats) -> float:
     """Novelty up to which posteriors stay as they are: the largest of sampled fitted rows, 1 to 3.
 
     Parameters
@@ -151,7 +154,7 @@ def trusted_of(fitted):
     return float(np.clip(fitted.max(initial=1.0), 1.0, MOST_TRUSTED))
 
 
-def tempered(posterior, novelty, uniform):
+def tempered(posterior: Floats, novelty: Floats, uniform: Floats) -> Floats:
     """Posteriors mixed with a uniform one where rows are novel.
 
     ``p' = p / v^2 + (1 - 1 / v^2) u`` for a novelty v above 1; other rows stay as they are, to the bit.

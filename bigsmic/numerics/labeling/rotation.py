@@ -13,14 +13,16 @@ References
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numba
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import qr, svd
 
 from bigsmic.errors import InputError
+from bigsmic.numerics.compiled import compiled
 from bigsmic.numerics.frozen import frozen
+from bigsmic.types import Floats, Integers
 from bigsmic.validation import check_prior
 
 
@@ -62,12 +64,12 @@ class AssignmentSummary:
     share_off_argmax: float
 
     @property
-    def empty(self):
+    def empty(self) -> Integers:
         """Labels that no row has, ascending."""
         return np.flatnonzero(self.counts == 0)
 
 
-def rotation(sample, max_iterations=300, tolerance=1e-7):
+def rotation(sample: Floats, max_iterations: int = 300, tolerance: float = 1e-7) -> Floats:
     """Find the rotation R for which the columns of ``V R`` are nearly non-negative and nearly disjoint.
 
     ``R <- polar(Z' [Z R]+)``, Z the rows of V normalised, repeated to convergence from the polar factor of
@@ -99,13 +101,13 @@ def rotation(sample, max_iterations=300, tolerance=1e-7):
     return R
 
 
-def _unit_rows(V):
+def _unit_rows(V: Floats) -> Floats:
     norms = np.linalg.norm(V, axis=1)
     keep = norms > 0.0
     return V[keep] / norms[keep, None]
 
 
-def _pivot_rows(Z):
+def _pivot_rows(Z: Floats) -> Floats:
     m = Z.shape[1]
     rows = np.zeros((m, m))
     if len(Z):
@@ -114,13 +116,13 @@ def _pivot_rows(Z):
     return rows
 
 
-def _polar(A):
+def _polar(A: Floats) -> Floats:
     # scipy.linalg.polar returns the same factor and forms the one that is not needed here
     U, _, Vt = svd(A, check_finite=False)
     return U @ Vt
 
 
-def rotate(V, R):
+def rotate(V: Floats, R: Floats) -> Floats:
     """``V R`` for one block of rows, each row bit for bit what it would be alone.
 
     Parameters
@@ -141,8 +143,8 @@ def rotate(V, R):
     return Y
 
 
-@numba.njit(cache=True, nogil=True)
-def _rotate_rows(V, R, Y):
+@compiled
+def _rotate_rows(V: Any, R: Any, Y: Floats) -> None:
     """``Y = V R``, summed in the order of the columns of V; V is (b, m), R (m, k), Y (b, k)."""
     for i in range(V.shape[0]):
         row = Y[i]
@@ -153,7 +155,7 @@ def _rotate_rows(V, R, Y):
                 row[y] += v * R[k, y]
 
 
-def posterior_rotated(V, R):
+def posterior_rotated(V: Floats, R: Floats) -> Assignment:
     """Posterior ``[V R]+`` normalised per row; label = argmax of ``V R``.
 
     Parameters
@@ -174,7 +176,7 @@ def posterior_rotated(V, R):
     return Assignment(posterior, has_mass, labels)
 
 
-def _normalise(P):
+def _normalise(P: Floats) -> tuple[Floats, NDArray[np.bool_]]:
     """Rows over their sum in float32, flat where the sum is zero; and where it is not."""
     total = P.sum(axis=1, keepdims=True)
     has_mass = total[:, 0] > 0.0
@@ -182,7 +184,7 @@ def _normalise(P):
     return P.astype(np.float32, copy=False), has_mass
 
 
-def column_sums(V):
+def column_sums(V: Floats) -> Floats:
     """Add up the positive and the negative parts of each column, over one block of rows.
 
     Parameters
@@ -198,7 +200,7 @@ def column_sums(V):
     return np.stack([np.maximum(V, 0.0).sum(axis=0), np.maximum(-V, 0.0).sum(axis=0)])
 
 
-def orient(sums):
+def orient(sums: Floats) -> tuple[Floats, Floats]:
     """Sign of each column's sum, and the sum of the positive part after that sign.
 
     Parameters
@@ -217,7 +219,7 @@ def orient(sums):
     return np.where(positive >= negative, 1.0, -1.0), np.maximum(positive, negative)
 
 
-def posterior_paper(V, signs, positive_sums, prior=None):
+def posterior_paper(V: Floats, signs: Floats, positive_sums: Floats, prior: Floats | None = None) -> Assignment:
     """Posterior as published: ``p(y|x_i) ~ pi_y [phi~_y]+_i / sum_j [phi~_y]+_j``; label = argmax.
 
     The class of the smallest prior takes the eigenvector of the largest eigenvalue, and so on; columns come
@@ -251,7 +253,7 @@ def posterior_paper(V, signs, positive_sums, prior=None):
     return Assignment(posterior, has_mass, labels)
 
 
-def assignment_sums(labels, posterior, has_mass):
+def assignment_sums(labels: Integers, posterior: Floats, has_mass: NDArray[np.bool_]) -> Integers:
     """Count the rows of one block for `summarise`: per label, without mass, off the argmax.
 
     Parameters
@@ -270,7 +272,7 @@ def assignment_sums(labels, posterior, has_mass):
     return np.concatenate([counts, [np.count_nonzero(~has_mass), off]]).astype(np.int64)
 
 
-def summarise(sums):
+def summarise(sums: Integers) -> AssignmentSummary:
     """Read the total of `assignment_sums`.
 
     Parameters
@@ -285,7 +287,14 @@ def summarise(sums):
     return AssignmentSummary(counts, int(sums[-2]), float(sums[-1] / max(1, counts.sum())))
 
 
-def extend(weights, indices, V, eigenvalues, degrees=None, own_degrees=None):
+def extend(
+    weights: Floats,
+    indices: Integers,
+    V: Floats,
+    eigenvalues: Floats,
+    degrees: Floats | None = None,
+    own_degrees: Floats | None = None,
+) -> Floats:
     """Eigenvectors at new rows: ``v(x) = K(x, X) V Lambda^-1``.
 
     With `degrees`, K is normalised first: ``N(x, x_i) = K(x, x_i) / sqrt(d(x) d_i)``.
@@ -330,14 +339,14 @@ def extend(weights, indices, V, eigenvalues, degrees=None, own_degrees=None):
     return (extension / eigenvalues).astype(np.float32)
 
 
-def _normalise_weights(weights, indices, degrees, own):
+def _normalise_weights(weights: Floats, indices: Integers, degrees: Floats, own: Floats) -> Floats:
     used = weights > 0.0
     scale = own[:, None] * degrees[np.where(used, indices, 0)]
     return np.divide(weights, np.sqrt(scale), out=np.zeros_like(weights), where=used & (scale > 0.0))
 
 
-@numba.njit(cache=True, nogil=True)
-def _weighted_rows(weights, indices, V, out):
+@compiled
+def _weighted_rows(weights: Floats, indices: Any, V: Any, out: Floats) -> None:
     """``out[i] = sum_k weights[i, k] V[indices[i, k]]`` over positive weights; weights (b, k), V (n, m), out (b, m)."""
     for i in range(weights.shape[0]):
         row = out[i]
@@ -350,7 +359,7 @@ def _weighted_rows(weights, indices, V, out):
                     row[y] += w * v[y]
 
 
-def smi_sums(KA):
+def smi_sums(KA: Floats) -> Floats:
     """Squared norms of the columns of ``K alpha``, over one block of rows.
 
     Parameters
@@ -366,7 +375,7 @@ def smi_sums(KA):
     return np.einsum("iy,iy->y", KA, KA)
 
 
-def smi_objective(sums, n_rows, prior=None):
+def smi_objective(sums: Floats, n_rows: int, prior: Any = None) -> float:
     """Estimate of the information, which SMIC maximises: ``1/(2n) sum_y alpha_y' K^2 alpha_y / pi_y - 1/2``.
 
     Parameters

@@ -10,15 +10,19 @@ Groups are known by sums over rows (:func:`group_moments`, :func:`pair_weights`)
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-import numba
 import numpy as np
+from numpy.typing import NDArray
 
+from bigsmic.numerics.compiled import compiled
 from bigsmic.numerics.frozen import frozen
+from bigsmic.numerics.graph.affinity import KernelBlock
 from bigsmic.numerics.labeling.consensus import MergeTree, label_offsets
-from bigsmic.numerics.labeling.density_valley import NO_VALLEY, between
+from bigsmic.numerics.labeling.density_valley import NO_VALLEY, Valley, between
 from bigsmic.numerics.self_product import self_product
+from bigsmic.types import Floats, Integers
 
 THRESHOLD = 4.0
 """Standard errors from which on a valley is one."""
@@ -53,12 +57,12 @@ class GroupMoments(NamedTuple):
     sums: np.ndarray
     outers: np.ndarray
 
-    def __add__(self, other):
+    def __add__(self, other: "GroupMoments") -> "GroupMoments":  # type: ignore[override]
         """Moments of the rows of both."""
         return GroupMoments(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
 
-def group_moments(P, labels, n_groups):
+def group_moments(P: Floats, labels: Integers, n_groups: int) -> GroupMoments:
     """Moments of the groups, of one block of rows.
 
     Parameters
@@ -84,7 +88,7 @@ def group_moments(P, labels, n_groups):
     return GroupMoments(np.diff(cuts).astype(np.float64), sums, outers)
 
 
-def pair_weights(block, labels, n_groups):
+def pair_weights(block: KernelBlock, labels: Integers, n_groups: int) -> Floats:
     """Weight between every two groups, over one block of rows.
 
     Parameters
@@ -105,14 +109,14 @@ def pair_weights(block, labels, n_groups):
     return weights
 
 
-@numba.njit(cache=True, nogil=True)
-def _add_pairs(indptr, indices, data, labels, weights):
+@compiled
+def _add_pairs(indptr: Integers, indices: Integers, data: Floats, labels: Any, weights: Floats) -> None:
     for i in range(len(indptr) - 1):
         for entry in range(indptr[i], indptr[i + 1]):
             weights[labels[i], labels[indices[entry]]] += data[entry]
 
 
-def is_drawn(uniform, group_rows):
+def is_drawn(uniform: Floats, group_rows: Floats | float) -> NDArray[np.bool_]:
     """Whether a row is in the sample of its group.
 
     Parameters
@@ -142,7 +146,9 @@ class Groups:
         Principal components (s, r), uniform numbers (s,) and group (s,) of the rows drawn; see :func:`is_drawn`.
     """
 
-    def __init__(self, moments, weights, sample):
+    def __init__(
+        self, moments: GroupMoments, weights: Floats, sample: tuple[Floats, Floats, Integers] | list[NDArray[Any]]
+    ) -> None:
         self.moments = GroupMoments(*(array.copy() for array in moments))
         self.weights = weights.copy()
         self.degrees = weights.sum(axis=1)
@@ -153,16 +159,16 @@ class Groups:
         self.samples = [(P[at], uniform[at]) for at in rows]
 
     @property
-    def counts(self):
+    def counts(self) -> Floats:
         """Rows of each group; 0 for one that is merged into another."""
         return self.moments.counts
 
     @property
-    def alive(self):
+    def alive(self) -> Integers:
         """Numbers of the groups that have rows."""
         return np.flatnonzero(self.counts > 0)
 
-    def merge(self, y, z):
+    def merge(self, y: int, z: int) -> None:
         """Add group z to group y."""
         for array in self.moments:
             array[y] += array[z]
@@ -174,24 +180,25 @@ class Groups:
         self.samples[y] = P[drawn], uniform[drawn]
         self.leave_out(z)
 
-    def leave_out(self, z):
+    def leave_out(self, z: int) -> None:
         """Forget the rows of group z."""
         for array in (*self.moments, self.weights, self.weights.T, self.degrees):
             array[z] = 0.0
-        self.samples[z] = tuple(array[:0] for array in self.samples[z])
+        P, uniform = self.samples[z]
+        self.samples[z] = P[:0], uniform[:0]
 
     @property
-    def variances(self):
+    def variances(self) -> Floats:
         """Total variance of each group, 0 where it has no rows: ndarray of float64, shape (m,)."""
         n = np.maximum(self.counts, 1.0)
         squares = np.trace(self.moments.outers, axis1=1, axis2=2)
         return squares / n - (self.moments.sums**2).sum(axis=1) / n**2
 
-    def are_neighbors(self, y, z):
+    def are_neighbors(self, y: int, z: int) -> bool:
         """Whether enough of the weight of the smaller group lies between the two."""
         return self.weights[y, z] > NEIGHBOR_WEIGHT * min(self.degrees[y], self.degrees[z])
 
-    def valley(self, y, z):
+    def valley(self, y: int, z: int) -> Valley:
         """Look for a valley between two groups, along the direction of Fisher's discriminant.
 
         ``w = S^-1 (mean_z - mean_y)``, S the pooled covariance of the two and :data:`RIDGE` of its mean variance.
@@ -208,12 +215,12 @@ class Groups:
         a, b = (self.samples[g][0][:, :r].astype(np.float64) @ (w / length) for g in (y, z))
         return between(a, b, self.counts[[y, z]], (mean_y @ w / length, mean_z @ w / length))
 
-    def _axes(self, y, z):
+    def _axes(self, y: int, z: int) -> int:
         """Number of components in which two groups are compared: of few rows, any direction parts them in many."""
         r, fewest = self.moments.sums.shape[1], int(min(self.counts[y], self.counts[z]))
         return min(r, max(FEWEST_AXES, fewest // ROWS_PER_AXIS))
 
-    def _scatter(self, y, r):
+    def _scatter(self, y: int, r: int) -> tuple[Floats, Floats]:
         """Sum of squared deviations, and mean, of a group in the leading r components."""
         n = self.counts[y]
         mean = self.moments.sums[y, :r] / n
@@ -238,12 +245,12 @@ class ValleyTree(NamedTuple):
     weakest: np.ndarray
 
     @property
-    def tree_arrays(self):
+    def tree_arrays(self) -> tuple[Integers, Integers, Floats]:
         """Columns, merges and ratios of the tree."""
         return self.tree.columns, self.tree.merges, self.tree.ratios
 
 
-def valley_tree(groups, threshold=THRESHOLD):
+def valley_tree(groups: Groups, threshold: float = THRESHOLD) -> ValleyTree:
     """Merge groups, the most strongly tied of those that no valley parts first; then the others.
 
     Among neighbours with ``z < threshold`` the two of largest ``min(1, depth exp(2 error)) W_yz / sqrt(s_y s_z)`` are
@@ -291,7 +298,7 @@ def valley_tree(groups, threshold=THRESHOLD):
     return ValleyTree(tree, n_clusters or 1, weakest)
 
 
-def _absorb_small(groups):
+def _absorb_small(groups: Groups) -> list[tuple[int, int]]:
     """Merge groups of few rows, smallest first, into those they are tied to most; return the merges."""
     least = min(SMALLEST_ROWS, max(SMALLEST_GROUP, groups.counts.sum() / 200))
     merges = []
@@ -306,7 +313,7 @@ def _absorb_small(groups):
     return merges
 
 
-def _scattered(groups, near):
+def _scattered(groups: Groups, near: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Whether groups are much wider than their neighbours: bool, shape (m,)."""
     near, variances = near | near.T, groups.variances
     typical = np.array([np.median(variances[others]) if others.any() else np.inf for others in near])
@@ -316,7 +323,7 @@ def _scattered(groups, near):
 class _Pairs:
     """Valleys between all neighbouring groups, kept up as groups are merged."""
 
-    def __init__(self, groups):
+    def __init__(self, groups: Groups) -> None:
         m = len(groups.counts)
         self.groups, self.depth, self.z, self.error = groups, np.ones((m, m)), np.full((m, m), np.inf), np.zeros((m, m))
         self.near = np.zeros((m, m), bool)
@@ -324,20 +331,20 @@ class _Pairs:
             for z in groups.alive[i + 1 :]:
                 self._test(y, z)
 
-    def _test(self, y, z):
+    def _test(self, y: int, z: int) -> None:
         at = min(y, z), max(y, z)
         self.near[at] = self.groups.are_neighbors(*at)
         if self.near[at]:
             self.depth[at], self.z[at], self.error[at] = self.groups.valley(*at)
 
-    def merged(self, y, z):
+    def merged(self, y: int, z: int) -> None:
         """Test group y anew, to which z was added."""
         self.near[z] = self.near[:, z] = False
         for other in self.groups.alive:
             if other != y:
                 self._test(y, other)
 
-    def stray(self, scattered):
+    def stray(self, scattered: NDArray[np.bool_]) -> tuple[int, int, float]:
         """A scattered group that is no cluster with the one it is tied to most, and how much; as :meth:`best`.
 
         It has fewer rows than the median of the others, and a smaller share of its weight lies within it than of any.
@@ -354,11 +361,11 @@ class _Pairs:
                 return min(y, int(z)), max(y, int(z)), float(ratio)
         return 0, 0, 0.0
 
-    def weakest(self):
+    def weakest(self) -> float:
         """Z of the weakest valley between neighbours."""
         return float(np.where(self.near, self.z, np.inf).min())
 
-    def best(self, threshold):
+    def best(self, threshold: float) -> tuple[int, int, float]:
         """The pair to merge and its score; a pair of one group where no neighbours are below the threshold."""
         s = self.groups.degrees
         tied = self.groups.weights / np.sqrt(np.maximum(np.multiply.outer(s, s), _NOTHING))
@@ -377,7 +384,7 @@ class _Pairs:
         return y, z, 0.0
 
 
-def valleys_between(groups):
+def valleys_between(groups: Groups) -> tuple[Integers, Floats, Floats]:
     """Every two neighbouring groups, and the valley between them.
 
     Parameters
@@ -396,7 +403,7 @@ def valleys_between(groups):
     return at, pairs.depth[where], pairs.z[where]
 
 
-def merged_gram(sums, sizes, groups):
+def merged_gram(sums: Integers, sizes: Sequence[int], groups: list[Integers]) -> tuple[Integers, list[int]]:
     """Gram matrix of the indicator columns of labelings whose labels are merged.
 
     Parameters

@@ -7,6 +7,7 @@ takes rows one by one, so that a fit reads them in blocks and holds none.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
@@ -15,6 +16,7 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, manhattan_distan
 from bigsmic.errors import InputError
 from bigsmic.numerics.hashing import generator
 from bigsmic.numerics.mutual_information.gaussian_basis import median_distance
+from bigsmic.types import Floats
 
 KERNELS = tuple(sorted(set(PAIRWISE_KERNEL_FUNCTIONS) - {"additive_chi2", "chi2"}))
 """Kernels by name, those of scikit-learn that take rows of any sign."""
@@ -36,17 +38,17 @@ class Kernel:
         Of those that have one: ``exp(-|x - y|^2 / (2 l^2))`` of "rbf", ``exp(-|x - y|_1 / l)`` of "laplacian".
     """
 
-    function: str | Callable
+    function: str | Callable[..., Any]
     length_scale: float | None = None
 
     @property
-    def gamma(self):
+    def gamma(self) -> Any:
         """What scikit-learn calls the scale; None stands for its default."""
         if self.length_scale is None or self.function not in SCALED:
             return None
         return 1 / (2 * self.length_scale**2) if self.function == "rbf" else 1 / self.length_scale
 
-    def __call__(self, X, Y):
+    def __call__(self, X: Floats, Y: Floats) -> Floats:
         """Values between all pairs, float64.
 
         Raises
@@ -69,7 +71,7 @@ class Kernel:
         return found.astype(np.float64)
 
 
-def default_length_scale(function, sample, landmarks):
+def default_length_scale(function: str, sample: Floats, landmarks: Floats) -> Any:
     """Median distance, of the kernels that have a length; of differences summed over columns for the Laplacian."""
     if function not in SCALED:
         return None
@@ -79,7 +81,7 @@ def default_length_scale(function, sample, landmarks):
     return float(np.median(found[found > 0])) if found.any() else 1.0
 
 
-def whitener(K):
+def whitener(K: Floats) -> Floats:
     """``U s^-1/2`` of a kernel between landmarks, without the directions that it does not resolve.
 
     Parameters
@@ -127,11 +129,11 @@ class Nystrom:
     M: np.ndarray
 
     @property
-    def width(self):
+    def width(self) -> int:
         """Features, r."""
         return self.M.shape[1]
 
-    def __call__(self, X):
+    def __call__(self, X: Floats) -> Floats:
         """Features of scaled rows, float32, shape (b, r)."""
         return _by_tiles(X, lambda tile: self.kernel(tile, self.landmarks) @ self.M, self.width)
 
@@ -151,11 +153,11 @@ class Columns:
     M: np.ndarray
 
     @property
-    def width(self):
+    def width(self) -> int:
         """Features, r."""
         return self.M.shape[1]
 
-    def __call__(self, X):
+    def __call__(self, X: Floats) -> Any:
         """Features of rows of the kernel, float32, shape (b, r)."""
         return _by_tiles(X, lambda tile: tile[:, self.columns].astype(np.float64) @ self.M, self.width)
 
@@ -178,23 +180,23 @@ class Fourier:
     b: np.ndarray
 
     @classmethod
-    def draw(cls, d, m, length_scale, seed):
+    def draw(cls, d: int, m: int, length_scale: float, seed: int) -> Any:
         """Frequencies of ``exp(-|x - y|^2 / (2 l^2))``."""
         rng = generator(seed, "fourier")
         return cls(rng.standard_normal((d, m)) / length_scale, rng.uniform(0, 2 * np.pi, m))
 
     @property
-    def width(self):
+    def width(self) -> int:
         """Features, m."""
         return len(self.b)
 
-    def __call__(self, X):
+    def __call__(self, X: Floats) -> Any:
         """Features of scaled rows, float32, shape (b, m)."""
         scale = np.sqrt(2 / self.width)
         return _by_tiles(X, lambda tile: scale * np.cos(tile.astype(np.float64) @ self.W + self.b), self.width)
 
 
-def _by_tiles(X, features, width):
+def _by_tiles(X: Floats, features: Callable[..., Any], width: int) -> Floats:
     out = np.empty((len(X), width), np.float32)
     for lo in range(0, len(X), PANEL):
         out[lo : lo + PANEL] = features(X[lo : lo + PANEL])

@@ -18,6 +18,7 @@ A :class:`KernelRows` has the rows of one shard; :func:`ascend` leads all of the
 """
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -27,7 +28,8 @@ from scipy.optimize import line_search
 from bigsmic.errors import InputError
 from bigsmic.numerics.eigen.block_vectors import PANEL, Basis, WithDiagonal
 from bigsmic.numerics.objectives.rim.logits import log_softmax
-from bigsmic.numerics.row_blocks import Group, Shard, tiles
+from bigsmic.numerics.row_blocks import Group, Shard, TreeSum, tiles
+from bigsmic.types import Floats, Integers
 
 COEFFICIENTS, LOGITS, DIRECTION, RISE, GRADIENT, PREVIOUS, IMAGE = range(7)
 """What is kept of every row, c columns each: B, Z, direction and image, gradient, the one before, the newest image."""
@@ -56,7 +58,7 @@ class AscentSettings:
     max_iter: int = 200
     tol: float = 1e-6
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not (np.isfinite(self.reg) and self.reg > 0):
             raise InputError(f"reg: got {self.reg!r}; use a positive number, such as 0.5")
         if self.max_iter < 1:
@@ -95,7 +97,7 @@ class Information:
     """
 
     @staticmethod
-    def sums(Z, D, labels=None):
+    def sums(Z: Floats, D: Floats, labels: Integers | None = None) -> Floats:
         """What one pass has to add up.
 
         Parameters
@@ -115,14 +117,14 @@ class Information:
         return np.concatenate([*columns, [np.vdot(P, logs), np.vdot(dP, logs)]])
 
     @staticmethod
-    def read(total, n):
+    def read(total: Floats, n: int) -> tuple[float, float, Floats]:
         """Objective, slope, and the logarithm of the mean posterior."""
         c = len(total) // 2 - 1
         log_mean = np.log(np.maximum(total[:c] / n, _TINY))
         return total[-2] - total[:c] @ log_mean, total[-1] - total[c : 2 * c] @ log_mean, log_mean
 
     @staticmethod
-    def gradient(Z, log_mean, labels=None):
+    def gradient(Z: Floats, log_mean: Floats, labels: Integers | None = None) -> Floats:
         """Derivative by the logits, (m, c)."""
         P, logs = _softmax(Z)
         gains = logs - log_mean.astype(logs.dtype)
@@ -133,7 +135,7 @@ class Likelihood:
     """``sum_i log p(y_i | x_i)`` of given labels, by the same three steps: what the categories start from."""
 
     @staticmethod
-    def sums(Z, D, labels):
+    def sums(Z: Floats, D: Floats, labels: Integers) -> Floats:
         """``sum log p_y`` and its slope."""
         P, logs = _softmax(Z)
         rows = np.arange(len(Z))
@@ -141,14 +143,14 @@ class Likelihood:
         return np.array([logs[rows, labels].sum(dtype=np.float64), slopes.sum(dtype=np.float64)])
 
     @staticmethod
-    def read(total, n):
+    def read(total: Floats, n: int) -> tuple[float, float, None]:
         """Objective and slope; nothing else is needed."""
         return total[0], total[1], None
 
     @staticmethod
-    def gradient(Z, _, labels):
+    def gradient(Z: Floats, _: int, labels: Integers) -> Floats:
         """Derivative by the logits, (m, c)."""
-        P, _ = _softmax(Z)
+        P = _softmax(Z)[0]
         P[np.arange(len(Z)), labels] -= 1
         return -P
 
@@ -156,17 +158,17 @@ class Likelihood:
 OBJECTIVES: dict[str, Any] = {"information": Information, "likelihood": Likelihood}
 
 
-def _softmax(Z):
+def _softmax(Z: Floats) -> tuple[Floats, Floats]:
     """Posteriors and their logarithms."""
     logs, P = log_softmax(np.array(Z))
     return P, logs
 
 
-def _dot(P, Q):
+def _dot(P: Floats, Q: Floats) -> Floats:
     return np.einsum("ik,ik->i", P, Q)[:, None]
 
 
-def posterior(Z, bias):
+def posterior(Z: Floats, bias: Floats) -> tuple[Floats, Integers]:
     """Posteriors and labels of rows from their logits: float32 (m, c), int32 (m,)."""
     Z = Z + bias.astype(Z.dtype)
     P, _ = _softmax(Z)
@@ -192,17 +194,17 @@ class KernelRows:
         What the categories start from.
     """
 
-    def __init__(self, shard: Shard, load_block, basis: Basis, labels):
+    def __init__(self, shard: Shard, load_block: Callable[..., Any], basis: Basis, labels: Integers) -> None:
         self.shard, self.basis, self.labels = shard, basis, labels
         self.product = WithDiagonal(shard, load_block)
         self.c = basis.capacity // SLOTS
         self.shard.for_each_block(lambda p: basis.write(p - shard.blocks.start, 0, self._zeros(p)))
 
-    def measure(self, objective, step, bias, bias_direction):
+    def measure(self, objective: str, step: float, bias: Floats, bias_direction: Floats) -> Floats:
         """Sums of the objective and of the penalty, `step` along the direction; see :func:`_read`."""
         number, offset = self.basis.dtype.type(step), bias + step * bias_direction
 
-        def task(p):
+        def task(p: int) -> Floats:
             B, Z, D, R = (self._read(p, slot) for slot in (COEFFICIENTS, LOGITS, DIRECTION, RISE))
             labels, total = self.labels[self.shard.rows(p)], []
             for tile in tiles(len(B), PANEL):
@@ -213,11 +215,11 @@ class KernelRows:
 
         return self.shard.sum_over_blocks(task)
 
-    def trial_step(self, objective, common, step, bias, reg):
+    def trial_step(self, objective: str, common: Floats | None, step: float, bias: Floats, reg: float) -> Floats:
         """Go `step` along the direction; find the gradient there; return the sums of G, float64 (c,)."""
         number = self.basis.dtype.type(step)
 
-        def task(p):
+        def task(p: int) -> Floats:
             B = self._read(p, COEFFICIENTS) + number * self._read(p, DIRECTION)
             Z = self._read(p, LOGITS) + number * self._read(p, RISE)
             self._write(p, COEFFICIENTS, B)
@@ -234,93 +236,93 @@ class KernelRows:
 
         return self.shard.sum_over_blocks(task)
 
-    def image(self):
+    def image(self) -> Floats:
         """Multiply the gradient with K twice; return its inner products with itself and with the one before."""
         for start in range(0, self.c, PRODUCT_COLUMNS):
             columns = slice(start, min(start + PRODUCT_COLUMNS, self.c))
             self._put(IMAGE, columns, self._times_kernel(self._times_kernel(self._take(GRADIENT, columns))))
 
-        def task(p):
+        def task(p: int) -> Floats:
             image = self._read(p, IMAGE)
             return np.array([_inner(self._read(p, slot), image) for slot in (GRADIENT, PREVIOUS)])
 
         return self.shard.sum_over_blocks(task)
 
-    def turn(self, factor):
+    def turn(self, factor: float) -> None:
         """``D <- H + factor D``, and its image."""
         number = self.basis.dtype.type(factor)
 
-        def task(p):
+        def task(p: int) -> None:
             for old, new in ((DIRECTION, GRADIENT), (RISE, IMAGE)):
                 self._write(p, old, self._read(p, new) + number * self._read(p, old))
 
         self.shard.for_each_block(task)
 
-    def mean_row_sum(self):
+    def mean_row_sum(self) -> float | TreeSum:
         """Sum of the entries of K, its diagonal included."""
         return self.shard.sum_over_blocks(
             lambda p: float(self.product.load_block(p).data.sum(dtype=np.float64) + self._height(p))
         )
 
-    def finish(self):
+    def finish(self) -> None:
         """Leave the kernel's coefficients ``A = K B`` where the gradient was."""
         for start in range(0, self.c, PRODUCT_COLUMNS):
             columns = slice(start, min(start + PRODUCT_COLUMNS, self.c))
             self._put(GRADIENT, columns, self._times_kernel(self._take(COEFFICIENTS, columns)))
 
-    def coefficients(self, p):
+    def coefficients(self, p: int) -> Floats:
         """A of one block after :meth:`finish`, shape (b, c)."""
         return np.ascontiguousarray(self._read(p, GRADIENT))
 
-    def logits(self, p):
+    def logits(self, p: int) -> Floats:
         """Z of one block, bias not included, shape (b, c)."""
         return np.ascontiguousarray(self._read(p, LOGITS))
 
-    def _shifted(self, z, r, bias, bias_direction):
+    def _shifted(self, z: Floats, r: Floats, bias: Floats, bias_direction: Floats) -> tuple[Floats, Floats]:
         return z + bias.astype(z.dtype), r + bias_direction.astype(z.dtype)
 
-    def _times_kernel(self, X):
+    def _times_kernel(self, X: Floats) -> Floats:
         """``K X`` on the rows of the shard."""
         operand, out = self.product.operand(X), np.empty_like(X)
 
-        def task(p):
+        def task(p: int) -> None:
             own = self.shard.rows(p)
             self.product.multiply(p, (1.0, 0.0, 0.0), operand, X[own], out[own])
 
         self.shard.for_each_block(task)
         return out
 
-    def _take(self, slot, columns):
+    def _take(self, slot: int, columns: slice) -> Floats:
         """Some columns of all rows of the shard, C-ordered."""
         X = np.empty((self.shard.n_rows, columns.stop - columns.start), self.basis.dtype)
 
-        def task(p):
+        def task(p: int) -> None:
             X[self.shard.rows(p)] = self._read(p, slot)[:, columns]
 
         self.shard.for_each_block(task)
         return X
 
-    def _put(self, slot, columns, X):
-        def task(p):
+    def _put(self, slot: int, columns: slice, X: Floats) -> None:
+        def task(p: int) -> None:
             first = slot * self.c + columns.start
             self.basis.write(p - self.shard.blocks.start, first, np.asfortranarray(X[self.shard.rows(p)]))
 
         self.shard.for_each_block(task)
 
-    def _zeros(self, p):
+    def _zeros(self, p: int) -> Floats:
         return np.zeros((self._height(p), self.basis.capacity), self.basis.dtype, order="F")
 
-    def _height(self, p):
+    def _height(self, p: int) -> int:
         return int(self.shard.bounds[p + 1] - self.shard.bounds[p])
 
-    def _read(self, p, slot):
+    def _read(self, p: int, slot: int) -> Floats:
         return self.basis.read(p - self.shard.blocks.start, slot * self.c, (slot + 1) * self.c)
 
-    def _write(self, p, slot, columns):
+    def _write(self, p: int, slot: int, columns: Floats) -> None:
         self.basis.write(p - self.shard.blocks.start, slot * self.c, np.asfortranarray(columns))
 
 
-def _inner(U, V):
+def _inner(U: Floats, V: Floats) -> float:
     """``tr(U' V)`` with sums of tiles in float64."""
     return float(sum(np.vdot(U[tile], V[tile]) for tile in tiles(len(U), PANEL)))
 
@@ -328,7 +330,14 @@ def _inner(U, V):
 # -- the ascent
 
 
-def ascend(group: Group, n: int, objective: str, settings: AscentSettings, bias, on_step=None) -> Optimum:
+def ascend(
+    group: Group,
+    n: int,
+    objective: str,
+    settings: AscentSettings,
+    bias: Floats,
+    on_step: Callable[..., Any] | None = None,
+) -> Optimum:
     """Ascend from where the rows are, by conjugate gradients with the factor of Hestenes and Stiefel, cut to Dai's.
 
     Parameters
@@ -376,7 +385,7 @@ class _LineSearch:
     The bias is a coordinate more, on which the kernel is constant: `weight`, so that it moves no faster than the rest.
     """
 
-    def __init__(self, group, n, objective, settings, bias):
+    def __init__(self, group: Any, n: int, objective: str, settings: AscentSettings, bias: Floats) -> None:
         self.group, self.n, self.objective, self.settings = group, n, objective, settings
         mean = group.call_sum(("mean_row_sum",)) / n
         self.weight = mean**2 / n
@@ -389,11 +398,11 @@ class _LineSearch:
         self.turn(0.0)
 
     @property
-    def promise(self):
+    def promise(self) -> float:
         """Gain that the gradient promises of a cautious step."""
         return self.squared * self.cautious / 2
 
-    def step(self):
+    def step(self) -> bool:
         """Search the direction, go, and turn; False if no step is a gain."""
         line = _Line(self._measure, self.length, self.value, self.slope)
         length = line.search()
@@ -408,7 +417,7 @@ class _LineSearch:
         self.length = length * before / max(self.slope, 1e-300)
         return True
 
-    def turn(self, factor, ahead=0.0):
+    def turn(self, factor: float, ahead: float = 0.0) -> None:
         """Take a new direction; `ahead` is the slope here along the old one."""
         self.slope = self.squared + factor * ahead
         self.steepest = factor == 0.0 or self.slope <= 0
@@ -417,7 +426,7 @@ class _LineSearch:
         self.group.call(("turn", factor))
         self.bias_direction = self.weight * self.bias_gradient + factor * self.bias_direction
 
-    def _gradient(self, length):
+    def _gradient(self, length: float) -> float:
         """Go, and find the gradient; return its inner product with the one before."""
         old = self.bias_gradient
         call = ("trial_step", self.objective, self.common, length, self.bias, self.settings.reg)
@@ -426,7 +435,7 @@ class _LineSearch:
         self.squared = squared + self.weight * self.bias_gradient @ self.bias_gradient
         return mixed + self.weight * self.bias_gradient @ old
 
-    def _measure(self, step):
+    def _measure(self, step: float) -> tuple[Any, ...]:
         total = self.group.call_sum(("measure", self.objective, step, self.bias, self.bias_direction))
         value, slope, common = OBJECTIVES[self.objective].read(total[:-2], self.n)
         value, slope = value - self.settings.reg * total[-2], slope - 2 * self.settings.reg * total[-1]
@@ -440,17 +449,17 @@ class _LineSearch:
 class _Line:
     """The objective along one direction, each point of it measured once."""
 
-    def __init__(self, measure, length, value, slope):
+    def __init__(self, measure: Callable[..., Any], length: float, value: float, slope: float) -> None:
         self.measure, self.length, self.value, self.slope = measure, length, value, slope
-        self.known: dict[float, tuple] = {}
+        self.known: dict[float, tuple[Any, ...]] = {}
 
-    def at(self, length):
+    def at(self, length: float) -> tuple[Any, ...]:
         """Objective, slope and common part at a length."""
         if length not in self.known:
             self.known[length] = self.measure(length)
         return self.known[length]
 
-    def search(self):
+    def search(self) -> float | None:
         """Length at which the strong Wolfe conditions hold, or else the best one seen; None if none is a gain."""
         scale = self.length
         with warnings.catch_warnings():

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bigsmic.types import Floats
+
 MOST_COLUMNS = 16
 LEAST_ROWS = 1000
 LEAST_CORRELATION = 0.7
@@ -26,12 +28,12 @@ class Smoothness(NamedTuple):
     growth: float
 
     @property
-    def is_recording(self):
+    def is_recording(self) -> bool:
         """Whether the rows look like samples of a recording."""
         return self.correlation > LEAST_CORRELATION and self.growth > LEAST_GROWTH
 
 
-def smoothness(X):
+def smoothness(X: Floats) -> Smoothness:
     """Smoothness of consecutive rows.
 
     Parameters

@@ -1,15 +1,19 @@
 """Features of windows in frequency: amplitude in octaves, centroid and entropy of the spectrum."""
 
+from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 from scipy import fft
+
+from bigsmic.types import Floats, Integers
 
 MOST_BANDS = 8
 LEAST_LENGTH = 8
 
 
-def bands(length):
+def bands(length: int) -> Floats:
     """Edges of the bands, cycles per sample: octaves below half a cycle, the lowest one down to one cycle a window.
 
     Parameters
@@ -26,14 +30,14 @@ def bands(length):
     return np.append(0.0, 0.5 ** np.arange(n_bands, 0, -1))
 
 
-def names(channels, length, rate=None):
+def names(channels: Sequence[str], length: int, rate: float | None = None) -> list[str]:
     """Names of the columns of :func:`features`; bands by their upper edge, in Hz where the rate is known."""
     unit, factor = ("Hz", rate) if rate else ("", 1.0)
     of_bands = [f"to_{edge * factor:.4g}{unit}" for edge in bands(length)[1:]]
     return [f"{channel}.{name}" for channel in channels for name in (*of_bands, "centroid", "entropy")]
 
 
-def features(W, rate=None):
+def features(W: Floats, rate: Any = None) -> Floats:
     """Spectrum of every window, in few numbers.
 
     ``P[k] = w_k |F[k]|^2 / (L sum taper^2)`` of the tapered (Hann) deviations from the mean, ``w_k`` 2 for what stands
@@ -67,7 +71,7 @@ def features(W, rate=None):
 
 
 @cache
-def _design(length):
+def _design(length: int) -> tuple[Floats, Floats, Floats, Integers]:
     """Taper, frequencies above 0, their weights, and the first frequency of every band but the lowest."""
     taper = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(length) / length)  # Hann
     frequency = np.arange(1, length // 2 + 1) / length

@@ -1,8 +1,11 @@
 """Features of windows in time: level, spread, quantiles, range, crossings, jerk, and correlations between channels."""
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
+
+from bigsmic.types import Floats
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 PER_CHANNEL = ("mean", "std", *(f"q{round(100 * q):02d}" for q in QUANTILES), "range", "crossings", "jerk")
@@ -11,20 +14,20 @@ MOST_PAIRED = 8
 LEAST_LENGTH = 2
 
 
-def pairs(n_channels):
+def pairs(n_channels: int) -> list[tuple[int, int]]:
     """Pairs of channels that are correlated: list of (int, int)."""
     if n_channels > MOST_PAIRED:
         return list(itertools.pairwise(range(n_channels)))
     return list(itertools.combinations(range(n_channels), 2))
 
 
-def names(channels):
+def names(channels: Sequence[str]) -> list[str]:
     """Names of the columns of :func:`features`, for the names of the channels."""
     single = [f"{channel}.{name}" for channel in channels for name in PER_CHANNEL]
     return single + [f"{channels[i]}~{channels[j]}.correlation" for i, j in pairs(len(channels))]
 
 
-def features(W):
+def features(W: Floats) -> Floats:
     """Summary of every window.
 
     Per channel, ``x`` being its L samples: mean; standard deviation; quantiles, interpolated linearly; largest less
@@ -59,7 +62,7 @@ def features(W):
     return np.concatenate([single, np.stack(correlations, axis=1)], axis=1) if correlations else single
 
 
-def _quantile(ordered, q):
+def _quantile(ordered: Floats, q: float) -> Floats:
     """Quantile of sorted samples, interpolated linearly."""
     at = q * (ordered.shape[-1] - 1)
     low = int(at)
@@ -67,6 +70,6 @@ def _quantile(ordered, q):
     return ordered[..., low] + (at - low) * (ordered[..., high] - ordered[..., low])
 
 
-def _correlation(left, right, scale):
+def _correlation(left: Floats, right: Floats, scale: Floats) -> Floats:
     covariance = (left * right).mean(axis=-1)
     return np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 0)

@@ -1,19 +1,24 @@
 """Which windows can be described: those without gaps in time, and without NaN or infinity."""
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic.types import Floats
 
 TOLERANCE = 0.5
 """Periods by which the time between two samples may differ from one."""
 PERIOD_SAMPLES = 4096  # whose times tell the period
 
 
-def period_of(times):
+def period_of(times: Floats) -> float:
     """Time between samples: the median of the differences, 0.0 where there are none."""
     steps = np.diff(times)
     return float(np.median(steps)) if len(steps) else 0.0
 
 
-def irregular(times, period):
+def irregular(times: Floats, period: float) -> NDArray[np.bool_]:
     """Whether each sample comes too early or too late after the one before it.
 
     Parameters
@@ -33,7 +38,7 @@ def irregular(times, period):
     return found
 
 
-def any_in_windows(flags, length, step):
+def any_in_windows(flags: Any, length: int, step: int) -> NDArray[np.bool_]:
     """Whether any sample of each window is flagged.
 
     Parameters

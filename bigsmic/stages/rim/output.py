@@ -48,7 +48,7 @@ def _shapes(X: Floats, labels: Integers, k: int) -> NDArray[np.float64]:
 
 def found_information(context: Context) -> Information:
     """Sums over all rows for the classifier of a finished fit."""
-    total = sum(context.run.read("clusters", s, "information") for s in context.source_blocks)
+    total: Any = sum(context.run.read("clusters", s, "information") for s in context.source_blocks)
     k = (len(total) - 3) // 2
     weight, mass, negentropy, counts, likelihood = np.split(total, [1, 1 + k, 2 + k, 2 + 2 * k])
     return Information(weight[0], mass, negentropy[0], counts.astype(np.int64), likelihood[0])

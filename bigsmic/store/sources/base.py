@@ -4,16 +4,18 @@ import threading
 import zlib
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.errors import InputError
+from bigsmic.types import Floats
 
 _ORIGIN_BYTES = 16 << 20  # read at once for a checksum
 
 
-def kind_of(data):
+def kind_of(data: Any) -> str:
     """Name of a type of another library, such as ``h5py Dataset``."""
     return f"{type(data).__module__.partition('.')[0]} {type(data).__name__}"
 
@@ -30,26 +32,26 @@ class Source:
 
     _names: Sequence[str] = ()
 
-    def __init__(self, array, name):
+    def __init__(self, array: Any, name: str) -> None:
         self.array, self.name = array, name
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, int]:
         """(n, d)."""
         return tuple(self.array.shape)
 
     @property
-    def dtype(self):
+    def dtype(self) -> np.dtype[Any]:
         """Dtype of the rows as stored."""
         return np.dtype(self.array.dtype)
 
     @property
-    def band_bytes(self):
+    def band_bytes(self) -> int:
         """Bytes that one read brings to memory beyond the rows asked for."""
         return 0
 
     @property
-    def travels(self):
+    def travels(self) -> bool:
         """Whether it is small when pickled, and can be read where it arrives; see :func:`stage_input` if not."""
         return False
 
@@ -58,38 +60,38 @@ class Source:
         """Names of the columns; empty where they have none."""
         return self._names
 
-    def named(self, names):
+    def named(self, names: Sequence[str]) -> Self:
         """Return the source, which knows from now on that its columns have these names."""
         self._names = names
         return self
 
     @property
-    def has_windows(self):
+    def has_windows(self) -> bool:
         """Whether the rows are features of windows."""
         return False
 
     @property
-    def mixed_units(self):
+    def mixed_units(self) -> bool:
         """Whether columns are known to be in units of their own; of rows that do not say, nothing is known."""
         return False
 
     @property
-    def decoded(self):
+    def decoded(self) -> str:
         """What is made of the stored numbers, in words; empty where they are taken as they are."""
         return ""
 
-    def __repr__(self):
+    def __repr__(self) -> Any:
         return f"{type(self).__name__}({self.name!r}, {self.shape})"
 
-    def read(self, lo, hi):
+    def read(self, lo: int, hi: int) -> Floats:
         """Return rows ``lo:hi`` as a C-ordered ndarray of the stored dtype."""
         return np.ascontiguousarray(self.array[lo:hi])
 
-    def number(self, i):
+    def number(self, i: int) -> int:
         """Return the number of the i-th row in the archive, where errors name it."""
         return i
 
-    def valid(self, lo, hi) -> np.ndarray | None:
+    def valid(self, lo: int, hi: int) -> np.ndarray | None:
         """Which of rows ``lo:hi`` may be used, ndarray of bool; None where all may."""
         return None
 
@@ -99,11 +101,11 @@ class Source:
         return {"rows": n, "columns": d, "dtype": self.dtype.str}
 
     @property
-    def places(self):
+    def places(self) -> Any:
         """Paths and URLs that are read; none of what is in memory."""
         return []
 
-    def origin(self):
+    def origin(self) -> Any:
         """Return a text that tells the rows from others: where they are, or a checksum of those in memory."""
         crc, step = 0, max(1, _ORIGIN_BYTES // max(1, self.shape[1] * self.dtype.itemsize))
         for lo in range(0, self.shape[0], step):
@@ -111,7 +113,7 @@ class Source:
         return f"crc32 {crc}"
 
 
-def plain(rows, lo):
+def plain(rows: Any, lo: int) -> Floats:
     """Rows as a C-ordered ndarray; InputError for masked ones."""
     if np.ma.is_masked(rows):
         row, column = np.argwhere(np.ma.getmaskarray(rows))[0]
@@ -129,18 +131,18 @@ class BandedSource(Source):
 
     _KEPT_BANDS = 2
 
-    def __init__(self, array, name, height):
+    def __init__(self, array: Any, name: str, height: int) -> None:
         super().__init__(array, name)
         self._height = height
-        self._bands: OrderedDict = OrderedDict()
+        self._bands: OrderedDict[Any, Any] = OrderedDict()
         self._lock = threading.Lock()
 
     @property
-    def band_bytes(self):
+    def band_bytes(self) -> int:
         """Bytes of the kept bands of chunks."""
         return self._KEPT_BANDS * self._height * self.shape[1] * self.dtype.itemsize
 
-    def read(self, lo, hi):
+    def read(self, lo: int, hi: int) -> Any:
         """Return rows ``lo:hi``."""
         height = self._height
         if height <= hi - lo:
@@ -150,7 +152,7 @@ class BandedSource(Source):
         parts = [band[max(lo - start - i * height, 0) : hi - start - i * height] for i, band in enumerate(bands)]
         return np.ascontiguousarray(np.concatenate(parts))
 
-    def _band(self, b):
+    def _band(self, b: int) -> NDArray[Any]:
         with self._lock:
             if b not in self._bands:
                 self._bands[b] = self._decode(b * self._height, min((b + 1) * self._height, self.shape[0]))
@@ -159,6 +161,6 @@ class BandedSource(Source):
             self._bands.move_to_end(b)
             return self._bands[b]
 
-    def _decode(self, lo, hi):
+    def _decode(self, lo: int, hi: int) -> Any:
         """Read rows ``lo:hi`` from where they are stored."""
         raise NotImplementedError

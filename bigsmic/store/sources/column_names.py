@@ -1,5 +1,7 @@
 """Names of columns, where what holds the rows has them: frames, labelled arrays, groups of Zarr that these wrote."""
 
+from typing import Any
+
 import numpy as np
 
 from bigsmic.store.checked_arrays import decoded
@@ -8,7 +10,7 @@ TEXT = "UTOS"
 """Kinds of dtypes that names have: numbers along the columns, such as times of samples, name nothing."""
 
 
-def names_of(data):
+def names_of(data: Any) -> list[str]:
     """Names of the columns of rows in memory.
 
     Parameters
@@ -28,7 +30,7 @@ def names_of(data):
     return []
 
 
-def names_beside(array):
+def names_beside(array: Any) -> list[str]:
     """Names that lie beside an array in its group of Zarr; what cannot be made sense of names nothing.
 
     Parameters
@@ -54,18 +56,18 @@ def names_beside(array):
     return next((names for names in found if names), [])
 
 
-def _dimension(array):
+def _dimension(array: Any) -> str | None:
     """Name of the dimension of the columns, which its coordinate has too."""
     names = getattr(array.metadata, "dimension_names", None) or array.attrs.get("_ARRAY_DIMENSIONS")
     return names[1] if isinstance(names, list | tuple) and len(names) == 2 and isinstance(names[1], str) else None
 
 
-def _index_of_var(group):
+def _index_of_var(group: Any) -> str | None:
     index, _ = decoded(lambda: group["var"].attrs.get("_index"))
     return f"var/{index}" if isinstance(index, str) else None
 
 
-def _texts(found, d):
+def _texts(found: Any, d: int) -> list[str]:
     """Texts of a vector of `d` of them."""
     values, _ = decoded(lambda: np.asarray(found[...]) if getattr(found, "shape", None) == (d,) else None)
     return [str(value) for value in values] if values is not None and values.dtype.kind in TEXT else []

@@ -1,10 +1,13 @@
 """Rows of dask arrays."""
 
+from typing import Any
+
 import numpy as np
 
 from bigsmic.errors import InputError
 from bigsmic.store.sources.base import Source, plain
 from bigsmic.store.sources.zarr_arrays import is_zarr, places_of
+from bigsmic.types import Floats
 
 
 class DaskSource(Source):
@@ -12,43 +15,43 @@ class DaskSource(Source):
 
     _SMALL = 1 << 20  # bytes within a graph that may travel
 
-    def __init__(self, array):
+    def __init__(self, array: Any) -> None:
         super().__init__(array, "dask array")
         if any(np.isnan(array.shape)):
             raise InputError("input: the dask array has unknown chunk sizes; call .compute_chunk_sizes() on it first")
         self._scheduler = next((value.client for value in self._held if _is_future(value)), "synchronous")
 
     @property
-    def _held(self):
+    def _held(self) -> Any:
         """What the graph holds: arrays, futures, and calls of functions."""
         return (getattr(value, "value", value) for value in dict(self.array.dask).values())
 
     @property
-    def band_bytes(self):
+    def band_bytes(self) -> int:
         """Bytes of the largest chunk of rows."""
         return int(max(self.array.chunks[0], default=0)) * self.shape[1] * self.dtype.itemsize
 
     @property
-    def travels(self):
+    def travels(self) -> bool:
         """Whether the graph reads its rows elsewhere, and does not hold them."""
         if self._scheduler != "synchronous":
             return False
         return sum(value.nbytes for value in self._held if isinstance(value, np.ndarray)) <= self._SMALL
 
     @property
-    def places(self):
+    def places(self) -> Any:
         """Paths and URLs of the Zarr arrays in the graph."""
         return [place for value in self._held if is_zarr(value) for place in places_of(value)]
 
-    def origin(self):
+    def origin(self) -> Any:
         """Return the name that Dask gave the array, of what it is made of."""
         return self.array.name
 
-    def read(self, lo, hi):
+    def read(self, lo: int, hi: int) -> Floats:
         """Return rows ``lo:hi``."""
         return plain(self.array[lo:hi].compute(scheduler=self._scheduler), lo)
 
 
-def _is_future(value):
+def _is_future(value: Any) -> bool:
     """Whether a graph holds its result on a cluster, as that of a persisted array does."""
     return hasattr(value, "client") and hasattr(value, "key") and hasattr(value, "result")

@@ -5,8 +5,10 @@ there, and a file that is cut short under a map kills the process.
 """
 
 import os
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.errors import InputError, StorageError
 from bigsmic.store.destinations import canonical
@@ -35,25 +37,25 @@ class NpySource(Shared, Source):
 
     travels = True
 
-    def __init__(self, path):
+    def __init__(self, path: Any) -> None:
         header = _header(path)
         self._path, self._offset, self._by_columns = path, header.offset, not header.flags.c_contiguous
         super().__init__(_Shaped(header), path)
 
-    def recipe(self):
+    def recipe(self) -> Any:
         """Return how a task on another process opens the same file."""
         return NpySource, (self._path,)
 
     @property
-    def places(self):
+    def places(self) -> Any:
         """Path of the file."""
         return [self._path]
 
-    def origin(self):
+    def origin(self) -> Any:
         """Return where the file is."""
         return canonical(self._path)
 
-    def read(self, lo, hi):
+    def read(self, lo: int, hi: int) -> Any:
         """Return rows ``lo:hi`` as a C-ordered ndarray of the stored dtype."""
         n, d = self.shape
         try:
@@ -72,7 +74,7 @@ class NpySource(Shared, Source):
                 f"input: rows {lo}:{hi} of {self.name} could not be read ({error.strerror}); see to the file",
             ) from error
 
-    def _entries(self, file, first, count, row):
+    def _entries(self, file: Any, first: int, count: int, row: Any) -> Any:
         """Some consecutive entries of the file."""
         file.seek(self._offset + first * self.dtype.itemsize)
         found = np.fromfile(file, self.dtype, count)
@@ -87,11 +89,11 @@ class NpySource(Shared, Source):
 class _Shaped:
     """Shape and dtype of an array that is not held."""
 
-    def __init__(self, array):
+    def __init__(self, array: NDArray[Any]) -> None:
         self.shape, self.dtype = array.shape, array.dtype
 
 
-def _header(path):
+def _header(path: str) -> Any:
     """A map of the file, of which nothing is read but the header."""
     try:
         return np.lib.format.open_memmap(path, mode="r")
@@ -102,7 +104,7 @@ def _header(path):
         ) from None
 
 
-def is_npy(location):
+def is_npy(location: Any) -> bool:
     """Whether a location is of a ``.npy`` file: by its name, or by how a local file begins.
 
     Raises
@@ -122,7 +124,7 @@ def is_npy(location):
     return os.path.isfile(location) and (named or _begins_as_npy(location))
 
 
-def _begins_as_npy(path):
+def _begins_as_npy(path: Any) -> bool:
     try:
         with open(path, "rb") as file:
             return file.read(len(MAGIC)) == MAGIC

@@ -1,6 +1,7 @@
 """The source of whatever a caller hands in: what is readable is opened, and what is not is refused."""
 
 import os
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +16,12 @@ from bigsmic.store.sources.npy_files import NpySource, is_npy
 from bigsmic.store.sources.sliced import SlicedSource
 from bigsmic.store.sources.windowed import WindowSource, group_of
 from bigsmic.store.sources.zarr_arrays import ZarrSource, is_zarr, open_array
+from bigsmic.types import Floats, StorageOptions, StrPath
 
 
-def open_source(data, component=None, storage_options=None, missing_chunks="error") -> "Source":
+def open_source(
+    data: Any, component: str | None = None, storage_options: StorageOptions = None, missing_chunks: str = "error"
+) -> "Source":
     """Open rows for reading in blocks.
 
     Parameters
@@ -56,7 +60,7 @@ def open_source(data, component=None, storage_options=None, missing_chunks="erro
     return source
 
 
-def _source_at(location, component, storage_options, missing_chunks):
+def _source_at(location: StrPath, component: str | None, storage_options: StorageOptions, missing_chunks: str) -> Any:
     """The source of a path or URL."""
     if not is_npy(location):
         return _source_of(open_array(location, component, storage_options), missing_chunks)
@@ -65,7 +69,7 @@ def _source_at(location, component, storage_options, missing_chunks):
     return NpySource(location)
 
 
-def _member(data, component):
+def _member(data: Any, component: str | None) -> Floats:
     """The array that was handed in, or a component of the group that was."""
     if admission.is_group(data):
         return admission.choose_member(data, component, shown(getattr(data, "store_path", kind_of(data))))
@@ -74,7 +78,7 @@ def _member(data, component):
     return data
 
 
-def _source_of(data, missing_chunks) -> "Source":
+def _source_of(data: Any, missing_chunks: str) -> "Source":
     admission.refuse_unreadable(data)
     if is_zarr(data):
         windows = group_of(data)
@@ -82,7 +86,7 @@ def _source_of(data, missing_chunks) -> "Source":
     return _in_process(data).named(names_of(data))
 
 
-def _in_process(data) -> "Source":
+def _in_process(data: Any) -> "Source":
     """The source of rows that this process holds, or knows how to compute."""
     if hasattr(data, "dask") and hasattr(data, "compute"):
         return DaskSource(data)
@@ -91,7 +95,7 @@ def _in_process(data) -> "Source":
     return Source(np.asanyarray(data), "array")
 
 
-def _check_rows(source):
+def _check_rows(source: Source) -> None:
     if len(source.shape) != 2:
         raise InputError(
             f"input: expected a 2-dimensional array (n_samples, n_features), got shape {source.shape}. "

@@ -1,5 +1,7 @@
 """Rows of a source that a fit takes: a range, without those that are marked as not valid."""
 
+from typing import Any
+
 import numpy as np
 
 from bigsmic.errors import InputError
@@ -9,7 +11,7 @@ from bigsmic.store.reopenable import Shared
 from bigsmic.store.sources.base import Source
 
 
-def select_rows(source, rows=None, leave_out=True):
+def select_rows(source: Source, rows: Any = None, leave_out: bool = True) -> Source:
     """The rows of a source that are taken.
 
     Parameters
@@ -45,12 +47,12 @@ def select_rows(source, rows=None, leave_out=True):
     return SelectedSource(source, selection)
 
 
-def _ends_there(rows):
+def _ends_there(rows: Any) -> bool:
     """Whether it was said where to end: then it is the same selection when the source has grown."""
     return rows is not None and rows.stop is not None and rows.stop >= 0
 
 
-def range_of(rows, n):
+def range_of(rows: Any, n: int) -> tuple[int, int]:
     """First row and the one after the last of a slice of n rows.
 
     Raises
@@ -70,11 +72,11 @@ def range_of(rows, n):
     return start, stop
 
 
-def _packed(source, start, stop):
+def _packed(source: Source, start: int, stop: int) -> Any:
     """Bits of the rows that are valid; None where all are."""
     if stop == start or source.valid(start, start + 1) is None:
         return None
-    parts = [np.packbits(source.valid(lo, min(lo + PAGE, stop))) for lo in range(start, stop, PAGE)]
+    parts = [np.packbits(np.asarray(source.valid(lo, min(lo + PAGE, stop)))) for lo in range(start, stop, PAGE)]
     packed = np.concatenate(parts)
     taken = int(np.bitwise_count(packed).sum(dtype=np.int64))
     return None if taken == stop - start else packed
@@ -89,81 +91,81 @@ class SelectedSource(Shared, Source):
     selection : Selection
     """
 
-    def __init__(self, source, selection):
+    def __init__(self, source: Any, selection: Any) -> None:
         super().__init__(source.array, source.name)
         self.source, self.selection = source, selection
 
-    def recipe(self):
+    def recipe(self) -> Any:
         """Return how a task on another process selects the same rows."""
         return SelectedSource, (self.source, self.selection)
 
     @property
-    def shape(self):
+    def shape(self) -> Any:
         """(rows taken, d)."""
         return (len(self.selection), self.source.shape[1])
 
     @property
-    def dtype(self):
+    def dtype(self) -> Any:
         """Dtype of the rows."""
         return self.source.dtype
 
     @property
-    def band_bytes(self):
+    def band_bytes(self) -> Any:
         """Bytes that one read brings to memory beyond the rows asked for: those of the source, and the mask."""
         return self.source.band_bytes + (0 if self.selection.packed is None else self.selection.packed.nbytes)
 
     @property
-    def travels(self):
+    def travels(self) -> Any:
         """Whether the source does."""
         return self.source.travels
 
     @property
-    def column_names(self):
+    def column_names(self) -> list[str]:
         """Names of the columns."""
         return self.source.column_names
 
     @property
-    def has_windows(self):
+    def has_windows(self) -> bool:
         """Whether the rows are features of windows."""
         return self.source.has_windows
 
     @property
-    def mixed_units(self):
+    def mixed_units(self) -> bool:
         """Whether columns are known to be in units of their own."""
         return self.source.mixed_units
 
     @property
-    def decoded(self):
+    def decoded(self) -> str:
         """What is made of the stored numbers."""
         return self.source.decoded
 
     @property
-    def places(self):
+    def places(self) -> Any:
         """Paths and URLs that are read."""
         return self.source.places
 
-    def origin(self):
+    def origin(self) -> Any:
         """Return a text that tells the rows from others."""
         return f"{self.source.origin()} {self.describe()['selected']}"
 
-    def describe(self):
+    def describe(self) -> Any:
         """Return what identifies the input besides its content: with the rows that are taken."""
         chosen, packed = self.selection, self.selection.packed
         selected = {"start": chosen.start, "stop": chosen.stop}
         selected |= {} if packed is None else {"valid": checksum(packed)}
         return self.source.describe() | {"rows": len(chosen), "selected": selected}
 
-    def valid(self, lo, hi):
+    def valid(self, lo: int, hi: int) -> Any:
         """Which of rows ``lo:hi`` may be used; None where all may."""
         if self.selection.packed is not None:
             return None
         return self.source.valid(self.selection.start + lo, self.selection.start + hi)
 
-    def number(self, i):
+    def number(self, i: int) -> Any:
         """Return the number of the i-th row taken in the archive."""
         return int(self.selection.numbers(i, i + 1)[0])
 
-    def read(self, lo, hi):
+    def read(self, lo: int, hi: int) -> Any:
         """Return the rows from the `lo`-th taken one to the one before the `hi`-th."""
         numbers = self.selection.numbers(lo, hi)
         parts = [self.source.read(span.lo, span.hi)[span.taken] for span in spans(numbers, max(hi - lo, 1))]

@@ -1,8 +1,10 @@
 """Rows of arrays of other libraries, such as h5py and xarray, one slice at a time."""
 
 import threading
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.errors import StorageError
 from bigsmic.store import admission
@@ -19,7 +21,7 @@ class SlicedSource(BandedSource):
         Of a NumPy dtype; read by ``array[lo:hi]``.
     """
 
-    def __init__(self, array):
+    def __init__(self, array: Any) -> None:
         super().__init__(array, kind_of(array), 1)
         self._reading = threading.Lock()
         self._decoding = None
@@ -29,20 +31,20 @@ class SlicedSource(BandedSource):
             self._height = min(admission.chunk_rows(array), max(1, self.shape[0]))
 
     @property
-    def decoded(self):
+    def decoded(self) -> str:
         """What is made of the stored numbers, in words."""
         return str(self._decoding or "")
 
     @property
-    def dtype(self):
+    def dtype(self) -> np.dtype[Any]:
         """Dtype of the rows."""
         return self._decoding.dtype if self._decoding else super().dtype
 
-    def describe(self):
+    def describe(self) -> dict[str, int | str]:
         """Return what identifies the input besides its content."""
         return super().describe() | ({"decoded": self._decoding.describe()} if self._decoding else {})
 
-    def _decode(self, lo, hi):
+    def _decode(self, lo: int, hi: int) -> NDArray[Any]:
         try:
             with self._reading:  # not every library is safe among threads
                 rows = np.asanyarray(self.array[lo:hi])

@@ -1,5 +1,7 @@
 """Rows of sparse matrices: of vectors of counts, and of affinities or distances that were computed beforehand."""
 
+from typing import Any
+
 import numpy as np
 
 from bigsmic.errors import InputError, NonFiniteError
@@ -16,15 +18,15 @@ class SparseRows(Source):
     name : str
     """
 
-    def __init__(self, matrix, name="sparse matrix"):
+    def __init__(self, matrix: Any, name: str = "sparse matrix") -> None:
         super().__init__(matrix, name)
 
-    def origin(self):
+    def origin(self) -> Any:
         """Return a checksum of the entries."""
         parts = (self.array.indptr, self.array.indices, self.array.data)
         return f"crc32 {[checksum(part) for part in parts]}"
 
-    def read(self, lo, hi):
+    def read(self, lo: int, hi: int) -> Any:
         """Return rows ``lo:hi``, sparse."""
         return self.array[lo:hi]
 
@@ -43,7 +45,7 @@ class SparseSource(SparseRows):
     InputError, NonFiniteError
     """
 
-    def __init__(self, matrix, what):
+    def __init__(self, matrix: Any, what: str) -> None:
         from scipy.sparse import csr_array, issparse
 
         if not issparse(matrix) or matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
@@ -62,6 +64,6 @@ class SparseSource(SparseRows):
             raise InputError("input: the precomputed affinity is not symmetric; pass (A + A.T) / 2")
 
     @property
-    def largest(self):
+    def largest(self) -> float:
         """Largest entry."""
         return float(self.array.data.max())

@@ -1,6 +1,7 @@
 """Rows that only this process can read, copied into the run for tasks on other processes."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 
@@ -22,21 +23,21 @@ class StagedSource(Source):
     STAGE = "input"
     travels = True
 
-    def __init__(self, run, bounds, facts):
+    def __init__(self, run: Any, bounds: Any, facts: Any) -> None:
         self._run, self._bounds, self._facts = run, np.asarray(bounds, np.int64), facts
         self.name, self.largest = facts["name"], facts.get("largest")
 
     @property
-    def shape(self):
+    def shape(self) -> Any:
         """(n, d)."""
         return tuple(self._facts["shape"])
 
     @property
-    def dtype(self):
+    def dtype(self) -> Any:
         """Dtype of the rows."""
         return np.dtype(self._facts["dtype"])
 
-    def read(self, lo, hi):
+    def read(self, lo: int, hi: int) -> Any:
         """Return rows ``lo:hi``; cheapest where they are a block of `bounds`."""
         first = int(np.searchsorted(self._bounds, lo, side="right")) - 1
         last = int(np.searchsorted(self._bounds, hi, side="left"))
@@ -46,7 +47,7 @@ class StagedSource(Source):
             pieces.append(self._block(block)[max(lo - start, 0) : hi - start])
         return pieces[0] if len(pieces) == 1 else _joined(pieces)
 
-    def _block(self, block):
+    def _block(self, block: int) -> Any:
         read = self._run.reader(self.STAGE, block)
         if self.largest is None:
             return read("X")
@@ -56,12 +57,12 @@ class StagedSource(Source):
         shape = (len(indptr) - 1, self.shape[1])
         return csr_array((read("data"), read("indices"), indptr), shape=shape)
 
-    def drop(self):
+    def drop(self) -> None:
         """Delete the copy."""
         self._run.drop(self.STAGE, range(len(self._bounds) - 1))
 
 
-def stage_input(source, run, bounds):
+def stage_input(source: Any, run: Any, bounds: Any) -> Any:
     """Copy rows that only this process can read into the run directory, where tasks read them.
 
     Parameters
@@ -93,7 +94,7 @@ def stage_input(source, run, bounds):
     return StagedSource(run, bounds, facts)
 
 
-def _joined(pieces):
+def _joined(pieces: Any) -> Any:
     if isinstance(pieces[0], np.ndarray):
         return np.concatenate(pieces)
     from scipy.sparse import vstack

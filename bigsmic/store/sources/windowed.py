@@ -1,5 +1,7 @@
 """Rows of a group of windows: those that are complete, and which of them may be used."""
 
+from typing import Any
+
 import numpy as np
 
 from bigsmic.errors import StorageError
@@ -11,7 +13,7 @@ OF_MIXED_UNITS = frozenset(("summary", "spectral", "catch22"))
 """Features whose columns are levels, correlations, frequencies: in units of their own."""
 
 
-def group_of(array):
+def group_of(array: Any) -> Any:
     """The group of windows whose features an array is; None for any other array."""
     import zarr
 
@@ -36,33 +38,33 @@ class WindowSource(ZarrSource):
     group : zarr.Group
     """
 
-    def __init__(self, array, missing_chunks, group):
+    def __init__(self, array: Any, missing_chunks: Any, group: Any) -> None:
         self._rows, self._group = int(group.attrs[WINDOWS]["rows"]), group
         self._valid = insisting(group["valid"], missing_chunks)
         super().__init__(array, missing_chunks)
 
     has_windows = True
 
-    def recipe(self):
+    def recipe(self) -> Any:
         """Return how a task on another process opens the same rows."""
         return WindowSource, (self.array, self._missing, self._group)
 
     @property
-    def mixed_units(self):
+    def mixed_units(self) -> bool:
         """Whether features are among them that are in units of their own; samples and functions do not say."""
         return not OF_MIXED_UNITS.isdisjoint(self._group.attrs[WINDOWS]["definition"]["features"])
 
     @property
-    def column_names(self):
+    def column_names(self) -> list[str]:
         """Names of the features."""
         return list(self._group.attrs[WINDOWS]["columns"])
 
     @property
-    def shape(self):
+    def shape(self) -> Any:
         """(n, d) of the windows that are complete."""
         return (self._rows, self.array.shape[1])
 
-    def valid(self, lo, hi):
+    def valid(self, lo: int, hi: int) -> Any:
         """Which of rows ``lo:hi`` may be used: ndarray of bool."""
         from bigsmic.store.retrying import AbsentChunkError
 

@@ -1,5 +1,6 @@
 """Rows of Zarr archives, and how arrays of Zarr are opened and made."""
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,12 +16,13 @@ from bigsmic.store.reopenable import Shared
 from bigsmic.store.shards import Shards, is_sharded
 from bigsmic.store.sources.base import BandedSource
 from bigsmic.store.sources.column_names import names_beside
+from bigsmic.types import StorageOptions, StrPath
 
 
 class ZarrSource(Shared, BandedSource):
     """Rows of a Zarr array, decoded as its attributes say; absent and torn chunks are errors."""
 
-    def __init__(self, array, missing_chunks):
+    def __init__(self, array: Any, missing_chunks: str) -> None:
         _refuse_pickles(array)
         array = insisting(array, missing_chunks)
         name = shown(array.store_path)
@@ -34,45 +36,45 @@ class ZarrSource(Shared, BandedSource):
             self.name = f"{name} ({self._decoding})"
 
     @property
-    def travels(self):
+    def travels(self) -> Any:
         """Whether the store is not the memory of this process."""
         import zarr
 
         return not isinstance(_innermost(self.array.store_path.store), zarr.storage.MemoryStore)
 
-    def recipe(self):
+    def recipe(self) -> Any:
         """Return how a task on another process opens the same archive, and keeps its decoded bands."""
         return ZarrSource, (self.array, self._missing)
 
     @property
-    def column_names(self):
+    def column_names(self) -> list[str]:
         """Names that lie beside the array in its group."""
         return names_beside(self.array)
 
     @property
-    def decoded(self):
+    def decoded(self) -> str:
         """What is made of the stored numbers, in words."""
         return str(self._decoding or "")
 
     @property
-    def places(self):
+    def places(self) -> Any:
         """Path or URL of the array."""
         return places_of(self.array)
 
-    def origin(self):
+    def origin(self) -> Any:
         """Return where the array is, without secrets."""
         return ", ".join(map(canonical, self.places)) or self.name
 
     @property
-    def dtype(self):
+    def dtype(self) -> np.dtype[Any]:
         """Dtype of the rows, decoded."""
         return self._decoding.dtype if self._decoding else super().dtype
 
-    def describe(self):
+    def describe(self) -> dict[str, int | str]:
         """Return what identifies the input besides its content."""
         return super().describe() | ({"decoded": self._decoding.describe()} if self._decoding else {})
 
-    def _decode(self, lo, hi):
+    def _decode(self, lo: int, hi: int) -> Any:
         from bigsmic.store.retrying import AbsentChunkError
 
         try:
@@ -96,7 +98,7 @@ class ZarrSource(Shared, BandedSource):
                 "a chunk of the archive is torn or unreadable: restore it"
             ) from error
 
-    def _chunk(self, path, lo, hi):
+    def _chunk(self, path: str, lo: int, hi: int) -> str:
         """Key and rows of the chunk of rows ``lo:hi`` that is stored at `path`."""
         height, width = self._chunk_shape
         for i in range(lo // height, (hi - 1) // height + 1):
@@ -107,14 +109,14 @@ class ZarrSource(Shared, BandedSource):
         return path
 
 
-def _mask_of(array):
+def _mask_of(array: Any) -> float | None:
     """Fill value that stands for missing entries: xarray has it so in Zarr v2, and marks its arrays with dimensions."""
     if array.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in array.attrs:
         return array.metadata.fill_value
     return None
 
 
-def _refuse_pickles(array):
+def _refuse_pickles(array: Any) -> None:
     """Raise InputError if reading would unpickle chunks: that runs whatever their writer wished."""
     codecs = (*(getattr(array.metadata, "filters", None) or ()), getattr(array.metadata, "compressor", None))
     if any(getattr(codec, "codec_id", None) == "pickle" for codec in codecs):
@@ -123,12 +125,12 @@ def _refuse_pickles(array):
         )
 
 
-def is_zarr(data):
+def is_zarr(data: Any) -> bool:
     """Whether something is an array of Zarr."""
     return hasattr(type(data), "nchunks_initialized")  # of the type: of an array, it would list every chunk
 
 
-def insisting(array, missing_chunks):
+def insisting(array: Any, missing_chunks: str) -> Any:
     """Return the array on a store that insists, and that another process finds from its own working directory."""
     import zarr
 
@@ -147,13 +149,13 @@ def insisting(array, missing_chunks):
     return zarr.Array(zarr.AsyncArray(metadata=array.metadata, store_path=place))
 
 
-def _innermost(store):
+def _innermost(store: Any) -> Any:
     while hasattr(store, "_store"):
         store = store._store
     return store
 
 
-def places_of(array):
+def places_of(array: Any) -> Any:
     """Path or URL of a Zarr array, where it is not in memory."""
     import zarr
 
@@ -165,7 +167,7 @@ def places_of(array):
     return [str(store.path)] if isinstance(store, zarr.storage.ZipStore) else []
 
 
-def open_array(location, component=None, storage_options=None):
+def open_array(location: StrPath, component: str | None = None, storage_options: StorageOptions = None) -> Any:
     """Open a Zarr array for reading: the one at `location`, or `component` of the group there."""
     name = shown(location)
     with _input_errors(location, storage_options, "a Zarr array, or of a group with component="):
@@ -178,7 +180,7 @@ def open_array(location, component=None, storage_options=None):
     return node
 
 
-def open_group(location, storage_options=None):
+def open_group(location: StrPath, storage_options: StorageOptions = None) -> Any:
     """Open a group of Zarr arrays for reading.
 
     Parameters
@@ -205,14 +207,14 @@ def open_group(location, storage_options=None):
     return node
 
 
-def _open_node(location, storage_options):
+def _open_node(location: StrPath, storage_options: StorageOptions) -> Any:
     import zarr
 
     return zarr.open(store_of(location, storage_options, read_only=True), mode="r")
 
 
 @contextmanager
-def _input_errors(location, storage_options, wanted):
+def _input_errors(location: StrPath, storage_options: StorageOptions, wanted: str) -> Iterator[None]:
     """Turn what Zarr says of a place that is none of its own into an InputError, with what to give."""
     name = shown(location)
     try:
@@ -230,7 +232,9 @@ def _input_errors(location, storage_options, wanted):
         ) from (error if is_local(location) else None)
 
 
-def create_arrays(location, arrays, chunk_rows, storage_options=None):
+def create_arrays(
+    location: StrPath, arrays: dict[str, Any], chunk_rows: int, storage_options: StorageOptions = None
+) -> Any:
     """Make arrays in a Zarr group, to be written row range by row range; the caller has seen that they may be.
 
     Parameters

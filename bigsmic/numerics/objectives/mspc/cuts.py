@@ -6,13 +6,14 @@ import numpy as np
 
 from bigsmic.numerics.objectives.mspc.questions import Halfspace, Histogram, Node, Steps
 from bigsmic.numerics.objectives.mspc.separation import COLUMNS, covariance_of
+from bigsmic.types import Floats, Integers
 
 _BINS = 4096  # of projections, in one pass
 _CUT_PASSES = 12
 _CUT_TOLERANCE = 1e-9  # what a cut between two edges may gain, relatively, and be left alone
 
 
-def best_cut(node: Node, w, moments, reg, space: Any = COLUMNS) -> Steps:
+def best_cut(node: Node, w: Floats, moments: Floats, reg: float, space: Any = COLUMNS) -> Steps:
     """Halfspace across w that maximises the lower bound of kappa^2; a generator of questions.
 
     With r the smaller and R the larger share of rows, D the distance of the means along w and V the total variance,
@@ -37,10 +38,10 @@ def best_cut(node: Node, w, moments, reg, space: Any = COLUMNS) -> Steps:
     halfspace : Halfspace
     """
     n, mean, covariance = covariance_of(moments)
-    center, deviation = mean @ w, np.sqrt(w @ covariance @ w)
-    bound = _Bound(n, center, w @ space.regularise(covariance, covariance, reg) @ w)
+    center, deviation = float(mean @ w), np.sqrt(w @ covariance @ w)
+    bound = _Bound(n, center, float(w @ space.regularise(covariance, covariance, reg) @ w))
     reach = np.arcsinh(np.sqrt(n))  # no projection is farther than sqrt(n - 1) deviations from the mean
-    finer = center + deviation * np.sinh(np.linspace(-reach, reach, _BINS))
+    finer: Floats = center + deviation * np.sinh(np.linspace(-reach, reach, _BINS))
     for _ in range(_CUT_PASSES):
         edges = finer
         counts, sums = yield Histogram(node, w, edges)
@@ -69,12 +70,12 @@ class _Bound(NamedTuple):
     center: float
     scatter: float
 
-    def __call__(self, below, deficit):
+    def __call__(self, below: Floats, deficit: Floats) -> Floats:
         """Bound for `below` rows whose projections fall short of as many means by `deficit` in all."""
         above = self.n - below
         return self._value(deficit / (below * above), np.minimum(below, above), np.maximum(below, above))
 
-    def at_edges(self, counts, sums):
+    def at_edges(self, counts: Floats, sums: Floats) -> Floats:
         """Bound at each edge, shape (n_edges,)."""
         below, deficit = (running[1:-1] for running in self._running(counts, sums))
         cuts = (below > 0) & (below < self.n)
@@ -82,7 +83,7 @@ class _Bound(NamedTuple):
         values[cuts] = self(below[cuts], deficit[cuts])
         return values
 
-    def within_bins(self, counts, sums, edges):
+    def within_bins(self, counts: Floats, sums: Floats, edges: Floats) -> Floats:
         """Upper limit of the bound strictly within each bin, -inf where it cannot be cut, shape (n_edges + 1,).
 
         The deficit is concave in the number of rows below: its slope is the distance below the mean.
@@ -99,18 +100,18 @@ class _Bound(NamedTuple):
             ceilings = self._value(np.minimum(rise, fall) / balance, smaller, larger)
         return np.where(counts > 1, ceilings, -np.inf)
 
-    def _value(self, distance_per_row, smaller, larger):
+    def _value(self, distance_per_row: Floats, smaller: Floats, larger: Floats) -> Floats:
         squared = (distance_per_row * self.n) ** 2
         denominator = 2 * self.scatter * self.n / smaller - 2 * larger / self.n * squared
         return np.where(denominator > 0, squared / denominator, np.inf)
 
-    def _running(self, counts, sums):
+    def _running(self, counts: Floats, sums: Floats) -> tuple[Floats, Floats]:
         """Rows below each edge and by how much they fall short, from none to all, shape (n_edges + 2,)."""
         below, total = np.append(0, counts.cumsum()), np.append(0, sums.cumsum())
         return below, below * self.center - total
 
 
-def _subdivided(edges, bins, least):
+def _subdivided(edges: Floats, bins: Integers, least: Any) -> Floats:
     """Edges with those of the bins that are wider than rounding cut into parts put in between."""
     bins = bins[(bins > 0) & (bins < len(edges))]
     bins = bins[edges[bins] - edges[bins - 1] > least]

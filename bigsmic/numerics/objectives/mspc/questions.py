@@ -4,8 +4,10 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.numerics.self_product import self_product
+from bigsmic.types import Floats
 
 
 class Halfspace(NamedTuple):
@@ -20,7 +22,7 @@ class Halfspace(NamedTuple):
     w: np.ndarray
     threshold: float
 
-    def contains(self, X):
+    def contains(self, X: Floats) -> NDArray[np.bool_]:
         """Whether each row is on the side of label 1, shape (b,)."""
         return X @ self.w > self.threshold
 
@@ -29,7 +31,7 @@ Node = tuple[tuple[Halfspace, bool], ...]
 """The halfspaces that a row lies in, and those that it lies outside of; the empty tuple holds every row."""
 
 
-def inside(node: Node, X):
+def inside(node: Node, X: Floats) -> slice | NDArray[np.bool_]:
     """Rows of a block that lie in a node: an index of all, or a boolean mask."""
     if not node:
         return slice(None)
@@ -39,7 +41,7 @@ def inside(node: Node, X):
     return found
 
 
-def second_moments(X):
+def second_moments(X: Floats) -> Floats:
     """Sum of ``[x, 1] [x, 1]'`` over rows: sums of products, sums and number in one matrix that adds up.
 
     Parameters
@@ -65,7 +67,7 @@ class Sides(NamedTuple):
     node: Node
     halfspace: Halfspace
 
-    def __call__(self, X):
+    def __call__(self, X: Floats) -> Floats:
         """Answer for one block."""
         X = X[inside(self.node, X)]
         is_in = self.halfspace.contains(X)
@@ -77,7 +79,7 @@ class Together(NamedTuple):
 
     node: Node
 
-    def __call__(self, X):
+    def __call__(self, X: Floats) -> Any:
         """Answer for one block."""
         return second_moments(X[inside(self.node, X)])
 
@@ -92,7 +94,7 @@ class Moved(NamedTuple):
     old: Halfspace
     new: Halfspace
 
-    def __call__(self, X):
+    def __call__(self, X: Floats) -> Floats:
         """Answer for one block."""
         X = X[inside(self.node, X)]
         before, after = self.old.contains(X), self.new.contains(X)
@@ -109,7 +111,7 @@ class Histogram(NamedTuple):
     w: np.ndarray
     edges: np.ndarray
 
-    def __call__(self, X):
+    def __call__(self, X: Floats) -> Floats:
         """Answer for one block."""
         t = X[inside(self.node, X)] @ self.w
         bins, n_bins = np.searchsorted(self.edges, t, side="left"), len(self.edges) + 1
@@ -129,11 +131,11 @@ class Rows:
         Held centred, in float64.
     """
 
-    def __init__(self, X):
+    def __init__(self, X: NDArray[Any]) -> None:
         X = np.asarray(X, np.float64)
         self.X = X - X.mean(axis=0)
 
-    def __call__(self, questions):
+    def __call__(self, questions: list[Any]) -> list[Floats]:
         """Answers over all rows."""
         return [question(self.X) for question in questions]
 
@@ -141,7 +143,7 @@ class Rows:
 Steps = Generator[Any, Any, Any]
 
 
-def solve(problems: Sequence[Steps], total: Total):
+def solve(problems: Sequence[Steps], total: Any) -> list[Any]:
     """Run generators of questions side by side: each pass answers the next question of all that still ask.
 
     Parameters
@@ -158,7 +160,7 @@ def solve(problems: Sequence[Steps], total: Total):
     results: list[Any] = [None] * len(problems)
     questions: dict[int, Question] = {}
 
-    def advance(i, answer):
+    def advance(i: int, answer: Floats | None) -> None:
         try:
             questions[i] = problems[i].send(answer)
         except StopIteration as stop:

@@ -3,11 +3,13 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh, lapack
 from scipy.optimize import brentq
 
 from bigsmic.errors import SingularCovarianceError
 from bigsmic.numerics.objectives.mspc.questions import Halfspace
+from bigsmic.types import Floats
 
 _CONSTANT = 1e-12  # variance of a column relative to its mean square, below which it is rounding
 
@@ -36,7 +38,7 @@ class Two(NamedTuple):
     space: Any
 
     @classmethod
-    def of(cls, sides, space=None):
+    def of(cls, sides: Floats, space: "Columns | None" = None) -> "Two":
         """Read the second moments of two sides, shape (2, d + 1, d + 1); both must have rows."""
         space = COLUMNS if space is None else space
         _, mean, total = covariance_of(sides[0] + sides[1])
@@ -53,19 +55,19 @@ class Two(NamedTuple):
         )
 
     @property
-    def difference(self):
+    def difference(self) -> Floats:
         """Mean of label 1 less that of label 0."""
         return self.means[1] - self.means[0]
 
-    def regularised(self, reg):
+    def regularised(self, reg: float) -> Floats:
         """The two covariances, each with `reg` times the total variances added."""
         return self.space.regularise(self.covariances, self.total, reg)
 
-    def separation(self, reg):
+    def separation(self, reg: float) -> "Separation":
         """How surely a hyperplane separates the sides."""
         return separate(self.difference, *self.regularised(reg))
 
-    def halfspace(self, w, threshold):
+    def halfspace(self, w: Floats, threshold: float) -> Halfspace:
         """The halfspace of a direction in the columns that vary, of unit length in all columns."""
         length = np.linalg.norm(w)
         full = np.zeros(len(self.varies))
@@ -76,15 +78,15 @@ class Two(NamedTuple):
 class Columns:
     """The columns of the rows as they are; what is regularised are their variances."""
 
-    def varies(self, variances, mean):
+    def varies(self, variances: Floats, mean: Floats) -> NDArray[np.bool_]:
         """Columns whose variance is more than rounding."""
         return variances > _CONSTANT * (variances + mean**2)
 
-    def regularise(self, covariances, total, reg):
+    def regularise(self, covariances: Floats, total: Floats, reg: float) -> Floats:
         """Covariances with `reg` times the total variances added."""
         return covariances + reg * np.diag(np.diag(total))
 
-    def relaxed(self, total):
+    def relaxed(self, total: Floats) -> Floats:
         """Direction ``X'q`` of the relaxed indicator q; see :func:`_eig`."""
         deviations = np.sqrt(np.diag(total))
         correlation = total / np.outer(deviations, deviations)
@@ -94,7 +96,7 @@ class Columns:
 COLUMNS = Columns()
 
 
-def covariance_of(A):
+def covariance_of(A: Any) -> tuple[float, Floats, Floats]:
     """Number, mean and covariance of second moments."""
     n = A[-1, -1]
     mean = A[-1, :-1] / n
@@ -116,17 +118,17 @@ class Separation(NamedTuple):
     w: np.ndarray
 
     @property
-    def msp(self):
+    def msp(self) -> float:
         """Minimum separation probability."""
         return separation_probability(self.kappa)
 
 
-def separation_probability(kappa):
+def separation_probability(kappa: float) -> float:
     """``kappa^2 / (1 + kappa^2)``."""
     return 1 / (1 + 1 / kappa**2) if kappa else 0.0
 
 
-def separate(difference, first, second):
+def separate(difference: Floats, first: Floats, second: Floats) -> Separation:
     """Solve the minimax probability machine exactly.
 
     Since ``(a + b)^2 = min_tau a^2 / tau + b^2 / (1 - tau)``,
@@ -155,10 +157,10 @@ def separate(difference, first, second):
     g, basis = eigh(first, first + second)
     g, a = g.clip(0, 1), basis.T @ difference
 
-    def mixed(tau):
+    def mixed(tau: float) -> Floats:
         return g * (1 - tau) + (1 - g) * tau
 
-    def slope(tau):
+    def slope(tau: float) -> float:
         return (a**2 * (g * (1 - tau) ** 2 - (1 - g) * tau**2) / mixed(tau) ** 2).sum()
 
     low, high = 1e-9, 1 - 1e-9
@@ -173,7 +175,7 @@ def separate(difference, first, second):
     return Separation(float(w @ a / spread) if spread else 0.0, basis @ w)
 
 
-def check_definite(S, rounding=0.0):
+def check_definite(S: Floats, rounding: Floats | float = 0.0) -> None:
     """Refuse a covariance that is singular in double precision, whatever the units of its columns.
 
     Parameters
@@ -200,7 +202,7 @@ def check_definite(S, rounding=0.0):
     )
 
 
-def _is_clearly_definite(S):
+def _is_clearly_definite(S: Floats) -> bool:
     """Whether the condition number is far from what rounding makes of a singular matrix's."""
     factor, failed = lapack.dpotrf(S)
     return not failed and lapack.dpocon(factor, np.abs(S).sum(axis=0).max())[0] > 1e-11

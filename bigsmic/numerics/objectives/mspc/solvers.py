@@ -10,6 +10,7 @@ from bigsmic.errors import InputError
 from bigsmic.numerics.objectives.mspc.cuts import best_cut
 from bigsmic.numerics.objectives.mspc.questions import Halfspace, Moved, Node, Sides, Steps, Together
 from bigsmic.numerics.objectives.mspc.separation import COLUMNS, Two, check_definite, covariance_of
+from bigsmic.types import Floats
 
 SOLVERS = ("mpm", "gep", "eig")
 MAX_ITER = 100
@@ -39,7 +40,7 @@ class SplitSettings:
     tol: float = TOL
     judge: float | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.solver not in SOLVERS:
             raise InputError(f"solver: got {self.solver!r}; use one of {SOLVERS}")
         if not 0 <= self.reg < np.inf:
@@ -87,7 +88,7 @@ class Split:
     ended: str
 
     @property
-    def worth(self):
+    def worth(self) -> float:
         """Rows that end on their own side of the hyperplane in the worst case."""
         return self.score * self.counts.sum()
 
@@ -128,18 +129,18 @@ def split(node: Node, start: Halfspace | None, settings: SplitSettings, space: A
     return _finished(Two.of(sides, space), halfspace, settings, n_iter=n_iter, ended=ended)
 
 
-def _principal(node):
+def _principal(node: Node) -> Steps:
     """Halfspace through the mean of a node, across its axis of largest variance."""
     _, mean, covariance = covariance_of((yield Together(node)))
     w = eigh(covariance, subset_by_index=[len(mean) - 1] * 2)[1][:, 0]
     return Halfspace(w, float(mean @ w))
 
 
-def _is_empty(sides):
+def _is_empty(sides: Floats) -> bool:
     return (sides[:, -1, -1] == 0).any()
 
 
-def _relabel(node, sides, old, new):
+def _relabel(node: Node, sides: Floats, old: Halfspace, new: Halfspace) -> Steps:
     """Second moments of the sides of the new halfspace, from those of the old and the rows that change sides.
 
     Where many do, the sums are taken anew: a difference of large sums has their rounding.
@@ -151,7 +152,7 @@ def _relabel(node, sides, old, new):
     return sides + np.stack([left - came, came - left]), n_moved
 
 
-def _finished(two, halfspace, settings, **how):
+def _finished(two: Two, halfspace: Any, settings: SplitSettings, **how: Any) -> Split:
     w = halfspace.w[two.varies]
     deviation = np.sqrt(np.maximum(w @ two.covariances @ w, 0)).mean()
     distance = w @ two.difference
@@ -161,7 +162,7 @@ def _finished(two, halfspace, settings, **how):
     return Split(halfspace, two.counts, settings.reg, msp, score, slope, **how)
 
 
-def _mpm(two, reg):
+def _mpm(two: Two, reg: float) -> Halfspace:
     """Hyperplane at an equal number of standard deviations from both means."""
     covariances = two.regularised(reg)
     w = two.separation(reg).w
@@ -169,7 +170,7 @@ def _mpm(two, reg):
     return two.halfspace(w, (deviations[1] * centers[0] + deviations[0] * centers[1]) / deviations.sum())
 
 
-def _gep(two, reg):
+def _gep(two: Two, reg: float) -> Halfspace:
     """Hyperplane across the direction of the largest distance of the means over the total deviation, half way."""
     S = two.space.regularise(two.total, two.total, reg)
     check_definite(S)
@@ -177,7 +178,7 @@ def _gep(two, reg):
     return two.halfspace(w, two.means.mean(axis=0) @ w)
 
 
-def _eig(two, reg):
+def _eig(two: Two, reg: float) -> Halfspace:
     """Hyperplane through the mean, across ``X'q`` for the relaxed indicator q.
 
     q is the top eigenvector of ``X (X'X / N + reg L)^-1 X' / N``, L the total variances, so ``q = X v`` with

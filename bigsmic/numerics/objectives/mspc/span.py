@@ -13,11 +13,13 @@ projections ``K a`` say which u they are.
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from bigsmic.numerics.objectives.mspc import solvers
 from bigsmic.numerics.objectives.mspc.questions import Halfspace, solve
-from bigsmic.numerics.objectives.mspc.solvers import Split
+from bigsmic.numerics.objectives.mspc.solvers import Split, SplitSettings
+from bigsmic.types import Floats
 
 _RANK = 1e-12  # of the largest eigenvalue: below it, rounding
 
@@ -35,13 +37,13 @@ class Dual(NamedTuple):
     is_divided: bool
 
 
-def centred(products):
+def centred(products: Floats) -> Floats:
     """Products of rows less their mean, from products of the rows: (m, m)."""
     mean = products.mean(axis=0)
     return products - mean - mean[:, None] + mean.mean()
 
 
-def coordinates(products):
+def coordinates(products: Floats) -> tuple[Floats, Floats]:
     """Rows in the principal axes of their span, the largest first, from products of the centred rows: (m, r).
 
     Returns
@@ -64,37 +66,37 @@ class Span:
         G and K.
     """
 
-    def __init__(self, divided, plain):
+    def __init__(self, divided: Floats, plain: Floats) -> None:
         self.plain = plain
         self.values, self.vectors = coordinates(divided)
         self.Z = self.vectors * np.sqrt(self.values)
 
-    def __call__(self, questions):
+    def __call__(self, questions: list[Any]) -> list[Floats]:
         """Answers over all rows of the node."""
         return [question(self.Z) for question in questions]
 
-    def varies(self, variances, mean):
+    def varies(self, variances: Floats, mean: Floats) -> NDArray[np.bool_]:
         """All coordinates vary."""
         return np.ones(len(variances), bool)
 
-    def regularise(self, covariances, total, reg):
+    def regularise(self, covariances: Floats, total: Floats, reg: float) -> Floats:
         """Covariances with `reg` times the variances of divided columns added, which are 1."""
         return covariances + reg * np.eye(total.shape[-1])
 
-    def relaxed(self, total):
+    def relaxed(self, total: Floats | None) -> Floats:
         """Direction ``X'q`` of the relaxed indicator q, the first coordinate."""
         return self.direction(self.plain @ self.indicator)
 
     @property
-    def indicator(self):
+    def indicator(self) -> Floats:
         """The relaxed indicator."""
         return self.vectors[:, 0]
 
-    def direction(self, projections):
+    def direction(self, projections: Floats) -> Floats:
         """The u along which the rows have some projections, less their mean."""
         return self.vectors.T @ projections / np.sqrt(self.values)
 
-    def split(self, start, settings):
+    def split(self, start: tuple[Floats, float], settings: SplitSettings) -> Any:
         """Split the rows, beginning with a halfspace of ``w = X'a``.
 
         Parameters
@@ -117,13 +119,13 @@ class Span:
             return None, None
         return found, Dual(a, False) if found.halfspace is first else self._dual(found.halfspace.w, settings)
 
-    def _dual(self, u, settings):
+    def _dual(self, u: Floats, settings: SplitSettings) -> Dual:
         if settings.solver == "eig":
             return Dual(self.indicator * (u @ u) / (u @ self.relaxed(None)), False)
         return Dual(self.vectors @ (u / np.sqrt(self.values)), True)
 
 
-def brought_back(found: Any, w, mean):
+def brought_back(found: Any, w: Floats, mean: Floats) -> Split:
     """A split in the columns of the rows, its hyperplane of unit length.
 
     Parameters

@@ -1,7 +1,7 @@
 """More than two clusters: a tree of splits, grown one split at a time."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -9,6 +9,7 @@ from scipy.special import expit
 from bigsmic.errors import InputError
 from bigsmic.numerics.objectives.mspc.questions import Halfspace, Node, Total, solve
 from bigsmic.numerics.objectives.mspc.solvers import Split, SplitSettings, split
+from bigsmic.types import Floats, Integers
 
 
 class Tree(NamedTuple):
@@ -27,7 +28,7 @@ class Tree(NamedTuple):
     of: np.ndarray
 
     @classmethod
-    def of_splits(cls, taken):
+    def of_splits(cls, taken: list[tuple[int, Split]]) -> "Tree":
         """Tree of pairs of a label and the split that it was taken apart by, at least one."""
         splits = [found for _, found in taken]
         return cls(
@@ -38,16 +39,16 @@ class Tree(NamedTuple):
         )
 
     @classmethod
-    def single(cls, d):
+    def single(cls, d: int) -> Any:
         """Tree of one cluster."""
         return cls(np.empty((0, d)), np.empty(0), np.empty(0), np.empty(0, np.int64))
 
     @property
-    def n_clusters(self):
+    def n_clusters(self) -> int:
         """Number of clusters, c."""
         return len(self.of) + 1
 
-    def read(self, X):
+    def read(self, X: Floats) -> tuple[Floats, Integers]:
         """Posteriors and labels of rows.
 
         A split's posterior is logistic in the projection, with the slope that two normal clusters of one variance
@@ -74,7 +75,9 @@ class Tree(NamedTuple):
         return posterior.astype(np.float32), labels
 
 
-def grow(n_clusters, start: Callable[[Node], Halfspace | None], candidates: Sequence[SplitSettings], total: Total):
+def grow(
+    n_clusters: int, start: Callable[[Node], Halfspace | None], candidates: Sequence[SplitSettings], total: Total
+) -> tuple[Tree, list[Split]]:
     """Split in two, and again the cluster whose split is worth most, until there are enough clusters.
 
     Worth is the score times the number of rows. The score alone takes ever smaller groups off.
@@ -104,7 +107,7 @@ def grow(n_clusters, start: Callable[[Node], Halfspace | None], candidates: Sequ
     return grow_by(n_clusters, lambda nodes: _best_splits(nodes, start, candidates, total))
 
 
-def grow_by(n_clusters, best_splits: Callable[[dict[int, Node]], dict[int, Split]]):
+def grow_by(n_clusters: int, best_splits: Any) -> tuple[Tree, list[Split]]:
     """Grow a tree as :func:`grow` does, of splits that are found in any way.
 
     Parameters
@@ -142,7 +145,7 @@ def grow_by(n_clusters, best_splits: Callable[[dict[int, Node]], dict[int, Split
     return Tree.of_splits(taken), [found for _, found in taken]
 
 
-def _best_splits(nodes, start, candidates, total):
+def _best_splits(nodes: Any, start: Any, candidates: Any, total: Any) -> dict[int, Split] | None:
     """The split of largest score of each node that can be split, all found in the same passes."""
     owners = [y for y in nodes for _ in candidates]
     starts = {y: start(node) for y, node in nodes.items()}
@@ -152,6 +155,6 @@ def _best_splits(nodes, start, candidates, total):
     return {y: split for y, split in best.items() if split is not None}
 
 
-def best_of(splits):
+def best_of(splits: list[Split]) -> Split | None:
     """The split of largest score, the first among equals; None where no candidate found one."""
     return max((split for split in splits if split is not None), key=lambda split: split.score, default=None)

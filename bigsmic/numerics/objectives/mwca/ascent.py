@@ -1,7 +1,8 @@
 """Ascent of the association from several starts side by side, each with a line search of its own."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -9,7 +10,8 @@ from bigsmic.errors import InputError
 from bigsmic.numerics.eigen.block_vectors import Product
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.objectives.mwca.association import LEAST_MASS, direction, memberships
-from bigsmic.numerics.row_blocks import Group, Shard
+from bigsmic.numerics.row_blocks import Group, Shard, TreeSum
+from bigsmic.types import Floats, Integers
 
 DIRECTIONS = ("natural", "gradient")
 FACTORS = (2.0, 0.5)  # of the last step that are tried in one product
@@ -35,7 +37,7 @@ class AscentSettings:
     max_iter: int = 100
     tol: float = 1e-6
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.direction not in DIRECTIONS:
             raise InputError(f"direction: got {self.direction!r}; use one of {DIRECTIONS}")
         if self.max_iter < 1:
@@ -55,13 +57,13 @@ class AssociationRows:
     kind : {"natural", "gradient"}
     """
 
-    def __init__(self, shard: Shard, product: Product, logits, kind="natural"):
+    def __init__(self, shard: Shard, product: Product, logits: Floats, kind: str = "natural") -> None:
         self.shard, self.product, self.kind = shard, product, kind
         self.logits, self.images = logits, np.zeros_like(logits)
         self.n = int(shard.bounds[-1])
         self._tried: np.ndarray = logits[:, :0]
 
-    def trial_step(self, starts, steps, totals):
+    def trial_step(self, starts: list[int], steps: Floats, totals: Floats) -> Floats | TreeSum:
         """Try steps of several lengths for some starts; return mass and ``z'Gz`` of each.
 
         Parameters
@@ -79,7 +81,7 @@ class AssociationRows:
         k, (m, e) = self.logits.shape[2], steps.shape
         Z = np.empty((self.shard.n_rows, m, e, k), np.float32)
 
-        def make(p):
+        def make(p: int) -> None:
             Z[self.shard.rows(p)] = memberships(self._moved(p, starts, steps, totals))
 
         self.shard.for_each_block(make)
@@ -90,17 +92,17 @@ class AssociationRows:
             columns = slice(lo, min(lo + COLUMNS, flat.shape[1]))
             self._multiply(np.ascontiguousarray(flat[:, columns]), images[:, columns])
 
-        def add(p):
+        def add(p: Any) -> Floats:
             rows = self.shard.rows(p)
             mass = Z[rows].sum(axis=0, dtype=np.float64)
             return np.stack([mass, np.einsum("nsek,nsek->sek", Z[rows], self._tried[rows], dtype=np.float64)], axis=2)
 
         return self.shard.sum_over_blocks(add)
 
-    def take(self, starts, steps, totals, chosen):
+    def take(self, starts: list[int], steps: Floats, totals: Floats, chosen: list[int]) -> None:
         """Go the step ``chosen[i]`` of those tried for ``starts[i]``; a negative one stays where it is."""
 
-        def go(p):
+        def go(p: int) -> None:
             rows = self.shard.rows(p)
             moved = self._moved(p, starts, steps, totals)
             for i, (start, j) in enumerate(zip(starts, chosen, strict=True)):
@@ -111,7 +113,7 @@ class AssociationRows:
         self.shard.for_each_block(go)
         self._tried = self.logits[:, :0]
 
-    def _moved(self, p, starts, steps, totals):
+    def _moved(self, p: int, starts: list[int], steps: Floats, totals: Floats) -> Floats:
         """Logits of block p after every step, float32, shape (b, len(starts), e, k)."""
         rows, moved = self.shard.rows(p), []
         for start, lengths, total in zip(starts, steps, totals, strict=True):
@@ -121,10 +123,10 @@ class AssociationRows:
             moved.append(np.maximum(T - T.max(axis=-1, keepdims=True), np.float32(-1e4)))
         return np.stack(moved, axis=1)
 
-    def _multiply(self, Z, out):
+    def _multiply(self, Z: Floats, out: Floats) -> None:
         operand = self.product.operand(Z)
 
-        def task(p):
+        def task(p: int) -> None:
             rows = self.shard.rows(p)
             self.product.multiply(p, (1.0, 0.0, 0.0), operand, Z[rows], out[rows])
 
@@ -154,7 +156,7 @@ class State(NamedTuple):
     converged: np.ndarray
 
     @classmethod
-    def fresh(cls, n_starts, k):
+    def fresh(cls, n_starts: int, k: int) -> "State":
         """Before anything was measured."""
         return cls(
             np.full(n_starts, -np.inf),
@@ -165,12 +167,18 @@ class State(NamedTuple):
         )
 
     @property
-    def best(self):
+    def best(self) -> int:
         """The start that is highest; the first among equals."""
         return int(np.argmax(self.values))
 
 
-def ascend(group: Group, shape, settings: AscentSettings, state: State | None = None, on_step=None) -> State:
+def ascend(
+    group: Group,
+    shape: tuple[int, int, int],
+    settings: AscentSettings,
+    state: State | None = None,
+    on_step: Callable[..., Any] | None = None,
+) -> State:
     """Ascend from all starts side by side, each with a line search of its own.
 
     In one product a start tries twice and half its last step, and goes the better one if it gains. Where neither does,
@@ -207,25 +215,25 @@ def ascend(group: Group, shape, settings: AscentSettings, state: State | None = 
 class _LineSearch:
     """Line search of all starts side by side."""
 
-    def __init__(self, group, n, state):
+    def __init__(self, group: Any, n: int, state: State) -> None:
         self.group, self.n = group, n
         self.values, self.totals, self.lengths, self.n_iter, self.converged = (np.array(part) for part in state)
 
     @property
-    def state(self):
+    def state(self) -> State:
         """A copy of where the starts are."""
         return State(*(part.copy() for part in (self.values, self.totals, self.lengths, self.n_iter, self.converged)))
 
     @property
-    def active(self):
+    def active(self) -> list[int]:
         """Starts that are on their way."""
         return np.flatnonzero(~self.converged).tolist()
 
-    def measure(self):
+    def measure(self) -> None:
         """Find the association of the starts."""
         self._go(np.zeros((len(self.values), 1)))
 
-    def step(self, tol):
+    def step(self, tol: float) -> None:
         """Try steps for every start that is still on its way."""
         starts = self.active
         before = self.values[starts]
@@ -236,7 +244,7 @@ class _LineSearch:
             gained = j >= 0 and self.values[start] - value > tol * abs(value)
             self.converged[start] = self.lengths[start] < LEAST_STEP if j < 0 else not gained
 
-    def _go(self, steps):
+    def _go(self, steps: Floats) -> Integers:
         """Go the best step of each active start if it gains; return which, -1 for none."""
         starts = self.active
         here = self.totals[starts]
@@ -256,12 +264,12 @@ class _LineSearch:
         return chosen
 
 
-def random_logits(seed, start, positions, k):
+def random_logits(seed: int, start: int, positions: Integers, k: int) -> Floats:
     """Logits of a random start: hashed uniform numbers in [-1, 1), float32, shape (b, k)."""
     columns = [2 * row_uniform(seed, f"mwca start {start} {j}", positions) - 1 for j in range(k)]
     return np.stack(columns, axis=1).astype(np.float32)
 
 
-def logits_of(labels, k, height=4.0):
+def logits_of(labels: Integers, k: int, height: float = 4.0) -> Floats:
     """Logits of a start from labels: `height` for the label, 0 elsewhere, float32, shape (b, k)."""
     return (height * (labels[:, None] == np.arange(k))).astype(np.float32)

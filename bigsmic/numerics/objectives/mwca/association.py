@@ -2,17 +2,19 @@
 
 import numpy as np
 
+from bigsmic.types import Floats, Integers
+
 LEAST_MASS = 1e-12  # of all rows: what an empty cluster is divided by
 
 
-def memberships(logits):
+def memberships(logits: Floats) -> Floats:
     """Softmax over the last axis."""
     Z = np.exp(logits - logits.max(axis=-1, keepdims=True))
     Z /= Z.sum(axis=-1, keepdims=True)
     return Z
 
 
-def association(Z, GZ):
+def association(Z: Floats, GZ: Floats) -> tuple[Floats, Floats]:
     """``N_i`` and ``L_i`` of every cluster.
 
     Parameters
@@ -28,23 +30,23 @@ def association(Z, GZ):
     return mass, np.einsum("nk,nk->k", Z, GZ, dtype=np.float64) / np.maximum(mass, LEAST_MASS * len(Z))
 
 
-def pull(GZ, mass, within, n):
+def pull(GZ: Floats, mass: Floats, within: Floats, n: int) -> Floats:
     """``dL/dz``, shape (b, k); a cluster without mass pulls nothing."""
     return (2 * GZ - within) / np.maximum(mass, LEAST_MASS * n)
 
 
-def centred(Z, pulls):
+def centred(Z: Floats, pulls: Floats) -> Floats:
     """Pulls less their mean under the memberships of the row."""
     return pulls - np.einsum("...k,...k->...", Z, pulls)[..., None]
 
 
-def gradient(Z, GZ):
+def gradient(Z: Floats, GZ: Floats) -> Floats:
     """``dL/dtheta`` of all rows, shape (n, k); [1]_ eq. 28 and 29."""
     mass, within = association(Z, GZ)
     return Z * centred(Z, pull(GZ, mass, within, len(Z)))
 
 
-def direction(kind, Z, GZ, totals, n):
+def direction(kind: str, Z: Floats, GZ: Floats, totals: Floats, n: int) -> Floats:
     """Where the logits go, times n: along the gradient, or along the pulls.
 
     The pulls, centred, are the gradient in the metric of the memberships (Fisher's): it does not vanish where
@@ -64,7 +66,7 @@ def direction(kind, Z, GZ, totals, n):
     return D if kind == "natural" else Z * D
 
 
-def read_association(GZ, totals, n):
+def read_association(GZ: Floats, totals: Floats, n: int) -> tuple[Floats, Integers]:
     """Posteriors and labels of new rows from ``g_i(x) = sum_m z_im G(x, x_m)``.
 
     The label is the cluster whose association the row would raise most, ``argmax_i (2 g_i - L_i) / N_i``, as at the
@@ -92,7 +94,7 @@ def read_association(GZ, totals, n):
     return posterior.astype(np.float32), pulls.argmax(axis=1).astype(np.int32)
 
 
-def read_vector(v, mean):
+def read_vector(v: Floats, mean: float) -> tuple[Floats, Integers]:
     """Posteriors and labels of the two sides of the leading eigenvector, cut at its mean.
 
     The posterior of label 1 is ``v / (v + mean)``: 1/2 at the cut. Entries of either sign by rounding count as 0.

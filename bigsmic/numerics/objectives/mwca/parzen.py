@@ -1,6 +1,6 @@
 """Gaussian Parzen windows: their width, and products of their matrix with columns, tile by tile."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -8,6 +8,7 @@ from scipy.special import logsumexp
 from bigsmic.errors import InputError
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.row_blocks import Shard
+from bigsmic.types import Floats
 
 WIDTHS = ("deviation", "quartile", "likelihood")
 _TILE = 512, 2048  # rows and columns of G at a time: stays in the processor's cache
@@ -28,12 +29,12 @@ class Gaussian(NamedTuple):
 
     sigma: float
 
-    def __call__(self, squares, sigma_i, sigma_j):
+    def __call__(self, squares: Floats, sigma_i: Floats, sigma_j: Floats) -> Any:
         """Weights of edges of squared lengths `squares`; local scales are not used."""
         return np.exp(-np.asarray(squares) / np.float32(4 * self.sigma**2))
 
 
-def bandwidth(rule, n, variances, sample, seed=0):
+def bandwidth(rule: str | float, n: int, variances: Floats, sample: Floats, seed: int = 0) -> float:
     """Width sigma of the Parzen windows.
 
     Parameters
@@ -72,7 +73,7 @@ def bandwidth(rule, n, variances, sample, seed=0):
     return float(sigma)
 
 
-def _most_likely(widths, sample, n, seed):
+def _most_likely(widths: Floats, sample: Floats, n: int, seed: int) -> float:
     """The width of largest held-out likelihood on some rows, scaled to n rows as the optimal width scales."""
     drawn = np.argsort(row_uniform(seed, "mwca likelihood", np.arange(len(sample))))[:_LIKELIHOOD_ROWS]
     X = sample[drawn].astype(np.float64)
@@ -87,7 +88,7 @@ def _most_likely(widths, sample, n, seed):
     return widths[int(np.argmax(scores))] * (m / n) ** (1 / (d + 4))
 
 
-def add_gaussian_product(X, Y, Z, sigma, out):
+def add_gaussian_product(X: Floats, Y: Floats, Z: Floats, sigma: float, out: Floats) -> None:
     """``out += G(X, Y) Z``, tile by tile.
 
     Parameters
@@ -112,7 +113,7 @@ def add_gaussian_product(X, Y, Z, sigma, out):
             out[rows] += tile @ Z[j : j + _TILE[1]]
 
 
-def _halves(X, sigma):
+def _halves(X: Floats, sigma: float) -> Floats:
     return X.astype(np.float64) / (2 * sigma)
 
 
@@ -127,17 +128,17 @@ class DenseProduct:
     sigma : float
     """
 
-    def __init__(self, shard: Shard, load_rows, sigma: float):
+    def __init__(self, shard: Shard, load_rows: Any, sigma: float) -> None:
         self.shard, self.load_rows, self.sigma = shard, load_rows, sigma
         first = shard.blocks.start
         outside = np.concatenate([np.arange(shard.lo), np.arange(shard.hi, shard.bounds[-1])])
         self._halo = shard.halo(lambda p: outside if p == first else outside[:0])
 
-    def operand(self, X):
+    def operand(self, X: Floats) -> Floats:
         """X, and then the rows of others."""
         return self._halo.extend(X)
 
-    def multiply(self, p, factors, operand, Y, out):
+    def multiply(self, p: int, factors: tuple[float, float, float], operand: Floats, Y: Floats, out: Floats) -> None:
         """One row block of ``out = a G X - b X - g Y``."""
         a, b, g = factors
         rows = self.load_rows(p)
@@ -151,7 +152,7 @@ class DenseProduct:
             total -= g * Y
         out[...] = total
 
-    def _place(self, q):
+    def _place(self, q: int) -> slice:
         """Where the rows of block q lie in an operand: own ones first, then others in order."""
         shard, (lo, hi) = self.shard, (int(bound) for bound in self.shard.bounds[q : q + 2])
         if q in shard.blocks:

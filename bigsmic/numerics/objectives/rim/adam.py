@@ -1,6 +1,6 @@
 """Ascent by minibatches: the gradient of a batch, and the steps that Adam makes of it."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -9,10 +9,12 @@ from bigsmic.numerics.objectives.rim.logits import (
     EVERY_ROW,
     Information,
     Reference,
+    Weighting,
     log_softmax,
     logit_gradient,
     objective,
 )
+from bigsmic.types import Floats
 
 _BETAS = (0.9, 0.999)  # of Adam
 
@@ -56,16 +58,16 @@ class Adam(NamedTuple):
     steps: int = 0
 
     @classmethod
-    def start(cls, model):
+    def start(cls, model: Linear) -> "Adam":
         """No step done."""
         nothing = Linear(np.zeros_like(model.W), np.zeros_like(model.b))
         return cls(model, nothing, nothing)
 
-    def columns(self, kept):
+    def columns(self, kept: Any) -> Any:
         """The same with some of the categories only."""
         return Adam(self.model.columns(kept), self.first.columns(kept), self.second.columns(kept), self.steps)
 
-    def step(self, gradient, rate, spread=1.0):
+    def step(self, gradient: Linear, rate: float, spread: float = 1.0) -> "Adam":
         """A step up of about ``rate / (sqrt(d) spread)`` in every weight, and of ``rate / sqrt(d)`` in every bias.
 
         With the spread of the columns, the logits of a row move by about `rate`, whatever the unit of the columns and
@@ -86,12 +88,14 @@ class Adam(NamedTuple):
         return Adam(model, first, second, steps)
 
 
-def spread(X):
+def spread(X: Floats) -> float:
     """Root mean square of the entries, never 0: the unit of centred rows."""
     return max(float(np.sqrt(np.einsum("ij,ij->", X, X, dtype=np.float64) / X.size)), 1e-12)
 
 
-def batch_gradient(X, model, aim, weighting=EVERY_ROW, share=1.0):
+def batch_gradient(
+    X: Floats, model: Linear, aim: Aim, weighting: Weighting = EVERY_ROW, share: float = 1.0
+) -> tuple[float, Linear, Floats]:
     """Objective and gradient of one batch, with the batch's own mean posterior.
 
     Parameters
@@ -129,7 +133,7 @@ def batch_gradient(X, model, aim, weighting=EVERY_ROW, share=1.0):
     return objective(sums, aim.prior, aim.tau) - penalty(model, aim.reg), Linear(W, slope.sum(axis=0)), sums.mass
 
 
-def _batch_sums(log_posterior, posterior, weighting):
+def _batch_sums(log_posterior: Floats, posterior: Floats, weighting: Weighting) -> Information:
     weights = weighting.unlabelled(len(posterior), posterior.dtype)
     rows, labels, label_weights = weighting.labelled(len(posterior), posterior.dtype)
     likelihood = np.dot(label_weights, log_posterior[rows, labels])
@@ -138,6 +142,6 @@ def _batch_sums(log_posterior, posterior, weighting):
     return Information(*(np.asarray(f, np.float64) for f in found))
 
 
-def cosine(done):
+def cosine(done: float) -> float:
     """Factor of the learning rate when a share `done` of all steps is done: from 1 to 0."""
     return 0.5 * (1 + np.cos(np.pi * min(done, 1.0)))

@@ -1,10 +1,19 @@
 """The objective of a linear classifier: sums and gradients of a block of rows, tile by tile."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
-from bigsmic.numerics.objectives.rim.logits import EVERY_ROW, information, log_softmax, logit_gradient
+from bigsmic.numerics.objectives.rim.logits import (
+    EVERY_ROW,
+    Reference,
+    Weighting,
+    information,
+    log_softmax,
+    logit_gradient,
+)
+from bigsmic.types import Floats
 
 TILE_ROWS = 2048  # rows whose posteriors stay in the cache; float32 sums of so few are exact enough
 
@@ -22,43 +31,45 @@ class Linear(NamedTuple):
     b: np.ndarray
 
     @classmethod
-    def zeros(cls, d, k, dtype=np.float32):
+    def zeros(cls, d: int, k: int, dtype: DTypeLike = np.float32) -> "Linear":
         """All categories equally probable everywhere."""
         return cls(np.zeros((d, k), dtype), np.zeros(k, dtype))
 
     @classmethod
-    def of_vector(cls, vector, d, dtype=np.float32):
+    def of_vector(cls, vector: Floats, d: int, dtype: DTypeLike = np.float32) -> "Linear":
         """From W and b in one vector, of length (d + 1) k."""
         theta = np.asarray(vector).reshape(d + 1, -1).astype(dtype)
         return cls(theta[:-1], theta[-1])
 
     @property
-    def vector(self):
+    def vector(self) -> Floats:
         """W and b in one vector of float64."""
         return np.concatenate([self.W, self.b[None]]).astype(np.float64).ravel()
 
     @property
-    def n_categories(self):
+    def n_categories(self) -> int:
         """Number of categories, k."""
         return len(self.b)
 
-    def columns(self, kept):
+    def columns(self, kept: NDArray[np.bool_]) -> "Linear":
         """The same with some of the categories only."""
         return Linear(np.ascontiguousarray(self.W[:, kept]), np.ascontiguousarray(self.b[kept]))
 
-    def logits(self, X):
+    def logits(self, X: Floats) -> Floats:
         """``X W + b``, shape (b, k)."""
         found = X @ self.W
         found += self.b
         return found
 
 
-def penalty(model, reg):
+def penalty(model: Linear, reg: float) -> float:
     """``R = reg |W|^2``; biases are free."""
     return float(reg * np.square(model.W, dtype=np.float64).sum())
 
 
-def linear_information(X, model, weighting=EVERY_ROW, log_posterior=None):
+def linear_information(
+    X: Floats, model: Linear, weighting: Weighting = EVERY_ROW, log_posterior: Floats | None = None
+) -> Any:
     """Sums of a block of rows.
 
     Parameters
@@ -84,7 +95,13 @@ def linear_information(X, model, weighting=EVERY_ROW, log_posterior=None):
     return total
 
 
-def linear_gradient(X, model, reference, weighting=EVERY_ROW, log_posterior=None):
+def linear_gradient(
+    X: Floats,
+    model: Linear,
+    reference: Reference,
+    weighting: Weighting = EVERY_ROW,
+    log_posterior: Floats | None = None,
+) -> Floats:
     """Sum over a block of rows of ``(x_i, 1) (dF/dz_i)'``: products in the dtype of the rows, sums in float64.
 
     Parameters
@@ -111,13 +128,13 @@ def linear_gradient(X, model, reference, weighting=EVERY_ROW, log_posterior=None
     return total
 
 
-def penalised(gradient, model, reg):
+def penalised(gradient: Floats, model: Linear, reg: float) -> Floats:
     """dF/d(W, b) as one vector, from the sum over all blocks of :func:`linear_gradient`."""
     gradient = gradient.copy()
     gradient[:-1] -= 2 * reg * model.W
     return gradient.ravel()
 
 
-def tiles(b):
+def tiles(b: int) -> list[slice]:
     """Slices of `TILE_ROWS` rows each that cover b rows."""
     return [slice(lo, min(lo + TILE_ROWS, b)) for lo in range(0, b, TILE_ROWS)]

@@ -1,8 +1,11 @@
 """The objective as a function of logits: sums over rows, its value, and its gradient at a row."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from bigsmic.types import Floats, Integers
 
 _TINY = 1e-300
 _STEEPEST = 20.0  # exponent of a power law
@@ -22,16 +25,16 @@ class Weighting(NamedTuple):
     weights: np.ndarray | None = None
     labels: np.ndarray | None = None
 
-    def __getitem__(self, rows):
+    def __getitem__(self, rows: Any) -> "Weighting":  # type: ignore[override]
         """The same for some of the rows; `rows` is a slice or an array of row numbers."""
         return Weighting(*(None if array is None else array[rows] for array in (self.weights, self.labels)))
 
-    def unlabelled(self, b, dtype):
+    def unlabelled(self, b: int, dtype: DTypeLike) -> Floats:
         """Weights (b,) of rows in the information: their own without a label, 0 with one."""
         weights = np.ones(b, dtype) if self.weights is None else self.weights.astype(dtype)
         return weights if self.labels is None else np.where(self.labels < 0, weights, 0).astype(dtype)
 
-    def labelled(self, b, dtype):
+    def labelled(self, b: int, dtype: DTypeLike) -> tuple[Integers, Integers, Floats]:
         """Numbers of the labelled rows, their labels and their weights."""
         if self.labels is None:
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, dtype)
@@ -66,22 +69,22 @@ class Information(NamedTuple):
     counts: np.ndarray
     log_likelihood: np.ndarray
 
-    def __add__(self, other):
+    def __add__(self, other: "Information") -> "Information":  # type: ignore[override]
         return Information(*(a + b for a, b in zip(self, other, strict=True)))
 
     @property
-    def marginal(self):
+    def marginal(self) -> Floats:
         """Mean posterior ``p^``, float64, shape (k,); uniform where every row is labelled."""
         k = len(self.mass)
         return self.mass / self.weight if self.weight > 0 else np.full(k, 1 / k)
 
     @property
-    def alive(self):
+    def alive(self) -> NDArray[np.bool_]:
         """Categories that are the most probable one of some row: bool, shape (k,)."""
         return self.counts > 0
 
 
-def log_softmax(logits):
+def log_softmax(logits: Floats) -> tuple[Floats, Floats]:
     """Logarithms of the posteriors, and the posteriors; the logits are overwritten.
 
     Parameters
@@ -100,7 +103,7 @@ def log_softmax(logits):
     return logits, posterior
 
 
-def information(log_posterior, posterior, weighting=EVERY_ROW):
+def information(log_posterior: Floats, posterior: Floats, weighting: Any = EVERY_ROW) -> Information:
     """Sums of some rows.
 
     Parameters
@@ -123,7 +126,7 @@ def information(log_posterior, posterior, weighting=EVERY_ROW):
     return Information(*(np.asarray(f, np.int64 if f is counts else np.float64) for f in found))
 
 
-def log_reference(marginal, prior=None):
+def log_reference(marginal: Floats, prior: Any = None) -> Floats:
     """Logarithm of the prior D at every category; 0 without one, as ``-KL`` is then the entropy.
 
     Parameters
@@ -144,12 +147,12 @@ def log_reference(marginal, prior=None):
     return np.log(prior)
 
 
-def power_exponent(marginal):
+def power_exponent(marginal: Floats) -> float:
     """Exponent a of the power law ``rank^-a`` of least ``KL(p^ || D)``."""
     return _power_law(marginal)[1]
 
 
-def _power_law(marginal):
+def _power_law(marginal: Floats) -> tuple[Floats, float]:
     """Logarithms of the power law nearest to the marginal, and its exponent: the zero of a rising function."""
     k = len(marginal)
     rank = np.empty(k)
@@ -163,7 +166,7 @@ def _power_law(marginal):
     return -low * logs - np.log(np.exp(-low * logs).sum()), low
 
 
-def objective(sums, prior=None, tau=1.0):
+def objective(sums: Any, prior: Any = None, tau: float = 1.0) -> float:
     """F without its penalty.
 
     Parameters
@@ -204,14 +207,18 @@ class Reference(NamedTuple):
     likelihood: float = 1.0
 
     @classmethod
-    def of(cls, sums, prior=None, tau=1.0, likelihood=1.0):
+    def of(
+        cls, sums: Information, prior: Floats | str | None = None, tau: float = 1.0, likelihood: float = 1.0
+    ) -> "Reference":
         """From the sums over all rows, or over a batch."""
         p = sums.marginal
         log_ratio = np.log(np.maximum(p, _TINY)) - log_reference(p, prior)
         return cls(log_ratio, tau / float(sums.weight) if sums.weight > 0 else 0.0, likelihood)
 
 
-def logit_gradient(log_posterior, posterior, reference, weighting=EVERY_ROW):
+def logit_gradient(
+    log_posterior: Floats, posterior: Floats, reference: Reference, weighting: Any = EVERY_ROW
+) -> Floats:
     """dF/dz of some rows; the logarithms of their posteriors are overwritten.
 
     With ``a_k = log(p_k D_k / p^_k)``: ``dF/dz_k = tau w_i / W p_k (a_k - sum_j p_j a_j)`` at an unlabelled row, and

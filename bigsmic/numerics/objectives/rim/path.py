@@ -1,6 +1,6 @@
 """Path of solutions along the strength of the penalty, and checks of solutions."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ CLOSE = 1.1  # ratio of two strengths between which none is looked for
 _MARGIN = 0.15  # of the way between two strengths, in logarithms, that a guess keeps from either
 
 
-def find_strength(solve, n_clusters, reg):
+def find_strength(solve: Any, n_clusters: int, reg: float) -> Point | None:
     """Find the strength at which a number of categories stays alive, along a path of solutions.
 
     Parameters
@@ -69,14 +69,14 @@ def find_strength(solve, n_clusters, reg):
     return best
 
 
-def _between(low, high, n_clusters):
+def _between(low: Point, high: Point, n_clusters: int) -> float:
     """Strength at which a power law through two points has the number, not too near to either."""
     fallen = np.log(low.alive / high.alive) if high.alive else np.inf
     share = np.log(low.alive / n_clusters) / fallen
     return float(low.reg * (high.reg / low.reg) ** np.clip(share, _MARGIN, 1 - _MARGIN))
 
 
-def refuse_collapse(n_alive, reg):
+def refuse_collapse(n_alive: int, reg: float) -> None:
     """Refuse a solution in which a single category has every row."""
     if n_alive < 2:
         raise CollapseError(
@@ -85,7 +85,7 @@ def refuse_collapse(n_alive, reg):
         )
 
 
-def refuse_divergence(value, before, rate):
+def refuse_divergence(value: float, before: float, rate: float) -> None:
     """Refuse an ascent whose objective became infinite or fell."""
     if not np.isfinite(value):
         raise CollapseError(

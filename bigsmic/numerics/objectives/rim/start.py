@@ -15,12 +15,13 @@ from bigsmic.numerics.objectives.rim.linear import (
     tiles,
 )
 from bigsmic.numerics.objectives.rim.logits import Reference, Weighting
+from bigsmic.types import Floats, Integers
 
 START_STEPS = 3  # of the supervised classifier: boundaries that are still soft, so that categories can die
 LLOYD_STEPS = 10
 
 
-def first_centers(X, k, seed, known=None):
+def first_centers(X: Floats, k: int, seed: int, known: Floats | None = None) -> tuple[Floats, Integers]:
     """k-means centres of a sample, categories to begin with; those that win no row are left out.
 
     Parameters
@@ -53,7 +54,7 @@ def first_centers(X, k, seed, known=None):
     return centers[kept], (np.cumsum(kept) - 1)[labels]
 
 
-def _spread(X, k, rng, known):
+def _spread(X: Floats, k: int, rng: np.random.Generator, known: Floats | None) -> Floats:
     """Known centres, and rows drawn with a probability that grows with the squared distance from those before."""
     centers = [X[rng.integers(len(X))]] if known is None or not len(known) else list(known)
     distance = np.min([_squares(X, center) for center in centers], axis=0)
@@ -65,18 +66,18 @@ def _spread(X, k, rng, known):
     return np.array(centers, np.float32)
 
 
-def _squares(X, row):
+def _squares(X: Floats, row: Floats) -> Floats:
     """Squared distances from one row, exactly 0 where they coincide."""
     apart = X - row
     return np.einsum("ij,ij->i", apart, apart)
 
 
-def _nearest(X, centers):
+def _nearest(X: Floats, centers: Floats) -> Integers:
     norms = np.einsum("ij,ij->i", centers, centers)
     return np.concatenate([(norms - 2 * (X[rows] @ centers.T)).argmin(axis=1) for rows in tiles(len(X))])
 
 
-def supervised_start(X, labels, k, reg):
+def supervised_start(X: Floats, labels: Integers, k: int, reg: float) -> Linear:
     """A few steps of the supervised classifier towards given labels, from all categories equal.
 
     Parameters
@@ -93,7 +94,7 @@ def supervised_start(X, labels, k, reg):
     weighting = Weighting(np.full(len(X), 1 / len(X), np.float32), labels)
     nothing = Reference(np.zeros(k), 0.0)
 
-    def loss(vector):
+    def loss(vector: Floats) -> tuple[float, Floats]:
         model = Linear.of_vector(vector, X.shape[1])
         sums = linear_information(X, model, weighting)
         slope = linear_gradient(X, model, nothing, weighting)
