@@ -174,6 +174,7 @@ for at in map(int, sys.argv[3:]):
 """
 
 
+@pytest.mark.end_to_end
 def test_a_killed_process_leaves_a_run_that_goes_on(tmp_path, blobs, undisturbed):
     np.save(tmp_path / "X.npy", blobs[0])
     at = [int(part * undisturbed["merge"].n_events) for part in (0.1, 0.3, 0.45, 0.6, 0.97)]

@@ -6,7 +6,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import Client, LocalCluster
+from clusters import cluster_of
 from distributed.protocol import pickle
 from sklearn.base import clone
 
@@ -22,10 +22,7 @@ def result(blobs):
 
 @pytest.fixture(scope="module")
 def workers():
-    with (
-        LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
+    with cluster_of(1, as_default=False) as client:
         yield client
 
 

@@ -21,7 +21,7 @@ METHODS = {
     "mspc": {"method": "mspc", "n_threads": 1},
     "mwca": {"method": "mwca", "n_threads": 1},
     "dense mwca": {"method": "mwca", "kernel": "dense", "n_threads": 1},
-    "3smic": {"method": "3smic", "must_links": [[0, 4]], "n_threads": 1},
+    "3smic": {"method": "3smic", "must_links": [[0, 4]], "t": (3,), "gamma": 1.0, "n_centers": 40, "n_threads": 1},
 }
 
 

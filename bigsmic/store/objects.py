@@ -98,7 +98,7 @@ class LocalBytes:
     """
 
     def __init__(self, root: str) -> None:
-        self._root = Path(root)
+        self._root = os.fspath(root)  # paths are strings here: a fit asks for thousands
 
     def with_patience(self, seconds: float) -> "LocalBytes":
         """Return the same bytes: the file system waits as it pleases."""
@@ -121,84 +121,84 @@ class LocalBytes:
         path = self._path(key)
         partial = self._partial(path)
         try:
-            self._make_folder(path.parent)
+            self._make_folder(os.path.dirname(path))
             with open(partial, "wb", buffering=0, opener=_open_no_link) as file:
                 write_full(file, np.frombuffer(data, np.uint8))
             os.replace(partial, path)
         except OSError:
-            partial.unlink(missing_ok=True)
+            _unlink(partial)
             raise
 
     def create(self, key: str, data: Any) -> bool:
         """Write the bytes, and return True, unless there are some already."""
         path = self._path(key)
         partial = self._partial(path)
-        self._make_folder(path.parent)
+        self._make_folder(os.path.dirname(path))
         try:
-            partial.write_bytes(data)
+            Path(partial).write_bytes(data)
             os.link(partial, path)  # fails where the path is there, on shared file systems too
         except FileExistsError:
             return False
         finally:
-            partial.unlink(missing_ok=True)
+            _unlink(partial)
         return True
 
-    def _path(self, key: str) -> Path:
+    def _path(self, key: str) -> str:
         """Return where a key is; a symbolic link on the way could lead out of the directory."""
-        path = str(self._root)
+        path = self._root
         *folders, name = key.split("/")
         for folder in folders:
             path = f"{path}/{folder}"
             if os.path.islink(path):
                 self._refuse_link(path)
-        return Path(path, name)
+        return f"{path}/{name}"
 
     def _refuse_link(self, path: Any) -> None:
         raise RunError(_LINK.format(path))
 
     def refuse_links(self, prefix: str) -> None:
         """Raise RunError if there is a symbolic link at a prefix or below it: before zarr, or who else, goes there."""
-        top = self._path(f"{prefix}/any").parent
+        top = os.path.dirname(self._path(f"{prefix}/any"))
         for folder, folders, names in os.walk(top):
             for name in (*folders, *names):
                 if os.path.islink(os.path.join(folder, name)):
                     self._refuse_link(os.path.join(folder, name))
 
-    def _partial(self, path: Path) -> Path:
-        return path.with_name(f"{path.name}.{_WRITER}{os.getpid():x}-{threading.get_ident()}.partial")
+    def _partial(self, path: str) -> str:
+        return f"{path}.{_WRITER}{os.getpid():x}-{threading.get_ident()}.partial"
 
-    def _make_folder(self, folder: Path) -> None:
-        if not folder.is_dir():
+    def _make_folder(self, folder: str) -> None:
+        if not os.path.isdir(folder):
             os.stat(self._root)
-            folder.mkdir(parents=True, exist_ok=True)
+            os.makedirs(folder, exist_ok=True)
 
     def delete(self, key: str) -> None:
         """Delete the bytes, if there are any."""
-        self._path(key).unlink(missing_ok=True)
+        _unlink(self._path(key))
 
     def delete_tree(self, prefix: str) -> None:
         """Delete everything under a prefix."""
         top = self._path(prefix)
-        if top.is_symlink():
+        if os.path.islink(top):
             self._refuse_link(top)
-        if top.exists():
+        if os.path.exists(top):
             shutil.rmtree(top)
 
     def prune(self, prefix: str) -> None:
         """Delete the folder of a prefix, if nothing is left in it."""
         with contextlib.suppress(OSError):
-            (self._root / prefix).rmdir()
+            os.rmdir(f"{self._root}/{prefix}")
 
     def delete_partial(self) -> None:
         """Delete files that were being written when their writer died."""
-        for path in self._root.rglob("*.partial"):
+        for path in Path(self._root).rglob("*.partial"):
             if is_partial(path.name):
                 path.unlink(missing_ok=True)
 
     def folders(self, prefix: str) -> list[str]:
         """Return the names of what is one level below a prefix and has something below itself, in order."""
         try:
-            with os.scandir(self._root / prefix) as entries:
+            with os.scandir(f"{self._root}/{prefix}") as entries:
                 return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
         except FileNotFoundError:
             return []
@@ -213,6 +213,11 @@ class LocalBytes:
     def map(self, function: Callable[..., Any], items: Iterable[Any]) -> Any:
         """Yield ``function(item) for item in items``."""
         return map(function, items)
+
+
+def _unlink(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
 
 
 def _open_no_link(path: str, flags: int) -> int:

@@ -173,6 +173,7 @@ def test_keys_are_for_their_owner_alone(tls):
     assert run("openssl", "verify", "-x509_strict", "-CAfile", str(tls / "ca.pem"), *signed).returncode == 0
 
 
+@pytest.mark.end_to_end
 def test_a_client_with_a_certificate_meets_both_hosts(hosts, tls, cluster):
     done = as_client(hosts[1], tls, "-c", CLIENT, cluster, "120")
     assert done.returncode == 0, done.stderr
@@ -193,6 +194,7 @@ def test_both_hosts_fit_and_predict_as_one_process_does(hosts, tls, cluster, blo
     np.testing.assert_array_equal(zarr.open_array(f"{predicted}/labels", mode="r")[:], expected.predict(blobs[0]))
 
 
+@pytest.mark.end_to_end
 def test_others_are_refused(hosts, tls, cluster, tmp_path):
     plain = hosts[1].run(sys.executable, "-c", CLIENT, cluster.replace("tls:", "tcp:"), "3")
     assert plain.returncode == 1
@@ -325,6 +327,7 @@ def test_containers_speak_tls_alone(compose):
     assert "tcp://" not in section
 
 
+@pytest.mark.end_to_end
 def test_nobody_without_a_certificate_runs_code_in_the_containers(compose, tls, tmp_path):
     """Scheduler and worker are started as their containers say, with other paths and ports."""
     port, started = free_port(), []
@@ -465,6 +468,7 @@ def test_pods_speak_tls_alone(objects):
         assert not re.search(r"\btcp://", " ".join(container["args"])), name
 
 
+@pytest.mark.end_to_end
 def test_the_operator_may_ask_the_scheduler_which_workers_can_go(objects, tls):
     """Over HTTP: it has no certificate. The scheduler is started as its pod says, with other paths and ports."""
     (container,) = pods(objects)["scheduler"]["containers"]
@@ -550,6 +554,7 @@ def service():
     return dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
 
 
+@pytest.mark.end_to_end
 def test_the_unit_does_what_its_job_file_says(tmp_path):
     rows = np.random.default_rng(0).standard_normal((200, 3)) + 9 * np.eye(3)[np.arange(200) % 3]
     zarr.create_array(tmp_path / "machine.zarr", data=rows.astype("f4"))
@@ -588,6 +593,7 @@ def seconds(text):
     return 3600 * hours + 60 * minutes + rest
 
 
+@pytest.mark.end_to_end
 def test_workers_retire_before_their_jobs_end():
     slurm = yaml.safe_load((DEPLOY / "slurm" / "jobqueue.yaml").read_text())["jobqueue"]["slurm"]
     options = dict(zip(slurm["worker-extra-args"], slurm["worker-extra-args"][1:], strict=False))

@@ -50,6 +50,7 @@ def pictures(notebook):
     return [cell for cell in notebook.cells if any("image/png" in str(output) for output in cell.get("outputs", []))]
 
 
+@pytest.mark.end_to_end
 def test_quickstart_runs(tmp_path, monkeypatch):
     assert len(pictures(executed("quickstart", tmp_path, monkeypatch))) > 5
 

@@ -64,6 +64,7 @@ def test_python_of_the_readme_runs_twice(tmp_path):
     assert {file: file.stat().st_mtime_ns for file in tmp_path.glob("run.zarr/labels/c/*")} == written
 
 
+@pytest.mark.end_to_end
 def test_shell_of_the_readme_runs_twice(tmp_path):
     blocks = [text for _, text in code_blocks("README.md", "sh")]
     install = [text for text in blocks if "pip install" in text]
@@ -73,6 +74,7 @@ def test_shell_of_the_readme_runs_twice(tmp_path):
         run("bash", "-euo", "pipefail", "-c", use, folder=tmp_path)
 
 
+@pytest.mark.end_to_end
 def test_tutorial_runs(tmp_path):
     assert run(sys.executable, script(TUTORIAL, tmp_path), folder=tmp_path) == ""
 
@@ -88,6 +90,7 @@ def test_command_lines_run(page, tmp_path, monkeypatch):
         assert result.exit_code == 0, f"{command}\n{result.output}"
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("page", [page for page in GUIDE if code_blocks(page, "python")])
 def test_guide_runs(page, archive):
     run(sys.executable, script(page, archive), folder=archive)

@@ -68,6 +68,7 @@ ALL_DEATHS = [(stage, how) for stage in STAGES for how in ("kill", "segfault", "
 DEATHS = [("neighbors", "kill"), ("basis.normalized.t3", "segfault"), ("labeling.groups.normalized.t3", "exit")]
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize(
     ("stage", "how"), [pytest.param(*c, marks=[] if c in DEATHS else pytest.mark.slow) for c in ALL_DEATHS]
 )
@@ -81,6 +82,7 @@ def test_a_worker_that_dies_costs_its_unfinished_blocks(request, blobs, alone, t
     assert not [block for block in again if not block.startswith(AT_ONCE)]
 
 
+@pytest.mark.end_to_end
 def test_a_block_that_kills_its_workers_is_named(client, blobs, tmp_path):
     with (
         trap(client, "neighbors", "kill", tmp_path, times=9, block=2) as marks,
@@ -93,6 +95,7 @@ def test_a_block_that_kills_its_workers_is_named(client, blobs, tmp_path):
 # -- the client, or the scheduler, is gone
 
 
+@pytest.mark.end_to_end
 def test_a_killed_client_is_followed_by_one_that_goes_on(client, blobs, alone, tmp_path):
     np.save(tmp_path / "X.npy", blobs[0])
     options = json.dumps(FAST | {"c": 4, "t": (3,), "widths": (1.5, 2)})
@@ -106,6 +109,7 @@ def test_a_killed_client_is_followed_by_one_that_goes_on(client, blobs, alone, t
     assert len(redone(before, ledgers(tmp_path / "run"))) <= 0.1 * len(before)
 
 
+@pytest.mark.end_to_end
 def test_a_killed_scheduler_is_an_error_and_the_next_fit_goes_on(client, blobs, alone, tmp_path):
     lost = start(CLUSTER)
     try:
@@ -213,6 +217,7 @@ def _fit_there(X, out, with_client):
     return result.labels, np.asarray(result.posterior)
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("with_client", [False, True])
 def test_a_fit_within_a_task_does_not_wait_for_its_own_thread(blobs, alone, tmp_path, with_client):
     with cluster_of(1, 1) as client:

@@ -13,6 +13,7 @@ from bigsmic.engines import dask as dask_cluster
 from bigsmic.errors import ClusterError, StorageError
 
 pytestmark = [
+    pytest.mark.end_to_end,
     pytest.mark.usefixtures("many_blocks"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

@@ -60,6 +60,7 @@ def departures(client):
     return [event["worker"] for event in events if event["expected"]]
 
 
+@pytest.mark.end_to_end
 def test_a_worker_that_joins_in_the_middle_of_a_stage_takes_blocks(rows, alone, tmp_path):
     def join(stage, done, total):
         if (stage, done) == ("neighbors", 1):
@@ -73,6 +74,7 @@ def test_a_worker_that_joins_in_the_middle_of_a_stage_takes_blocks(rows, alone, 
         assert len(workers_of(client, "neighbors")) == 2
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("stage", [pytest.param(s, marks=[] if "eigen" in s else pytest.mark.slow) for s in LEFT])
 def test_a_worker_that_leaves_costs_nothing_that_is_done(rows, alone, tmp_path, monkeypatch, stage):
     before = {}
@@ -91,6 +93,7 @@ def test_a_worker_that_leaves_costs_nothing_that_is_done(rows, alone, tmp_path, 
     assert not redone(before, ledgers(tmp_path / "run"))
 
 
+@pytest.mark.end_to_end
 def test_a_cluster_may_grow_and_shrink_as_it_likes(rows, alone, tmp_path):
     numbers = set()
 

@@ -9,6 +9,7 @@ from clusters import cluster_of
 import bigsmic
 
 pytestmark = [
+    pytest.mark.end_to_end,
     pytest.mark.usefixtures("many_blocks"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

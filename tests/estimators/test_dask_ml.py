@@ -6,7 +6,7 @@ A wrapper or pipeline of dask-ml hands dask arrays on as they are, so that a fit
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from clusters import cluster_of
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 from sklearn.pipeline import make_pipeline
@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from bigsmic import RIM, SMIC
 
 pytestmark = [
+    pytest.mark.end_to_end,
     pytest.mark.filterwarnings("ignore::DeprecationWarning:dask_ml"),
     pytest.mark.filterwarnings("ignore::FutureWarning:dask_ml"),
     # noise variance of as many components as rows of a batch: dask-ml's own
@@ -30,10 +31,7 @@ LINEAR_QUICK = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def workers():
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
+    with cluster_of(2, as_default=False) as client:
         yield client
 
 

@@ -187,6 +187,7 @@ def fitted(rows):
     return found | {"stream": quick(bigsmic.RIM).partial_fit(rows[0])}
 
 
+@pytest.mark.end_to_end
 def test_fitted_estimators_load_in_another_process(fitted, rows, tmp_path):
     X = rows[0]
     joblib.dump((fitted, X), tmp_path / "models")
@@ -238,6 +239,7 @@ def test_a_stream_goes_on_where_it_arrives(rows):
     np.testing.assert_array_equal(there.partial_fit(X[150:]).coef_, here.partial_fit(X[150:]).coef_)
 
 
+@pytest.mark.end_to_end
 def test_processes_of_joblib_return_models_that_are_alive(rows):
     X = rows[0]
     made = joblib.Parallel(n_jobs=2)(joblib.delayed(quick(kind).fit)(X) for kind in (SMIC, bigsmic.RIM))

@@ -74,6 +74,7 @@ def clouds(tmp_path):
     return tmp_path / "X.npy", truth
 
 
+@pytest.mark.end_to_end
 def test_labels_come_from_a_command_that_finds_the_number(clouds):
     path, truth = clouds
     labels, fact = runner(path.parent).labels(path)
@@ -84,12 +85,14 @@ def test_labels_come_from_a_command_that_finds_the_number(clouds):
     assert np.array_equal(again, labels)
 
 
+@pytest.mark.end_to_end
 def test_peaks_that_nothing_parts_are_one_cluster(tmp_path):
     np.save(tmp_path / "X.npy", np.random.default_rng(2).normal(size=(300, 3)).astype("f4"))
     labels, fact = runner(tmp_path).labels(tmp_path / "X.npy")
     assert (labels.tolist(), fact["n_clusters"]) == ([0] * 300, 1)
 
 
+@pytest.mark.end_to_end
 def test_what_the_command_says_is_in_the_error(clouds):
     path, _ = clouds
     np.save(path, np.full((50, 3), np.nan, "f4"))
@@ -99,6 +102,7 @@ def test_what_the_command_says_is_in_the_error(clouds):
         runner(path.parent).labels(path)
 
 
+@pytest.mark.end_to_end
 def test_clusters_of_groups_of_channels_are_told_apart(clouds, monkeypatch):
     """Peaks far apart on a probe are clustered by themselves, and those of a channel with few are in none."""
     path, truth = clouds

@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 import zarr
+from clusters import cluster_of
 from locations import ROOT
 
 import bigsmic
@@ -104,6 +105,7 @@ def command(*args):
     return done.stdout
 
 
+@pytest.mark.end_to_end
 def test_it_is_on_the_command_line(shells, tmp_path):
     zarr.create_array(str(tmp_path / "X.zarr"), data=X, chunks=(500, 4))
     install(shells, "broken-pkg", broken="broken:Settings")  # which nobody asks for
@@ -121,11 +123,10 @@ def test_it_is_on_the_command_line(shells, tmp_path):
     np.testing.assert_array_equal(zarr.open_group(str(tmp_path / "predicted"))["labels"][:], labels)
 
 
+@pytest.mark.end_to_end
 def test_it_runs_on_a_cluster(shells, tmp_path):
-    distributed = pytest.importorskip("distributed")
     alone = bigsmic.fit(X, 3, method="shells", client=False).labels
-    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
-    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+    with cluster_of(1) as client:
         found = bigsmic.fit(X, 3, method="shells", out=tmp_path / "run", client=client)
         np.testing.assert_array_equal(found.labels, alone)
 

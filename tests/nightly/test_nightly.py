@@ -252,6 +252,7 @@ def sequence(tmp_path, name, killer=None):
     return labels_of(folder / "nights"), history(folder / "nights"), kills
 
 
+@pytest.mark.end_to_end
 def test_nights_that_are_killed_again_and_again_come_to_the_same(tmp_path):
     labels, table, _ = sequence(tmp_path, "calm")
     others, disturbed, kills = sequence(tmp_path, "killed", Killer(seed=7, mean=60))
@@ -268,6 +269,7 @@ def test_nights_that_are_killed_again_and_again_come_to_the_same(tmp_path):
     assert len(left[0]) == 2
 
 
+@pytest.mark.end_to_end
 def test_a_process_that_is_killed_is_gone_on_from(tmp_path, machine):
     machine.night(3000)
     file = job(tmp_path)

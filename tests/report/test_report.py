@@ -66,9 +66,25 @@ def results(blobs, tmp_path_factory):
     return result
 
 
+@pytest.fixture(scope="module")
+def plain_pages(results, tmp_path_factory):
+    """Reports without a map and with nothing else asked for, each made when it is first read."""
+    folder, found = tmp_path_factory.mktemp("pages"), {}
+
+    def plain_page(name):
+        if name not in found:
+            results(name).report(folder / f"{name}.html", map_rows=0)
+            found[name] = Page(folder / f"{name}.html")
+        return found[name]
+
+    return plain_page
+
+
 @pytest.fixture
-def page(results, tmp_path):
+def page(results, plain_pages, tmp_path):
     def made(name, **options):
+        if not options:
+            return plain_pages(name)
         results(name).report(tmp_path / f"{name}.html", **{"map_rows": 0, **options})
         return Page(tmp_path / f"{name}.html")
 

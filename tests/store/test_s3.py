@@ -327,6 +327,7 @@ def local_labels(blobs):
     return bigsmic.fit(blobs[0], 4, **SMALL).labels
 
 
+@pytest.mark.end_to_end
 def test_a_whole_fit_its_resumption_and_predictions(url, proxy, blobs, local_labels):
     X, options = blobs[0], {"storage_options": s3.options(proxy.port)}
     address = archive(url, X, proxy.port)
@@ -368,6 +369,7 @@ def test_a_whole_fit_on_a_store_that_stumbles(url, proxy, blobs, many_blocks, lo
     assert len(proxy.requests) > 100
 
 
+@pytest.mark.end_to_end
 def test_a_fit_on_a_store_that_is_gone_ends_in_time_and_goes_on_later(url, proxy, blobs, local_labels, hasty):
     options = s3.options(proxy.port)
     address = archive(url, blobs[0], proxy.port)
