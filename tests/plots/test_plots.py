@@ -16,6 +16,7 @@ from small_fits import FAST, cut_small
 import bigsmic
 from bigsmic import plots
 from bigsmic.errors import AbsentResultError, InputError, RunMismatchError
+from bigsmic.methods.smic.evidence import Valleys
 from bigsmic.numerics.labeling.valleys import THRESHOLD
 from bigsmic.plots.palette import NONE
 from bigsmic.plots.times import shares_over
@@ -238,6 +239,17 @@ def test_curve_has_the_valleys_up_to_a_height_and_the_number_of_the_result(fits,
     (second,) = set(ax.figure.axes) - {ax}
     for line in second.get_lines():
         np.testing.assert_allclose(line.get_ydata(), table[line.get_label()])
+
+
+def test_curve_ends_where_valleys_were_last_looked_for():
+    """Groups of few rows are merged before: nothing is known of valleys between so many."""
+    z = np.array([np.inf, 9.0, 0.5, np.inf, np.inf])
+    same = {name: np.full(5, 0.5) for name in ("stability", "modularity")}
+    found = {"numbers": np.arange(2, 7), "weakest": z} | same
+    valleys = Valleys(3, True, [3], 0.5, 0.3, None, None, found, {})
+    np.testing.assert_array_equal(valleys.curve.weakest_z, [np.inf, 9.0, 0.5, np.nan, np.nan])
+    untouched = Valleys(3, True, [3], 0.5, 0.3, None, None, found | {"weakest": np.full(5, np.inf)}, {})
+    assert np.isinf(untouched.curve.weakest_z).all()
 
 
 def test_curve_is_drawn_where_there_are_no_valleys_and_no_labels(fits, ax):

@@ -7,7 +7,9 @@ import tracemalloc
 from collections import Counter
 from itertools import product
 
+import dask.dataframe as dd
 import numpy as np
+import pandas as pd
 import pytest
 import zarr
 from pages import Page
@@ -19,6 +21,7 @@ from typer.testing import CliRunner
 import bigsmic
 from bigsmic.cli.main import app
 from bigsmic.errors import BigsmicWarning, InputError, OptionError, RunError, RunMismatchError
+from bigsmic.features import windows
 from bigsmic.methods import mspc
 from bigsmic.report import Figure, Section, figures, rendering
 from bigsmic.runtime.context import Context
@@ -433,6 +436,25 @@ def test_names_with_html_are_escaped(blobs, tmp_path):
     assert evil in page.text("trust")  # as text: the column is constant
     assert "<b>run & co" in page.text("run")
     assert "&amp;" in page.text("trust")
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_frames_name_their_columns(blobs, results, tmp_path, lazy):
+    frame = pd.DataFrame(blobs[0], columns=list("vwxyz"))
+    frame = dd.from_pandas(frame, npartitions=3) if lazy else frame
+    results("smic").report(tmp_path / "report.html", archive=frame, map_rows=0)
+    _, rows = Page(tmp_path / "report.html").tables("clusters")
+    assert all(row["Told apart by"][0] in "vwxyz" for row in rows)
+
+
+def test_windows_name_their_features(tmp_path):
+    X = np.random.default_rng(0).normal(size=(12_000, 2)) * np.where(np.arange(12_000) // 3000 % 2, 1, 3)[:, None]
+    zarr.create_array(str(tmp_path / "recording.zarr"), data=X.astype(np.float32), chunks=(3000, 2))
+    windows(tmp_path / "recording.zarr", 100, out=tmp_path / "windows.zarr", rate=100.0, channels=("left", "right"))
+    result = bigsmic.fit(tmp_path / "windows.zarr", 2, out=tmp_path / "run", **FAST)
+    result.report(tmp_path / "report.html", archive=tmp_path / "windows.zarr", map_rows=0)
+    _, rows = Page(tmp_path / "report.html").tables("clusters")
+    assert all(re.match(r"(left|right)\.\w+", row["Told apart by"]) for row in rows)
 
 
 def test_names_of_the_archive_are_escaped(blobs, tmp_path):

@@ -53,14 +53,19 @@ class Valleys:
     def curve(self) -> "pd.DataFrame":
         """What is known of each number of clusters; a pandas DataFrame.
 
-        Columns ``n_clusters``; ``weakest_z``: z of the weakest valley, infinite where no two clusters touch; and
+        Columns ``n_clusters``; ``weakest_z``: z of the weakest valley, infinite where no two clusters touch, nan where
+        there are more than the groups of many rows, between which valleys are looked for; and
         ``stability``: mean ARI between labelings, both of clusters that are merged by valleys; ``modularity`` of
         clusters that are merged by density, as by :meth:`SMICResult.cut`.
         """
         import pandas as pd
 
         names = {"n_clusters": "numbers", "weakest_z": "weakest"} | {name: name for name in ("stability", "modularity")}
-        return pd.DataFrame({name: self._curve[key] for name, key in names.items()})
+        found = pd.DataFrame({name: self._curve[key] for name, key in names.items()})
+        measured = np.flatnonzero(np.isfinite(found["weakest_z"]))
+        if len(measured):
+            found.loc[measured[-1] + 1 :, "weakest_z"] = np.nan
+        return found
 
     @cached_property
     def pairs(self) -> "pd.DataFrame":
