@@ -48,6 +48,7 @@ def test_on_threads(location, archive, here, tmp_path):
     assert reported(location, archive, tmp_path, n_threads=2) == here
 
 
+@pytest.mark.end_to_end
 def test_on_a_cluster(location, archive, here, blobs, tmp_path):
     with cluster_of(2) as client:
         assert reported(location, archive, tmp_path, client=client) == here
@@ -85,6 +86,7 @@ def downloaded(url, options, folder):
     return Page(path)
 
 
+@pytest.mark.end_to_end
 def test_on_s3(archive, bucket, tmp_path, monkeypatch):
     """Archive, run and report on S3: by Python, and by the command line."""
     X = zarr.open_array(archive, mode="r")
