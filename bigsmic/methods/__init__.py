@@ -15,6 +15,8 @@
                         the model does not read is in ``_tells``, in the form of ``reads``
     pages(result)       what a report says of the method alone: a list of Sections and Findings of
                         :mod:`bigsmic.report`; optional
+    sights(result)      what these want of the rows: a list of :class:`bigsmic.views.passes.Sight`, which are found in
+                        the one pass that a report makes; optional
 
 To add a method of ours: such a module, its settings in :mod:`bigsmic.settings`, and a line in
 `bigsmic.registry.BUILT_IN`. That of another package is found by an entry point of the group ``bigsmic.methods``, which

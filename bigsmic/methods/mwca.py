@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from bigsmic.errors import BigsmicWarning, ConvergenceWarning, InputError
-from bigsmic.methods.sections.mwca import pages
+from bigsmic.methods.sections.mwca import pages, sights
 from bigsmic.methods.smic import planning as smic_planning
 from bigsmic.numerics import moments
 from bigsmic.numerics.objectives.mwca import parzen
@@ -33,7 +33,7 @@ from bigsmic.stages.mwca import Ascent, Dense, Sparse
 from bigsmic.stages.out_of_sample import Neighborhood, Reads
 from bigsmic.types import Floats, Integers
 
-__all__ = ["Result", "Settings", "model", "pages", "plan", "run", "summary", "temporary"]
+__all__ = ["Result", "Settings", "model", "pages", "plan", "run", "sights", "summary", "temporary"]
 
 START_ROWS = 20_000  # of the sample that k-means and the width are taken from
 ROUNDS = 30  # products; more are seldom taken

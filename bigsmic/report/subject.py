@@ -108,7 +108,8 @@ class Subject:
         found += [EveryRow("labels")] if options.times is not None else []
         if self.map_rows is not None:
             found += [OnMap(name, options.map_rows, self.map_rows) for name in ("labels", VALUES[self.map_color])]
-        return found
+        method = registry.of(self.result.settings)
+        return found + (list(method.sights(self.result)) if hasattr(method, "sights") else [])
 
     @cached_property
     def map_rows(self) -> Integers | None:

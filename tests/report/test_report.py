@@ -368,7 +368,7 @@ def test_a_column_that_is_constant_in_a_cluster_and_elsewhere_comes_first(tmp_pa
     assert rows[result.labels[60]]["Told apart by"].startswith("2 (+∞)")
 
 
-def test_run_and_archive_are_read_once(of_blocks, archive, tmp_path, monkeypatch):
+def test_run_and_archive_are_read_once(of_blocks, results, archive, tmp_path, monkeypatch):
     """Whatever pages make of them."""
     reads: Counter = Counter()
     read, read_input = CheckedArray._read, Context.input_block
@@ -388,6 +388,9 @@ def test_run_and_archive_are_read_once(of_blocks, archive, tmp_path, monkeypatch
     blocks = result._context.source_blocks
     assert len(blocks) > 2
     assert reads == dict.fromkeys(product(("archive", "labels", "posterior", "agreement"), blocks), 1)
+    reads.clear()
+    bigsmic.Result.open(results("mwca").location).report(tmp_path / "mwca.html", map_rows=300)
+    assert reads == {("labels", 0): 1, ("posterior", 0): 1}
 
 
 def test_an_archive_is_compared_every_time(results, blobs, tmp_path):

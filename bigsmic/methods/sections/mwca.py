@@ -1,5 +1,6 @@
 """What a report says of a fit by MWCA: how the starts ended, and how memberships overlap."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from bigsmic.report import Figure, Finding, Section, Table, drawings
 from bigsmic.report.words import count
 from bigsmic.types import Floats
+from bigsmic.views.passes import Block, Sight
 
 SAME = 1e-6
 """Relative difference of associations below which two starts found the same."""
@@ -59,7 +61,7 @@ def _starts(result: Any, ascent: dict[str, Any]) -> list[Section]:
 
 def _memberships(result: Any) -> list[Section]:
     c = result.n_clusters
-    if not 1 < c <= MOST_CLUSTERS:
+    if not sights(result):
         return []
     draw = drawings.shares(mean_memberships(result), ("membership in cluster", "rows of cluster"))
     side = min(7.0, 2.5 + 0.15 * c)
@@ -68,14 +70,24 @@ def _memberships(result: Any) -> list[Section]:
     return [Section("memberships", "Memberships", [figure])]
 
 
+@dataclass(frozen=True)
+class Memberships(Sight):
+    """Posteriors of the rows of every cluster, added up."""
+
+    def __call__(self, block: Block) -> Floats:
+        """Those of a block: float64, shape (c, c)."""
+        total = np.zeros((block.posterior.shape[1],) * 2)
+        np.add.at(total, block.labels, block.posterior)
+        return total
+
+
+def sights(result: Any) -> list[Sight]:
+    """What the sections want of the rows."""
+    return [Memberships()] if 1 < result.n_clusters <= MOST_CLUSTERS else []
+
+
 def mean_memberships(result: Any) -> Floats:
-    """Mean posterior of the rows of every cluster, float64, shape (c, c); read a block of rows at a time."""
-    posterior = result.posterior
-    c = posterior.shape[1]
-    total, counts = np.zeros((c, c)), np.zeros(c)
-    for lo in range(0, len(posterior), posterior.chunks[0]):
-        block = posterior[lo : lo + posterior.chunks[0]]
-        labels = result.labels[lo : lo + len(block)]
-        np.add.at(total, labels, block)
-        counts += np.bincount(labels, minlength=c)
-    return total / np.maximum(counts, 1)[:, None]
+    """Mean posterior of the rows of every cluster, float64, shape (c, c)."""
+    (total,) = result._look(Memberships())
+    means: Floats = total / np.maximum(result.sizes, 1)[:, None]
+    return means
