@@ -115,7 +115,7 @@ def _with_storage_options(given: Any) -> Any:
 
 @contextmanager
 def _screen(json: Any, quiet: Any, debug: Any, translate: Callable[..., str]) -> Iterator[Any]:
-    """A screen; whatever goes wrong is said on it and becomes the exit code."""
+    """A screen on which an error is shown, and from which the exit code follows."""
     from bigsmic.cli.console import Screen
 
     screen = Screen(json, quiet, debug, translate)

@@ -1,4 +1,4 @@
-"""The two streams of a command: results on stdout, progress and complaints on stderr."""
+"""The two streams of a command: results on stdout, progress, warnings and errors on stderr."""
 
 import json
 import math
@@ -18,7 +18,7 @@ FILE_WIDTH = 200  # of what does not go to a terminal: tables are as narrow as t
 
 
 class Screen:
-    """What a command says.
+    """Output of a command.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Screen:
                     self.stdout.print(item, markup=False, highlight=False, soft_wrap=isinstance(item, str))
 
     def fail(self, error: BaseException, message: str, code: Any) -> None:
-        """Say what ended the command."""
+        """Show the error that ended the command."""
         if self.debug:
             self.stderr.file.write("".join(traceback.format_exception(error)))
         message = self._translate(message, isinstance(error, InputError | PlanError))
@@ -85,7 +85,7 @@ class Screen:
 
 @contextmanager
 def _insisting_on_stdout() -> Iterator[None]:
-    """Say that stdout takes no more, once: the interpreter would try again, and complain, when it ends."""
+    """Raise StorageError once where stdout cannot be written: the interpreter would try again when it ends."""
     try:
         yield
     except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""An option of the command line, as typer is told of it."""
+"""An option of the command line, as it is declared to typer."""
 
 import inspect
 from collections.abc import Callable

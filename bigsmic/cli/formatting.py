@@ -1,4 +1,4 @@
-"""What each command tells: a JSON-like document, and a page of lines and tables for people."""
+"""Output of each command: a JSON-like document, and a page of lines and tables."""
 
 import shlex
 import shutil

@@ -1,4 +1,4 @@
-"""Options of the command line: what is typed, and what it becomes.
+"""Options of the command line, and the conversion of their values.
 
 Options of methods are generated from their settings in :mod:`bigsmic.cli.method_options`. Loads nothing heavy, so that
 ``--help`` is quick.
@@ -21,7 +21,7 @@ def _at_least_one(number: int) -> Any:
 
 
 def parted(text: str) -> tuple[str, ...]:
-    """Names parted by commas: a tuple of str."""
+    """Split names at commas: a tuple of str."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 

@@ -1,4 +1,4 @@
-"""What is handed in for rows, looked at before anything is read: what it is, and what to pass where it will not do.
+"""Checks of the input before anything is read: its kind, and what to pass instead where it cannot be used.
 
 Libraries are told by what their objects have, and never imported.
 """

@@ -161,7 +161,7 @@ def _row_numbers(index: Any, n: int) -> Integers | None:
 
 
 def decoded(read: Callable[..., Any]) -> tuple[Any, ...]:
-    """What ``read()`` returns, and None; None, and why, where nobody can make sense of what is stored.
+    """Return ``read()`` and None, or None and the reason where the stored bytes cannot be decoded.
 
     Metadata and chunks are input. Zarr and its codecs raise what they like at what is torn, a MemoryError at a size
     that a flipped bit has made huge.

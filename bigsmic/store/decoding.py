@@ -1,4 +1,4 @@
-"""What the attributes of an array say that its numbers stand for: the CF conventions, as xarray writes and reads them.
+"""Decoding of stored numbers by the CF conventions in an array's attributes, as xarray writes and reads them.
 
 ``decoded = stored * scale_factor + add_offset``, and NaN where `stored` is ``_FillValue`` or ``missing_value``. Other
 attributes, such as ``valid_range``, are not acted upon, as xarray does not.
@@ -26,7 +26,7 @@ _TIME = re.compile(r"\s*[a-z]+\s+since\s+\S*\d", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Decoding:
-    """How stored blocks become the numbers that they stand for.
+    """Decoding of stored blocks: offset, scale factor, missing values.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Decoding:
         return out
 
     def describe(self) -> dict[str, Any]:
-        """What tells two decodings apart, as JSON holds it."""
+        """Facts by which two decodings are compared, such as JSON can hold."""
         facts = {field.name: getattr(self, field.name) for field in fields(self)}
         facts |= {"dtype": self.dtype.str, "missing": list(self.missing)}
         facts["integer"] = None if self.integer is None else self.integer.str

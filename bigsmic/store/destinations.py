@@ -1,4 +1,4 @@
-"""Places: which of them are the same, what lies there, and whether something may be written to them."""
+"""Locations of output: whether two are the same, what exists there, and whether it may be written to."""
 
 import errno
 import json
@@ -174,7 +174,7 @@ def read_node(objects: LocalBytes | StoreBytes, key: str) -> dict[str, Any] | No
 
 @contextmanager
 def opening(what: str, address: str, options: Any = None) -> Iterator[None]:
-    """Turn what the store has to say about a place into one of bigsmic's errors.
+    """Turn errors of a store into errors of bigsmic that name the location.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How the identity of a stored run differs from the one that is asked for, in words."""
+"""Differences between the identity of a stored run and that of the requested one, in words."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +7,7 @@ DIFFERENCES = 8  # lines of them that a message has
 
 
 def differences(stored: Any, asked: Any, unnamed: dict[str, int | str | None]) -> list[str]:
-    """Lines that tell what is stored from what is asked for; settings of another method are not compared."""
+    """Lines that show each stored value beside the requested one; settings of another method are not compared."""
     names = [name for name in sorted({*_leaves(stored), *_leaves(asked)}) if _at(stored, name) != _at(asked, name)]
     if "settings.method" in names:
         names = ["settings.method", *(name for name in names if not name.startswith("settings."))]

@@ -1,4 +1,4 @@
-"""Runs that travel: copies of what a run holds, in another run directory, or in memory and pickled with their bytes."""
+"""Copies of runs: in another run directory, or in memory and pickled with their bytes."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""One writer for a run, on whatever host: a lease that is renewed, and ends by itself when its holder dies.
+"""One writer per run, across hosts: a lease that its holder renews, and that expires when the holder dies.
 
 The lease is the attribute ``lease`` of an empty Zarr group of that name in the run. Who finds one asks whether its
 holder lives: on the same machine by the process's number and start, at once; on another one by the time until which
@@ -113,7 +113,7 @@ class Lease:
         self._refuse(self._read())
 
     def _refuse_the_living(self, there: Any) -> None:
-        """Return if the holder of a lease is dead."""
+        """Raise RunLockedError unless the holder of a lease is dead."""
         mine = machine()
         if self._kernel_lock is not None and there.get("boot") == mine.get("boot", "unknown"):
             return  # the same kernel has let go of it: one of another container, too

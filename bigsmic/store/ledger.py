@@ -1,4 +1,4 @@
-"""What a run says of itself, in JSON: sealed when it is written, and believed when it is read only if the seal holds.
+"""Ledger entries in JSON: written with a checksum, and used only if the checksum matches when they are read.
 
 A seal is a checksum over what is said and over whose it is. An entry that was moved to another block or came from
 another run is whole, and still says nothing of where it lies. A stored run is input: what passes the seal is looked

@@ -1,4 +1,4 @@
-"""New local files and folders, which are whole or absent, and never take the place of anything."""
+"""New local files and folders: complete or absent, and never in place of something that exists."""
 
 import os
 import uuid

@@ -1,4 +1,4 @@
-"""A run over another one: what it lacks is read from below, and nothing is written there."""
+"""A run on top of a base run: blocks that it lacks are read from the base, which is never written to."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Predictions on disk: a Zarr group that says what they are predictions of, and is written over by nothing else."""
+"""Predictions on disk: a Zarr group that records what was predicted, and is overwritten by such predictions alone."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Which process of which machine something is of, and whether it is still there."""
+"""Identity of processes across machines, and whether one is still running."""
 
 import contextlib
 import hashlib
@@ -12,7 +12,7 @@ from typing import Any
 
 @cache
 def machine() -> dict[str, str]:
-    """What a process number has a meaning in: host, start of its kernel, and name space of processes; a dict."""
+    """Scope of process numbers: host, start of its kernel, and process name space; a dict."""
     found = {"host": socket.gethostname()}
     with contextlib.suppress(OSError):
         found["boot"] = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -1,4 +1,4 @@
-"""What may be shown of places behind URLs: neither user nor password, no query, no storage option."""
+"""Redaction of URLs in messages: no user, no password, no query, no storage option."""
 
 import re
 from collections.abc import Iterator, Mapping

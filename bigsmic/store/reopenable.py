@@ -1,4 +1,4 @@
-"""Objects that travel to other processes as the way to open them, and are opened once in each.
+"""Objects that are pickled as the call that opens them, and are opened once in each process.
 
 A task brings its Run and its Source along. What is pickled is a name and how to open the thing, never what it has
 read; a process keeps the last few that it has opened, so that a task finds the connections, and the chunks that were

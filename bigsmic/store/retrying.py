@@ -1,4 +1,4 @@
-"""Stores of Zarr that insist: on an answer, for a while, and on chunks being there."""
+"""Zarr stores that retry transient errors for a limited time, and that refuse absent chunks."""
 
 import asyncio
 import errno
@@ -42,7 +42,7 @@ _PASSING = ("HTTPClientError", "IncompleteReadError", "ResponseParserError", "Co
 
 
 def passes(error: BaseException) -> Any:
-    """Whether an error of a file system may be gone at the next attempt: 5xx, 429, a reset, silence."""
+    """Whether an error of a file system is transient: a 5xx or 429 response, a reset connection, a timeout."""
     status = getattr(error, "status", None)  # of aiohttp's ClientResponseError
     if isinstance(status, int):
         return status >= 500 or status == 429
@@ -76,7 +76,7 @@ def open_store(location: Any, storage_options: StorageOptions = None, read_only:
 
 
 def _asked(location: str, options: Any) -> Any:
-    """Options for the file system: its own caches and retries would hide what others write, and how long it takes."""
+    """Options for the file system, whose own caches and retries are off: they hide what others write, and delays."""
     options = {"use_listings_cache": False} | options
     if location.startswith(("s3://", "s3a://")):
         config = {
@@ -91,7 +91,7 @@ def _asked(location: str, options: Any) -> Any:
 
 
 class PatientStore(WrapperStore[Any]):
-    """A store whose requests are made again for :data:`PATIENCE` seconds, and then end in a StorageError.
+    """A store that retries requests for :data:`PATIENCE` seconds, and then raises StorageError.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ class PatientStore(WrapperStore[Any]):
             yield key
 
     async def _ask(self, what: str, key: str, request: Callable[[], Awaitable[Any]], size: int = 0) -> Any:
-        """Make a request until it is answered, or :data:`PATIENCE` is over."""
+        """Make a request, and retry it until it is answered or :data:`PATIENCE` seconds are over."""
         begun, pause, attempts = time.monotonic(), FIRST_PAUSE, 0
         patience, least = (PATIENCE, ATTEMPTS) if self._patience is None else (self._patience, 1)
         while True:
@@ -235,7 +235,7 @@ class AbsentChunkError(Exception):
 
 
 class WholeStore(WrapperStore[Any]):
-    """A store of which every chunk must be there: an absent one would read as fill values without a word."""
+    """A store that raises an error for an absent chunk, which Zarr would silently read as fill values."""
 
     async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
         """Return the bytes of a key, or a range of them."""

@@ -1,4 +1,4 @@
-"""The Zarr group of a run: how it is opened, locked and scratched, and the attributes in which it says what it is."""
+"""The Zarr group of a run: opening, locking, scratch space, and the attributes that identify the run."""
 
 import json
 import os
@@ -187,7 +187,7 @@ class RunGroup(Shared):
 
     @property
     def id(self) -> str:
-        """What tells the run from every other one, also of the same input and settings; empty before `bind`."""
+        """Identifier of this run, unique even among runs of equal input and settings; empty before `bind`."""
         stored = self._group.attrs.get("run")
         return stored if isinstance(stored, str) and RUN_ID.match(stored) else ""
 
@@ -219,7 +219,7 @@ class RunGroup(Shared):
         )
 
     def strike_attributes(self) -> None:
-        """Take what is damaged of what a fit writes anew when it ends for not there."""
+        """Ignore damaged attributes that a fit writes again when it ends."""
         if self._group.attrs.get("summary") is not None and not self._is_sealed("summary"):
             self.update({"summary": None})
 
@@ -234,13 +234,13 @@ class RunGroup(Shared):
 
     @property
     def _way_out(self) -> str:
-        """What to do about what is damaged."""
+        """Remedy for damaged attributes."""
         if self._is_temporary:
             return "this is a temporary result, whose files something has deleted; fit again, with out= to keep them"
         return "run fit on it again, which makes it anew"
 
     def sweep(self) -> None:
-        """Delete what writers that were killed have left: files half written, and scratch."""
+        """Delete partial files and scratch folders of writers that were killed."""
         self._bytes.delete_partial()
         if self._local:
             remove_tree(self.scratch)

@@ -1,4 +1,4 @@
-"""What comes beside the rows, links, known labels, weights: arrays in memory, or files of them."""
+"""Auxiliary per-row inputs, such as links, known labels and weights: arrays in memory, or files."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ TEXT = (".csv", ".txt")
 
 
 def read_array(name: str, given: Any, storage_options: StorageOptions = None) -> Any:
-    """Read an array that is given as such, or as the place where it lies.
+    """Read an array that is given in memory or by its location.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Temporary folders that say in their names whose they are, so that those of processes that were killed can go.
+"""Temporary folders named by their process, so that those of killed processes can be deleted.
 
 ``bigsmic-<machine>-<process>-<start>-<random>`` in the directory for temporary files. Nothing has to be read, or
 written first, to know the owner, and a folder that is half deleted is still known.

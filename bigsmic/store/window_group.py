@@ -1,4 +1,4 @@
-"""Windows on disk: a Zarr group of features that grows at its end, and says what it was made of and how far it is.
+"""Windows on disk: a Zarr group of features that grows at its end, and records its definition and progress.
 
 The attribute ``bigsmic_windows`` has the number of ``rows`` that are complete, and of every session the ``samples``
 that are to be described and the ``windows`` that are. Rows are written first and counted afterwards, so that a killed
@@ -138,7 +138,7 @@ class WindowGroup:
             self._lease.release()
 
     def write_state(self, state: Any) -> None:
-        """Write what the group says of itself."""
+        """Write the state of the group to its attributes."""
         self._lease.check()
         attributes = (read_node(self._objects, "zarr.json") or {}).get("attributes", {})
         node = GROUP | {"attributes": attributes | {MARK: state}}

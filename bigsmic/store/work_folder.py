@@ -89,7 +89,7 @@ class WorkFolder:
             _flush(self.path)
 
     def point(self, link: Any, to: Any) -> None:
-        """Have a link lead to something in the folder, at once."""
+        """Point a link at something in the folder, atomically."""
         if os.path.lexists(self.at(link)) and not os.path.islink(self.at(link)):
             raise RunError(f"folder: {self.at(link)} is no link, and is not written over; move it away")
         partial = self.at(f".{link}.{uuid.uuid4().hex}.partial")
@@ -98,7 +98,7 @@ class WorkFolder:
             os.replace(partial, self.at(link))
 
     def target(self, link: Any) -> Any:
-        """What a link leads to, relative to the folder; None where there is none."""
+        """Target of a link, relative to the folder; None where there is no link."""
         return os.readlink(self.at(link)) if os.path.islink(self.at(link)) else None
 
     def names(self, folder: Any) -> Any:

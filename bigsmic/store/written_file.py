@@ -15,7 +15,7 @@ HEAD_BYTES = 256
 
 
 class WrittenFile:
-    """A file to be written at a place, which is looked at before the work that its contents take.
+    """A file to be written at a location that is checked before its contents are computed.
 
     Parameters
     ----------

@@ -59,14 +59,29 @@ def run(job: Job) -> None:
         return
     graph_pipeline.build_graph(job)
     job = _plain(_resumed(job))
-    with job.timed("eigen"):
-        eigenvectors.run(job)
+    _solve(job)
     if job.context.settings.undecided:
         with job.timed("assign"):
             labelings.frames(job)
         job = _decided(job)
     if not job.context.settings.undecided:
         choose(job)
+
+
+def _solve(job: Job) -> None:
+    """Find the eigenvectors that labelings read."""
+    with job.timed("eigen"):
+        eigenvectors.run(job)
+
+
+def _label(job: Job) -> None:
+    """Make all labelings, and count the groups that valleys part, if some labelings are read by valleys."""
+    with job.timed("assign"):
+        labelings.run(job)
+    if valley_specs(job.context.settings, job.context.n):
+        with job.timed("valleys"):
+            valleys.merge_groups(job)
+            valleys.count(job)
 
 
 def _plain(job: Job) -> Job:
@@ -77,13 +92,8 @@ def _plain(job: Job) -> Job:
     first = _by_valleys(job)
     if first is None:
         return job
-    with first.timed("eigen"):
-        eigenvectors.run(first)
-    with first.timed("assign"):
-        labelings.run(first)
-    with first.timed("valleys"):
-        valleys.merge_groups(first)
-        valleys.count(first)
+    _solve(first)
+    _label(first)
     if valleys.is_plain(job.run, job.context.settings.n_clusters):
         return first
     wanted, found = (most_eigenvectors(one.context.settings, job.context.n) for one in (job, first))
@@ -110,19 +120,15 @@ def _decided(job: Job) -> Job:
     if not valley_specs(settings, n) or distinct.are_few(job.context):
         return job
     found = job.under(settings.decided(settings.n_clusters))
-    with found.timed("assign"):
-        labelings.run(found)
-    with found.timed("valleys"):
-        valleys.merge_groups(found)
-        n_clusters = valleys.count(found)
+    _label(found)
     wider = wider_columns.wanted(found)
     if wider:
         _check_fits(job, wider)
         wider_columns.begin(job, wider)
         job = _resumed(job)
-        with job.timed("eigen"):
-            eigenvectors.run(job)
+        _solve(job)
         return _decided(job)
+    n_clusters = valleys.counted(job.run)
     return job.under(settings.decided(n_clusters)) if n_clusters else job
 
 
@@ -151,12 +157,9 @@ def _planned(job: Job, settings: Settings) -> Plan:
 
 def choose(job: Job) -> None:
     """Label the rows by their eigenvectors, for one number of clusters."""
-    with job.timed("assign"):
-        labelings.run(job)
+    _label(job)
     if valley_specs(job.context.settings, job.context.n):
         with job.timed("valleys"):
-            valleys.merge_groups(job)
-            valleys.count(job)
             valleys.cut(job)
     with job.timed("select"):
         selection.run(job, job.plan.n_gammas)

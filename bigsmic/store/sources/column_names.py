@@ -31,7 +31,7 @@ def names_of(data: Any) -> list[str]:
 
 
 def names_beside(array: Any) -> list[str]:
-    """Names that lie beside an array in its group of Zarr; what cannot be made sense of names nothing.
+    """Names stored beside an array in its Zarr group; empty where they cannot be decoded.
 
     Parameters
     ----------

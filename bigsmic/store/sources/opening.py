@@ -1,4 +1,4 @@
-"""The source of whatever a caller hands in: what is readable is opened, and what is not is refused."""
+"""Sources for the kinds of input that callers pass; other kinds are refused with a remedy."""
 
 import os
 from typing import Any
@@ -87,7 +87,7 @@ def _source_of(data: Any, missing_chunks: str) -> "Source":
 
 
 def _in_process(data: Any) -> "Source":
-    """The source of rows that this process holds, or knows how to compute."""
+    """The source of rows in memory, or of a dask array."""
     if hasattr(data, "dask") and hasattr(data, "compute"):
         return DaskSource(data)
     if admission.reads_ranges(data):

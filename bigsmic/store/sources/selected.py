@@ -48,7 +48,7 @@ def select_rows(source: Source, rows: Any = None, leave_out: bool = True) -> Sou
 
 
 def _ends_there(rows: Any) -> bool:
-    """Whether it was said where to end: then it is the same selection when the source has grown."""
+    """Whether the slice has an end, so that the selection stays the same when the source grows."""
     return rows is not None and rows.stop is not None and rows.stop >= 0
 
 

@@ -131,7 +131,7 @@ def is_zarr(data: Any) -> bool:
 
 
 def insisting(array: Any, missing_chunks: str) -> Any:
-    """Return the array on a store that insists, and that another process finds from its own working directory."""
+    """Return the array on a store that retries, and whose address is absolute, for other processes."""
     import zarr
 
     from bigsmic.store.retrying import PatientStore, WholeStore
@@ -215,7 +215,7 @@ def _open_node(location: StrPath, storage_options: StorageOptions) -> Any:
 
 @contextmanager
 def _input_errors(location: StrPath, storage_options: StorageOptions, wanted: str) -> Iterator[None]:
-    """Turn what Zarr says of a place that is none of its own into an InputError, with what to give."""
+    """Turn Zarr's errors about a location without an archive into an InputError with a remedy."""
     name = shown(location)
     try:
         yield
