@@ -101,6 +101,7 @@ class Fit:
         self.batches = [self.facts(one) for one in nights]
         self.reference = Batches(*(np.concatenate(arrays) for arrays in zip(*self.batches, strict=True)))
         self.spreads = np.full((C, D), np.sqrt(1.25))
+        self.quiet = []  # shares of nights that were not called drift
         self.axis = np.linalg.svd(self.X[::10] - self.X.mean(axis=0), full_matrices=False)[2][0]
 
     def facts(self, one):
@@ -116,7 +117,12 @@ def ours(fit, new):
     tonight = fit.facts(new)
     tests = [drift.shares(fit.reference, tonight, 1.0), drift.novelty(fit.reference, tonight, 1.0)]
     tests.append(drift.shift(fit.reference, tonight, fit.spreads, 1.0))
-    return min(test["p"] for test in tests) < drift.LEVEL
+    if fit.quiet:
+        tests.append(drift.recent_shares(fit.reference, tonight, np.array(fit.quiet), 1.0))
+    found = min(test["p"] for test in tests) < drift.LEVEL
+    if not found:
+        fit.quiet.append(tonight.counts[0])
+    return found
 
 
 def kolmogorov(fit, new):

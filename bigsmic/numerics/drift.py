@@ -16,13 +16,15 @@ import numpy as np
 from bigsmic.types import Floats
 
 LEVEL = 0.001
-"""Of each of the four tests. Tails are longer than those assumed, where a night has few regimes: with this level there
+"""Of each of the tests. Tails are longer than those assumed, where a night has few regimes: with this level there
 is a false alarm on fewer than one night in a hundred."""
 LEAST_BATCHES = 6
 LEAST_CLUSTER_ROWS = 5
 """Sampled rows of a cluster in a batch whose mean is looked at."""
 LEAST_NIGHTS = 8
 """Earlier nights with which confidence is compared."""
+RECENT_NIGHTS = 8
+"""Whose shares are compared together: where regimes last long, one night has too few of them to tell."""
 MARGIN = 0.2
 """Of logarithms: what no batch has come nearer to than this is called drift, however rare it may be by Student's tail.
 Where a night has few regimes, distances have longer tails than that."""
@@ -98,6 +100,31 @@ def shares(reference: Batches, tonight: Batches, length: float) -> dict[str, flo
         "before": float(p[y]),
         "now": float(q[y]),
     }
+
+
+def recent_shares(reference: Batches, tonight: Batches, before: Floats, length: float) -> dict[str, float]:
+    """Compare shares of clusters on tonight and on nights before it, taken together; see :func:`shares`.
+
+    A night of m rows in regimes that last h rows is worth about ``m / 2 h`` independent ones, and ten such do not show
+    that a share has halved. Nights together are worth their sum.
+
+    Parameters
+    ----------
+    reference, tonight, length
+        As of :func:`shares`.
+    before : ndarray of float64, shape (nights, c)
+        Rows of every cluster on earlier nights, of which the last ones are taken.
+
+    Returns
+    -------
+    found : dict
+        As of :func:`shares`, and the number of ``nights``.
+    """
+    before = before[1 - RECENT_NIGHTS :]
+    counts = tonight.counts + before.sum(axis=0)
+    together = tonight._replace(counts=counts)
+    found = shares(reference, together, length * counts.sum() / tonight.counts.sum())
+    return found | {"nights": len(before) + 1}
 
 
 def _freeman_tukey(shares: Floats, expected: Floats) -> Floats:

@@ -153,7 +153,8 @@ def _judged(context: Context, source: Any, entry: Entry) -> dict[str, Any]:
     few = "too few new rows in clusters"
     found: dict[str, Any] = {"rows": int(valid.sum()), "tests": {}, "verdict": "unknown", "reason": few}
     found["confidence"] = float(sure[valid].mean()) if valid.any() else None
-    level = level_of(context.n, int((valid & (labels >= 0)).sum()))
+    found["sizes"] = np.bincount(labels[valid & (labels >= 0)]).tolist()
+    level = level_of(context.n, sum(found["sizes"]))
     if level is None:
         return found
     reference = reference_of(context, level)
@@ -170,14 +171,23 @@ def _judged(context: Context, source: Any, entry: Entry) -> dict[str, Any]:
 
 def _tests(context: Context, entry: Entry, reference: Reference, tonight: Batches, found: Any) -> dict[str, Any]:
     length = found["rows"] / reference.length
-    earlier = context.run.infos(STAGE, range(entry.number))
-    before = np.array([info["confidence"] for info in earlier if info["verdict"] == "none"])
+    quiet = [info for info in context.run.infos(STAGE, range(entry.number)) if info["verdict"] == "none"]
+    before = np.array([info["confidence"] for info in quiet])
+    sizes = _sizes(quiet, tonight.counts.shape[1])
+    recent = {"recent_shares": drift.recent_shares(reference.batches, tonight, sizes, length)} if len(sizes) else {}
     return {
         "shares": drift.shares(reference.batches, tonight, length),
+        **recent,
         "novelty": drift.novelty(reference.batches, tonight, length),
         "shift": drift.shift(reference.batches, tonight, reference.spreads, length),
         "confidence": drift.confidence(before, found["confidence"]),
     }
+
+
+def _sizes(earlier: list[dict[str, Any]], c: int) -> NDArray[np.float64]:
+    """Rows of every cluster on earlier nights, shape (nights, c); earlier versions have not noted them."""
+    noted = [info["sizes"] for info in earlier if "sizes" in info]
+    return np.array([sizes + [0] * (c - len(sizes)) for sizes in noted], np.float64).reshape(len(noted), c)
 
 
 def _read(context: Context, entry: Entry, name: str) -> NDArray[Any]:
@@ -214,8 +224,9 @@ def _rows(source: Any, entry: Entry, drawn: Integers) -> Any:
 
 def _sentence(name: str, test: dict[str, Any]) -> str:
     """What a test has found, for people."""
-    if name == "shares":
-        return f"cluster {test['cluster']} has {test['now']:.1%} of the rows, {test['before']:.1%} in the fit"
+    if name in ("shares", "recent_shares"):
+        of = f"the rows of {test['nights']} updates" if name == "recent_shares" else "the rows"
+        return f"cluster {test['cluster']} has {test['now']:.1%} of {of}, {test['before']:.1%} in the fit"
     if name == "novelty":
         return f"{test['now']:.1%} of the rows are novel, {test['before']:.1%} in the fit"
     if name == "shift":

@@ -92,3 +92,20 @@ def test_clusters_without_rows_and_one_cluster():
     assert "shares" in alarms(reference, stretch(rng, shares=(0.3, 0.3, 0.4)))[0]
     one = Batches(*(array[:, :1] for array in reference[:3]), reference.novel)
     assert drift.shares(one, Batches(*(array[:, :1] for array in tonight[:3]), tonight.novel), 1.0)["p"] == 1
+
+
+def test_nights_together_show_what_none_of_them_does():
+    rng = np.random.default_rng(5)
+    reference = table(rng, 16, n=1500, hold=100)
+    turned = [stretch(rng, n=1500, hold=100, shares=(0.15, 0.25, 0.6)) for _ in range(20)]
+    quiet = [stretch(rng, n=1500, hold=100) for _ in range(60)]
+    alone = [drift.shares(reference, night, 1.0)["p"] for night in turned]
+    together = [recent(reference, turned, k) for k in range(8, 20)]
+    assert sum(p < drift.LEVEL for p in alone) < 15
+    assert all(test["p"] < drift.LEVEL and test["nights"] == 8 for test in together)
+    assert sum(recent(reference, quiet, k)["p"] < drift.LEVEL for k in range(1, 60)) == 0
+
+
+def recent(reference, nights, k):
+    """The test of night k, beside all before it."""
+    return drift.recent_shares(reference, nights[k], np.concatenate([night.counts for night in nights[:k]]), 1.0)

@@ -51,13 +51,19 @@ def test_nights(archive):
     assert [found.drift["verdict"] for found in quiet] == ["none"] * 3
     assert not any(found.recommends_refit for found in quiet)
     assert quiet[0].drift["tests"].keys() == {"shares", "novelty", "shift", "confidence"}
+    together = quiet[2].drift["tests"]["recent_shares"]
+    sizes = np.sum([found.cluster_sizes for found in quiet], axis=0)
+    assert together["nights"] == 3
+    assert together["now"] == pytest.approx((sizes / sizes.sum())[together["cluster"]])
     moved = add(move=1.0)
+    assert moved.drift["tests"]["recent_shares"]["nights"] == 4
     assert moved.recommends_refit
     assert moved.drift["tests"]["shift"]["name"].startswith("ch0.")
     assert f"{moved.drift['tests']['shift']['name']} has moved by" in moved.drift["reason"]
     assert "drift      refit recommended" in repr(moved)
     few = add(n=1000)
     assert few.drift["verdict"] == "unknown"
+    assert few.drift["sizes"] == few.cluster_sizes
     history = bigsmic.Result.open(path / "run").drift
     assert [found["verdict"] for found in history] == [*["none"] * 3, "refit recommended", "unknown"]
     assert history[3]["first"] == moved.first
