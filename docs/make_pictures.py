@@ -108,7 +108,7 @@ def gallery():
         pictures = [
             output.data["image/png"]
             for cell in notebook.cells
-            if any(name in cell.source for name in ("plots.", "scatter", "sc.pl."))
+            if any(name in cell.source for name in ("plots.", "scatter", "sc.pl.", ".bar("))
             for output in cell.get("outputs", [])
             if "image/png" in output.get("data", {})
         ]

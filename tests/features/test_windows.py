@@ -163,6 +163,23 @@ def test_gaps_and_nan_are_marked_and_never_filled(tmp_path, samples):
     np.testing.assert_allclose(made.X[:][~bad], windows(samples, 40, 10, rate=10, out=tmp_path / "v").X[:][~bad])
 
 
+@pytest.mark.parametrize("hour", [-3600, 3600], ids=["back", "forward"])
+def test_a_clock_that_is_changed_costs_the_windows_over_the_change_alone(tmp_path, samples, hour):
+    """Local time, which leaves summer time, or begins it, at sample 2,015; the archive grows over the change."""
+    seconds = np.arange(4000) / RATE + hour * (np.arange(4000) >= 2015)
+    times = np.datetime64("2026-10-25T01:00", "ms") + (1000 * seconds).astype("timedelta64[ms]")
+    windows(samples[:1900], 40, 20, times=times[:1900], out=tmp_path / "w")
+    made = windows(samples[:4000], 40, 20, times=times, out=tmp_path / "w")
+    start = made.start[:]
+    over = (start < 2015) & (start + 40 > 2015)
+    np.testing.assert_array_equal(made.valid[:], ~over)
+    assert made.left_out == {"gap": over.sum(), "nan": 0, "overflow": 0}
+    np.testing.assert_array_equal(made.time[:], times[start].astype(np.int64))
+    plain = windows(samples[:4000], 40, 20, rate=RATE, out=tmp_path / "plain")
+    np.testing.assert_array_equal(made.X[:][~over], plain.X[:][~over])
+    assert np.isnan(made.X[:][over]).all()
+
+
 def test_times_with_a_unit_and_datetimes(tmp_path, samples):
     for name, times, attributes in (
         ("numbers", np.arange(400) * 100, {"units": "milliseconds since 2026-01-01"}),

@@ -152,6 +152,37 @@ def test_windows_of_recordings(tmp_path, machine):
     assert [path for path in (tmp_path / "nights").glob("windows-*") if path == windows] == []
 
 
+def test_a_channel_that_dies_is_drift_and_is_fitted(tmp_path, machine):
+    """The first fit has no window of the dead channel, the second one has 300 beside 100 of the living one."""
+    windows = '[windows]\nlength = 20\nfeatures = "summary"\n'
+    file = job(tmp_path, text=windows, fit="c = 2", refit="drift = true\nlast = 400")
+    machine.record(8000)
+    nightly(file)
+    for samples, dead, refit in ((2000, (), ""), (6000, [1], "drift")):
+        machine.record(samples, dead=dead)
+        outcome = nightly(file)
+        assert (outcome.steps["label"]["new"], outcome.steps["decide"]["refit"]) == (samples // 20, refit)
+    assert len(np.unique(labels_of(tmp_path / "nights")[-400:])) == 2
+
+
+def test_windows_of_the_run_that_latest_names_stay_when_those_of_the_job_are_others(tmp_path, machine):
+    file = job(tmp_path, text='[windows]\nlength = 20\nfeatures = "summary"\n', fit="c = 2", refit="last = 300")
+    machine.record(4000)
+    nightly(file)
+    first, (old,) = labels_of(tmp_path / "nights"), (tmp_path / "nights").glob("windows-*")
+    machine.record(9000, loudness=1)
+    file = job(tmp_path, text='[windows]\nlength = 25\nfeatures = "summary"\n', fit="", refit="last = 300")
+    outcome = nightly(file)
+    assert (outcome.steps["decide"]["refit"], outcome.steps["fit"]["labels"]) == ("job", False)
+    machine.record(500, loudness=1)
+    again = nightly(file)
+    assert again.steps["label"]["new"] == -1, "the run that latest names is of other windows"
+    assert old.is_dir()
+    assert len([*(tmp_path / "nights").glob("windows-*")]) == 2
+    np.testing.assert_array_equal(labels_of(tmp_path / "nights"), first)
+    assert Result.open(tmp_path / "nights" / "latest").update(old).rows == 0
+
+
 def test_a_fit_that_finds_no_clusters_leaves_the_run_before(tmp_path):
     rng = np.random.default_rng(0)
     array = zarr.create_array(tmp_path / "machine.zarr", shape=(0, 3), dtype="f4", chunks=(64, 3))

@@ -29,11 +29,13 @@ class Machine:
         if rows:
             self.array.append((CENTERS[which] + self.shift + self.rng.normal(size=(rows, 3))).astype("f4"))
 
-    def record(self, samples):
-        """Append samples of a recording that is loud every other hundred."""
+    def record(self, samples, loudness=10.0, dead=()):
+        """Append samples of a recording that is loud every other hundred; channels that are dead show 0."""
         n = self.array.shape[0]
-        loud = 1 + 9.0 * (np.arange(n, n + samples) // 100 % 2)
-        self.array.append((loud[:, None] * self.rng.normal(size=(samples, 3))).astype("f4"))
+        loud = 1 + (loudness - 1) * (np.arange(n, n + samples) // 100 % 2)
+        X = loud[:, None] * self.rng.normal(size=(samples, 3))
+        X[:, list(dead)] = 0
+        self.array.append(X.astype("f4"))
 
 
 def written(folder, text):
