@@ -279,7 +279,7 @@ class SparseModel(Neighborhood):
         self.reads = self.reads | _READING
         self.n_clusters = context.settings.n_clusters
 
-    def read(self, indices: Integers, squares: Floats) -> Any:
+    def read(self, indices: Integers, squares: Floats, X: Floats | None = None) -> Any:
         """Posteriors and labels of rows whose neighbours among the fitted rows are known."""
         read = partial(self.context.run.read, stages.MEMBERSHIPS, name="columns")
         return self.reading(self._product((indices, squares), self.layout.eigenproblem, read).astype(np.float64))

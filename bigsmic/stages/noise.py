@@ -43,10 +43,10 @@ def _sample(context: Context, p: int, counts: Integers) -> tuple[Floats, Integer
     uniform = row_uniform(context.settings.seed, SPACING, context.run.read("rows", p, "rows"))
     drawn = is_drawn(uniform, counts[labels])
     in_common = is_drawn(uniform, np.full(len(labels), context.n))
-    return _log_distance(context, p)[drawn], labels[drawn], in_common[drawn]
+    return log_distances(context, p)[drawn], labels[drawn], in_common[drawn]
 
 
-def _log_distance(context: Context, p: int) -> Floats:
+def log_distances(context: Context, p: int) -> Floats:
     """Log distance of every row of a block to its neighbour of the largest t."""
     t = context.settings.t
     found: Floats = noise.log_distance(context.run.read("graph", p, "sigma", t.index(max(t)))[0])
@@ -62,7 +62,7 @@ def read_spacing(context: Context) -> Spacing:
 def _score(context: Context, p: int) -> None:
     """Score the rows of one block, in parts by block of input, and count those that are noise by cluster."""
     labels = context.run.read("final", p, "labels")
-    scores = noise.scores(_log_distance(context, p), labels, read_spacing(context))
+    scores = noise.scores(log_distances(context, p), labels, read_spacing(context))
     counts = np.bincount(labels[noise.is_noise(scores)], minlength=context.settings.n_clusters)
     arrays = {"score": scores, "counts": counts}
     context.run.write(SCORES, p, arrays, parts={"score": context.layout.before[:, p]})

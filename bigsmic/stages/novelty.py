@@ -161,17 +161,18 @@ class Assessor:
     def __call__(self, X: Floats) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]]:
         """Posteriors (b, c), labels (b,) and novelty (b,); novelty is NaN of a run that knows nothing of it."""
         if hasattr(self.model, "search"):
-            return self.read(*self.model.search(X))
+            indices, squares = self.model.search(X)
+            return self.read(indices, squares, X)
         posterior, labels = self.model(X)
         if self.novelty is None:
             return posterior, labels, np.full(len(labels), np.nan, np.float32)
         return self._tempered(posterior, labels, self.novelty.of_labels(X, labels))
 
     def read(
-        self, indices: Integers, squares: Floats
+        self, indices: Integers, squares: Floats, X: Floats | None = None
     ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]]:
-        """The same of rows whose neighbours among the fitted rows are known."""
-        posterior, labels = self.model.read(indices, squares)
+        """The same of rows whose neighbours among the fitted rows are known, and the scaled rows if there are."""
+        posterior, labels = self.model.read(indices, squares, X)
         if self.novelty is None:
             return posterior, labels, np.full(len(labels), np.nan, np.float32)
         return self._tempered(posterior, labels, self.novelty.of_neighbors(indices, squares))

@@ -10,8 +10,9 @@ from bigsmic.numerics.graph import affinity, cells, neighbors
 from bigsmic.numerics.graph.affinity import WEIGHT_FLOOR
 from bigsmic.numerics.labeling import calibration, consensus, rotation
 from bigsmic.numerics.labeling import noise as noise_numerics
+from bigsmic.numerics.labeling.gaussians import halved
 from bigsmic.runtime.context import Context
-from bigsmic.stages import eigenvectors, kernel_matrix, labelings, noise, output, route, selection, trimming
+from bigsmic.stages import eigenvectors, gaussians, kernel_matrix, labelings, noise, output, route, selection, trimming
 from bigsmic.stages.graph import tth_squares
 from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, specs_of
 from bigsmic.stages.labelings import Reader
@@ -41,10 +42,12 @@ class Neighborhood:
 
     def __call__(self, X: Floats) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """Posteriors and labels of scaled rows, float32 (b, c) and int32 (b,)."""
-        return self.read(*self.search(X))
+        return self.read(*self.search(X), X)
 
-    def read(self, indices: Integers, squares: Floats) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-        """Posteriors and labels of rows whose neighbours among the fitted rows are known."""
+    def read(
+        self, indices: Integers, squares: Floats, X: Floats | None = None
+    ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+        """Posteriors and labels of rows whose neighbours among the fitted rows are known; scaled rows, if there are."""
         raise NotImplementedError
 
     def search(self, X: Floats, count: int | None = None) -> tuple[Integers, Floats]:
@@ -144,6 +147,7 @@ class Model(Neighborhood):
         self.readers = {b: Reader(context, specs_of(context)[b]) for b in self.classes}
         self.eigenproblems = list(dict.fromkeys(specs_of(context)[b].eigenproblem for b in self.classes))
         self.power = output.sharpness(context)
+        self.shapes = gaussians.read(context)
         self.spacing = noise.read_spacing(context) if context.settings.finds_noise else None
         self.reads = self.reads | _CHOICE | {labelings.frame_name(r.spec): None for r in self.readers.values()}
         if any(reader.spec.assignment == "valleys" for reader in self.readers.values()):
@@ -153,25 +157,28 @@ class Model(Neighborhood):
         self.reads |= {self._basis_name(eigenproblem): None for eigenproblem in self.eigenproblems}
         self.reads |= {noise.SPACING: None} if context.settings.finds_noise else {}
         self.reads |= {trimming.TRIMMED: None} if context.settings.trims else {}
+        self.reads |= {gaussians.GAUSSIANS: None} if self.shapes else {}
 
     def _basis_name(self, eigenproblem: Eigenproblem) -> str:
         """Stage of the columns that are extended to new rows."""
         return eigenvectors.basis_name(eigenproblem)
 
-    def read(self, indices: Integers, squares: Floats) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    def read(
+        self, indices: Integers, squares: Floats, X: Floats | None = None
+    ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """Posteriors of rows whose neighbours among the fitted rows are known, and labels: -1 for noise."""
-        posterior, labels = self._assign(indices, squares)
+        posterior, labels = self._assign(indices, squares, X)
         if self.spacing is not None:
             labels[noise_numerics.is_noise(self._noise(labels, squares))] = -1
         return posterior, labels
 
     def noise(self, X: Floats) -> NDArray[np.float32]:
         """Noise scores of scaled rows, float32 (b,)."""
-        return self.read_noise(*self.search(X))
+        return self.read_noise(*self.search(X), X)
 
-    def read_noise(self, indices: Integers, squares: Floats) -> NDArray[np.float32]:
+    def read_noise(self, indices: Integers, squares: Floats, X: Floats | None = None) -> NDArray[np.float32]:
         """Noise scores of rows whose neighbours among the fitted rows are known."""
-        return self._noise(self._assign(indices, squares)[1], squares)
+        return self._noise(self._assign(indices, squares, X)[1], squares)
 
     def _noise(self, labels: Integers, squares: Floats) -> NDArray[np.float32]:
         """Noise scores of rows whose clusters, and squared distances to fitted rows, are known."""
@@ -179,7 +186,9 @@ class Model(Neighborhood):
         found: NDArray[np.float32] = noise_numerics.scores(noise_numerics.log_distance(distance), labels, self.spacing)
         return found
 
-    def _assign(self, indices: Integers, squares: Floats) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
+    def _assign(
+        self, indices: Integers, squares: Floats, X: Floats | None
+    ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """Posteriors of rows, and the clusters that they are in or next to."""
         bases = {eigenproblem: self._extend(eigenproblem, indices, squares) for eigenproblem in self.eigenproblems}
         c = self.context.settings.n_clusters
@@ -193,7 +202,11 @@ class Model(Neighborhood):
             has_mass |= found.has_mass
         posterior = (total / len(self.readers)).astype(np.float32)
         labels = consensus.consensus_labels(votes, posterior)
-        return calibration.sharpened(posterior, self.power), self._adopt(labels, has_mass, indices)
+        labels = self._adopt(labels, has_mass, indices)
+        if self.shapes is not None and X is not None:
+            voted, labels = labels, self.shapes.labels(X, votes / len(self.readers), labels)
+            posterior = halved(posterior, labels, labels != voted)
+        return calibration.sharpened(posterior, self.power), labels
 
     def _extend(self, eigenproblem: Eigenproblem, indices: Integers, squares: Floats) -> Floats:
         """``v(x) = K(x, X) V Lambda^-1`` on the neighbours of each new row."""

@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import calibration, consensus, rotation
+from bigsmic.numerics.labeling.gaussians import halved
 from bigsmic.numerics.labeling.noise import is_noise
 from bigsmic.numerics.row_blocks import tiles
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import link_propagation, noise, rowwise_output
+from bigsmic.stages import gaussians, link_propagation, noise, rowwise_output
 from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.labelings import TILE_ROWS, Reader, read_basis, read_labels
 from bigsmic.stages.selection import ballots, chosen, chosen_set, members
@@ -23,6 +24,7 @@ SHARPNESS_ROWS = 10_000  # on which it is found how sure the posterior may be
 def run(job: Job) -> None:
     """Write ``labels`` (n,), ``posterior`` (n, c), ``agreement`` (n,) and, if asked for, ``noise`` (n,) of the run."""
     context = job.context
+    gaussians.run(job)
     job.fill("final", context.blocks, _final)
     if chosen(context) is None:
         job.run_steps("sharpness", [0], _sharpness)
@@ -36,7 +38,10 @@ def _final(context: Context, p: int) -> None:
     """Labels, posteriors and agreement of one row block, in parts by block of input."""
     posterior, has_mass = _posterior(context, p)
     b = chosen(context)
-    labels, agreement = _consensus(context, p, posterior) if b is None else _one(context, p, b)
+    if b is None:
+        labels, agreement, posterior = _consensus(context, p, posterior)
+    else:
+        labels, agreement = _one(context, p, b)
     arrays = {"labels": labels, "posterior": posterior, "agreement": agreement}
     parts = dict.fromkeys(arrays, context.layout.before[:, p])
     arrays["sums"] = rotation.assignment_sums(labels, posterior, has_mass)
@@ -49,13 +54,20 @@ def _one(context: Context, p: int, b: int) -> tuple[Integers, Floats]:
     return labels, np.ones(len(labels), np.float32)
 
 
-def _consensus(context: Context, p: int, posterior: Floats) -> tuple[Integers, Floats]:
-    """Labels with the most votes, or propagated ones, and the share of labelings that agree with them."""
+def _consensus(context: Context, p: int, posterior: Floats) -> tuple[Integers, Floats, Floats]:
+    """Labels with the most votes, or propagated ones; the share of labelings that agree with them; posteriors.
+
+    Where clusters are believed to be of the shape of Gaussians, these have a say in both.
+    """
     labels, of, classes = ballots(context, p, chosen_set(context))
     votes = consensus.vote(labels, of, classes, context.settings.n_clusters)
     propagated = context.settings.propagates
     labels = link_propagation.read_labels(context, p) if propagated else consensus.consensus_labels(votes, posterior)
-    return labels, consensus.agreement(votes, labels, len(of))
+    shapes = gaussians.read(context)
+    if shapes is not None:
+        voted, labels = labels, shapes.labels(context.run.read("rows", p, "X"), votes / len(of), labels)
+        posterior = halved(posterior, labels, labels != voted)
+    return labels, consensus.agreement(votes, labels, len(of)), posterior
 
 
 def _posterior(context: Context, p: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:

@@ -9,6 +9,8 @@ from bigsmic.types import Floats, Integers
 
 THRESHOLD = 4.0
 """Spreads above the centre of its cluster at which a row is noise."""
+AMID = 2.0
+"""Spreads above the centre of its cluster up to which a row lies amid the others."""
 SPARSE = 2.0
 """Spreads of all rows above their centre at which a whole cluster lies too thinly to be a measure of its own rows."""
 FAR_OUT = 3.0
@@ -121,6 +123,15 @@ def scores(log_sigma: Floats, labels: Integers, spacing: Any) -> Floats:
     z = np.full(len(log_sigma), -np.inf)
     z[known] = (log_sigma[known] - spacing.center[labels[known]]) / spacing.spread[labels[known]]
     return np.exp(-np.logaddexp(0.0, THRESHOLD - z)).astype(np.float32)
+
+
+def is_amid(log_sigma: Floats, labels: Integers, spacing: Spacing) -> NDArray[np.bool_]:
+    """Whether each row lies amid the rows of its cluster: at most :data:`AMID` spreads above its centre; bool, (b,).
+
+    Parameters are those of :func:`scores`.
+    """
+    found: NDArray[np.bool_] = log_sigma <= spacing.center[labels] + AMID * spacing.spread[labels]
+    return found
 
 
 def is_noise(scores: Floats) -> NDArray[np.bool_]:
