@@ -410,7 +410,10 @@ def assert_sound(result, c):
     assert result.labels.max() < c
     scores = result.scores
     if "lsmi" in scores:
-        scores = scores[scores.assignment != "valleys"]  # which have no LSMI
+        scored = scores.lsmi.notna()
+        assert scored.any()
+        assert scored[scores.assignment != "valleys"].all() or result.settings.reports_lsmi
+        scores = scores[scored]
     assert np.isfinite(scores.select_dtypes("number").to_numpy()).all()
 
 

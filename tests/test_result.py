@@ -94,6 +94,25 @@ def test_every_candidate_has_its_row(result):
         assert scores.chosen.tolist() == (scores.index == scores.lsmi.idxmax()).tolist()
 
 
+def test_lsmi_of_all_labelings_is_there_where_it_chooses_and_on_request(result):
+    found = result.lsmi(max_rows=300)
+    assert found.shape == (len(result.scores),)
+    assert np.isfinite(found).all()
+    scores = result.scores
+    if result.settings.selection == "lsmi":
+        assert scores.lsmi.notna().all()
+        assert "consensus" not in result.diagnostics["lsmi"]
+    elif scores.chosen.sum() > 1:
+        assert scores.lsmi.notna().sum() == 1
+        assert 0 < scores.lsmi.max() < len(result.sizes) / 2
+        assert 0 < result.diagnostics["lsmi"]["consensus"] < len(result.sizes) / 2
+
+
+def test_lsmi_needs_two_rows(result):
+    with pytest.raises(InputError, match="max_rows: got 1"):
+        result.lsmi(max_rows=1)
+
+
 def test_diagnostics_are_json_and_complete(result):
     found = json.loads(json.dumps(result.diagnostics))
     assert found == result.diagnostics

@@ -65,7 +65,7 @@ class SemiSupervisedSMIC(Clusterer):
         neighbors: NeighborSearch = "auto",
         n_neighbors: int = 20,
         n_centers: int = 800,
-        lsmi_rows: int | None = 200_000,
+        lsmi_rows: int | None = 20_000,
         max_matvecs: int | None = None,
         out: StrPath | None = None,
         memory_limit: MemoryLimit = None,

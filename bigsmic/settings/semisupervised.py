@@ -11,6 +11,7 @@ from bigsmic.numerics.graph import weights
 from bigsmic.settings import smic
 from bigsmic.settings.options import (
     ARRAY,
+    COUNT_OR_ALL,
     FROM_ZERO,
     INTEGER,
     INTEGERS,
@@ -95,6 +96,13 @@ class Settings(smic.Settings):
         10.0, FROM_ZERO, help="Of violated links against information in the choice; 10 by default, 1 as published."
     )
     close_links: bool = option(False, choices=(True, False), help="Add the links that follow from those given.")
+    lsmi_rows: int | None = option(
+        20_000,
+        COUNT_OR_ALL,
+        least=2,
+        optional=True,
+        help="Rows that LSMI is estimated from: a number or all. Drawn by hash.",
+    )
     n_centers: int = option(800, INTEGER, least=1, help="Gaussians of the LSMI estimate.")
     repair: bool = option(True, choices=(True, False), help="Connect the components of the neighbour graph.")
     max_matvecs: int | None = option(
@@ -149,6 +157,11 @@ class Settings(smic.Settings):
     def propagates(self) -> Any:
         """Whether labels of a consensus are propagated."""
         return self.selection == "consensus" and not self.undecided
+
+    @property
+    def reports_lsmi(self) -> bool:
+        """False: links and LSMI choose together."""
+        return False
 
     @property
     def link_weights(self) -> Any:

@@ -47,7 +47,11 @@ SEED_HELP = """0 by default; equal seeds give equal labels. Whatever the threads
 processors of one type with one set of package versions."""
 NEIGHBORS_HELP = "How neighbours are searched. Inside the cells into which the rows are cut."
 N_NEIGHBORS_HELP = "Neighbours to find for each row. At least the largest t."
-LSMI_ROWS_HELP = "Rows that LSMI is estimated from: a number or all. Drawn by hash; None for all."
+LSMI_ROWS_HELP = (
+    "Rows that LSMI is estimated from: a number or all. Drawn by hash; None for all. At most 20,000 where LSMI chooses "
+    "nothing and is only reported."
+)
+REPORTED_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -317,6 +321,16 @@ class Settings(MethodSettings):
     def trims(self) -> bool:
         """Whether rows that lie far out are left out of the kernel."""
         return self.trim
+
+    @property
+    def reports_lsmi(self) -> bool:
+        """Whether LSMI chooses nothing, and is only reported."""
+        return self.selection != "lsmi"
+
+    def n_lsmi_rows(self, n: int) -> int:
+        """Rows, of n, that LSMI is estimated from."""
+        drawn = min(n, self.lsmi_rows or n)
+        return min(drawn, REPORTED_ROWS) if self.reports_lsmi else drawn
 
     @property
     def propagates(self) -> bool:

@@ -33,11 +33,13 @@ from bigsmic.stages.labeling_specs import (
 from bigsmic.stages.labelings import Reader, read_labels
 from bigsmic.types import Integers
 
+CONSENSUS = -1
+"""In the place of a labeling's number."""
 ROUNDING = 1e-9  # by which the associations of equal labelings differ, whose clusters are numbered differently
 
 
 def run(job: Job, n_gammas: int | None = None) -> None:
-    """Score every labeling, and compare them.
+    """Compare the labelings, and score those that LSMI may choose, or the result and the labeling most like all.
 
     Parameters
     ----------
@@ -45,13 +47,13 @@ def run(job: Job, n_gammas: int | None = None) -> None:
     n_gammas : int, optional
         Widths per pass, as planned for the memory limit; all at once by default. The scores do not depend on it.
     """
-    if not job.context.settings.precomputed:
-        score(job, n_gammas)
     agree(job)
     if len(eigenvector_sets_of(job.context)) > 1 and job.context.settings.selection == "consensus":
         job.run_steps("eigenvector_sets", [0], _rate)
     if valley_sets_of(job.context):
         valleys.test(job, {w: partial(_most_voted, w=w) for w in _rivals(job.context)})
+    if not job.context.settings.precomputed:
+        score(job, n_gammas)
 
 
 def agree(job: Job) -> None:
@@ -60,14 +62,14 @@ def agree(job: Job) -> None:
 
 
 def score(job: Job, n_gammas: int | None = None) -> None:
-    """Estimate the LSMI of every labeling; see :func:`run`."""
+    """Estimate the LSMI of labelings; see :func:`run`."""
     job.run_steps("scores", [0], partial(_score, n_gammas=n_gammas))
 
 
 def _score(job: Job, block: int, n_gammas: int | None) -> None:
     context = job.context
     design, center_labels = mi_samples.drawn_design(job, "scores", _wanted(context), _labels)
-    count = min(context.settings.lsmi_rows or context.n, context.n)
+    count = context.settings.n_lsmi_rows(context.n)
     drawn = None if count == context.n else draw_rows(context.n, count, context.settings.seed, "lsmi")
     parts = []
     for sweep in design.sweeps(n_gammas or len(design.gammas)):
@@ -78,7 +80,22 @@ def _score(job: Job, block: int, n_gammas: int | None) -> None:
         of = dict(zip(distinct, found, strict=True))
         parts.append([of[b] for b in first.tolist()])
     scores = [join_sweeps(list(of_one)) for of_one in zip(*parts, strict=True)]
-    job.run.write("scores", 0, _table(scores, design), info={"rows": count, "centers": design.n_centers})
+    info = {"rows": count, "centers": design.n_centers, "numbers": _scored(context)}
+    job.run.write("scores", 0, _table(scores, design), info=info)
+
+
+def _scored(context: Context) -> list[int]:
+    """Numbers of the labelings that are scored, and :data:`CONSENSUS`."""
+    return context.cached(
+        "scored", lambda: _most_telling(context) if context.settings.reports_lsmi else scored_of(context)
+    )
+
+
+def _most_telling(context: Context) -> list[int]:
+    """The labeling most like the others, and the consensus if that is the result."""
+    numbers = scored_of(context)
+    medoid = numbers[consensus.medoid(context.run.read("consensus", 0, "ari")[np.ix_(numbers, numbers)])]
+    return [medoid, CONSENSUS] if chosen(context) is None else [medoid]
 
 
 def _score_one(b: int, sums: LSMISums, labels: Integers, design: LSMIDesign) -> LSMIScore:
@@ -97,7 +114,11 @@ def _wanted(context: Context) -> LSMISettings:
 
 
 def _labels(context: Context, p: int, chosen: Any) -> Integers:
-    return np.stack([read_labels(context, p, i)[chosen] for i in scored_of(context)])
+    return np.stack([_scored_labels(context, p, b)[chosen] for b in _scored(context)]).astype(np.int32)
+
+
+def _scored_labels(context: Context, p: int, b: int) -> Integers:
+    return _most_voted(context, p, chosen_set(context)) if b == CONSENSUS else read_labels(context, p, b)
 
 
 def _sums(context: Context, p: int, drawn: Integers | None, design: LSMIDesign) -> LSMISums:
@@ -110,7 +131,7 @@ def _sums(context: Context, p: int, drawn: Integers | None, design: LSMIDesign) 
 
 def _most_labels(context: Context) -> int:
     """Labels of the labeling that has most of them: one that is read by valleys may have more than clusters."""
-    found = (Reader(context, specs_of(context)[b]).n_groups for b in scored_of(context))
+    found = (Reader(context, specs_of(context)[b]).n_groups for b in _scored(context) if b != CONSENSUS)
     return context.cached("most_labels", lambda: max(context.settings.n_clusters, *found))
 
 

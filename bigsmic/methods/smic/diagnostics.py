@@ -32,6 +32,7 @@ def smic_summary(job: Job) -> dict[str, Any]:
             "eigenvector_sets": _eigenvector_sets(context),
             "output": _output(context),
         }
+        summary |= _lsmi(context)
         summary |= {"noise": _noise(context)} if context.settings.finds_noise else {}
     return summary
 
@@ -59,7 +60,7 @@ def _spectrum(context: Context, q: int) -> dict[str, Any]:
 
 def _candidates(context: Context) -> list[dict[str, Any]]:
     rows, graph = labelings.without_mass(context), context.settings.precomputed
-    scores = {} if graph else {name: context.run.read("scores", 0, name) for name in SCORES}
+    scores = {} if graph else _scores(context)
     ari, taken = _median_ari(context), selection.members(context)
     return [
         {
@@ -72,9 +73,25 @@ def _candidates(context: Context) -> list[dict[str, Any]]:
             "chosen": b in taken,
         }
         | ari.get(b, {})
-        | {name: values[b].item() for name, values in scores.items() if b < len(values)}
+        | scores.get(b, {})
         for b, spec in enumerate(specs_of(context))
     ]
+
+
+def _scores(context: Context) -> dict[int, dict[str, float]]:
+    """LSMI, and how it was estimated, by number of the labeling."""
+    table = {name: context.run.read("scores", 0, name) for name in SCORES}
+    numbers = context.run.info("scores", 0).get("numbers", range(len(table["lsmi"])))
+    return {b: {name: values[i].item() for name, values in table.items()} for i, b in enumerate(numbers)}
+
+
+def _lsmi(context: Context) -> dict[str, Any]:
+    """LSMI of the consensus, and the rows that LSMI was estimated from."""
+    if context.settings.precomputed:
+        return {}
+    of_consensus = _scores(context).get(selection.CONSENSUS, {})
+    found = {"rows": context.run.info("scores", 0)["rows"]}
+    return {"lsmi": found | ({"consensus": of_consensus["lsmi"]} if of_consensus else {})}
 
 
 def _median_ari(context: Context) -> Any:

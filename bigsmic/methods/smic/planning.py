@@ -90,7 +90,7 @@ class _Figures:
         self.n_eigenproblems = len(eigenproblems(settings))
         self.specs = labeling_specs(settings, n)
         self.n_candidates = len(self.specs)
-        self.n_scored = sum(spec.assignment != "valleys" for spec in self.specs)
+        self.n_scored = 2 if settings.reports_lsmi else sum(spec.assignment != "valleys" for spec in self.specs)
         self.valley_columns = valley_columns(settings, n)
         self.c = settings.n_clusters
         self.links = settings.link_weights != (None,)
@@ -188,7 +188,7 @@ class _Figures:
     def select_choices(self, kernel_in_memory: bool) -> Any:
         """All LSMI bandwidths in one pass, or fewer; then kernel and labels of all rows, to rate the sets."""
         settings, n, d = self.settings, self.size.n, self.size.d
-        b, drawn = settings.n_centers, min(n, settings.lsmi_rows or n)
+        b, drawn = settings.n_centers, settings.n_lsmi_rows(n)
         rows = self.block_rows * drawn // n
         n_gammas = len(PAPER_GAMMAS) if settings.preset == "paper" else len(GAMMA_MULTIPLES)
         work = tile_bytes(b, d, self.n_scored, 4) + rows * (2 * self.row_bytes + 8 * self.n_candidates)

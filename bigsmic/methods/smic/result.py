@@ -11,6 +11,7 @@ from bigsmic.methods.smic import evidence, tree_cuts, views
 from bigsmic.methods.smic.evidence import Valleys
 from bigsmic.methods.smic.views import Embedding
 from bigsmic.result import Result
+from bigsmic.settings.smic import REPORTED_ROWS
 from bigsmic.stages import distinct
 from bigsmic.types import Integers, Rows
 from bigsmic.views.clusters import SAMPLE_ROWS
@@ -34,7 +35,11 @@ class LabelingsResult(Result):
 
     @cached_property
     def scores(self) -> "pd.DataFrame":
-        """Every candidate with its LSMI: a pandas DataFrame, one row per candidate, the chosen one marked."""
+        """Every candidate, the chosen ones marked: a pandas DataFrame, one row per candidate.
+
+        LSMI is that of all candidates where it chooses among them, and otherwise of the one most like the others; see
+        :meth:`lsmi`.
+        """
         import pandas as pd
 
         return pd.DataFrame(self.diagnostics.get("candidates", []))
@@ -92,6 +97,29 @@ class LabelingsResult(Result):
         """
         self._refuse_undecided("labelings")
         return views.labelings(self._context, rows)
+
+    def lsmi(self, *, max_rows: int = REPORTED_ROWS) -> NDArray[np.float64]:
+        """Squared-loss mutual information between rows and labels, under every labeling of the fit.
+
+        A fit estimates it where it chooses by it, and otherwise of its result and of the labeling most like the others.
+
+        Parameters
+        ----------
+        max_rows : int
+            Rows, drawn by hash, that the estimates are from; at least 2.
+
+        Returns
+        -------
+        lsmi : ndarray of float64, shape (n_labelings,)
+            Of the labelings of ``scores``, in their order; larger is better for as many labels.
+
+        Raises
+        ------
+        InputError
+            Fewer rows than 2, or a fit that made no labelings, or had a graph for its rows.
+        """
+        self._refuse_undecided("lsmi")
+        return views.lsmi_of_labelings(self._context, max_rows)
 
     def _neighborhoods(self, n_rows: int) -> Neighborhoods:
         if not views.has_graph(self._context):

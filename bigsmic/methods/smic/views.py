@@ -10,16 +10,20 @@ from scipy.sparse import csr_array
 
 from bigsmic.errors import AbsentResultError, InputError
 from bigsmic.numerics.graph.affinity import KernelBlock
+from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import consensus
 from bigsmic.numerics.labeling.cluster_sums import best_jaccard
 from bigsmic.numerics.labeling.metrics import contingency
+from bigsmic.numerics.mutual_information.lsmi import lsmi
 from bigsmic.runtime.context import Context
+from bigsmic.settings.smic import REPORTED_CENTERS
 from bigsmic.stages import kernel_matrix, numbering, selection
 from bigsmic.stages.coarse_graph import coarse_affinities
 from bigsmic.stages.labeling_specs import Eigenproblem, specs_of
 from bigsmic.stages.labelings import read_labels
 from bigsmic.stages.row_access import positions_of, read_at
 from bigsmic.types import Integers
+from bigsmic.validation import check_integer
 from bigsmic.views.layout import Neighborhoods
 
 ENTRY_BYTES = 12  # of a sparse matrix: an index and a weight
@@ -185,6 +189,19 @@ def labelings(context: Context, rows: Integers | None) -> NDArray[np.int32]:
     wanted = np.arange(context.n) if rows is None else _distinct_rows(rows, context.n)
     read = partial(_all_labels, context, range(len(specs_of(context))))
     return read_at(context, wanted, read).T
+
+
+def lsmi_of_labelings(context: Context, max_rows: int) -> NDArray[np.float64]:
+    """LSMI under every labeling; see :meth:`LabelingsResult.lsmi`."""
+    refuse_trivial(context, "lsmi")
+    if context.settings.precomputed:
+        raise AbsentResultError("lsmi: the fit was of a graph, which has no features to tell labels by")
+    check_integer("max_rows", max_rows, 2)
+    seed = context.settings.seed
+    rows = draw_rows(context.n, min(context.n, max_rows), seed, "lsmi")
+    X = read_at(context, rows, partial(context.run.read, "rows", name="X"))
+    found = [lsmi(X, labels, n_centers=REPORTED_CENTERS, seed=seed) for labels in labelings(context, rows)]
+    return np.array([one.value for one in found])
 
 
 def _all_labels(context: Context, numbers: Sequence[int], p: int) -> NDArray[np.int32]:
