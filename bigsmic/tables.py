@@ -17,7 +17,7 @@ Record = Mapping[str, Any]
 
 
 def tables(records: Sequence[Record]) -> "list[str | Table]":
-    """Lines and tables of dicts with equal keys, one row each, none wider than :data:`WIDTH`.
+    """Lines and tables of dicts, one row each, none wider than :data:`WIDTH`.
 
     What is too wide has its headers a word to the line; then columns that are the same in all rows become a line above
     the table; then the columns are shared out among several tables, whose rows are numbered.
@@ -25,7 +25,7 @@ def tables(records: Sequence[Record]) -> "list[str | Table]":
     Parameters
     ----------
     records : sequence of dict
-        The last entries of some may be absent.
+        Some may lack entries.
 
     Returns
     -------
@@ -91,7 +91,8 @@ def bytes_text(size: float) -> str:
 
 
 def _columns(records: Sequence[Record]) -> dict[str, list[str]]:
-    return {name: [_cell(record.get(name, "")) for record in records] for name in records[0]}
+    names = dict.fromkeys(name for record in records for name in record)
+    return {name: [_cell(record.get(name, "")) for record in records] for name in names}
 
 
 def _cell(value: Any) -> str:

@@ -40,6 +40,7 @@ def test_what_is_the_same_in_all_rows_is_said_once_and_the_rest_shared_out(n_col
 
 def test_entries_that_some_rows_lack_are_empty():
     assert text([{"a": 1, "b": 2.5}, {"a": 3}]).splitlines() == ["a    b", "1  2.5", "3"]
+    assert text([{"a": 3}, {"a": 1, "b": 2.5}]).splitlines() == ["a    b", "3", "1  2.5"]
 
 
 def test_long_lines_go_on_below_what_follows_their_label():
