@@ -388,8 +388,9 @@ def test_run_and_archive_are_read_once(of_blocks, results, archive, tmp_path, mo
     blocks = result._context.source_blocks
     assert len(blocks) > 2
     assert reads == dict.fromkeys(product(("archive", "labels", "posterior", "agreement"), blocks), 1)
+    of_mwca = results("mwca").location
     reads.clear()
-    bigsmic.Result.open(results("mwca").location).report(tmp_path / "mwca.html", map_rows=300)
+    bigsmic.Result.open(of_mwca).report(tmp_path / "mwca.html", map_rows=300)
     assert reads == {("labels", 0): 1, ("posterior", 0): 1}
 
 
