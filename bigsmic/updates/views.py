@@ -100,8 +100,9 @@ class ArchiveViews:
         """How the rows of every update compare with the fit: a list of dicts, in order.
 
         ``verdict``, "refit recommended", "none" or "unknown", and the ``reason``; ``tests``, of ``shares`` of clusters
-        (chi-square with the effective sample size), ``novelty``, the ``shift`` of columns within clusters, and the
-        ``confidence`` of posteriors, each with its ``p``; ``batches`` of the fit that they are compared with.
+        (chi-square with the effective sample size), ``recent_shares`` of up to eight updates together, ``novelty``, the
+        ``shift`` of columns within clusters, and the ``confidence`` of posteriors, each with its ``p``; ``sizes`` of
+        the clusters; ``batches`` of the fit that they are compared with.
         """
         from bigsmic.updates import drift
 

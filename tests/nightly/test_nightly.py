@@ -16,6 +16,7 @@ from bigsmic import Result
 from bigsmic.errors import InputError, PlanError, RunError, RunLockedError, RunMismatchError
 from bigsmic.nightly import Job, history, nightly, steps
 from bigsmic.store import WorkFolder
+from bigsmic.updates.drift import RECOMMENDED
 
 
 @pytest.fixture
@@ -115,7 +116,7 @@ def test_drift_leads_to_a_refit_where_that_is_asked_for(tmp_path, machine, monke
     for file in (on, off):
         nightly(file)
     machine.night(60)
-    judged = [{"first": 300, "verdict": steps.REFIT, "reason": "", "tests": {"novelty": {"p": 1e-9}}}]
+    judged = [{"first": 300, "verdict": RECOMMENDED, "reason": "", "tests": {"novelty": {"p": 1e-9}}}]
     monkeypatch.setattr(Result, "drift", property(lambda self: judged))
     assert [nightly(file).steps["decide"]["refit"] for file in (on, off)] == ["drift", ""]
     assert history(tmp_path / "nights").drift.tolist() == [-1, 1]
