@@ -79,9 +79,10 @@ def _choose_scale(job: Job, block: int) -> None:
     context = job.context
     total = context.scanned(Moments)
     found = likeness(total, context.scanned(NeighborProducts))
-    seen = {"scale": scale_of(found, total), "sign": found.sign}
-    known = {"scale": "standard", "sign": None, "mixed_units": True} if context.source.mixed_units else {}
-    context.run.write(SCALING, block, {}, info=seen | known | found._asdict())
+    mixed = context.source.mixed_units
+    chosen = ("standard", None) if mixed else (scale_of(found, total), found.sign)
+    info = {"scale": chosen[0], "sign": chosen[1], "mixed_units": mixed}
+    context.run.write(SCALING, block, {}, info=info | found._asdict())
 
 
 def _warn_of_recording(context: Context) -> None:
