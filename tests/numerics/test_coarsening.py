@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.sparse import coo_array, csr_array, random_array
+from scipy.sparse import coo_array, csr_array
 
 from bigsmic.numerics.graph import coarsening
 from bigsmic.numerics.graph.affinity import KernelBlock
@@ -69,7 +69,10 @@ def test_where_all_rows_are_chosen_the_graph_stays_as_it_is():
 
 
 def random_graph(n, seed=0):
-    W = random_array((n, n), density=0.1, rng=seed, data_sampler=lambda size: 1 / np.arange(1, size + 1)).tocsr()
+    dense = np.zeros((n, n))
+    chosen = np.random.default_rng(seed).random((n, n)) < 0.1
+    dense[chosen] = 1 / np.arange(1, np.count_nonzero(chosen) + 1)
+    W = csr_array(dense)
     W = W.maximum(W.T)
     W.setdiag(0)
     W.eliminate_zeros()
