@@ -19,6 +19,7 @@ from small_fits import FAST, cut_small
 
 import bigsmic
 from bigsmic.errors import BigsmicWarning, InputError, RunError
+from bigsmic.methods.smic import evidence
 from bigsmic.numerics.labeling import consensus
 from bigsmic.stages import selection, wider_columns
 from bigsmic.store import CheckedArray
@@ -362,6 +363,18 @@ def test_many_clusters_that_touch_beside_crumbs_are_no_answer():
     assert result.settings.undecided
     assert "which is no single blob; 2 small ones are apart from it: give c" in result.valleys.sentence
     assert result.valleys.best > 2
+
+
+def test_labelings_that_do_not_agree_are_no_answer(monkeypatch):
+    draw = np.random.default_rng(1)
+    X = draw.normal(0, 1.0, (30, 10))[draw.integers(0, 30, 2000)] + draw.normal(0, 0.35, (2000, 10))
+    assert bigsmic.fit(X, scale=None, n_centers=40).valleys.agreement < 0.95
+    monkeypatch.setattr(consensus, "AGREED", 0.95)
+    monkeypatch.setattr(evidence, "AGREED", 0.95)
+    result = bigsmic.fit(X, scale=None, n_centers=40)
+    assert result.settings.undecided
+    assert result.valleys.sentence.startswith("Labelings do not agree on the groups that valleys part: they show ")
+    assert result.cut(result.valleys.best).n_clusters == result.valleys.best
 
 
 def test_labels_that_no_valley_parts_are_mended():

@@ -304,7 +304,13 @@ class Settings(MethodSettings):
     @property
     def reads_valleys(self) -> bool:
         """Whether groups are also merged by the valleys between them, for which they need features."""
-        return self.valleys and not self.precomputed and (self.assignment, self.selection) == ("merge", "consensus")
+        return self.valleys and self.knows_shapes
+
+    @property
+    def knows_shapes(self) -> bool:
+        """Whether shapes of clusters have a say in labels: in a consensus of merged labelings of features."""
+        merged = (self.assignment, self.selection) == ("merge", "consensus")
+        return merged and not (self.precomputed or self.propagates)
 
     @property
     def begins_with_valleys(self) -> bool:

@@ -14,18 +14,17 @@ from bigsmic.numerics.row_blocks import tiles
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import valleys
-from bigsmic.stages.labeling_specs import valley_sets_of
 from bigsmic.stages.labelings import TILE_ROWS
 from bigsmic.stages.noise import log_distances
-from bigsmic.stages.selection import ballots, chosen_set
+from bigsmic.stages.selection import ballots, chosen, chosen_set
 from bigsmic.types import Floats, Integers
 
 GAUSSIANS = "gaussians"
 
 
 def are_used(context: Context) -> bool:
-    """Whether the shapes of clusters have a say: in a consensus of a fit that reads valleys, in the same components."""
-    return context.settings.reads_valleys and not context.settings.undecided and bool(valley_sets_of(context))
+    """Whether the shapes of clusters have a say."""
+    return context.settings.knows_shapes and not context.settings.undecided and chosen(context) is None
 
 
 def run(job: Job) -> None:
@@ -36,22 +35,27 @@ def run(job: Job) -> None:
 
 def _find(job: Job, block: int) -> None:
     context = job.context
+    valleys.find_axes(job)
     of_clusters = _spacing(job)
     moments = job.sum_blocks(GAUSSIANS, context.blocks, partial(_moments, spacing=of_clusters))
     (found,) = job.map_here(gaussians.of_moments, [moments])
     confused = job.sum_blocks(GAUSSIANS, context.blocks, partial(_confusion, spacing=of_clusters, found=found))
     mean, axes = (context.run.read(valleys.AXES, 0, name) for name in ("mean", "axes"))
-    arrays = {"mean": mean, "axes": axes, "may_move": gaussians.believed(confused)}
+    arrays = {"mean": mean, "axes": axes, "may_move": gaussians.believed(confused).astype(np.uint8)}
     job.run.write(GAUSSIANS, block, arrays | found._asdict())
 
 
 def _spacing(job: Job) -> Spacing:
     """How far apart the rows of every cluster lie, from samples of its rows."""
     context = job.context
-    counts = context.run.read(valleys.EVIDENCE, chosen_set(context), "counts")
+    counts = job.sum_blocks(GAUSSIANS, context.blocks, _counts)
     parts = job.map_blocks(GAUSSIANS, context.blocks, partial(_sample, counts=counts))
     log_sigma, labels, in_common = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return noise.spacing(log_sigma, labels, len(counts), in_common)[0]
+
+
+def _counts(context: Context, p: int) -> Integers:
+    return np.bincount(_votes(context, p)[1], minlength=context.settings.n_clusters)
 
 
 def _sample(context: Context, p: int, counts: Floats) -> tuple[Floats, Integers, NDArray[np.bool_]]:
@@ -133,4 +137,4 @@ def read(context: Context) -> Shapes | None:
         return None
     found = context.run.reader(GAUSSIANS, 0)
     parts = gaussians.Gaussians(*(found(name) for name in gaussians.Gaussians._fields))
-    return Shapes(found("mean"), found("axes"), found("may_move"), parts)
+    return Shapes(found("mean"), found("axes"), found("may_move").astype(bool), parts)

@@ -184,8 +184,11 @@ def _count(job: Job, block: int) -> None:
     by_density = [Reader(context, spec).tree for spec in specs]
     curve["modularity"] = _modularity(by_density, weights, curve["numbers"])
     shape = _largest(job, trees, total, sizes, n_clusters)
-    clear = n_clusters > 1 and not (shape["clumpiness"] or 0.0) > blobs.CLUMPED
+    agreement = float(curve["stability"][curve["numbers"] == shown].min(initial=1.0))
+    differ = n_clusters == shown and agreement < consensus.AGREED
+    clear = n_clusters > 1 and not differ and not (shape["clumpiness"] or 0.0) > blobs.CLUMPED
     info = {"shown": shown, "n_clusters": n_clusters, "clear": clear, "votes": votes, "columns": sizes[0]} | shape
+    info["agreement"] = agreement
     job.run.write(NUMBER, block, curve, info=info)
 
 
@@ -247,7 +250,7 @@ def _largest(job: Job, trees: Trees, total: Integers, sizes: Sequence[int], n_cl
     tree = consensus.consensus_tree(gram, merged)
     classes = tree.cut(min(n_clusters, len(tree.columns)))
     rows = draw_rows(job.context.n, SHAPE_ROWS, job.context.settings.seed, NUMBER)
-    job.run_steps(AXES, [0], _find_axes)
+    find_axes(job)
     parts = job.map_blocks(NUMBER, job.context.blocks, partial(_drawn, rows=rows))
     P, groups = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     labels = np.stack([cut[column] for cut, column in zip(cuts, groups.T, strict=True)], axis=1)
@@ -309,7 +312,7 @@ def gather(job: Job, sources: Sequence[LabelSource]) -> list[valleys.Groups]:
     -------
     groups : list of Groups
     """
-    job.run_steps(AXES, [0], _find_axes)
+    find_axes(job)
     blocks = job.context.blocks
     for graph in _graphs(sources):
         kernel_matrix.prepare(job, graph)
@@ -326,6 +329,11 @@ def gather(job: Job, sources: Sequence[LabelSource]) -> list[valleys.Groups]:
         own = valleys.GroupMoments(*(array[i, : source.n_groups] for array in moments))
         groups.append(valleys.Groups(own, weights[i][: source.n_groups, : source.n_groups], of_source))
     return groups
+
+
+def find_axes(job: Job) -> None:
+    """Find the axes of the principal components; the stage ``axes``."""
+    job.run_steps(AXES, [0], _find_axes)
 
 
 def _find_axes(job: Job, block: int) -> None:

@@ -76,7 +76,7 @@ def test_moons_are_left_to_the_graph():
     assert score(truth, np.asarray(result.labels)) > 0.98
 
 
-def test_without_valleys_they_have_no_say(spikes):
+def test_a_single_labeling_has_no_votes_to_join(spikes):
     X, _, _ = spikes
-    result = bigsmic.fit(X[:1000], 6, n_threads=1, valleys=False)
+    result = bigsmic.fit(X[:1000], 6, n_threads=1, selection="medoid")
     assert not result._run.done(gaussians.GAUSSIANS, 0)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bigsmic.numerics.labeling.blobs import CLUMPED
+from bigsmic.numerics.labeling.consensus import AGREED
 from bigsmic.numerics.labeling.valleys import THRESHOLD
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ class Valleys:
         Groups that valleys part from all of their neighbours: the median over labelings.
     clear : bool
         Whether this is an answer. It is none where there is one group, or one that has most of the rows, is no blob,
-        and leaves crumbs to the others.
+        and leaves crumbs to the others; and none where the labelings do not agree on which groups they are.
     votes : list of int
         Number of groups by each labeling.
     largest, second : float
@@ -35,6 +37,9 @@ class Valleys:
         How much nearer the rows of the largest are to their neighbours than those of a Gaussian blob would be: the
         difference of log distances; 0 for a blob. None where it decides nothing: the largest has not most of the rows,
         or does not leave crumbs.
+    agreement : float
+        Mean adjusted Rand index between the labelings, cut into as many groups as they show; below 0.4 they do not
+        agree.
     asked : int or None
         Number of clusters that the fit was given.
     """
@@ -45,6 +50,7 @@ class Valleys:
     largest: float
     second: float
     clumpiness: float | None
+    agreement: float
     asked: int | None
     _curve: dict[str, NDArray[Any]] = field(repr=False)
     _pairs: dict[str, NDArray[Any]] = field(repr=False)
@@ -131,6 +137,11 @@ class Valleys:
     def _no_answer(self) -> str:
         if self.n_clusters < 2:
             return "The data show no valleys"
+        if self.agreement < AGREED and not (self.clumpiness or 0.0) > CLUMPED:
+            return (
+                f"Labelings do not agree on the groups that valleys part: they show {min(self.votes)} to "
+                f"{max(self.votes)}, and agree to {self.agreement:.2f}"
+            )
         small = self.n_clusters - 1
         return (
             f"The data show no valleys within a group of {self.largest:.0%} of the rows, which is no single blob; "
@@ -179,4 +190,5 @@ def read(context: Any) -> Valleys | None:
     stored = run.info(labelings.NUMBER, 0)
     facts = {name: stored[name] for name in ("n_clusters", "clear", "votes", "largest", "second", "clumpiness")}
     found = settings.undecided or (settings.open and settings.n_clusters == stored["n_clusters"])
+    facts["agreement"] = stored.get("agreement", 1.0)
     return Valleys(**facts, asked=None if found else settings.n_clusters, _curve=curve, _pairs=pairs)

@@ -25,6 +25,8 @@ from bigsmic.numerics.labeling.rotation import Assignment
 from bigsmic.numerics.self_product import self_product
 from bigsmic.types import Floats, Integers
 
+AGREED = 0.4
+"""Stability below which labelings do not agree on what the clusters are."""
 NEGLIGIBLE_MEAN = 1e-12
 _SMALLEST_RATIO = 1e-12
 _GRAM_ROWS = 4096
