@@ -27,6 +27,7 @@ from bigsmic.store import (
     is_local,
     remove_tree,
 )
+from bigsmic.types import StrPath
 
 CARRIED_BYTES = 256 << 20
 """Arrays that a pickle takes along at most."""
@@ -159,8 +160,7 @@ def save(context: Any, location: Any, storage_options: Any = None) -> Any:
     run, location = context.run, absolute(as_location(location, "path"))
     if isinstance(run, CarriedRun):
         raise RunError(f"save: {run.location} is what predictions need, and no whole run; save the result of the fit")
-    if is_local(location) and os.path.lexists(location):
-        raise RunError(f"save: {location} is there already, and nothing is written over; give another path")
+    refuse_taken(location)
     made = Run(location, storage_options)
     try:
         if made.attribute("identity") is not None:
@@ -173,6 +173,18 @@ def save(context: Any, location: Any, storage_options: Any = None) -> Any:
         raise
     made.close()
     return location
+
+
+def refuse_taken(location: StrPath) -> None:
+    """Refuse a local place at which there is something.
+
+    Raises
+    ------
+    RunError
+    """
+    place = absolute(as_location(location, "path"))
+    if is_local(place) and os.path.lexists(place):
+        raise RunError(f"save: {place} is there already, and nothing is written over; give another path")
 
 
 def _copy(context: Any, made: Any) -> None:

@@ -108,7 +108,9 @@ def cut(
     """Cut RUN into another number of clusters, without another fit."""
     from bigsmic import Result
     from bigsmic.cli import formatting
+    from bigsmic.portable import refuse_taken
 
+    refuse_taken(out)  # before the work
     result = Result.open(run, **given).cut(c).save(out, **given)
     screen.write(formatting.fit_document(result))
     screen.say(formatting.fit_page(result, labelings))

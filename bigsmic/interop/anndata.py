@@ -158,7 +158,9 @@ def _chosen(adata: Any, use_rep: str, use_graph: str | None) -> tuple[Any, dict[
     """Rows or graph of an AnnData, and how `fit` is to take them."""
     if use_graph is not None:
         return _member(adata.obsp, "obsp", use_graph, "scanpy.pp.neighbors(adata) makes 'distances'"), _taken(use_graph)
-    rows = adata.X if use_rep == "X" else _member(adata.obsm, "obsm", use_rep, "scanpy.pp.pca(adata) makes 'X_pca'")
+    graph = f"use_graph={use_rep!r} takes what obsp has" if use_rep in adata.obsp else None
+    remedy = graph or "scanpy.pp.pca(adata) makes 'X_pca'"
+    rows = adata.X if use_rep == "X" else _member(adata.obsm, "obsm", use_rep, remedy)
     if rows is None or _is_sparse(rows):
         kind = "nothing" if rows is None else "a sparse matrix"
         raise InputError(

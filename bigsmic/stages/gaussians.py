@@ -20,6 +20,8 @@ from bigsmic.stages.selection import ballots, chosen, chosen_set
 from bigsmic.types import Floats, Integers
 
 GAUSSIANS = "gaussians"
+HEARD = "shapes"
+"""What the ledger of ``final`` says of a block: whether shapes had a say in its labels."""
 
 
 def are_used(context: Context) -> bool:
@@ -28,9 +30,19 @@ def are_used(context: Context) -> bool:
 
 
 def run(job: Job) -> None:
-    """Find the Gaussian of every cluster, and between which clusters it is believed."""
-    if are_used(job.context):
+    """Find the Gaussian of every cluster, and between which clusters it is believed.
+
+    Nothing is found for a run of which an earlier version has labelled rows by votes alone: all rows of a run, and
+    those that it predicts, are labelled in one way.
+    """
+    if are_used(job.context) and not _voted_alone(job.context):
         job.run_steps(GAUSSIANS, [0], _find)
+
+
+def _voted_alone(context: Context) -> bool:
+    """Whether some rows of the run have labels in which shapes had no say."""
+    run = context.run
+    return any(not run.info("final", p).get(HEARD, False) for p in context.blocks if run.done("final", p))
 
 
 def _find(job: Job, block: int) -> None:

@@ -100,6 +100,10 @@ class RunGroup(Shared):
             return zarr.open_group(store, mode=mode, zarr_format=3, use_consolidated=False)
         except StorageError as error:
             raise StorageError(f"run: {self.location} cannot be opened; {error}") from None
+        except zarr.errors.ContainsArrayError:
+            raise RunError(
+                f"run: {self.location} is an array, such as the rows of a fit, and no run directory; give another out="
+            ) from None
         except Exception as error:
             text = scrubbed(f"{type(error).__name__}: {error}", self.address, self._options)
             raise RunError(

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import bigsmic
 from bigsmic import registry
 from bigsmic.cli import main
+from bigsmic.methods.smic.result import SMICResult
 
 OPTIONS = {"smic": ["--noise", "on", "--t", "3,5", "--n-centers", "40"], "3smic": ["--t", "3", "--n-centers", "40"]}
 
@@ -118,6 +119,21 @@ def test_cut_takes_its_place_by_either_name(run, tmp_path):
         place = tmp_path / f"cut{name}.zarr"
         assert typed("cut", run, "-c", 2, name, place, "--quiet").output == ""
         assert bigsmic.Result.open(place).n_clusters == 2
+
+
+def test_a_cut_to_a_taken_place_is_refused_before_the_work(run, tmp_path, monkeypatch):
+    (tmp_path / "thesis").write_text("mine")
+    monkeypatch.setattr(SMICResult, "cut", lambda *_: pytest.fail("was cut"))
+    done = typed("cut", run, "-c", 2, "-o", tmp_path / "thesis")
+    assert done.exit_code == 5
+    assert "thesis is there already, and nothing is written over; give another path" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["show", "report"])
+def test_rows_in_the_place_of_a_run(archive, tmp_path, command):
+    done = typed(command, archive, *(["-o", tmp_path / "page.html"] if command == "report" else []))
+    assert done.exit_code == 5
+    assert "is an array, such as the rows of a fit, and no run directory; give another --out" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -189,6 +189,7 @@ def test_places_that_are_no_store(tmp_path):
     ("options", "message"),
     [
         ({"use_rep": "X_umap"}, r"use_rep: got 'X_umap', obsm has \['X_pca', 'frame'\]; scanpy\.pp\.pca"),
+        ({"use_rep": "distances"}, r"got 'distances', obsm has .*; use_graph='distances' takes what obsp has"),
         ({"use_rep": "X"}, r"use_rep: 'X' is a sparse matrix, .* use_rep='X_pca'"),
         ({"use_graph": "knn"}, r"use_graph: got 'knn', obsp has .*scanpy\.pp\.neighbors"),
         ({"key_added": "truth"}, "key_added: got 'truth', but 'truth' is there and not of this function; give another"),

@@ -1,6 +1,8 @@
 """A report says what is in the run, is valid HTML that loads nothing, and is written only where it may be."""
 
+import pickle
 import re
+import shutil
 import subprocess
 import sys
 import tracemalloc
@@ -19,6 +21,7 @@ from small_rows import ring
 from typer.testing import CliRunner
 
 import bigsmic
+from bigsmic import portable
 from bigsmic.cli.main import app
 from bigsmic.errors import BigsmicWarning, InputError, OptionError, RunError, RunMismatchError
 from bigsmic.features import windows
@@ -313,6 +316,30 @@ def test_an_unfinished_run_is_refused_with_what_to_do(results, tmp_path):
     done = CliRunner().invoke(app, ["report", str(tmp_path / "run"), "-o", str(tmp_path / "report.html")])
     assert done.exit_code == 5
     assert "is not finished; run the same fit again to resume it" in done.stderr
+    assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize("lost", ["posterior", "posterior/zarr.json", "posterior/c", "labels"])
+def test_a_run_without_a_posterior_or_labels_is_refused_with_what_to_do(results, blobs, tmp_path, lost):
+    """The earlier report stays as it was, and what is said to be done helps."""
+    run, place = tmp_path / "run", tmp_path / "report.html"
+    results("mspc").save(run).report(place, map_rows=0)
+    before = place.read_bytes()
+    shutil.rmtree(run / lost) if (run / lost).is_dir() else (run / lost).unlink()
+    done = CliRunner().invoke(app, ["report", str(run), "-o", str(place), "--map-rows", "0"])
+    assert done.exit_code == 5
+    assert re.search(rf"{lost[:9]}.*; run fit on it again, which makes it anew\n$", done.stderr)
+    assert place.read_bytes() == before
+    c, options = ONE_OF_EACH["mspc"]
+    bigsmic.fit(blobs[0], c, out=run, **options).report(place, map_rows=0)
+    assert Page(place).errors == []
+
+
+def test_a_pickle_that_left_the_posterior_behind_says_so(tmp_path, monkeypatch):
+    result = bigsmic.fit(np.random.default_rng(0).normal(size=(700, 5)), 2, method="mspc")
+    monkeypatch.setattr(portable, "CARRIED_BYTES", 4 * 700 + 2_500)
+    with pytest.raises(RunError, match=r"'posterior' of what was pickled of .* was left behind: .* give the fit out="):
+        pickle.loads(pickle.dumps(result)).report(tmp_path / "report.html", map_rows=0)
     assert not (tmp_path / "report.html").exists()
 
 

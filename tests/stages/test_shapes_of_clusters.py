@@ -1,7 +1,13 @@
 """Shapes of clusters in fits: rows that they tell better than votes, and where they have no say."""
 
+import copy
+import pickle
+import shutil
+
 import numpy as np
 import pytest
+import zarr
+from small_fits import FAST, cut_small
 
 import bigsmic
 from bigsmic.datasets import TetrodeSimulator
@@ -80,3 +86,114 @@ def test_a_single_labeling_has_no_votes_to_join(spikes):
     X, _, _ = spikes
     result = bigsmic.fit(X[:1000], 6, n_threads=1, selection="medoid")
     assert not result._run.done(gaussians.GAUSSIANS, 0)
+
+
+# -- what is made of a fit
+
+
+def keeps_shapes(result, wanted, X):
+    """Whether a result predicts the very posteriors that another one does, by the shapes of its clusters."""
+    assert gaussians.read(result._context) is not None
+    np.testing.assert_array_equal(result.predict_proba(X), wanted.predict_proba(X))
+    np.testing.assert_array_equal(result.predict(X), wanted.predict(X))
+    return True
+
+
+def test_copies_pickles_and_saved_runs_keep_them(spikes, tmp_path):
+    X, _, result = spikes
+    assert keeps_shapes(copy.deepcopy(result), result, X)
+    assert keeps_shapes(pickle.loads(pickle.dumps(result)), result, X)
+    assert keeps_shapes(result.save(tmp_path / "run"), result, X)
+    assert keeps_shapes(bigsmic.Result.open(tmp_path / "run"), result, X)
+
+
+def test_a_cut_has_shapes_of_its_own(spikes, tmp_path):
+    X, _, result = spikes
+    five = result.cut(5)
+    assert len(gaussians.read(five._context).gaussians.offsets) == 5
+    assert np.mean(five.predict(X) == five.labels) > 0.995
+    assert keeps_shapes(pickle.loads(pickle.dumps(five)), five, X)
+    assert keeps_shapes(five.save(tmp_path / "run"), five, X)
+    assert keeps_shapes(result, result, X)  # which has its own still
+
+
+def test_clusters_with_numbers_of_an_earlier_run_have_them(spikes, tmp_path):
+    X, truth, _ = spikes
+    earlier = bigsmic.fit(X[truth != 2], 5, n_threads=1, out=tmp_path / "earlier")
+    later = bigsmic.fit(X, 6, n_threads=1, like=earlier)
+    plain = spikes[2]
+    np.testing.assert_array_equal(np.unique(later.predict(X)), later.numbers)
+    own = plain.predict(X)
+    of_own = {int(k): int(later.predict(X[own == k][:1])[0]) for k in range(6)}
+    np.testing.assert_array_equal(later.predict(X), [of_own[int(k)] for k in own])
+
+
+def test_rows_far_out_are_noise_in_predictions_as_in_the_fit(spikes):
+    X = spikes[0]
+    result = bigsmic.fit(X, 6, n_threads=1, noise=True)
+    assert gaussians.read(result._context) is not None
+    np.testing.assert_array_equal(result.predict(X) < 0, result.predict_noise(X) > 0.5)
+    assert np.mean((result.predict(X) < 0) == (result.labels < 0)) > 0.98
+
+
+def test_rows_that_come_later_are_labelled_as_they_are_predicted(spikes, tmp_path):
+    X = spikes[0]
+    rows = zarr.create_array(str(tmp_path / "rows.zarr"), data=X[:2500], chunks=(500, X.shape[1]))
+    result = bigsmic.fit(rows, 6, n_threads=1, out=tmp_path / "run")
+    assert gaussians.read(result._context) is not None
+    rows.append(X[2500:])
+    result.update(rows)
+    np.testing.assert_array_equal(
+        bigsmic.Result.open(tmp_path / "run").archive_labels()[2500:], result.predict(X[2500:])
+    )
+
+
+# -- runs of earlier versions
+
+
+@pytest.fixture(scope="module")
+def older(spikes, tmp_path_factory):
+    """A run of many blocks as it was made before shapes had a say, and its rows."""
+    folder = tmp_path_factory.mktemp("older")
+    with pytest.MonkeyPatch.context() as patch:
+        cut_small(patch)
+        patch.setattr(gaussians, "are_used", lambda context: False)
+        bigsmic.fit(spikes[0], 6, out=folder / "run", **FAST)
+    return folder / "run", spikes[0]
+
+
+@pytest.fixture
+def refitted(older, tmp_path, monkeypatch):
+    """The same fit by this version, on a copy of the older run, some blocks of which are taken away before."""
+    cut_small(monkeypatch)
+
+    def fit(*lost):
+        shutil.copytree(older[0], tmp_path / "run")
+        for block in lost:
+            shutil.rmtree(tmp_path / "run" / block)
+        return bigsmic.fit(older[1], 6, out=tmp_path / "run", **FAST)
+
+    return fit
+
+
+def test_a_run_made_before_is_read_as_it_was(older, tmp_path):
+    location, X = older
+    result = bigsmic.Result.open(location)
+    predicted = result.predict(X)
+    assert np.mean(predicted == result.labels) > 0.97
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(result)).predict(X), predicted)
+    np.testing.assert_array_equal(result.save(tmp_path / "saved").predict(X), predicted)
+    result.report(tmp_path / "report.html", archive=X, map_rows=0)
+    assert result.cut(5).n_clusters == 5
+    assert gaussians.read(result._context) is None
+
+
+@pytest.mark.parametrize("lost", [(), ("final/0000001", "output/0000000"), ("final", "output", "sharpness")])
+def test_a_run_made_before_is_resumed_in_one_way(older, refitted, lost):
+    """Rows that have labels are not labelled again, and no row differently from those beside it."""
+    location, X = older
+    before, resumed = bigsmic.Result.open(location), refitted(*lost)
+    by_shapes = lost[:1] == ("final",)
+    assert (gaussians.read(resumed._context) is not None) is by_shapes
+    assert np.array_equal(resumed.labels, before.labels) is not by_shapes
+    assert np.array_equal(resumed.predict(X), before.predict(X)) is not by_shapes
