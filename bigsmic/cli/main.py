@@ -30,7 +30,7 @@ import typer
 from bigsmic.cli import finished_runs, names, nightly, report, sensors
 from bigsmic.cli.application import EXIT_CODES, INTERRUPTED, STOPPED, app, command
 from bigsmic.cli.finished_runs import FINISHED, Labelings, RunArgument
-from bigsmic.cli.options import FIT, RESOURCES, ROWS, STORAGE
+from bigsmic.cli.options import BLOCKWISE, FIT, RESOURCES, ROWS, STORAGE
 
 __all__ = ["EXIT_CODES", "FIT", "app", "finished_runs", "main", "names", "nightly", "report", "sensors"]
 
@@ -116,7 +116,7 @@ def cut(
     screen.say(formatting.fit_page(result, labelings))
 
 
-@command({"Rows": ROWS, "Resources": RESOURCES[1:]}, section=FINISHED)
+@command({"Rows": ROWS, "Resources": BLOCKWISE}, section=FINISHED)
 def predict(
     screen: Any,
     run: RunArgument,

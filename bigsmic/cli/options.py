@@ -107,6 +107,8 @@ RESOURCES = (
     Flag("scheduler", str, "Address of a Dask scheduler, such as tcp://host:8786; without it, threads here."),
     Flag("performance_report", str, "HTML file for Dask's report of what its scheduler and workers did."),
 )
+BLOCKWISE = (Flag("n_threads", int, "Tasks at once; 1 by default.", _at_least_one, "--threads"), *RESOURCES[2:])
+"""Of commands that go through the rows once, with the run that is there."""
 METHOD = Flag(
     "method",
     str,

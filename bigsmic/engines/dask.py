@@ -241,6 +241,7 @@ class ClusterEngine:
         ----------
         source : Source
         run : Run
+            Or another place of the store that tasks write to, which has an `identity` and a `location`.
         bounds : ndarray of int64
             Row ranges that tasks will ask for.
 
@@ -257,8 +258,8 @@ class ClusterEngine:
         seeing = [self._answer(worker, future) for worker, future in futures.items()]
         if False in seeing:
             raise RunError(
-                f"run: {run.location} is not there for {seeing.count(False)} of {len(futures)} workers; give an out= "
-                "on storage that all of them share, such as a shared file system or s3://"
+                f"cluster: {run.location} is not there for {seeing.count(False)} of {len(futures)} workers; give an "
+                "out= on storage that all of them share, such as a shared file system or s3://"
             )
         return source if source is None or source.travels else stage_input(source, run, bounds)
 

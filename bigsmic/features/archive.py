@@ -139,7 +139,8 @@ def windows(  # noqa: PLR0913
     verify : {"some", "all"}
         Whether some or all of the samples behind the windows that are there are checked to be what they were.
     memory_limit, n_threads, progress, client, scheduler, engine
-        As of :func:`bigsmic.fit`.
+        As of :func:`bigsmic.fit`. Samples, or times, in the memory of this process are described here, whatever
+        cluster or engine is given.
 
     Returns
     -------
@@ -153,9 +154,14 @@ def windows(  # noqa: PLR0913
     RunMismatchError
         `out` has windows of another definition, or the recordings behind it have changed or have become shorter.
     RunError
-        `out` is something else, which stays as it is; RunLockedError while another process writes there.
+        `out` is something else, which stays as it is; workers do not see it; RunLockedError while another process
+        writes there.
+    StorageError
+        Workers do not see the archive, or a chunk of it is absent.
     PlanError
         The memory limit cannot be met; nothing has run.
+    ClusterError
+        The cluster does not answer, or workers are lost again and again; the same call goes on.
 
     Warns
     -----
@@ -215,6 +221,7 @@ class _Call:
             self._refuse_changed(state, check_all)
             before, left_out = state["rows"], dict(state["left_out"])
             with self._engine() as opened:
+                opened.reach(None, self.group, None)
                 self._extend(state, opened)  # what a killed call has left, as it would have been: rows keep their order
                 self._note(state)
                 self._extend(state, opened)
@@ -239,11 +246,14 @@ class _Call:
     def _engine(self) -> Any:
         """Context in which the engine is open; what is in the memory of this process is described here."""
         asked = self.options
-        travels = all(recording.samples.travels for recording in self.recordings)
-        if not travels and asked.engine is None:
-            return choose_engine(None, False, None, asked.threads)
+        if not all(recording.travels for recording in self.recordings):
+            return self._threads()
         n_threads = asked.n_threads if asked.engine is not None else asked.threads
         return choose_engine(asked.engine, asked.client, asked.scheduler, n_threads)
+
+    def _threads(self) -> Any:
+        """Context in which an engine of threads of this process is open."""
+        return choose_engine(None, False, None, self.options.threads)
 
     # -- what is there
 
@@ -302,7 +312,20 @@ class _Call:
             options = TaskOptions("windows", stage.max_concurrency, tick)
             for lo in range(0, len(pieces), at_once):
                 done = pieces[lo : lo + at_once]
-                self._commit(state, done, engine.map(self._task(state, done), done, options))
+                self._commit(state, done, self._describe(engine, self._task(state, done), done, options))
+
+    def _describe(self, engine: Engine, task: Extraction, pieces: list[Piece], options: TaskOptions) -> list[Found]:
+        """Describe pieces: whole chunks on the engine, and chunks that a later call writes to again by this process.
+
+        A worker that is taken for lost may still write, when the chunk has rows that it does not know of.
+        """
+        whole = [piece for piece in pieces if piece.is_whole]
+        parts = [piece for piece in pieces if not piece.is_whole]
+        found = dict(zip(whole, engine.map(task, whole, options), strict=True))
+        if parts:
+            with self._threads() as threads:
+                found |= zip(parts, threads.map(task, parts, options), strict=True)
+        return [found[piece] for piece in pieces]
 
     def _lacking(self, state: Mapping[str, Any]) -> list[Segment]:
         """Windows of every session that are not there, in the order of the sessions."""

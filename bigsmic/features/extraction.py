@@ -43,9 +43,12 @@ class Piece(NamedTuple):
     Parameters
     ----------
     segments : tuple of Segment
+    is_whole : bool
+        Whether these are all rows of the chunk, so that no later call writes to it.
     """
 
     segments: tuple[Segment, ...]
+    is_whole: bool
 
     @property
     def rows(self) -> int:
@@ -74,11 +77,15 @@ def pieces_of(segments: list[Segment], chunk_rows: int) -> Iterator[Piece]:
     for segment in segments:
         for part in _cut(segment, chunk_rows):
             if held and held[0].row // chunk_rows != part.row // chunk_rows:
-                yield Piece(tuple(held))
+                yield _piece(held, chunk_rows)
                 held = []
             held.append(part)
     if held:
-        yield Piece(tuple(held))
+        yield _piece(held, chunk_rows)
+
+
+def _piece(segments: list[Segment], chunk_rows: int) -> Piece:
+    return Piece(tuple(segments), sum(segment.size for segment in segments) == chunk_rows)
 
 
 def _cut(segment: Segment, chunk_rows: int) -> Iterator[Segment]:

@@ -11,7 +11,7 @@ from bigsmic.store.objects import absolute, store_of
 from bigsmic.store.redaction import shown
 from bigsmic.store.sources.base import Source
 from bigsmic.store.sources.opening import open_source
-from bigsmic.store.sources.zarr_arrays import is_zarr, open_array
+from bigsmic.store.sources.zarr_arrays import is_stored, is_zarr, open_array
 
 SECONDS = {
     **dict.fromkeys(("days", "day", "d", "D"), 86_400.0),
@@ -41,6 +41,11 @@ class Times:
         """Times of samples ``lo:hi``, integers where they are stored as such."""
         found = np.asarray(self.array[lo:hi])
         return found.view(np.int64) if found.dtype.kind in "mM" else found
+
+    @property
+    def travels(self) -> bool:
+        """Whether they are small when pickled, and can be read where they arrive."""
+        return is_zarr(self.array) and is_stored(self.array)
 
     @property
     def unit(self) -> Any:
@@ -98,6 +103,11 @@ class Recording:
 
     def __len__(self) -> Any:
         return self.samples.shape[0]
+
+    @property
+    def travels(self) -> bool:
+        """Whether samples and times can be read by another process."""
+        return bool(self.samples.travels) and (self.times is None or self.times.travels)
 
 
 def open_recordings(data: Any, component: str | None = None, times: Any | None = None, **reading: Any) -> Any:

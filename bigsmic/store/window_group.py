@@ -103,6 +103,11 @@ class WindowGroup:
             )
         return state
 
+    @property
+    def identity(self) -> Any:
+        """The state of the group, by which a worker knows whether it sees it; None where there is nothing."""
+        return self.admit()
+
     @contextmanager
     def extending(self, state: dict[str, Any], arrays: dict[str, Any], chunk_rows: int) -> Iterator[dict[str, Any]]:
         """Hold the group, and make it if it is not there.

@@ -80,6 +80,7 @@ def update(  # noqa: PLR0913
         todo = _todo(run, known, last, rows_at_once(context.d))
         where = (engine, client, scheduler, n_threads)
         with running(source, where, progress, None) as (opened, report):
+            opened.reach(None, run, None)
             for entry in todo:
                 if not run.done(update_log.LOG, entry.number):
                     entry.write(run)

@@ -65,9 +65,9 @@ class ArchiveViews:
         data : str, Path, Zarr array, array_like or Windows, shape (m, d)
             The archive that the fit was of, with more rows at its end.
         **options
-            `component`, `storage_options`, `missing_chunks`, `n_threads`, `client`, `scheduler`, `engine` and
-            `progress`, as of :func:`bigsmic.fit`; `stop`, the number of the row before which to end; ``verify="all"``
-            has all rows that were seen compared with what they were, in the place of some blocks.
+            `component`, `storage_options`, `missing_chunks`, `client`, `scheduler`, `engine` and `progress`, as of
+            :func:`bigsmic.fit`; `n_threads`, 1 by default; `stop`, the number of the row before which to end;
+            ``verify="all"`` has all rows that were seen compared with what they were, in the place of some blocks.
 
         Returns
         -------
@@ -82,6 +82,10 @@ class ArchiveViews:
             The archive is another one, has become shorter, or has other rows than it had.
         RunLockedError
             Another process writes to the run.
+        RunError, StorageError
+            Workers do not see the run, or the archive.
+        ClusterError
+            The cluster does not answer, or workers are lost again and again; the same call goes on.
         """
         from bigsmic.updates.updating import Update
 

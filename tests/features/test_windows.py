@@ -9,6 +9,8 @@ import pytest
 import zarr
 
 import bigsmic
+from bigsmic.engines.base import DEFAULT
+from bigsmic.engines.threads import ThreadEngine
 from bigsmic.errors import BigsmicWarning, InputError, PlanError, RunError, RunMismatchError
 from bigsmic.features import archive as extending
 from bigsmic.features import definition, windows
@@ -76,6 +78,42 @@ def test_no_cutting_changes_a_bit(tmp_path, samples, features, monkeypatch):
     assert_same(whole, grown)
     monkeypatch.setattr(definition, "CHUNK_BYTES", 10**7)
     assert_same(whole, windows(samples[:4000], 40, 10, features=features, out=tmp_path / "other"))
+
+
+class Noting(ThreadEngine):
+    """Threads that keep note of the windows that they describe."""
+
+    def __init__(self):
+        super().__init__(2)
+        self.stretches = []
+
+    def map(self, task, blocks, options=DEFAULT):
+        blocks = list(blocks)
+        self.stretches += [(piece.segments[0].row, piece.rows) for piece in blocks]
+        return super().map(task, blocks, options)
+
+
+@pytest.mark.usefixtures("small")
+def test_chunks_that_a_later_call_writes_to_are_no_tasks_of_an_engine(tmp_path, samples):
+    """A worker that was taken for lost could write an earlier state of them."""
+    array, engine = store(tmp_path / "a", samples[:2000]), Noting()
+    windows(tmp_path / "a", 40, 10, out=tmp_path / "w", engine=engine)
+    array.append(samples[2000:4000])
+    made = windows(tmp_path / "a", 40, 10, out=tmp_path / "w", engine=engine)
+    assert len(made) == 397
+    assert engine.stretches == [(row, 64) for row in (0, 64, 128, 256, 320)]
+    assert_same(made, windows(samples[:4000], 40, 10, out=tmp_path / "whole"))
+
+
+@pytest.mark.usefixtures("small")
+def test_samples_and_times_in_memory_are_no_tasks_of_an_engine(tmp_path, samples):
+    array, engine = store(tmp_path / "a", samples), Noting()
+    seconds = np.arange(len(samples)) / RATE
+    windows(samples, 40, 1, out=tmp_path / "samples", engine=engine)
+    windows(array, 40, 1, times=seconds, out=tmp_path / "times", engine=engine)
+    assert engine.stretches == []
+    windows(array, 40, 1, out=tmp_path / "w", engine=engine)
+    assert engine.stretches
 
 
 def test_what_is_there_is_not_computed_again(tmp_path, samples, monkeypatch):

@@ -14,8 +14,8 @@ import zarr
 from locations import environment
 
 import bigsmic
-from bigsmic import store
-from bigsmic.errors import CorruptBlockError, RunError
+from bigsmic import features, store
+from bigsmic.errors import CorruptBlockError, RunError, StorageError
 
 ELSEWHERE = """
 import os, pickle, sys
@@ -239,3 +239,26 @@ def test_what_a_log_shows_of_them_is_short(run, tmp_path):
     zarr.create_array(str(tmp_path / "a.zarr"), data=rows())
     assert repr(run) == f"Run('{tmp_path}/run.zarr')"
     assert repr(store.open_source(tmp_path / "a.zarr")) == f"ZarrSource('file://{tmp_path}/a.zarr', (100, 5))"
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("missing_chunks", ["error", "fill"])
+def test_an_archive_that_is_not_there_for_another_process_is_no_fill_values(tmp_path, missing_chunks, zarr_format):
+    zarr.create_array(str(tmp_path / "X"), data=rows(), chunks=(20, 5), zarr_format=zarr_format)
+    sent = pickle.dumps(store.open_source(str(tmp_path / "X"), missing_chunks=missing_chunks))
+    (tmp_path / "X").rename(tmp_path / "Y")
+    there = pickle.loads(sent)
+    with pytest.raises(StorageError, match=r"X is not there for a worker on .*; give an archive on storage that all"):
+        there.read(0, 20)
+    (tmp_path / "Y").rename(tmp_path / "X")
+    np.testing.assert_array_equal(there.read(0, 20), rows()[:20])
+
+
+def test_windows_that_are_not_there_for_another_process_are_said_to_be_so(tmp_path):
+    made = features.windows(rows(), 10, out=tmp_path / "windows", features="raw")
+    sent = pickle.dumps(store.open_source(made))
+    (tmp_path / "windows").rename(tmp_path / "elsewhere")
+    there = pickle.loads(sent)
+    for read in (there.read, there.valid):
+        with pytest.raises(StorageError, match=r"X is not there for a worker on .*; give an archive on storage that"):
+            read(0, 5)

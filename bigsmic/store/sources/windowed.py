@@ -1,12 +1,13 @@
 """Rows of a group of windows: those that are complete, and which of them may be used."""
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from bigsmic.errors import StorageError
 from bigsmic.store.admission import WINDOW_ROWS, WINDOWS, is_window_group
-from bigsmic.store.sources.zarr_arrays import ZarrSource, insisting
+from bigsmic.store.sources.zarr_arrays import ZarrSource, insisting, reopened
 
 ARRAYS = (WINDOW_ROWS, "start", "time", "source", "valid")
 OF_MIXED_UNITS = frozenset(("summary", "spectral", "catch22"))
@@ -40,14 +41,18 @@ class WindowSource(ZarrSource):
 
     def __init__(self, array: Any, missing_chunks: Any, group: Any) -> None:
         self._rows, self._group = int(group.attrs[WINDOWS]["rows"]), group
-        self._valid = insisting(group["valid"], missing_chunks)
         super().__init__(array, missing_chunks)
 
     has_windows = True
 
     def recipe(self) -> Any:
         """Return how a task on another process opens the same rows."""
-        return WindowSource, (self.array, self._missing, self._group)
+        return reopened, (WindowSource, self.array, self._missing, self._group)
+
+    @cached_property
+    def _valid(self) -> Any:
+        self.refuse_unseen()
+        return insisting(self._group["valid"], self._missing)
 
     @property
     def mixed_units(self) -> bool:

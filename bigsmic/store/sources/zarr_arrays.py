@@ -1,5 +1,6 @@
 """Rows of Zarr archives, and how arrays of Zarr are opened and made."""
 
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -22,6 +23,8 @@ from bigsmic.types import StorageOptions, StrPath
 class ZarrSource(Shared, BandedSource):
     """Rows of a Zarr array, decoded as its attributes say; absent and torn chunks are errors."""
 
+    _is_seen = True
+
     def __init__(self, array: Any, missing_chunks: str) -> None:
         _refuse_pickles(array)
         array = insisting(array, missing_chunks)
@@ -38,13 +41,23 @@ class ZarrSource(Shared, BandedSource):
     @property
     def travels(self) -> Any:
         """Whether the store is not the memory of this process."""
-        import zarr
-
-        return not isinstance(_innermost(self.array.store_path.store), zarr.storage.MemoryStore)
+        return is_stored(self.array)
 
     def recipe(self) -> Any:
         """Return how a task on another process opens the same archive, and keeps its decoded bands."""
-        return ZarrSource, (self.array, self._missing)
+        return reopened, (ZarrSource, self.array, self._missing)
+
+    def refuse_unseen(self) -> None:
+        """Raise StorageError in another process than the one that opened the array, if it is not there for that one.
+
+        What is pickled says all of the array but its chunks: these would all be absent, and read as fill values.
+        """
+        if not self._is_seen and not _is_there(self.array):
+            raise StorageError(
+                f"input: {self.name} is not there for a worker on {platform.node()}; give an archive on storage that "
+                "all workers share, such as a shared file system or s3://"
+            )
+        self._is_seen = True
 
     @property
     def column_names(self) -> list[str]:
@@ -78,6 +91,7 @@ class ZarrSource(Shared, BandedSource):
         from bigsmic.store.retrying import AbsentChunkError
 
         try:
+            self.refuse_unseen()
             if self._shards is not None:
                 self._shards.refuse_holes(lo, hi)
             rows = np.ascontiguousarray(self.array[lo:hi])
@@ -109,6 +123,21 @@ class ZarrSource(Shared, BandedSource):
         return path
 
 
+def reopened(kind: type[ZarrSource], *arguments: Any) -> ZarrSource:
+    """The like of a source of another process; it is not known yet whether this one sees the array."""
+    found = kind(*arguments)
+    found._is_seen = False
+    return found
+
+
+def _is_there(array: Any) -> bool:
+    """Whether the metadata of an array that was opened elsewhere are here, too."""
+    from zarr.core.sync import sync
+
+    name = "zarr.json" if array.metadata.zarr_format == 3 else ".zarray"
+    return bool(sync((array.store_path / name).exists()))
+
+
 def _mask_of(array: Any) -> float | None:
     """Fill value that stands for missing entries: xarray has it so in Zarr v2, and marks its arrays with dimensions."""
     if array.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in array.attrs:
@@ -128,6 +157,13 @@ def _refuse_pickles(array: Any) -> None:
 def is_zarr(data: Any) -> bool:
     """Whether something is an array of Zarr."""
     return hasattr(type(data), "nchunks_initialized")  # of the type: of an array, it would list every chunk
+
+
+def is_stored(array: Any) -> bool:
+    """Whether an array of Zarr is not in the memory of this process."""
+    import zarr
+
+    return not isinstance(_innermost(array.store_path.store), zarr.storage.MemoryStore)
 
 
 def insisting(array: Any, missing_chunks: str) -> Any:
