@@ -1,9 +1,8 @@
 """The verbs of an engine on a Dask cluster; with :mod:`bigsmic.engines.dask_actors`, the only door to ``distributed``.
 
 A verb becomes at most :data:`~bigsmic.numerics.row_blocks.MAX_TASKS` tasks, however many blocks there are: a task is
-a run of
-consecutive blocks, cut so that sums fall on nodes of the fixed tree. What a task needs travels once per verb, as the
-result of another task, which the scheduler makes again if its worker is lost. Workers share nothing but the store.
+a run of consecutive blocks, cut so that sums fall on nodes of the fixed tree. What a task needs travels once per verb,
+as the result of another task, which the scheduler makes again if its worker is lost. Workers share the store alone.
 """
 
 import os
