@@ -1,5 +1,6 @@
 """noise: rows that lie in no cluster, by the distance to their farthest neighbour of the graph."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -29,18 +30,47 @@ def _find_spacing(job: Job, block: int) -> None:
     context = job.context
     sums = context.run.gather("final", context.blocks, ["sums"])
     counts = summarise(np.sum([of_block for (of_block,) in sums], axis=0)).counts
-    parts = job.map_blocks(SPACING, context.blocks, partial(_sample, counts=counts))
-    log_sigma, labels, in_common = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    of_clusters, of_all = noise.spacing(log_sigma, labels, len(counts), in_common)
+    of_clusters, of_all = spacing(job, SPACING, counts, _labels)
     arrays = {"center": of_clusters.center, "spread": of_clusters.spread}
     arrays["all"] = np.array(of_all)
     job.run.write(SPACING, block, arrays)
 
 
-def _sample(context: Context, p: int, counts: Integers) -> tuple[Floats, Integers, NDArray[np.bool_]]:
+def _labels(context: Context, p: int) -> Integers:
+    labels: Integers = context.run.read("final", p, "labels")
+    return labels
+
+
+def spacing(
+    job: Job, stage: str, counts: NDArray[Any], read: Callable[[Context, int], Integers]
+) -> tuple[Spacing, Spacing]:
+    """How far apart the rows of every cluster lie, and all rows, from samples that the name of the stage draws.
+
+    Parameters
+    ----------
+    job : Job
+    stage : str
+    counts : ndarray, shape (c,)
+        Rows of each cluster.
+    read : callable
+        ``read(context, p)`` gives the labels of row block p.
+
+    Returns
+    -------
+    of_clusters, of_all : Spacing
+    """
+    sample = partial(_sample, stage=stage, counts=counts, read=read)
+    parts = job.map_blocks(stage, job.context.blocks, sample)
+    log_sigma, labels, in_common = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return noise.spacing(log_sigma, labels, len(counts), in_common)
+
+
+def _sample(
+    context: Context, p: int, stage: str, counts: NDArray[Any], read: Callable[[Context, int], Integers]
+) -> tuple[Floats, Integers, NDArray[np.bool_]]:
     """Log distances and labels of the rows that are drawn, and whether they are in the sample of all rows."""
-    labels = context.run.read("final", p, "labels")
-    uniform = row_uniform(context.settings.seed, SPACING, context.run.read("rows", p, "rows"))
+    labels = read(context, p)
+    uniform = row_uniform(context.settings.seed, stage, context.run.read("rows", p, "rows"))
     drawn = is_drawn(uniform, counts[labels])
     in_common = is_drawn(uniform, np.full(len(labels), context.n))
     return log_distances(context, p)[drawn], labels[drawn], in_common[drawn]

@@ -10,7 +10,6 @@ from bigsmic.numerics.graph import affinity, cells, neighbors
 from bigsmic.numerics.graph.affinity import WEIGHT_FLOOR
 from bigsmic.numerics.labeling import calibration, consensus, rotation
 from bigsmic.numerics.labeling import noise as noise_numerics
-from bigsmic.numerics.labeling.gaussians import halved
 from bigsmic.runtime.context import Context
 from bigsmic.stages import eigenvectors, gaussians, kernel_matrix, labelings, noise, output, route, selection, trimming
 from bigsmic.stages.graph import tth_squares
@@ -204,8 +203,7 @@ class Model(Neighborhood):
         labels = consensus.consensus_labels(votes, posterior)
         labels = self._adopt(labels, has_mass, indices)
         if self.shapes is not None and X is not None:
-            voted, labels = labels, self.shapes.labels(X, votes / len(self.readers), labels)
-            posterior = halved(posterior, labels, labels != voted)
+            labels, posterior = self.shapes.heard(X, votes / len(self.readers), labels, posterior)
         return calibration.sharpened(posterior, self.power), labels
 
     def _extend(self, eigenproblem: Eigenproblem, indices: Integers, squares: Floats) -> Floats:

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import calibration, consensus, rotation
-from bigsmic.numerics.labeling.gaussians import halved
 from bigsmic.numerics.labeling.noise import is_noise
 from bigsmic.numerics.row_blocks import tiles
 from bigsmic.runtime.context import Context
@@ -66,8 +65,7 @@ def _consensus(context: Context, p: int, posterior: Floats) -> tuple[Integers, F
     labels = link_propagation.read_labels(context, p) if propagated else consensus.consensus_labels(votes, posterior)
     shapes = gaussians.read(context)
     if shapes is not None:
-        voted, labels = labels, shapes.labels(context.run.read("rows", p, "X"), votes / len(of), labels)
-        posterior = halved(posterior, labels, labels != voted)
+        labels, posterior = shapes.heard(context.run.read("rows", p, "X"), votes / len(of), labels, posterior)
     return labels, consensus.agreement(votes, labels, len(of)), posterior
 
 

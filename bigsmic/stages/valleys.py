@@ -187,8 +187,8 @@ def _count(job: Job, block: int) -> None:
     agreement = float(curve["stability"][curve["numbers"] == shown].min(initial=1.0))
     differ = n_clusters == shown and agreement < consensus.AGREED
     clear = n_clusters > 1 and not differ and not (shape["clumpiness"] or 0.0) > blobs.CLUMPED
-    info = {"shown": shown, "n_clusters": n_clusters, "clear": clear, "votes": votes, "columns": sizes[0]} | shape
-    info["agreement"] = agreement
+    info = {"shown": shown, "n_clusters": n_clusters, "clear": clear, "votes": votes, "columns": sizes[0]}
+    info |= shape | {"agreement": agreement}
     job.run.write(NUMBER, block, curve, info=info)
 
 

@@ -19,13 +19,6 @@ OPTIONS = {"map_rows": 300, "times": np.arange(700) / 60}
 
 
 @pytest.fixture(scope="module")
-def archive(blobs, tmp_path_factory):
-    path = str(tmp_path_factory.mktemp("archive") / "rows.zarr")
-    zarr.create_array(path, data=blobs[0], chunks=(200, 5))
-    return path
-
-
-@pytest.fixture(scope="module")
 def location(archive, tmp_path_factory):
     """A run of many blocks."""
     with pytest.MonkeyPatch.context() as patch:

@@ -51,13 +51,6 @@ OWN_PAGES = {
 
 
 @pytest.fixture(scope="module")
-def archive(blobs, tmp_path_factory):
-    path = str(tmp_path_factory.mktemp("archive") / "rows.zarr")
-    zarr.create_array(path, data=blobs[0], chunks=(200, 5))
-    return path
-
-
-@pytest.fixture(scope="module")
 def results(blobs, tmp_path_factory):
     """Results by name, each fitted when it is first asked for."""
     folder, found = tmp_path_factory.mktemp("runs"), {}
