@@ -19,7 +19,6 @@ from small_fits import FAST, cut_small
 
 import bigsmic
 from bigsmic.errors import BigsmicWarning, InputError, RunError
-from bigsmic.methods.smic import evidence
 from bigsmic.numerics.labeling import consensus
 from bigsmic.stages import selection, wider_columns
 from bigsmic.store import CheckedArray
@@ -370,7 +369,6 @@ def test_labelings_that_do_not_agree_are_no_answer(monkeypatch):
     X = draw.normal(0, 1.0, (30, 10))[draw.integers(0, 30, 2000)] + draw.normal(0, 0.35, (2000, 10))
     assert bigsmic.fit(X, scale=None, n_centers=40).valleys.agreement < 0.95
     monkeypatch.setattr(consensus, "AGREED", 0.95)
-    monkeypatch.setattr(evidence, "AGREED", 0.95)
     result = bigsmic.fit(X, scale=None, n_centers=40)
     assert result.settings.undecided
     assert result.valleys.sentence.startswith("Labelings do not agree on the groups that valleys part: they show ")

@@ -115,10 +115,14 @@ def annotate(adata: Any, result: Result, key_added: str = "bigsmic") -> None:
         _set_labels(adata, result, key_added)
 
 
+def _columns_there(adata: Any, key: str) -> list[str]:
+    """Columns of cells that an earlier result, or something else of the name, has left."""
+    return [name for name in (key, *(f"{key}_{what}" for what in ONE_A_CELL)) if name in adata.obs]
+
+
 def _forget(adata: Any, key: str) -> None:
     """Take away what an earlier result has left: another one may not have all of it."""
-    columns = [name for name in (key, *(f"{key}_{what}" for what in ONE_A_CELL)) if name in adata.obs]
-    for name in columns:
+    for name in _columns_there(adata, key):
         del adata.obs[name]
     if f"{key}_posterior" in adata.obsm:
         del adata.obsm[f"{key}_posterior"]
@@ -192,7 +196,7 @@ def _refuse(adata: Any, key: str) -> None:
         raise InputError(f"adata: got {type(adata).__name__}; give an AnnData, or the path of one")
     if adata.is_view:
         raise InputError("adata: got a view of another AnnData; pass adata.copy()")
-    taken = [name for name in (key, *(f"{key}_{what}" for what in ONE_A_CELL)) if name in adata.obs]
+    taken = _columns_there(adata, key)
     taken += [name for name, place in ((f"{key}_posterior", adata.obsm), (key, adata.uns)) if name in place]
     facts = adata.uns.get(key)
     if taken and not (isinstance(facts, Mapping) and {"method", "settings"} <= set(facts)):

@@ -105,6 +105,8 @@ class Table:
         if not sizes or all(isinstance(cell, int) for cell in self._cells(column)):
             return None
         power = math.floor(math.log10(max(sizes)))
+        if not -5 < power < 9:
+            return None
         found = max(0, 3 - power) if power >= 0 else 2 - power
         return found if min(sizes) >= 10**-found else None
 

@@ -41,6 +41,7 @@ class Subject:
     result: Any
     archive: Source | None = None
     details: Details = field(default_factory=Details)
+    columns: ColumnTable | None = field(default=None, init=False)
 
     @classmethod
     def of(cls, result: Any, archive: Any, reading: dict[str, Any], details: Details) -> Self:
@@ -95,8 +96,6 @@ class Subject:
         RunMismatchError
             Rows of the archive are not those of the run.
         """
-        if self.result.settings.undecided:
-            return
         columns, *_ = self.result._look(*self._sights(), source=self.archive, engine=engine)
         if self.archive is not None:
             self.columns = ColumnTable.of(self.result._context, columns)
@@ -122,14 +121,6 @@ class Subject:
     def map_color(self) -> str:
         """What tells on the map how sure rows are."""
         return "agreement" if self.compares_labelings else "posterior"
-
-    @cached_property
-    def columns(self) -> ColumnTable | None:
-        """What is known of the columns in every cluster; None without an archive or without labels."""
-        if self.archive is None or self.result.settings.undecided:
-            return None
-        (total,) = self.result._look(ColumnTotals(), source=self.archive)
-        return ColumnTable.of(self.result._context, total)
 
     @cached_property
     def clusters(self) -> Any:

@@ -57,8 +57,9 @@ def write(
     context, reading, where = result._context, _taken(READING, options), _taken(RUNNING, options)
     details = Details.of((context.n, context.d), options, storage_options)
     subject = Subject.of(result, archive, {"storage_options": storage_options, **reading}, details)
-    with _engine(subject, where) as engine:
-        subject.look(engine)
+    if not result.settings.undecided:  # else there are no labels to look at
+        with _engine(subject, where) as engine:
+            subject.look(engine)
     place.write(render(document(subject), datetime.now(UTC)).encode())
 
 

@@ -101,7 +101,7 @@ class Settings(smic.Settings):
         COUNT_OR_ALL,
         least=2,
         optional=True,
-        help="Rows that LSMI is estimated from: a number or all. Drawn by hash.",
+        help=smic.LSMI_ROWS_HELP,
     )
     n_centers: int = option(800, INTEGER, least=1, help="Gaussians of the LSMI estimate.")
     repair: bool = option(True, choices=(True, False), help="Connect the components of the neighbour graph.")

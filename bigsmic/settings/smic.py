@@ -47,11 +47,9 @@ SEED_HELP = """0 by default; equal seeds give equal labels. Whatever the threads
 processors of one type with one set of package versions."""
 NEIGHBORS_HELP = "How neighbours are searched. Inside the cells into which the rows are cut."
 N_NEIGHBORS_HELP = "Neighbours to find for each row. At least the largest t."
-LSMI_ROWS_HELP = (
-    "Rows that LSMI is estimated from: a number or all. Drawn by hash; None for all. At most 20,000 where LSMI chooses "
-    "nothing and is only reported."
-)
 REPORTED_ROWS = 20_000
+LSMI_ROWS_HELP = "Rows that LSMI is estimated from: a number or all. Drawn by hash; None for all."
+REPORTED_HELP = f"{LSMI_ROWS_HELP} At most {REPORTED_ROWS:,} where LSMI chooses nothing and is only reported."
 
 
 @dataclass(frozen=True)
@@ -206,7 +204,7 @@ class Settings(MethodSettings):
         follows=True,
         help="Gaussians of the LSMI estimate. By default 800 where it chooses, and 200 where it is only reported.",
     )
-    lsmi_rows: int | None = option(200_000, COUNT_OR_ALL, least=2, optional=True, help=LSMI_ROWS_HELP)
+    lsmi_rows: int | None = option(200_000, COUNT_OR_ALL, least=2, optional=True, help=REPORTED_HELP)
     max_matvecs: int | None = None
 
     def __post_init__(self) -> None:

@@ -47,41 +47,42 @@ def _voted_alone(context: Context) -> bool:
 def _find(job: Job, block: int) -> None:
     context = job.context
     valleys.find_axes(job)
-    counts = job.sum_blocks(GAUSSIANS, context.blocks, _counts)
-    of_clusters, _ = spacing(job, GAUSSIANS, counts, _voted)
-    moments = job.sum_blocks(GAUSSIANS, context.blocks, partial(_moments, of_clusters=of_clusters))
+    w = chosen_set(context)
+    counts = job.sum_blocks(GAUSSIANS, context.blocks, partial(_counts, w=w))
+    of_clusters, _ = spacing(job, GAUSSIANS, counts, partial(_voted, w=w))
+    moments = job.sum_blocks(GAUSSIANS, context.blocks, partial(_moments, w=w, of_clusters=of_clusters))
     (found,) = job.map_here(gaussians.of_moments, [moments])
-    confused = job.sum_blocks(GAUSSIANS, context.blocks, partial(_confusion, of_clusters=of_clusters, found=found))
+    confused = job.sum_blocks(GAUSSIANS, context.blocks, partial(_confusion, w=w, of_clusters=of_clusters, found=found))
     mean, axes = (context.run.read(valleys.AXES, 0, name) for name in ("mean", "axes"))
     arrays = {"mean": mean, "axes": axes, "may_move": gaussians.believed(confused).astype(np.uint8)}
     job.run.write(GAUSSIANS, block, arrays | found._asdict())
 
 
-def _counts(context: Context, p: int) -> Integers:
-    return np.bincount(_voted(context, p), minlength=context.settings.n_clusters)
+def _counts(context: Context, p: int, w: int) -> Integers:
+    return np.bincount(_voted(context, p, w), minlength=context.settings.n_clusters)
 
 
-def _votes(context: Context, p: int) -> tuple[Floats, Integers]:
+def _votes(context: Context, p: int, w: int) -> tuple[Floats, Integers]:
     """Shares of the labelings that vote for each cluster, and the one that most vote for, of one block."""
-    labels, of, classes = ballots(context, p, chosen_set(context))
+    labels, of, classes = ballots(context, p, w)
     votes = consensus.vote(labels, of, classes, context.settings.n_clusters)
     return votes / len(of), votes.argmax(axis=1)
 
 
-def _voted(context: Context, p: int) -> Integers:
-    return _votes(context, p)[1]
+def _voted(context: Context, p: int, w: int) -> Integers:
+    return _votes(context, p, w)[1]
 
 
-def _moments(context: Context, p: int, of_clusters: Spacing) -> GroupMoments:
+def _moments(context: Context, p: int, w: int, of_clusters: Spacing) -> GroupMoments:
     """Moments of the rows that lie amid their clusters."""
-    labels = _voted(context, p)
+    labels = _voted(context, p, w)
     amid = noise.is_amid(log_distances(context, p), labels, of_clusters)
     return group_moments(valleys.components(context, p)[amid], labels[amid], context.settings.n_clusters)
 
 
-def _confusion(context: Context, p: int, of_clusters: Spacing, found: gaussians.Gaussians) -> Integers:
+def _confusion(context: Context, p: int, w: int, of_clusters: Spacing, found: gaussians.Gaussians) -> Integers:
     """Rows that all labelings agree on, and that lie amid their clusters, by cluster and by Gaussian."""
-    votes, labels = _votes(context, p)
+    votes, labels = _votes(context, p, w)
     sure = noise.is_amid(log_distances(context, p), labels, of_clusters) & (votes.max(axis=1) == 1.0)
     sure &= np.isfinite(found.offsets)[labels]
     P, c = valleys.components(context, p)[sure], context.settings.n_clusters

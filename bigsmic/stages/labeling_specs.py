@@ -240,8 +240,8 @@ def _candidates(context: Context) -> list[list[int]]:
     return [*grid, *valley_sets] if by_valleys else grid
 
 
-def scored_of(context: Context) -> list[int]:
-    """Numbers of the labelings whose LSMI is estimated: those from which it may choose, or else all."""
+def candidates_of(context: Context) -> list[int]:
+    """Numbers of the labelings that LSMI may choose from: those that are not read by valleys, or else all."""
     numbers = [b for b, spec in enumerate(specs_of(context)) if spec.assignment != "valleys"]
     return numbers or list(range(len(specs_of(context))))
 

@@ -1,4 +1,4 @@
-"""select: LSMI of every labeling, in one pass over the rows; their consensus; the choice among them."""
+"""select: the consensus of the labelings, the choice, and LSMI of those it may choose or that are reported."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -22,10 +22,10 @@ from bigsmic.stages.eigenvectors import falls_apart
 from bigsmic.stages.labeling_specs import (
     FINEST_CUT,
     Eigenproblem,
+    candidates_of,
     eigenproblems,
     eigenvector_sets_of,
     plain_of,
-    scored_of,
     shrinkages_of,
     specs_of,
     valley_sets_of,
@@ -87,13 +87,13 @@ def _score(job: Job, block: int, n_gammas: int | None) -> None:
 def _scored(context: Context) -> list[int]:
     """Numbers of the labelings that are scored, and :data:`CONSENSUS`."""
     return context.cached(
-        "scored", lambda: _most_telling(context) if context.settings.reports_lsmi else scored_of(context)
+        "scored", lambda: _most_telling(context) if context.settings.reports_lsmi else candidates_of(context)
     )
 
 
 def _most_telling(context: Context) -> list[int]:
     """The labeling most like the others, and the consensus if that is the result."""
-    numbers = scored_of(context)
+    numbers = candidates_of(context)
     medoid = numbers[consensus.medoid(context.run.read("consensus", 0, "ari")[np.ix_(numbers, numbers)])]
     return [medoid, CONSENSUS] if chosen(context) is None else [medoid]
 
@@ -114,11 +114,13 @@ def _wanted(context: Context) -> LSMISettings:
 
 
 def _labels(context: Context, p: int, chosen: Any) -> Integers:
-    return np.stack([_scored_labels(context, p, b)[chosen] for b in _scored(context)]).astype(np.int32)
+    return np.stack([_scored_labels(context, p, b, chosen) for b in _scored(context)]).astype(np.int32)
 
 
-def _scored_labels(context: Context, p: int, b: int) -> Integers:
-    return _most_voted(context, p, chosen_set(context)) if b == CONSENSUS else read_labels(context, p, b)
+def _scored_labels(context: Context, p: int, b: int, rows: Any) -> Integers:
+    if b != CONSENSUS:
+        return read_labels(context, p, b)[rows]
+    return _most_voted(context, p, context.cached("chosen_set", lambda: chosen_set(context)), rows)
 
 
 def _sums(context: Context, p: int, drawn: Integers | None, design: LSMIDesign) -> LSMISums:
@@ -256,11 +258,11 @@ class EigenvectorSetLabels:
         return self.shard.sum_over_blocks(task)
 
 
-def _most_voted(context: Context, p: int, w: int) -> Integers:
+def _most_voted(context: Context, p: int, w: int, rows: Any = slice(None)) -> Integers:
     labels, of, classes = ballots(context, p, w)
     c = context.settings.n_clusters
     # of every row and eigenvector set at once: bytes, where there are few clusters
-    return consensus.vote(labels, of, classes, c).argmax(axis=1).astype(np.min_scalar_type(c))
+    return consensus.vote(labels[rows], of, classes, c).argmax(axis=1).astype(np.min_scalar_type(c))
 
 
 def ballots(context: Context, p: int, w: int) -> tuple[Integers, list[int], Integers]:

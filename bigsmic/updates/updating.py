@@ -179,15 +179,21 @@ class Archive:
         for s in _chosen(len(bounds) - 1, len(self.known), check_all):
             lo, hi = bounds[s], bounds[s + 1]
             is_sparse = fitted.number(hi - 1) - fitted.number(lo) > SPARSE * (hi - lo)
-            self._check_sampled(fitted, s) if is_sparse and not check_all else self._check_block(fitted, s, lo, hi)
+            if is_sparse and not check_all:
+                self._check_sampled(fitted, s)
+            else:
+                self._check_block(fitted, s)
 
-    def _check_block(self, fitted: Source, s: int, lo: int, hi: int) -> None:
+    def _check_block(self, fitted: Source, s: int) -> None:
+        lo, hi = self.context.source_bounds[s : s + 2].tolist()
         if checksum(fitted.read(lo, hi)) != self.run.info("scan", s)["crc32"]:
             raise self._another(f"fitted rows {lo}:{hi} of {self.source.name} have changed")
 
     def _check_sampled(self, fitted: Source, s: int) -> None:
         """Compare single rows, some that change from call to call, with those that the scan has kept."""
         rows, kept = self.context.scan(s, "sample_rows", "sample")
+        if not len(rows):  # of this block, none was drawn
+            self._check_block(fitted, s)
         for i in spot_checks(len(rows), len(self.known), "checked"):
             row = int(rows[i])
             if checksum(fitted.read(row, row + 1)) != checksum(kept[i : i + 1]):

@@ -116,7 +116,7 @@ def pass_over(context: Context, sights: Sequence[Sight], engine: Engine) -> Seen
     RunMismatchError
         Rows of the archive are not those of the run.
     """
-    found: Seen = engine.reduce(partial(_look, context, tuple(sights)), context.source_blocks, TaskOptions("look"))
+    found: Seen = engine.reduce(partial(_look, context, tuple(sights)), context.source_blocks, TaskOptions("pass"))
     return found
 
 

@@ -18,6 +18,8 @@ pytestmark = pytest.mark.unit
         ([0.00041, 0.0032], 5),
         ([12_345.6, 3.2], 0),
         ([1234.5, 700.0], 0),
+        ([3e-9, 2e-9], None),  # digits after many zeros are not read
+        ([1.5e15, 2e14], None),
         ([1e-6, 2.5], None),  # of a wide range: digits say more than decimals
         ([1, 2, None], None),
         ([0.0, math.nan], None),

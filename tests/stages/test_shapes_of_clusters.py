@@ -15,6 +15,7 @@ from bigsmic.numerics.labeling import gaussians as numerics
 from bigsmic.numerics.labeling.metrics import adjusted_rand_index, contingency
 from bigsmic.stages import gaussians
 from bigsmic.stages.gaussians import _votes
+from bigsmic.stages.selection import chosen_set
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +29,8 @@ def voted(result):
     """Labels by votes alone, and votes, in the order of the rows."""
     context = result._context
     rows = np.concatenate([context.run.read("rows", p, "rows") for p in context.blocks])
-    shares, labels = (
-        np.concatenate(parts) for parts in zip(*(_votes(context, p) for p in context.blocks), strict=True)
-    )
+    of_blocks = [_votes(context, p, chosen_set(context)) for p in context.blocks]
+    shares, labels = (np.concatenate(parts) for parts in zip(*of_blocks, strict=True))
     order = np.argsort(rows)
     return context, shares[order], labels[order]
 

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.numerics.labeling.blobs import CLUMPED
-from bigsmic.numerics.labeling.consensus import AGREED
 from bigsmic.numerics.labeling.valleys import THRESHOLD
 
 if TYPE_CHECKING:
@@ -137,7 +136,7 @@ class Valleys:
     def _no_answer(self) -> str:
         if self.n_clusters < 2:
             return "The data show no valleys"
-        if self.agreement < AGREED and not (self.clumpiness or 0.0) > CLUMPED:
+        if not (self.clumpiness or 0.0) > CLUMPED:
             return (
                 f"Labelings do not agree on the groups that valleys part: they show {min(self.votes)} to "
                 f"{max(self.votes)}, and agree to {self.agreement:.2f}"
