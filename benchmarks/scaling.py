@@ -21,7 +21,7 @@ from _harness import RESULTS, measure, save, table
 from bigsmic.methods.smic import planning as smic_planning
 from bigsmic.runtime import planning
 from bigsmic.settings.smic import resolve
-from bigsmic.stages.labeling_specs import eigenproblems, labeling_specs
+from bigsmic.stages.labeling_specs import LabelingSpecs, eigenproblems
 
 STAGES = ("scan", "route", "neighbors", "graph", "eigen", "assign", "select", "output")
 D, C = 16, 20
@@ -135,7 +135,7 @@ def outlook(coefficients, n, workers, n_products):
     """
     settings = resolve(C)
     plan = smic_planning.plan(planning.Size(n, D, n_workers=workers), settings, WORKER_BYTES, THREADS)
-    n_vectors = max(reading.n_eigenvectors for reading in labeling_specs(settings, n))
+    n_vectors = max(reading.n_eigenvectors for reading in LabelingSpecs(settings, n))
     halo = EDGE_HALO * n * 4 * n_products
     store = 2 * plan.disk_bytes + len(settings.widths) * len(eigenproblems(settings)) * 4 * n * n_vectors
     return {

@@ -21,7 +21,7 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import connectivity, kernel_matrix, links
 from bigsmic.stages.checkpoints import Checkpoints
-from bigsmic.stages.labeling_specs import Eigenproblem, clearest_gap, eigenproblems, most_eigenvectors
+from bigsmic.stages.labeling_specs import Eigenproblem, clearest_gap, eigenproblems, specs_of
 from bigsmic.store import FileBasis
 from bigsmic.types import Floats
 
@@ -51,7 +51,7 @@ def _solve(job: Job, q: int, eigenproblem: Eigenproblem) -> None:
     """Solve one eigenproblem: known vectors and warm start in, eigenvectors out, checkpoints at restarts."""
     settings = job.context.settings
     params = LanczosParams(
-        n_wanted=most_eigenvectors(settings, job.context.n),
+        n_wanted=specs_of(job.context).most_eigenvectors,
         tol=TOLERANCE.get(eigenproblem.kernel, DEFAULT_TOLERANCE),
         max_matvecs=settings.max_matvecs,
         bulk=_bulk_rule(job.context, eigenproblem),

@@ -1,7 +1,8 @@
 """Eigenproblems and labeling specifications of a fit."""
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -92,20 +93,6 @@ def eigenproblems(settings: Any) -> list[Eigenproblem]:
     ]
 
 
-def labeling_specs(settings: Any, n: int) -> list[LabelingSpec]:
-    """All labelings of a fit to n rows; of equal scores the first is chosen.
-
-    Where n leaves no room for more columns than clusters, there is nothing to merge and the columns are only turned.
-    """
-    by_valleys = valley_specs(settings, n)
-    return by_valleys if settings.found else [*cut_specs(settings, n), *by_valleys]
-
-
-def most_eigenvectors(settings: Any, n: int) -> int:
-    """Eigenvectors of the labeling that reads most."""
-    return max(spec.n_eigenvectors for spec in labeling_specs(settings, n))
-
-
 def cut_specs(settings: Any, n: int) -> list[LabelingSpec]:
     """Labelings that are cut by the density ratio, or not at all; of a fit that leaves c open, those it has frames of.
 
@@ -179,77 +166,109 @@ def eigenvector_sets(settings: Any, n: int) -> list[tuple[int, ...]]:
     return found
 
 
-def plain(settings: Any, n: int) -> list[int]:
-    """Labelings that over-segment nothing, though they could: c eigenvectors, and plain degrees.
+class LabelingSpecs(Sequence[LabelingSpec]):
+    """All labelings of a fit by their number, and which of them form a consensus together.
 
-    Returns
-    -------
-    numbers : list of int
-        Among :func:`specs`.
+    Of equal scores the first is chosen.
+
+    Parameters
+    ----------
+    settings : Settings
+    n : int
+        Number of rows.
     """
-    return [
-        b
-        for b, spec in enumerate(labeling_specs(settings, n))
-        if (spec.assignment, spec.n_eigenvectors) == ("merge", settings.n_clusters) and not spec.eigenproblem.shrinkage
-    ]
+
+    def __init__(self, settings: Any, n: int) -> None:
+        by_valleys = valley_specs(settings, n)
+        self._specs = by_valleys if settings.found else [*cut_specs(settings, n), *by_valleys]
+        self._n_clusters, self._columns = settings.n_clusters, eigenvector_sets(settings, n)
+
+    @overload
+    def __getitem__(self, b: int) -> LabelingSpec: ...
+
+    @overload
+    def __getitem__(self, b: slice) -> list[LabelingSpec]: ...
+
+    def __getitem__(self, b: int | slice) -> LabelingSpec | list[LabelingSpec]:
+        """Specification of a labeling."""
+        return self._specs[b]
+
+    def __len__(self) -> int:
+        """Number of labelings."""
+        return len(self._specs)
+
+    @property
+    def most_eigenvectors(self) -> int:
+        """Eigenvectors of the labeling that reads most."""
+        return max(spec.n_eigenvectors for spec in self)
+
+    @cached_property
+    def by_valleys(self) -> list[int]:
+        """Numbers of the labelings that are read by valleys."""
+        return self._assigned("valleys")
+
+    @cached_property
+    def candidates(self) -> list[int]:
+        """Numbers of the labelings that LSMI may choose from: those that are not read by valleys, or else all."""
+        return [b for b in range(len(self)) if b not in self.by_valleys] or self.by_valleys
+
+    @cached_property
+    def plain(self) -> list[int]:
+        """Numbers of those that over-segment nothing, though they could: c eigenvectors, and plain degrees."""
+        merged, c = self._assigned("merge"), self._n_clusters
+        return [b for b in merged if self[b].n_eigenvectors == c and not self[b].eigenproblem.shrinkage]
+
+    @cached_property
+    def shrinkages(self) -> list[tuple[float, ...]]:
+        """Shrinkages whose labelings form a consensus together: all of them, and each alone."""
+        every = tuple(dict.fromkeys(spec.eigenproblem.shrinkage for spec in self))
+        return [every, *((s,) for s in every)] if len(every) > 1 else [every]
+
+    @cached_property
+    def sets(self) -> list[list[int]]:
+        """Numbers of the labelings that form a consensus together: one list per eigenvector set.
+
+        Every eigenvector set with all shrinkages, then every eigenvector set with each shrinkage alone; beside several
+        of them :attr:`plain`; then those that are read by valleys, likewise.
+        """
+        return [*self._density_sets, *self._with_shrinkages([self.by_valleys])] or [list(range(len(self)))]
+
+    @property
+    def valley_sets(self) -> list[int]:
+        """Numbers of the eigenvector sets whose labelings are read by valleys."""
+        return [w for w, of_set in enumerate(self.sets) if of_set[0] in self.by_valleys]
+
+    @property
+    def _density_sets(self) -> list[list[int]]:
+        merged = self._assigned("merge")
+        grid = self._with_shrinkages(
+            [[b for b in merged if self[b].n_eigenvectors in columns] for columns in self._columns]
+        )
+        return [*grid, self.plain] if self.plain and len(grid) > 1 else grid
+
+    def _with_shrinkages(self, sets: list[list[int]]) -> list[list[int]]:
+        """Every set of labelings with all shrinkages, then every one with each shrinkage alone; none without any."""
+        return [
+            [b for b in of_set if self[b].eigenproblem.shrinkage in shrinkages]
+            for shrinkages in self.shrinkages
+            for of_set in sets
+            if of_set
+        ]
+
+    def _assigned(self, assignment: str) -> list[int]:
+        return [b for b, spec in enumerate(self) if spec.assignment == assignment]
 
 
-def specs_of(context: Context) -> list[LabelingSpec]:
+def specs_of(context: Context) -> LabelingSpecs:
     """All labelings of the fit that tasks see."""
-    return context.cached("labeling_specs", lambda: labeling_specs(context.settings, context.n))
-
-
-def plain_of(context: Context) -> list[int]:
-    """Those of :func:`plain`, of the fit that tasks see."""
-    return context.cached("plain", lambda: plain(context.settings, context.n))
-
-
-def shrinkages_of(context: Context) -> list[tuple[float, ...]]:
-    """Shrinkages whose labelings form a consensus together: all of them, and each alone."""
-    every = tuple(dict.fromkeys(spec.eigenproblem.shrinkage for spec in specs_of(context)))
-    return [every, *((s,) for s in every)] if len(every) > 1 else [every]
+    return context.cached("labeling_specs", lambda: LabelingSpecs(context.settings, context.n))
 
 
 def eigenvector_sets_of(context: Context) -> list[list[int]]:
-    """Labelings that form a consensus together: one list of their numbers per candidate consensus.
-
-    Every eigenvector set with all shrinkages, then every eigenvector set with each shrinkage alone; beside several of
-    them :func:`plain_of`; then those that are read by valleys, likewise. With links one, of the labelings that were
-    taken for keeping them.
-    """
-    return context.cached("eigenvector_sets", lambda: _candidates(context))
-
-
-def _candidates(context: Context) -> list[list[int]]:
+    """:attr:`LabelingSpecs.sets` of the fit that tasks see; with links one, of the labelings taken for keeping them."""
     if context.settings.propagates:
         return [context.run.read("kept", 0, "taken").tolist()]
-    specs, plain_ones = specs_of(context), plain_of(context)
-    merged = [b for b, spec in enumerate(specs) if spec.assignment == "merge"]
-    by_valleys = [b for b, spec in enumerate(specs) if spec.assignment == "valleys"]
-    shrinkage_of = {b: specs[b].eigenproblem.shrinkage for b in by_valleys}
-    valley_sets = [[b for b, s in shrinkage_of.items() if s in shrinkages] for shrinkages in shrinkages_of(context)]
-    found = eigenvector_sets(context.settings, context.n) if merged else []
-    if not found:
-        return valley_sets if by_valleys else [list(range(len(specs)))]
-    grid = [
-        [b for b in merged if specs[b].n_eigenvectors in w and specs[b].eigenproblem.shrinkage in shrinkages]
-        for shrinkages in shrinkages_of(context)
-        for w in found
-    ]
-    grid += [plain_ones] if plain_ones and len(grid) > 1 else []
-    return [*grid, *valley_sets] if by_valleys else grid
-
-
-def candidates_of(context: Context) -> list[int]:
-    """Numbers of the labelings that LSMI may choose from: those that are not read by valleys, or else all."""
-    numbers = [b for b, spec in enumerate(specs_of(context)) if spec.assignment != "valleys"]
-    return numbers or list(range(len(specs_of(context))))
-
-
-def valley_sets_of(context: Context) -> list[int]:
-    """Numbers of the eigenvector sets whose labelings are read by valleys."""
-    specs = specs_of(context)
-    return [w for w, of_set in enumerate(eigenvector_sets_of(context)) if specs[of_set[0]].assignment == "valleys"]
+    return specs_of(context).sets
 
 
 def clearest_gap(spectra: Iterable[Floats], n_clusters: int) -> float:

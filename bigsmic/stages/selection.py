@@ -22,13 +22,9 @@ from bigsmic.stages.eigenvectors import falls_apart
 from bigsmic.stages.labeling_specs import (
     FINEST_CUT,
     Eigenproblem,
-    candidates_of,
     eigenproblems,
     eigenvector_sets_of,
-    plain_of,
-    shrinkages_of,
     specs_of,
-    valley_sets_of,
 )
 from bigsmic.stages.labelings import Reader, read_labels
 from bigsmic.types import Integers
@@ -50,7 +46,7 @@ def run(job: Job, n_gammas: int | None = None) -> None:
     agree(job)
     if len(eigenvector_sets_of(job.context)) > 1 and job.context.settings.selection == "consensus":
         job.run_steps("eigenvector_sets", [0], _rate)
-    if valley_sets_of(job.context):
+    if specs_of(job.context).valley_sets:
         valleys.test(job, {w: partial(_most_voted, w=w) for w in _rivals(job.context)})
     if not job.context.settings.precomputed:
         score(job, n_gammas)
@@ -87,13 +83,13 @@ def _score(job: Job, block: int, n_gammas: int | None) -> None:
 def _scored(context: Context) -> list[int]:
     """Numbers of the labelings that are scored, and :data:`CONSENSUS`."""
     return context.cached(
-        "scored", lambda: _most_telling(context) if context.settings.reports_lsmi else candidates_of(context)
+        "scored", lambda: _most_telling(context) if context.settings.reports_lsmi else specs_of(context).candidates
     )
 
 
 def _most_telling(context: Context) -> list[int]:
     """The labeling most like the others, and the consensus if that is the result."""
-    numbers = candidates_of(context)
+    numbers = specs_of(context).candidates
     medoid = numbers[consensus.medoid(context.run.read("consensus", 0, "ari")[np.ix_(numbers, numbers)])]
     return [medoid, CONSENSUS] if chosen(context) is None else [medoid]
 
@@ -293,7 +289,7 @@ def chosen(context: Context) -> int | None:
 def _rivals(context: Context) -> dict[int, None]:
     """Eigenvector sets between which valleys decide: the best of those cut by density, and of those by valleys."""
     sets = eigenvector_sets_of(context)
-    by_valleys = valley_sets_of(context)
+    by_valleys = specs_of(context).valley_sets
     every = range(len(sets) - len(by_valleys)), by_valleys
     return dict.fromkeys(best_rated(context, numbers) for numbers in every if len(numbers))
 
@@ -305,7 +301,7 @@ def chosen_set(context: Context) -> int:
     one has no rows, and those of the best rated of the others are all there and are parted. Between the two limits a
     valley is in doubt, and modularity decides.
     """
-    if not valley_sets_of(context):
+    if not specs_of(context).valley_sets:
         return best_rated(context, range(len(eigenvector_sets_of(context))))
     by_density, *by_valleys = _rivals(context)
     in_doubt = THRESHOLD / 2
@@ -337,10 +333,10 @@ def best_rated(context: Context, numbers: Sequence[int]) -> int:
     if falls_apart(context, context.settings.n_clusters):
         rates = context.run.read("eigenvector_sets", 0, "association").mean(axis=1)[numbers]
         return numbers[int(np.flatnonzero(rates >= rates.max() - ROUNDING)[-1])]
-    if eigenvector_sets_of(context)[numbers[-1]] == plain_of(context):
+    if eigenvector_sets_of(context)[numbers[-1]] == specs_of(context).plain:
         numbers = numbers[:-1]
     rates = context.run.read("eigenvector_sets", 0, "modularity").mean(axis=1)[numbers]
-    rates = rates.reshape(len(shrinkages_of(context)), -1)
+    rates = rates.reshape(len(specs_of(context).shrinkages), -1)
     best = int(np.argmax(rates.mean(axis=1)))
     return numbers[best * rates.shape[1] + int(np.argmax(rates[best]))]
 

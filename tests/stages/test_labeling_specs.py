@@ -1,24 +1,16 @@
 """Which eigenvectors are read, and which labelings form a consensus together."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
-from bigsmic.runtime.context import Context
 from bigsmic.settings.smic import SHRINKAGES, Settings, resolve
 from bigsmic.stages.labeling_specs import (
+    LabelingSpecs,
     clearest_gap,
     eigengap,
     eigenproblems,
     eigenvector_sets,
-    eigenvector_sets_of,
-    labeling_specs,
-    plain_of,
-    specs_of,
     valley_columns,
-    valley_sets_of,
-    valley_specs,
 )
 
 pytestmark = pytest.mark.unit
@@ -50,7 +42,7 @@ def test_columns_take_the_place_of_windows():
 
 def test_every_problem_is_read_in_every_width_once():
     settings = resolve(10, widths=((1.5, 2), (2, 3)))
-    specs = labeling_specs(settings, 1000)
+    specs = LabelingSpecs(settings, 1000)
     assert len({spec.name for spec in specs}) == len(specs) == 4 * len(eigenproblems(settings))
     assert sorted({spec.n_eigenvectors for spec in specs if spec.assignment == "merge"}) == [15, 20, 30]
     assert {spec.n_eigenvectors for spec in specs if spec.assignment == "valleys"} == {30}  # no more than others have
@@ -59,10 +51,10 @@ def test_every_problem_is_read_in_every_width_once():
 
 def test_an_open_number_is_read_by_valleys_alone():
     settings = Settings.of(None)
-    assert {spec.n_eigenvectors for spec in labeling_specs(settings, 5000)} == {60}
-    found = labeling_specs(settings.decided(7), 5000)
+    assert {spec.n_eigenvectors for spec in LabelingSpecs(settings, 5000)} == {60}
+    found = LabelingSpecs(settings.decided(7), 5000)
     assert [spec.assignment for spec in found] == ["valleys"] * len(eigenproblems(settings))
-    assert [spec.frame.name for spec in found] == [spec.name for spec in labeling_specs(settings, 5000)[:4]]
+    assert [spec.frame.name for spec in found] == [spec.name for spec in LabelingSpecs(settings, 5000)[:4]]
 
 
 @pytest.mark.parametrize(
@@ -75,12 +67,12 @@ def test_columns_that_are_read_by_valleys(c, n, columns):
 
 @pytest.mark.parametrize("chosen", [{"valleys": False}, {"selection": "medoid"}, {"assignment": "rotation"}])
 def test_other_choices_read_no_valleys(chosen):
-    assert not valley_specs(resolve(10, **chosen), 5000)
-    assert not valley_specs(Settings.of(None, **chosen), 5000)
+    assert not LabelingSpecs(resolve(10, **chosen), 5000).by_valleys
+    assert not LabelingSpecs(Settings.of(None, **chosen), 5000).by_valleys
 
 
 def test_without_room_columns_are_only_turned():
-    assert {spec.assignment for spec in labeling_specs(resolve(10), 25)} == {"rotation"}
+    assert {spec.assignment for spec in LabelingSpecs(resolve(10), 25)} == {"rotation"}
 
 
 def test_shrinkages_share_weights_and_not_matrices():
@@ -97,34 +89,26 @@ def test_degrees_are_shrunk_for_merged_labelings_of_the_normalised_kernel_only(c
 
 
 def test_windows_are_of_all_shrinkages_and_of_each_alone():
-    settings = resolve(10, t=5, widths=((1.5, 2), (2, 3)))
-    context = Context(None, SimpleNamespace(identity={"input": {"rows": 1000, "columns": 2}}), settings)
-    of = [
-        [(specs_of(context)[b].eigenproblem.shrinkage, specs_of(context)[b].n_eigenvectors) for b in w]
-        for w in eigenvector_sets_of(context)
-    ]
+    specs = LabelingSpecs(resolve(10, t=5, widths=((1.5, 2), (2, 3))), 1000)
+    of = [[(specs[b].eigenproblem.shrinkage, specs[b].n_eigenvectors) for b in w] for w in specs.sets]
     assert of[0] == [(0.0, 15), (0.0, 20), (0.75, 15), (0.75, 20)]
     assert of[3] == [(0.0, 20), (0.0, 30)]
     assert of[4] == [(0.75, 15), (0.75, 20)]
     assert of[6:] == [[(0.0, 30), (0.75, 30)], [(0.0, 30)], [(0.75, 30)]]
-    assert valley_sets_of(context) == [6, 7, 8]
+    assert specs.valley_sets == [6, 7, 8]
 
 
 def test_c_eigenvectors_and_plain_degrees_are_the_last_window():
-    rows = SimpleNamespace(identity={"input": {"rows": 1000, "columns": 2}})
-    context = Context(None, rows, resolve(10, valleys=False))
-    of = [
-        (specs_of(context)[b].eigenproblem, specs_of(context)[b].n_eigenvectors)
-        for b in eigenvector_sets_of(context)[-1]
-    ]
+    specs = LabelingSpecs(resolve(10, valleys=False), 1000)
+    of = [(specs[b].eigenproblem, specs[b].n_eigenvectors) for b in specs.sets[-1]]
     assert [(eigenproblem.t, eigenproblem.shrinkage, width) for eigenproblem, width in of] == [
         (5, 0.0, 10),
         (10, 0.0, 10),
     ]
-    assert eigenvector_sets_of(context)[-1] == plain_of(context)
-    wider = Context(None, rows, resolve(10, widths=(1.5, 2)))  # as the caller wants
-    assert plain_of(wider) == []
-    assert len(eigenvector_sets_of(wider)) == 6  # both shrinkages, and each; cut by density, and by valleys
+    assert specs.sets[-1] == specs.plain
+    wider = LabelingSpecs(resolve(10, widths=(1.5, 2)), 1000)  # as the caller wants
+    assert wider.plain == []
+    assert len(wider.sets) == 6  # both shrinkages, and each; cut by density, and by valleys
 
 
 @pytest.mark.parametrize(

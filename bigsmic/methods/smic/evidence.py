@@ -175,14 +175,14 @@ def _errors(z: float) -> str:
 def read(context: Any) -> Valleys | None:
     """The evidence that a finished fit keeps; None where valleys were not looked for."""
     from bigsmic.stages import labelings, numbering, selection, valleys
-    from bigsmic.stages.labeling_specs import valley_sets_of
+    from bigsmic.stages.labeling_specs import specs_of
 
     run, settings = context.run, context.settings
     if not settings.reads_valleys or not run.done(labelings.NUMBER, 0):
         return None
     curve = {name: run.read(labelings.NUMBER, 0, name) for name in ("numbers", "weakest", "stability", "modularity")}
     pairs = {}
-    if not settings.undecided and valley_sets_of(context):
+    if not settings.undecided and specs_of(context).valley_sets:
         read_pairs = run.reader(valleys.EVIDENCE, selection.chosen_set(context))
         pairs = {name: read_pairs(name) for name in ("pairs", "depth", "z")}
         pairs["pairs"] = numbering.labels(context, pairs["pairs"])

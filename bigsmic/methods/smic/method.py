@@ -27,15 +27,13 @@ from bigsmic.stages import (
     wider_columns,
 )
 from bigsmic.stages.labeling_specs import (
+    LabelingSpecs,
     cut_specs,
     eigenproblems,
     eigenvector_sets,
     eigenvector_sets_of,
-    labeling_specs,
-    most_eigenvectors,
     specs_of,
     valley_columns,
-    valley_specs,
 )
 from bigsmic.store import Overlay, Run
 
@@ -78,7 +76,7 @@ def _label(job: Job) -> None:
     """Make all labelings, and count the groups that valleys part, if some labelings are read by valleys."""
     with job.timed("assign"):
         labelings.run(job)
-    if valley_specs(job.context.settings, job.context.n):
+    if specs_of(job.context).by_valleys:
         with job.timed("valleys"):
             valleys.merge_groups(job)
             valleys.count(job)
@@ -96,7 +94,7 @@ def _plain(job: Job) -> Job:
     _label(first)
     if valleys.is_plain(job.run, job.context.settings.n_clusters):
         return first
-    wanted, found = (most_eigenvectors(one.context.settings, job.context.n) for one in (job, first))
+    wanted, found = (specs_of(one.context).most_eigenvectors for one in (job, first))
     if wanted > found:
         wider_columns.begin(job, wanted)
     return wider_columns.resumed(job)
@@ -116,8 +114,8 @@ def _by_valleys(job: Job) -> Job | None:
 
 def _decided(job: Job) -> Job:
     """The job asked for as many clusters as the data show; the same job where they show no valleys."""
-    settings, n = job.context.settings, job.context.n
-    if not valley_specs(settings, n) or distinct.are_few(job.context):
+    settings = job.context.settings
+    if not specs_of(job.context).by_valleys or distinct.are_few(job.context):
         return job
     found = job.under(settings.decided(settings.n_clusters))
     _label(found)
@@ -158,7 +156,7 @@ def _planned(job: Job, settings: Settings) -> Plan:
 def choose(job: Job) -> None:
     """Label the rows by their eigenvectors, for one number of clusters."""
     _label(job)
-    if valley_specs(job.context.settings, job.context.n):
+    if specs_of(job.context).by_valleys:
         with job.timed("valleys"):
             valleys.cut(job)
     with job.timed("select"):
@@ -231,7 +229,7 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
         settings, n_clusters=int(n_clusters), columns=columns, undecided=False, open_from=0, open_to=0, valleys=False
     )
     frames = [
-        labelings.frame_name(spec) for spec in labeling_specs(settings, context.n) if spec.n_eigenvectors not in width
+        labelings.frame_name(spec) for spec in LabelingSpecs(settings, context.n) if spec.n_eigenvectors not in width
     ]
     own = (
         *OF_ONE_CUT,

@@ -23,7 +23,7 @@ from bigsmic.runtime.planning import (
     scan_stage,
     widened,
 )
-from bigsmic.stages.labeling_specs import FINEST_CUT, eigenproblems, labeling_specs, most_eigenvectors, valley_columns
+from bigsmic.stages.labeling_specs import FINEST_CUT, LabelingSpecs, eigenproblems, valley_columns
 from bigsmic.stages.labelings import TILE_ROWS
 from bigsmic.stages.link_scores import N_TAKEN
 from bigsmic.stages.scan import sample_rows
@@ -88,13 +88,13 @@ class _Figures:
         self.block_rows = min(n, -(-2 * n // self.n_groups)) if self.n_groups > 1 else n
         self.t_max, self.k = max(settings.t), settings.n_neighbors
         self.n_eigenproblems = len(eigenproblems(settings))
-        self.specs = labeling_specs(settings, n)
+        self.specs = LabelingSpecs(settings, n)
         self.n_candidates = len(self.specs)
-        self.n_scored = 2 if settings.reports_lsmi else sum(spec.assignment != "valleys" for spec in self.specs)
+        self.n_scored = 2 if settings.reports_lsmi else len(self.specs.candidates)
         self.valley_columns = valley_columns(settings, n)
         self.c = settings.n_clusters
         self.links = settings.link_weights != (None,)
-        self.params = LanczosParams(most_eigenvectors(settings, n))
+        self.params = LanczosParams(self.specs.most_eigenvectors)
 
     def route(self, wanted: int) -> StagePlan:
         """A block of input, scaled, and its pieces twice; the cells' sample."""
