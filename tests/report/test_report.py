@@ -89,6 +89,12 @@ def page(results, plain_pages, tmp_path):
     return made
 
 
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Have figures left blank: most of the time of a report, where only its text is looked at."""
+    monkeypatch.setattr(rendering, "inline_svg", lambda figure, prefix: "<svg></svg>")
+
+
 # -- what is there
 
 
@@ -197,6 +203,7 @@ def test_maps(page, name):
     assert found.loads == []
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_columns_are_lines_where_they_are_ordered_and_bars_where_they_are_not(page, archive):
     assert "Bars are the columns that tell" in page("smic", archive=archive).text("columns")
     assert "Lines are means" in page("smic", archive=archive, columns_per_channel=5).text("columns")
@@ -275,6 +282,7 @@ def test_a_million_columns(tmp_path):
 # -- what is not there
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_run_without_labels_says_what_to_type(tmp_path):
     noise = np.random.default_rng(0).normal(size=(600, 3)).astype(np.float32)
     result = bigsmic.fit(noise, out=tmp_path / "run", **FAST)
@@ -291,6 +299,7 @@ def test_a_run_without_labels_says_what_to_type(tmp_path):
     assert [int(row["Clusters"]) for row in curve] == result.valleys.curve["n_clusters"].tolist()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_graph_has_no_archive(tmp_path):
     points = ring()[0]
     squares = np.square(points[:, None] - points[None]).sum(axis=2)
@@ -311,6 +320,7 @@ def test_an_unfinished_run_is_refused_with_what_to_do(results, tmp_path):
     assert not (tmp_path / "report.html").exists()
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("lost", ["posterior", "posterior/zarr.json", "posterior/c", "labels"])
 def test_a_run_without_a_posterior_or_labels_is_refused_with_what_to_do(results, blobs, tmp_path, lost):
     """The earlier report stays as it was, and what is said to be done helps."""
@@ -343,6 +353,7 @@ def test_without_the_extra_the_remedy_is_said(results, tmp_path, monkeypatch):
 # -- the archive
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_columns_that_tell_clusters_apart(blobs, results, archive, page):
     names = ["a", "b", "c", "d", "e"]
     _, rows = page("smic", archive=archive, column_names=names).tables("clusters")
@@ -362,6 +373,7 @@ def of_blocks(archive, tmp_path_factory):
         return bigsmic.fit(archive, 4, noise=True, out=tmp_path_factory.mktemp("blocks") / "run", **FAST)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_columns_of_channels_are_named_by_them(blobs, results, archive, page):
     """One of each channel, as samples beside each other say the same."""
     found = page("smic", archive=archive, columns_per_channel=2)
@@ -377,6 +389,7 @@ def test_columns_of_channels_are_named_by_them(blobs, results, archive, page):
             assert float(effect) == pytest.approx(own[int(column)], abs=0.051)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_column_that_is_constant_in_a_cluster_and_elsewhere_comes_first(tmp_path):
     X = np.repeat([[0, 0, 0], [20, 0, 1], [0, 20, 0]], 60, axis=0).astype(np.float32)
     X[:, :2] += np.random.default_rng(0).normal(0, 0.5, (180, 2))
@@ -412,6 +425,7 @@ def test_run_and_archive_are_read_once(of_blocks, results, archive, tmp_path, mo
     assert reads == {("labels", 0): 1, ("posterior", 0): 1}
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_archive_is_compared_every_time(results, blobs, tmp_path):
     """Although what is known of the run is kept with the result."""
     result, place = bigsmic.Result.open(results("smic").location), tmp_path / "report.html"
@@ -460,6 +474,7 @@ def test_names_with_html_are_escaped(blobs, tmp_path):
     assert "&amp;" in page.text("trust")
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("lazy", [False, True])
 def test_frames_name_their_columns(blobs, results, tmp_path, lazy):
     frame = pd.DataFrame(blobs[0], columns=list("vwxyz"))
@@ -469,6 +484,7 @@ def test_frames_name_their_columns(blobs, results, tmp_path, lazy):
     assert all(row["Told apart by"][0] in "vwxyz" for row in rows)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_windows_name_their_features(tmp_path):
     X = np.random.default_rng(0).normal(size=(12_000, 2)) * np.where(np.arange(12_000) // 3000 % 2, 1, 3)[:, None]
     zarr.create_array(str(tmp_path / "recording.zarr"), data=X.astype(np.float32), chunks=(3000, 2))
@@ -512,6 +528,7 @@ def test_names_and_numbers_of_clusters(blobs, archive, tmp_path):
     assert [row["Name"] for row in rows] == ["", evil, "", ""]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_rows_of_a_range_are_found_in_the_archive(blobs, archive, tmp_path):
     result = bigsmic.fit(archive, 3, rows=slice(100, 600), out=tmp_path / "run", **FAST)
     result.report(tmp_path / "report.html", archive=archive, map_rows=0)
@@ -532,6 +549,7 @@ def test_two_reports_differ_in_their_date_alone(results, tmp_path):
     assert a.undated != a.html
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_report_takes_the_place_of_one_of_the_same_run_alone(results, tmp_path):
     place = tmp_path / "report.html"
     results("one").report(place)
@@ -563,6 +581,7 @@ def test_a_report_is_not_written_into_a_run_or_to_a_folder(results, tmp_path):
         result.report(tmp_path / "absent" / "report.html")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_link_is_followed_to_what_it_stands_for(results, tmp_path):
     link, target = tmp_path / "latest.html", tmp_path / "report.html"
     link.symlink_to(target)
@@ -576,6 +595,7 @@ def test_a_link_is_followed_to_what_it_stands_for(results, tmp_path):
     assert target.read_text() == "notes"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_run_and_report_behind_a_url(results, tmp_path):
     result = results("mspc").save("memory://reports/run.zarr")
     result.report("memory://reports/pages/report.html", map_rows=0)
@@ -590,6 +610,7 @@ def test_run_and_report_behind_a_url(results, tmp_path):
 # -- the command
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_command(results, archive, tmp_path):
     names, place = tmp_path / "names.txt", tmp_path / "report.html"
     names.write_text("a\nb\nc\nd\ne\n")
@@ -610,6 +631,7 @@ def test_a_file_of_names_that_is_not_there(results, tmp_path):
     assert "give a text file, a name a line" in done.stderr
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_times_are_read_from_a_file(results, tmp_path):
     np.save(tmp_path / "times.npy", np.arange(700) / 60)
     options = ["--times", str(tmp_path / "times.npy"), "--map-rows", "0", "-o", str(tmp_path / "report.html")]
