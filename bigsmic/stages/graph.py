@@ -29,14 +29,14 @@ def run(job: Job) -> None:
 def _export(context: Context, p: int) -> None:
     """Write the edges that end in other blocks, in one part per block."""
     read, lo = context.run.reader("lists", p), context.layout.bounds[p]
-    edges = affinity.outgoing_edges(lo, read("indices").astype(np.int64), read("squares"))
+    edges = affinity.outgoing_edges(lo, read("indices"), read("squares"))
     bounds = np.searchsorted(edges.target, context.layout.bounds)
     context.run.write("edges", p, edges._asdict(), parts=dict.fromkeys(edges._fields, bounds))
 
 
 def _assemble(context: Context, p: int, sent_by: list[NDArray[np.int64]]) -> None:
     read, lo = context.run.reader("lists", p), int(context.layout.bounds[p])
-    indices, squares = read("indices").astype(np.int64), read("squares")
+    indices, squares = read("indices"), read("squares")
     from_blocks = sent_by[p] if len(sent_by[p]) else [p]  # no edges, of the right types
     sent = context.run.gather("edges", from_blocks, affinity.Edges._fields, p)
     incoming = affinity.Edges(*map(np.concatenate, zip(*sent, strict=True)))

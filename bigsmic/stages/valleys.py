@@ -399,8 +399,10 @@ class SourceLabels:
 
     def __init__(self, context: Context, shard: Shard, sources: Sequence[LabelSource], in_memory: bool) -> None:
         self.context, self.shard, self.m, self.in_memory = context, shard, _widest(sources), in_memory
-        found = [np.stack([source.read(context, p) for source in sources], axis=1) for p in shard.blocks]
-        self.labels = np.concatenate(found).astype(np.int32)
+        self.labels = np.empty((shard.n_rows, len(sources)), np.int32)
+        for p in shard.blocks:
+            for i, source in enumerate(sources):
+                self.labels[shard.rows(p), i] = source.read(context, p)
 
     def pair_weights(self, graph: Eigenproblem, numbers: Sequence[int]) -> Floats:
         """Sums of `valleys.pair_weights` for some sources on one graph: float64, shape (n_sources, m, m)."""

@@ -1,6 +1,7 @@
 """Graph and kernel against dense float64 references."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -64,6 +65,37 @@ def test_coincident_points_have_weight_one_and_nothing_is_nan():
     dense = affinity.to_dense(_kernel_blocks(X, blocks, 3, 6))
     assert set(np.unique(dense)) == {0.0, 1.0}
     np.testing.assert_array_equal(dense, _dense_kernel(X, 3, 2.0)[0])
+
+
+def _fields(blocks):
+    return [np.concatenate([getattr(g, name) for g in blocks]) for name in affinity.GraphBlock._fields[2:]]
+
+
+def test_strips_of_a_block_make_the_same_graph(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(90, 2)).round(1)
+    lists = _lists(X, 6)
+    lists[0][5, 3:] = -1
+    at_once = _fields(_blocks(*lists, [0, 50, 90]))
+    monkeypatch.setattr(affinity, "STRIP_ROWS", 7)
+    for found, expected in zip(_fields(_blocks(*lists, [0, 50, 90])), at_once, strict=True):
+        np.testing.assert_array_equal(found, expected, strict=True)
+
+
+def test_assembly_takes_what_is_said(monkeypatch):
+    """All rows list the k that follow in a circle: as many entries as a graph may have, half of them from elsewhere."""
+    n, k = 20_000, 20
+    monkeypatch.setattr(affinity, "STRIP_ROWS", 1000)
+    indices = ((np.arange(n)[:, None] + np.arange(1, 2000, 100)) % n).astype(np.int32)
+    squares = np.tile(np.arange(1, k + 1, dtype=np.float32), (n, 1))
+    half, other = slice(0, n // 2), slice(n // 2, n)
+    incoming = affinity.outgoing_edges(n // 2, indices[other], squares[other])
+    beside = sum(array.nbytes for array in (indices[half], squares[half], *incoming))
+    tracemalloc.start()
+    graph = affinity.assemble(0, indices[half], squares[half], incoming)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(graph.indices) == 2 * k * (n // 2)
+    assert peak + beside <= affinity.assembly_bytes(n // 2, k, 2 * k)
 
 
 @settings(max_examples=25, deadline=None)

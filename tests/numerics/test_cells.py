@@ -171,13 +171,20 @@ def test_probe_is_nearest_first():
 
 def test_group_rows_shrink_with_width():
     n = 10_000_000
-    assert group_rows(n, 152) * 152 * 4 <= cells_module.GROUP_BYTES
+    assert group_rows(n, 152) * 152 * 4 <= cells_module.ROW_BYTES
     assert group_rows(n, 2) == 200_000
     assert group_rows(n, 10**6) == 4096
 
 
+@pytest.mark.parametrize("d", [2, 16, 64, 152, 784])
+@pytest.mark.parametrize("n", [10**4, 10**6, 10**7])
+def test_all_that_a_group_holds_is_bounded(n, d):
+    held = group_rows(n, d) * (4 * d + cells_module.MEMBER_BYTES)
+    assert held <= max(cells_module.GROUP_BYTES, 88 * n)
+
+
 def test_there_are_groups_to_share_out_where_rows_are_few():
-    assert [300_000 // group_rows(300_000, d) for d in (2, 16, 152)] == [4, 4, 4]  # and as many again of visitors
+    assert [200_000 // group_rows(200_000, d) for d in (2, 16, 152)] == [4, 4, 4]  # and as many again of visitors
     assert group_rows(10_000, 2) > 10_000
 
 

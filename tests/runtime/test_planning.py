@@ -92,6 +92,10 @@ def test_the_limit_that_is_named_is_enough():
     assert plan_of(3_000_000, 100, 20, least).peak_bytes <= least
 
 
+def test_a_million_rows_of_64_columns_fit_half_a_gibibyte():
+    assert plan_of(10**6, 64, 20, 512 * MIB, n_threads=2).peak_bytes <= 512 * MIB
+
+
 def test_threads_and_limit_change_no_bounds():
     plans = [plan_of(10**6, 30, 5, limit, threads) for limit, threads in ((1 << 40, 1), (1 << 40, 8), (3 << 30, 8))]
     assert len({plan.sample_rows for plan in plans}) == 1

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams
-from bigsmic.numerics.graph import cells, neighbors
+from bigsmic.numerics.graph import affinity, cells, neighbors
 from bigsmic.numerics.labeling.valleys import N_AXES, SAMPLE_ROWS
 from bigsmic.numerics.mutual_information.gaussian_basis import GAMMA_MULTIPLES, PAPER_GAMMAS
 from bigsmic.numerics.mutual_information.lsmi_sums import sums_bytes, tile_bytes
@@ -123,7 +123,7 @@ class _Figures:
         """Lists of a block, its edges in three states of assembly; one forest for every t."""
         n, k = self.size.n, self.k
         entries = EDGES_PER_NEIGHBOR * k
-        task = self.block_rows * (k * 12 + 2 * entries * 32)
+        task = affinity.assembly_bytes(self.block_rows, k, entries)
         disk = int(n * (entries * 10 + 4 * len(self.settings.t)) + 0.6 * n * k * 22)
         fixed = n * 4 * len(self.settings.t)
         return StagePlan(
@@ -174,14 +174,15 @@ class _Figures:
         return StagePlan("assign", self.n_groups, 40 * held + in_memory, int(task), disk_bytes=disk, passes=passes)
 
     def valleys(self, kernel_in_memory: bool) -> StagePlan:
-        """Labels of all rows under the labelings that are merged, a sample of every group, and sums over groups."""
+        """Labels of all rows under the labelings that are merged, then samples of all groups, and sums over groups."""
         held, m, r = self._held_rows(), self.valley_columns, min(N_AXES, self.size.d)
         in_memory = self._matrix_bytes() * held // self.size.n if kernel_in_memory else 0
         n_sources = self.n_eigenproblems
         sums = n_sources * m * 8 * (r * (r + 1) + m)
         sample = (n_sources + 2) * min(self.size.n, m * SAMPLE_ROWS) * (4 * r + 12)
         depth = math.ceil(math.log2(max(2, self.n_groups)))
-        fixed = VALLEY_BYTES + held * 12 * n_sources + in_memory + (depth + 1) * sums + sample
+        labels = held * n_sources * (4 if self.size.n_workers == 1 else 8) + in_memory  # gone before rows are drawn
+        fixed = VALLEY_BYTES + max(labels, (depth + 1) * sums + sample)
         task = self.block_rows * (self.row_bytes + 8 * r + 8 * n_sources) + sums
         return StagePlan("valleys", self.n_groups, int(fixed), int(task), passes=5 + 2 * n_sources)
 

@@ -4,14 +4,17 @@ One graph serves every neighbour number t: an undirected edge keeps its squared 
 of the two positions at which its ends list each other; it belongs to the t-graph iff its rank is at most t.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.numerics.compiled import compiled
+from bigsmic.numerics.row_blocks import tiles
 from bigsmic.types import Floats, Integers
 
+STRIP_ROWS = 8192  # of the graph of a block that are assembled at a time
 WEIGHT_FLOOR = 1e-10  # of the normalised kernel, so that no row of a t-graph is empty
 
 
@@ -84,7 +87,7 @@ def outgoing_edges(lo: int, indices: Integers, sq_distances: Floats) -> Edges:
     ----------
     lo : int
         First position of the block.
-    indices : ndarray of int64, shape (b, k)
+    indices : ndarray of int, shape (b, k)
         Positions of the neighbours of rows ``lo:lo + b``, nearest first; -1 where there is none.
     sq_distances : ndarray of float32, shape (b, k)
 
@@ -95,7 +98,7 @@ def outgoing_edges(lo: int, indices: Integers, sq_distances: Floats) -> Edges:
     b = len(indices)
     outside = (indices >= 0) & ((indices < lo) | (indices >= lo + b))
     row, column = np.nonzero(outside)
-    target = indices[row, column]
+    target = indices[row, column].astype(np.int64)
     order = np.argsort(target, kind="stable")
     row, column, target = row[order], column[order], target[order]
     return Edges(row + lo, target, sq_distances[row, column], (column + 1).astype(np.uint16))
@@ -109,7 +112,7 @@ def assemble(lo: int, indices: Integers, sq_distances: Floats, incoming: Edges) 
     Parameters
     ----------
     lo : int
-    indices : ndarray of int64, shape (b, k)
+    indices : ndarray of int, shape (b, k)
     sq_distances : ndarray of float32, shape (b, k)
     incoming : Edges
         Those whose target lies in the block.
@@ -117,45 +120,98 @@ def assemble(lo: int, indices: Integers, sq_distances: Floats, incoming: Edges) 
     Returns
     -------
     graph : GraphBlock
+
+    Notes
+    -----
+    Memory: :func:`assembly_bytes`. Rows are assembled in strips, which bounds what is sorted at a time.
     """
     b = len(indices)
-    span = 1 + int(max(indices.max(initial=lo + b), incoming.source.max(initial=0)))
-    keys, squares, ranks = _directed(lo, indices, sq_distances, incoming, span)
-    order = np.argsort(keys, kind="stable")
-    keys, squares, ranks = keys[order], squares[order], ranks[order]
-    del order
-    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
-    rows, columns = np.divmod(keys[starts], span)
-    del keys
-    squares = squares[starts]
-    ranks = np.minimum.reduceat(ranks, starts) if len(starts) else ranks
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=b))])
-    del rows
+    strips = [_strip(lo, rows, indices, sq_distances, incoming) for rows in tiles(b, STRIP_ROWS)]
+    counts, columns, squares, ranks = (np.concatenate(parts) for parts in _by_field(strips))
     outside = (columns < lo) | (columns >= lo + b)
     halo, local = np.unique(columns[outside]), np.empty(len(columns), np.int32)
     local[~outside] = columns[~outside] - lo
     local[outside] = b + np.searchsorted(halo, columns[outside])
-    return GraphBlock(lo, lo + b, halo, indptr, local, squares, ranks)
+    indptr = np.append(0, np.cumsum(counts))
+    return GraphBlock(lo, lo + b, halo.astype(np.int64), indptr, local, squares, ranks)
 
 
-def _directed(lo: int, indices: Integers, sq_distances: Floats, incoming: Edges, span: int) -> Any:
-    """Every edge at both of its ends that lie in the block: (``row * span + column``, squared distance, rank).
+def assembly_bytes(b: int, k: int, entries: float) -> int:
+    """Predict the memory of :func:`assemble`, its lists and edges that come in included, in bytes.
+
+    Parameters
+    ----------
+    b : int
+        Rows of the block.
+    k : int
+        Neighbours of a row.
+    entries : float
+        Entries of a row of the graph.
+    """
+    return int(b * (8 * k + 22 * k + 20 * entries) + min(b, STRIP_ROWS) * 64 * entries)
+
+
+class _Strip(NamedTuple):
+    """Some rows of the symmetric graph of a block: entries of each, then columns, squared distances, ranks of all."""
+
+    counts: np.ndarray
+    columns: np.ndarray
+    squares: np.ndarray
+    ranks: np.ndarray
+
+
+def _by_field(strips: list[_Strip]) -> Iterator[list[NDArray[Any]]]:
+    """Arrays of all strips, field by field; a field is let go of once the next one is asked for."""
+    fields = [list(arrays) for arrays in zip(*strips, strict=True)]
+    strips.clear()
+    while fields:
+        yield fields.pop(0)
+
+
+def _strip(lo: int, rows: slice, indices: Integers, sq_distances: Floats, incoming: Edges) -> _Strip:
+    """Symmetric graph of some rows of a block, each edge once: what is sorted at a time is the most that a graph takes.
+
+    `rows` is a slice of the block; the other arguments are those of :func:`assemble`.
+    """
+    b = rows.stop - rows.start
+    arriving = Edges(*(array[_within(incoming.target, lo, rows)] for array in incoming))
+    span = 1 + int(max(indices.max(initial=lo + len(indices)), arriving.source.max(initial=0)))
+    keys, squares, ranks = _directed(lo, rows, indices, sq_distances, arriving, span)
+    order = np.argsort(keys, kind="stable")
+    keys, squares, ranks = keys[order], squares[order], ranks[order]
+    del order
+    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
+    own, columns = np.divmod(keys[starts], span)
+    ranks = np.minimum.reduceat(ranks, starts) if len(starts) else ranks
+    return _Strip(np.bincount(own, minlength=b), columns.astype(indices.dtype), squares[starts], ranks)
+
+
+def _within(positions: Integers, lo: int, rows: slice) -> NDArray[np.bool_]:
+    """Whether positions are of some rows of the block that begins at `lo`."""
+    return (positions >= lo + rows.start) & (positions < lo + rows.stop)
+
+
+def _directed(
+    lo: int, rows: slice, indices: Integers, sq_distances: Floats, arriving: Edges, span: int
+) -> tuple[NDArray[Any], ...]:
+    """Every edge at its ends that lie in a strip: (``row * span + column``, squared distance, rank), rows from 0.
 
     Of two rows that list each other, the list of the smaller one comes first.
     """
-    row, place = np.nonzero(indices >= 0)
-    column, squares, ranks = indices[row, place], sq_distances[row, place], (place + 1).astype(np.uint16)
-    del place  # these are the largest arrays that a graph is made of
-    inside = (column >= lo) & (column < lo + len(indices))
-    before, after = (np.flatnonzero(inside & which) for which in (row + lo < column, row + lo > column))
-    parts = [
-        ((column[before] - lo) * span + row[before] + lo, squares[before], ranks[before]),
-        (row * span + column, squares, ranks),
-        ((column[after] - lo) * span + row[after] + lo, squares[after], ranks[after]),
-        ((incoming.target - lo) * span + incoming.source, incoming.sq_distances, incoming.ranks),
-    ]
-    del row, column, inside, before, after
+    first = lo + rows.start
+    row, place = np.nonzero(indices[rows] >= 0)
+    own = row * span + indices[rows][row, place], sq_distances[rows][row, place], _ranks(place)
+    row, place = np.nonzero(_within(indices, lo, rows))
+    column = indices[row, place].astype(np.int64)
+    mirrored = (column - first) * span + row + lo, sq_distances[row, place], _ranks(place)
+    smaller, larger = row + lo < column, row + lo > column
+    sent = (arriving.target - first) * span + arriving.source, arriving.sq_distances, arriving.ranks
+    parts = [[array[smaller] for array in mirrored], own, [array[larger] for array in mirrored], sent]
     return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+
+
+def _ranks(place: Integers) -> NDArray[np.uint16]:
+    return (place + 1).astype(np.uint16)
 
 
 # -- kernel

@@ -26,8 +26,12 @@ from bigsmic.numerics.hashing import generator, row_hash
 from bigsmic.numerics.self_product import self_product
 from bigsmic.types import Floats, Integers
 
-GROUP_BYTES = 64 << 20
-"""float32 bytes of the rows of one group, home rows and visitors, that `group_rows` aims at."""
+ROW_BYTES = 64 << 20
+"""float32 bytes of the rows of one group, home rows and visitors, at most."""
+GROUP_BYTES = 88 << 20
+"""Bytes of all that one group holds, or 88 for each row of the whole: no more than a process holds of all rows."""
+MEMBER_BYTES = 1152
+"""Of a member beside its features: candidates, lists and edges of 20 neighbours, and its rows of eigenvectors."""
 
 N_SHARED_OUT = 8  # groups that there should be, for threads and workers
 LEAST_SHARED_OUT = 32_768  # rows of a group below which that costs more than it brings
@@ -132,7 +136,7 @@ class Cells:
 
 
 def group_rows(n: int, d: int) -> int:
-    """Rows of a group: as many as make `GROUP_BYTES` in float32, or fewer, so that there are groups to share out.
+    """Rows of a group: as many as fill `GROUP_BYTES`, or fewer, so that there are groups to share out.
 
     Parameters
     ----------
@@ -147,7 +151,8 @@ def group_rows(n: int, d: int) -> int:
         From 4,096 to 200,000.
     """
     shared_out = max(2 * n // N_SHARED_OUT, LEAST_SHARED_OUT)  # about twice, since rows visit
-    return min(max(GROUP_BYTES // (4 * d), 4096), shared_out, 200_000)
+    held = max(GROUP_BYTES, 88 * n) // (4 * d + MEMBER_BYTES)
+    return min(max(min(ROW_BYTES // (4 * d), held), 4096), shared_out, 200_000)
 
 
 def build_cells(sample: Floats, settings: PartitionSettings) -> Cells:
