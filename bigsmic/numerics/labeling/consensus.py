@@ -97,11 +97,13 @@ class MergeTree:
             raise InputError(
                 f"cut: got n_groups={n_groups}, the tree has 1 to {len(self.columns)}; over-segment into more columns"
             )
-        name = np.arange(self.n_columns)
-        for y, z in self.merges[: len(self.columns) - n_groups]:
-            name[name == z] = y
+        name = list(range(self.n_columns))
+        for y, z in self.merges[: len(self.columns) - n_groups].tolist():
+            name[z] = y
+        for i, above in enumerate(name):  # a group is named by its smallest column: names above are final
+            name[i] = name[above]
         groups = np.full(self.n_columns, -1)
-        groups[self.columns] = np.unique(name[self.columns], return_inverse=True)[1]
+        groups[self.columns] = np.unique(np.array(name)[self.columns], return_inverse=True)[1]
         return groups
 
     def linkage(self) -> NDArray[np.float64]:

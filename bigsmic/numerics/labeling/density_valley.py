@@ -54,12 +54,18 @@ def between(a: Floats, b: Floats, counts: NDArray[Any], means: Any) -> Valley:
         With f the sum of both densities, smoothed by a Gaussian of width h: the least f between the peaks on either
         side, over the lower peak. The standard error is that of Poisson counts of ``2 sqrt(pi) h`` wide at both.
     """
-    spreads = max(a.std(), _NOTHING), max(b.std(), _NOTHING)
+    spreads = max(_spread(a), _NOTHING), max(_spread(b), _NOTHING)
     h = BANDWIDTH * min(spreads) * min(len(a), len(b)) ** -0.2
     low, high = means[0] - 2 * spreads[0], means[1] + 2 * spreads[1]
-    n_bins = int(np.clip(math.ceil((high - low) / (h / 3)), *BINS))
+    n_bins = min(max(math.ceil((high - low) / (h / 3)), BINS[0]), BINS[1])
     grid = low, (high - low) / n_bins, n_bins
     return Valley(*_valley(a, b, (counts[0] / len(a), counts[1] / len(b)), grid, h))
+
+
+def _spread(x: Floats) -> float:
+    """Standard deviation: that of ``x.std()``, which takes three times as long on some hundred numbers."""
+    deviations = x - np.add.reduce(x) / len(x)
+    return math.sqrt(np.add.reduce(deviations * deviations) / len(x))
 
 
 @compiled

@@ -88,7 +88,7 @@ def _pair_counts(table: Integers) -> tuple[int, ...]:
 
 def _pairs(counts: Integers) -> int:
     # Python integers: the products of two of these pass 2**63 at a few hundred thousand rows
-    return sum(n * (n - 1) // 2 for n in counts.tolist())
+    return sum(n * (n - 1) // 2 for n in counts[counts > 1].tolist())
 
 
 def reliability_sums(confidence: Floats, correct: NDArray[np.bool_], n_bins: int = 10) -> NDArray[Any]:

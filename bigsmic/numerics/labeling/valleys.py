@@ -152,6 +152,7 @@ class Groups:
         self.moments = GroupMoments(*(array.copy() for array in moments))
         self.weights = weights.copy()
         self.degrees = weights.sum(axis=1)
+        self._scatters: dict[int, tuple[Floats, Floats]] = {}
         P, uniform, labels = sample
         order = np.argsort(labels, kind="stable")
         cuts = np.searchsorted(labels[order], np.arange(len(weights) + 1))
@@ -175,6 +176,7 @@ class Groups:
         for axis in (self.weights, self.weights.T):
             axis[y] += axis[z]
         self.degrees[y] += self.degrees[z]
+        self._scatters.pop(y, None)
         P, uniform = (np.concatenate(both) for both in zip(self.samples[y], self.samples[z], strict=True))
         drawn = is_drawn(uniform, self.counts[y])
         self.samples[y] = P[drawn], uniform[drawn]
@@ -184,6 +186,7 @@ class Groups:
         """Forget the rows of group z."""
         for array in (*self.moments, self.weights, self.weights.T, self.degrees):
             array[z] = 0.0
+        self._scatters.pop(z, None)
         P, uniform = self.samples[z]
         self.samples[z] = P[:0], uniform[:0]
 
@@ -222,9 +225,12 @@ class Groups:
 
     def _scatter(self, y: int, r: int) -> tuple[Floats, Floats]:
         """Sum of squared deviations, and mean, of a group in the leading r components."""
-        n = self.counts[y]
-        mean = self.moments.sums[y, :r] / n
-        return self.moments.outers[y, :r, :r] - n * np.outer(mean, mean), mean
+        if y not in self._scatters:
+            n = self.counts[y]
+            mean = self.moments.sums[y] / n
+            self._scatters[y] = self.moments.outers[y] - n * np.outer(mean, mean), mean
+        scatter, mean = self._scatters[y]
+        return scatter[:r, :r], mean[:r]
 
 
 class ValleyTree(NamedTuple):
@@ -422,8 +428,7 @@ def merged_gram(sums: Integers, sizes: Sequence[int], groups: list[Integers]) ->
     """
     merged = [int(group.max()) + 1 for group in groups]
     at = np.concatenate([group + first for group, first in zip(groups, label_offsets(merged)[:-1], strict=True)])
-    rows = np.zeros((label_offsets(merged)[-1], len(sums)), np.int64)
-    np.add.at(rows, at, sums)
-    total = np.zeros((len(rows), len(rows)), np.int64)
-    np.add.at(total.T, at, rows.T)
-    return total, merged
+    order = np.argsort(at, kind="stable")
+    starts = np.searchsorted(at[order], np.arange(label_offsets(merged)[-1]))
+    rows = np.add.reduceat(sums[order], starts, axis=0)
+    return np.add.reduceat(rows[:, order], starts, axis=1), merged
