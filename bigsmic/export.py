@@ -4,23 +4,23 @@ One row for each row of the input. The table is written block by block, and take
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.errors import InputError
-from bigsmic.numerics.selection import Selection
 from bigsmic.runtime.context import Context
-from bigsmic.stages import selected
+from bigsmic.stages import naming, selected
 from bigsmic.stages.rowwise_output import read_array
 from bigsmic.store import absolute, as_location, create_arrays, new_place
 from bigsmic.types import StrPath
 
 STORED = {"label": "labels", "agreement": "agreement", "noise": "noise", "posterior": "posterior"}
 """Arrays of a run by the names of their columns, which are of one row."""
+ORDER = ("row", "label", "name", "agreement", "noise", "posterior")
 PIECE_ENTRIES = 1 << 20
 """Entries that are text, or a row group, at once."""
 Block = dict[str, NDArray[Any]]
@@ -36,6 +36,34 @@ def export(context: Context, path: StrPath, columns: Sequence[str] | None = None
     return address
 
 
+class _Column(NamedTuple):
+    """A column of a table.
+
+    Parameters
+    ----------
+    dtype : dtype
+    shape : tuple of int
+        Of an entry.
+    read : callable
+        ``read(lo, hi)`` gives the entries of the rows of one block.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    read: Callable[[int, int], NDArray[Any]]
+
+    @classmethod
+    def stored(cls, array: Any) -> "_Column":
+        """An array of the run."""
+        return cls(array.dtype, array.shape[1:], lambda lo, hi: array[lo:hi])
+
+    @classmethod
+    def of_names(cls, names: dict[int, str], labels: Any) -> "_Column":
+        """Names of the clusters that rows are in: texts, empty where a cluster has none, and of rows in no cluster."""
+        texts = np.array([*(names.get(k, "") for k in range(1 + max(names))), ""])
+        return cls(texts.dtype, (), lambda lo, hi: texts[np.minimum(labels[lo:hi], len(texts) - 1)])
+
+
 @dataclass(frozen=True)
 class _Table:
     """Columns of a run, read piece by piece.
@@ -46,40 +74,31 @@ class _Table:
         Rows.
     height : int
         Rows of a block, in which the run stores them.
-    columns : dict of str to CheckedArray or None
-        None is the number of the row.
-    selection : Selection
-        Numbers of the rows in the archive.
+    columns : dict of str to _Column
     """
 
     n: int
     height: int
-    columns: dict[str, Any]
-    selection: Selection
+    columns: dict[str, _Column]
 
     @classmethod
     def of(cls, context: Context, wanted: Sequence[str] | None) -> "_Table":
-        found = [name for name, stored in STORED.items() if stored in context.run.info("output", 0)]
-        names = list(dict.fromkeys(["row", *found] if wanted is None else wanted))
-        unknown = sorted(set(names) - {"row", *found})
+        there = _columns(context)
+        names = list(dict.fromkeys(there if wanted is None else wanted))
+        unknown = sorted(set(names) - set(there))
         if unknown or not names:
-            raise InputError(f"columns: got {unknown or names}; this run has {['row', *found]}: name some of them")
-        columns = {name: None if name == "row" else read_array(context, STORED[name]) for name in names}
-        return cls(context.n, int(context.source_bounds[1]), columns, selected.read(context.run))
+            raise InputError(f"columns: got {unknown or names}; this run has {list(there)}: name some of them")
+        return cls(context.n, int(context.source_bounds[1]), {name: there[name] for name in names})
 
     def fields(self) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:
         """Dtype, and shape of an entry, of every column."""
-        return {
-            name: (np.dtype(np.int64), ()) if array is None else (array.dtype, array.shape[1:])
-            for name, array in self.columns.items()
-        }
+        return {name: (column.dtype, column.shape) for name, column in self.columns.items()}
 
     def blocks(self) -> Iterator[tuple[int, Block]]:
         """First row, and columns, of every block."""
         for lo in range(0, self.n, self.height):
             hi = min(lo + self.height, self.n)
-            numbers = self.selection.numbers(lo, hi)
-            yield lo, {name: numbers if array is None else array[lo:hi] for name, array in self.columns.items()}
+            yield lo, {name: column.read(lo, hi) for name, column in self.columns.items()}
 
     def flat_pieces(self) -> Iterator[Block]:
         """Pieces of one-dimensional columns: a posterior is a column for each cluster."""
@@ -88,6 +107,18 @@ class _Table:
             rows, step = len(next(iter(flat.values()))), max(1, PIECE_ENTRIES // len(flat))
             for lo in range(0, rows, step):
                 yield {name: values[lo : lo + step] for name, values in flat.items()}
+
+
+def _columns(context: Context) -> dict[str, _Column]:
+    """Columns that a run has, in the order of :data:`ORDER`."""
+    arrays = {
+        name: read_array(context, stored) for name, stored in STORED.items() if stored in context.run.info("output", 0)
+    }
+    found = {name: _Column.stored(array) for name, array in arrays.items()}
+    found["row"] = _Column(np.dtype(np.int64), (), selected.read(context.run).numbers)
+    if names := naming.given(context):
+        found["name"] = _Column.of_names(names, arrays["label"])
+    return {name: found[name] for name in ORDER if name in found}
 
 
 def _flat(block: Block) -> Block:
@@ -133,7 +164,11 @@ def _write_npy(path: str, table: _Table) -> None:
 
 
 def _write_zarr(path: str, table: _Table) -> None:
-    shapes = {name: ((table.n, *shape), dtype) for name, (dtype, shape) in table.fields().items()}
+    text = np.dtypes.StringDType()
+    shapes = {
+        name: ((table.n, *shape), text if dtype.kind == "U" else dtype)
+        for name, (dtype, shape) in table.fields().items()
+    }
     arrays = create_arrays(path, shapes, table.height)
     for lo, block in table.blocks():
         for name, values in block.items():

@@ -417,6 +417,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
             f"Result of {len(self.labels):,} rows x {self.diagnostics['columns']} columns, {len(numbers)} clusters",
             f"  sizes      {_shortened(np.sort(sizes)[::-1])}",
         ]
+        lines += [f"  names      {_listed(self.names)}"] if self.names else []
         lines += [f"  matched    {self.matched.sentence}"] if self.matched else []
         lines += self._scale_lines() + self._choice_lines()
         wall = sum(stage["wall"] for stage in self.diagnostics.get("stages", {}).values())
@@ -462,6 +463,10 @@ def _stored_settings(run: Run, kernel: Callable[..., Any] | None) -> Any:
 def _is_lazy(data: object, options: Mapping[str, Any]) -> bool:
     """Whether predictions are to be lazy, as the rows are."""
     return hasattr(data, "dask") and options.get("out") is None
+
+
+def _listed(names: Mapping[int, str]) -> str:
+    return ", ".join(f"{number} {name}" for number, name in names.items())
 
 
 def _shortened(sizes: NDArray[np.int64], shown: int = 8) -> str:

@@ -41,12 +41,12 @@ class TabularViews:
         ----------
         path : str or Path
             Of what is not there yet. Its end says what is written: ``.csv`` and ``.parquet`` (pyarrow, the extra
-            ``parquet``) have columns ``row``, ``label``, ``agreement``, ``noise`` and ``posterior_0`` to
-            ``posterior_<c - 1>``; ``.npy`` a structured array with fields of these names and ``posterior`` of shape
+            ``parquet``) have columns ``row``, ``label``, ``name``, ``agreement``, ``noise`` and ``posterior_0``
+            to ``posterior_<c - 1>``; ``.npy`` a structured array with fields of these names and ``posterior`` of shape
             (c,); ``.zarr`` a group of arrays of these names and ``posterior`` of shape (n, c).
         columns : sequence of str, optional
-            Which of ``row``, ``label``, ``agreement``, ``noise`` and ``posterior`` to write, in their order; by
-            default all that the fit has. Rows are numbered as in the archive.
+            Which of ``row``, ``label``, ``name``, ``agreement``, ``noise`` and ``posterior`` to write, in their order;
+            by default all that the run has: names where clusters have some. Rows are numbered as in the archive.
 
         Returns
         -------

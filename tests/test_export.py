@@ -49,6 +49,22 @@ def test_every_format_has_the_same_columns(result, tmp_path, small_pieces):
             assert found[name].dtype == values.dtype
 
 
+def test_names_are_beside_the_labels_in_every_format(result, tmp_path, small_pieces):
+    named = result.save(tmp_path / "run").set_names({0: "at rest", 2: "walking"})
+    wanted = np.select([named.labels == 0, named.labels == 2], ["at rest", "walking"], "")
+    paths = {end: named.export(tmp_path / f"labels.{end}") for end in ("csv", "parquet", "npy", "zarr")}
+    for frame in (pd.read_csv(paths["csv"], keep_default_na=False), pd.read_parquet(paths["parquet"])):
+        assert list(frame)[:3] == ["row", "label", "name"]
+        assert frame["name"].tolist() == wanted.tolist()
+    for found in (np.load(paths["npy"]), zarr.open_group(paths["zarr"], mode="r")):
+        assert found["name"][:].tolist() == wanted.tolist()
+
+
+def test_rows_in_no_cluster_and_in_unnamed_ones_have_no_name():
+    column = export._Column.of_names({1: "walking"}, np.array([-1, 0, 1, 7], np.int32))
+    assert column.read(0, 4).tolist() == ["", "", "walking", ""]
+
+
 def test_rows_are_numbered_as_in_the_archive(blobs, tmp_path):
     result = bigsmic.fit(blobs[0], 3, method="mspc", rows=slice(100, 400))
     assert pd.read_csv(result.export(tmp_path / "a.csv"))["row"].tolist() == list(range(100, 400))

@@ -30,7 +30,7 @@ def export(
     out: Annotated[str, typer.Argument(help="New file or folder, named .csv, .parquet, .npy or .zarr.")],
     columns: Annotated[
         str | None,
-        typer.Option(help="Which of row,label,agreement,noise,posterior to write; all that there are by default."),
+        typer.Option(help="Which of row,label,name,agreement,noise,posterior to write; all that there are by default."),
     ] = None,
     **given: Any,
 ) -> None:

@@ -29,9 +29,16 @@ def fit_document(result: Any) -> Any:
     }
     if valleys := getattr(result, "valleys", None):
         document["valleys"] = valleys_document(valleys)
+    if result.names:
+        document["names"] = names_document(result)
     if result.matched:
         document["matched"] = {"sentence": result.matched.sentence, **result.matched.document()}
     return document | ({"numbers": _numbers_of_clusters(result)} if result.settings.undecided else {})
+
+
+def names_document(result: Any) -> Any:
+    """Names of clusters, by number: JSON has no keys but texts."""
+    return {str(number): name for number, name in result.names.items()}
 
 
 def valleys_document(valleys: bool) -> Any:

@@ -19,6 +19,7 @@ def name(
 ) -> None:
     """Give a cluster of RUN a name, which a later fit with --like keeps; without one, show the names."""
     from bigsmic import Result
+    from bigsmic.cli.formatting import names_document
     from bigsmic.errors import InputError
     from bigsmic.tables import tables
 
@@ -28,5 +29,5 @@ def name(
     if cluster is not None:
         result.set_names({cluster: name})
     rows = [{"cluster": number, "name": text} for number, text in result.names.items()]
-    screen.write({"run": result.location, "names": {str(number): text for number, text in result.names.items()}})
+    screen.write({"run": result.location, "names": names_document(result)})
     screen.say([*tables(rows)] if rows else ["no cluster has a name: bigsmic name RUN CLUSTER NAME gives one"])

@@ -100,7 +100,7 @@ class NumberedViews:
     @property
     def names(self) -> dict[int, str]:
         """Names of clusters by number: those given here, and of the run that ``like=`` named; a new dict."""
-        return {number: name for number, name in sorted(naming.stored(self._context).items()) if name}
+        return naming.given(self._context)
 
     def set_names(self, names: Mapping[int, str | None]) -> Self:
         """Give names to clusters, which are stored in the run. A fit with ``like=`` takes them over.

@@ -17,6 +17,11 @@ def stored(context: Context) -> dict[int, str]:
     return {int(number): str(name) for number, name in found}
 
 
+def given(context: Context) -> dict[int, str]:
+    """Names that clusters have, by number."""
+    return {number: name for number, name in sorted(stored(context).items()) if name}
+
+
 def write(context: Context, names: Mapping[int, str]) -> None:
     """Add names to those of a finished run.
 

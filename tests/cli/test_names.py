@@ -49,6 +49,18 @@ def test_names_are_shown_and_taken_away(runs, tmp_path):
     assert "no cluster has a name" in typed("name", run, 1, "").stdout
 
 
+def test_names_are_in_what_show_and_export_say(runs, tmp_path):
+    run = runs[0] / "second"
+    shown = typed("show", run)
+    assert "names      1 walking" in shown.stdout
+    assert json.loads(typed("show", run, "--json").stdout)["names"] == {"1": "walking"}
+    assert typed("export", run, tmp_path / "labels.csv", "--columns", "label,name").exit_code == 0
+    rows = np.loadtxt(tmp_path / "labels.csv", delimiter=",", skiprows=1, dtype=str)
+    assert (rows[:, 1] == np.where(rows[:, 0] == "1", "walking", "")).all()
+    shown = typed("show", Result.open(run).save(tmp_path / "run").set_names({1: None}).location)
+    assert "walking" not in shown.stdout
+
+
 def test_clusters_that_are_not_there_are_refused(runs):
     done = typed("name", runs[0] / "first", 7, "resting")
     assert (done.exit_code, "7" in done.stderr) == (3, True)
