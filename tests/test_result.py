@@ -1,7 +1,6 @@
 """What a Result tells: the same from memory and from disk, in this process and in another one."""
 
 import json
-import pickle
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -13,14 +12,13 @@ import reference
 import zarr
 from locations import environment
 from scipy.cluster.hierarchy import is_valid_linkage
-from sklearn.datasets import make_blobs, make_moons
 from sklearn.metrics import adjusted_rand_score
 from small_fits import FAST, cut_small
 
 import bigsmic
-from bigsmic.errors import BigsmicWarning, InputError, RunError
+from bigsmic.errors import InputError, RunError
 from bigsmic.numerics.labeling import consensus
-from bigsmic.stages import selection, wider_columns
+from bigsmic.stages import selection
 from bigsmic.store import CheckedArray
 
 pytestmark = pytest.mark.usefixtures("many_blocks")
@@ -238,185 +236,10 @@ def test_trees_are_scipy_s(open_result):
     assert open_result.tree_sizes[-1] == 700
 
 
-@pytest.fixture(scope="module")
-def uneven():
-    """Four clusters that are well apart and of very different size."""
-    centers, sizes = np.array([[0, 0], [9, 0], [0, 9], [9, 9]]), (1500, 250, 60, 40)
-    return make_blobs(sizes, centers=centers, cluster_std=[1, 1, 0.5, 0.5], random_state=3)
-
-
-@pytest.mark.filterwarnings("ignore:c. got 7, but the data show 4 groups")
-@pytest.mark.parametrize("c", [4, None, 7])
-def test_uneven_clusters_that_are_well_apart_are_not_cut_into_even_ones(uneven, c):
-    X, y = uneven
-    result = bigsmic.fit(X, c, scale=None, lsmi_rows=500, valleys=c != 4)  # which would tell the four
-    result = result if c == 4 else result.cut(4)
-    assert adjusted_rand_score(y, result.labels) > 0.97
-    if c == 4:
-        (chosen,) = [
-            eigenvector_set for eigenvector_set in result.diagnostics["eigenvector_sets"] if eigenvector_set["chosen"]
-        ]
-        assert (chosen["columns"], chosen["shrinkage"]) == ([4], [0.0])
-
-
-@pytest.fixture(scope="module")
-def found(uneven):
-    with pytest.MonkeyPatch.context() as patch:
-        cut_small(patch)
-        return bigsmic.fit(uneven[0], scale=None, n_centers=40)
-
-
-def test_the_number_of_clusters_is_found(found, uneven):
-    X, y = uneven
-    assert found.n_clusters == found.valleys.n_clusters == 4
-    assert set(found.labels) == set(range(4))
-    assert adjusted_rand_score(y, found.labels) > 0.97
-    assert adjusted_rand_score(y, found.predict(X)) > 0.97
-    assert found.posterior.shape == (len(X), 4)
-    assert found.settings.n_clusters == 4
-    assert not found.settings.undecided
-
-
-def test_what_is_found_comes_with_its_evidence(found):
-    valleys = found.valleys
-    assert valleys.clear
-    assert valleys.sentence == str(valleys)
-    assert valleys.sentence.startswith("The data show 4 groups that valleys part")
-    assert valleys.sentence in repr(found)
-    assert (valleys.pairs.z >= 4).all()
-    assert valleys.curve.n_clusters.is_monotonic_increasing
-    at = valleys.curve.set_index("n_clusters")
-    assert at.weakest_z[4] >= 4 > at.weakest_z[5]
-    assert at.stability[4] > 0.97
-    assert valleys.best == 4
-
-
-def test_a_found_number_is_found_again_in_the_run(uneven, found, tmp_path):
-    X, _ = uneven
-    options = {"scale": None, "n_centers": 40, "out": tmp_path / "run"}
-    first = bigsmic.fit(X, **options)
-    np.testing.assert_array_equal(first.labels, found.labels)
-    again = bigsmic.fit(X, n_threads=1, **options)  # resumes
-    opened = bigsmic.Result.open(tmp_path / "run")
-    for other in (again, opened, pickle.loads(pickle.dumps(opened))):
-        assert other.n_clusters == 4
-        np.testing.assert_array_equal(other.labels, found.labels)
-        np.testing.assert_array_equal(other.predict(X[:50]), found.predict(X[:50]))
-    assert opened.cut(3).n_clusters == 3
-    assert opened.valleys.sentence == found.valleys.sentence
-
-
-@pytest.fixture(scope="module")
-def many():
-    """Fifty clusters that are well apart, of sixty rows each."""
-    return make_blobs(3000, 6, centers=50, cluster_std=0.3, center_box=(-12, 12), random_state=5)
-
-
-def test_more_columns_are_read_where_clusters_are_many(many, tmp_path, monkeypatch):
-    X, y = many
-    options = {"scale": None, "n_centers": 40, "t": 5, "shrinkage": 0}
-    result = bigsmic.fit(X, **options)
-    assert result.n_clusters == 50
-    assert adjusted_rand_score(y, result.labels) > 0.99
-    assert result.diagnostics["valleys"]["columns"] == 120
-
-    def killed(context):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(wider_columns, "_delete_narrow", killed)
-        with pytest.raises(KeyboardInterrupt):
-            bigsmic.fit(X, **options, out=tmp_path / "run")
-    again = bigsmic.fit(X, **options, out=tmp_path / "run")
-    opened = bigsmic.Result.open(tmp_path / "run")
-    for other in (again, opened):
-        assert other.settings.columns_read == 120
-        assert other.n_clusters == 50
-    assert adjusted_rand_score(result.labels, opened.labels) == 1
-    assert adjusted_rand_score(y, opened.predict(X)) > 0.99
-    assert opened.cut(20).n_clusters == 20
-
-
-@pytest.mark.parametrize(("c", "n_clusters"), [(range(2, 4), 3), (range(6, 9), 6), (range(2, 9), 4)])
-def test_a_range_limits_the_number(uneven, c, n_clusters):
-    assert bigsmic.fit(uneven[0], c, scale=None, n_centers=40).n_clusters == n_clusters
-
-
-@pytest.mark.parametrize("n", [400, 60])
-def test_one_blob_has_no_number(n):
-    result = bigsmic.fit(np.random.default_rng(2).normal(size=(n, 3)), n_centers=40)
-    assert result.settings.undecided
-    assert not result.valleys.clear
-    assert result.valleys.sentence.startswith("The data show no valleys: give c.")
-    assert result.valleys.sentence in repr(result)
-    with pytest.raises(InputError, match=r"found no valleys .*; valleys\.best, \d+, is a hint, cut\(c\) gives"):
-        result.labels  # noqa: B018
-    assert set(result.cut(result.valleys.best).labels) == set(range(result.valleys.best))
-
-
-def test_many_clusters_that_touch_beside_crumbs_are_no_answer():
-    draw = np.random.default_rng(0)
-    touching = draw.normal(0, 0.8, (40, 8))[draw.integers(0, 40, 3000)] + draw.normal(0, 0.6, (3000, 8))
-    crumbs = np.repeat([[20.0] * 8, [-20.0] * 8], 60, axis=0) + draw.normal(size=(120, 8))
-    result = bigsmic.fit(np.concatenate([touching, crumbs]), scale=None, n_centers=40)
-    assert result.settings.undecided
-    assert "which is no single blob; 2 small ones are apart from it: give c" in result.valleys.sentence
-    assert result.valleys.best > 2
-
-
-def test_labelings_that_do_not_agree_are_no_answer(monkeypatch):
-    draw = np.random.default_rng(1)
-    X = draw.normal(0, 1.0, (30, 10))[draw.integers(0, 30, 2000)] + draw.normal(0, 0.35, (2000, 10))
-    assert bigsmic.fit(X, scale=None, n_centers=40).valleys.agreement < 0.95
-    monkeypatch.setattr(consensus, "AGREED", 0.95)
-    result = bigsmic.fit(X, scale=None, n_centers=40)
-    assert result.settings.undecided
-    assert result.valleys.sentence.startswith("Labelings do not agree on the groups that valleys part: they show ")
-    assert result.cut(result.valleys.best).n_clusters == result.valleys.best
-
-
-def test_labels_that_no_valley_parts_are_mended():
-    X, y = make_blobs(
-        (3000, 150, 150, 150),
-        2,
-        centers=[[0, 0], [9, 0], [9, 4], [4, 9]],
-        cluster_std=[1.5, 0.4, 0.4, 0.4],
-        random_state=0,
-    )
-    result = bigsmic.fit(X, 4, scale=None, n_centers=40)
-    assert adjusted_rand_score(y, result.labels) > 0.99
-    assert (result.valleys.pairs.z >= 4).all()
-
-
-@pytest.mark.parametrize(("c", "shown"), [(2, 4), (9, 4)])
-def test_another_number_than_the_data_show_is_warned_of(uneven, c, shown):
-    with pytest.warns(BigsmicWarning, match=f"got {c}, but the data show {shown} groups that valleys part"):
-        result = bigsmic.fit(uneven[0], c, scale=None, n_centers=40)
-    assert f"{c} clusters were asked for" in result.valleys.sentence
-    assert result.n_clusters == c
-
-
-def test_moons_are_told_apart_though_two_eigenvectors_do_not():
-    """The graph shows two parts, but columns that are merged follow them better than the first two eigenvectors."""
-    X, y = make_moons(1000, noise=0.1, random_state=1)
-    result = bigsmic.fit(X, 2, scale=None, lsmi_rows=500)
-    assert adjusted_rand_score(y, result.labels) > 0.95
-    np.testing.assert_array_equal(result.cut(2).labels, result.labels)
-
-
-def test_parts_that_overlap_do_not_hide_that_others_are_clear():
-    """Four parts, one of which is two clusters: rows move as where all five are clear, and large ones stay whole."""
-    centers, sizes = np.zeros((5, 4)), (1500, 250, 60, 60, 60)
-    centers[:, :2] = [0, 0], [12, 0], [0, 12], [12, 12], [12, 16.5]
-    X, y = make_blobs(sizes, centers=centers, cluster_std=[1, 1, 0.5, 1, 1], random_state=3)
-    result = bigsmic.fit(X, 5, scale=None, lsmi_rows=500)
-    assert adjusted_rand_score(y, result.labels) > 0.97
-
-
 def test_as_many_clusters_come_out_as_are_asked_for():
     """A cut of the consensus into c has classes that few labelings know, and that win no row."""
-    settings = SimpleNamespace(n_clusters=4)
-    context = SimpleNamespace(settings=settings, blocks=[0, 1], cached=lambda key, make: [list(range(6))])
+    settings, specs = SimpleNamespace(n_clusters=4, propagates=False), SimpleNamespace(sets=[list(range(6))])
+    context = SimpleNamespace(settings=settings, blocks=[0, 1], cached=lambda key, make: specs)
     edges, rows = (52, 56, 60, 64, 68), np.arange(120)
     labels = [np.select([rows < 40, rows < 80, rows < edge + 40], [0, 1, 2], 3) for edge in edges]
     labels = np.stack([*labels, np.where(rows % 2, 3, rows // 40)], axis=1)  # the last one has a label across all
