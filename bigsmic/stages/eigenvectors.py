@@ -1,10 +1,10 @@
 """eigen: the leading eigenvectors of every eigenproblem, by block Lanczos on row blocks, with checkpoints."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bigsmic.errors import CorruptBlockError
 from bigsmic.numerics.constraints.operator import LinkedProduct
 from bigsmic.numerics.eigen.block_vectors import Basis, GroupSpace, KernelProduct, MemoryBasis, Product, RowSpace
-from bigsmic.numerics.eigen.bulk import BulkRule
+from bigsmic.numerics.eigen.bulk import BulkRule, Spectrum
 from bigsmic.numerics.eigen.chebyshev import Filter
 from bigsmic.numerics.eigen.lanczos import solve
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams, LanczosResult, LanczosState
@@ -31,47 +31,77 @@ STATE_ARRAYS = ("images", "norms", "locked_values", "locked_norms")
 DEFAULT_TOLERANCE = 1e-6  # top vectors of the plain kernel are localised: many entries are near zero
 
 
-def run(job: Job) -> None:
-    """Solve every eigenproblem; its matrix is deleted after the solve, weights after local moving."""
+def run(job: Job, steps: Sequence[int] = ()) -> None:
+    """Solve every eigenproblem; its matrix is deleted after the solve, weights after local moving.
+
+    Parameters
+    ----------
+    job : Job
+    steps : sequence of int
+        Numbers of eigenvectors, ascending, that the fit has begun with: each solve starts from the vectors of the one
+        before, and keeps them bit for bit as the first of its own.
+    """
     context, wanted = job.context, eigenproblems(job.context.settings)
+    numbers = [*steps, specs_of(context).most_eigenvectors]
     for q, eigenproblem in enumerate(wanted):
-        solved = job.run.done("spectrum", q) and job.complete(basis_name(eigenproblem), context.blocks)
-        if not solved or not job.complete(kernel_matrix.degree_name(eigenproblem), context.blocks):
+        n_solved = _n_solved(job, q, eigenproblem)
+        todo = [m for m in numbers if m > n_solved]
+        if todo or not job.complete(kernel_matrix.degree_name(eigenproblem), context.blocks):
             kernel_matrix.prepare(job, eigenproblem)
-        if not solved:
+        if todo:
             kernel_matrix.normalise(job, eigenproblem)
-            _solve(job, q, eigenproblem)
+        for m in todo:
+            _solve(job, q, eigenproblem, m)
         if eigenproblem.kernel == "normalized" and eigenproblem.matrix not in [
             later.matrix for later in wanted[q + 1 :]
         ]:
             job.run.drop(kernel_matrix.matrix_name(eigenproblem), context.blocks)
 
 
-def _solve(job: Job, q: int, eigenproblem: Eigenproblem) -> None:
+def can_go_on(context: Context) -> bool:
+    """Whether solves for more eigenvectors may start from those of the run: they have converged, and are not all known.
+
+    Those of a bulk that ended a solve have not.
+    """
+    infos = context.run.infos("spectrum", range(len(eigenproblems(context.settings))))
+    return all(info["n_converged"] == info.get("n_wanted") > info["n_known"] for info in infos)  # older runs do not say
+
+
+def _n_solved(job: Job, q: int, eigenproblem: Eigenproblem) -> int:
+    """Eigenvectors that the run has."""
+    if not (job.run.done("spectrum", q) and job.complete(basis_name(eigenproblem), job.context.blocks)):
+        return 0
+    return len(job.run.read("spectrum", q, "ritz_values"))
+
+
+def _solve(job: Job, q: int, eigenproblem: Eigenproblem, n_wanted: int) -> None:
     """Solve one eigenproblem: known vectors and warm start in, eigenvectors out, checkpoints at restarts."""
     settings = job.context.settings
     params = LanczosParams(
-        n_wanted=specs_of(job.context).most_eigenvectors,
+        n_wanted=n_wanted,
         tol=TOLERANCE.get(eigenproblem.kernel, DEFAULT_TOLERANCE),
         max_matvecs=settings.max_matvecs,
-        bulk=_bulk_rule(job.context, eigenproblem),
+        bulk=_bulk_rule(job.context, eigenproblem, n_wanted),
     )
     in_memory = job.plan.basis_in_memory, job.plan.kernel_in_memory
     make = partial(StoredRows, eigenproblem=eigenproblem, params=params, in_memory=in_memory)
-    mass, kept = _component_mass(job, eigenproblem, params), _Restarts(job, eigenproblem)
+    start, kept = _start(job, q, eigenproblem, params), _Restarts(job, eigenproblem, n_wanted)
     result = job.run_actors(
-        f"eigen {eigenproblem.name}", make, lambda group: _iterate(job, eigenproblem, (params, mass, kept), group)
+        f"eigen {eigenproblem.name}", make, lambda group: _iterate(job, eigenproblem, (params, start, kept), group)
     )
     info = {
         "converged": bool(result.converged),
+        "n_wanted": n_wanted,
         "n_converged": int(result.n_converged),
         "n_matvecs": int(result.n_matvecs),
         "n_restarts": int(result.n_restarts),
-        "n_known": len(mass),
+        "n_known": start.n_exact,
         "n_parts": int(result.n_parts),
         "mean_degree": kernel_matrix.mean_degree(job, eigenproblem),
         "filter": _plain(asdict(result.filter)),
     }
+    if start.n_solved:
+        info["first"] = job.run.info("spectrum", q)
     job.run.write(
         "spectrum", q, {"ritz_values": result.ritz_values, "residual_norms": result.residual_norms}, info=info
     )
@@ -79,7 +109,7 @@ def _solve(job: Job, q: int, eigenproblem: Eigenproblem) -> None:
         kept.drop()
 
 
-def _bulk_rule(context: Context, eigenproblem: Eigenproblem) -> BulkRule | None:
+def _bulk_rule(context: Context, eigenproblem: Eigenproblem, n_wanted: int) -> BulkRule | None:
     """When the solve ends in a bulk: N shows where it begins, for the other matrices of its graph, too."""
     if eigenproblem.kernel != "normalized" or eigenproblem.link_weights is not None:
         return None
@@ -88,35 +118,79 @@ def _bulk_rule(context: Context, eigenproblem: Eigenproblem) -> BulkRule | None:
     solved, graph = eigenproblems(context.settings), eigenproblem.graph
     if graph not in solved[: solved.index(eigenproblem)]:
         return None
-    n_parts = context.run.info("spectrum", solved.index(graph)).get("n_parts", 0)
+    n_parts = _noted(context, solved.index(graph), n_wanted).get("n_parts", 0)
     return BulkRule(n_parts) if n_parts else None
 
 
+def _noted(context: Context, q: int, n_wanted: int) -> dict[str, Any]:
+    """What the solve of an eigenproblem for so many vectors has noted, also if it has gone on to more since."""
+    info = context.run.info("spectrum", q)
+    while info.get("n_wanted", n_wanted) > n_wanted and "first" in info:
+        info = info["first"]
+    return info
+
+
+class _Start(NamedTuple):
+    """Eigenvectors that a solve starts with, the first columns of its basis.
+
+    Parameters
+    ----------
+    known : Spectrum
+    mass : ndarray of float64
+        Degree sums of the components, where the vectors are known from these.
+    n_solved : int
+        Vectors, where they are from a solve for fewer; else 0.
+    n_exact : int
+        Vectors that components have given.
+    """
+
+    known: Spectrum
+    mass: Floats
+    n_solved: int
+    n_exact: int
+
+    @property
+    def verb(self) -> tuple[Any, ...]:
+        """Call that writes them."""
+        return ("write_solved", self.n_solved) if self.n_solved else ("write_known", self.mass)
+
+
+def _start(job: Job, q: int, eigenproblem: Eigenproblem, params: LanczosParams) -> _Start:
+    """The eigenvectors of a solve for fewer, or those of the components."""
+    n_solved = _n_solved(job, q, eigenproblem)
+    if not n_solved:
+        mass = _component_mass(job, eigenproblem, params)
+        return _Start(Spectrum(np.ones(len(mass)), np.zeros(len(mass))), mass, 0, len(mass))
+    values, norms = (job.run.read("spectrum", q, name) for name in ("ritz_values", "residual_norms"))
+    known = Spectrum(values, norms * np.max(np.abs(values)))
+    return _Start(known, np.zeros(0), n_solved, job.run.info("spectrum", q)["n_known"])
+
+
 def _iterate(
-    job: Job, eigenproblem: Eigenproblem, wanted: tuple[LanczosParams, Floats, "_Restarts"], group: Group
+    job: Job, eigenproblem: Eigenproblem, wanted: tuple[LanczosParams, _Start, "_Restarts"], group: Group
 ) -> LanczosResult:
     """Find the eigenvectors with the actors of a group, and write them."""
     context, space = job.context, GroupSpace(group, job.context.n)
-    params, mass, kept = wanted
+    params, start, kept = wanted
     before = _solved_before(context, eigenproblem)
     state = kept.restore(group)
-    space.n_columns = _columns(state) if state else _begin(group, mass, before)
+    space.n_columns = _columns(state) if state else _begin(group, start, before, params.n_wanted)
     name = f"eigen {eigenproblem.name}"
-    job.report(name, state.n_locked if state else 0, params.n_wanted)
+    job.report(name, state.n_locked if state else start.n_solved, params.n_wanted)
 
     def on_restart(state: LanczosState) -> None:
         job.report(name, state.n_locked, params.n_wanted)
         if kept.checkpoints.due:
             kept.save(space, state)
 
-    if len(mass) == params.n_wanted:
-        result = LanczosResult(np.ones(len(mass)), np.zeros(len(mass)), True, len(mass), 0, 0, Filter())
+    if len(start.known.values) == params.n_wanted:
+        result = LanczosResult(*start.known, True, params.n_wanted, 0, 0, Filter())
     else:
         result = solve(
             space,
             params,
-            known_values=np.ones(len(mass)),
-            warm_filter=_warm_filter(context, before),
+            known=start.known,
+            warm_filter=_warm_filter(context, before, params.n_wanted),
             state=state,
             on_restart=on_restart,
         )
@@ -171,15 +245,19 @@ class StoredRows(RowSpace):
         self.shard.for_each_block(task)
         self.n_columns = n_known
 
-    def write_warm_start(self, name: str) -> None:
-        """Append the eigenvectors of another eigenproblem."""
+    def write_solved(self, n_solved: int) -> None:
+        """Begin with eigenvectors that the run has."""
+        self.n_columns = 0
+        self.write_warm_start(basis_name(self.eigenproblem), 0, n_solved)
 
-        def task(p: int) -> Any:
-            V = self.context.run.read(name, p, "V")
-            self._write(p, self.n_columns, V)
-            return V.shape[1]
+    def write_warm_start(self, name: str, start: int, stop: int) -> None:
+        """Append eigenvectors from a stage, of this or of another eigenproblem."""
 
-        self.n_columns += self.shard.engine.map(task, self.shard.blocks)[0]
+        def task(p: int) -> None:
+            self._write(p, self.n_columns, self.context.run.read(name, p, "V")[:, start:stop])
+
+        self.shard.for_each_block(task)
+        self.n_columns += stop - start
 
     def width(self) -> int:
         """Columns that the basis holds."""
@@ -268,17 +346,17 @@ def _solved_before(context: Context, eigenproblem: Eigenproblem) -> Eigenproblem
     return before if before and before.kernel == eigenproblem.kernel else None
 
 
-def _warm_filter(context: Context, before: Eigenproblem | None) -> Filter | None:
+def _warm_filter(context: Context, before: Eigenproblem | None, n_wanted: int) -> Filter | None:
     """The filter of the solve before: worth a third on N, nothing on K, whose spectrum moves with t, nor on U."""
     if before is None or before.kernel != "normalized" or before.link_weights is not None:
         return None
-    return Filter(**context.run.info("spectrum", eigenproblems(context.settings).index(before))["filter"])
+    return Filter(**_noted(context, eigenproblems(context.settings).index(before), n_wanted)["filter"])
 
 
-def _begin(group: Group, mass: Floats, before: Eigenproblem | None) -> int:
-    """Write known eigenvectors and those of the eigenproblem before; return how many columns there are."""
-    warm = [] if before is None else [("write_warm_start", basis_name(before))]
-    return group.call(("write_known", mass), *warm, ("width",))[0]
+def _begin(group: Group, start: _Start, before: Eigenproblem | None, n_wanted: int) -> int:
+    """Write known eigenvectors and, for a warm start, others of the eigenproblem before; return how many there are."""
+    warm = [] if before is None else [("write_warm_start", basis_name(before), start.n_solved, n_wanted)]
+    return group.call(start.verb, *warm, ("width",))[0]
 
 
 # -- checkpoints: state and basis at a restart; locked columns are written once, in the stages of the restarts they are
@@ -292,10 +370,12 @@ class _Restarts:
     ----------
     job : Job
     eigenproblem : Eigenproblem
+    n_wanted : int
+        Eigenvectors; those of a solve for another number do not count.
     """
 
-    def __init__(self, job: Job, eigenproblem: Eigenproblem) -> None:
-        self.run, self.eigenproblem = job.run, eigenproblem
+    def __init__(self, job: Job, eigenproblem: Eigenproblem, n_wanted: int) -> None:
+        self.run, self.eigenproblem, self.n_wanted = job.run, eigenproblem, n_wanted
         self.checkpoints = Checkpoints(job, eigenproblem.name, len(job.context.blocks))
         self.n_turns, self.cuts = 0, [0]
 
@@ -310,7 +390,7 @@ class _Restarts:
         self.checkpoints.write(
             lambda name: space.finish(*new, ("save", name, state.n_locked, _columns(state))),
             arrays,
-            _plain(fields) | {"cuts": cuts},
+            _plain(fields) | {"cuts": cuts, "n_wanted": self.n_wanted},
         )
         self.cuts = cuts
 
@@ -328,6 +408,8 @@ class _Restarts:
             self.run.drop(self._locked(start), range(self.checkpoints.last))
 
     def _read(self, group: Group, name: str) -> LanczosState | None:
+        if self.run.info(name, self.checkpoints.last).get("n_wanted", self.n_wanted) != self.n_wanted:
+            return None
         try:
             state, cuts = self._read_state(name)
         except CorruptBlockError:
@@ -339,7 +421,7 @@ class _Restarts:
     def _read_state(self, name: str) -> tuple[LanczosState, list[int]]:
         read = self.run.reader(name, self.checkpoints.last)
         fields = self.run.info(name, self.checkpoints.last) | {key: read(key) for key in STATE_ARRAYS}
-        cuts, _ = fields.pop("cuts"), fields.pop("number")
+        cuts, _, _ = fields.pop("cuts"), fields.pop("number"), fields.pop("n_wanted", None)
         fields["filter"] = Filter(**fields["filter"])
         return LanczosState(**fields), cuts
 

@@ -2,23 +2,27 @@
 
 A fit that leaves the number of clusters open may find nearly as many as it has columns; one that was given it begins
 with the labelings that are read by valleys, and the others may read more columns.
-What was made of fewer columns is deleted, and the stages begin again at the eigenvectors. The stage ``wider`` says how
-many columns are read, so that an interrupted fit goes on with them.
+The eigenvectors stay, and those that lack are added. What was made of fewer columns stays where it is read again, and
+is deleted where the labelings that are read by valleys have more columns, too. The stage ``wider`` says how many
+columns are read, and how many there were before, so that an interrupted fit goes on with them.
 """
 
 from dataclasses import replace
 
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages.labeling_specs import most_valley_columns, valley_columns
+from bigsmic.stages.eigenvectors import can_go_on
+from bigsmic.stages.labeling_specs import most_valley_columns, specs_of, valley_columns
 from bigsmic.stages.labelings import NUMBER, VALLEYS
+from bigsmic.store import Run
 
 WIDER = "wider"
 FULL = 0.75
 """Share of the columns from which on so many clusters ask for more columns."""
 FACTOR, LEAST_FACTOR = 2, 1.5
 """By which columns grow; where rows do not allow as many more as the second says, they stay."""
-OF_COLUMNS = ("spectrum", "basis.", "restart.", "frame.", "assigned", "labeling.", VALLEYS, NUMBER)
+OF_EIGENVECTORS = ("spectrum", "basis.", "restart.")
+OF_LABELINGS = ("frame.", "assigned", "labeling.", VALLEYS, NUMBER)
 
 
 def wanted(job: Job) -> int:
@@ -30,30 +34,43 @@ def wanted(job: Job) -> int:
     return wider if not settings.open_to and max(votes) > FULL * m and wider >= LEAST_FACTOR * m else 0
 
 
-def begin(job: Job, n_columns: int) -> None:
-    """Note the number of columns from now on; what was made of fewer is deleted by :func:`resumed`."""
-    if job.run.done(WIDER, 0):
-        job.run.forget(WIDER, 0)
-    job.run.write(WIDER, 0, {}, info={"columns": n_columns, "ready": False})
+def begin(job: Job, found: Job, n_columns: int) -> None:
+    """Note the number of columns from now on; what was made of those of `found` is deleted by :func:`resumed`."""
+    before = steps(job.run)
+    narrow = [specs_of(found.context).most_eigenvectors] if can_go_on(found.context) else []
+    info = {"columns": n_columns, "ready": False, "steps": [*before, *narrow] if narrow else []}
+    job.run.write(WIDER, 0, {}, info=info)
+
+
+def steps(run: Run) -> list[int]:
+    """Numbers of eigenvectors that the fit has found before it took more, which the solve for more starts from."""
+    return run.info(WIDER, 0).get("steps", []) if run.done(WIDER, 0) else []
 
 
 def resumed(job: Job) -> Job:
-    """The job with the columns that the run has noted, and nothing left that was made of fewer."""
+    """The job with the columns that the run has noted, and nothing left that others of fewer are made of."""
     context = job.context
     if not job.run.done(WIDER, 0):
         return job
     info = job.run.info(WIDER, 0)
     if not info["ready"]:
         _delete_narrow(context)
-        job.run.forget(WIDER, 0)
         job.run.write(WIDER, 0, {}, info=info | {"ready": True})
     return job.under(replace(context.settings, columns_read=info["columns"])) if context.settings.undecided else job
 
 
+def _outdated(context: Context) -> tuple[str, ...]:
+    """Beginnings of the names of stages that are of no use any more."""
+    if not steps(context.run):
+        return *OF_EIGENVECTORS, *OF_LABELINGS
+    return OF_LABELINGS if context.settings.undecided else ()
+
+
 def _delete_narrow(context: Context) -> None:
+    outdated = _outdated(context)
     left: dict[str, list[int]] = {}
     for stage, block in context.run.blocks():
-        if stage.startswith(OF_COLUMNS):
+        if stage.startswith(outdated):
             left.setdefault(stage, []).append(block)
     for stage, blocks in left.items():
         context.run.drop(stage, blocks)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bigsmic.errors import ConvergenceWarning, InputError
-from bigsmic.numerics.eigen.bulk import BulkRule
+from bigsmic.numerics.eigen.bulk import BulkRule, Spectrum
 from bigsmic.numerics.eigen.chebyshev import Filter
 from bigsmic.numerics.eigen.lanczos import _expand, begin, solve
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams
@@ -211,18 +211,43 @@ def test_known_eigenvectors(n_known):
     K, component, degree = disconnected([20] * 29 + [60])
     known = np.sqrt(degree)[:, None] * (component[:, None] == np.arange(30))
     known = (known / np.linalg.norm(known, axis=0))[:, :n_known]
-    space = DenseSpace(K, known)
-    result = solve(space, LanczosParams(33, tol=1e-8, block_width=4), known_values=np.ones(n_known))
+    space, ones = DenseSpace(K, known), Spectrum(np.ones(n_known), np.zeros(n_known))
+    result = solve(space, LanczosParams(33, tol=1e-8, block_width=4), known=ones)
     assert result.converged
     np.testing.assert_allclose(result.ritz_values, top(K, 33)[0], atol=1e-8)
     np.testing.assert_allclose(K @ space.V, space.V * result.ritz_values, atol=1e-7)
+
+
+@pytest.mark.parametrize("n_first", [4, 12])
+def test_a_solve_for_more_goes_on_from_that_for_fewer(n_first):
+    K, params = symmetric(400), LanczosParams(20, tol=1e-8, block_width=4)
+    whole, whole_space = run(K, params)
+    first, space = run(K, replace(params, n_wanted=n_first))
+    V = space.V.copy()
+    result = solve(space, params, known=Spectrum(first.ritz_values, first.residual_norms))
+    assert result.converged
+    assert result.n_matvecs < whole.n_matvecs
+    np.testing.assert_array_equal(space.V[:, :n_first], V)
+    np.testing.assert_array_equal(result.ritz_values[:n_first], first.ritz_values)
+    np.testing.assert_allclose(K @ space.V, space.V * result.ritz_values, atol=1e-7)
+    np.testing.assert_allclose(result.ritz_values, whole.ritz_values, atol=1e-8)
+    assert projector_distance(space.V, whole_space.V) < 1e-6
+
+
+def test_known_eigenvectors_stay_the_first_though_others_are_of_larger_values():
+    U, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((300, 300)))
+    values = np.concatenate([np.linspace(1, 0.5, 12), np.zeros(288)])
+    known, space = Spectrum(values[[2, 7]], np.zeros(2)), DenseSpace((U * values) @ U.T, U[:, [2, 7]])
+    result = solve(space, LanczosParams(6, tol=1e-8, block_width=4), known=known)
+    np.testing.assert_array_equal(np.abs(space.V[:, :2]), np.abs(U[:, [2, 7]]))
+    np.testing.assert_allclose(result.ritz_values, values[[2, 7, 0, 1, 3, 4]], atol=1e-7)
 
 
 def test_all_wanted_known():
     K, component, degree = disconnected([20, 30, 40])
     known = np.sqrt(degree)[:, None] * (component[:, None] == np.arange(3))
     space = DenseSpace(K, known / np.linalg.norm(known, axis=0))
-    result = solve(space, LanczosParams(3), known_values=np.ones(3))
+    result = solve(space, LanczosParams(3), known=Spectrum(np.ones(3), np.zeros(3)))
     assert result.converged
     assert result.n_matvecs == 0
     assert space.V.shape == (90, 3)

@@ -69,7 +69,7 @@ def run(job: Job) -> None:
 def _solve(job: Job) -> None:
     """Find the eigenvectors that labelings read."""
     with job.timed("eigen"):
-        eigenvectors.run(job)
+        eigenvectors.run(job, wider_columns.steps(job.run))
 
 
 def _label(job: Job) -> None:
@@ -96,7 +96,7 @@ def _plain(job: Job) -> Job:
         return first
     wanted, found = (specs_of(one.context).most_eigenvectors for one in (job, first))
     if wanted > found:
-        wider_columns.begin(job, wanted)
+        wider_columns.begin(job, first, wanted)
     return wider_columns.resumed(job)
 
 
@@ -122,7 +122,7 @@ def _decided(job: Job) -> Job:
     wider = wider_columns.wanted(found)
     if wider:
         _check_fits(job, wider)
-        wider_columns.begin(job, wider)
+        wider_columns.begin(job, job, wider)
         job = _resumed(job)
         _solve(job)
         return _decided(job)

@@ -35,7 +35,7 @@ References
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,8 +51,9 @@ from bigsmic.numerics.eigen.space import Space
 from bigsmic.numerics.hashing import generator
 from bigsmic.types import Floats, Integers
 
-AMPLIFICATION = 20.0  # of the largest eigenvalue by a filter; more spends products on what has converged
+AMPLIFICATION = 20.0  # of the largest eigenvalue but known ones by a filter; more spends products on what has converged
 GROWTH = 4  # a new filter costs the basis, so it has to be of a much higher degree
+NOTHING = Spectrum(np.zeros(0), np.zeros(0))
 HOPELESS = 1e3  # slack at which rounding, not the space, keeps the residuals up
 
 
@@ -71,7 +72,7 @@ def solve(
     space: Space,
     params: LanczosParams,
     *,
-    known_values: Sequence[float] | np.ndarray = (),
+    known: Spectrum = NOTHING,
     warm_filter: Filter | None = None,
     state: LanczosState | None = None,
     on_restart: Callable[[LanczosState], None] | None = None,
@@ -81,11 +82,12 @@ def solve(
     Parameters
     ----------
     space : Space
-        With room for ``params.size(n)`` columns. Columns that it already holds are, first, the eigenvectors of
-        `known_values`; the others are approximate eigenvectors for a warm start.
+        With room for ``params.size(n)`` columns. Columns that it already holds are, first, the eigenvectors that are
+        `known`; the others are approximate eigenvectors for a warm start.
     params : LanczosParams
-    known_values : sequence of float
-        The largest eigenvalues, where their orthonormal eigenvectors are known beforehand.
+    known : Spectrum
+        The largest eigenvalues, where their orthonormal eigenvectors are known beforehand, exactly or from a solve for
+        fewer; norms are the residuals of the vectors. They stay the first columns, bit for bit.
     warm_filter : Filter, optional
         The filter that the approximate eigenvectors came with.
     state : LanczosState, optional
@@ -113,7 +115,7 @@ def solve(
             f"ask for at most {space.n_rows}"
         )
     if state is None:
-        state = begin(space, params, known_values, warm_filter)
+        state = begin(space, params, known, warm_filter)
     while state.width > 0:
         state = step(space, params, state)
         if on_restart is not None and state.width > 0:
@@ -124,23 +126,23 @@ def solve(
 def begin(
     space: Any,
     params: LanczosParams,
-    known_values: Any = (),
+    known: Spectrum = NOTHING,
     warm_filter: Filter | None = None,
 ) -> LanczosState:
     """State of a basis that holds the known eigenvectors and a first block: random, or mixed from a warm start.
 
     With enough of them known there is no first block: ``width == 0``, as at the end.
     """
-    known_values = np.asarray(known_values, dtype=np.float64)
-    n_known, n_warm = len(known_values), space.n_columns - len(known_values)
+    n_known, n_warm = len(known.values), space.n_columns - len(known.values)
     state = LanczosState(
         images=np.zeros(0),
         norms=np.zeros(0),
         width=0,
-        locked_values=known_values,
-        locked_norms=np.zeros(n_known),
+        locked_values=known.values,
+        locked_norms=known.norms,
+        n_known=n_known,
         n_propagated=n_known,
-        scale=float(np.max(np.abs(known_values), initial=0.0)),
+        scale=float(np.max(np.abs(known.values), initial=0.0)),
     )
     if n_known >= params.n_wanted:
         return state
@@ -246,7 +248,7 @@ def _lock(space: Space, params: LanczosParams, state: LanczosState, expansion: _
         n_draws=expansion.n_draws,
     )
     bound = _bound(params, state, space.eps)
-    wanted = _wanted(params, state.locked_values, values, bound)
+    wanted = _wanted(params, state, values, space.eps)
     old = np.flatnonzero(wanted[: state.n_locked])
     passed = wanted[state.n_locked :] & (norms <= bound)
     new = np.flatnonzero(passed)[np.argsort(norms[passed], kind="stable")]
@@ -292,12 +294,13 @@ def _bound(params: LanczosParams, state: LanczosState, eps: float) -> float:
     return max(params.tol, 16 * eps) * state.scale
 
 
-def _wanted(params: LanczosParams, locked_values: Floats, values: Floats, bound: float) -> NDArray[np.bool_]:
-    """Which of the locked and unlocked Ritz values, in this order, are among the n_wanted largest.
+def _wanted(params: LanczosParams, state: LanczosState, values: Floats, eps: float) -> NDArray[np.bool_]:
+    """Which of the locked and of these unlocked Ritz values, in this order, are among the n_wanted largest.
 
-    A locked one gives way only to one that is larger by more than the residuals allow.
+    A locked one gives way only to one that is larger by more than the residuals allow, and a known one never.
     """
-    everything = np.concatenate([locked_values + bound, values])
+    everything = np.concatenate([state.locked_values + _bound(params, state, eps), values])
+    everything[: state.n_known] = np.inf
     wanted = np.zeros(len(everything), dtype=bool)
     wanted[np.argsort(-everything, kind="stable")[: params.n_wanted]] = True
     return wanted
@@ -313,7 +316,7 @@ def _leading(flags: NDArray[np.bool_]) -> int:
 
 def _n_missing(params: LanczosParams, state: LanczosState, eps: float) -> Any:
     values = state.filter.inverse(state.images)
-    wanted = _wanted(params, state.locked_values, values, _bound(params, state, eps))
+    wanted = _wanted(params, state, values, eps)
     return params.n_wanted - np.count_nonzero(wanted[: state.n_locked])
 
 
@@ -338,7 +341,7 @@ def _n_parts(space: Space, params: LanczosParams, state: LanczosState) -> int:
 def _spectrum(space: Space, params: LanczosParams, state: LanczosState) -> Spectrum:
     """Wanted Ritz values; the norm of what is locked is 0."""
     unlocked = state.filter.inverse(state.images)
-    wanted = _wanted(params, state.locked_values, unlocked, _bound(params, state, space.eps))
+    wanted = _wanted(params, state, unlocked, space.eps)
     values = np.concatenate([state.locked_values, unlocked])[wanted]
     norms = np.concatenate([np.zeros(state.n_locked), state.norms])[wanted]
     order = np.argsort(-values, kind="stable")
@@ -384,8 +387,8 @@ def _is_exhausted(params: LanczosParams, state: LanczosState, eps: float) -> boo
 def _better_filter(params: LanczosParams, state: LanczosState, eps: float) -> Filter | None:
     """Return a better filter for the present Ritz values; None if there is none."""
     values = state.filter.inverse(state.images)
-    ranked = np.sort(np.concatenate([state.locked_values, values]))[::-1]
-    edge, least_wanted, largest = np.min(values), ranked[params.n_wanted - 1], ranked[0]
+    ranked = np.sort(np.concatenate([state.locked_values[state.n_known :], values]))[::-1]
+    edge, least_wanted, largest = np.min(values), ranked[params.n_wanted - state.n_known - 1], ranked[0]
     if len(values) <= params.n_wanted - state.n_locked:
         return None
     if state.filter.degree > 1 and least_wanted <= state.filter.edge:
@@ -402,9 +405,11 @@ def _better_filter(params: LanczosParams, state: LanczosState, eps: float) -> Fi
 def _finish(space: Any, params: LanczosParams, state: LanczosState) -> LanczosResult:
     """Order the pairs, and give each vector a sign that no cut into blocks can change."""
     unlocked = state.filter.inverse(state.images)
-    wanted = _wanted(params, state.locked_values, unlocked, _bound(params, state, space.eps))
+    wanted = _wanted(params, state, unlocked, space.eps)
     values = np.concatenate([state.locked_values, unlocked])
-    order = np.argsort(np.where(wanted, -values, np.inf), kind="stable")[: params.n_wanted]
+    keys = np.where(wanted, -values, np.inf)
+    keys[: state.n_known] = -np.inf
+    order = np.argsort(keys, kind="stable")[: params.n_wanted]
     signs = _signs(space.column_sums()[:, order], space.n_rows)
     M = np.zeros((space.n_columns, len(order)))
     M[order, np.arange(len(order))] = signs

@@ -83,6 +83,8 @@ class LanczosState:
         Eigenvalues of K, and the true residual norms they were locked with.
     filter : Filter
         p.
+    n_known : int
+        Locked columns that the solve was given: the first, which stay so.
     n_propagated : int
         Locked columns that are older than the last random start.
     n_turns : int
@@ -103,6 +105,7 @@ class LanczosState:
     locked_values: np.ndarray
     locked_norms: np.ndarray
     filter: Filter = field(default_factory=Filter)
+    n_known: int = 0
     n_propagated: int = 0
     n_turns: int = 0
     n_starts: int = 0

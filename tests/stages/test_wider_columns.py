@@ -1,0 +1,118 @@
+"""More eigenvectors for labelings that need them: added to those that there are, the same whenever a fit is killed."""
+
+from contextlib import closing
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+from small_fits import cut_small
+
+import bigsmic
+from bigsmic.errors import BigsmicWarning
+from bigsmic.stages import selection, wider_columns
+from bigsmic.store import Run
+
+pytestmark = [
+    pytest.mark.usefixtures("many_blocks"),
+    pytest.mark.filterwarnings("ignore:c. got 24, but the data show:bigsmic.errors.BigsmicWarning"),
+]
+
+BASES = ("basis.normalized.t5", "basis.normalized.t5.s0.75")
+FIRST, ALL = 36, 96
+C, OPTIONS = 24, {"scale": None, "n_centers": 40, "t": 5, "n_threads": 1}
+
+
+@pytest.fixture(scope="module")
+def touching():
+    """Clusters that touch: labelings by valleys do not tell them, and the others read more columns."""
+    return make_blobs(900, 6, centers=C, cluster_std=1.5, center_box=(-6, 6), random_state=1)[0]
+
+
+@pytest.fixture(scope="module")
+def whole(touching):
+    with pytest.MonkeyPatch.context() as patch:
+        cut_small(patch)
+        with pytest.warns(BigsmicWarning, match="the data show"):
+            return bigsmic.fit(touching, C, **OPTIONS)
+
+
+def bases(run):
+    return {name: np.concatenate([run.read(name, p, "V") for p in run.numbers(name)]) for name in BASES}
+
+
+def killed_at(module, name, X, out, c=C):
+    def kill(*_):
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, name, kill)
+        with pytest.raises(KeyboardInterrupt):
+            bigsmic.fit(X, c, **OPTIONS, out=out)
+
+
+def test_eigenvectors_are_added_to_those_of_labelings_by_valleys(touching, whole, tmp_path):
+    killed_at(wider_columns, "begin", touching, tmp_path / "run")
+    run = Run(tmp_path / "run", writable=False)
+    first, groups = bases(run), run.entry("labeling.groups.normalized.t5", 0)
+    result = bigsmic.fit(touching, C, **OPTIONS, out=tmp_path / "run")
+    assert {V.shape for V in first.values()} == {(900, FIRST)}
+    for name, V in bases(run).items():
+        assert V.shape == (900, ALL)
+        np.testing.assert_array_equal(V[:, :FIRST], first[name])
+    assert run.entry("labeling.groups.normalized.t5", 0) == groups  # what was made of the first is not made again
+    np.testing.assert_array_equal(result.labels, whole.labels)
+    for found in result.diagnostics["eigen"]:
+        assert found["converged"]
+        assert (found["n_wanted"], found["first"]["n_wanted"]) == (ALL, FIRST)
+        assert max(found["residual_norms"]) <= 1e-4
+
+
+@pytest.mark.parametrize("stage", [*BASES, "spectrum"])
+@pytest.mark.parametrize(("module", "name"), [(wider_columns, "_delete_narrow"), (selection, "run")])
+def test_what_is_lost_is_found_again_in_the_same_steps(touching, whole, tmp_path, stage, module, name):
+    killed_at(module, name, touching, tmp_path / "run")
+    with closing(Run(tmp_path / "run")) as run:
+        run.forget(stage, 1)
+    result = bigsmic.fit(touching, C, **OPTIONS, out=tmp_path / "run")
+    np.testing.assert_array_equal(result.labels, whole.labels)
+    for name, V in bases(whole._run).items():
+        np.testing.assert_array_equal(bases(result._run)[name], V)
+
+
+def test_a_solve_for_more_is_resumed_where_some_of_its_blocks_are_written(touching, whole, tmp_path, monkeypatch):
+    write, written = Run.write, []
+
+    def dying(run, stage, block, arrays, **options):
+        if stage == BASES[0] and arrays["V"].shape[1] == ALL:
+            if written:
+                raise KeyboardInterrupt
+            written.append(block)
+        write(run, stage, block, arrays, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "write", dying)
+        with pytest.raises(KeyboardInterrupt):
+            bigsmic.fit(touching, C, **OPTIONS, out=tmp_path / "run")
+    run = Run(tmp_path / "run", writable=False)
+    assert {run.read(BASES[0], p, "V").shape[1] for p in run.numbers(BASES[0])} == {FIRST, ALL}
+    result = bigsmic.fit(touching, C, **OPTIONS, out=tmp_path / "run")
+    np.testing.assert_array_equal(result.labels, whole.labels)
+
+
+def test_eigenvectors_of_a_bulk_are_no_start(touching, whole, tmp_path, monkeypatch):
+    monkeypatch.setattr(wider_columns, "can_go_on", lambda context: False)
+    result = bigsmic.fit(touching, C, **OPTIONS, out=tmp_path / "run")
+    assert all("first" not in found for found in result.diagnostics["eigen"])
+    assert {V.shape for V in bases(result._run).values()} == {(900, ALL)}
+
+
+def test_an_open_fit_goes_on_from_the_eigenvectors_that_it_has(tmp_path):
+    X, _ = make_blobs(3000, 6, centers=50, cluster_std=0.3, center_box=(-12, 12), random_state=5)
+    killed_at(wider_columns, "_delete_narrow", X, tmp_path / "run", c=None)
+    first = bases(Run(tmp_path / "run", writable=False))
+    result = bigsmic.fit(X, **OPTIONS, out=tmp_path / "run")
+    assert result.n_clusters == 50
+    assert result.diagnostics["valleys"]["columns"] == 120
+    for name, V in bases(result._run).items():
+        start = 60 if "first" in result.diagnostics["eigen"][BASES.index(name)] else 0
+        np.testing.assert_array_equal(V[:, :start], first[name][:, :start])
