@@ -1,5 +1,6 @@
 """assign: labelings of the rows: eigenvectors rotated, over-segmented labels merged and moved."""
 
+from collections.abc import Sequence
 from enum import Enum
 from functools import cached_property, partial
 from typing import Any
@@ -296,28 +297,32 @@ def _finish(job: Job, eigenproblem: Eigenproblem, merging: Merging) -> None:
 def _label(job: Job, eigenproblem: Eigenproblem, merging: Merging, group: Group) -> None:
     """Finish the labelings of an eigenproblem and a kind with the actors of a group, and write them."""
     context, numbers = job.context, _labelings(job.context, eigenproblem, merging)
-    resolution = 0.0 if falls_apart(context, context.settings.n_clusters) else 1.0
-    for done, b in enumerate(numbers):
-        job.report(merging.labeling(eigenproblem), done, len(numbers))
-        reader = Reader(context, specs_of(context)[b])
-        missing = group.call_sum(("begin", b, reader.n_moved))
-        if missing:
-            _adopt(context, group, missing)
-        if reader.spec.assignment in MOVED:
-            local_moving.local_moves(group, resolution if reader.spec.assignment == "merge" else 1.0)
-        group.call(("keep",))
+    readers = [Reader(context, specs_of(context)[b]) for b in numbers]
+    missing = group.call_sum(("begin", numbers, [reader.n_moved for reader in readers]))
+    for i in np.flatnonzero(missing).tolist():
+        _adopt(context, group, i, int(missing[i]))
+    resolutions = [_resolution(context, reader.spec) for reader in readers]
+    if any(resolution is not None for resolution in resolutions):
+        local_moving.local_moves(group, resolutions)
     group.call(("write_labels", merging.labeling(eigenproblem)))
 
 
-def _adopt(context: Context, group: Group, missing: int) -> None:
+def _resolution(context: Context, spec: LabelingSpec) -> float | None:
+    """Resolution that the rows of a labeling are moved with; None where they stay."""
+    if spec.assignment not in MOVED:
+        return None
+    return 0.0 if spec.assignment == "merge" and falls_apart(context, context.settings.n_clusters) else 1.0
+
+
+def _adopt(context: Context, group: Group, i: int, missing: int) -> None:
     """Label rows by their nearest labelled neighbour until none changes, and the others by the nearest mean."""
     before, left = missing + 1, missing
     while 0 < left < before:
-        before, left = left, group.call_sum(("adopt",))
+        before, left = left, group.call_sum(("adopt", i))
     if left and context.settings.precomputed:  # no features: the largest cluster
-        group.call(("fill", int(group.call_sum(("counts",)).argmax())))
+        group.call(("fill", i, int(group.call_sum(("counts", i)).argmax())))
     elif left:
-        group.call(("adopt_nearest_mean", group.call_sum(("class_sums",))))
+        group.call(("adopt_nearest_mean", i, group.call_sum(("class_sums", i))))
 
 
 class StoredLabels(local_moving.RowMoves):
@@ -338,83 +343,83 @@ class StoredLabels(local_moving.RowMoves):
         rows = [context.run.read("rows", p, "rows") for p in shard.blocks]
         load = kernel_matrix.loader(context, shard, kernel_matrix.weights_name(eigenproblem), in_memory)
         super().__init__(shard, load, np.concatenate(degrees), np.concatenate(rows), context.settings.seed)
-        self.kept: list[np.ndarray] = []
 
-    def begin(self, b: int, n_groups: int) -> int:
-        """Begin with the labels of labeling `b`; return the number of rows that have none."""
+    def begin(self, numbers: Sequence[int], n_groups: Sequence[int]) -> Integers:
+        """Begin with the labels of some labelings; return the number of rows that have none, of each."""
+        self.start((self._assigned(b) for b in numbers), n_groups)
+        return self.shard.sum_over_blocks(lambda p: (self.labels[self.shard.rows(p)] < 0).sum(axis=0))
+
+    def _assigned(self, b: int) -> Integers:
+        """Labels of the rows of the shard under labeling `b`, before any move."""
         merging = Merging.of(specs_of(self.context)[b])
         part = merging.numbers(self.context).index(b)
-        labels = [self.context.run.read(merging.assigned, p, "labels", part)[0] for p in self.shard.blocks]
-        self.start(np.concatenate(labels), n_groups)
-        return self._missing()
+        read = self.context.run.read
+        return np.concatenate([read(merging.assigned, p, "labels", part)[0] for p in self.shard.blocks])
 
     @cached_property
     def graph_halo(self) -> Halo:
         """Rows that the graph touches: more than the kernel does."""
         return self.shard.halo(lambda p: read_graph(self.context, p).halo)
 
-    def _missing(self) -> int:
-        return self.shard.sum_over_blocks(lambda p: int(np.count_nonzero(self.labels[self.shard.rows(p)] < 0)))
+    def adopt(self, i: int) -> int:
+        """Label rows of labeling i by their nearest labelled neighbour; return the number that are left without."""
+        before = np.ascontiguousarray(self.labels[:, i], np.int32)
+        extended = self.graph_halo.extend(before)
 
-    def adopt(self) -> int:
-        """Label rows by their nearest labelled neighbour; return the number of rows that are left without."""
-        extended, found = self.graph_halo.extend(self.labels), self.labels.copy()
-
-        def task(p: int) -> None:
+        def task(p: int) -> int:
             own = self.shard.rows(p)
-            if (self.labels[own] < 0).any():
+            if (before[own] < 0).any():
                 graph = read_graph(self.context, p)
                 known = self.graph_halo.around(p, graph.halo, extended)
-                found[own] = affinity.nearest_labelled(graph, known)
-
-        self.shard.for_each_block(task)
-        self.labels = found
-        return self._missing()
-
-    def counts(self) -> Any:
-        """Rows of each label."""
-
-        def task(p: int) -> Any:
-            own = self.labels[self.shard.rows(p)]
-            return np.bincount(own[own >= 0], minlength=self.n_clusters)
+                self.labels[own, i] = affinity.nearest_labelled(graph, known)
+            return int(np.count_nonzero(self.labels[own, i] < 0))
 
         return self.shard.sum_over_blocks(task)
 
-    def fill(self, label: int) -> None:
-        """Give `label` to the rows without one."""
-        self.labels = np.where(self.labels < 0, label, self.labels).astype(np.int32)
+    def counts(self, i: int) -> Any:
+        """Rows of each label of labeling i."""
 
-    def class_sums(self) -> Any:
-        """Sums of the features of each label."""
+        def task(p: int) -> Any:
+            own = self.labels[self.shard.rows(p), i]
+            return np.bincount(own[own >= 0], minlength=self.n_clusters[i])
+
+        return self.shard.sum_over_blocks(task)
+
+    def fill(self, i: int, label: int) -> None:
+        """Give `label` to the rows of labeling i without one."""
+        self.labels[self.labels[:, i] < 0, i] = label
+
+    def class_sums(self, i: int) -> Any:
+        """Sums of the features of each label of labeling i."""
         return self.shard.sum_over_blocks(
-            lambda p: moments.class_sums(self._features(p), self.labels[self.shard.rows(p)], self.n_clusters)
+            lambda p: moments.class_sums(self._features(p), self._of_block(p, i), int(self.n_clusters[i]))
         )
 
-    def adopt_nearest_mean(self, sums: NDArray[Any]) -> None:
-        """Give the label of the nearest mean to the rows without one."""
+    def adopt_nearest_mean(self, i: int, sums: NDArray[Any]) -> None:
+        """Give the label of the nearest mean to the rows of labeling i without one."""
 
         def task(p: int) -> None:
-            own = self.labels[self.shard.rows(p)]
+            own = self._of_block(p, i)
             missing = own < 0
             if missing.any():
                 own[missing] = moments.nearest_mean(self._features(p)[missing], sums)
+                self.labels[self.shard.rows(p), i] = own
 
         self.shard.for_each_block(task)
+
+    def _of_block(self, p: int, i: int) -> Integers:
+        return self.labels[self.shard.rows(p), i].astype(np.int32)
 
     def _features(self, p: int) -> Floats:
         return self.context.run.read("rows", p, "X")
 
-    def keep(self) -> None:
-        """Keep these labels for :meth:`write_labels`, and begin the next labeling."""
-        self.kept.append(self.labels)
-
     def write_labels(self, name: str) -> None:
-        """Write the kept labels to a stage, one part per labeling, unless an interrupted run has written them."""
+        """Write the labels to a stage, one part per labeling, unless an interrupted run has written them."""
 
         def task(p: int) -> None:
             if self.context.run.done(name, p):
                 return
-            labels = np.stack([labels[self.shard.rows(p)] for labels in self.kept])
+            labels = np.ascontiguousarray(self.labels[self.shard.rows(p)].T, np.int32)
             parts = {"labels": np.arange(len(labels) + 1)}
             self.context.run.write(name, p, {"labels": labels}, parts=parts)
 

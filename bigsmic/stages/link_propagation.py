@@ -62,7 +62,7 @@ class Settling(local_moving.RowMoves):
         own = slice(*np.searchsorted(self.links.rows, [shard.lo, shard.hi]))
         self.group = np.full(shard.n_rows, -1)
         self.group[self.links.rows[own] - shard.lo] = self.links.group[own]
-        self.start(np.concatenate([first for _, first in ballots]), c)
+        self.start([np.concatenate([first for _, first in ballots])], [c])
 
     def _loader(self, shard: Shard, in_memory: bool) -> Callable[[int], KernelBlock]:
         name = kernel_matrix.weights_name(link_scores.graph(self.context))
@@ -77,8 +77,8 @@ class Settling(local_moving.RowMoves):
     def _label_sums(self, p: int) -> NDArray[Any]:
         own = self.shard.rows(p)
         grouped = self.group[own] >= 0
-        of_groups = np.zeros((self.links.n_groups, self.n_clusters))
-        np.add.at(of_groups, (self.group[own][grouped], self.labels[own][grouped]), 1)
+        of_groups = np.zeros((self.links.n_groups, int(self.n_clusters[0])))
+        np.add.at(of_groups, (self.group[own][grouped], self.labels[own, 0][grouped]), 1)
         return np.vstack([super()._label_sums(p), of_groups])
 
     def _moved(
@@ -97,7 +97,8 @@ class Settling(local_moving.RowMoves):
         """Write the labels."""
 
         def task(p: int) -> None:
-            self.context.run.write("propagated", p, {"labels": self.labels[self.shard.rows(p)]})
+            labels = self.labels[self.shard.rows(p), 0].astype(np.int32)
+            self.context.run.write("propagated", p, {"labels": labels})
 
         self.shard.for_each_block(task)
 

@@ -124,14 +124,14 @@ class MergedLabels(StoredLabels):
         """Begin with the clusters that groups are merged into."""
         of_group = groups_by_valleys(self.context, self.spec)
         labels = [of_group[read_groups(self.context, p, self.b)] for p in self.shard.blocks]
-        self.start(np.concatenate(labels), int(of_group.max()) + 1)
+        self.start([np.concatenate(labels)], [int(of_group.max()) + 1])
 
     def write_merged(self) -> None:
         """Write the labels of the blocks that the run lacks."""
 
         def task(p: int) -> None:
             if not self.context.run.done(merged_name(self.spec), p):
-                self.context.run.write(merged_name(self.spec), p, {"labels": self.labels[self.shard.rows(p)]})
+                self.context.run.write(merged_name(self.spec), p, {"labels": self._of_block(p, 0)})
 
         self.shard.for_each_block(task)
 

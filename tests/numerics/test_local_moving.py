@@ -57,8 +57,8 @@ def test_a_row_without_weights_stays():
     np.testing.assert_array_equal(moved, labels)
 
 
-def swept(W, cuts, labels, rows, c, places=()):
-    """Labels after all sweeps over row blocks, shared out among threads at `places`."""
+def swept_together(W, cuts, labels, rows, c, places=(), resolutions=(1.0,)):
+    """Labels of all labelings after all sweeps over row blocks, shared out among threads at `places`."""
     blocks = kernel_blocks(W, cuts)
     bounds = np.array([0, *(block.hi for block in blocks)])
     degrees = W.sum(axis=1, dtype=np.float64)
@@ -66,12 +66,33 @@ def swept(W, cuts, labels, rows, c, places=()):
     def make(shard):
         own = slice(shard.lo, shard.hi)
         mover = local_moving.RowMoves(shard, blocks.__getitem__, degrees[own], rows[own], seed=3)
-        mover.start(labels[own], c)
+        mover.start([of_one[own] for of_one in labels], c)
         return mover
 
     with group_of(make, bounds, places) as group:
-        local_moving.local_moves(group)
+        local_moving.local_moves(group, resolutions)
         return np.concatenate([actor.labels for actor in group.actors])
+
+
+def swept(W, cuts, labels, rows, c, places=()):
+    return swept_together(W, cuts, [labels], rows, [c], places)[:, 0]
+
+
+@pytest.mark.parametrize("places", [(), (1, 3)])
+def test_labelings_that_move_together_move_as_each_alone(places):
+    """Among them one whose clusters are emptied, so that rows are sent back, and one whose rows stay."""
+    W, cuts = symmetric(90, 5, 0.3), [7, 20, 60, 75]
+    draw = np.random.default_rng(6)
+    emptied = np.zeros(90, np.int32)
+    emptied[[4, 17, 18]] = 1, 2, 2
+    labels = [draw.integers(0, c, 90).astype(np.int32) for c in (8, 3, 200)] + [emptied]
+    sizes, resolutions = [8, 3, 200, 3], [1.0, None, 0.0, 1.0]
+    together = swept_together(W, cuts, labels, np.arange(90), sizes, places, resolutions)
+    for i, (start, c, resolution) in enumerate(zip(labels, sizes, resolutions, strict=True)):
+        alone = swept_together(W, [], [start], np.arange(90), [c], (), [resolution])[:, 0]
+        np.testing.assert_array_equal(together[:, i], alone)
+    np.testing.assert_array_equal(together[:, 1], labels[1])
+    assert (np.bincount(together[:, 3], minlength=3) > 0).all()
 
 
 @settings(deadline=None, max_examples=20)

@@ -123,7 +123,7 @@ class Settling(local_moving.RowMoves):
         rows = np.arange(shard.lo, shard.hi)
         super().__init__(shard, blocks.__getitem__, np.zeros(shard.n_rows), rows)
         self.links, self.ballots = links, ballots[shard.lo : shard.hi]
-        self.start(labels[shard.lo : shard.hi], C)
+        self.start([labels[shard.lo : shard.hi]], [C])
 
     def _moved(self, p, block, known, movable, sums, resolution):
         own, none = self.shard.rows(p), np.full(block.hi - block.lo, -1)
@@ -144,5 +144,5 @@ def test_sweeps_over_blocks_and_places_are_those_of_the_matrix():
     for places in ((), (1,), (1, 3)):
         with group_of(lambda shard: Settling(shard, blocks, links, ballots, labels), bounds, places) as group:
             local_moving.local_moves(group)
-            found = np.concatenate([actor.labels for actor in group.actors])
+            found = np.concatenate([actor.labels[:, 0] for actor in group.actors])
         np.testing.assert_array_equal(found, wanted)

@@ -1,8 +1,11 @@
 """Memory, disk and work of a SMIC fit, stage by stage."""
 
 import math
+from collections import Counter
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams
 from bigsmic.numerics.graph import affinity, cells, neighbors
@@ -171,7 +174,17 @@ class _Figures:
         task = self.block_rows * (4 * self.params.n_wanted + 12 * self.n_candidates) + self._tile_bytes()
         disk = 4 * n * self.n_candidates
         passes = 1 + 2 * self.n_candidates + self.n_eigenproblems
-        return StagePlan("assign", self.n_groups, 40 * held + in_memory, int(task), disk_bytes=disk, passes=passes)
+        fixed = held * self._moving_row_bytes() + in_memory
+        return StagePlan("assign", self.n_groups, fixed, int(task), disk_bytes=disk, passes=passes)
+
+    def _moving_row_bytes(self) -> int:
+        """Of a row: degree, number, a labeling that adopts; labels of all that move at once, before and after a sweep.
+
+        On a cluster there is a third copy, with the labels of others.
+        """
+        at_once = max(Counter((spec.eigenproblem, spec.assignment == "valleys") for spec in self.specs).values())
+        itemsize = np.min_scalar_type(-max(spec.n_eigenvectors for spec in self.specs)).itemsize
+        return 24 + (2 if self.size.n_workers == 1 else 3) * at_once * itemsize
 
     def valleys(self, kernel_in_memory: bool) -> StagePlan:
         """Labels of all rows under the labelings that are merged, then samples of all groups, and sums over groups."""

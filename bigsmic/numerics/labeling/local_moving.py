@@ -4,7 +4,7 @@ Functions take one block of rows; :class:`RowMoves` holds the labels of one shar
 sweeps over a group of such actors, between which labels of halo rows and sums per cluster are all that travels.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -21,8 +21,8 @@ N_SWEEPS = 10
 MOVABLE_SHARE = 0.5  # of the rows in one sweep: below 1, so that neighbours do not swap labels for ever
 
 
-def local_moves(group: Any, resolution: float = 1.0, n_sweeps: int = N_SWEEPS) -> None:
-    """Move the rows of a group of :class:`RowMoves`, or of actors with its methods.
+def local_moves(group: Any, resolutions: Sequence[float | None] = (1.0,), n_sweeps: int = N_SWEEPS) -> None:
+    """Move the rows of a group of :class:`RowMoves`, or of actors with its methods, under all labelings at once.
 
     In every sweep half of the rows, drawn by hash, may move, all at once. No cluster is emptied: the smallest row of
     one that would be stays.
@@ -30,14 +30,14 @@ def local_moves(group: Any, resolution: float = 1.0, n_sweeps: int = N_SWEEPS) -
     Parameters
     ----------
     group : bigsmic.numerics.row_blocks.Group
-    resolution : float
-        Of `move_block`.
+    resolutions : sequence of float or None
+        That of `move_block` for each labeling; None for one whose rows stay.
     n_sweeps : int
     """
     sums = group.call_sum(("label_sums",))
     for sweep in range(n_sweeps):
         counts = sums[0]
-        sums = group.call_sum(("move", sweep, sums, resolution))
+        sums = group.call_sum(("move", sweep, sums, resolutions))
         if np.any((counts > 0) & (sums[0] == 0)):
             firsts = reduce(earlier, group.call(("first_members",)))
             *undone, sums = undo_emptied(counts, sums, firsts)
@@ -45,7 +45,11 @@ def local_moves(group: Any, resolution: float = 1.0, n_sweeps: int = N_SWEEPS) -
 
 
 class RowMoves:
-    """Labels of the rows of one shard during local moving.
+    """Labels of the rows of one shard under some labelings of one graph, during local moving.
+
+    All labelings are moved in the same rounds: a sweep reads every block of the kernel once, and sends as few messages
+    as for one labeling. Sums, and rows to send back, are of all labelings, and their labels are *numbered through*:
+    those of a labeling follow those of the one before it.
 
     Parameters
     ----------
@@ -58,6 +62,11 @@ class RowMoves:
         Global row numbers of these.
     seed : int
         Of the draw of the rows that may move in a sweep.
+
+    Attributes
+    ----------
+    labels : ndarray of int, shape (n, L)
+        Of each labeling from 0, of the narrowest signed type.
     """
 
     def __init__(
@@ -67,26 +76,40 @@ class RowMoves:
         self.degrees, self.row_numbers = degrees, rows
         self.halo = shard.halo(lambda p: load_block(p).halo)
 
-    def start(self, labels: Integers, n_clusters: int) -> None:
-        """Begin with these labels of the shard's rows: int32, shape (n,)."""
-        self.labels: Integers = np.asarray(labels, np.int32)
+    def start(self, labels: Iterable[Integers], n_clusters: Sequence[int]) -> None:
+        """Begin with the labels of the shard's rows, int32, shape (n,), of each labeling."""
+        self.labels = np.empty((self.shard.n_rows, len(n_clusters)), np.min_scalar_type(-max(n_clusters)))
+        for i, of_one in enumerate(labels):
+            self.labels[:, i] = of_one
         self.before = self.labels
-        self.n_clusters = n_clusters
+        self.first_labels: Integers = np.concatenate([[0], np.cumsum(n_clusters)])
+
+    @property
+    def n_clusters(self) -> Integers:
+        """Labels of each labeling."""
+        return np.diff(self.first_labels)
+
+    def of_labeling(self, i: int) -> slice:
+        """Labels of labeling i, numbered through."""
+        return slice(int(self.first_labels[i]), int(self.first_labels[i + 1]))
 
     def label_sums(self) -> Floats:
-        """Rows and degree sums per label, shape (2, c); a subclass may add rows."""
+        """Rows and degree sums per label, shape (2, labels numbered through); a subclass may add rows."""
         return self.shard.sum_over_blocks(self._label_sums)
 
-    def move(self, sweep: int, sums: Floats, resolution: float) -> Floats:
+    def move(self, sweep: int, sums: Floats, resolutions: Sequence[float | None]) -> Floats:
         """Make one sweep, `sums` being `label_sums` before it; return those after it."""
-        self.before, self.labels = self.labels, np.empty_like(self.labels)
+        self.before, self.labels = self.labels, self.labels.copy()
         extended = self.halo.extend(self.before)
+        moving = [(i, resolution) for i, resolution in enumerate(resolutions) if resolution is not None]
 
         def task(p: int) -> Floats:
             block, own = self.load_block(p), self.shard.rows(p)
             known = self.halo.around(p, block.halo, extended)
             movable = row_uniform(self.seed, f"moves/{sweep}", self.row_numbers[own]) < MOVABLE_SHARE
-            self.labels[own] = self._moved(p, block, known, movable, sums, resolution)
+            for i, resolution in moving:
+                before = np.ascontiguousarray(known[:, i], np.int32)
+                self.labels[own, i] = self._moved(p, block, before, movable, sums[:, self.of_labeling(i)], resolution)
             return self._label_sums(p)
 
         return self.shard.sum_over_blocks(task)
@@ -94,20 +117,29 @@ class RowMoves:
     def _moved(
         self, p: int, block: KernelBlock, known: Integers, movable: NDArray[np.bool_], sums: Floats, resolution: float
     ) -> Integers:
-        """Labels of one block after a sweep; `known` are those of its rows and of its halo before."""
+        """Labels of one block after a sweep of a labeling; `known` are those of its rows and of its halo before."""
         return move_block(block, known, self.degrees[self.shard.rows(p)], sums[1], movable, resolution)
 
     def first_members(self) -> Floats:
-        """Smallest row of each cluster before the last sweep; see :func:`first_members`."""
-        return first_members(self.row_numbers, self.before, self.labels, self.degrees, self.n_clusters)
+        """Smallest row of each cluster before the last sweep, labels numbered through; see :func:`first_members`."""
+        found = []
+        for i, c in enumerate(self.n_clusters.tolist()):
+            of_one = first_members(self.row_numbers, self.before[:, i], self.labels[:, i], self.degrees, c)
+            of_one[:, 1] += self.first_labels[i]
+            found.append(of_one)
+        return np.concatenate(found)
 
     def send_back(self, rows: Integers, labels: Integers) -> None:
-        """Give rows, by number, the labels that they had."""
-        self.labels = send_back(self.labels, self.row_numbers, (rows, labels))
+        """Give rows, by number, the labels that they had, numbered through."""
+        of = np.searchsorted(self.first_labels, labels, side="right") - 1
+        for i in np.unique(of).tolist():
+            undone = rows[of == i], labels[of == i] - self.first_labels[i]
+            self.labels[:, i] = send_back(self.labels[:, i], self.row_numbers, undone)
 
     def _label_sums(self, p: int) -> Floats:
         own = self.shard.rows(p)
-        return label_sums(self.labels[own], self.degrees[own], self.n_clusters)
+        degrees, sizes = self.degrees[own], self.n_clusters.tolist()
+        return np.hstack([label_sums(self.labels[own, i], degrees, c) for i, c in enumerate(sizes)])
 
 
 def label_sums(labels: Integers, degrees: Floats, n_clusters: int) -> Floats:
