@@ -1,6 +1,6 @@
 """assign: labelings of the rows: eigenvectors rotated, over-segmented labels merged and moved."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from functools import cached_property, partial
 from typing import Any
@@ -27,6 +27,7 @@ ROTATION_ROWS = 1000  # on which a rotation is found; eight a column where colum
 MERGED_ITERATIONS = 40  # of a rotation whose columns are merged: more cost a quarter of a fit, and change no score
 MOVED = ("merge", "valleys")
 TILE_ROWS = 4096  # whose posteriors over all columns are held at a time
+GRAM_BYTES = 16 << 20  # of the Gram matrices that are summed in one pass; one that is larger is summed alone
 TREE_FIELDS = ("columns", "merges", "ratios")
 VALLEYS, NUMBER = "valleys", "number"
 ABOUT = 0.05  # of the number of clusters, by which the median of the votes may differ from it
@@ -81,12 +82,16 @@ def frames(job: Job) -> None:
     every = dict.fromkeys(spec.frame for spec in specs_of(job.context))
     todo = [spec for spec in every if not job.run.done(frame_name(spec), 0)]
     turned = [spec for spec in todo if spec.assignment != "paper"]
-    rotations = job.map_here(_rotation, [(spec, _sample(job, spec)) for spec in turned])
+    rotations = job.map_here(_rotation, _samples(job, turned))
     for spec in todo:
         if spec.assignment == "paper":
             _orient(job, spec)
-    for spec, R in zip(turned, rotations, strict=True):
-        _merge(job, spec, R)
+    of_frame = dict(zip(turned, rotations, strict=True))
+    for spec, R in of_frame.items():
+        if spec.assignment != "merge":
+            job.run.write(frame_name(spec), 0, {"R": R})
+    for batch in gram_batches([spec for spec in turned if spec.assignment == "merge"]):
+        _merge(job, {spec: of_frame[spec] for spec in batch})
 
 
 def _rotation(of_spec: tuple[LabelingSpec, Floats]) -> Floats:
@@ -107,35 +112,81 @@ def _orient(job: Job, spec: LabelingSpec) -> None:
     job.run.write(name, 0, {"signs": signs, "positive_sums": positive_sums})
 
 
-def _sample(job: Job, spec: LabelingSpec) -> Floats:
-    """Rows, drawn by hash, on which the rotation of a labeling is found."""
-    n_rows = max(ROTATION_ROWS, 8 * spec.n_eigenvectors)
-    rows = draw_rows(job.context.n, n_rows, job.context.settings.seed, "rotation")
-    task = partial(_drawn, spec=spec, rows=rows)
-    return np.concatenate(job.map_blocks(frame_name(spec), job.context.blocks, task))
+def _samples(job: Job, specs: Sequence[LabelingSpec]) -> list[tuple[LabelingSpec, Floats]]:
+    """Rows, drawn by hash, on which the rotation of each labeling is found; those of an eigenproblem in one pass."""
+    samples: dict[LabelingSpec, Floats] = {}
+    for of_one in _by_eigenproblem(specs):
+        task = partial(_drawn, specs=of_one, rows=[_sample_rows(job.context, spec) for spec in of_one])
+        parts = job.map_blocks(frame_name(of_one[0]), job.context.blocks, task)
+        samples |= dict(zip(of_one, map(np.concatenate, zip(*parts, strict=True)), strict=True))
+    return [(spec, samples[spec]) for spec in specs]
 
 
-def _merge(job: Job, spec: LabelingSpec, R: Floats) -> None:
-    """Write the rotation, and the tree that merges its columns where there are more of them than clusters."""
-    context, name, arrays = job.context, frame_name(spec), {"R": R}
-    if spec.assignment == "merge":
-        total = job.sum_blocks(name, context.blocks, partial(_gram, spec=spec, R=R))
-        tree = consensus.merge_tree(total[:-1] / context.n, context.settings.merge_power)
-        arrays |= {field: getattr(tree, field) for field in TREE_FIELDS} | {"counts": total[-1]}
-    job.run.write(name, 0, arrays)
+def _sample_rows(context: Context, spec: LabelingSpec) -> Integers:
+    return draw_rows(context.n, max(ROTATION_ROWS, 8 * spec.n_eigenvectors), context.settings.seed, "rotation")
+
+
+def _by_eigenproblem(specs: Sequence[LabelingSpec]) -> list[list[LabelingSpec]]:
+    """Labelings of each eigenproblem, whose eigenvectors are read for all of them at once."""
+    found: dict[Eigenproblem, list[LabelingSpec]] = {}
+    for spec in specs:
+        found.setdefault(spec.eigenproblem, []).append(spec)
+    return list(found.values())
+
+
+def gram_batches(specs: Sequence[LabelingSpec]) -> Iterator[list[LabelingSpec]]:
+    """Labelings of one eigenproblem each, as many as have Gram matrices of `GRAM_BYTES` together, or one."""
+    for of_one in _by_eigenproblem(specs):
+        batch: list[LabelingSpec] = []
+        for spec in of_one:
+            if batch and sum(_gram_bytes(other) for other in [*batch, spec]) > GRAM_BYTES:
+                yield batch
+                batch = []
+            batch.append(spec)
+        yield batch
+
+
+def _gram_bytes(spec: LabelingSpec) -> int:
+    return 8 * (spec.n_eigenvectors + 1) * spec.n_eigenvectors
+
+
+def _merge(job: Job, rotations: dict[LabelingSpec, Floats]) -> None:
+    """Write the rotations of labelings of one eigenproblem, and the trees that merge the columns of each."""
+    context, specs = job.context, list(rotations)
+    total = job.sum_blocks(frame_name(specs[0]), context.blocks, partial(_grams, rotations=rotations))
+    ends = np.cumsum([_gram_bytes(spec) // 8 for spec in specs])
+    for spec, of_one in zip(specs, np.split(total, ends[:-1]), strict=True):
+        sums = of_one.reshape(-1, spec.n_eigenvectors)
+        tree = consensus.merge_tree(sums[:-1] / context.n, context.settings.merge_power)
+        arrays = {"R": rotations[spec]} | {field: getattr(tree, field) for field in TREE_FIELDS}
+        job.run.write(frame_name(spec), 0, arrays | {"counts": sums[-1]})
 
 
 def _column_sums(context: Context, p: int, spec: LabelingSpec) -> Floats:
     return rotation.column_sums(read_basis(context, spec, p))
 
 
-def _drawn(context: Context, p: int, spec: LabelingSpec, rows: Integers) -> Floats:
-    return read_basis(context, spec, p)[np.isin(context.run.read("rows", p, "rows"), rows)]
+def _drawn(
+    context: Context, p: int, specs: Sequence[LabelingSpec], rows: Sequence[Integers]
+) -> list[NDArray[np.float32]]:
+    """Rows of the eigenvectors of each labeling that are drawn, of one block."""
+    V, numbers = _read_widest(context, specs, p), context.run.read("rows", p, "rows")
+    return [V[:, : spec.n_eigenvectors][np.isin(numbers, drawn)] for spec, drawn in zip(specs, rows, strict=True)]
 
 
-def _gram(context: Context, p: int, spec: LabelingSpec, R: Floats) -> Floats:
+def _grams(context: Context, p: int, rotations: dict[LabelingSpec, Floats]) -> Floats:
+    """Sums of :func:`_gram` of labelings of one eigenproblem, one after the other, over one block."""
+    V = _read_widest(context, list(rotations), p)
+    return np.concatenate([_gram(V[:, : spec.n_eigenvectors], R).ravel() for spec, R in rotations.items()])
+
+
+def _read_widest(context: Context, specs: Sequence[LabelingSpec], p: int) -> Floats:
+    return read_basis(context, max(specs, key=lambda spec: spec.n_eigenvectors), p)
+
+
+def _gram(V: Floats, R: Floats) -> Floats:
     """Gram matrix of the columns' posteriors, and below it the rows of which each column has the largest."""
-    V, m = read_basis(context, spec, p), spec.n_eigenvectors
+    m = V.shape[1]
     total = np.zeros((m + 1, m))
     for rows in tiles(len(V), TILE_ROWS):
         found = rotation.posterior_rotated(V[rows], R)
@@ -205,16 +256,20 @@ class Reader:
 def _assign(context: Context, p: int, merging: Merging) -> None:
     """Labels of one block under every labeling of a kind before any move, -1 where no eigenvector has mass."""
     numbers = merging.numbers(context)
+    specs = [specs_of(context)[b] for b in numbers]
     labels = np.empty((len(numbers), context.layout.heights[p]), np.int32)
-    for i, b in enumerate(numbers):
-        _read_labels(context, p, b, labels[i])
+    for of_one in _by_eigenproblem(specs):
+        V = _read_widest(context, of_one, p)
+        for spec in of_one:
+            _read_labels(context, spec, V[:, : spec.n_eigenvectors], labels[specs.index(spec)])
+        del V  # before the next one is read
     info = {"without_mass": (labels < 0).sum(axis=1).tolist()}
     context.run.write(merging.assigned, p, {"labels": labels}, parts={"labels": np.arange(len(labels) + 1)}, info=info)
 
 
-def _read_labels(context: Context, p: int, b: int, labels: Integers) -> None:
-    """Fill in the labels of labeling `b`; its basis goes before the next one is read."""
-    reader, V = Reader(context, specs_of(context)[b]), read_basis(context, specs_of(context)[b], p)
+def _read_labels(context: Context, spec: LabelingSpec, V: Floats, labels: Integers) -> None:
+    """Fill in the labels of a labeling of which V has the eigenvectors."""
+    reader = Reader(context, spec)
     for rows in tiles(len(V), TILE_ROWS):
         labels[rows] = reader.unmoved(V[rows])
 

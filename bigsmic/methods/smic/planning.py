@@ -27,7 +27,7 @@ from bigsmic.runtime.planning import (
     widened,
 )
 from bigsmic.stages.labeling_specs import FINEST_CUT, LabelingSpecs, eigenproblems, valley_columns
-from bigsmic.stages.labelings import TILE_ROWS
+from bigsmic.stages.labelings import TILE_ROWS, gram_batches
 from bigsmic.stages.link_scores import N_TAKEN
 from bigsmic.stages.scan import sample_rows
 
@@ -173,7 +173,8 @@ class _Figures:
         in_memory = self._matrix_bytes() * held // n if kernel_in_memory else 0
         task = self.block_rows * (4 * self.params.n_wanted + 12 * self.n_candidates) + self._tile_bytes()
         disk = 4 * n * self.n_candidates
-        passes = 1 + 2 * self.n_candidates + self.n_eigenproblems
+        n_grams = len(list(gram_batches([spec for spec in self.specs if spec.assignment == "merge"])))
+        passes = 2 + 6 * self.n_eigenproblems + n_grams
         fixed = held * self._moving_row_bytes() + in_memory
         return StagePlan("assign", self.n_groups, fixed, int(task), disk_bytes=disk, passes=passes)
 
