@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import zarr
-from small_fits import FAST
+from small_fits import BRIEF
 
 import bigsmic
 from bigsmic import export
@@ -21,7 +21,7 @@ def result(blobs, tmp_path_factory):
         from small_fits import cut_small
 
         cut_small(patch)
-        return bigsmic.fit(blobs[0], 4, out=run, noise=True, **FAST)
+        return bigsmic.fit(blobs[0], 4, out=run, noise=True, **BRIEF)
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_what_another_process_wrote_meanwhile_stays(result, tmp_path, monkeypatc
 
 @pytest.mark.parametrize("end", ["csv", "parquet", "npy", "zarr"])
 def test_a_table_is_whole_or_absent(blobs, tmp_path, many_blocks, end):
-    result = bigsmic.fit(blobs[0], 4, out=tmp_path / "run.zarr", **FAST)
+    result = bigsmic.fit(blobs[0], 4, out=tmp_path / "run.zarr", **BRIEF)
     chunk = tmp_path / "run.zarr" / "agreement" / "c" / "1"
     chunk.write_bytes(chunk.read_bytes()[:-3])
     (tmp_path / "out").mkdir()
@@ -163,6 +163,6 @@ def test_parquet_without_its_library_says_what_to_install(result, tmp_path, monk
 
 
 def test_a_fit_without_labels_has_no_table(blobs, tmp_path):
-    found = bigsmic.fit(blobs[0], valleys=False, **FAST)
+    found = bigsmic.fit(blobs[0], valleys=False, **BRIEF)
     with pytest.raises(InputError, match="export: the fit was given no number of clusters"):
         found.export(tmp_path / "labels.csv")

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import zarr
 from locations import environment
-from small_fits import FAST, cut_small, keep_on_disk
+from small_fits import BRIEF, FAST, cut_small, keep_on_disk
 
 import bigsmic
 from bigsmic import store
@@ -23,6 +23,8 @@ from bigsmic.errors import CorruptBlockError, InputError, RunError, RunLockedErr
 
 pytestmark = pytest.mark.usefixtures("many_blocks")
 
+OPTIONS = {"merge": BRIEF, "auto": FAST}
+"""By assignment; all eigenproblems that there are by default in one of them."""
 AGAIN = ("basis.", "degree.", "routed_rows", "restart.")
 """Stages of which a block may be written twice: a solve writes its basis as a whole when it ends, degrees come with
 weights, and pieces with routes."""
@@ -74,8 +76,8 @@ def ledgers(out):
     return found
 
 
-def fit(X, out=None, **options):
-    return bigsmic.fit(X, 4, out=out, **FAST, **options)
+def fit(X, out=None, assignment="merge", **options):
+    return bigsmic.fit(X, 4, out=out, assignment=assignment, **OPTIONS[assignment], **options)
 
 
 class Undisturbed(NamedTuple):
@@ -190,7 +192,7 @@ def test_a_killed_process_leaves_a_run_that_goes_on(tmp_path, blobs, undisturbed
 def test_it_may_go_on_with_other_threads_and_less_memory(tmp_path, blobs, undisturbed, monkeypatch):
     cut_short(tmp_path / "run", blobs[0], undisturbed["merge"].n_events // 2)
     keep_on_disk(monkeypatch)
-    result = bigsmic.fit(blobs[0], 4, out=tmp_path / "run", **FAST | {"n_threads": 2})
+    result = bigsmic.fit(blobs[0], 4, out=tmp_path / "run", **BRIEF | {"n_threads": 2})
     assert_same(result, undisturbed["merge"])
     assert not (tmp_path / "run" / ".scratch").exists()
 
@@ -219,7 +221,7 @@ def test_a_finished_run_is_opened_again_without_work(tmp_path, blobs, undisturbe
 )
 def test_other_parameters_are_refused_and_both_are_shown(blobs, undisturbed, options, message):
     with pytest.raises(RunMismatchError, match=f"(?s){message}.*another out="):
-        bigsmic.fit(blobs[0], 4, out=undisturbed["merge"].out, **FAST | options)
+        bigsmic.fit(blobs[0], 4, out=undisturbed["merge"].out, **BRIEF | options)
 
 
 def test_other_input_is_refused(blobs, undisturbed):

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import xarray
 import zarr
-from small_fits import FAST, cut_small
+from small_fits import BRIEF, cut_small
 
 import bigsmic
 from bigsmic.errors import InputError
@@ -29,7 +29,7 @@ def rows(blobs):
 def result(rows):
     with pytest.MonkeyPatch.context() as patch:
         cut_small(patch)
-        return bigsmic.fit(rows, 4, noise=True, **FAST)
+        return bigsmic.fit(rows, 4, noise=True, **BRIEF)
 
 
 def test_the_dataset_has_the_rows_coordinates_and_what_the_fit_found(result, rows):
@@ -77,7 +77,7 @@ def test_lazy_arrays_give_the_same_labels_and_their_coordinates(
         return found
 
     monkeypatch.setattr(np, "asanyarray", counted)
-    found = bigsmic.fit(lazy, 4, noise=True, **FAST)
+    found = bigsmic.fit(lazy, 4, noise=True, **BRIEF)
     assert max(read, default=0) <= 256
     assert not isinstance(lazy.variable._data, np.ndarray)
     assert np.array_equal(found.labels, result.labels)
@@ -144,7 +144,7 @@ def test_other_rows_have_no_coordinates(blobs, tmp_path):
 
 def test_a_fit_without_labels_has_no_dataset(blobs):
     with pytest.raises(InputError, match="to_xarray: the fit was given no number of clusters"):
-        bigsmic.fit(blobs[0], valleys=False, **FAST).to_xarray()
+        bigsmic.fit(blobs[0], valleys=False, **BRIEF).to_xarray()
 
 
 def test_without_xarray_it_says_what_to_install(result, monkeypatch):

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from small_fits import FAST, cut_small
+from small_fits import BRIEF, cut_small
 
 import bigsmic
 from bigsmic.errors import AbsentResultError, InputError
@@ -14,9 +14,9 @@ from bigsmic.stages import coarse_graph
 from bigsmic.views import layout
 
 OPTIONS = {
-    "smic": {"c": 4} | FAST,
-    "open": {"c": None, "valleys": False} | FAST,
-    "single": {"c": 1} | FAST,
+    "smic": {"c": 4} | BRIEF,
+    "open": {"c": None, "valleys": False} | BRIEF,
+    "single": {"c": 1} | BRIEF,
     "rim": {"c": 4, "method": "rim", "n_threads": 1},
 }
 
@@ -127,7 +127,7 @@ def test_rows_that_are_tied_to_none_are_left_out():
 def test_a_graph_is_laid_out_where_the_fit_keeps_it(fits):
     W = fits("smic").graph().astype(float)
     W.indices, W.indptr = W.indices.astype(np.int32), W.indptr.astype(np.int32)
-    options = {name: value for name, value in FAST.items() if name not in ("t", "n_centers")}
+    options = {name: value for name, value in BRIEF.items() if name not in ("t", "n_centers")}
     assert len(bigsmic.fit(W, 4, kernel="precomputed", **options).map(100).rows) == 100
     with pytest.raises(AbsentResultError, match="map: the fit was made of a graph, of which it kept none"):
         bigsmic.fit(W, 1, kernel="precomputed", **options).map()

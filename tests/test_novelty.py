@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import zarr
-from small_fits import FAST
+from small_fits import BRIEF
 
 import bigsmic
 from bigsmic.errors import AbsentResultError, OptionError
@@ -13,8 +13,8 @@ from bigsmic.numerics.labeling import novelty
 from bigsmic.prediction import model_of
 
 METHODS = {
-    "smic": FAST,
-    "noise": {**FAST, "noise": True},
+    "smic": BRIEF,
+    "noise": {**BRIEF, "noise": True},
     "mic": {"method": "mic", "n_threads": 1},
     "rim": {"method": "rim", "n_threads": 1},
     "kernel_rim": {"method": "kernel_rim", "n_threads": 1},
@@ -83,7 +83,7 @@ def test_the_share_of_fitted_rows_is_known(results):
 def test_the_ratio_is_that_of_the_graph(rows):
     """A brute-force formula: distance to the t-th neighbour over the mean of those of the neighbours."""
     X, t = rows[0], 5
-    result = bigsmic.fit(X, 3, **FAST)
+    result = bigsmic.fit(X, 3, **BRIEF)
     S = result.scaled(X).astype(np.float64)
     D = np.sqrt(((S[:, None] - S[None]) ** 2).sum(axis=2))
     order = np.argsort(D, axis=1, kind="stable")[:, 1 : t + 1]
@@ -100,7 +100,7 @@ def test_the_ratio_is_that_of_the_graph(rows):
 
 def test_rows_of_integers_with_many_copies(rows):
     X = np.round(rows[0] / 3)
-    result = bigsmic.fit(X, 3, **FAST)
+    result = bigsmic.fit(X, 3, **BRIEF)
     assert np.isfinite(result.novelty(X)).all()
     assert (result.novelty(X) <= 1).all()
     assert (result.novelty(X[:1] + 100) > 1).all()
@@ -126,7 +126,7 @@ def test_lazy_rows_have_a_lazy_novelty(results, rows):
 
 
 def test_runs_that_know_nothing_of_it(rows, tmp_path):
-    result = bigsmic.fit(rows[0], 3, out=tmp_path / "run", **FAST)
+    result = bigsmic.fit(rows[0], 3, out=tmp_path / "run", **BRIEF)
     found = result.predict_proba(rows[1])
     bigsmic.store.Run(str(tmp_path / "run")).drop("novelty", [0])
     again = bigsmic.Result.open(tmp_path / "run")
@@ -134,12 +134,12 @@ def test_runs_that_know_nothing_of_it(rows, tmp_path):
         again.novelty(rows[1])
     plain = again.predict_proba(rows[1])
     assert (plain.max(axis=1) >= found.max(axis=1)).all()
-    np.testing.assert_array_equal(bigsmic.fit(rows[0], 3, out=tmp_path / "run", **FAST).predict_proba(rows[1]), found)
+    np.testing.assert_array_equal(bigsmic.fit(rows[0], 3, out=tmp_path / "run", **BRIEF).predict_proba(rows[1]), found)
 
 
 def test_cuts_and_single_clusters(rows):
-    cut = bigsmic.fit(rows[0], 3, **FAST).cut(2)
+    cut = bigsmic.fit(rows[0], 3, **BRIEF).cut(2)
     assert cut.novelty(np.full((1, 4), 1e3, np.float32)) > 1
-    single = bigsmic.fit(rows[0], 1, **FAST)
+    single = bigsmic.fit(rows[0], 1, **BRIEF)
     assert single.novelty(np.full((1, 4), 1e3, np.float32)) > 1
     assert single.predict_proba(np.full((1, 4), 1e3, np.float32)) == 1

@@ -15,6 +15,7 @@ import bigsmic
 from bigsmic.errors import ConvergenceWarning, InputError, NonFiniteError, PlanError, StorageError
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.mutual_information.gaussian_basis import fold_of
+from bigsmic.runtime.block_sizes import BlockSizes
 from bigsmic.runtime.context import Context
 from bigsmic.stages import eigenvectors
 from bigsmic.stages.labelings import read_labels
@@ -227,12 +228,12 @@ def least_limit(X, c, **options):
     return int(str(caught.value).split("at least ")[1].split("MiB")[0])
 
 
-@pytest.mark.usefixtures("many_blocks")
 @pytest.mark.filterwarnings("ignore:run. .* is on a file system in memory")
 @pytest.mark.filterwarnings("ignore:c. got 12, but the data show")
 def test_the_memory_limit_does_not_matter(tmp_path):
     X = make_blobs(12_000, 3, centers=12, cluster_std=2, random_state=0)[0].astype(np.float32)
-    options = {"t": 5, "widths": (1.5, 2), "shrinkage": 0, "n_centers": 60, "n_threads": 2}
+    sizes = BlockSizes(source_bytes=1 << 15, group_rows=1500, tile_bytes=1)
+    options = {"t": 5, "widths": (1.5, 2), "shrinkage": 0, "n_centers": 60, "n_threads": 2, "block_sizes": sizes}
     least = least_limit(X, 12, **options)
     tight, roomy = (bigsmic.plan(X, 12, memory_limit=limit, **options) for limit in (f"{least}MiB", "4GiB"))
     assert (tight.basis_in_memory, tight.kernel_in_memory, tight.n_gammas) == (False, False, 1)
@@ -483,7 +484,7 @@ def test_one_cluster(blobs):
 @pytest.mark.filterwarnings("ignore:c. got 3, but the data show")
 @pytest.mark.parametrize("c", [3, 10])
 def test_thousands_of_duplicates(c):
-    points = np.random.default_rng(0).integers(0, 10, 5000)
+    points = np.random.default_rng(0).integers(0, 10, 2000)
     result = fit(noise(10)[points], c)
     assert_sound(result, c)
     if c == 10:

@@ -5,7 +5,7 @@ import pytest
 from scipy.cluster.hierarchy import is_valid_linkage
 from scipy.sparse import diags_array
 from sklearn.metrics import adjusted_rand_score, jaccard_score
-from small_fits import FAST, cut_small
+from small_fits import BRIEF, cut_small
 
 import bigsmic
 from bigsmic.errors import AbsentResultError, InputError
@@ -17,10 +17,10 @@ def fits(blobs, tmp_path_factory):
     """A fit by name, made when it is first asked for."""
     made = {}
     options = {
-        "smic": {"c": 4} | FAST,
-        "noise": {"c": 4, "noise": True} | FAST,
-        "open": {"c": None, "valleys": False} | FAST,
-        "single": {"c": 1} | FAST,
+        "smic": {"c": 4} | BRIEF,
+        "noise": {"c": 4, "noise": True} | BRIEF,
+        "open": {"c": None, "valleys": False} | BRIEF,
+        "single": {"c": 1} | BRIEF,
         "3smic": {"c": 4, "method": "3smic", "must_links": [[0, 1]], "t": 5, "n_centers": 40, "n_threads": 1},
         "rim": {"c": 4, "method": "rim", "n_threads": 1},
     }
@@ -230,7 +230,7 @@ def weight(squares, sigma_i, sigma_j):
 
 
 def test_graph_of_a_function_that_is_not_stored_is_refused(blobs, tmp_path):
-    bigsmic.fit(blobs[0][:200], 3, kernel=weight, out=tmp_path / "run", **FAST)
+    bigsmic.fit(blobs[0][:200], 3, kernel=weight, out=tmp_path / "run", **BRIEF)
     opened = bigsmic.Result.open(tmp_path / "run")
     with pytest.raises(InputError, match=r"pass kernel= to Result\.open"):
         opened.graph()
@@ -240,7 +240,7 @@ def test_graph_of_a_function_that_is_not_stored_is_refused(blobs, tmp_path):
 def test_graph_that_was_given_is_given_back(fits):
     W = fits("smic").graph().astype(float)
     W.indices, W.indptr = W.indices.astype(np.int32), W.indptr.astype(np.int32)
-    result = bigsmic.fit(W, 4, kernel="precomputed", **{k: v for k, v in FAST.items() if k not in ("t", "n_centers")})
+    result = bigsmic.fit(W, 4, kernel="precomputed", **{k: v for k, v in BRIEF.items() if k not in ("t", "n_centers")})
     found = result.graph().toarray()
     np.testing.assert_allclose(found, W.toarray() / W.max(), rtol=1e-4, atol=1e-7)
     assert result.embedding[:3].shape[0] == 3

@@ -17,7 +17,7 @@ from bigsmic import registry
 from bigsmic.cli import main
 from bigsmic.methods.smic.result import SMICResult
 
-OPTIONS = {"smic": ["--noise", "on", "--t", "3,5", "--n-centers", "40"], "3smic": ["--t", "3", "--n-centers", "40"]}
+OPTIONS = {"smic": ["--noise", "on", "--t", "5", "--n-centers", "40"], "3smic": ["--t", "3", "--n-centers", "40"]}
 
 
 def typed(*args):

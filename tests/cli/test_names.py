@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from bigsmic import Result
 from bigsmic.cli import main
 
-QUICK = ("-c", 3, "--threads", 1, "--t", "3,5", "--n-centers", 40)
+QUICK = ("-c", 3, "--threads", 1, "--t", "5", "--shrinkage", "0", "--n-centers", 40)
 
 
 def typed(*args):

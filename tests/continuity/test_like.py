@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import zarr
 from sklearn.metrics import adjusted_rand_score
-from small_fits import FAST, cut_small
+from small_fits import BRIEF, cut_small
 
 import bigsmic
 from bigsmic import Result
@@ -33,7 +33,7 @@ def majority(labels, truth):
 
 
 def fit(X, c, **options):
-    return bigsmic.fit(X, c, **{**FAST, **options})
+    return bigsmic.fit(X, c, **{**BRIEF, **options})
 
 
 @pytest.fixture(scope="module")

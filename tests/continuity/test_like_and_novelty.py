@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from small_fits import FAST
+from small_fits import BRIEF
 
 import bigsmic
 
 
-@pytest.mark.parametrize("options", [FAST, {"method": "rim", "n_threads": 1}])
+@pytest.mark.parametrize("options", [BRIEF, {"method": "rim", "n_threads": 1}])
 def test_rows_far_from_everything_are_in_no_cluster_that_vanished(options):
     rng = np.random.default_rng(0)
     centers = np.array([[0, 0, 0], [9, 0, 0], [0, 9, 9]])

@@ -12,7 +12,7 @@ import pytest
 import zarr
 from clusters import cluster_of, trap
 from distributed import WorkerPlugin
-from small_fits import FAST
+from small_fits import BRIEF
 from typer.testing import CliRunner
 
 import bigsmic
@@ -195,7 +195,7 @@ def test_one_call_of_windows_at_a_time(client, recording, tmp_path):
 def fitted(recording, tmp_path):
     """A run of an archive of windows that has grown since."""
     made = described(recording, tmp_path / "windows", client=False)
-    bigsmic.fit(made, 3, out=tmp_path / "run", client=False, **FAST)
+    bigsmic.fit(made, 3, out=tmp_path / "run", client=False, **BRIEF)
     grow(recording)
     described(recording, made, client=False)
     return tmp_path
@@ -237,7 +237,7 @@ def _interrupted(*arguments):
 def test_new_rows_in_memory_are_labelled_here(client, fitted):
     X = zarr.open_array(str(fitted / "windows" / "X"))[:]
     X = X[np.isfinite(X).all(axis=1)]
-    result = bigsmic.fit(X[:500], 3, out=fitted / "other", client=False, **FAST)
+    result = bigsmic.fit(X[:500], 3, out=fitted / "other", client=False, **BRIEF)
     before = begun(client, "update")
     found = result.update(X, client=client)
     assert (found.rows, begun(client, "update")) == (len(X) - 500, before)

@@ -109,10 +109,10 @@ def test_chunks_that_a_later_call_writes_to_are_no_tasks_of_an_engine(tmp_path, 
 def test_samples_and_times_in_memory_are_no_tasks_of_an_engine(tmp_path, samples):
     array, engine = store(tmp_path / "a", samples), Noting()
     seconds = np.arange(len(samples)) / RATE
-    windows(samples, 40, 1, out=tmp_path / "samples", engine=engine)
-    windows(array, 40, 1, times=seconds, out=tmp_path / "times", engine=engine)
+    windows(samples, 40, 20, out=tmp_path / "samples", engine=engine)
+    windows(array, 40, 20, times=seconds, out=tmp_path / "times", engine=engine)
     assert engine.stretches == []
-    windows(array, 40, 1, out=tmp_path / "w", engine=engine)
+    windows(array, 40, 20, out=tmp_path / "w", engine=engine)
     assert engine.stretches
 
 
@@ -387,15 +387,15 @@ def regimes(tmp_path_factory):
     return windows(signal[:, None], 50, 25, out=out), (t[: len(t) - 49 : 25] // 4000) % 2
 
 
-FAST = {"t": (3, 5), "widths": (1.5, 2), "n_centers": 40, "n_threads": 1}
+BRIEF = {"t": (3, 5), "widths": (1.5, 2), "n_centers": 40, "n_threads": 1}
 
 
 def test_windows_that_are_not_valid_are_left_out_of_a_fit(regimes, tmp_path):
     made, truth = regimes
-    result = bigsmic.fit(made, 2, out=tmp_path / "run", **FAST)
+    result = bigsmic.fit(made, 2, out=tmp_path / "run", **BRIEF)
     valid = made.valid[:]
     assert len(result.labels) == valid.sum() == len(made) - 5
-    plain = bigsmic.fit(made.X[:][valid], 2, **FAST)
+    plain = bigsmic.fit(made.X[:][valid], 2, **BRIEF)
     np.testing.assert_array_equal(result.labels, plain.labels)
     np.testing.assert_array_equal(result.rows, np.flatnonzero(valid))
     aligned = result.archive_labels()
@@ -428,7 +428,7 @@ def test_features_are_divided_as_their_units_differ_and_samples_as_they_look(tmp
 
 def test_predictions_of_windows_keep_their_places(regimes):
     made, _ = regimes
-    result, valid = bigsmic.fit(made, 2, **FAST), made.valid[:]
+    result, valid = bigsmic.fit(made, 2, **BRIEF), made.valid[:]
     labels, posterior = result.predict(made), result.predict_proba(made)
     assert (labels[~valid] == -1).all()
     assert np.isnan(posterior[~valid]).all()
@@ -439,16 +439,16 @@ def test_predictions_of_windows_keep_their_places(regimes):
 
 def test_rows_of_an_archive(regimes, tmp_path):
     X = np.nan_to_num(regimes[0].X[:])
-    result = bigsmic.fit(X, 2, rows=slice(100, 500), out=tmp_path / "run", **FAST)
-    np.testing.assert_array_equal(result.labels, bigsmic.fit(X[100:500], 2, **FAST).labels)
+    result = bigsmic.fit(X, 2, rows=slice(100, 500), out=tmp_path / "run", **BRIEF)
+    np.testing.assert_array_equal(result.labels, bigsmic.fit(X[100:500], 2, **BRIEF).labels)
     np.testing.assert_array_equal(result.rows, np.arange(100, 500))
     aligned = result.archive_labels()
     assert len(aligned) == 500
     assert (aligned[:100] == -1).all()
-    bigsmic.fit(X, 2, rows=slice(100, 500), out=tmp_path / "run", **FAST)
+    bigsmic.fit(X, 2, rows=slice(100, 500), out=tmp_path / "run", **BRIEF)
     with pytest.raises(RunMismatchError, match=r"input\.selected\.stop: stored 500, asked 600"):
-        bigsmic.fit(X, 2, rows=slice(100, 600), out=tmp_path / "run", **FAST)
-    np.testing.assert_array_equal(bigsmic.fit(X, 2, rows=slice(-400, None), **FAST).rows[[0, -1]], [399, 798])
+        bigsmic.fit(X, 2, rows=slice(100, 600), out=tmp_path / "run", **BRIEF)
+    np.testing.assert_array_equal(bigsmic.fit(X, 2, rows=slice(-400, None), **BRIEF).rows[[0, -1]], [399, 798])
 
 
 @pytest.mark.parametrize(
@@ -462,7 +462,7 @@ def test_rows_of_an_archive(regimes, tmp_path):
 )
 def test_rows_that_are_no_slice_are_refused(regimes, rows, message):
     with pytest.raises(InputError, match=message):
-        bigsmic.fit(np.nan_to_num(regimes[0].X[:]), 2, rows=rows, **FAST)
+        bigsmic.fit(np.nan_to_num(regimes[0].X[:]), 2, rows=rows, **BRIEF)
 
 
 def test_a_stretch_without_valid_windows_is_refused(tmp_path):
@@ -474,10 +474,10 @@ def test_a_stretch_without_valid_windows_is_refused(tmp_path):
 
 def test_a_raw_recording_is_warned_of(tmp_path, samples):
     with pytest.warns(BigsmicWarning, match=r"input: array looks like a recording: 3 columns, and rows that correlate"):
-        bigsmic.fit(samples[:1200], 2, out=tmp_path / "run", **FAST)
-    bigsmic.fit(samples[:1200], 2, out=tmp_path / "run", **FAST)  # once
+        bigsmic.fit(samples[:1200], 2, out=tmp_path / "run", **BRIEF)
+    bigsmic.fit(samples[:1200], 2, out=tmp_path / "run", **BRIEF)  # once
     raw = windows(samples[:1200, :1], 8, 1, features="raw", out=tmp_path / "w")
-    bigsmic.fit(raw, 2, **FAST)
+    bigsmic.fit(raw, 2, **BRIEF)
 
 
 def test_the_page_of_the_archive(regimes):

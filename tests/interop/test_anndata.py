@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse
 import zarr
 from sklearn.neighbors import kneighbors_graph
-from small_fits import FAST
+from small_fits import BRIEF
 
 import bigsmic
 from bigsmic.errors import BigsmicWarning, InputError
@@ -45,7 +45,7 @@ def agrees(labels, cells):
 
 
 def test_results_are_where_scanpy_looks_for_them(cells, tmp_path):
-    result = cluster(cells, 3, out=tmp_path / "run.zarr", **FAST)
+    result = cluster(cells, 3, out=tmp_path / "run.zarr", **BRIEF)
     assert cells.obs["bigsmic"].cat.categories.tolist() == ["0", "1", "2"]
     assert np.array_equal(cells.obs["bigsmic"].cat.codes, result.labels)
     assert np.array_equal(cells.obs["bigsmic_agreement"], result.agreement)
@@ -58,7 +58,7 @@ def test_results_are_where_scanpy_looks_for_them(cells, tmp_path):
 
 
 def test_the_number_of_clusters_is_found(cells):
-    assert cluster(cells, **FAST).n_clusters == 3
+    assert cluster(cells, **BRIEF).n_clusters == 3
     assert "run" not in cells.uns["bigsmic"]
 
 
@@ -72,7 +72,7 @@ def written(cells, path):
 
 @pytest.mark.parametrize("kind", ["h5ad", "zarr"])
 def test_results_are_stored_and_read_again(cells, tmp_path, kind):
-    cluster(cells, 3, noise=True, **FAST)
+    cluster(cells, 3, noise=True, **BRIEF)
     read = anndata.read_h5ad if kind == "h5ad" else anndata.read_zarr
     found = read(written(cells, tmp_path / f"cells.{kind}"))
     assert found.uns["bigsmic"] == cells.uns["bigsmic"]
@@ -81,7 +81,7 @@ def test_results_are_stored_and_read_again(cells, tmp_path, kind):
 
 def test_cells_in_no_cluster_have_no_category(cells, rows):
     far = anndata.AnnData(np.concatenate([rows, rows[:2] + 500]))
-    result = cluster(far, 3, use_rep="X", noise=True, **FAST)
+    result = cluster(far, 3, use_rep="X", noise=True, **BRIEF)
     assert far.obs["bigsmic"].isna().to_numpy().tolist() == (result.labels < 0).tolist()
     assert far.obs["bigsmic"].isna()[-2:].all()
     assert np.array_equal(far.obs["bigsmic_noise"], result.noise)
@@ -95,14 +95,14 @@ def test_rows_may_be_an_array_or_a_table(cells, rep):
 @pytest.mark.parametrize("graph", ["distances", "connectivities"])
 def test_neighbours_that_scanpy_found_are_used(cells, graph):
     del cells.obsm["X_pca"]
-    options = FAST if graph == "distances" else {"n_threads": 1}
+    options = BRIEF if graph == "distances" else {"n_threads": 1}
     assert agrees(cluster(cells, 3, use_graph=graph, key_added="of_graph", **options).labels, cells)
     assert agrees(cells.obs["of_graph"], cells)
 
 
 def test_a_graph_without_a_number_says_what_to_try(cells):
     with pytest.warns(BigsmicWarning, match=r"A graph does not show .* give c=, or annotate\(adata, result.cut\(c\)\)"):
-        result = cluster(cells, use_graph="distances", **FAST)
+        result = cluster(cells, use_graph="distances", **BRIEF)
     assert "bigsmic" not in cells.obs
     assert set(cells.uns["bigsmic"]) == {"method", "settings"}
     annotate(cells, result.cut(3))
@@ -110,10 +110,10 @@ def test_a_graph_without_a_number_says_what_to_try(cells):
 
 
 def test_cells_without_valleys_get_no_labels_and_lose_those_of_before(cells):
-    cluster(cells, 3, noise=True, **FAST)
+    cluster(cells, 3, noise=True, **BRIEF)
     cells.obsm["X_pca"] = np.random.default_rng(2).normal(size=(300, 3))
     with pytest.warns(BigsmicWarning, match=r"The data show no valleys: give c\. .* No labels are set"):
-        cluster(cells, **FAST)
+        cluster(cells, **BRIEF)
     assert [name for name in [*cells.obs, *cells.obsm] if name.startswith("bigsmic")] == []
     assert cells.uns["bigsmic"]["valleys"].startswith("The data show no valleys")
 
@@ -121,7 +121,7 @@ def test_cells_without_valleys_get_no_labels_and_lose_those_of_before(cells):
 def test_a_backed_anndata_is_clustered_in_place(cells, rows, tmp_path):
     anndata.AnnData(rows).write_h5ad(tmp_path / "dense.h5ad")
     backed = anndata.read_h5ad(tmp_path / "dense.h5ad", backed="r+")
-    labels = cluster(backed, 3, use_rep="X", **FAST).labels
+    labels = cluster(backed, 3, use_rep="X", **BRIEF).labels
     assert backed.isbacked
     backed.write()
     backed.file.close()
@@ -140,8 +140,8 @@ def test_stores_are_read_in_blocks_and_not_written(stores, cells, monkeypatch, m
         h5py.Dataset, "__getitem__", lambda data, key, *more: asked.append(key) or read(data, key, *more)
     )
     before = {path: path.stat().st_mtime_ns for path in stores[kind].rglob("*")}
-    result = cluster(stores[kind], 3, **FAST)
-    assert np.array_equal(result.labels, cluster(cells, 3, **FAST).labels)
+    result = cluster(stores[kind], 3, **BRIEF)
+    assert np.array_equal(result.labels, cluster(cells, 3, **BRIEF).labels)
     assert max((key.stop - key.start for key in asked if isinstance(key, slice)), default=0) <= 256
     assert {path: path.stat().st_mtime_ns for path in stores[kind].rglob("*")} == before
     annotate(cells, result, "stored")
@@ -150,7 +150,7 @@ def test_stores_are_read_in_blocks_and_not_written(stores, cells, monkeypatch, m
 
 @pytest.mark.parametrize("kind", ["h5ad", "zarr"])
 def test_graphs_of_stores(stores, cells, kind):
-    assert agrees(cluster(stores[kind], 3, use_graph="distances", **FAST).labels, cells)
+    assert agrees(cluster(stores[kind], 3, use_graph="distances", **BRIEF).labels, cells)
     with pytest.raises(InputError, match=r"use_graph: got 'knn', obsp has \['connectivities', 'distances'\]"):
         cluster(stores[kind], 3, use_graph="knn")
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from scipy.cluster.hierarchy import leaves_list
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
-from small_fits import FAST, cut_small
+from small_fits import BRIEF, cut_small
 
 import bigsmic
 from bigsmic import plots
@@ -20,6 +20,7 @@ from bigsmic.methods.smic.evidence import Valleys
 from bigsmic.numerics.labeling.valleys import THRESHOLD
 from bigsmic.plots.palette import NONE
 from bigsmic.plots.times import shares_over
+from bigsmic.runtime.block_sizes import BlockSizes
 
 LINKS = {"must_links": [[0, 1]], "t": 5, "n_centers": 40, "n_threads": 1}
 
@@ -46,14 +47,14 @@ def rows(blobs):
 def fits(rows):
     """A fit by name, made when it is first asked for."""
     wanted = {
-        "smic": (rows["blobs"], {"c": 4} | FAST),
-        "noise": (rows["noise"], {"c": 4, "noise": True} | FAST),
-        "waves": (rows["waves"], {"c": 4, "valleys": False} | FAST),
-        "open": (rows["blobs"], {"c": None, "valleys": False} | FAST),
-        "no valleys": (np.random.default_rng(0).normal(size=(300, 3)), {"c": None} | FAST),
+        "smic": (rows["blobs"], {"c": 4} | BRIEF),
+        "noise": (rows["noise"], {"c": 4, "noise": True} | BRIEF),
+        "waves": (rows["waves"], {"c": 4, "valleys": False} | BRIEF),
+        "open": (rows["blobs"], {"c": None, "valleys": False} | BRIEF),
+        "no valleys": (np.random.default_rng(0).normal(size=(300, 3)), {"c": None} | BRIEF),
         "links": (rows["blobs"], {"c": range(2, 5), "method": "3smic"} | LINKS),
-        "single": (rows["blobs"], {"c": 1} | FAST),
-        "many": (rows["many"], {"c": 200} | FAST | {"widths": (1.2,)}),
+        "single": (rows["blobs"], {"c": 1} | BRIEF),
+        "many": (rows["many"], {"c": 200} | BRIEF | {"widths": (1.2,), "t": 5, "block_sizes": BlockSizes()}),
         "rim": (rows["blobs"], {"c": 4, "method": "rim", "n_threads": 1}),
     }
     made = {}
@@ -106,7 +107,8 @@ def test_without_axes_a_figure_is_made(fits):
 @pytest.mark.parametrize("plot", ["map", "sizes", "agreement", "relations", "tree", "timeline", "profiles"])
 def test_one_cluster_and_two_hundred_are_drawn(fits, rows, ax, name, plot):
     data = [rows["blobs" if name == "single" else "many"]] if plot == "profiles" else []
-    getattr(plots, plot)(fits(name), *data, ax=ax)
+    few = {"n_rows": 400} if plot == "map" else {}
+    getattr(plots, plot)(fits(name), *data, ax=ax, **few)
     assert ax.has_data()
     ax.figure.savefig("/dev/null", format="svg")
 
@@ -392,7 +394,7 @@ def test_a_table_that_is_there_is_drawn_without_another_pass(fits, rows, ax):
 def test_strongest_columns_of_many_are_bars():
     X = np.random.default_rng(0).normal(size=(400, 300))
     X[:200, 70:80] += 9
-    ax = plots.profiles(bigsmic.fit(X, 2, **FAST), X, ax=Figure().add_subplot())
+    ax = plots.profiles(bigsmic.fit(X, 2, **BRIEF), X, ax=Figure().add_subplot())
     shown = [label.get_text() for label in ax.get_xticklabels()]
     assert {str(column) for column in range(70, 80)} <= set(shown)
     assert len(shown) == 24
@@ -408,7 +410,7 @@ def test_other_rows_than_those_of_the_fit_are_refused(fits, rows, ax):
 
 def test_of_an_archive_the_rows_that_were_fitted_are_read(rows):
     X = rows["blobs"]
-    result = bigsmic.fit(X, 4, rows=slice(100, 600), **FAST)
+    result = bigsmic.fit(X, 4, rows=slice(100, 600), **BRIEF)
     np.testing.assert_allclose(result.profiles(X).mean, means_of(X[100:600], result.labels), rtol=1e-4, atol=1e-5)
 
 

@@ -8,7 +8,7 @@ import pytest
 import zarr
 from clusters import cluster_of
 from pages import Page
-from small_fits import FAST, cut_small
+from small_fits import BRIEF, cut_small
 from typer.testing import CliRunner
 
 import bigsmic
@@ -23,7 +23,7 @@ def location(archive, tmp_path_factory):
     """A run of many blocks."""
     with pytest.MonkeyPatch.context() as patch:
         cut_small(patch)
-        return bigsmic.fit(archive, 4, out=tmp_path_factory.mktemp("runs") / "run", **FAST).location
+        return bigsmic.fit(archive, 4, out=tmp_path_factory.mktemp("runs") / "run", **BRIEF).location
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def test_on_s3(archive, bucket, tmp_path, monkeypatch):
     zarr.create_array(url, data=X[:], chunks=X.chunks, storage_options=bucket)
     with pytest.MonkeyPatch.context() as patch:
         cut_small(patch)
-        result = bigsmic.fit(url, 4, out="s3://bucket/run.zarr", storage_options=bucket, **FAST)
+        result = bigsmic.fit(url, 4, out="s3://bucket/run.zarr", storage_options=bucket, **BRIEF)
     result.report("s3://bucket/report.html", archive=url, storage_options=bucket, **OPTIONS)
     page = downloaded("s3://bucket/report.html", bucket, tmp_path)
     assert page.errors == []

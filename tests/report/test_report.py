@@ -16,7 +16,7 @@ import pytest
 import zarr
 from pages import Page
 from scipy.sparse import csr_array
-from small_fits import FAST, cut_small
+from small_fits import BRIEF, cut_small
 from small_rows import ring
 from typer.testing import CliRunner
 
@@ -30,9 +30,9 @@ from bigsmic.runtime.context import Context
 from bigsmic.store import CheckedArray, Run
 
 ONE_OF_EACH = {
-    "smic": (4, FAST),
-    "noise": (4, FAST | {"noise": True}),
-    "open": (None, FAST),
+    "smic": (4, BRIEF),
+    "noise": (4, BRIEF | {"noise": True}),
+    "open": (None, BRIEF),
     "one": (1, {}),
     "rim": (4, {"method": "rim"}),
     "kernel_rim": (4, {"method": "kernel_rim", "n_components": 30}),
@@ -285,7 +285,7 @@ def test_a_million_columns(tmp_path):
 @pytest.mark.usefixtures("undrawn")
 def test_a_run_without_labels_says_what_to_type(tmp_path):
     noise = np.random.default_rng(0).normal(size=(600, 3)).astype(np.float32)
-    result = bigsmic.fit(noise, out=tmp_path / "run", **FAST)
+    result = bigsmic.fit(noise, out=tmp_path / "run", **BRIEF)
     assert result.settings.undecided
     result.report(tmp_path / "open.html", map_rows=0)
     page = Page(tmp_path / "open.html")
@@ -370,7 +370,7 @@ def of_blocks(archive, tmp_path_factory):
     """A run of many blocks, which is made of the archive."""
     with pytest.MonkeyPatch.context() as patch:
         cut_small(patch)
-        return bigsmic.fit(archive, 4, noise=True, out=tmp_path_factory.mktemp("blocks") / "run", **FAST)
+        return bigsmic.fit(archive, 4, noise=True, out=tmp_path_factory.mktemp("blocks") / "run", **BRIEF)
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -393,7 +393,7 @@ def test_columns_of_channels_are_named_by_them(blobs, results, archive, page):
 def test_a_column_that_is_constant_in_a_cluster_and_elsewhere_comes_first(tmp_path):
     X = np.repeat([[0, 0, 0], [20, 0, 1], [0, 20, 0]], 60, axis=0).astype(np.float32)
     X[:, :2] += np.random.default_rng(0).normal(0, 0.5, (180, 2))
-    result = bigsmic.fit(X, 3, out=tmp_path / "run", **FAST)
+    result = bigsmic.fit(X, 3, out=tmp_path / "run", **BRIEF)
     result.report(tmp_path / "report.html", archive=X, map_rows=0)
     _, rows = Page(tmp_path / "report.html").tables("clusters")
     assert rows[result.labels[60]]["Told apart by"].startswith("2 (+∞)")
@@ -463,7 +463,7 @@ def test_names_are_one_for_each_column(results, archive, tmp_path):
 def test_names_with_html_are_escaped(blobs, tmp_path):
     X = blobs[0].copy()
     X[:, [2, 4]] = 1
-    result = bigsmic.fit(X, 3, out=tmp_path / "<b>run & co & co", **FAST)
+    result = bigsmic.fit(X, 3, out=tmp_path / "<b>run & co & co", **BRIEF)
     evil = "<script>a()</script>"
     result.report(tmp_path / "report.html", archive=X, column_names=["a", "b", evil, "'\"", "&amp;"], map_rows=0)
     page = Page(tmp_path / "report.html")
@@ -489,7 +489,7 @@ def test_windows_name_their_features(tmp_path):
     X = np.random.default_rng(0).normal(size=(12_000, 2)) * np.where(np.arange(12_000) // 3000 % 2, 1, 3)[:, None]
     zarr.create_array(str(tmp_path / "recording.zarr"), data=X.astype(np.float32), chunks=(3000, 2))
     windows(tmp_path / "recording.zarr", 100, out=tmp_path / "windows.zarr", rate=100.0, channels=("left", "right"))
-    result = bigsmic.fit(tmp_path / "windows.zarr", 2, out=tmp_path / "run", **FAST)
+    result = bigsmic.fit(tmp_path / "windows.zarr", 2, out=tmp_path / "run", **BRIEF)
     result.report(tmp_path / "report.html", archive=tmp_path / "windows.zarr", map_rows=0)
     _, rows = Page(tmp_path / "report.html").tables("clusters")
     assert all(re.match(r"(left|right)\.\w+", row["Told apart by"]) for row in rows)
@@ -501,7 +501,7 @@ def test_names_of_the_archive_are_escaped(blobs, tmp_path):
     group = zarr.open_group(str(tmp_path / "rows.zarr"), mode="w", zarr_format=2)
     group.create_array("X", data=blobs[0], chunks=(200, 5), attributes=attributes)
     group.create_array("column", data=np.array(names))
-    result = bigsmic.fit(tmp_path / "rows.zarr", 3, component="X", out=tmp_path / "run", **FAST)
+    result = bigsmic.fit(tmp_path / "rows.zarr", 3, component="X", out=tmp_path / "run", **BRIEF)
     result.report(tmp_path / "report.html", archive=tmp_path / "rows.zarr", component="X", map_rows=0)
     page = Page(tmp_path / "report.html")
     assert page.errors == []
@@ -512,8 +512,8 @@ def test_names_of_the_archive_are_escaped(blobs, tmp_path):
 
 def test_names_and_numbers_of_clusters(blobs, archive, tmp_path):
     evil = "<script>alert(1)</script>"
-    before = bigsmic.fit(blobs[0], 4, out=tmp_path / "before", **FAST).set_names({1: evil})
-    later = bigsmic.fit(blobs[0][blobs[1] != 1], 3, like=before, out=tmp_path / "later", **FAST)
+    before = bigsmic.fit(blobs[0], 4, out=tmp_path / "before", **BRIEF).set_names({1: evil})
+    later = bigsmic.fit(blobs[0][blobs[1] != 1], 3, like=before, out=tmp_path / "later", **BRIEF)
     later.report(tmp_path / "report.html", archive=blobs[0][blobs[1] != 1], map_rows=0)
     page = Page(tmp_path / "report.html")
     assert page.errors == []
@@ -530,7 +530,7 @@ def test_names_and_numbers_of_clusters(blobs, archive, tmp_path):
 
 @pytest.mark.usefixtures("undrawn")
 def test_rows_of_a_range_are_found_in_the_archive(blobs, archive, tmp_path):
-    result = bigsmic.fit(archive, 3, rows=slice(100, 600), out=tmp_path / "run", **FAST)
+    result = bigsmic.fit(archive, 3, rows=slice(100, 600), out=tmp_path / "run", **BRIEF)
     result.report(tmp_path / "report.html", archive=archive, map_rows=0)
     page = Page(tmp_path / "report.html")
     assert "500 rows of 5 columns" in page.text("run")

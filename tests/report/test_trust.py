@@ -4,7 +4,7 @@ import copy
 
 import numpy as np
 import pytest
-from small_fits import FAST
+from small_fits import BRIEF
 
 import bigsmic
 from bigsmic.methods import mspc
@@ -15,7 +15,7 @@ from bigsmic.report.subject import Subject
 
 @pytest.fixture(scope="module")
 def result(blobs, tmp_path_factory):
-    return bigsmic.fit(blobs[0], 4, out=tmp_path_factory.mktemp("run") / "run", **FAST)
+    return bigsmic.fit(blobs[0], 4, out=tmp_path_factory.mktemp("run") / "run", **BRIEF)
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_notes(findings, changed, said):
 def test_clusters_that_touch_are_named_as_the_valleys_have_them(blobs):
     """Two halves of a blob: no valley parts them."""
     X = np.random.default_rng(0).normal(size=(800, 3)).astype(np.float32)
-    result = bigsmic.fit(X, 2, **FAST)
+    result = bigsmic.fit(X, 2, **BRIEF)
     (pair,) = result.valleys.pairs.itertuples()
     texts = [part.text for part in trust.section(Subject(result)).parts if part.level == "warning"]
     said = f"No valley of 4 standard errors parts clusters {pair.cluster} and {pair.neighbor} (z = {pair.z:.1f})"
@@ -93,7 +93,7 @@ def test_clusters_that_touch_are_named_as_the_valleys_have_them(blobs):
 def test_where_all_is_well_it_says_so_in_one_line():
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(at, 0.3, (300, 3)) for at in (0, 20, 40)]).astype(np.float32)
-    result = bigsmic.fit(X, 3, **FAST)
+    result = bigsmic.fit(X, 3, **BRIEF)
     first, *others = trust.section(Subject(result)).parts
     assert first.level == "good"
     assert "100% of the rows have a posterior of 0.5 or more" in first.text

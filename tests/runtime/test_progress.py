@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import zarr
 from rich.console import Console
-from small_fits import FAST
+from small_fits import BRIEF
 
 import bigsmic
 from bigsmic.errors import InputError
@@ -112,11 +112,11 @@ def test_lines_where_there_is_none(monkeypatch):
 
 
 def test_a_fit_says_where_it_is(blobs, many_blocks, capsys, tmp_path):
-    bigsmic.fit(blobs[0], 4, progress=True, out=tmp_path / "run", **FAST)
+    bigsmic.fit(blobs[0], 4, progress=True, out=tmp_path / "run", **BRIEF)
     assert [line.split()[-1] for line in capsys.readouterr().err.splitlines()] == [
         *("scan", "route", "neighbors", "graph", "eigen", "assign", "select", "output")
     ]
-    bigsmic.fit(blobs[0], 4, progress=False, out=tmp_path / "run", **FAST)
+    bigsmic.fit(blobs[0], 4, progress=False, out=tmp_path / "run", **BRIEF)
     assert capsys.readouterr().err == ""
 
 
@@ -129,9 +129,9 @@ def test_a_resumed_stage_begins_with_what_is_done(blobs, many_blocks, tmp_path):
             raise Stopped
 
     with pytest.raises(Stopped):
-        bigsmic.fit(blobs[0], 4, progress=stop, out=tmp_path / "run", **FAST)
+        bigsmic.fit(blobs[0], 4, progress=stop, out=tmp_path / "run", **BRIEF)
     seen = []
-    bigsmic.fit(blobs[0], 4, progress=lambda *event: seen.append(event), out=tmp_path / "run", **FAST)
+    bigsmic.fit(blobs[0], 4, progress=lambda *event: seen.append(event), out=tmp_path / "run", **BRIEF)
     total = seen[-1][2]
     first = next(event for event in seen if event[0] == "neighbors")
     assert first[1] == 2 < first[2]
@@ -143,16 +143,16 @@ def test_a_resumed_stage_begins_with_what_is_done(blobs, many_blocks, tmp_path):
 
 def test_a_prediction_says_where_it_is(blobs, tmp_path):
     archive = zarr.create_array(str(tmp_path / "X.zarr"), data=np.tile(blobs[0], (2, 1)), chunks=(100, 5))
-    result, seen = bigsmic.fit(blobs[0], 4, **FAST), []
+    result, seen = bigsmic.fit(blobs[0], 4, **BRIEF), []
     result.predict(archive, progress=lambda *event: seen.append(event))
     assert seen == [("predict", 0, 1), ("predict", 1, 1)]
 
 
 def test_what_is_no_switch_and_no_function_is_refused(blobs):
     with pytest.raises(InputError, match="progress: got 'yes'; give True, False, or a function"):
-        bigsmic.fit(blobs[0], 4, progress="yes", **FAST)
+        bigsmic.fit(blobs[0], 4, progress="yes", **BRIEF)
 
 
 def test_a_report_of_a_cluster_without_a_cluster_is_refused(blobs, tmp_path):
     with pytest.raises(InputError, match=r"performance_report: .* threads of one process; give client= or scheduler="):
-        bigsmic.fit(blobs[0], 4, performance_report=tmp_path / "report.html", out=tmp_path / "run", **FAST)
+        bigsmic.fit(blobs[0], 4, performance_report=tmp_path / "report.html", out=tmp_path / "run", **BRIEF)

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import zarr
-from small_fits import FAST
+from small_fits import BRIEF
 
 import bigsmic
 from bigsmic.errors import InputError, RunMismatchError, StorageError
@@ -25,7 +25,7 @@ def test_a_fit_is_that_of_the_same_rows_in_zarr(blobs, tmp_path, many_blocks):
     archive = tmp_path / "X.zarr"
     zarr.create_array(archive, data=blobs[0], chunks=(100, 5))
     path = saved(tmp_path / "X.npy", blobs[0])
-    of_zarr, of_npy = (bigsmic.fit(rows, 4, **FAST) for rows in (archive, path))
+    of_zarr, of_npy = (bigsmic.fit(rows, 4, **BRIEF) for rows in (archive, path))
     assert np.array_equal(of_zarr.labels, of_npy.labels)
     assert np.array_equal(of_zarr.posterior, of_npy.posterior)
     assert np.array_equal(of_npy.predict(path), of_npy.predict(archive))
@@ -34,13 +34,13 @@ def test_a_fit_is_that_of_the_same_rows_in_zarr(blobs, tmp_path, many_blocks):
 
 def test_a_run_resumes_from_either_and_refuses_other_rows(blobs, tmp_path, many_blocks):
     path, run = saved(tmp_path / "X.npy", blobs[0]), tmp_path / "run.zarr"
-    labels = bigsmic.fit(path, 4, out=run, **FAST).labels
+    labels = bigsmic.fit(path, 4, out=run, **BRIEF).labels
     os.rename(path, tmp_path / "moved.npy")
-    assert np.array_equal(bigsmic.fit(str(tmp_path / "moved.npy"), 4, out=run, **FAST).labels, labels)
+    assert np.array_equal(bigsmic.fit(str(tmp_path / "moved.npy"), 4, out=run, **BRIEF).labels, labels)
     changed = blobs[0].copy()
     changed[300] += 1
     with pytest.raises(RunMismatchError, match="rows 256:512 are not those"):
-        bigsmic.fit(saved(path, changed), 4, out=run, **FAST)
+        bigsmic.fit(saved(path, changed), 4, out=run, **BRIEF)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])

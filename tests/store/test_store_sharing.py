@@ -20,21 +20,27 @@ from bigsmic.errors import CorruptBlockError, RunError, StorageError
 ELSEWHERE = """
 import os, pickle, sys
 os.chdir("/")
-thing, function = pickle.load(sys.stdin.buffer)
-pickle.dump(function(thing), sys.stdout.buffer)
+while True:
+    thing, function = pickle.load(sys.stdin.buffer)
+    sys.stdout.buffer.write(pickle.dumps(function(thing)))
+    sys.stdout.flush()
 """
 
 
-def elsewhere(thing, function):
-    """Return ``function(thing)`` as another process finds it, from another working directory."""
-    done = subprocess.run(
-        [sys.executable, "-c", ELSEWHERE],
-        input=pickle.dumps((thing, function)),
-        env=environment(Path(__file__).parent),
-        capture_output=True,
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    return pickle.loads(done.stdout)
+@pytest.fixture(scope="module")
+def elsewhere():
+    """Returns ``function(thing)`` as another process finds it, from another working directory."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    command = [sys.executable, "-c", ELSEWHERE]
+    with subprocess.Popen(command, env=environment(Path(__file__).parent), **pipes) as other:
+
+        def found(thing, function):
+            other.stdin.write(pickle.dumps((thing, function)))
+            other.stdin.flush()
+            return pickle.load(other.stdout)
+
+        yield found
+        other.kill()
 
 
 def rows(n=100, d=5):
@@ -57,7 +63,7 @@ def write_there(run):
     return run.identity, run.read("stage", 0, "rows")
 
 
-def test_a_run_is_opened_elsewhere_while_it_is_locked_here(tmp_path, monkeypatch):
+def test_a_run_is_opened_elsewhere_while_it_is_locked_here(tmp_path, monkeypatch, elsewhere):
     monkeypatch.chdir(tmp_path)
     run = store.Run("run.zarr")
     run.bind({"input": {"rows": 3}})
@@ -162,7 +168,7 @@ def read_some(source):
 
 
 @pytest.mark.parametrize("kind", ["path", "component", "zarr", "relative", "dask"])
-def test_sources_are_read_elsewhere(tmp_path, monkeypatch, kind):
+def test_sources_are_read_elsewhere(tmp_path, monkeypatch, elsewhere, kind):
     monkeypatch.chdir(tmp_path)
     X = rows()
     zarr.create_array("a.zarr", data=X, chunks=(9, 5))

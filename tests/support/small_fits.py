@@ -9,7 +9,8 @@ from bigsmic.runtime.block_sizes import BlockSizes
 
 FAST = {"t": (3, 5), "widths": (1.5, 2), "n_centers": 40, "n_threads": 1}
 """Options of a fit that is not about scores."""
-
+BRIEF = FAST | {"shrinkage": 0}
+"""Of one that is not about its labelings either: half of the eigenproblems."""
 
 SMALL = BlockSizes(source_bytes=1, group_rows=300, tile_bytes=1)
 """Blocks of 256 rows, of the input as of a dense kernel, and groups of 300 members."""

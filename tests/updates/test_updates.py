@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import zarr
-from small_fits import FAST
+from small_fits import BRIEF
 
 import bigsmic
 from bigsmic import prediction
@@ -29,7 +29,7 @@ def rows():
 def archive(rows, tmp_path):
     """A run of the first 800 rows of an archive that has 1,500."""
     array = zarr.create_array(str(tmp_path / "X"), data=rows[:800], chunks=(100, 3))
-    result = bigsmic.fit(tmp_path / "X", 3, out=tmp_path / "run", **FAST)
+    result = bigsmic.fit(tmp_path / "X", 3, out=tmp_path / "run", **BRIEF)
     array.append(rows[800:1500])
     return array, result, tmp_path
 
@@ -114,7 +114,7 @@ def test_what_changed_since_is_refused(archive, rows):
 @pytest.mark.usefixtures("small")
 def test_every_row_is_compared_where_that_is_asked_for(rows, tmp_path, monkeypatch):
     monkeypatch.setattr(hashing, "SPOTS", 2)
-    result = bigsmic.fit(rows[:800], 3, out=tmp_path / "run", **FAST)
+    result = bigsmic.fit(rows[:800], 3, out=tmp_path / "run", **BRIEF)
     result.update(rows)
     changed = rows.copy()
     changed[1100] += 1
@@ -132,7 +132,7 @@ def count_reads(monkeypatch):
 
 @pytest.mark.usefixtures("small")
 def test_new_rows_are_read_to_be_labelled_and_for_drift_and_not_again(rows, tmp_path, monkeypatch):
-    result = bigsmic.fit(rows[:800], 3, out=tmp_path / "run", **FAST)
+    result = bigsmic.fit(rows[:800], 3, out=tmp_path / "run", **BRIEF)
     ranges = count_reads(monkeypatch)
     result.update(rows)
     assert sum(hi - lo for lo, hi in ranges if lo >= 800) == 2 * 1200
@@ -140,7 +140,7 @@ def test_new_rows_are_read_to_be_labelled_and_for_drift_and_not_again(rows, tmp_
 
 def test_rows_that_lie_all_over_the_archive_are_compared_one_by_one(rows, tmp_path, monkeypatch):
     taken = reservoir(1800, 300, 0)
-    result = bigsmic.fit(rows, 3, rows=taken, out=tmp_path / "run", **FAST)
+    result = bigsmic.fit(rows, 3, rows=taken, out=tmp_path / "run", **BRIEF)
     ranges = count_reads(monkeypatch)
     assert result.update(rows).rows == 200
     assert 0 < sum(hi - lo for lo, hi in ranges if hi <= 1800) <= hashing.SPOTS
@@ -154,7 +154,7 @@ def test_rows_that_lie_all_over_the_archive_are_compared_one_by_one(rows, tmp_pa
 
 
 def test_rows_before_and_within_a_slice_are_not_new(rows, tmp_path):
-    result = bigsmic.fit(rows, 3, rows=slice(500, 1300), out=tmp_path / "run", **FAST)
+    result = bigsmic.fit(rows, 3, rows=slice(500, 1300), out=tmp_path / "run", **BRIEF)
     found = result.update(rows)
     assert (found.first, found.last) == (1300, 2000)
     labels = result.archive_labels()
@@ -169,7 +169,7 @@ def test_windows_that_are_not_valid_have_no_label(tmp_path):
     signal[[3000, 15_000]] = np.nan
     zarr.create_array(str(tmp_path / "a"), data=signal[:10_000, None], chunks=(1000, 1))
     made = windows(tmp_path / "a", 50, 25, out=tmp_path / "w")
-    result = bigsmic.fit(made, 2, out=tmp_path / "run", **FAST)
+    result = bigsmic.fit(made, 2, out=tmp_path / "run", **BRIEF)
     zarr.open_array(str(tmp_path / "a")).append(signal[10_000:, None])
     made = windows(tmp_path / "a", 50, 25, out=tmp_path / "w")
     found = result.update(made)
@@ -182,7 +182,7 @@ def test_windows_that_are_not_valid_have_no_label(tmp_path):
     assert max(agreeing, 1 - agreeing) > 0.95
 
 
-@pytest.mark.parametrize("options", [{"method": "rim"}, {"method": "mspc"}, {"noise": True, **FAST}])
+@pytest.mark.parametrize("options", [{"method": "rim"}, {"method": "mspc"}, {"noise": True, **BRIEF}])
 def test_other_methods(rows, tmp_path, options):
     result = bigsmic.fit(rows[:800], 3, out=tmp_path / "run", **options)
     result.update(rows)
@@ -192,9 +192,9 @@ def test_other_methods(rows, tmp_path, options):
 def test_resuming_the_fit_keeps_its_updates(archive, rows):
     _, result, path = archive
     result.update(path / "X")
-    again = bigsmic.fit(path / "X", 3, rows=slice(0, 800), out=path / "other", **FAST)
+    again = bigsmic.fit(path / "X", 3, rows=slice(0, 800), out=path / "other", **BRIEF)
     assert len(again.updates) == 0
-    bigsmic.fit(rows[:800], 3, out=path / "run", **FAST)
+    bigsmic.fit(rows[:800], 3, out=path / "run", **BRIEF)
     assert len(bigsmic.Result.open(path / "run").updates) == 700
 
 
@@ -227,7 +227,7 @@ def test_nothing_new(archive, rows):
 
 def test_new_rows_that_are_all_noise_are_an_update_like_others(rows, tmp_path):
     array = zarr.create_array(str(tmp_path / "X"), data=rows[:1500], chunks=(100, 3))
-    result = bigsmic.fit(tmp_path / "X", 3, noise=True, out=tmp_path / "run", **FAST)
+    result = bigsmic.fit(tmp_path / "X", 3, noise=True, out=tmp_path / "run", **BRIEF)
     array.append(np.random.default_rng(1).uniform(200, 900, (200, 3)).astype("f4"))
     assert result.update(tmp_path / "X").rows == 200
     again = bigsmic.Result.open(tmp_path / "run")
