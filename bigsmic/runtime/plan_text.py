@@ -36,4 +36,5 @@ def _row(stage: Any) -> dict[str, Any]:
 
 
 def _eigen(plan: Any) -> str:
-    return f"eigen   basis {PLACES[plan.basis_in_memory]}, kernel {PLACES[plan.kernel_in_memory]}"
+    held = f" but for {bytes_text(plan.basis_bytes)}" if plan.basis_bytes else ""
+    return f"eigen   basis {PLACES[plan.basis_in_memory]}{held}, kernel {PLACES[plan.kernel_in_memory]}"

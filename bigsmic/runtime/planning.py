@@ -113,6 +113,8 @@ class Plan:
         LSMI widths per pass.
     basis_in_memory, kernel_in_memory : bool
         Where the eigensolver keeps its basis and the matrix.
+    basis_bytes : int
+        Bytes of a basis on disk that stay in memory: its first blocks.
     checkpoints : bool
         Whether long solves write their state now and then.
     decoded : str
@@ -128,6 +130,7 @@ class Plan:
     n_gammas: int = 1
     basis_in_memory: bool = True
     kernel_in_memory: bool = True
+    basis_bytes: int = 0
     checkpoints: bool = True
     decoded: str = ""
     scale: str | None = None

@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from bigsmic.errors import CorruptBlockError
 from bigsmic.numerics.constraints.operator import LinkedProduct
-from bigsmic.numerics.eigen.block_vectors import Basis, GroupSpace, KernelProduct, MemoryBasis, Product, RowSpace
+from bigsmic.numerics.eigen.block_vectors import (
+    Basis,
+    GroupSpace,
+    KernelProduct,
+    MemoryBasis,
+    Product,
+    RowSpace,
+    SplitBasis,
+)
 from bigsmic.numerics.eigen.bulk import BulkRule, Spectrum
 from bigsmic.numerics.eigen.chebyshev import Filter
 from bigsmic.numerics.eigen.lanczos import solve
@@ -19,11 +27,12 @@ from bigsmic.numerics.eigen.lanczos_state import LanczosParams, LanczosResult, L
 from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
+from bigsmic.runtime.planning import Plan
 from bigsmic.stages import connectivity, kernel_matrix, links
 from bigsmic.stages.checkpoints import Checkpoints
 from bigsmic.stages.labeling_specs import Eigenproblem, clearest_gap, eigenproblems, specs_of
 from bigsmic.store import FileBasis
-from bigsmic.types import Floats
+from bigsmic.types import Floats, Integers
 
 TOLERANCE = {"normalized": 1e-4}
 CLEAR_GAP = 2.2  # eigengap from which on parts of the graph are taken as it shows them
@@ -83,8 +92,7 @@ def _solve(job: Job, q: int, eigenproblem: Eigenproblem, n_wanted: int) -> None:
         max_matvecs=settings.max_matvecs,
         bulk=_bulk_rule(job.context, eigenproblem, n_wanted),
     )
-    in_memory = job.plan.basis_in_memory, job.plan.kernel_in_memory
-    make = partial(StoredRows, eigenproblem=eigenproblem, params=params, in_memory=in_memory)
+    make = partial(StoredRows, eigenproblem=eigenproblem, params=params, plan=job.plan)
     start, kept = _start(job, q, eigenproblem, params), _Restarts(job, eigenproblem, n_wanted)
     result = job.run_actors(
         f"eigen {eigenproblem.name}", make, lambda group: _iterate(job, eigenproblem, (params, start, kept), group)
@@ -207,23 +215,21 @@ class StoredRows(RowSpace):
     shard : Shard
     eigenproblem : Eigenproblem
     params : LanczosParams
-    in_memory : tuple of bool
-        Whether the basis, and the kernel, are held in memory.
+    plan : Plan
+        What of the basis and the kernel is held in memory.
     """
 
     def __init__(
-        self,
-        context: Context,
-        shard: Shard,
-        eigenproblem: Eigenproblem,
-        params: LanczosParams,
-        in_memory: tuple[bool, bool],
+        self, context: Context, shard: Shard, eigenproblem: Eigenproblem, params: LanczosParams, plan: Plan
     ) -> None:
         self.context, self.eigenproblem = context, eigenproblem
         # room for the known vectors and the warm start that it begins with, too
         capacity = max(params.size(context.n), 2 * params.n_wanted)
-        load = kernel_matrix.loader(context, shard, kernel_matrix.matrix_name(eigenproblem), in_memory[1])
-        basis = columns_of(context, shard, basis_name(eigenproblem), capacity, in_memory[0])
+        load = kernel_matrix.loader(context, shard, kernel_matrix.matrix_name(eigenproblem), plan.kernel_in_memory)
+        n_held = len(shard.blocks)
+        if not plan.basis_in_memory:
+            n_held = _n_that_fit(shard.own_bounds, 4 * params.size(context.n), plan.basis_bytes)
+        basis = columns_of(context, shard, basis_name(eigenproblem), capacity, n_held)
         super().__init__(shard, product_of(context, shard, eigenproblem, load), basis, context.settings.seed)
 
     def close(self) -> None:
@@ -292,11 +298,21 @@ class StoredRows(RowSpace):
         self.shard.for_each_block(task)
 
 
-def columns_of(context: Context, shard: Shard, name: str, capacity: int, in_memory: bool) -> Basis:
-    """Storage for columns of the rows of a shard: in memory, or in a folder of that name on the worker's disk."""
-    if in_memory:
-        return MemoryBasis(shard.own_bounds, capacity)
-    return FileBasis((shard.scratch or context.run.scratch) / name, shard.own_bounds, capacity)
+def columns_of(context: Context, shard: Shard, name: str, capacity: int, n_held: int) -> Basis:
+    """Storage for columns of the rows of a shard: its first `n_held` blocks in memory, others on the worker's disk.
+
+    Those are in a folder of that name.
+    """
+    bounds = shard.own_bounds
+    if n_held == len(bounds) - 1:
+        return MemoryBasis(bounds, capacity)
+    rest = FileBasis((shard.scratch or context.run.scratch) / name, bounds[n_held:] - bounds[n_held], capacity)
+    return SplitBasis(MemoryBasis(bounds[: n_held + 1], capacity), rest)
+
+
+def _n_that_fit(bounds: Integers, row_bytes: int, n_bytes: int) -> int:
+    """First blocks that so many bytes hold."""
+    return int(np.searchsorted(bounds[1:] * row_bytes, n_bytes, side="right"))
 
 
 def product_of(context: Context, shard: Shard, eigenproblem: Eigenproblem, load: Callable[..., Any]) -> Product:

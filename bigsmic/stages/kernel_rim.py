@@ -80,7 +80,8 @@ class StoredKernelRows(KernelRows):
     ) -> None:
         self.context, self.eigenproblem = context, eigenproblem
         capacity = SLOTS * context.settings.n_clusters
-        basis = eigenvectors.columns_of(context, shard, f"ascent.{eigenproblem.name}", capacity, in_memory[0])
+        n_held = len(shard.blocks) * in_memory[0]
+        basis = eigenvectors.columns_of(context, shard, f"ascent.{eigenproblem.name}", capacity, n_held)
         load = kernel_matrix.loader(context, shard, kernel_matrix.weights_name(eigenproblem), in_memory[1])
         labels = np.concatenate([read_start(context, p) for p in shard.blocks])
         super().__init__(shard, load, basis, labels)

@@ -87,6 +87,21 @@ def least_limit(n, d, c, **options):
     return int(str(caught.value).split("at least ")[1].split("MiB")[0]) * MIB
 
 
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_memory_that_is_left_holds_the_matrix_and_then_some_of_the_basis(n_threads):
+    shape, least = (10**6, 64, 20), least_limit(10**6, 64, 20)
+    plans = [plan_of(*shape, limit, n_threads) for limit in range(least, 3 * least, 25 * MIB)]
+    on_disk = [plan for plan in plans if not plan.basis_in_memory]
+    assert sorted(plan.kernel_in_memory for plan in plans) == [plan.kernel_in_memory for plan in plans]
+    assert 0 < len(on_disk) < len(plans)
+    assert {plan.basis_bytes for plan in plans if plan.basis_in_memory} == {0}
+    some = [plan for plan in on_disk if plan.basis_bytes]
+    assert {plan.stages["eigen"].max_concurrency for plan in some} == {n_threads}
+    assert all(plan.stages["eigen"].peak_bytes == plan.memory_limit for plan in some)  # nothing is left
+    assert some[-1].basis_bytes > 300 * MIB
+    assert "basis on disk but for" in repr(some[-1])
+
+
 def test_the_limit_that_is_named_is_enough():
     least = least_limit(3_000_000, 100, 20)
     assert plan_of(3_000_000, 100, 20, least).peak_bytes <= least

@@ -20,6 +20,7 @@ from bigsmic.errors import (
     RunVersionError,
     StorageError,
 )
+from bigsmic.numerics.eigen.block_vectors import MemoryBasis, SplitBasis
 
 
 def _rows(n=100, d=5):
@@ -238,6 +239,22 @@ def test_file_basis_is_memory(tmp_path):
         basis.write(p, 4, V[rows, 4:])
         np.testing.assert_array_equal(basis.read(p, 1, 6), V[rows, 1:])
         assert basis.read(p, 0, 6).flags.f_contiguous
+    basis.close()
+    assert not (tmp_path / "basis").exists()
+
+
+@pytest.mark.parametrize("n_held", [0, 1, 2])
+def test_a_split_basis_is_memory(tmp_path, n_held):
+    bounds = np.array([0, 4, 10, 13])
+    rest = store.FileBasis(tmp_path / "basis", bounds[n_held:] - bounds[n_held], 6)
+    basis = SplitBasis(MemoryBasis(bounds[: n_held + 1], 6), rest)
+    np.testing.assert_array_equal(basis.bounds, bounds)
+    V = _rows(13, 6)
+    for p, rows in enumerate((slice(0, 4), slice(4, 10), slice(10, 13))):
+        basis.write(p, 0, V[rows, :4])
+        basis.write(p, 4, V[rows, 4:])
+        np.testing.assert_array_equal(basis.read(p, 1, 6), V[rows, 1:])
+    assert len(list((tmp_path / "basis").glob("*.f"))) == 3 - n_held
     basis.close()
     assert not (tmp_path / "basis").exists()
 

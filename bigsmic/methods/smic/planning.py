@@ -63,9 +63,12 @@ def plan(
     wanted = sample_rows(size.n, size.d, figures.partition.cell_rows)
     stages = {"scan": scan_stage(size, wanted)}
     basis = matrix = True
-    n_gammas = 1
+    basis_bytes, n_gammas = 0, 1
     if settings.n_clusters > 1:
-        eigen, assign, basis, matrix = _largest_that_fits(limit, figures.eigen_choices())
+        eigen, assign, basis, matrix, *_ = _largest_that_fits(limit, figures.eigen_choices())
+        if not basis:
+            basis_bytes = figures.room_for_basis(eigen, limit)
+            eigen = replace(eigen, fixed_bytes=eigen.fixed_bytes + basis_bytes)
         select, n_gammas = _largest_that_fits(limit, figures.select_choices(matrix))
         more = (figures.route(wanted), figures.neighbors(), figures.graph(), eigen, assign, select)
         if figures.valley_columns:
@@ -73,7 +76,8 @@ def plan(
         stages |= {stage.name: stage for stage in more}
     stages["output"] = figures.output(matrix)
     order = [stages[name] for name in ORDER if name in stages]
-    return Plan(size, limit, widened(order, limit, n_threads), wanted, n_gammas, basis, matrix, checkpoints)
+    stages = widened(order, limit, n_threads)
+    return Plan(size, limit, stages, wanted, n_gammas, basis, matrix, basis_bytes, checkpoints)
 
 
 class _Figures:
@@ -134,7 +138,10 @@ class _Figures:
         )
 
     def eigen_choices(self) -> Any:
-        """Basis and matrix in memory, the matrix on disk, both on disk; the matrix moves rows, too."""
+        """Basis and matrix in memory, the basis on disk, both on disk; and what else the matrix is in the memory of.
+
+        A byte of the matrix is read once a product, which is five times as often as one of the basis.
+        """
         n, held = self.size.n, self._held_rows()
         entries, matrix_bytes = n * EDGES_PER_NEIGHBOR * self.t_max, self._matrix_bytes()
         looked_up = min(8 * n, BLOCK_CACHE_BYTES + 8 * self.block_rows)  # degrees of neighbours, in their own blocks
@@ -144,7 +151,7 @@ class _Figures:
         wide = 4 * (5 if self.links else 3)  # with links, what is between two products
         flops = self.n_eigenproblems * products * (2 * entries + 6.0 * n * m)
         disk = int(self.n_eigenproblems * 4 * n * self.params.n_wanted + matrix_bytes)
-        for basis, matrix in ((True, True), (True, False), (False, False)):
+        for basis, matrix in ((True, True), (False, True), (False, False)):
             fixed = held * (wide * self.params.block_width + basis * 4 * m + 12) + matrix * matrix_bytes * held // n
             task = 0 if matrix else matrix_bytes * self.block_rows // n
             task += 0 if basis else 2 * 4 * m * self.block_rows  # what is read, and what is made of it
@@ -153,7 +160,14 @@ class _Figures:
             task = int(max(task, building))
             stage = StagePlan("eigen", self.n_groups, int(fixed), task, flops=flops, disk_bytes=on_disk)
             stage = replace(stage, passes=4 * self.n_eigenproblems)
-            yield stage, self._assign(matrix), basis, matrix
+            others = [self.valleys(matrix)] if self.valley_columns else []
+            *_, (select, _) = self.select_choices(matrix)
+            yield stage, self._assign(matrix), basis, matrix, *others, select, self.output(matrix)
+
+    def room_for_basis(self, eigen: StagePlan, limit: int) -> int:
+        """Bytes of a basis on disk that memory has room for beside the tasks that may run at once."""
+        left = limit - replace(eigen, max_concurrency=self.n_threads).peak_bytes
+        return max(0, min(left, 4 * self._held_rows() * self.params.size(self.size.n)))
 
     def _held_rows(self) -> int:
         """Rows of the largest share, and those of others that it touches."""

@@ -86,6 +86,40 @@ class MemoryBasis:
         """Nothing outlives memory."""
 
 
+class SplitBasis:
+    """A basis whose first row blocks lie in one place, and the others in another.
+
+    Parameters
+    ----------
+    first, rest : Basis
+        Of one capacity and dtype; `rest` counts its blocks and rows from 0.
+    """
+
+    def __init__(self, first: Basis, rest: Basis) -> None:
+        self.bounds = np.concatenate([first.bounds, first.bounds[-1] + rest.bounds[1:]])
+        self.capacity, self.dtype = first.capacity, first.dtype
+        self._places, self._n_first = (first, rest), len(first.bounds) - 1
+
+    def _at(self, block: int) -> tuple[Basis, int]:
+        first, rest = self._places
+        return (first, block) if block < self._n_first else (rest, block - self._n_first)
+
+    def read(self, block: int, start: int, stop: int) -> Floats:
+        """Return the columns, a view where the place gives one."""
+        place, own = self._at(block)
+        return place.read(own, start, stop)
+
+    def write(self, block: int, start: int, columns: Floats) -> None:
+        """Store the columns."""
+        place, own = self._at(block)
+        place.write(own, start, columns)
+
+    def close(self) -> None:
+        """Close both places."""
+        for place in self._places:
+            place.close()
+
+
 class Product(Protocol):
     """Protocol of the matrix of an eigenproblem, multiplied with the rows of one shard."""
 
