@@ -51,6 +51,8 @@ def fit(archive, c, n_workers=0, n_threads=1, memory_limit=None, scheduler=None,
             "posterior": posterior.hexdigest()[:16],
             "stages": result.diagnostics["stages"],
             "matvecs": [eigenproblem["n_matvecs"] for eigenproblem in result.diagnostics["eigen"]],
+            "shape": [result.diagnostics["rows"], result.diagnostics["columns"]],
+            "plain": result.diagnostics.get("plain", False),
         }
 
 
