@@ -53,7 +53,7 @@ from bigsmic.types import (
     StorageOptions,
     StrPath,
 )
-from bigsmic.validation import parse_bytes, warn_of_cuts
+from bigsmic.validation import check_integer, parse_bytes, warn_of_cuts
 from bigsmic.weight_functions import refuse_nameless
 
 
@@ -195,28 +195,59 @@ def fit(
     return result._of_rows(coordinates_of(data))
 
 
-def plan(data: Rows, c: int | Sequence[int] | None = None, **options: Any) -> Plan:
+def plan(
+    data: Rows,
+    c: int | Sequence[int] | None = None,
+    *,
+    n_rows: int | None = None,
+    n_workers: int | None = None,
+    **options: Any,
+) -> Plan:
     """Say what a fit will take, before anything runs.
 
     Parameters
     ----------
     data, c, **options
         As of :func:`fit`.
+    n_rows : int, optional
+        Plan for as many rows like those of `data`.
+    n_workers : int, optional
+        Plan for as many workers of a cluster, each with `n_threads` and `memory_limit`, without one.
 
     Returns
     -------
     plan : bigsmic.runtime.planning.Plan
-        Memory, disk and work per stage, and how many tasks run at once.
+        Memory, disk and work per stage, how many tasks run at once, and what workers send each other.
 
     Raises
     ------
     InputError, PlanError
-        As :func:`fit` does before it begins.
+        As :func:`fit` does before it begins; workers are asked for beside a cluster that is there.
     """
+    _check_imagined(n_rows, n_workers, options)
     run_options = {name: options.get(name, default) for name, default in _DEFAULTS.items()}
-    request = _Request.of(data, c, run_options, {name: options[name] for name in options if name not in _DEFAULTS})
+    others = {name: options[name] for name in options if name not in _DEFAULTS}
+    request = _Request.of(data, c, run_options, others, n_rows)
     with request.open_engine() as opened:
-        return request.plan(opened.resources)
+        found = opened.resources
+        return request.plan(found if n_workers is None else replace(found, n_workers=n_workers))
+
+
+def _check_imagined(n_rows: int | None, n_workers: int | None, options: Mapping[str, Any]) -> None:
+    """Check the rows and workers of a plan for others than there are.
+
+    Raises
+    ------
+    InputError
+    """
+    for name, value in (("n_rows", n_rows), ("n_workers", n_workers)):
+        if value is not None:
+            check_integer(name, value, 1)
+    there = [name for name in ("client", "scheduler", "engine") if options.get(name) is not None]
+    if n_workers is not None and there:
+        raise InputError(
+            f"n_workers: got {n_workers} and {there[0]}=, which has workers that can be planned for; give one of them"
+        )
 
 
 OF_NUMBER = ("n_clusters", "undecided", "open_from", "open_to")
@@ -231,6 +262,7 @@ class _Request:
     """What a call asks for, checked."""
 
     source: Source
+    n_rows: int
     settings: MethodSettings
     cuts: dict[str, str]
     run_options: RunOptions
@@ -239,22 +271,25 @@ class _Request:
     side_inputs: dict[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, data: Rows, c: Any, asked: Mapping[str, Any], options: Mapping[str, Any]) -> Self:
+    def of(
+        cls, data: Rows, c: Any, asked: Mapping[str, Any], options: Mapping[str, Any], n_rows: int | None = None
+    ) -> Self:
         sizes = or_default(asked["block_sizes"])
         share_arena()  # before the input is opened, whose readers are threads
         given = {name: value for name, value in options.items() if value is not UNSET}
         settings = registry.settings(asked["method"], c, given, _DEFAULTS)
         source = _source(data, settings, asked)
-        _check_shape(source.shape[0], source.shape[1], settings)
+        n_rows = n_rows or source.shape[0]
+        _check_shape(n_rows, source.shape[1], settings)
         _warn_of_wide(source, settings)
-        settings, cuts = settings.fitted_to(source.shape[0])
+        settings, cuts = settings.fitted_to(n_rows)
         warn_of_cuts(cuts, set(given))
         run_options = RunOptions(**{field.name: asked[field.name] for field in fields(RunOptions)})
         if run_options.out is not None and callable(getattr(settings, "kernel", None)):
             refuse_nameless(settings.kernel)
         interval()  # is refused before anything is done
         settings, side_inputs = registry.admit(settings, given, source.shape[0], asked["storage_options"])
-        return cls(source, settings, cuts, run_options, sizes, _like(asked, side_inputs), side_inputs)
+        return cls(source, n_rows, settings, cuts, run_options, sizes, _like(asked, side_inputs), side_inputs)
 
     def open_engine(self) -> AbstractContextManager[Engine]:
         """Context in which the engine of the fit is open."""
@@ -278,7 +313,7 @@ class _Request:
 
     def plan(self, resources: Resources) -> Plan:
         """Plan the fit for what there is to run on."""
-        (n, d), run_options = self.source.shape, self.run_options
+        n, d, run_options = self.n_rows, self.source.shape[1], self.run_options
         source, n_workers = self.source, resources.n_workers
         size = planning.Size(n, d, source.dtype.itemsize, source.band_bytes, n_workers, self.block_sizes)
         limits = [limit for limit in (parse_bytes(run_options.memory_limit), resources.memory_limit) if limit]

@@ -126,7 +126,7 @@ def plan_document(plan: Any) -> Any:
         name: asdict(stage) | {"peak_bytes": stage.peak_bytes, "scheduler_tasks": stage.scheduler_tasks}
         for name, stage in plan.stages.items()
     }
-    totals = {name: getattr(plan, name) for name in ("peak_bytes", "disk_bytes", "scheduler_tasks")}
+    totals = {name: getattr(plan, name) for name in ("peak_bytes", "disk_bytes", "traffic_bytes", "scheduler_tasks")}
     found = asdict(plan) | {"stages": stages} | totals
     del found["size"]["block_sizes"]
     return found

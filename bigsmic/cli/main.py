@@ -149,6 +149,10 @@ def plan(
     archive: Archive,
     c: Clusters = None,
     out: Annotated[str | None, typer.Option("-o", "--out", help="Run directory whose disk is looked at.")] = None,
+    n_rows: Annotated[float | None, typer.Option(help="Plan for as many rows like those, such as 1e9.")] = None,
+    n_workers: Annotated[
+        int | None, typer.Option("--workers", help="Plan for as many workers, each of these threads and this limit.")
+    ] = None,
     **given: Any,
 ) -> None:
     """Say what a fit of ARCHIVE takes, before it runs: memory, disk and work of every stage."""
@@ -156,7 +160,8 @@ def plan(
     from bigsmic.cli import formatting
     from bigsmic.runtime.plan_text import plan_page
 
-    planned = bigsmic.plan(archive, c, **given)
+    rows: Any = int(n_rows) if n_rows is not None and n_rows.is_integer() else n_rows  # others are refused
+    planned = bigsmic.plan(archive, c, n_rows=rows, n_workers=n_workers, **given)
     screen.say(plan_page(planned))
     formatting.refuse_full_disk(planned, out)
     screen.write(formatting.plan_document(planned))

@@ -17,11 +17,16 @@ def plan_page(plan: Any) -> list[Any]:
         "",
         *tables([_row(stage) for stage in plan.stages.values()]),
         "",
-        f"memory  {bytes_text(plan.peak_bytes)} at most, of {bytes_text(plan.memory_limit)} allowed",
+        f"memory  {bytes_text(plan.peak_bytes)} at most, of {bytes_text(plan.memory_limit)} allowed{_each(plan)}",
         f"disk    {bytes_text(plan.disk_bytes)} at most",
+        *([f"traffic {bytes_text(plan.traffic_bytes)} between workers at most"] if plan.size.n_workers > 1 else []),
         f"cluster {plan.scheduler_tasks:,} tasks for its scheduler at most",
         *([_eigen(plan)] if "eigen" in plan.stages else []),
     ]
+
+
+def _each(plan: Any) -> str:
+    return f", for each of {plan.size.n_workers} workers" if plan.size.n_workers > 1 else ""
 
 
 def _row(stage: Any) -> dict[str, Any]:

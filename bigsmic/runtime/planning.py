@@ -75,6 +75,8 @@ class StagePlan:
         What it writes.
     passes : int
         Maps and sums over its blocks.
+    traffic_bytes : int
+        What workers send each other.
     """
 
     name: str
@@ -85,6 +87,7 @@ class StagePlan:
     flops: float = 0.0
     disk_bytes: int = 0
     passes: int = 1
+    traffic_bytes: int = 0
 
     @property
     def scheduler_tasks(self) -> int:
@@ -156,6 +159,11 @@ class Plan:
     def disk_bytes(self) -> int:
         """Predicted size of the run directory at its largest."""
         return sum(stage.disk_bytes for stage in self.stages.values())
+
+    @property
+    def traffic_bytes(self) -> int:
+        """What workers send each other, beside what they write to the run directory and read there."""
+        return sum(stage.traffic_bytes for stage in self.stages.values())
 
 
 def limit_of(memory_limit: int | None) -> int:

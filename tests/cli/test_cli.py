@@ -373,6 +373,18 @@ def test_plan_runs_nothing(fitted, tmp_path):
     assert not (tmp_path / "run.zarr").exists()
 
 
+def test_plan_is_of_as_many_rows_and_workers_as_are_asked_for(fitted):
+    imagined = ("--n-rows", "1e9", "--workers", 64, "--memory-limit", "64GiB", "--threads", 8)
+    page = " ".join(bigsmic_cli("plan", fitted[0], "-c", 3, *imagined).stdout.split())
+    assert "1,000,000,000 rows x" in page
+    assert "for each of 64 workers" in page
+    assert "between workers at most" in page
+    document = json.loads(bigsmic_cli("plan", fitted[0], "-c", 3, *imagined, "--json").stdout)
+    assert (document["size"]["n"], document["size"]["n_workers"]) == (10**9, 64)
+    assert document["traffic_bytes"] > 10**12
+    assert document["stages"]["neighbors"]["max_concurrency"] == 8
+
+
 def test_plan_looks_at_the_disk(fitted, tmp_path, monkeypatch):
     monkeypatch.setattr(formatting.shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 10}))
     result = bigsmic_cli("plan", fitted[0], "-c", 3, "--out", tmp_path / "run.zarr", "--json")

@@ -13,7 +13,7 @@ from sklearn.datasets import make_blobs
 
 import bigsmic
 from bigsmic.engines import memory
-from bigsmic.errors import PlanError
+from bigsmic.errors import InputError, PlanError
 from bigsmic.methods.smic import planning as smic_planning
 from bigsmic.runtime import planning
 from bigsmic.runtime.block_sizes import BlockSizes
@@ -115,6 +115,35 @@ def test_threads_and_limit_change_no_bounds():
     plans = [plan_of(10**6, 30, 5, limit, threads) for limit, threads in ((1 << 40, 1), (1 << 40, 8), (3 << 30, 8))]
     assert len({plan.sample_rows for plan in plans}) == 1
     assert len({tuple(stage.tasks for stage in plan.stages.values()) for plan in plans}) == 1
+
+
+def test_a_plan_for_more_rows_is_that_of_so_many_rows():
+    rows = np.random.default_rng(0).normal(size=(300, 5)).astype(np.float32)
+    many = np.concatenate([rows] * 20)
+    assert bigsmic.plan(rows, 4, n_rows=6000).stages == bigsmic.plan(many, 4).stages
+    assert bigsmic.plan(rows, 4).size.n == 300
+
+
+def test_workers_that_are_not_there_are_planned_for():
+    rows = np.zeros((50, 4), np.float32) + np.arange(50)[:, None]
+    alone, shared = (bigsmic.plan(rows, 4, n_rows=10**7, n_workers=w, memory_limit="64GiB") for w in (1, 16))
+    assert alone.traffic_bytes == 0
+    assert shared.traffic_bytes > 0
+    assert shared.stages["eigen"].fixed_bytes < alone.stages["eigen"].fixed_bytes / 8
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_rows": 0}, "n_rows: got 0"),
+        ({"n_rows": 1.5}, r"n_rows: got 1\.5"),
+        ({"n_workers": 0}, "n_workers: got 0"),
+        ({"n_workers": 2, "scheduler": "tcp://nowhere:1"}, "n_workers: got 2 and scheduler="),
+    ],
+)
+def test_plans_of_no_rows_or_workers_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        bigsmic.plan(np.zeros((10, 2), np.float32), 2, **options)
 
 
 def test_one_cluster_is_scanned_and_written():

@@ -9,6 +9,7 @@ import numpy as np
 
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams
 from bigsmic.numerics.graph import affinity, cells, neighbors
+from bigsmic.numerics.labeling.local_moving import N_SWEEPS
 from bigsmic.numerics.labeling.valleys import N_AXES, SAMPLE_ROWS
 from bigsmic.numerics.mutual_information.gaussian_basis import GAMMA_MULTIPLES, PAPER_GAMMAS
 from bigsmic.numerics.mutual_information.lsmi_sums import sums_bytes, tile_bytes
@@ -159,7 +160,8 @@ class _Figures:
             on_disk = disk + (0 if basis else 4 * n * m)
             task = int(max(task, building))
             stage = StagePlan("eigen", self.n_groups, int(fixed), task, flops=flops, disk_bytes=on_disk)
-            stage = replace(stage, passes=4 * self.n_eigenproblems)
+            sent = int(self.n_eigenproblems * products * 4 * self._lent_rows())
+            stage = replace(stage, passes=4 * self.n_eigenproblems, traffic_bytes=sent)
             others = [self.valleys(matrix)] if self.valley_columns else []
             *_, (select, _) = self.select_choices(matrix)
             yield stage, self._assign(matrix), basis, matrix, *others, select, self.output(matrix)
@@ -173,6 +175,10 @@ class _Figures:
         """Rows of the largest share, and those of others that it touches."""
         n, n_workers = self.size.n, self.size.n_workers
         return n if n_workers == 1 else min(n, math.ceil(HELD * n / n_workers))
+
+    def _lent_rows(self) -> int:
+        """Rows that workers send to others, in all, whenever the matrix is multiplied or rows move."""
+        return 0 if self.size.n_workers == 1 else int((HELD - 1) * self.size.n)
 
     def _matrix_bytes(self) -> int:
         return int(self.size.n * (8 * EDGES_PER_NEIGHBOR * self.t_max + 8))
@@ -190,7 +196,12 @@ class _Figures:
         n_grams = len(list(gram_batches([spec for spec in self.specs if spec.assignment == "merge"])))
         passes = 2 + 6 * self.n_eigenproblems + n_grams
         fixed = held * self._moving_row_bytes() + in_memory
-        return StagePlan("assign", self.n_groups, fixed, int(task), disk_bytes=disk, passes=passes)
+        sent = N_SWEEPS * self.n_candidates * self._label_bytes() * self._lent_rows()
+        stage = StagePlan("assign", self.n_groups, fixed, int(task), disk_bytes=disk, passes=passes)
+        return replace(stage, traffic_bytes=sent)
+
+    def _label_bytes(self) -> int:
+        return np.min_scalar_type(-max(spec.n_eigenvectors for spec in self.specs)).itemsize
 
     def _moving_row_bytes(self) -> int:
         """Of a row: degree, number, a labeling that adopts; labels of all that move at once, before and after a sweep.
@@ -198,8 +209,7 @@ class _Figures:
         On a cluster there is a third copy, with the labels of others.
         """
         at_once = max(Counter((spec.eigenproblem, spec.assignment == "valleys") for spec in self.specs).values())
-        itemsize = np.min_scalar_type(-max(spec.n_eigenvectors for spec in self.specs)).itemsize
-        return 24 + (2 if self.size.n_workers == 1 else 3) * at_once * itemsize
+        return 24 + (2 if self.size.n_workers == 1 else 3) * at_once * self._label_bytes()
 
     def valleys(self, kernel_in_memory: bool) -> StagePlan:
         """Labels of all rows under the labelings that are merged, then samples of all groups, and sums over groups."""
