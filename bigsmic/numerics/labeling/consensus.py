@@ -96,11 +96,9 @@ class MergeTree:
             raise InputError(
                 f"cut: got n_groups={n_groups}, the tree has 1 to {len(self.columns)}; over-segment into more columns"
             )
-        name = list(range(self.n_columns))
-        for y, z in self.merges[: len(self.columns) - n_groups].tolist():
-            name[z] = y
-        for i, above in enumerate(name):  # a group is named by its smallest column: names above are final
-            name[i] = name[above]
+        above, name = {z: y for y, z in self.merges[: len(self.columns) - n_groups].tolist()}, list[int]()
+        for column in range(self.n_columns):  # a group is named by its smallest column: that name is there
+            name.append(name[above[column]] if column in above else column)
         groups = np.full(self.n_columns, -1)
         groups[self.columns] = np.unique(np.array(name)[self.columns], return_inverse=True)[1]
         return groups
