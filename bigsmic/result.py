@@ -22,7 +22,7 @@ from bigsmic.tabular import TabularViews
 from bigsmic.types import ArrayOnDemand, Labels, Posterior, Rows, StorageOptions, StrPath
 from bigsmic.updates.views import ArchiveViews
 from bigsmic.views.clusters import ClusterViews
-from bigsmic.views.passes import EveryRow
+from bigsmic.views.passes import AllLabels
 from bigsmic.weight_functions import refuse_other
 
 
@@ -237,7 +237,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
     @cached_property
     def labels(self) -> NDArray[np.int32]:
         """Cluster of every row, in input order, -1 for none: ndarray of int32, shape (n,)."""
-        seen = self._seen.get(EveryRow("labels"))
+        seen = self._seen.get(AllLabels())
         return np.asarray(self._array("labels")) if seen is None else seen.array
 
     @property
@@ -388,9 +388,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         from bigsmic.prediction import predict
 
         self._check_predicts()
-        if hasattr(data, "to_dask_array"):
-            data = data.to_dask_array(lengths=True)
-        return predict(self._context, data, **options)
+        return predict(self._context, _counted(data), **options)
 
     def _score(self, score: str, data: Any, options: Mapping[str, Any]) -> Any:
         """Noise scores, or novelty, of new rows; `score` is the method that is asked."""
@@ -399,9 +397,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         if _is_lazy(data, options):
             return self._ask(score, np.float32, data, options)
         self._check_predicts()
-        if hasattr(data, "to_dask_array"):
-            data = data.to_dask_array(lengths=True)
-        return score_rows(self._context, data, score, **options)
+        return score_rows(self._context, _counted(data), score, **options)
 
     def __repr__(self) -> str:
         if self.settings.undecided:
@@ -463,6 +459,11 @@ def _stored_settings(run: Run, kernel: Callable[..., Any] | None) -> Any:
 def _is_lazy(data: object, options: Mapping[str, Any]) -> bool:
     """Whether predictions are to be lazy, as the rows are."""
     return hasattr(data, "dask") and options.get("out") is None
+
+
+def _counted(data: Any) -> Any:
+    """Rows, those of a dask dataframe as a dask array, which counts them."""
+    return data.to_dask_array(lengths=True) if hasattr(data, "to_dask_array") else data
 
 
 def _listed(names: Mapping[int, str]) -> str:

@@ -109,6 +109,8 @@ RESOURCES = (
 )
 BLOCKWISE = (Flag("n_threads", int, "Tasks at once; 1 by default.", _at_least_one, "--threads"), *RESOURCES[2:])
 """Of commands that go through the rows once, with the run that is there."""
+UNREPORTED = tuple(flag for flag in BLOCKWISE if flag.name != "performance_report")
+"""Of those of them that Dask writes no report of."""
 METHOD = Flag(
     "method",
     str,

@@ -7,7 +7,7 @@ import typer
 from bigsmic.cli.application import command
 from bigsmic.cli.finished_runs import FINISHED, RunArgument
 from bigsmic.cli.flags import Flag
-from bigsmic.cli.options import BLOCKWISE, WHOLE
+from bigsmic.cli.options import UNREPORTED, WHOLE
 
 ARCHIVE = Flag("archive", str, "The rows that RUN is of: adds the pages about columns.")
 NAMES = Flag("column_names", str, "Text file with a name of a column on each line.")
@@ -15,8 +15,7 @@ CHANNEL = Flag("columns_per_channel", int, "Columns are ordered, and every so ma
 TIMES = Flag("times", str, "File of a time for each row, .npy or .csv: adds shares over time.")
 MAP = Flag("map_rows", int, "Rows of the map, 20,000 at most and by default; 0 for no map.")
 OVERWRITE = Flag("overwrite", bool, "Write over the report of another run.")
-RUNNING = tuple(flag for flag in BLOCKWISE if flag.name in ("n_threads", "scheduler"))
-PANELS = {"Rows": (ARCHIVE, *WHOLE, NAMES), "Report": (CHANNEL, TIMES, MAP, OVERWRITE), "Resources": RUNNING}
+PANELS = {"Rows": (ARCHIVE, *WHOLE, NAMES), "Report": (CHANNEL, TIMES, MAP, OVERWRITE), "Resources": UNREPORTED}
 
 
 @command(PANELS, section=FINISHED)

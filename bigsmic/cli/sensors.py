@@ -6,13 +6,12 @@ import typer
 
 from bigsmic.cli.application import command
 from bigsmic.cli.flags import Flag
-from bigsmic.cli.options import BLOCKWISE, RESOURCES, WHOLE, parted
+from bigsmic.cli.options import RESOURCES, UNREPORTED, WHOLE, parted
 
 RESOURCES_OF_WINDOWS = tuple(flag for flag in RESOURCES if flag.name != "performance_report")
 
 
 VERIFY_ROWS = Flag("verify", Literal["some", "all"], "Compare some or all rows that were seen with what they were.")
-RESOURCES_OF_UPDATES = tuple(flag for flag in BLOCKWISE if flag.name != "performance_report")
 REFIT = 9
 """Exit code of an update after which a refit is recommended, where that was asked for."""
 WINDOWS = (
@@ -45,7 +44,7 @@ def windows(
     screen.say([repr(made), "", f"To cluster them:  bigsmic fit {out} --out RUN"])
 
 
-@command({"Rows": WHOLE, "Update": (VERIFY_ROWS,), "Resources": RESOURCES_OF_UPDATES})
+@command({"Rows": WHOLE, "Update": (VERIFY_ROWS,), "Resources": UNREPORTED})
 def update(
     screen: Any,
     run: Annotated[str, typer.Argument(help="Run directory of a finished fit.")],

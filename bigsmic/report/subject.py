@@ -19,7 +19,7 @@ from bigsmic.store import Source
 from bigsmic.types import Integers
 from bigsmic.views.clusters import Certain, ClusterTotals
 from bigsmic.views.columns import ColumnTable, ColumnTotals, archive_of
-from bigsmic.views.passes import EveryRow, OnMap, Sight
+from bigsmic.views.passes import AllLabels, OnMap, Sight
 
 EXAMPLES = 3
 """Rows of each cluster that are named."""
@@ -104,7 +104,7 @@ class Subject:
         options = self.details
         found: list[Sight] = [] if self.archive is None else [ColumnTotals()]
         found += [ClusterTotals(), Tallied(), *(Certain(EXAMPLES, sign) for sign in (-1, 1))]
-        found += [EveryRow("labels")] if options.times is not None else []
+        found += [AllLabels()] if options.times is not None else []
         if self.map_rows is not None:
             found += [OnMap(name, options.map_rows, self.map_rows) for name in ("labels", VALUES[self.map_color])]
         method = registry.of(self.result.settings)

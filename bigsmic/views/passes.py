@@ -144,20 +144,12 @@ class Values(NamedTuple):
 
 
 @dataclass(frozen=True)
-class EveryRow(Sight):
-    """What is known of every row.
-
-    Parameters
-    ----------
-    name : {"labels", "agreement", "own"}
-        Attribute of :class:`Block`.
-    """
-
-    name: str
+class AllLabels(Sight):
+    """Labels of all rows."""
 
     def __call__(self, block: Block) -> Values:
-        """That of the rows of a block."""
-        return Values(getattr(block, self.name))
+        """Those of the rows of a block."""
+        return Values(block.labels)
 
 
 @dataclass(frozen=True)

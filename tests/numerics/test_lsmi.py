@@ -10,8 +10,9 @@ from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.numerics import hashing
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.mutual_information import gaussian_basis, lsmi_scores, lsmi_sums
+from bigsmic.numerics.mutual_information import lsmi as lsmi_module
 from bigsmic.numerics.mutual_information.gaussian_basis import PAPER_GAMMAS, fold_of, median_distance
-from bigsmic.numerics.mutual_information.lsmi import lsmi
+from bigsmic.numerics.mutual_information.lsmi import lsmi, lsmi_of_each
 from bigsmic.numerics.mutual_information.lsmi_scores import finish, first_equal, join_sweeps, score_one
 from bigsmic.numerics.mutual_information.lsmi_sums import (
     PAPER_DELTAS,
@@ -226,6 +227,18 @@ def test_equal_labelings_are_scored_once():
     scores = finish(sums, center_labels, design)
     assert scores[2] is scores[0]
     assert scores[3].lsmi == score_one(sums, 3, center_labels[3], design).lsmi
+
+
+def test_several_labelings_have_the_values_of_each_from_the_same_gaussians(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    labelings = [X[:, 0] > 0, rng.integers(0, 5, 300), np.digitize(X[:, 1], [-1, 0, 1]), np.zeros(300)]
+    alone = [lsmi(X, labels, n_centers=60, seed=2).value for labels in labelings]
+    drawn = []
+    draw = lsmi_module.draw_design
+    monkeypatch.setattr(lsmi_module, "draw_design", lambda *args: drawn.append(args) or draw(*args))
+    np.testing.assert_allclose(lsmi_of_each(X, labelings, n_centers=60, seed=2), alone, atol=1e-10)
+    assert len(drawn) == 1
 
 
 def test_sums_of_many_classes_and_of_few_agree(monkeypatch):

@@ -11,6 +11,7 @@ from bigsmic.runtime.job import Job
 from bigsmic.stages import labelings, noise, numbering, selection
 from bigsmic.stages.labeling_specs import eigenproblems, eigenvector_sets_of, specs_of
 
+Scores = dict[int, dict[str, float]]
 SCORES = ("lsmi", "gamma", "delta", "cv", "classes_without_center")
 
 
@@ -27,12 +28,13 @@ def smic_summary(job: Job) -> dict[str, Any]:
     if context.settings.reads_valleys and job.run.done(labelings.NUMBER, 0):  # that of a cut is of what it was cut from
         summary |= {"valleys": job.run.info(labelings.NUMBER, 0)}
     if context.settings.n_clusters > 1 and not context.settings.undecided:
+        scores = {} if context.settings.precomputed else _scores(context)
         summary |= {
-            "candidates": _candidates(context),
+            "candidates": _candidates(context, scores),
             "eigenvector_sets": _eigenvector_sets(context),
             "output": _output(context),
         }
-        summary |= _lsmi(context)
+        summary |= _lsmi(context, scores)
         summary |= {"noise": _noise(context)} if context.settings.finds_noise else {}
     return summary
 
@@ -58,9 +60,8 @@ def _spectrum(context: Context, q: int) -> dict[str, Any]:
     return {"kernel": eigenproblem.kernel, "t": eigenproblem.t} | context.run.info("spectrum", q) | figures
 
 
-def _candidates(context: Context) -> list[dict[str, Any]]:
-    rows, graph = labelings.without_mass(context), context.settings.precomputed
-    scores = {} if graph else _scores(context)
+def _candidates(context: Context, scores: Scores) -> list[dict[str, Any]]:
+    rows = labelings.without_mass(context)
     ari, taken = _median_ari(context), selection.members(context)
     return [
         {
@@ -78,18 +79,18 @@ def _candidates(context: Context) -> list[dict[str, Any]]:
     ]
 
 
-def _scores(context: Context) -> dict[int, dict[str, float]]:
+def _scores(context: Context) -> Scores:
     """LSMI, and how it was estimated, by number of the labeling."""
     table = {name: context.run.read("scores", 0, name) for name in SCORES}
     numbers = context.run.info("scores", 0).get("numbers", range(len(table["lsmi"])))
     return {b: {name: values[i].item() for name, values in table.items()} for i, b in enumerate(numbers)}
 
 
-def _lsmi(context: Context) -> dict[str, Any]:
-    """LSMI of the consensus, and the rows that LSMI was estimated from."""
-    if context.settings.precomputed:
+def _lsmi(context: Context, scores: Scores) -> dict[str, Any]:
+    """LSMI of the consensus, and the rows that LSMI was estimated from; nothing of a graph."""
+    if not scores:
         return {}
-    of_consensus = _scores(context).get(selection.CONSENSUS, {})
+    of_consensus = scores.get(selection.CONSENSUS, {})
     found = {"rows": context.run.info("scores", 0)["rows"]}
     return {"lsmi": found | ({"consensus": of_consensus["lsmi"]} if of_consensus else {})}
 

@@ -14,7 +14,7 @@ from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import consensus
 from bigsmic.numerics.labeling.cluster_sums import best_jaccard
 from bigsmic.numerics.labeling.metrics import contingency
-from bigsmic.numerics.mutual_information.lsmi import lsmi
+from bigsmic.numerics.mutual_information.lsmi import lsmi_of_each
 from bigsmic.runtime.context import Context
 from bigsmic.settings.smic import REPORTED_CENTERS
 from bigsmic.stages import kernel_matrix, numbering, selection
@@ -200,8 +200,7 @@ def lsmi_of_labelings(context: Context, max_rows: int) -> NDArray[np.float64]:
     seed = context.settings.seed
     rows = draw_rows(context.n, min(context.n, max_rows), seed, "lsmi")
     X = read_at(context, rows, partial(context.run.read, "rows", name="X"))
-    found = [lsmi(X, labels, n_centers=REPORTED_CENTERS, seed=seed) for labels in labelings(context, rows)]
-    return np.array([one.value for one in found])
+    return lsmi_of_each(X, labelings(context, rows), n_centers=REPORTED_CENTERS, seed=seed)
 
 
 def _all_labels(context: Context, numbers: Sequence[int], p: int) -> NDArray[np.int32]:

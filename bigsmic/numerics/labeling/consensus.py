@@ -1,10 +1,9 @@
 """Merge trees of over-segmented labelings, and their consensus.
 
-Few eigenvectors cannot follow clusters that differ in size, shape or density. So a labeling starts from m > c
-soft columns (`rotation.posterior_rotated`), merges them by the density ratio that the objective of SMIC is made
-of (`gram`, `merge_tree`), and lets single rows move to where their neighbours are
-(`numerics.labeling.local_moving`). Single labelings are fragile; several of them, merged by the same rule, are not
-(`label_gram`, `consensus_tree`, `vote`).
+Few eigenvectors cannot follow clusters that differ in size, shape or density. So a labeling starts from m > c soft
+columns (`rotation.posterior_rotated`), merges them by the density ratio that the objective of SMIC is made of (`gram`,
+`merge_tree`), and lets single rows move to where their neighbours are (`numerics.labeling.local_moving`). Single
+labelings are fragile; several of them, merged by the same rule, are not (`label_gram`, `consensus_tree`, `vote`).
 
 Functions take one block of rows; those that return sums say what to do with the total.
 """

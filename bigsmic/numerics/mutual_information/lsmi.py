@@ -13,18 +13,18 @@ over gamma and delta and the estimate need of the rows is in three sums, which a
 Labels enter through one of them only, so that many labelings cost little more than one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from bigsmic.numerics.mutual_information.gaussian_basis import check_data, check_preset, draw_design, row_blocks, told
-from bigsmic.numerics.mutual_information.lsmi_scores import score_one
-from bigsmic.numerics.mutual_information.lsmi_sums import LSMISettings, LSMISums, accumulate
-from bigsmic.types import Preset
+from bigsmic.numerics.mutual_information.lsmi_scores import LSMIScore, score_one
+from bigsmic.numerics.mutual_information.lsmi_sums import LSMIDesign, LSMISettings, LSMISums, accumulate
+from bigsmic.types import Floats, Integers, Preset
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,15 +138,8 @@ def lsmi(  # noqa: PLR0913 - the front door spells out its settings
     check_preset("lsmi", preset)
     settings = LSMISettings(seed=seed) if preset is None else LSMISettings.paper(seed)
     design = draw_design(replace(settings, **{k: v for k, v in given.items() if v is not None}), features)
-    sums, rows, of_centers = (
-        LSMISums.zeros(design, 1, len(classes)),
-        np.arange(len(features)),
-        codes[design.center_rows],
-    )
-    with threadpool_limits(limits=1):  # tiles are small: more threads would only wait for each other
-        for block in row_blocks(len(features)):
-            accumulate(sums, features[block], rows[block], codes[None, block], design)
-        score = score_one(sums, 0, of_centers, design)
+    of_centers = codes[design.center_rows]
+    (score,) = _scores(features, codes[None], len(classes), design)
     return LSMIResult(
         value=score.lsmi,
         gamma=score.gamma,
@@ -159,3 +152,38 @@ def lsmi(  # noqa: PLR0913 - the front door spells out its settings
         centers_per_class=np.bincount(of_centers, minlength=len(classes)),
         without_center=classes[list(score.without_center)],
     )
+
+
+def lsmi_of_each(X: ArrayLike, labelings: Iterable[ArrayLike], *, n_centers: int, seed: int = 0) -> NDArray[np.float64]:
+    """Squared-loss mutual information between rows and each of several labelings, from the same Gaussians.
+
+    Parameters
+    ----------
+    X, n_centers, seed
+        As of :func:`lsmi`.
+    labelings : iterable of array_like, shape (n,)
+
+    Returns
+    -------
+    values : ndarray of float64, shape (n_labelings,)
+        What :func:`lsmi` gives for each, but for the last digits.
+
+    Raises
+    ------
+    InputError, NonFiniteError
+        As of :func:`lsmi`.
+    """
+    checked = [check_data(X, labels, "lsmi") for labels in labelings]
+    features, n_classes = checked[0][0], max(len(classes) for _, classes, _ in checked)
+    settings = LSMISettings(n_centers=n_centers, n_folds=min(LSMISettings().n_folds, len(features)), seed=seed)
+    codes = np.stack([codes for _, _, codes in checked])
+    return np.array([score.lsmi for score in _scores(features, codes, n_classes, draw_design(settings, features))])
+
+
+def _scores(features: Floats, codes: Integers, n_classes: int, design: LSMIDesign) -> list[LSMIScore]:
+    """Score of every labeling: labels of shape (n_labelings, n) below `n_classes`."""
+    sums, rows = LSMISums.zeros(design, len(codes), n_classes), np.arange(len(features))
+    with threadpool_limits(limits=1):  # tiles are small: more threads would only wait for each other
+        for block in row_blocks(len(features)):
+            accumulate(sums, features[block], rows[block], codes[:, block], design)
+        return [score_one(sums, b, labels[design.center_rows], design) for b, labels in enumerate(codes)]
