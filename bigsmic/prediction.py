@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from bigsmic import registry
-from bigsmic.engines import choose_engine
+from bigsmic.engines import engine_for_rows
 from bigsmic.engines.base import Engine, TaskOptions
 from bigsmic.engines.memory import share_arena
 from bigsmic.errors import InputError, NonFiniteError
@@ -181,9 +181,9 @@ def running(
     source: Source, where: tuple[Any, ...], progress: Progress, performance_report: StrPath | None
 ) -> Iterator[tuple[Engine, Any]]:
     """The engine that blocks of a source are predicted on, rows in memory in this process, and what reports of it."""
-    engine, client, scheduler, n_threads = where if source.travels else (None, False, None, where[-1])
+    engine, client, scheduler, n_threads = where
     with (
-        choose_engine(engine, client, scheduler, n_threads) as opened,
+        engine_for_rows(source.travels, engine, client=client, scheduler=scheduler, n_threads=n_threads) as opened,
         opened.recorded(performance_report),
         reported(progress, source.shape[0]) as report,
     ):

@@ -69,6 +69,26 @@ def choose_engine(
     return _opened(engine)
 
 
+def engine_for_rows(travels: bool, engine: Engine | None = None, **where: Any) -> AbstractContextManager[Engine]:
+    """Context in which the engine for some rows is open: threads of this process where no other one can read them.
+
+    Parameters
+    ----------
+    travels : bool
+        Whether other processes can read the rows.
+    engine, **where
+        As of :func:`choose_engine`.
+
+    Raises
+    ------
+    InputError, ClusterError
+        As of :func:`choose_engine`.
+    """
+    if travels:
+        return choose_engine(engine, **where)
+    return choose_engine(None, False, n_threads=where.get("n_threads"))
+
+
 @contextmanager
 def _opened(engine: Engine) -> Iterator[Engine]:
     with one_thread(), engine as opened:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from bigsmic.engines import choose_engine
+from bigsmic.engines import engine_for_rows
 from bigsmic.engines.base import Engine
 from bigsmic.errors import RunError
 from bigsmic.report.details import Details
@@ -71,9 +71,8 @@ def _taken(names: Iterable[str], options: dict[str, Any]) -> dict[str, Any]:
 @contextmanager
 def _engine(subject: Subject, where: dict[str, Any]) -> Iterator[Engine]:
     """The engine that reads blocks of the run and of the archive; in this process where it alone has these rows."""
-    here = subject.archive is not None and not subject.archive.travels
-    where = {"client": False, "n_threads": where.get("n_threads")} if here else where
-    with choose_engine(where.pop("engine", None), **where) as opened:
+    travels = subject.archive is None or subject.archive.travels
+    with engine_for_rows(travels, **where) as opened:
         opened.reach(None, subject.run, None)
         yield opened
 

@@ -70,7 +70,17 @@ def _votes(context: Context, p: int, w: int) -> tuple[Floats, Integers]:
 
 
 def _voted(context: Context, p: int, w: int) -> Integers:
-    return _votes(context, p, w)[1]
+    return _ballot(context, p, w)[0]
+
+
+def _ballot(context: Context, p: int, w: int) -> Integers:
+    """Cluster that most labelings vote for, and whether all do, of one block: int64, shape (2, b); counted once."""
+    return context.block_cache.get((GAUSSIANS, w, p), partial(_count_ballots, context, p, w)).astype(np.int64)
+
+
+def _count_ballots(context: Context, p: int, w: int) -> Integers:
+    votes, labels = _votes(context, p, w)
+    return np.stack([labels, votes.max(axis=1) == 1.0]).astype(np.min_scalar_type(context.settings.n_clusters))
 
 
 def _moments(context: Context, p: int, w: int, of_clusters: Spacing) -> GroupMoments:
@@ -82,8 +92,8 @@ def _moments(context: Context, p: int, w: int, of_clusters: Spacing) -> GroupMom
 
 def _confusion(context: Context, p: int, w: int, of_clusters: Spacing, found: gaussians.Gaussians) -> Integers:
     """Rows that all labelings agree on, and that lie amid their clusters, by cluster and by Gaussian."""
-    votes, labels = _votes(context, p, w)
-    sure = noise.is_amid(log_distances(context, p), labels, of_clusters) & (votes.max(axis=1) == 1.0)
+    labels, unanimous = _ballot(context, p, w)
+    sure = noise.is_amid(log_distances(context, p), labels, of_clusters) & (unanimous == 1)
     sure &= np.isfinite(found.offsets)[labels]
     P, c = valleys.components(context, p)[sure], context.settings.n_clusters
     total, labels = np.zeros((c, c), np.int64), labels[sure]

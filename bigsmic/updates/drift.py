@@ -153,12 +153,15 @@ def _judged(context: Context, source: Any, entry: Entry) -> dict[str, Any]:
     few = "too few new rows in clusters"
     found: dict[str, Any] = {"rows": int(valid.sum()), "tests": {}, "verdict": "unknown", "reason": few}
     found["confidence"] = float(sure[valid].mean()) if valid.any() else None
-    found["sizes"] = np.bincount(labels[valid & (labels >= 0)]).tolist()
-    level = level_of(context.n, sum(found["sizes"]))
+    places = np.flatnonzero(valid & (labels >= 0))
+    found["sizes"] = np.bincount(labels[places]).tolist()
+    level = level_of(context.n, len(places))
     if level is None:
         return found
     reference = reference_of(context, level)
-    tonight = _tonight(context, source, entry, (labels, novel, valid), reference)
+    X, drawn = _drawn(context, source, entry, places, reference)
+    sizes = _padded(found["sizes"], reference.batches.counts.shape[1])
+    tonight = facts(sizes, X, labels[drawn], novel[drawn] > 1)
     tests = _tests(context, entry, reference, tonight, found)
     names, column = source.column_names, tests["shift"]["column"]
     tests["shift"]["name"] = names[column] if names else f"column {column}"
@@ -186,8 +189,13 @@ def _tests(context: Context, entry: Entry, reference: Reference, tonight: Batche
 
 def _sizes(earlier: list[dict[str, Any]], c: int) -> NDArray[np.float64]:
     """Rows of every cluster on earlier nights, shape (nights, c); earlier versions have not noted them."""
-    noted = [info["sizes"] for info in earlier if "sizes" in info]
-    return np.array([sizes + [0] * (c - len(sizes)) for sizes in noted], np.float64).reshape(len(noted), c)
+    noted = [_padded(info["sizes"], c) for info in earlier if "sizes" in info]
+    return np.array(noted, np.float64).reshape(len(noted), c)
+
+
+def _padded(sizes: list[int], c: int) -> Integers:
+    """Rows of c clusters, of which the last ones may have none."""
+    return np.array(sizes + [0] * (c - len(sizes)))
 
 
 def _read(context: Context, entry: Entry, name: str) -> NDArray[Any]:
@@ -199,18 +207,13 @@ def _read(context: Context, entry: Entry, name: str) -> NDArray[Any]:
     return np.concatenate(parts)
 
 
-def _tonight(
-    context: Context, source: Any, entry: Entry, found: tuple[NDArray[Any], ...], reference: Reference
-) -> Batches:
-    """Facts about the new rows, with a sample as large as those of the batches are on average."""
-    labels, novel, valid = found
-    places = np.flatnonzero(valid & (labels >= 0))
+def _drawn(
+    context: Context, source: Any, entry: Entry, places: Integers, reference: Reference
+) -> tuple[Floats, Integers]:
+    """A sample of the new rows in clusters, as large as those of the batches are on average: scaled, and places."""
     wanted = max(1, round(reference.batches.sampled.sum() / len(reference.batches.novel)))
     drawn = places[draw_rows(len(places), wanted, context.settings.seed + entry.number, STAGE)]
-    X = np.concatenate([context.scaler.apply(rows) for rows in _rows(source, entry, drawn)])
-    c = reference.batches.counts.shape[1]
-    counts = np.bincount(labels[places], minlength=c)
-    return facts(counts, X, labels[drawn], novel[drawn] > 1)
+    return np.concatenate([context.scaler.apply(rows) for rows in _rows(source, entry, drawn)]), drawn
 
 
 def _rows(source: Any, entry: Entry, drawn: Integers) -> Any:

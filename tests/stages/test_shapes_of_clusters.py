@@ -57,6 +57,15 @@ def test_they_are_nearer_to_the_truth_than_votes_alone(spikes):
     assert score(truth, np.asarray(result.labels)) > score(truth, labels) + 0.005
 
 
+def test_votes_of_a_block_are_counted_once_for_all_that_shapes_want_of_them(spikes, monkeypatch):
+    cut_small(monkeypatch)
+    counted, votes = [], gaussians._votes
+    monkeypatch.setattr(gaussians, "_votes", lambda context, p, w: counted.append(p) or votes(context, p, w))
+    result = bigsmic.fit(spikes[0][:1500], 6, **FAST)
+    assert gaussians.read(result._context) is not None
+    assert sorted(counted) == list(result._context.blocks)
+
+
 def test_the_posterior_names_the_label_and_sums_to_one(spikes):
     _, _, result = spikes
     labels = voted(result)[2]

@@ -11,6 +11,7 @@ from bigsmic.errors import InputError, OptionError, RunLockedError, RunMismatchE
 from bigsmic.features import windows
 from bigsmic.numerics import hashing
 from bigsmic.numerics.selection import reservoir
+from bigsmic.runtime.context import Context
 from bigsmic.stages import update_log
 from bigsmic.store import Run
 from bigsmic.store.sources.base import Source
@@ -151,6 +152,16 @@ def test_rows_that_lie_all_over_the_archive_are_compared_one_by_one(rows, tmp_pa
     one[taken.numbers(7, 8)] += 1
     with pytest.raises(RunMismatchError, match=r"fitted rows 0:300 of array have changed"):
         result.update(one, verify="all")
+
+
+def test_a_block_of_rows_all_over_of_which_none_was_drawn_is_compared_whole(rows, tmp_path, monkeypatch):
+    result = bigsmic.fit(rows, 3, rows=reservoir(1800, 300, 0), out=tmp_path / "run", **BRIEF)
+    scan = Context.scan
+    with monkeypatch.context() as patch:
+        patch.setattr(Context, "scan", lambda context, s, *names: [array[:0] for array in scan(context, s, *names)])
+        with pytest.raises(RunMismatchError, match=r"fitted rows 0:300 of array have changed"):
+            result.update(rows + np.float32(1))
+    assert result.update(rows).rows == 200
 
 
 def test_rows_before_and_within_a_slice_are_not_new(rows, tmp_path):
