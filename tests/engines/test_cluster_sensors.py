@@ -12,6 +12,7 @@ import pytest
 import zarr
 from clusters import cluster_of, trap
 from distributed import WorkerPlugin
+from killed import killed_at_third_commit
 from small_fits import BRIEF
 from typer.testing import CliRunner
 
@@ -124,22 +125,12 @@ class Deadly(WorkerPlugin):
         Extraction.__call__ = counted
 
 
-def test_windows_survive_a_worker_and_the_caller(recording, tmp_path, monkeypatch):
+def test_windows_survive_a_worker_and_the_caller(recording, tmp_path):
     described(recording, tmp_path / "here", client=False, n_threads=1)
-    commit, calls = extending._Call._commit, []
-
-    def killed(self, *found):
-        calls.append(1)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        commit(self, *found)
-
     with cluster_of(2) as client:
         client.register_plugin(Deadly(tmp_path / "mark"))
-        with monkeypatch.context() as patch:
-            patch.setattr(extending._Call, "_commit", killed)
-            with pytest.raises(KeyboardInterrupt):
-                described(recording, tmp_path / "there", client=client)
+        with killed_at_third_commit():
+            described(recording, tmp_path / "there", client=client)
         assert (tmp_path / "mark").exists()
         finished = zarr.open_group(str(tmp_path / "there")).attrs["bigsmic_windows"]["rows"]
         assert finished == 2 * 4 * 64

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zarr
+from killed import killed_at_third_commit
 
 import bigsmic
 from bigsmic.engines.base import DEFAULT
@@ -156,18 +157,8 @@ def test_a_killed_call_goes_on(tmp_path, samples, monkeypatch):
     undisturbed = tmp_path / "undisturbed"
     windows(tmp_path / "a", 40, 10, out=undisturbed)
     monkeypatch.setattr(extending, "PIECES", 1)
-    commit, calls = extending._Call._commit, []
-
-    def killed(self, *found):
-        calls.append(1)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        commit(self, *found)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(extending._Call, "_commit", killed)
-        with pytest.raises(KeyboardInterrupt):
-            windows(tmp_path / "a", 40, 10, out=tmp_path / "w", n_threads=1)
+    with killed_at_third_commit():
+        windows(tmp_path / "a", 40, 10, out=tmp_path / "w", n_threads=1)
     assert zarr.open_group(str(tmp_path / "w")).attrs["bigsmic_windows"]["rows"] == 128
     group["one"].append(samples[3000:3500])
     made = windows(tmp_path / "a", 40, 10, out=tmp_path / "w")
