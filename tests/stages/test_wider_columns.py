@@ -5,7 +5,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
-from small_fits import cut_small
+from small_fits import cut_small, keep_on_disk
 
 import bigsmic
 from bigsmic.errors import BigsmicWarning
@@ -37,17 +37,20 @@ def whole(touching):
 
 
 def bases(run):
-    return {name: np.concatenate([run.read(name, p, "V") for p in run.numbers(name)]) for name in BASES}
+    numbers = {name: run.numbers(name) for name in BASES}
+    return {
+        name: np.concatenate([run.read(name, p, "V") for p in blocks]) for name, blocks in numbers.items() if blocks
+    }
 
 
-def killed_at(module, name, X, out, c=C):
+def killed_at(module, name, X, out, c=C, **options):
     def kill(*_):
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, name, kill)
         with pytest.raises(KeyboardInterrupt):
-            bigsmic.fit(X, c, **OPTIONS, out=out)
+            bigsmic.fit(X, c, **OPTIONS | options, out=out)
 
 
 def test_eigenvectors_are_added_to_those_of_labelings_by_valleys(touching, whole, tmp_path):
@@ -67,8 +70,14 @@ def test_eigenvectors_are_added_to_those_of_labelings_by_valleys(touching, whole
         assert max(found["residual_norms"]) <= 1e-4
 
 
-@pytest.mark.parametrize("stage", [*BASES, "spectrum"])
-@pytest.mark.parametrize(("module", "name"), [(wider_columns, "_delete_narrow"), (selection, "run")])
+@pytest.mark.parametrize(
+    ("stage", "module", "name"),
+    [
+        (BASES[0], wider_columns, "_delete_narrow"),
+        ("spectrum", wider_columns, "_delete_narrow"),
+        (BASES[1], selection, "run"),
+    ],
+)
 def test_what_is_lost_is_found_again_in_the_same_steps(touching, whole, tmp_path, stage, module, name):
     killed_at(module, name, touching, tmp_path / "run")
     with closing(Run(tmp_path / "run")) as run:
@@ -108,11 +117,18 @@ def test_eigenvectors_of_a_bulk_are_no_start(touching, whole, tmp_path, monkeypa
 
 def test_an_open_fit_goes_on_from_the_eigenvectors_that_it_has(tmp_path):
     X, _ = make_blobs(3000, 6, centers=50, cluster_std=0.3, center_box=(-12, 12), random_state=5)
-    killed_at(wider_columns, "_delete_narrow", X, tmp_path / "run", c=None)
-    first = bases(Run(tmp_path / "run", writable=False))
-    result = bigsmic.fit(X, **OPTIONS, out=tmp_path / "run")
+    options = OPTIONS | {"shrinkage": 0}
+    killed_at(wider_columns, "_delete_narrow", X, tmp_path / "run", None, **options)
+    first = bases(Run(tmp_path / "run", writable=False))[BASES[0]]
+    result = bigsmic.fit(X, **options, out=tmp_path / "run")
     assert result.n_clusters == 50
     assert result.diagnostics["valleys"]["columns"] == 120
-    for name, V in bases(result._run).items():
-        start = 60 if "first" in result.diagnostics["eigen"][BASES.index(name)] else 0
-        np.testing.assert_array_equal(V[:, :start], first[name][:, :start])
+    np.testing.assert_array_equal(bases(result._run)[BASES[0]][:, :60], first)
+
+
+def test_threads_and_disk_do_not_matter(touching, whole, monkeypatch):
+    keep_on_disk(monkeypatch)
+    result = bigsmic.fit(touching, C, **OPTIONS | {"n_threads": 2})
+    np.testing.assert_array_equal(result.labels, whole.labels)
+    for name, V in bases(whole._run).items():
+        np.testing.assert_array_equal(bases(result._run)[name], V)
