@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import zarr
 from sklearn.metrics import adjusted_rand_score
-from small_fits import FAST, cut_small
+from small_fits import BRIEF, cut_small
 
 import bigsmic
 from bigsmic import SMIC
@@ -19,7 +19,7 @@ from bigsmic.settings.smic import resolve
 
 pytestmark = pytest.mark.usefixtures("many_blocks")
 
-OPTIONS = {**FAST, "t": (5, 10), "scale": None, "valleys": False}
+OPTIONS = {**BRIEF, "t": (5, 10), "scale": None, "valleys": False}
 
 
 @pytest.fixture(scope="module")

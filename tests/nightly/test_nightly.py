@@ -24,7 +24,7 @@ def machine(tmp_path):
     return Machine(tmp_path / "machine.zarr", seed=0)
 
 
-def job(tmp_path, text="", fit="c = 3", refit="", top=""):
+def job(tmp_path, text="", fit="c = 3\nt = 5\nshrinkage = 0", refit="", top=""):
     return written(
         tmp_path, f'archive = "machine.zarr"\nfolder = "nights"\n{top}\n{text}[fit]\n{fit}\n[refit]\n{refit}\n'
     )
@@ -426,4 +426,4 @@ def test_the_command_line(tmp_path, machine):
     assert (again.exit_code, again.stdout) == (0, "Nothing to do: 200 rows, as before.\n")
     file.write_text(file.read_text() + "memori = 3")
     wrong = CliRunner().invoke(main.app, ["nightly", str(file)])
-    assert (wrong.exit_code, "line 8" in wrong.stderr) == (3, True)
+    assert (wrong.exit_code, "line 10" in wrong.stderr) == (3, True)
