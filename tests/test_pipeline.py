@@ -134,7 +134,7 @@ def test_separated_blobs_are_recovered(selection):
 
 @pytest.mark.parametrize("c", [12, None])
 def test_eigenvectors_within_separated_blobs_are_not_solved_to_the_tolerance(c):
-    X, y = make_blobs(3000, 32, centers=12, random_state=0)
+    X, y = make_blobs(1500, 32, centers=12, random_state=0)
     result = bigsmic.fit(X, c, n_threads=1)
     assert adjusted_rand_score(y, result.labels) == 1
     spectra = result.diagnostics["eigen"]
