@@ -1,14 +1,16 @@
 """How many clusters the data show, how surely, and labels where that is plain, in doubt, or not what was asked for."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_blobs, make_moons
+from sklearn.datasets import make_blobs, make_circles, make_moons
 from sklearn.metrics import adjusted_rand_score
 from small_fits import cut_small
 
 import bigsmic
+from bigsmic.datasets import uneven_blobs
 from bigsmic.errors import BigsmicWarning, InputError, RunMismatchError
 from bigsmic.numerics.labeling import consensus
 from bigsmic.stages import wider_columns
@@ -158,6 +160,25 @@ def test_labelings_that_do_not_agree_are_no_answer(monkeypatch):
     assert result.settings.undecided
     assert result.valleys.sentence.startswith("Labelings do not agree on the groups that valleys part: they show ")
     assert result.cut(result.valleys.best).n_clusters == result.valleys.best
+
+
+@pytest.mark.parametrize("make", [partial(make_moons, noise=0.04), partial(make_circles, factor=0.3, noise=0.04)])
+def test_parts_of_the_graph_are_the_answer_where_labelings_do_not_agree_on_valleys(make):
+    """A line through a bent cluster crosses its two ends: valleys alone show 4 to 6 groups."""
+    X, y = make(1000, random_state=0)
+    result = bigsmic.fit(X, **UNSCALED)
+    assert result.n_clusters == result.valleys.parts == 2
+    assert max(result.valleys.votes) > 3
+    assert adjusted_rand_score(y, result.labels) == 1
+    assert result.valleys.sentence.startswith("The neighbour graph falls into 2 parts by a clear eigengap; labelings")
+
+
+def test_clusters_beyond_those_shown_are_cut_off_what_hangs_on_least():
+    """Of two clusters of 3,000 rows, one of which hides a small one, neither is halved; modularity would halve one."""
+    X, y = uneven_blobs(seed=30)
+    with pytest.warns(BigsmicWarning, match="got 5, but the data show 4 groups"):
+        result = bigsmic.fit(X, 5, n_threads=1)
+    assert adjusted_rand_score(y, result.labels) > 0.95
 
 
 def test_labels_that_no_valley_parts_are_mended():

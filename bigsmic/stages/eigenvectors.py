@@ -30,7 +30,7 @@ from bigsmic.runtime.job import Job
 from bigsmic.runtime.planning import Plan
 from bigsmic.stages import connectivity, kernel_matrix, links
 from bigsmic.stages.checkpoints import Checkpoints
-from bigsmic.stages.labeling_specs import Eigenproblem, clearest_gap, eigenproblems, specs_of
+from bigsmic.stages.labeling_specs import Eigenproblem, clearest_gap, common_gaps, eigenproblems, specs_of
 from bigsmic.store import FileBasis
 from bigsmic.types import Floats, Integers
 
@@ -326,12 +326,32 @@ def product_of(context: Context, shard: Shard, eigenproblem: Eigenproblem, load:
 
 def falls_apart(context: Context, n_clusters: int) -> bool:
     """Whether the graphs have a clear eigengap that separates more than half of the clusters."""
-    wanted = eigenproblems(context.settings)
-    plain = [
-        q for q, eigenproblem in enumerate(wanted) if eigenproblem.kernel == "normalized" and not eigenproblem.shrinkage
-    ]
-    spectra = [context.run.read("spectrum", q, "ritz_values") for q in plain]
+    spectra = _plain_spectra(context)
     return bool(spectra) and clearest_gap(spectra, n_clusters) >= CLEAR_GAP
+
+
+def clear_parts(context: Context, n_clusters: int) -> int | None:
+    """Number of parts, below `n_clusters`, that the graphs fall into by the clearest eigengap; None if none is clear.
+
+    Parameters
+    ----------
+    context : Context
+    n_clusters : int
+    """
+    spectra, numbers = _plain_spectra(context), range(2, n_clusters)
+    if not (spectra and numbers):
+        return None
+    gaps = common_gaps(spectra, numbers)
+    return numbers[int(gaps.argmax())] if gaps.max() >= CLEAR_GAP else None
+
+
+def _plain_spectra(context: Context) -> list[Floats]:
+    """Eigenvalues of the normalised kernel of every t, without shrinkage."""
+    return [
+        context.run.read("spectrum", q, "ritz_values")
+        for q, eigenproblem in enumerate(eigenproblems(context.settings))
+        if eigenproblem.kernel == "normalized" and not eigenproblem.shrinkage
+    ]
 
 
 def basis_name(eigenproblem: Eigenproblem) -> str:

@@ -287,9 +287,13 @@ def clearest_gap(spectra: Iterable[Floats], n_clusters: int) -> float:
         ``max_k min_g gap_gk``, c/2 < k <= c and k > 1. A single graph can have a gap by chance, after the last of
         its islands that repair hangs on a thread.
     """
-    ks = range(max(2, n_clusters // 2 + 1), n_clusters + 1)
-    gaps = np.array([[eigengap(values, k) for values in spectra] for k in ks])
-    return float(gaps.min(axis=1).max(initial=1.0))
+    return float(common_gaps(spectra, range(max(2, n_clusters // 2 + 1), n_clusters + 1)).max(initial=1.0))
+
+
+def common_gaps(spectra: Iterable[Floats], numbers: Iterable[int]) -> Floats:
+    """The least :func:`eigengap` of all graphs after each of some numbers of parts: float64, one for each number."""
+    gaps = [[eigengap(values, k) for values in spectra] for k in numbers]
+    return np.array([min(of_k) for of_k in gaps])
 
 
 def eigengap(values: Floats, k: int) -> float:

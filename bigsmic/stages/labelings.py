@@ -12,6 +12,7 @@ from bigsmic.numerics import moments
 from bigsmic.numerics.graph import affinity
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import consensus, local_moving, rotation
+from bigsmic.numerics.labeling.merge_tree import MergeTree, gram, merge_tree
 from bigsmic.numerics.labeling.valleys import ValleyTree
 from bigsmic.numerics.row_blocks import Group, Halo, Shard, tiles
 from bigsmic.runtime.context import Context
@@ -157,7 +158,7 @@ def _merge(job: Job, rotations: dict[LabelingSpec, Floats]) -> None:
     ends = np.cumsum([_gram_bytes(spec) // 8 for spec in specs])
     for spec, of_one in zip(specs, np.split(total, ends[:-1]), strict=True):
         sums = of_one.reshape(-1, spec.n_eigenvectors)
-        tree = consensus.merge_tree(sums[:-1] / context.n, context.settings.merge_power)
+        tree = merge_tree(sums[:-1] / context.n, context.settings.merge_power)
         arrays = {"R": rotations[spec]} | {field: getattr(tree, field) for field in TREE_FIELDS}
         job.run.write(frame_name(spec), 0, arrays | {"counts": sums[-1]})
 
@@ -190,7 +191,7 @@ def _gram(V: Floats, R: Floats) -> Floats:
     total = np.zeros((m + 1, m))
     for rows in tiles(len(V), TILE_ROWS):
         found = rotation.posterior_rotated(V[rows], R)
-        total += np.vstack([consensus.gram(found.posterior), np.bincount(found.labels, minlength=m)])
+        total += np.vstack([gram(found.posterior), np.bincount(found.labels, minlength=m)])
     return total
 
 
@@ -216,7 +217,7 @@ class Reader:
             return
         self.R = read("R")
         if self.spec.assignment in MOVED:
-            self.tree = consensus.MergeTree(self.spec.n_eigenvectors, *(read(name) for name in TREE_FIELDS))
+            self.tree = MergeTree(self.spec.n_eigenvectors, *(read(name) for name in TREE_FIELDS))
             self.counts = read("counts")
 
     @cached_property
@@ -314,8 +315,11 @@ def groups_by_valleys(context: Context, spec: LabelingSpec) -> Integers:
     """Cluster of each group of a labeling, as its tree of valleys is cut: int64, shape (m,).
 
     Where as many clusters are asked for as the labelings show, one that shows more keeps them: the consensus
-    merges what the others do not know, and better than the tree, which would merge where a valley is.
+    merges what the others do not know, and better than the tree, which would merge where a valley is. Where the answer
+    is parts of the graph, and valleys mislead, groups are merged by density.
     """
+    if context.run.info(NUMBER, 0).get("parts") == context.settings.n_clusters:
+        return Reader(context, spec).tree.cut(context.settings.n_clusters)
     found, n_clusters = valley_tree_of(context, spec), context.settings.n_clusters
     if is_shown(context.run, n_clusters):
         n_clusters = max(n_clusters, found.n_clusters)
@@ -334,7 +338,7 @@ def valley_tree_of(context: Context, spec: LabelingSpec) -> ValleyTree:
     read = context.run.reader(VALLEYS, 0)
     i = [other for other in specs_of(context) if other.assignment == "valleys"].index(spec)
     *fields, weakest = (read(f"{name}.{i}") for name in VALLEY_FIELDS)
-    tree = consensus.MergeTree(spec.n_eigenvectors, *fields)
+    tree = MergeTree(spec.n_eigenvectors, *fields)
     return ValleyTree(tree, context.run.info(VALLEYS, 0)["n_clusters"][i], weakest)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import consensus, local_moving
-from bigsmic.numerics.labeling.consensus import MergeTree
+from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.numerics.labeling.valleys import THRESHOLD
 from bigsmic.numerics.mutual_information.lsmi_scores import LSMIScore, first_equal, join_sweeps, score_one
 from bigsmic.numerics.mutual_information.lsmi_sums import LSMIDesign, LSMISettings, LSMISums, block_sums
@@ -150,9 +150,11 @@ def _agree(job: Job, block: int) -> None:
     of = [Reader(context, spec).n_groups for spec in specs_of(context)]
     total = job.sum_blocks("consensus", context.blocks, partial(_label_gram, of=of))
     at, trees = consensus.label_offsets(of), []
-    for eigenvector_set in eigenvector_sets_of(context):
+    by_valleys = specs_of(context).valley_sets
+    for w, eigenvector_set in enumerate(eigenvector_sets_of(context)):
         columns = np.concatenate([np.arange(at[b], at[b + 1]) for b in eigenvector_set])
-        trees.append(consensus.consensus_tree(total[np.ix_(columns, columns)], [of[b] for b in eigenvector_set]))
+        shared, sizes = total[np.ix_(columns, columns)], [of[b] for b in eigenvector_set]
+        trees.append(consensus.overlap_tree(shared) if w in by_valleys else consensus.consensus_tree(shared, sizes))
     classes = {f"classes.{w}": found for w, found in enumerate(_cut_full(job, trees, of))}
     context.run.write("consensus", 0, {"ari": consensus.pairwise_ari(total, of)} | classes, info={"sizes": of})
 
@@ -299,14 +301,18 @@ def chosen_set(context: Context) -> int:
 
     The best rated of those that are cut by density, unless two of its clusters are clearly not parted by a valley, or
     one has no rows, and those of the best rated of the others are all there and are parted. Between the two limits a
-    valley is in doubt, and modularity decides.
+    valley is in doubt, and modularity decides. Where labelings agree that there are fewer clusters than were asked
+    for, no cut has them all parted; trees of valleys then cut off what hangs on least, where density would halve the
+    largest clusters.
     """
     if not specs_of(context).valley_sets:
         return best_rated(context, range(len(eigenvector_sets_of(context))))
     by_density, *by_valleys = _rivals(context)
     in_doubt = THRESHOLD / 2
-    if by_valleys and not is_parted(context, by_density, in_doubt) and is_parted(context, by_valleys[0]):
-        return by_valleys[0]
+    if by_valleys and not is_parted(context, by_density, in_doubt):
+        least = 0.0 if valleys.are_fewer(context.run, context.settings.n_clusters) else THRESHOLD
+        if is_parted(context, by_valleys[0], least):
+            return by_valleys[0]
     return by_density
 
 

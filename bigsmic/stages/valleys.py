@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from bigsmic.numerics.hashing import draw_rows, row_uniform
 from bigsmic.numerics.labeling import blobs, consensus, local_moving, valleys
 from bigsmic.numerics.labeling.components import principal_axes
+from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import kernel_matrix
+from bigsmic.stages import eigenvectors, kernel_matrix
 from bigsmic.stages.labeling_specs import Eigenproblem, eigenvector_sets_of, specs_of
 from bigsmic.stages.labelings import (
     NUMBER,
@@ -155,10 +156,18 @@ def counted(run: Run) -> int | None:
 
 def is_plain(run: Run, n_clusters: int) -> bool:
     """Whether the data show as many clusters, and the labelings agree on which ones they are."""
-    if counted(run) is None or not is_shown(run, n_clusters):
-        return False
-    stability = run.read(NUMBER, 0, "stability")[run.read(NUMBER, 0, "numbers") == n_clusters]
-    return bool(stability.min(initial=1.0) >= PLAIN)
+    return counted(run) is not None and is_shown(run, n_clusters) and _agreement_at(run, n_clusters) >= PLAIN
+
+
+def are_fewer(run: Run, n_clusters: int) -> bool:
+    """Whether the labelings agree which clusters the data show, and these are fewer, but more than half as many."""
+    shown = counted(run)
+    return shown is not None and shown < n_clusters < 2 * shown and _agreement_at(run, shown) >= PLAIN
+
+
+def _agreement_at(run: Run, n_clusters: int) -> float:
+    """Mean adjusted Rand index between the labelings, cut at so many clusters."""
+    return float(run.read(NUMBER, 0, "stability")[run.read(NUMBER, 0, "numbers") == n_clusters].min(initial=1.0))
 
 
 def weakest_shown(run: Run) -> float:
@@ -179,16 +188,17 @@ def _count(job: Job, block: int) -> None:
     least = context.settings.open_from or 1
     most = context.settings.open_to or min(len(tree.tree.columns) for tree in trees)
     shown = int(np.median(whole))
-    n_clusters = int(np.clip(shown, least, most))
     curve = _curve(trees, total, sizes, range(max(2, least), most + 1))
+    agreement = float(curve["stability"][curve["numbers"] == shown].min(initial=1.0))
+    parts = eigenvectors.clear_parts(context, shown) if agreement < PLAIN else None
+    n_clusters = int(np.clip(parts or shown, least, most))
     by_density = [Reader(context, spec).tree for spec in specs]
     curve["modularity"] = _modularity(by_density, weights, curve["numbers"])
     shape = _largest(job, trees, total, sizes, n_clusters)
-    agreement = float(curve["stability"][curve["numbers"] == shown].min(initial=1.0))
     differ = n_clusters == shown and agreement < consensus.AGREED
     clear = n_clusters > 1 and not differ and not (shape["clumpiness"] or 0.0) > blobs.CLUMPED
     info = {"shown": shown, "n_clusters": n_clusters, "clear": clear, "votes": votes, "columns": sizes[0]}
-    info |= shape | {"agreement": agreement}
+    info |= shape | {"agreement": agreement, "parts": parts}
     job.run.write(NUMBER, block, curve, info=info)
 
 
@@ -229,7 +239,7 @@ def _modularity_of(W: Floats, of_group: Integers) -> float:
     return float(local_moving.modularity(np.stack([np.diag(between), between.sum(axis=1)])))
 
 
-def _modularity(trees: Sequence[consensus.MergeTree], weights: Sequence[Floats], numbers: Integers) -> Floats:
+def _modularity(trees: Sequence[MergeTree], weights: Sequence[Floats], numbers: Integers) -> Floats:
     """Modularity of the groups of every labeling, cut by density at each number of clusters: mean over labelings."""
     found = np.zeros(len(numbers))
     for tree, W in zip(trees, weights, strict=True):

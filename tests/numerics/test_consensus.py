@@ -7,6 +7,8 @@ from sklearn.metrics import adjusted_rand_score
 
 from bigsmic.errors import InputError
 from bigsmic.numerics.labeling import consensus as consensus_module
+from bigsmic.numerics.labeling import merge_tree as merge_tree_module
+from bigsmic.numerics.labeling.merge_tree import gram, merge_tree
 from bigsmic.numerics.labeling.rotation import Assignment
 
 seeds = st.integers(0, 2**31)
@@ -38,20 +40,20 @@ def naive_merges(G, power):
 @settings(deadline=None, max_examples=40)
 @given(seeds, st.integers(1, 12), st.sampled_from([1.0, 1.2]))
 def test_merge_tree_agrees_with_naive_merging(seed, m, power):
-    G = consensus_module.gram(soft(60, m, seed)) / 60
-    tree = consensus_module.merge_tree(G, power)
+    G = gram(soft(60, m, seed)) / 60
+    tree = merge_tree(G, power)
     naive = naive_merges(G, power)
     np.testing.assert_array_equal(tree.merges, np.array([row[:2] for row in naive]).reshape(-1, 2))
     np.testing.assert_allclose(tree.ratios, [row[2] for row in naive], rtol=1e-9)
 
 
 def test_equal_ratios_merge_in_the_order_of_the_columns():
-    tree = consensus_module.merge_tree(np.full((4, 4), 1 / 16))
+    tree = merge_tree(np.full((4, 4), 1 / 16))
     np.testing.assert_array_equal(tree.merges, [[0, 1], [0, 2], [0, 3]])
 
 
 def test_cuts_are_nested_and_numbered_by_smallest_column():
-    tree = consensus_module.merge_tree(consensus_module.gram(soft(200, 9)))
+    tree = merge_tree(gram(soft(200, 9)))
     for c in range(1, 9):
         coarse, fine = tree.cut(c), tree.cut(c + 1)
         assert len(set(zip(fine.tolist(), coarse.tolist(), strict=True))) == c + 1
@@ -62,8 +64,8 @@ def test_cuts_are_nested_and_numbered_by_smallest_column():
 
 def test_columns_without_mass_are_dropped():
     Q = np.insert(soft(50, 4), 2, 0.0, axis=1)
-    tree = consensus_module.merge_tree(consensus_module.gram(Q) / 50)
-    kept = consensus_module.merge_tree(consensus_module.gram(np.delete(Q, 2, axis=1)) / 50)
+    tree = merge_tree(gram(Q) / 50)
+    kept = merge_tree(gram(np.delete(Q, 2, axis=1)) / 50)
     np.testing.assert_array_equal(tree.columns, [0, 1, 3, 4])
     np.testing.assert_array_equal(np.delete(tree.cut(2), 2), kept.cut(2))
     assert tree.cut(2)[2] == -1
@@ -71,7 +73,7 @@ def test_columns_without_mass_are_dropped():
 
 @pytest.mark.parametrize("n_groups", [0, 5])
 def test_cut_outside_the_tree_is_refused(n_groups):
-    tree = consensus_module.merge_tree(consensus_module.gram(soft(50, 4)))
+    tree = merge_tree(gram(soft(50, 4)))
     with pytest.raises(InputError, match="the tree has 1 to 4"):
         tree.cut(n_groups)
 
@@ -82,7 +84,7 @@ def test_linkage_is_one_for_scipy(seed, m):
     Q = soft(60, m, seed)
     Q[:, -1] = 0.0
     Q[0] = 1 / m
-    tree = consensus_module.merge_tree(consensus_module.gram(Q) / 60)
+    tree = merge_tree(gram(Q) / 60)
     Z = tree.linkage()
     assert is_valid_linkage(Z, throw=True)
     assert Z[0, 2] == 0.0
@@ -91,13 +93,13 @@ def test_linkage_is_one_for_scipy(seed, m):
 
 
 def test_linkage_cuts_as_the_tree_does():
-    tree = consensus_module.merge_tree(consensus_module.gram(soft(300, 10)))
+    tree = merge_tree(gram(soft(300, 10)))
     groups = fcluster(tree.linkage(), 4, criterion="maxclust")
     assert len(set(zip(groups.tolist(), tree.cut(4).tolist(), strict=True))) == groups.max()
 
 
 def test_linkage_of_disjoint_columns_is_finite():
-    Z = consensus_module.merge_tree(np.eye(3) / 3).linkage()
+    Z = merge_tree(np.eye(3) / 3).linkage()
     assert np.isfinite(Z).all()
 
 
@@ -105,20 +107,20 @@ def test_linkage_of_disjoint_columns_is_finite():
 @given(seeds, st.lists(st.integers(0, 80), max_size=4))
 def test_gram_adds_over_blocks(seed, cuts):
     Q = soft(80, 6, seed)
-    total = sum(consensus_module.gram(part) for part in np.split(Q, sorted(cuts)))
+    total = sum(gram(part) for part in np.split(Q, sorted(cuts)))
     np.testing.assert_allclose(total, Q.T.astype(np.float64) @ Q, rtol=1e-12)
 
 
 def test_gram_takes_more_rows_than_one_piece():
-    Q = soft(consensus_module._GRAM_ROWS * 2 + 5, 3)
-    np.testing.assert_allclose(consensus_module.gram(Q), Q.T.astype(np.float64) @ Q, rtol=1e-12)
+    Q = soft(merge_tree_module._GRAM_ROWS * 2 + 5, 3)
+    np.testing.assert_allclose(gram(Q), Q.T.astype(np.float64) @ Q, rtol=1e-12)
 
 
 @settings(deadline=None, max_examples=20)
 @given(seeds, st.integers(2, 9), st.data())
 def test_grouped_columns_are_a_posterior(seed, m, data):
     Q, c = soft(30, m, seed), data.draw(st.integers(1, m))
-    groups = consensus_module.merge_tree(consensus_module.gram(Q)).cut(c)
+    groups = merge_tree(gram(Q)).cut(c)
     P = consensus_module.group_columns(Q, groups, c)
     np.testing.assert_allclose(P, Q @ (groups[:, None] == np.arange(c)), atol=1e-6)
     np.testing.assert_allclose(P.sum(axis=1), 1.0, atol=1e-6)
@@ -142,7 +144,7 @@ def test_rows_without_mass_stay_flat_when_groups_are_unequal():
 def test_labels_at_every_cut_are_those_of_the_grouped_posterior(seed, m):
     # eighths add without rounding, so that ties are ties however the groups are summed
     Q = (np.random.default_rng(seed).multinomial(8, np.full(m, 1 / m), 50) / 8).astype(np.float32)
-    tree = consensus_module.merge_tree(consensus_module.gram(Q))
+    tree = merge_tree(gram(Q))
     cuts = [2, len(tree.columns), 1, 3]
     labels = consensus_module.cut_labels(Q, tree, cuts)
     for j, c in enumerate(cuts):
@@ -231,3 +233,26 @@ def test_tied_votes_go_by_posterior_then_to_the_smallest():
     labels = consensus_module.consensus_labels(votes, posterior)
     np.testing.assert_array_equal(labels, [1, 0, 1])
     np.testing.assert_allclose(consensus_module.agreement(votes, labels, 5), [0.4, 0.2, 0.6])
+
+
+def test_copies_of_a_large_cluster_are_merged_as_early_as_those_of_a_small_one():
+    """Three labelings of 1,000 rows know a cluster of 800 and one of 100; each cuts a piece of its own off the rest."""
+    labels = np.repeat([[0, 0, 0], [1, 1, 1], [0, 0, 2]], [800, 100, 100], axis=0).astype(np.int32)
+    labels[:20, 0], labels[20:60, 1] = 2, 2
+    sums = consensus_module.label_gram(labels, [3, 3, 3])
+    by_overlap = consensus_module.overlap_tree(sums).cut(5)
+    assert len(set(by_overlap[[0, 3, 6]])) == 1  # the copies of the large cluster
+    assert len(set(by_overlap[[1, 4, 7]])) == 1
+    by_density = consensus_module.consensus_tree(sums, [3, 3, 3]).cut(5)
+    assert len(set(by_density[[0, 3, 6]])) > 1
+
+
+def test_tree_of_overlaps_drops_labels_without_rows_and_is_whole():
+    labels = np.array([[0, 1], [0, 1], [2, 0], [2, 0], [2, 1]], np.int32)
+    tree = consensus_module.overlap_tree(consensus_module.label_gram(labels, [3, 2]))
+    assert tree.columns.tolist() == [0, 2, 3, 4]
+    assert tree.cut(2).tolist() == [0, -1, 1, 1, 0]
+    assert tree.ratios[0] == pytest.approx(2 / np.sqrt(2 * 3))
+    assert (np.diff(tree.ratios) <= 0).all()
+    alone = consensus_module.overlap_tree(np.array([[7]]))
+    assert alone.cut(1).tolist() == [0]

@@ -248,9 +248,9 @@ def test_curve_ends_where_valleys_were_last_looked_for():
     z = np.array([np.inf, 9.0, 0.5, np.inf, np.inf])
     same = {name: np.full(5, 0.5) for name in ("stability", "modularity")}
     found = {"numbers": np.arange(2, 7), "weakest": z} | same
-    valleys = Valleys(3, True, [3], 0.5, 0.3, None, 1.0, None, found, {})
+    valleys = Valleys(3, True, [3], 0.5, 0.3, None, 1.0, None, None, found, {})
     np.testing.assert_array_equal(valleys.curve.weakest_z, [np.inf, 9.0, 0.5, np.nan, np.nan])
-    untouched = Valleys(3, True, [3], 0.5, 0.3, None, 1.0, None, found | {"weakest": np.full(5, np.inf)}, {})
+    untouched = Valleys(3, True, [3], 0.5, 0.3, None, 1.0, None, None, found | {"weakest": np.full(5, np.inf)}, {})
     assert np.isinf(untouched.curve.weakest_z).all()
 
 

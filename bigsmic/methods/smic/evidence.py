@@ -39,6 +39,9 @@ class Valleys:
     agreement : float
         Mean adjusted Rand index between the labelings, cut into as many groups as they show; below 0.4 they do not
         agree.
+    parts : int or None
+        Number of parts that the neighbour graph falls into by a clear eigengap, where these are fewer than the
+        labelings show, and these agree to less than 0.9: the answer, then. None elsewhere.
     asked : int or None
         Number of clusters that the fit was given.
     """
@@ -50,6 +53,7 @@ class Valleys:
     second: float
     clumpiness: float | None
     agreement: float
+    parts: int | None
     asked: int | None
     _curve: dict[str, NDArray[Any]] = field(repr=False)
     _pairs: dict[str, NDArray[Any]] = field(repr=False)
@@ -126,12 +130,22 @@ class Valleys:
         if not self.clear:
             advice = ": give c" if self.asked is None else ""
             return f"{self._no_answer()}{advice}. Modularity is largest with {self.best} clusters."
+        if self.parts == self.n_clusters:
+            return self._parts()
         text = f"The data show {self.n_clusters} groups that valleys part from each other{self._candidates()}."
         if max(self.votes) > FAR_APART * min(self.votes):
             text = f"{text[:-1]}, though single labelings show {min(self.votes)} to {max(self.votes)}."
-        if self.asked is None or self.asked == self.n_clusters:
-            return text
-        return f"{text} {self.asked} clusters were asked for."
+        return text + self._asked()
+
+    def _parts(self) -> str:
+        return (
+            f"The neighbour graph falls into {self.n_clusters} parts by a clear eigengap; labelings show "
+            f"{min(self.votes)} to {max(self.votes)} groups that valleys part, but agree on these to "
+            f"{self.agreement:.2f} only.{self._asked()}"
+        )
+
+    def _asked(self) -> str:
+        return "" if self.asked in (None, self.n_clusters) else f" {self.asked} clusters were asked for."
 
     def _no_answer(self) -> str:
         if self.n_clusters < 2:
@@ -189,5 +203,5 @@ def read(context: Any) -> Valleys | None:
     stored = run.info(labelings.NUMBER, 0)
     facts = {name: stored[name] for name in ("n_clusters", "clear", "votes", "largest", "second", "clumpiness")}
     found = settings.undecided or (settings.open and settings.n_clusters == stored["n_clusters"])
-    facts["agreement"] = stored.get("agreement", 1.0)
+    facts |= {"agreement": stored.get("agreement", 1.0), "parts": stored.get("parts")}
     return Valleys(**facts, asked=None if found else settings.n_clusters, _curve=curve, _pairs=pairs)

@@ -12,7 +12,7 @@ from bigsmic.errors import InputError
 from bigsmic.methods.smic import planning as smic_planning
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import consensus
-from bigsmic.numerics.labeling.consensus import MergeTree
+from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.runtime import planning
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.diagnostics import diagnose

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bigsmic.numerics.labeling.consensus import NEGLIGIBLE_MEAN, MergeTree, gram, merge_tree
+from bigsmic.numerics.labeling.merge_tree import NEGLIGIBLE_MEAN, MergeTree, gram, merge_tree
 from bigsmic.types import Floats, Integers
 
 
@@ -65,7 +65,7 @@ def density_ratios(sums: Floats) -> NDArray[np.float64]:
 
     ``r_yz = G_yz / (p_y p_z)`` with G the mean over rows of the outer product of the posterior, ``p = G 1``: the ratio
     ``p(y, z) / (p(y) p(z))`` of two labels drawn at one row. It is what the objective of SMIC is made of, and by which
-    :func:`~bigsmic.numerics.labeling.consensus.merge_tree` merges.
+    :func:`~bigsmic.numerics.labeling.merge_tree.merge_tree` merges.
 
     Parameters
     ----------

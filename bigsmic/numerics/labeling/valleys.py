@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from bigsmic.numerics.compiled import compiled
 from bigsmic.numerics.frozen import frozen
 from bigsmic.numerics.graph.affinity import KernelBlock
-from bigsmic.numerics.labeling.consensus import MergeTree, label_offsets
+from bigsmic.numerics.labeling.consensus import label_offsets
 from bigsmic.numerics.labeling.density_valley import NO_VALLEY, Valley, between
+from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.numerics.self_product import self_product
 from bigsmic.types import Floats, Integers
 

@@ -1,0 +1,176 @@
+"""Merge trees: every merge of the columns of a labeling down to one group, by how much rows they share.
+
+`gram` gives the sums of one block of soft posteriors, `merge_tree` the merges; `MergeTree.cut` gives the groups.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic.errors import InputError
+from bigsmic.numerics.self_product import self_product
+from bigsmic.types import Floats, Integers
+
+NEGLIGIBLE_MEAN = 1e-12
+_SMALLEST_RATIO = 1e-12
+_GRAM_ROWS = 4096
+
+
+def gram(Q: Floats) -> Floats:
+    """``Q'Q`` of one block of soft posteriors.
+
+    Parameters
+    ----------
+    Q : ndarray of float32, shape (b, m)
+        Rows sum to 1.
+
+    Returns
+    -------
+    sums : ndarray of float64, shape (m, m)
+        The total over blocks, divided by the number of rows, is the G of `merge_tree`.
+    """
+    total = np.zeros((Q.shape[1], Q.shape[1]))
+    for start in range(0, len(Q), _GRAM_ROWS):
+        rows = Q[start : start + _GRAM_ROWS].astype(np.float64)
+        total += self_product(rows)
+    return total
+
+
+@dataclass(frozen=True)
+class MergeTree:
+    """Every merge of m columns down to one group.
+
+    Parameters
+    ----------
+    n_columns : int
+        m, dropped columns included.
+    columns : ndarray of int64, shape (k,), ascending
+        The columns that take part; the others have no mass to speak of.
+    merges : ndarray of int64, shape (k - 1, 2)
+        In order; a group is named by its smallest column, and the first of the two is the smaller.
+    ratios : ndarray of float64, shape (k - 1,)
+        The density ratio at each merge, or another similarity.
+    """
+
+    n_columns: int
+    columns: np.ndarray
+    merges: np.ndarray
+    ratios: np.ndarray
+
+    def cut(self, n_groups: int) -> Integers:
+        """Group of each column when `n_groups` are left.
+
+        Parameters
+        ----------
+        n_groups : int
+            From 1 to the number of columns that take part.
+
+        Returns
+        -------
+        groups : ndarray of int64, shape (m,)
+            Numbered in the order of their smallest columns; -1 for dropped columns.
+
+        Raises
+        ------
+        InputError
+        """
+        if not 1 <= n_groups <= len(self.columns):
+            raise InputError(
+                f"cut: got n_groups={n_groups}, the tree has 1 to {len(self.columns)}; over-segment into more columns"
+            )
+        above, name = {z: y for y, z in self.merges[: len(self.columns) - n_groups].tolist()}, list[int]()
+        for column in range(self.n_columns):  # a group is named by its smallest column: that name is there
+            name.append(name[above[column]] if column in above else column)
+        groups = np.full(self.n_columns, -1)
+        groups[self.columns] = np.unique(np.array(name)[self.columns], return_inverse=True)[1]
+        return groups
+
+    def linkage(self) -> NDArray[np.float64]:
+        """Linkage matrix as scipy's hierarchy functions read it; leaf i is ``columns[i]``.
+
+        Returns
+        -------
+        Z : ndarray of float64, shape (k - 1, 4)
+            Heights are the running maximum of ``-log ratio``, from 0 up; ratios below 1e-12 count as 1e-12. The last
+            column counts leaves, since scipy refuses any other weight there; `sizes` counts rows.
+        """
+        node = {int(column): leaf for leaf, column in enumerate(self.columns)}
+        heights = np.maximum.accumulate(-np.log(np.maximum(self.ratios, _SMALLEST_RATIO)))
+        Z = np.empty((len(self.merges), 4))
+        for step, (y, z) in enumerate(self.merges.tolist()):
+            Z[step, :2] = sorted((node[y], node[z]))
+            node[y] = len(self.columns) + step
+        Z[:, 2] = heights - heights[:1]
+        Z[:, 3] = self.sizes(np.ones(self.n_columns, dtype=np.int64))
+        return Z
+
+    def sizes(self, counts: Integers) -> Integers:
+        """Rows in the group that each merge makes.
+
+        Parameters
+        ----------
+        counts : ndarray of int, shape (m,)
+            Rows per column.
+
+        Returns
+        -------
+        sizes : ndarray of int64, shape (k - 1,)
+        """
+        total, sizes = np.array(counts, dtype=np.int64), np.empty(len(self.merges), dtype=np.int64)
+        for step, (y, z) in enumerate(self.merges):
+            total[y] += total[z]
+            sizes[step] = total[y]
+        return sizes
+
+
+def merge_tree(G: Floats, power: float = 1.0) -> MergeTree:
+    """Merge, until one group is left, the two groups with the largest density ratio.
+
+    ``r_yz = G_yz / (p_y p_z)^a``, ``p = G 1``. At a = 1 it is ``p(y, z) / (p(y) p(z))`` of two posteriors seen at one
+    point. Rows and columns of G add on a merge, and so does p.
+
+    Parameters
+    ----------
+    G : ndarray of float64, shape (m, m)
+        Mean of ``q q'`` over rows, symmetric, not negative.
+    power : float
+        a; above 1 it favours merging small groups.
+
+    Returns
+    -------
+    MergeTree
+        Equal ratios are merged in the order of their smaller, then of their larger column. Columns with p
+        below 1e-12 are dropped.
+
+    Notes
+    -----
+    O(m^2) per merge, in a few vectorised operations; 0.13 s at m = 1,000.
+    """
+    G = (G + G.T) / 2
+    n_columns, p = len(G), G.sum(axis=1)
+    columns = np.flatnonzero(p >= NEGLIGIBLE_MEAN)
+    G, p = G[np.ix_(columns, columns)], p[columns]
+    ratio = G / np.multiply.outer(p, p) ** power
+    np.fill_diagonal(ratio, -np.inf)
+    merges = np.empty((max(0, len(p) - 1), 2), dtype=np.int64)
+    ratios = np.empty(len(merges))
+    for step in range(len(merges)):
+        y, z = divmod(int(np.argmax(ratio)), len(p))
+        merges[step], ratios[step] = (y, z), ratio[y, z]
+        _absorb(G, p, y, z)
+        _update_ratios(ratio, G[y] / (p[y] * p) ** power, y, z)
+    return MergeTree(n_columns, columns, columns[merges], ratios)
+
+
+def _absorb(G: Floats, p: Floats, y: int, z: int) -> None:
+    G[y] += G[z]
+    G[:, y] += G[:, z]
+    p[y] += p[z]
+
+
+def _update_ratios(ratio: Floats, row: Floats, y: int, z: int) -> None:
+    merged = np.isneginf(ratio[y]) & np.isneginf(ratio[z])
+    ratio[z] = ratio[:, z] = -np.inf
+    ratio[y] = ratio[:, y] = np.where(merged, -np.inf, row)
+    ratio[y, y] = ratio[y, z] = ratio[z, y] = -np.inf
