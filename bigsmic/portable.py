@@ -64,7 +64,7 @@ class Place:
         try:
             run = Run(self.address, writable=False)
         except RunError as error:
-            raise RunError(f"unpickling: the run that the pickle names is not there, bring it back: {error}") from error
+            raise RunError(f"unpickling: the run that the pickle names is not there, restore it: {error}") from error
         if run.id != self.id:
             raise RunError(
                 f"unpickling: {run.location} is not the run that was pickled, but another one; bring back the first, "
@@ -164,7 +164,7 @@ def save(context: Any, location: Any, storage_options: Any = None) -> Any:
     made = Run(location, storage_options)
     try:
         if made.attribute("identity") is not None:
-            raise RunError(f"save: {made.location} is a run already, and nothing is written over; give another URL")
+            raise RunError(f"save: {made.location} is a run already, and nothing is overwritten; give another URL")
         _copy(context, made)
     except BaseException:
         made.close()
@@ -184,7 +184,7 @@ def refuse_taken(location: StrPath) -> None:
     """
     place = absolute(as_location(location, "path"))
     if is_local(place) and os.path.lexists(place):
-        raise RunError(f"save: {place} is there already, and nothing is written over; give another path")
+        raise RunError(f"save: {place} exists already, and nothing is overwritten; give another path")
 
 
 def _copy(context: Any, made: Any) -> None:

@@ -107,7 +107,7 @@ def test_columns_are_chosen_in_their_order(result, tmp_path):
 def test_what_is_there_stays(result, tmp_path, end):
     path = tmp_path / f"labels.{end}"
     path.write_text("mine")
-    with pytest.raises(RunError, match="is there already, and nothing is written over; give another path"):
+    with pytest.raises(RunError, match="exists already, and nothing is overwritten; give another path"):
         result.export(path)
     assert (os.listdir(tmp_path), path.read_text()) == ([path.name], "mine")
 
@@ -121,7 +121,7 @@ def test_what_another_process_wrote_meanwhile_stays(result, tmp_path, monkeypatc
         path.write_text("theirs")
 
     monkeypatch.setitem(export._FORMATS, f".{end}", late)
-    with pytest.raises(RunError, match="is there already"):
+    with pytest.raises(RunError, match="exists already"):
         result.export(path)
     assert (os.listdir(tmp_path), path.read_text()) == ([path.name], "theirs")
 
@@ -141,7 +141,7 @@ def test_places_that_are_refused(result, tmp_path):
     for path, message in (
         (f"{result.location}/labels.csv", "would lie within the run"),
         ("memory://labels.csv", "is a URL, and only local files are written"),
-        (tmp_path / "none" / "labels.csv", "in a folder that is not there; make .*none first"),
+        (tmp_path / "none" / "labels.csv", "in a folder that does not exist; make .*none first"),
     ):
         with pytest.raises(RunError, match=message):
             result.export(path)

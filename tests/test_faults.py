@@ -479,7 +479,7 @@ def test_an_array_keeps_its_temporary_run(tmp_path, blobs, monkeypatch):
 
 def test_a_directory_of_others_is_left_alone(tmp_path, blobs):
     (tmp_path / "download.1-2.partial").touch()
-    with pytest.raises(RunError, match="is a directory with other things in it; give another out="):
+    with pytest.raises(RunError, match="is a directory with other contents; give another out="):
         fit(blobs[0], tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["download.1-2.partial"]
 

@@ -120,7 +120,7 @@ def test_a_single_cluster_travels(blobs):
 
 def test_a_number_left_open_has_its_curve_when_it_was_saved(blobs, tmp_path):
     result = bigsmic.fit(blobs[0], None, t=(5,), widths=(1, 1.5), n_threads=1)
-    with pytest.raises(RunError, match=r"was left behind: a pickle takes along what predictions need"):
+    with pytest.raises(RunError, match=r"is missing from .*: a pickle contains what predictions need"):
         pickle.loads(pickle.dumps(result)).cut(3)
     saved = result.save(tmp_path / "run")
     np.testing.assert_array_equal(saved.cut(3).labels, result.cut(3).labels)
@@ -133,7 +133,7 @@ def test_what_was_left_behind_is_named(name, results):
         np.testing.assert_array_equal(loaded.path, results[name].path)
         np.testing.assert_array_equal(loaded.means, results[name].means)
         return
-    with pytest.raises(RunError, match=r"of what was pickled of .* was left behind.*give the fit out=.*result\.save"):
+    with pytest.raises(RunError, match=r"is missing from the pickled part of.*give the fit out=.*result\.save"):
         loaded.cut(3)
 
 
@@ -145,7 +145,7 @@ def test_posterior_is_left_behind_where_there_is_no_room(results, blobs, monkeyp
     monkeypatch.setattr(portable, "CARRIED_BYTES", 4 * 700 + 2_500)
     loaded = pickle.loads(pickle.dumps(result))
     np.testing.assert_array_equal(loaded.predict(blobs[0]), result.predict(blobs[0]))
-    with pytest.raises(RunError, match=r"'posterior' of what was pickled of .* was left behind"):
+    with pytest.raises(RunError, match=r"'posterior' is missing from the pickled part of"):
         _ = loaded.posterior
 
 
@@ -175,7 +175,7 @@ def test_a_named_run_is_pickled_as_its_name(blobs, tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(X), result.predict_proba(X))
     assert loaded.location == str(tmp_path / "run")
     (tmp_path / "run").rename(tmp_path / "away")
-    with pytest.raises(RunError, match=r"the run that the pickle names is not there, bring it back: .*not a dir"):
+    with pytest.raises(RunError, match=r"the run that the pickle names is not there, restore it: .*not a dir"):
         pickle.loads(written)
     fit(X[::-1], "smic", out=tmp_path / "run")
     with pytest.raises(RunError, match="run is not the run that was pickled, but another one"):
@@ -222,11 +222,11 @@ def test_a_saved_cut_is_a_run(results, blobs, tmp_path):
 def test_nothing_is_saved_over_what_is_there(results, tmp_path):
     (tmp_path / "thesis").write_text("mine")
     for there in (tmp_path, tmp_path / "thesis"):
-        with pytest.raises(RunError, match="is there already, and nothing is written over; give another path"):
+        with pytest.raises(RunError, match="exists already, and nothing is overwritten; give another path"):
             results["mspc"].save(there)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis"]
     results["mspc"].save("memory://saved/run")
-    with pytest.raises(RunError, match="is a run already, and nothing is written over"):
+    with pytest.raises(RunError, match="is a run already, and nothing is overwritten"):
         results["mspc"].save("memory://saved/run")
 
 
@@ -237,5 +237,5 @@ def test_a_save_that_fails_leaves_nothing(blobs, tmp_path):
     with pytest.raises(CorruptBlockError, match=r"posterior: rows 0:\d+ in .* are missing"):
         result.save(tmp_path / "run")
     assert not list(tmp_path.iterdir())
-    with pytest.raises(RunError, match=r"save: what was pickled of .* is what predictions need, and no whole run"):
+    with pytest.raises(RunError, match=r"save: the pickled part of .* is what predictions need, and no whole run"):
         pickle.loads(pickle.dumps(fit(blobs[0], "mspc"))).save(tmp_path / "run")

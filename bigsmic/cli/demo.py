@@ -62,7 +62,7 @@ def _note(path: Path) -> dict[str, Any]:
         note = json.loads(path.read_text())
         return {name: note[name] for name in ("made_of", "complete")}
     except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"demo: {path} is not of a demo, and is not written over; give another --out") from None
+        raise InputError(f"demo: {path} is not of a demo, and is not overwritten; give another --out") from None
 
 
 def _make_folder(folder: Any) -> None:

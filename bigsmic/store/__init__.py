@@ -1,19 +1,20 @@
-"""The only door to Zarr: archives that are read, and the run directory that is written.
+"""The only package that imports Zarr: archives that are read, and the run directory that is written.
 
-Input: ``sources`` reads rows in blocks, ``admission`` refuses what holds none, ``decoding`` and ``shards`` know what an
-archive's metadata say of its numbers and of missing chunks, and ``side_inputs`` reads arrays beside the rows.
+Input: ``sources`` reads rows in blocks, ``admission`` refuses objects that are no array of rows, ``decoding`` converts
+stored numbers as the archive's metadata ask, ``shards`` finds chunks that are missing within shards, and
+``side_inputs`` reads auxiliary per-row arrays.
 
 The run directory: ``run_group`` opens and locks it, ``blocks`` writes and reads arrays of blocks, ``run`` adds the
-arrays for its user, ``overlay`` reads through to another run; ``ledger`` seals what a run says of itself, ``lease``
-lets one process write, ``checked_arrays`` checks rows when they are read, ``basis`` keeps columns of an eigenproblem on
+arrays for its user, ``overlay`` reads through to another run; ``ledger`` seals ledger entries with checksums, ``lease``
+lets one process write, ``checked_arrays`` checks rows when they are read, ``basis`` keeps an eigensolver's basis on
 disk, and ``in_memory`` carries a run in a pickle.
 
-Output: ``predictions`` writes predictions, ``destinations`` says whether something may be written at a place,
-``new_places`` makes files and folders that are whole or absent, ``work_folder`` is one in which a process works alone,
-``table`` grows row by row, ``written_file`` one file that may take the place of an
-earlier one, and ``temporary`` makes folders that go with their process (``processes`` says whether it still runs).
+Output: ``predictions`` writes predictions, ``destinations`` says whether a location may be written to, ``new_places``
+makes files and folders that are whole or absent, ``work_folder`` is a folder in which one process at a time works,
+``table`` is a table that grows row by row, ``written_file`` writes a file that may replace an earlier one, and
+``temporary`` makes folders that are deleted with their process (``processes`` tells whether it still runs).
 
-Below them: ``objects`` is bytes by key, local or behind a URL, ``retrying`` repeats requests that failed for a time,
+Below them: ``objects`` is bytes by key, local or behind a URL, ``retrying`` repeats requests after transient errors,
 ``redaction`` keeps secrets out of messages, and ``reopenable`` lets a task on another process open what it needs once.
 """
 

@@ -1,6 +1,6 @@
-"""Checks of the input before anything is read: its kind, and what to pass instead where it cannot be used.
+"""Checks of the input before anything is read: its kind, and what to pass instead if it cannot be used.
 
-Libraries are told by what their objects have, and never imported.
+Objects of other libraries are recognized by their attributes; the libraries are never imported.
 """
 
 import os
@@ -23,23 +23,23 @@ FILES = {
     ".zip": "zarr.open_array(zarr.storage.ZipStore(path, mode='r'))",
     ".mat": "scipy.io.loadmat(path)['X']",
 }
-"""By suffix, what opens a file that is no Zarr archive as something that can be read."""
+"""By suffix, the call that opens a file that is no Zarr archive as an input that can be read."""
 WINDOWS = "bigsmic_windows"
-"""Attribute of a group of windows."""
+"""Attribute that marks a group of windows."""
 WINDOW_ROWS = "X"
 """Array of the features in a group of windows."""
-LARGE_BAND = 64 << 20  # bytes of a band of chunks above which none is kept, as other libraries read parts of chunks
-NAMED = 8  # names that a message has at most
+LARGE_BAND = 64 << 20  # bytes; a larger band of chunks is not kept, as other libraries can read parts of chunks
+NAMED = 8  # names that a message lists at most
 
 
 def remedy_for(location: StrPath) -> str | None:
-    """What to pass for a path that is no Zarr archive, by its suffix; None where nothing is known."""
+    """What to pass instead of a path that is no Zarr archive, by its suffix; None for unknown suffixes."""
     remedy = FILES.get(os.path.splitext(str(location).split("?")[0].rstrip("/"))[1].lower())
     return remedy and remedy.replace("path", repr(os.path.basename(str(location))), 1)
 
 
 def is_masked(data: Any) -> bool:
-    """Whether an array has entries that are masked."""
+    """Whether an array has masked entries."""
     return np.ma.is_masked(data)
 
 
@@ -49,7 +49,7 @@ def is_group(data: Any) -> bool:
 
 
 def in_blocks(data: Any) -> bool:
-    """Whether rows are read from this block by block, and never held: an archive, or an array of another library.
+    """Whether the rows are read block by block and never held whole: an archive, or an array of another library.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def _is_dask(data: Any) -> bool:
 
 
 def reads_ranges(data: Any) -> bool:
-    """Whether this is an array whose rows are read by slicing it: of h5py, xarray, netCDF4; none of NumPy's."""
+    """Whether this is an array that is read by slicing it, such as one of h5py, xarray or netCDF4, but not NumPy."""
     if isinstance(data, np.ndarray | np.generic) or _is_sparse(data) or type(data).__module__.startswith("pandas"):
         return False
     sliced = all(hasattr(data, name) for name in ("shape", "__getitem__"))
@@ -82,12 +82,12 @@ def is_lazy_dask(data: Any) -> bool:
 
 
 def is_file_array(data: Any) -> bool:
-    """Whether this is an array of HDF5, whose attributes nobody has acted upon."""
+    """Whether this is an array of HDF5, whose CF attributes have not been applied."""
     return type(data).__module__.partition(".")[0] == "h5py"
 
 
 def chunk_rows(data: Any) -> int:
-    """Rows of a chunk of an array of h5py, or of what xarray reads; 1 where it is not known, or a chunk is large."""
+    """Rows of a chunk of an h5py or xarray array; 1 if that is not known, or a chunk is large."""
     chunks = getattr(data, "chunks", None) or tuple(getattr(data, "encoding", {}).get("preferred_chunks", {}).values())
     if not chunks or not all(isinstance(rows, int) for rows in chunks):
         return 1
@@ -99,7 +99,7 @@ def _is_sparse(data: Any) -> bool:
 
 
 def refuse_unreadable(data: Any) -> None:
-    """Refuse what is known to be no array of rows, and say what to pass.
+    """Refuse an input that is known to be no array of rows, and say what to pass instead.
 
     Raises
     ------
@@ -129,21 +129,21 @@ def _sparse_dask(data: Any) -> str:
 def _anndata(data: Any) -> str:
     names = [f"adata.obsm[{name!r}]" for name in list(data.obsm)[:NAMED]]
     return (
-        f"got an AnnData, which is many arrays; pass one of them, such as {' or '.join(names) or 'adata.X'}, or the "
-        "whole to bigsmic.interop.anndata.cluster"
+        f"got an AnnData, which holds many arrays; pass one of them, such as {' or '.join(names) or 'adata.X'}, or "
+        "the whole to bigsmic.interop.anndata.cluster"
     )
 
 
 def _dataset(data: Any) -> str:
     names = [str(name) for name, variable in data.data_vars.items() if getattr(variable, "ndim", 0) == 2]
     return (
-        f"got a Dataset, which is many arrays; pass one of them, such as ds[{(names or ['X'])[0]!r}]; "
-        f"two-dimensional are {names[:NAMED]}"
+        f"got a Dataset, which holds many arrays; pass one of them, such as ds[{(names or ['X'])[0]!r}]; the "
+        f"two-dimensional ones are {names[:NAMED]}"
     )
 
 
 def _dataframe(data: Any) -> str:
-    return "got a dask dataframe; pass ddf.to_dask_array(lengths=True), of columns that are all numbers"
+    return "got a dask dataframe; pass ddf.to_dask_array(lengths=True) of its numeric columns"
 
 
 def _is_mixed(data: Any) -> bool:
@@ -166,7 +166,7 @@ def _mixed(data: Any) -> str:
 
 
 _REFUSED = (
-    (is_masked, lambda data: "the array has masked entries; drop or impute these rows"),
+    (is_masked, lambda data: "the array has masked entries; drop or impute their rows"),
     (_is_sparse_dask, _sparse_dask),
     (_is_sparse, _sparse),
     (lambda data: hasattr(data, "obsm") and hasattr(data, "obs"), _anndata),
@@ -177,25 +177,25 @@ _REFUSED = (
 
 
 def is_window_group(group: Any) -> bool:
-    """Whether a group is one of windows and their features."""
+    """Whether a group holds windows and their features."""
     return isinstance(dict(getattr(group, "attrs", {})).get(WINDOWS), dict)
 
 
 def choose_member(group: Any, component: str | None, name: str) -> Any:
-    """Array of a group of arrays, of Zarr or HDF5; the features, where it is a group of windows.
+    """One array of a Zarr or HDF5 group; the features, if it is a group of windows.
 
     Parameters
     ----------
     group : mapping of str to array or group
     component : str or None
-        Its path within the group.
+        Path of the array within the group.
     name : str
-        What messages call the group.
+        Name of the group in messages.
 
     Raises
     ------
     InputError
-        None was named, or there is none of that name; the message has the names that are there.
+        `component` is missing, or the group has no such array; the message lists the names that exist.
     """
     if component is None and is_window_group(group):
         component = WINDOW_ROWS
@@ -211,7 +211,7 @@ def choose_member(group: Any, component: str | None, name: str) -> Any:
 
 
 def _encoded(group: Any) -> str:
-    """What a group is that is one thing to AnnData, and what to pass; of any other, what is in it."""
+    """Description of a group for a message: AnnData's sparse matrices and tables by name, other groups by contents."""
     kind = dict(group.attrs).get("encoding-type")
     if kind in ("csr_matrix", "csc_matrix"):
         return "a sparse matrix, which is not taken; pass dense rows, such as component='obsm/X_pca' of scanpy.pp.pca"
@@ -221,7 +221,7 @@ def _encoded(group: Any) -> str:
 
 
 def _offer(group: Any) -> str:
-    """What is in a group, two-dimensional arrays first."""
+    """Names of the members of a group, two-dimensional arrays first."""
     ranks = {key: len(getattr(member, "shape", ())) for key, member in _members(group)}
     arrays = sorted((key for key, rank in ranks.items() if rank), key=lambda key: (ranks[key] != 2, key))
     groups = sorted(key for key, rank in ranks.items() if not rank)
@@ -229,5 +229,5 @@ def _offer(group: Any) -> str:
 
 
 def _members(group: Any) -> Any:
-    """Names and members of a group of HDF5, which is a mapping, or of Zarr."""
+    """Names and members of a group, of HDF5 (a mapping) or of Zarr."""
     return group.items() if hasattr(type(group), "items") else group.members()

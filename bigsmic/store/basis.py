@@ -15,8 +15,8 @@ from bigsmic.types import Floats, Integers
 class FileBasis:
     """Columns of a tall matrix on local disk, in row blocks: an eigensolver's basis when memory is short.
 
-    Plain Fortran-ordered files that last as long as the solve; a range of columns of a block is a range of bytes.
-    They are read and written, not mapped, so that their pages do not count as memory of the process.
+    The files are plain and Fortran-ordered, so that a range of columns of a block is a range of bytes, and last as long
+    as the solve. They are read and written, not mapped, so that their pages do not count as memory of the process.
 
     Parameters
     ----------
@@ -24,7 +24,7 @@ class FileBasis:
         Local directory; made if absent.
     bounds : array_like of int, shape (p + 1,)
     capacity : int
-        Columns that there is room for.
+        Number of columns that fit.
     dtype : dtype
     """
 
@@ -35,7 +35,7 @@ class FileBasis:
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def read(self, block: int, start: int, stop: int) -> Floats:
-        """Return columns ``start:stop`` of a block, Fortran-ordered, in memory of their own."""
+        """Return a Fortran-ordered copy of columns ``start:stop`` of a block."""
         out = np.empty((self._heights[block], stop - start), self.dtype, order="F")
         if out.size:
             with open(self._folder / f"{block}.f", "rb", buffering=0) as file:

@@ -1,6 +1,6 @@
-"""An array of a block as Zarr keeps it: uncompressed, in one chunk, with its metadata written here.
+"""Zarr arrays of one uncompressed chunk, in which the arrays of a block are stored.
 
-Any reader of Zarr can open it, and a part of it is a range of bytes.
+Their metadata are written here. Any reader of Zarr can open such an array, and a part of it is a range of bytes.
 """
 
 import functools
@@ -17,14 +17,14 @@ from bigsmic.errors import RunError
 from bigsmic.store.ledger import NAME
 from bigsmic.store.objects import checksum
 
-CHECKED_BYTES = 16 << 20  # read at once by a check
+CHECKED_BYTES = 16 << 20  # that a check reads at once
 GROUP = b'{"zarr_format": 3, "node_type": "group", "attributes": {}}'
 
 
 def safe(name: str) -> str:
     """The name of a stage or an array; RunError if it could lead out of the run."""
     if not NAME.match(name):
-        raise RunError(f"run: {name!r} is not a name; use letters, digits, '_', '-', '=' and '.'")
+        raise RunError(f"run: {name!r} is not a valid name; use letters, digits, '_', '-', '=' and '.'")
     return name
 
 
@@ -34,7 +34,7 @@ def block_path(stage: str, block: int) -> str:
 
 
 def ledger_key(stage: str, block: int) -> str:
-    """Key of the metadata that hold the ledger entry of a block."""
+    """Key of the metadata that contain the ledger entry of a block."""
     return f"{block_path(stage, block)}/zarr.json"
 
 
@@ -52,7 +52,7 @@ def objects_of(path: str, array: NDArray[Any]) -> dict[str, Any]:
 
 
 def description(array: NDArray[Any], bounds: list[int]) -> dict[str, Any]:
-    """What the ledger says of an array."""
+    """The ledger's description of an array."""
     pieces = [array[a:b] for a, b in itertools.pairwise(bounds)] if array.ndim else [array]
     return {
         "dtype": array.dtype.str,
@@ -63,7 +63,7 @@ def description(array: NDArray[Any], bounds: list[int]) -> dict[str, Any]:
 
 
 def spans(meta: dict[str, Any]) -> Iterator[tuple[int, int]]:
-    """Ranges of parts that hold some megabytes each: what is checked is held in memory."""
+    """Ranges of parts of some megabytes each, as a check holds in memory what it reads."""
     row = math.prod(meta["shape"][1:]) * np.dtype(meta["dtype"]).itemsize
     size, first = len(meta["crc32"]), 0
     for last in range(1, size + 1):
@@ -88,7 +88,7 @@ def _metadata_template(dtype: DTypeLike, ndim: int) -> str:
 
     store = zarr.storage.MemoryStore()
     shape = (1,) * ndim
-    keys = {"name": "default", "separator": "."}  # one file beside the metadata, no folders for its indices
+    keys = {"name": "default", "separator": "."}  # one file beside the metadata, without folders for chunk indices
     options: dict[str, Any] = {"compressors": None, "filters": None, "chunk_key_encoding": keys}
     zarr.create_array(store, shape=shape, chunks=shape, dtype=np.dtype(dtype), **options)
     buffer = sync(store.get("zarr.json", default_buffer_prototype()))

@@ -1,4 +1,4 @@
-"""Blocks of named arrays in a run, and the ledger entry of each, which says that it is done."""
+"""Blocks of named arrays in a run, each with a ledger entry that says that the block is done."""
 
 import math
 import re
@@ -22,7 +22,7 @@ _BLOCK = re.compile(r"[0-9]{7,}\Z")
 
 
 class BlockStore(RunGroup):
-    """A run's group with its blocks: written, checked when they are read, struck off the ledger, deleted."""
+    """The group of a run with its blocks, which are written, checked on reading, struck off the ledger, and deleted."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._entries = EntryCache()
@@ -39,7 +39,7 @@ class BlockStore(RunGroup):
         block : int
         arrays : dict of str to ndarray
         parts : dict of str to ndarray of int, optional
-            Row bounds within an array; the rows between two of them can be read, and are checked, alone.
+            Row bounds of the parts of an array. Each part has a checksum of its own and can be read alone.
         info : dict, optional
             Small JSON-like facts kept in the entry.
         """
@@ -47,7 +47,7 @@ class BlockStore(RunGroup):
         self._entries.drop(stage, block)
         entry: dict[str, Any] = {"arrays": {}, "info": info or {}}
         where = block_path(stage, block)
-        # The stage's own group comes with every block: no process knows what another one has deleted.
+        # The group of the stage is written with every block, as another process may have deleted it.
         objects = {f"{safe(stage)}/zarr.json": GROUP}
         for name, array in arrays.items():
             array = np.asarray(array, order="C")
@@ -62,7 +62,7 @@ class BlockStore(RunGroup):
             self._set(ledger_key(stage, block), node)
 
     def write_changed(self, stage: str, block: int, arrays: dict[str, Any]) -> None:
-        """Write a block, unless these very arrays are there."""
+        """Write a block, unless it has exactly these arrays already."""
         stored = self._ledger(stage, block)
         wanted = {name: description(array, [0, len(array)]) for name, array in arrays.items()}
         if stored is None or stored["arrays"] != wanted:
@@ -74,7 +74,7 @@ class BlockStore(RunGroup):
         return self._ledger(stage, block) is not None
 
     def missing(self, stage: str, blocks: Iterable[int]) -> list[int]:
-        """Return those of `blocks` that are not done, in order; an object store is asked for many at once."""
+        """Return the members of `blocks` that are not done, in order; requests to an object store are concurrent."""
         blocks = list(blocks)
         done = self._map(lambda block: self.done(stage, block), blocks)
         return [block for block, is_done in zip(blocks, done, strict=True) if not is_done]
@@ -82,7 +82,7 @@ class BlockStore(RunGroup):
     def gather(
         self, stage: str, blocks: Iterable[int], names: Sequence[str], part: int | None = None
     ) -> Iterator[list[NDArray[Any]]]:
-        """Yield ``[array of each name] of each block``; an object store is asked for some blocks at once.
+        """Yield for each block the list of its arrays of these names; requests to an object store are concurrent.
 
         Parameters
         ----------
@@ -118,9 +118,9 @@ class BlockStore(RunGroup):
         return entry
 
     def damaged(self, what: str, stage: str, block: int) -> Any:
-        """Return the error that says what is damaged of a block, and what to do about it."""
+        """Return the error that says which part of a block is damaged, and the remedy."""
         if self._local and not Path(self.address).is_dir():
-            return RunError(f"run: {self.location} is not there any more; {self._way_out}")
+            return RunError(f"run: {self.location} no longer exists; {self._way_out}")
         return CorruptBlockError(f"{what}; {self._way_out}", stage, block)
 
     def read(self, stage: str, block: int, name: str, part: int | None = None) -> NDArray[Any]:
@@ -137,15 +137,15 @@ class BlockStore(RunGroup):
         Raises
         ------
         CorruptBlockError
-            The array is not there, or is not what was written.
+            The array is missing, or differs from what was written.
         """
         return self.reader(stage, block)(name, part)
 
     def reader(self, stage: str, block: int) -> Callable[..., Any]:
         """Return a function ``(name, part=None) -> ndarray`` that reads arrays of a block; see `read`.
 
-        The ledger entry is read once, and may be one that this process knows already: what another process has done
-        to the block since is found by its checksum, and the entry then read again.
+        The ledger entry is read once, or taken from this process's cache. If another process has written the block
+        since, the checksum shows it, and the entry is read again.
         """
         entry, is_new = self._entries.get(stage, block), False
         if entry is None:
@@ -164,7 +164,7 @@ class BlockStore(RunGroup):
         return read
 
     def infos(self, stage: str, blocks: Iterable[int]) -> list[dict[str, Any]]:
-        """Return the small facts kept with each block."""
+        """Return the `info` of each block; see `write`."""
         return list(self._map(lambda block: self.info(stage, block), blocks))
 
     def _read_part(self, stage: str, block: int, name: str, entry: Any, part: int | None) -> NDArray[Any]:
@@ -174,7 +174,7 @@ class BlockStore(RunGroup):
         return self._read_array(stage, block, name, meta, (0, len(meta["crc32"])) if part is None else (part, part + 1))
 
     def info(self, stage: str, block: int) -> dict[str, Any]:
-        """Return the small facts kept with a block."""
+        """Return the `info` of a block; see `write`."""
         return self.entry(stage, block)["info"]
 
     def _read_array(self, stage: str, block: int, name: str, meta: dict[str, Any], parts: Any) -> NDArray[Any]:
@@ -203,7 +203,7 @@ class BlockStore(RunGroup):
         raise self.damaged(f"{stage}: {name} of block {block} in {self.location} {what}", stage, block)
 
     def blocks(self) -> list[tuple[str, int]]:
-        """Return stage and number of every block of which there is anything, done or not, in order."""
+        """Return stage and number of every block that exists at least in part, done or not, in order."""
         return [
             (stage, int(block))
             for stage in self._bytes.folders("")
@@ -213,13 +213,13 @@ class BlockStore(RunGroup):
         ]
 
     def numbers(self, stage: str) -> Any:
-        """Return the numbers of the blocks of a stage that the ledger has, ascending."""
+        """Return the numbers of the blocks of a stage that are in the ledger, ascending."""
         there = [int(block) for block in self._bytes.folders(safe(stage)) if _BLOCK.match(block)]
         missing = set(self.missing(stage, there))
         return [block for block in there if block not in missing]
 
     def check(self, stage: str, block: int) -> None:
-        """Strike a block off the ledger if an array of it is not what was written."""
+        """Strike a block off the ledger if one of its arrays differs from what was written."""
         try:
             for name, meta in self.entry(stage, block)["arrays"].items():
                 for parts in spans(meta):

@@ -1,4 +1,4 @@
-"""Arrays for the user, at the top of a run: read in blocks of rows, each checked against what the fit wrote."""
+"""Arrays for the user, at the top of a run: read in blocks of rows, which are checked against the fit's checksums."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -11,20 +11,21 @@ from bigsmic.errors import StorageError
 from bigsmic.store.objects import checksum
 from bigsmic.types import Floats, Integers
 
-SPAN_BYTES = 16 << 20  # read at once by who reads everything
+SPAN_BYTES = 16 << 20  # read at once when all rows are read
 
 
 class CheckedArray:
-    """Rows of a finished run, on disk: what is sliced is read, and checked against the checksums of the fit.
+    """Array of a finished run on disk: a slice reads its rows and checks them against the checksums of the fit.
 
-    A slice costs the blocks of rows that it touches. ``numpy.asarray`` takes all rows, ``dask.array.from_array`` makes
-    a lazy array of it. Rows are indexed as NumPy does: by a number, a slice, numbers, or booleans, and columns beside.
+    A slice reads every block of rows that it touches. ``numpy.asarray`` takes all rows, ``dask.array.from_array`` makes
+    a lazy array of it. Rows are indexed as in NumPy, by a number, a slice, numbers or booleans; an index of columns may
+    follow.
 
     Parameters
     ----------
     run : Run
     stage : str
-        A block of it for each block of rows, whose info has the CRC-32 of the rows under the name of the array.
+        Has a block for each block of rows, whose info contains the CRC-32 of the rows under the name of the array.
     name : str
     shape : tuple of int
     dtype : dtype
@@ -32,16 +33,16 @@ class CheckedArray:
     Attributes
     ----------
     shape, dtype, ndim, size, nbytes
-        As of an array.
+        As of an ndarray.
     chunks : tuple of int
         Shape of a block: rows that are read together.
 
     Raises
     ------
     RunError
-        The array is not there, or is not of this shape and dtype.
+        The array is missing, or of another shape or dtype.
     CorruptBlockError
-        When rows are read that are not what the fit wrote.
+        On reading, if rows differ from what the fit wrote.
     """
 
     def __init__(self, run: Any, stage: str, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> None:
@@ -65,7 +66,7 @@ class CheckedArray:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that all of it takes in memory."""
+        """Bytes of the whole array in memory."""
         return self.size * self.dtype.itemsize
 
     def __getitem__(self, key: Any) -> Any:
@@ -116,7 +117,7 @@ class CheckedArray:
         return out[:: picked.step]
 
     def _take(self, numbers: Integers) -> NDArray[Any]:
-        """Rows with some numbers, in their order; each block is read once."""
+        """Rows of the given numbers, in the order of these; each block is read once."""
         out, height = np.empty((len(numbers), *self.shape[1:]), self.dtype), self.chunks[0]
         order = np.argsort(numbers, kind="stable")
         blocks, starts = np.unique(numbers[order] // height, return_index=True)
@@ -125,7 +126,7 @@ class CheckedArray:
         return out
 
     def _read(self, first: int, last: int) -> NDArray[Any]:
-        """Rows of some consecutive blocks, after checking the checksum of each."""
+        """Rows of consecutive blocks, after checking the checksum of each."""
         height = self.chunks[0]
         lo, hi = first * height, min(last * height, len(self))
         infos = self._run.infos(self._stage, range(first, last))
@@ -134,7 +135,7 @@ class CheckedArray:
             parts = (found[at : at + height] for at in range(0, hi - lo, height))
             if [checksum(part) for part in parts] == [info.get(self._name) for info in infos]:
                 return found
-        if last - first > 1:  # finds the block that is to blame
+        if last - first > 1:  # finds the damaged block
             return np.concatenate([self._read(s, s + 1) for s in range(first, last)])
         what = why or "are missing, or are not what the fit wrote"
         raise self._run.damaged(
@@ -143,7 +144,7 @@ class CheckedArray:
 
 
 def _row_numbers(index: Any, n: int) -> Integers | None:
-    """Numbers of the rows that an integer, integers or booleans index; None where it is neither."""
+    """Row numbers of an index of one integer, integers or booleans; None for any other index."""
     if index is None or index is Ellipsis or isinstance(index, bool | np.bool_):
         return None
     index = np.asarray(index)
@@ -163,13 +164,13 @@ def _row_numbers(index: Any, n: int) -> Integers | None:
 def decoded(read: Callable[..., Any]) -> tuple[Any, ...]:
     """Return ``read()`` and None, or None and the reason where the stored bytes cannot be decoded.
 
-    Metadata and chunks are input. Zarr and its codecs raise what they like at what is torn, a MemoryError at a size
-    that a flipped bit has made huge.
+    Metadata and chunks are input: at torn ones Zarr and its codecs raise errors of any type, such as a MemoryError
+    where a flipped bit has made a size huge.
 
     Raises
     ------
     StorageError, OSError
-        What says nothing of the bytes: the store does not answer, no permission.
+        Errors that are not about the bytes: the store does not answer, or there is no permission.
     """
     try:
         return read(), None

@@ -1,7 +1,7 @@
 """Decoding of stored numbers by the CF conventions in an array's attributes, as xarray writes and reads them.
 
 ``decoded = stored * scale_factor + add_offset``, and NaN where `stored` is ``_FillValue`` or ``missing_value``. Other
-attributes, such as ``valid_range``, are not acted upon, as xarray does not.
+attributes, such as ``valid_range``, are ignored, as xarray ignores them.
 
 References
 ----------
@@ -31,11 +31,11 @@ class Decoding:
     Parameters
     ----------
     dtype : dtype
-        Of what comes out; that which xarray chooses.
+        Of the decoded numbers; the one that xarray chooses.
     integer : dtype, optional
-        Integers as which stored ones are taken: ``_Unsigned`` says so.
+        Integers as which the stored ones are read, according to ``_Unsigned``.
     missing : tuple of int or float
-        Stored values, taken as `integer`, that stand for nothing.
+        Stored values, read as `integer`, that stand for missing ones.
     scale_factor, add_offset : float, optional
     """
 
@@ -47,20 +47,20 @@ class Decoding:
 
     @classmethod
     def of(cls, attributes: dict[str, Any], dtype: np.dtype[Any], fill_value: float | None = None) -> "Decoding | None":
-        """Decoding that attributes ask for; None where what is stored is meant as it is.
+        """Decoding that the attributes ask for; None if the stored numbers are used as they are.
 
         Parameters
         ----------
         attributes : mapping
         dtype : dtype
-            Of what is stored.
+            Of the stored numbers.
         fill_value : scalar, optional
             Takes the place of the attribute ``_FillValue``.
 
         Raises
         ------
         InputError
-            Times, or attributes that are no numbers.
+            The array holds times, or an attribute is not a number.
         """
         if dtype.kind not in "iuf":
             return None
@@ -92,7 +92,7 @@ class Decoding:
         return out
 
     def describe(self) -> dict[str, Any]:
-        """Facts by which two decodings are compared, such as JSON can hold."""
+        """JSON-like facts by which two decodings are compared."""
         facts = {field.name: getattr(self, field.name) for field in fields(self)}
         facts |= {"dtype": self.dtype.str, "missing": list(self.missing)}
         facts["integer"] = None if self.integer is None else self.integer.str
@@ -101,7 +101,7 @@ class Decoding:
     def __str__(self) -> str:
         said = [f"taken as {self.integer.name}"] if self.integer is not None else []
         said += [f"{name} {v:g}" for name in ("scale_factor", "add_offset") if (v := getattr(self, name)) is not None]
-        said += [f"{' and '.join(f'{value:g}' for value in self.missing)} stored for missing"] if self.missing else []
+        said += [f"{' and '.join(f'{value:g}' for value in self.missing)} read as missing"] if self.missing else []
         return ", ".join(said)
 
 
@@ -114,13 +114,13 @@ def _refuse_times(attributes: dict[str, Any]) -> None:
 
 
 def _integer(unsigned: str | None, dtype: np.dtype[Any]) -> np.dtype[Any] | None:
-    """Dtype as which ``_Unsigned`` has integers taken; None for the stored one."""
+    """Dtype as which integers are read, according to ``_Unsigned``; None for the stored one."""
     wanted = {"true": ("i", "u"), "false": ("u", "i")}.get(str(unsigned).lower())
     return np.dtype(f"{wanted[1]}{dtype.itemsize}") if wanted and dtype.kind == wanted[0] else None
 
 
 def _number(name: str, value: Any) -> Any:
-    """A NumPy scalar of the type that an attribute has, from a scalar or an array of one entry; None for None."""
+    """A NumPy scalar of the attribute's type, from a scalar or an array of one entry; None for None."""
     if value is None:
         return None
     found = np.asarray(value)
@@ -130,7 +130,7 @@ def _number(name: str, value: Any) -> Any:
 
 
 def _decoded_dtype(dtype: np.dtype[Any], has_missing: bool, scale_factor: Any, add_offset: Any) -> np.dtype[Any]:
-    """The dtype that xarray chooses; float64 where it would keep integers, or cut floats to them."""
+    """The dtype that xarray chooses; float64 where it would choose integers."""
     types = {value.dtype for value in (scale_factor, add_offset) if value is not None}
     if not types and not has_missing:
         return dtype
@@ -144,7 +144,7 @@ def _decoded_dtype(dtype: np.dtype[Any], has_missing: bool, scale_factor: Any, a
 
 
 def _marks(name: str, value: Any, dtype: np.dtype[Any], wraps: bool) -> list[Any]:
-    """Stored values that an attribute names, as `dtype` has them; NaN needs none.
+    """Stored values that an attribute lists, converted to `dtype`, without NaN.
 
     With `wraps`, an integer out of range stands for the one of the same bytes, as -1 for 255.
     """
@@ -156,7 +156,7 @@ def _marks(name: str, value: Any, dtype: np.dtype[Any], wraps: bool) -> list[Any
 
 
 def _mark(name: str, value: Any, dtype: np.dtype[Any], wraps: bool) -> float | None:
-    """The stored value that `value` names; None where it names none, as NaN does."""
+    """The stored value for `value`; None if there is none, as for NaN."""
     try:
         value = _spelled_out(value) if isinstance(value, str | bytes) else value
         if dtype.kind == "f":

@@ -1,4 +1,4 @@
-"""Locations of output: whether two are the same, what exists there, and whether it may be written to."""
+"""Locations of output: whether two are the same, what exists there, and whether they may be written to."""
 
 import errno
 import json
@@ -16,7 +16,7 @@ from bigsmic.types import StrPath
 
 GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}
 RUN_MARK = "bigsmic_format"
-"""Attribute of the group that is a run."""
+"""Attribute that marks the group of a run."""
 
 _SAME_PROTOCOL = {"s3a": "s3", "gcs": "gs"}
 
@@ -28,18 +28,18 @@ def as_location(value: Any, name: str = "out") -> str:
     ----------
     value : str or path-like
     name : str
-        Of the parameter, for the message.
+        Name of the parameter in messages.
 
     Raises
     ------
     InputError
-        It is neither.
+        It is neither, or empty.
     """
     location = os.fspath(value) if isinstance(value, str | os.PathLike) else value
     if not isinstance(location, str):
         raise InputError(f"{name}: got {value!r} of type {type(value).__name__}; give a path or URL, as str or Path")
     if not location.strip() or "\0" in location:
-        raise InputError(f"{name}: got {value!r}, which names no place; give a path or URL")
+        raise InputError(f"{name}: got {value!r}, which is no location; give a path or URL")
     return location
 
 
@@ -47,7 +47,7 @@ def as_location(value: Any, name: str = "out") -> str:
 
 
 def canonical(location: StrPath) -> Any:
-    """Return the one name of a place: of a path the one without symbolic links, of a URL the one without its query.
+    """Return the canonical name of a location: a path without symbolic links, or a URL without its query.
 
     >>> canonical("s3a://me@bucket//a/b/../c/?sig=abc")
     's3://bucket/a/c'
@@ -62,7 +62,7 @@ def canonical(location: StrPath) -> Any:
 
 
 def lies_in(place: Any, other: Any) -> Any:
-    """Whether a place is another one, or below it."""
+    """Whether a location equals another one, or lies below it."""
     place, other = canonical(place), canonical(other)
     if place == other or place.startswith(other.rstrip("/") + "/"):
         return True
@@ -72,7 +72,7 @@ def lies_in(place: Any, other: Any) -> Any:
 
 
 def _is_same_folder(folder: Any, other: Any) -> Any:
-    """Whether two paths lead to one inode, as they may on a case-insensitive file system, or by a mount."""
+    """Whether two paths lead to one inode, as on a case-insensitive file system or through a mount."""
     try:
         return os.path.samefile(folder, other)
     except OSError:
@@ -93,14 +93,14 @@ def _above(address: str) -> list[str]:
 
 
 class Found(NamedTuple):
-    """What lies at a place.
+    """What exists at a location.
 
     Parameters
     ----------
     names : list of str
-        At its top, without what killed writers have left.
+        Names at its top, without leftovers of killed writers.
     node : dict, optional
-        Metadata of the Zarr v3 node there; None if there are none, {} if they are torn.
+        Metadata of the Zarr v3 node; None if there are none, {} if they are torn.
     """
 
     names: list[str]
@@ -131,7 +131,7 @@ class Found(NamedTuple):
 
     @property
     def members(self) -> Any:
-        """What lies in the group."""
+        """Names of the members of the group."""
         return [name for name in self.names if name != "zarr.json"]
 
     @property
@@ -141,19 +141,19 @@ class Found(NamedTuple):
 
 
 def look(objects: LocalBytes | StoreBytes, ignored: Any = ()) -> Found:
-    """Return what lies at a place.
+    """Return what exists at a location.
 
     Parameters
     ----------
     objects : LocalBytes or StoreBytes
     ignored : collection of str
-        Names that do not count.
+        Names that are left out.
 
     Returns
     -------
     found : Found
     """
-    # Names first: what another process makes between the two requests begins with the metadata that are read last.
+    # Names first: a node that another process makes between the two requests begins with its metadata, read second.
     names = [name for name in objects.names() if not is_first_write(name) and name not in ignored]
     return Found(names, read_node(objects, "zarr.json"))
 
@@ -179,7 +179,7 @@ def opening(what: str, address: str, options: Any = None) -> Iterator[None]:
     Parameters
     ----------
     what : str
-        What is opened, with its name, such as ``"run: /data/run"``.
+        What is opened, for messages, such as ``"run: /data/run"``.
     address : str
     options : dict, optional
         Storage options, to be kept out of the message.
@@ -192,7 +192,7 @@ def opening(what: str, address: str, options: Any = None) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StorageError(error.errno, f"{what}: no space left on the device; free some") from error
         text = scrubbed(error.strerror or str(error), address, options)
-        raise RunError(f"{what} cannot be made or opened ({text}); give another out=") from (
+        raise RunError(f"{what} cannot be created or opened ({text}); give another out=") from (
             error if is_local(address) else None
         )
     except (ImportError, ValueError) as error:
@@ -201,20 +201,20 @@ def opening(what: str, address: str, options: Any = None) -> Iterator[None]:
 
 
 def refuse_files(address: str, what: str) -> None:
-    """Raise RunError if there is something at a local place that is no directory."""
+    """Raise RunError if a local location exists and is no directory."""
     if is_local(address) and os.path.lexists(address) and not os.path.isdir(address):
         kind = "a symbolic link to nothing" if os.path.islink(address) else "a file"
-        raise RunError(f"{what} is {kind}, and would have to be a directory; give another out=")
+        raise RunError(f"{what} is {kind}, but must be a directory; give another out=")
 
 
 def refuse_nested(address: str, what: str, options: Any = None) -> None:
-    """Raise RunError if a place is within a Zarr array, or within a run directory.
+    """Raise RunError if a location is within a Zarr array, or within a run directory.
 
     Parameters
     ----------
     address : str
     what : str
-        What is to be made, with its name.
+        What is to be created, for messages.
     options : dict, optional
         Storage options.
     """
@@ -225,7 +225,7 @@ def refuse_nested(address: str, what: str, options: Any = None) -> None:
 
 
 def _kind(address: str, options: Any) -> Any:
-    with suppress(OSError, ValueError, RunError):  # what lies above may be forbidden, or led to by links
+    with suppress(OSError, ValueError, RunError):  # folders above may be forbidden, or symbolic links
         objects = bytes_at(address, options, read_only=True)
         if not is_local(address):
             objects = objects.with_patience(0)
@@ -236,30 +236,30 @@ def _kind(address: str, options: Any) -> Any:
 
 
 def make_group(objects: LocalBytes | StoreBytes, address: str, attributes: dict[str, int]) -> bool:
-    """Write the metadata of a group, and return whether they were not there."""
+    """Write the metadata of a group unless they exist, and return whether they were written."""
     if is_local(address):
         os.makedirs(address, exist_ok=True)
     return objects.create("zarr.json", json.dumps(GROUP | {"attributes": attributes}).encode())
 
 
 def make_run(address: str, location: StrPath, options: Any, version: int) -> None:
-    """Make an empty run unless one is there; nothing is written where something else is.
+    """Create an empty run unless one exists; write nothing where something else exists.
 
     Parameters
     ----------
     address : str
     location : str
-        What messages call the place.
+        Name of the location in messages.
     options : dict, optional
         Storage options.
     version : int
-        Of the format.
+        Version of the format.
 
     Raises
     ------
     RunError
-        There is a file, an array, a group that is not a run, a directory with other things; or it would lie within
-        an array or another run.
+        The location is a file, an array, a group that is not a run, or a directory with other contents; or it lies
+        within an array or another run.
     StorageError
     """
     what = f"run: {location}"
@@ -274,6 +274,6 @@ def make_run(address: str, location: StrPath, options: Any, version: int) -> Non
         if found.is_group and not found.is_free:
             raise RunError(f"{what} holds a Zarr group that is not a run; give another out=")
         if found.node is None and not found.is_free:
-            raise RunError(f"{what} is a directory with other things in it; give another out=")
+            raise RunError(f"{what} is a directory with other contents; give another out=")
         refuse_nested(address, what, options)
         make_group(objects, address, {RUN_MARK: version})

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-DIFFERENCES = 8  # lines of them that a message has
+DIFFERENCES = 8  # that a message lists
 
 
 def differences(stored: Any, asked: Any, unnamed: dict[str, int | str | None]) -> list[str]:
-    """Lines that show each stored value beside the requested one; settings of another method are not compared."""
+    """Lines with each stored value and the requested one where they differ; not for settings of another method."""
     names = [name for name in sorted({*_leaves(stored), *_leaves(asked)}) if _at(stored, name) != _at(asked, name)]
     if "settings.method" in names:
         names = ["settings.method", *(name for name in names if not name.startswith("settings."))]
@@ -21,7 +21,7 @@ def differences(stored: Any, asked: Any, unnamed: dict[str, int | str | None]) -
 
 
 def _leaves(tree: Any) -> Iterator[str]:
-    """Dotted names of what stands in nested dicts."""
+    """Dotted names of the leaves of nested dicts."""
     for key, value in tree.items():
         yield from (f"{key}.{leaf}" for leaf in _leaves(value)) if isinstance(value, dict) else [key]
 

@@ -12,12 +12,12 @@ from bigsmic.store.run_group import FORMAT_VERSION
 
 
 class CarriedRun(Run):
-    """A run without a directory: its bytes are in memory, and it is pickled with them.
+    """A run without a directory: its bytes are in memory and in its pickle.
 
     Parameters
     ----------
     location : str
-        What messages call it.
+        Name in messages.
     files : dict of str to ndarray of uint8, optional
         Bytes by key, as in a run directory.
     """
@@ -33,8 +33,8 @@ class CarriedRun(Run):
 
     @classmethod
     def of(cls, run: Any) -> Any:
-        """Return one without blocks that stands for a run, by its own name, so that two pickles are the same bytes."""
-        made = cls(f"what was pickled of {run.location}")
+        """Return an empty copy of a run, with the run's own identifier, so that two pickles have the same bytes."""
+        made = cls(f"the pickled part of {run.location}")
         facts = {"run": run.id, "identity": run.identity, "summary": run.attribute("summary")}
         made.update({"bigsmic_format": FORMAT_VERSION} | facts)
         return made
@@ -46,16 +46,16 @@ class CarriedRun(Run):
 
     @property
     def places(self) -> Any:
-        """Paths and URLs that it reads: none."""
+        """Paths and URLs that the run reads: none."""
         return []
 
     def __reduce__(self) -> Any:
-        # not by Shared, which would keep what it opens for as long as the process has opened little else
+        # not by Shared, whose cache would keep the run alive until the process has opened enough others
         return CarriedRun, self.recipe()
 
     def recipe(self) -> Any:
-        """Return what makes the same run in another process: all of its bytes."""
-        files = sorted(self._memory._store_dict.items())  # threads put them there
+        """Return the arguments that make the same run in another process: all of its bytes."""
+        files = sorted(self._memory._store_dict.items())  # sorted, as threads insert them in any order
         return self.location, {key: data.as_numpy_array() for key, data in files}
 
     def entry(self, stage: str, block: int) -> Any:
@@ -66,18 +66,18 @@ class CarriedRun(Run):
         return super()._read_part(stage, block, name, entry, part) if name in entry["arrays"] else self._refuse(stage)
 
     def stored_array(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
-        """Return the Zarr array of a name at the top."""
+        """Return the top-level Zarr array of a name."""
         return self._array_like(name, shape, dtype) or self._refuse(name)
 
     def _refuse(self, what: str) -> Any:
         raise RunError(
-            f"run: {what!r} of {self.location} was left behind: a pickle takes along what predictions need, and the "
-            "rest as far as there is room; give the fit out=, or keep its whole result by result.save(path)"
+            f"run: {what!r} is missing from {self.location}: a pickle contains what predictions need, and the rest "
+            "only as far as there is room; give the fit out=, or keep the whole result by result.save(path)"
         )
 
 
 def copy_block(source: Any, target: Any, stage: str, block: int, names: Sequence[str] | None = None) -> None:
-    """Copy a block of a run, or some arrays of it; every byte is checked.
+    """Copy a block of a run, or some of its arrays; every byte is checked.
 
     Parameters
     ----------

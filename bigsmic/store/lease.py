@@ -1,10 +1,11 @@
-"""One writer per run, across hosts: a lease that its holder renews, and that expires when the holder dies.
+"""One writer per run, across hosts: a lease that its holder renews, and that expires if the holder dies.
 
-The lease is the attribute ``lease`` of an empty Zarr group of that name in the run. Who finds one asks whether its
-holder lives: on the same machine by the process's number and start, at once; on another one by the time until which
-the lease holds, and, where that is over by this host's clock, by watching whether it is renewed all the same, so that
-clocks may differ. Local file systems have a kernel's lock besides, which propagates races there; elsewhere a lease that
-was taken over is read again after a moment, and belongs to whom the store then says.
+The lease is the attribute ``lease`` of an empty Zarr group of that name in the run. A process that finds a lease checks
+whether its holder is alive. On the same machine the number and start of the process tell at once. On another machine
+the lease's time of expiry tells; if that has passed by this host's clock, the process watches whether the lease is
+renewed all the same, so that clocks may differ. On local file systems the kernel's lock also decides races; elsewhere a
+process that has taken over a lease reads it again after a moment, and the lease belongs to the process that the store
+then names.
 """
 
 import contextlib
@@ -29,20 +30,20 @@ GROUP = "lease"
 KEY = f"{GROUP}/zarr.json"
 
 SECONDS = 60.0
-"""How long a lease holds after it was renewed."""
+"""Seconds for which a lease is valid after it was renewed."""
 
 BEAT = 15.0
 """Seconds from one renewal to the next."""
 
 HASTE = 10.0
-"""Seconds for which a request of a lease is repeated: the work itself meets what is behind a failure."""
+"""Seconds for which a request about a lease is retried. The fit's own requests meet a lasting failure anyway."""
 
 PROPAGATE = 1.0
-"""Seconds after which whoever wrote last has the lease, where two have taken over the same one."""
+"""Seconds after which a lease that two processes have taken over belongs to the one that wrote last."""
 
 
 _held: set[str] = set()
-"""Leases of this process; one that it has let go of may still be stored, where the store was not there at the end."""
+"""Leases that this process holds. One that it released may still be stored, if the store did not answer then."""
 
 
 class Lease:
@@ -51,11 +52,11 @@ class Lease:
     Parameters
     ----------
     objects : LocalBytes or StoreBytes
-        Of the run.
+        The bytes of the run.
     location : str
-        What messages call the run.
+        Name of the run in messages.
     folder : str, optional
-        The run, where it is a local directory: locked by the kernel too.
+        The run, if it is a local directory: it is locked by the kernel too.
 
     Raises
     ------
@@ -69,7 +70,7 @@ class Lease:
         self._lost: dict[str, Any] | None = None
         self._ended = threading.Event()
         self._kernel_lock = None if folder is None else _lock(folder, self._refuse)
-        _held.add(self._holder["id"])  # before it is written: another thread takes what nobody here holds
+        _held.add(self._holder["id"])  # first, as another thread takes over a lease that this process does not hold
         try:
             self._acquire()
         except BaseException:
@@ -80,11 +81,11 @@ class Lease:
         self._thread.start()
 
     def check(self) -> None:
-        """Raise RunLockedError if another process has the lease now, as it may where this one was stopped for long."""
+        """Raise RunLockedError if another process has taken the lease, as it may if this one was stopped."""
         if self._lost is not None:
             raise RunLockedError(
-                f"run: {self._location} was taken over by {_name(self._lost)} after this process had not renewed its "
-                f"lease for {SECONDS:.0f} s; leave it to that one, or give another out="
+                f"run: {self._location} was taken over by {_name(self._lost)}, as this process had not renewed its "
+                f"lease for {SECONDS:.0f} s; leave the run to that process, or give another out="
             )
 
     def release(self) -> None:
@@ -93,13 +94,13 @@ class Lease:
             return
         self._ended.set()
         _held.discard(self._holder["id"])
-        with contextlib.suppress(StorageError, OSError):  # it ends by itself
+        with contextlib.suppress(StorageError, OSError):  # the lease expires by itself
             if self._is_mine(self._read()):
                 self._objects.delete(KEY)
                 self._objects.prune(GROUP)
         self._unlock()
 
-    # -- to have it
+    # -- acquiring
 
     def _acquire(self) -> None:
         for _ in range(10):
@@ -116,7 +117,7 @@ class Lease:
         """Raise RunLockedError unless the holder of a lease is dead."""
         mine = machine()
         if self._kernel_lock is not None and there.get("boot") == mine.get("boot", "unknown"):
-            return  # the same kernel has let go of it: one of another container, too
+            return  # the same kernel has released the lock, also for a process of another container
         if all(there.get(name) == value for name, value in mine.items()):
             if _lives(there):
                 self._refuse(there)
@@ -124,7 +125,7 @@ class Lease:
         remaining = min(there.get("until", 0.0) - time.time(), SECONDS)
         if remaining > 0:
             self._refuse(there, f"its lease ends in {remaining:.0f} s unless it is renewed; ")
-        log.info("run: %s was written by %s; watching whether it still is", self._location, _name(there))
+        log.info("run: %s was being written by %s; watching whether it still is", self._location, _name(there))
         deadline = time.monotonic() + 1.5 * BEAT
         while time.monotonic() < deadline:
             time.sleep(min(1.0, BEAT / 5))
@@ -145,7 +146,7 @@ class Lease:
             f"run: {self._location} is being written by {_name(there)}; {when}wait for it to end, or give another out="
         )
 
-    # -- to keep it
+    # -- renewing
 
     def _renew(self) -> None:
         while not self._ended.wait(BEAT):
@@ -155,10 +156,10 @@ class Lease:
                     self._lost = there
                     return
                 self._write()
-            except Exception as error:  # the work meets it too, and this must go on
+            except Exception as error:  # the fit meets the error too, and renewal must go on
                 log.warning("run: the lease of %s could not be renewed (%s)", self._location, error)
 
-    # -- as it is stored
+    # -- storing
 
     def _is_mine(self, there: dict[str, float | str] | None) -> bool:
         return there is not None and there.get("id") == self._holder["id"]
@@ -171,7 +172,7 @@ class Lease:
         self._objects.set(KEY, self._node())
 
     def _read(self) -> dict[str, float | str] | None:
-        """Return what is stored, None if nothing is; a torn one is a lease of nobody."""
+        """Return the stored lease; None if there is none, {} if it is torn."""
         raw = self._objects.get(KEY)
         try:
             return None if raw is None else dict(json.loads(bytes(raw))["attributes"]["lease"])
@@ -189,14 +190,14 @@ def _name(holder: Any) -> Any:
 
 
 def _lives(holder: Any) -> Any:
-    """Whether a process of this machine is still there; another one may have come to its number."""
+    """Whether a process of this machine still runs; its number may have been given to another one."""
     if holder.get("pid") == os.getpid():
         return holder.get("id") in _held
     return is_same(started(holder.get("pid", -1)), holder.get("started", 0.0))
 
 
 def _lock(folder: str, refuse: Callable[..., Any]) -> Any:
-    """Lock a directory as long as the process lives, and return the handle; None where the file system cannot."""
+    """Lock a directory as long as the process lives, and return the handle; None if the file system has no locks."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

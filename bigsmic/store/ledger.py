@@ -1,8 +1,8 @@
 """Ledger entries in JSON: written with a checksum, and used only if the checksum matches when they are read.
 
-A seal is a checksum over what is said and over whose it is. An entry that was moved to another block or came from
-another run is whole, and still says nothing of where it lies. A stored run is input: what passes the seal is looked
-at once more, here and nowhere else, for whether it can be what a run says.
+A seal is a checksum over an entry and over the run, stage and block that it belongs to, so that an entry of another
+block or run is not accepted, even if it is whole. A stored run is input: names, types and sizes in entries that pass
+the seal are validated here, and nowhere else.
 """
 
 import itertools
@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*\Z")
-"""What stages and arrays may be called: nothing that leads out of the run."""
+"""Valid names of stages and arrays: none leads out of the run."""
 
 RUN_ID = re.compile(r"[0-9a-f]{32}\Z")
-_MOST_BYTES = 1 << 62  # of an array: what NumPy can count
+_MOST_BYTES = 1 << 62  # of an array; NumPy can count as many
 
 
 def seal(*what: Any) -> int:
-    """CRC-32 of JSON-like facts, whatever the spaces and the order in which they are stored."""
+    """CRC-32 of JSON-like facts, independent of the stored order and spaces."""
     return zlib.crc32(json.dumps(what, sort_keys=True, separators=(",", ":")).encode())
 
 
@@ -36,7 +36,7 @@ def write_entry(whose: tuple[str, str, int], entry: dict[str, Any]) -> bytes:
     whose : tuple of (str, str, int)
         Identity of the run, stage, and number of the block.
     entry : dict
-        Descriptions of the ``arrays``, and small facts, the ``info``.
+        Descriptions of the ``arrays``, and the ``info``, small facts.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def write_entry(whose: tuple[str, str, int], entry: dict[str, Any]) -> bytes:
 
 
 def read_entry(whose: tuple[str, str, int], raw: bytes | None) -> dict[str, dict[str, Any]] | None:
-    """The ledger entry in the metadata of the group of a block; None if it is torn, or of another block or run.
+    """The ledger entry in the metadata of the group of a block; None if it is torn, or belongs to another block or run.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def read_entry(whose: tuple[str, str, int], raw: bytes | None) -> dict[str, dict
 
 
 def is_entry(entry: dict[str, Any]) -> bool:
-    """Whether something can be a ledger entry: names, types, and sizes that fit together."""
+    """Whether names, types and sizes of an entry are valid and fit together."""
     return (
         isinstance(entry["info"], dict)
         and isinstance(entry["arrays"], dict)
@@ -94,12 +94,12 @@ def _describes_array(meta: dict[str, Any]) -> bool:
 
 
 def _are_whole(numbers: list[int]) -> bool:
-    """Whether something is a list of integers of at least 0; True and 1 told apart."""
+    """Whether something is a list of integers of at least 0; booleans do not count as integers."""
     return isinstance(numbers, list) and all(type(number) is int and number >= 0 for number in numbers)
 
 
 class EntryCache:
-    """The ledger entries that were read last, as many as are small in all."""
+    """Cache of the ledger entries that were read last, bounded by their number of parts in all."""
 
     _ROOM = 200_000  # parts
 
@@ -109,12 +109,12 @@ class EntryCache:
         self._parts = 0
 
     def get(self, stage: str, block: int) -> dict[str, dict[str, Any]] | None:
-        """The entry of a block, if it is remembered."""
+        """The entry of a block, if it is cached."""
         with self._lock:
             return self._kept.get((stage, block))
 
     def put(self, stage: str, block: int, entry: dict[str, Any]) -> dict[str, Any]:
-        """Remember an entry, and return it; the oldest ones make room."""
+        """Cache an entry, and return it; the oldest ones are dropped."""
         self.drop(stage, block)
         with self._lock:
             self._kept[stage, block] = entry
@@ -124,7 +124,7 @@ class EntryCache:
         return entry
 
     def drop(self, stage: str, block: int) -> None:
-        """Forget the entry of a block."""
+        """Drop the entry of a block from the cache."""
         with self._lock:
             self._parts -= _n_parts(self._kept.pop((stage, block), {"arrays": {}}))
 

@@ -14,26 +14,27 @@ from bigsmic.store.redaction import shown
 
 @contextmanager
 def new_place(address: str, what: str) -> Iterator[Any]:
-    """Yield a path beside a new place, where it is written before it takes its name.
+    """Yield a temporary path beside a new location; what is written there is renamed to the location at the end.
 
     Parameters
     ----------
     address : str
-        Absolute path. A file or a folder may be made at what is yielded.
+        Absolute path of the new file or folder.
     what : str
-        What is written, for messages.
+        Name of what is written, for messages.
 
     Yields
     ------
     partial : str
-        It is deleted where the block ends with an error.
+        The temporary path. It is deleted if the block ends with an error.
 
     Raises
     ------
     RunError
-        There is something already, no folder to put it in, a Zarr array or a run around it; or it is a URL.
+        Something exists at `address`, its parent folder does not exist, it lies within a Zarr array or a run, or it is
+        a URL.
     StorageError
-        The disk is full, or refuses.
+        The disk is full, or a write fails.
     """
     _admit(address, f"{what}: {shown(address)}")
     folder, name = os.path.split(address)
@@ -49,26 +50,26 @@ def new_place(address: str, what: str) -> Iterator[Any]:
 def _admit(address: str, what: str) -> None:
     if not is_local(address):
         raise RunError(
-            f"{what} is a URL, and only local files are written; give a path, and copy what is written there"
+            f"{what} is a URL, and only local files are written; give a path, and copy the result to the URL"
         )
     if os.path.lexists(address):
         raise _taken(what)
     if not os.path.isdir(os.path.dirname(address)):
-        raise RunError(f"{what} would lie in a folder that is not there; make {os.path.dirname(address)} first")
+        raise RunError(f"{what} lies in a folder that does not exist; make {os.path.dirname(address)} first")
     refuse_nested(address, what)
 
 
 def _taken(what: str) -> Any:
-    return RunError(f"{what} is there already, and nothing is written over; give another path")
+    return RunError(f"{what} exists already, and nothing is overwritten; give another path")
 
 
 def _name(partial: Any, address: str, what: str) -> None:
-    """Give what was written its name, unless another process was quicker."""
+    """Rename what was written, unless another process was quicker."""
     try:
         if os.path.isdir(partial):
-            os.rename(partial, address)  # of a folder, it fails where there is something
+            os.rename(partial, address)  # of a folder, this fails if the path exists
         else:
-            os.link(partial, address)  # a rename would write over a file
+            os.link(partial, address)  # a rename would overwrite a file
     except (FileExistsError, NotADirectoryError):
         raise _taken(f"{what}: {address}") from None
 

@@ -26,11 +26,11 @@ from bigsmic.errors import RunError, StorageError
 from bigsmic.types import StorageOptions, StrPath
 
 _PARTIAL = re.compile(r"\.([0-9a-f]+-[0-9]+|[0-9a-f]{32})\.partial\Z")  # ours, and Zarr's
-_LINK = "run: {} is a symbolic link, which could lead anywhere; a run has none: remove it"
+_LINK = "run: {} is a symbolic link, which could lead anywhere; a run has no links: remove it"
 _WRITER = uuid.uuid4().hex[:12]  # process numbers repeat from host to host
 
 REQUESTS = 16
-"""Requests to an object store that wait for their answers at once."""
+"""Concurrent requests to an object store."""
 
 
 def checksum(array: Any) -> int:
@@ -44,7 +44,7 @@ def is_local(location: Any) -> bool:
 
 
 def absolute(location: StrPath) -> str:
-    """Return what names the same place in a process with another working directory: of a file URL its path."""
+    """Return an absolute path, or the URL as it is; for a file URL, its path."""
     location = os.fspath(location)
     if location.startswith("file://"):
         location = url2pathname(urlsplit(location).path)
@@ -52,7 +52,7 @@ def absolute(location: StrPath) -> str:
 
 
 def store_of(location: StrPath, storage_options: StorageOptions = None, read_only: bool = False) -> Any:
-    """Return what Zarr opens for a location; storage options are for URLs alone, an archive and a run share theirs."""
+    """Return the store that Zarr opens at a location; storage options apply to URLs only."""
     if is_local(location):
         return location
     from bigsmic.store.retrying import open_store
@@ -61,23 +61,23 @@ def store_of(location: StrPath, storage_options: StorageOptions = None, read_onl
 
 
 def is_partial(name: str) -> bool:
-    """Whether a file of this name, in a run, is what a writer leaves that was killed while it wrote."""
+    """Whether a file of this name, in a run, was left by a writer that was killed while it wrote."""
     return _PARTIAL.search(name) is not None
 
 
 def is_first_write(name: str) -> bool:
-    """Whether a file of this name is what is left where nothing was written but the metadata of a Zarr node."""
+    """Whether a file of this name was left by a writer that was killed at the metadata of a Zarr node."""
     return is_partial(name) and _PARTIAL.sub("", name) in ("zarr", "zarr.json")
 
 
 def bytes_at(address: str, storage_options: StorageOptions = None, read_only: bool = False) -> Any:
-    """Return the bytes by key at an absolute path, which need not be there yet, or at a URL."""
+    """Return the bytes by key at an absolute path, which need not exist yet, or at a URL."""
     store = store_of(address, storage_options, read_only)
     return LocalBytes(address) if is_local(address) else StoreBytes(store)
 
 
 def remove_tree(path: Any) -> None:
-    """Delete a local directory, whatever is left of it."""
+    """Delete what exists of a local directory."""
     shutil.rmtree(path, ignore_errors=True)
 
 
@@ -89,19 +89,19 @@ def write_full(file: Any, array: NDArray[Any]) -> None:
 
 
 class LocalBytes:
-    """Bytes by key in a local directory. A set is atomic; zarr's own store would take a turn of an event loop each.
+    """Bytes by key in a local directory. A set is atomic. Zarr's own store would use an event loop.
 
     Parameters
     ----------
     root : str
-        Must exist, and is not made again once it is gone: a late task leaves nothing behind.
+        Must exist, and is not made again once it was deleted, so that a late task leaves nothing behind.
     """
 
     def __init__(self, root: str) -> None:
-        self._root = os.fspath(root)  # paths are strings here: a fit asks for thousands
+        self._root = os.fspath(root)  # strings, not Paths, as a fit asks for thousands
 
     def with_patience(self, seconds: float) -> "LocalBytes":
-        """Return the same bytes: the file system waits as it pleases."""
+        """Return the same bytes, as a local file system is not retried."""
         return self
 
     def get(self, key: str, start: int | None = None, stop: Any = None) -> bytes | None:
@@ -111,7 +111,7 @@ class LocalBytes:
                 if start is None:
                     return file.read()
                 file.seek(start)
-                there = os.fstat(file.fileno()).st_size  # a read makes room for all that it is asked for
+                there = os.fstat(file.fileno()).st_size  # as a read allocates all that it is asked for
                 return file.read(max(0, min(stop, there) - start))
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -130,13 +130,13 @@ class LocalBytes:
             raise
 
     def create(self, key: str, data: Any) -> bool:
-        """Write the bytes, and return True, unless there are some already."""
+        """Write the bytes and return True, unless the key exists already."""
         path = self._path(key)
         partial = self._partial(path)
         self._make_folder(os.path.dirname(path))
         try:
             Path(partial).write_bytes(data)
-            os.link(partial, path)  # fails where the path is there, on shared file systems too
+            os.link(partial, path)  # fails if the path exists, also on shared file systems
         except FileExistsError:
             return False
         finally:
@@ -144,7 +144,7 @@ class LocalBytes:
         return True
 
     def _path(self, key: str) -> str:
-        """Return where a key is; a symbolic link on the way could lead out of the directory."""
+        """Return the path of a key, and refuse symbolic links on the way, which could lead out of the directory."""
         path = self._root
         *folders, name = key.split("/")
         for folder in folders:
@@ -157,7 +157,7 @@ class LocalBytes:
         raise RunError(_LINK.format(path))
 
     def refuse_links(self, prefix: str) -> None:
-        """Raise RunError if there is a symbolic link at a prefix or below it: before zarr, or who else, goes there."""
+        """Raise RunError if there is a symbolic link at a prefix or below it, before Zarr or others follow it."""
         top = os.path.dirname(self._path(f"{prefix}/any"))
         for folder, folders, names in os.walk(top):
             for name in (*folders, *names):
@@ -173,7 +173,7 @@ class LocalBytes:
             os.makedirs(folder, exist_ok=True)
 
     def delete(self, key: str) -> None:
-        """Delete the bytes, if there are any."""
+        """Delete the key, if it exists."""
         _unlink(self._path(key))
 
     def delete_tree(self, prefix: str) -> None:
@@ -185,7 +185,7 @@ class LocalBytes:
             shutil.rmtree(top)
 
     def prune(self, prefix: str) -> None:
-        """Delete the folder of a prefix, if nothing is left in it."""
+        """Delete the folder of a prefix, if it is empty."""
         with contextlib.suppress(OSError):
             os.rmdir(f"{self._root}/{prefix}")
 
@@ -196,7 +196,7 @@ class LocalBytes:
                 path.unlink(missing_ok=True)
 
     def folders(self, prefix: str) -> list[str]:
-        """Return the names of what is one level below a prefix and has something below itself, in order."""
+        """Return the names of the non-empty folders one level below a prefix, in order."""
         try:
             with os.scandir(f"{self._root}/{prefix}") as entries:
                 return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
@@ -241,7 +241,7 @@ class StoreBytes:
         self._store = store
 
     def with_patience(self, seconds: float) -> Any:
-        """Return the same bytes, for requests that are not repeated for longer."""
+        """Return the same bytes, with requests that are retried for so many seconds only."""
         found = copy(self)
         found._store = self._store.with_patience(seconds)
         return found
@@ -264,7 +264,7 @@ class StoreBytes:
         sync(self._store.set(key, Buffer.from_array_like(np.frombuffer(data, np.uint8))))
 
     def create(self, key: str, data: Any) -> bool:
-        """Write the bytes, and return True, unless there are some already."""
+        """Write the bytes and return True, unless the key exists already."""
         from zarr.core.sync import sync
 
         return sync(self._store.create(key, data))
@@ -304,9 +304,9 @@ class StoreBytes:
         return self.folders("")
 
     def map(self, function: Callable[..., Any], items: Iterable[Any]) -> Iterator[Any]:
-        """Yield ``function(item) for item in items``, in order, several of them under way or waiting to be taken.
+        """Yield ``function(item) for item in items``, in order; several are computed ahead, on threads.
 
-        `function` must not come back here: its threads are those that it would wait for.
+        `function` must not call `map` itself: it would wait for the threads on which it runs.
         """
         pool, items = _requests(), iter(items)
         pending: deque[Any] = deque()
@@ -333,7 +333,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextlib.contextmanager
 def storage_errors(what: str) -> Iterator[None]:
-    """Turn errors of the file system into a StorageError that says what was being done."""
+    """Turn errors of the file system into a StorageError that names the action."""
     try:
         yield
     except StorageError:

@@ -1,4 +1,4 @@
-"""A run on top of a base run: blocks that it lacks are read from the base, which is never written to."""
+"""A run on top of a base run: blocks that it lacks are read from the base, which is never written."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -8,7 +8,7 @@ from bigsmic.store.temporary import temporary_run
 
 
 class Overlay(Run):
-    """A run that reads through to another one, and writes on its own.
+    """A run that reads missing blocks from another run, and writes only to itself.
 
     Parameters
     ----------
@@ -37,12 +37,12 @@ class Overlay(Run):
         return [*self._base.places, *self._top.places]
 
     def recipe(self) -> Any:
-        """Return how a task on another process opens the same two."""
+        """Return how a task in another process opens the same two runs."""
         return Overlay, (self._base, self._top, sorted(self._own))
 
     @property
     def identity(self) -> Any:
-        """What the base is a run of."""
+        """Identity of the base run."""
         return self._base.identity
 
     def delete_when_unused(self) -> None:
@@ -57,7 +57,7 @@ class Overlay(Run):
         return self._top if stage in self._own or self._top.done(stage, block) else self._base
 
     def blocks(self) -> Any:
-        """Return stage and number of every block that is read through here, in order."""
+        """Return stage and number of every block of either run that can be read, in order."""
         below = [found for found in self._base.blocks() if found[0] not in self._own]
         return sorted({*below, *super().blocks()})
 

@@ -1,4 +1,4 @@
-"""Predictions on disk: a Zarr group that records what was predicted, and is overwritten by such predictions alone."""
+"""Predictions on disk: a Zarr group that records its fit and rows, and is overwritten only by the same predictions."""
 
 import hashlib
 import json
@@ -27,7 +27,7 @@ from bigsmic.store.sources.zarr_arrays import create_arrays
 from bigsmic.types import StorageOptions, StrPath
 
 MARK = "bigsmic_prediction"
-"""Attribute of the group: what it has predictions of, and whether they are complete."""
+"""Attribute of the group: identity of the fit and of the rows, and whether the predictions are complete."""
 
 
 def digest(facts: Any) -> Any:
@@ -36,17 +36,17 @@ def digest(facts: Any) -> Any:
 
 
 class PredictionGroup:
-    """A Zarr group for predictions, and whether it may be made or written over.
+    """A Zarr group for predictions, with the checks of whether it may be created or overwritten.
 
     Parameters
     ----------
     location : str or Path
         Path or URL.
     made_of : dict
-        What tells these predictions from others; JSON-like, without secrets.
+        Identity of these predictions; JSON-like, without secrets.
     storage_options : dict, optional
     overwrite : bool
-        Whether arrays of others may be written over.
+        Whether other arrays of the same names may be overwritten.
     """
 
     NAMES = ("labels", "posterior")
@@ -72,31 +72,31 @@ class PredictionGroup:
             return bytes_at(self.address, self._options)
 
     def keep_off(self, places: Any, what: str) -> None:
-        """Raise RunError if the group is at one of some places, or lies in one, or around it.
+        """Raise RunError if the group is, lies in, or contains one of some locations.
 
         Parameters
         ----------
         places : iterable of str
-            Paths and URLs of what is never written over, asked for or not.
+            Paths and URLs that are never overwritten, whatever `overwrite` says.
         what : str
-            What lies there.
+            Name of what lies there, for the message.
         """
         for place in places:
             if lies_in(self.address, place) or lies_in(place, self.address):
                 raise RunError(
-                    f"{self._what} is, lies in, or holds {what}, {shown(place)!r}, which is never written over; give "
-                    "another out="
+                    f"{self._what} is, lies in, or contains {what}, {shown(place)!r}, which is never overwritten; "
+                    "give another out="
                 )
 
     def admit(self) -> Any:
-        """Raise RunError unless nothing is there, or predictions of the same, or what may be written over."""
+        """Raise RunError unless the location is free, has the same predictions, or may be overwritten."""
         refuse_files(self.address, self._what)
         with self._opening():
             found = look(self._objects, ignored=(LEASE,) if self._is_leased() else ())
             if found.is_run or found.is_array:
                 self._refuse(f"is a {'run directory' if found.is_run else 'Zarr array'}")
             if not found.is_group and not found.is_free:
-                self._refuse("is a directory with other things in it")
+                self._refuse("is a directory with other contents")
             if found.is_free:
                 refuse_nested(self.address, self._what, self._options)
             elif self._mark_of(found) is None:
@@ -106,23 +106,23 @@ class PredictionGroup:
         return found
 
     def _admit_others(self, found: Any) -> None:
-        """Raise RunError unless arrays of this group, which is of others, may be written over."""
+        """Raise RunError unless this group, which another program wrote, has only arrays that may be overwritten."""
         if not self._overwrite:
             members = ", ".join(found.members[:5]) or "attributes"
-            self._refuse(f"is a Zarr group with other things in it ({members})", may_ask=True)
+            self._refuse(f"is a Zarr group with other members ({members})", may_ask=True)
         for name in self.NAMES:
             if name in found.members and not self._is_array(name):
-                self._refuse(f"has a {name!r} that is no array")
+                self._refuse(f"has a {name!r} that is not an array")
 
     def _refuse(self, why: str, may_ask: bool = False) -> Any:
         asked = f", unless overwrite=True allows it for its arrays {' and '.join(self.NAMES)}" if may_ask else ""
-        raise RunError(f"{self._what} {why}, and is not written over{asked}; give another out=")
+        raise RunError(f"{self._what} {why}, and is not overwritten{asked}; give another out=")
 
     def _is_array(self, name: str) -> Any:
         return (read_node(self._objects, f"{name}/zarr.json") or {}).get("node_type") == "array"
 
     def _is_leased(self) -> Any:
-        """Whether what is called lease is one, and nothing of others."""
+        """Whether the member of that name is a lease, not something of another program."""
         return LEASE in ((read_node(self._objects, LEASE_KEY) or {}).get("attributes") or {})
 
     def _mark_of(self, found: Any) -> Any:
@@ -131,7 +131,7 @@ class PredictionGroup:
 
     @contextmanager
     def writing(self, arrays: dict[str, Any], chunk_rows: int) -> Iterator[dict[str, Any]]:
-        """Make the arrays, hold the group, and have it say in the end that it is complete.
+        """Create the arrays, lock the group, and mark it as complete at the end.
 
         Parameters
         ----------
@@ -146,7 +146,7 @@ class PredictionGroup:
         Raises
         ------
         RunError, RunLockedError
-            Something else is there, or another process writes to it.
+            Something else exists there, or another process writes to it.
         """
         self.admit()
         with self._opening():

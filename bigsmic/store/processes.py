@@ -12,7 +12,7 @@ from typing import Any
 
 @cache
 def machine() -> dict[str, str]:
-    """Scope of process numbers: host, start of its kernel, and process name space; a dict."""
+    """Scope in which process numbers are unique, as a dict: host, start of its kernel, and process name space."""
     found = {"host": socket.gethostname()}
     with contextlib.suppress(OSError):
         found["boot"] = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -21,9 +21,9 @@ def machine() -> dict[str, str]:
 
 
 def started(pid: int) -> Any:
-    """When a process was started, in seconds; None if it is gone, or dead and not yet waited for.
+    """Start of a process in seconds; None if it has ended, even if its parent has not waited for it yet.
 
-    On Linux counted from the start of the kernel: that does not change where somebody sets the clock.
+    On Linux it counts from the start of the kernel, so that setting the clock does not change it.
     """
     try:
         state, *fields = Path(f"/proc/{int(pid)}/stat").read_text().rpartition(")")[2].split()
@@ -43,17 +43,17 @@ def _started_elsewhere(pid: Any) -> Any:
 
 
 def is_same(first: float, second: int) -> bool:
-    """Whether two starts are of one process; clocks that count them may be set right now and then."""
+    """Whether two starts are of one process, with a tolerance for clocks that are corrected."""
     return first is not None and abs(first - second) < 5
 
 
 def name() -> str:
-    """Return a name of this process that no other one has: digest of its machine, number and start."""
+    """Return a unique name of this process: digest of its machine, number and start."""
     return f"{_digest()}-{os.getpid()}-{int(started(os.getpid()) or 0)}"
 
 
 def is_gone(name: str) -> bool:
-    """Whether the process of a name was one of this machine, and is no more; False of what nobody here can know."""
+    """Whether the process of a name ran on this machine and has ended; False where this machine cannot know."""
     digest, pid, start = name.split("-")
     return digest == _digest() and not is_same(started(int(pid)), int(start))
 

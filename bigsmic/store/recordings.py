@@ -38,25 +38,25 @@ class Times:
     array: Any
 
     def read(self, lo: int, hi: int) -> Any:
-        """Times of samples ``lo:hi``, integers where they are stored as such."""
+        """Times of samples ``lo:hi``, as integers if they are stored as integers or datetimes."""
         found = np.asarray(self.array[lo:hi])
         return found.view(np.int64) if found.dtype.kind in "mM" else found
 
     @property
     def travels(self) -> bool:
-        """Whether they are small when pickled, and can be read where they arrive."""
+        """Whether they are small when pickled, and can be read in another process."""
         return is_zarr(self.array) and is_stored(self.array)
 
     @property
     def unit(self) -> Any:
-        """Name of the unit, as stored: the first word of ``units``, as of ``seconds since 2026-01-01``."""
+        """Name of the unit as stored: the first word of ``units``, such as ``seconds since 2026-01-01``."""
         if self.array.dtype.kind in "mM":
             return np.datetime_data(self.array.dtype)[0]
         return str(dict(getattr(self.array, "attrs", {})).get("units", "")).partition(" ")[0]
 
     @property
     def attributes(self) -> Any:
-        """What a reader needs to decode them: ``units`` and ``calendar``."""
+        """Attributes that a reader needs to decode them: ``units`` and ``calendar``."""
         stored = dict(getattr(self.array, "attrs", {}))
         found = {name: stored[name] for name in ("units", "calendar") if name in stored}
         if self.array.dtype.kind == "M":
@@ -86,12 +86,12 @@ _CF_NAMES = {"D": "days", "h": "hours", "m": "minutes", "s": "seconds"} | {
 
 @dataclass(frozen=True)
 class Recording:
-    """Samples of one session, as they are now.
+    """Samples of one session, as they are at opening.
 
     Parameters
     ----------
     name : str
-        Within the archive; empty for an archive that is one array.
+        Name within the archive; empty for an archive that is one array.
     samples : Source
         Of shape (T, channels).
     times : Times, optional
@@ -150,7 +150,7 @@ def open_recordings(data: Any, component: str | None = None, times: Any | None =
 
 
 def _node(data: Any, options: Any) -> Any:
-    """The group or array behind a path; anything else as it is."""
+    """The group or array at a path; anything else unchanged."""
     import os
 
     if not isinstance(data, str | os.PathLike):
@@ -161,18 +161,20 @@ def _node(data: Any, options: Any) -> Any:
     try:
         return zarr.open(store_of(location, options, read_only=True), mode="r")
     except Exception:
-        return open_array(location, None, options)  # says what is wrong
+        return open_array(location, None, options)  # raises the error with a remedy
 
 
 def _sessions(group: Any, component: str | None, times: Any, reading: Any) -> Any:
     """A recording for every array of a group, or for every group in it that has a component."""
     if times is not None and not isinstance(times, str):
-        raise InputError("times: got an array for a group of sessions; name the array beside the samples of each")
+        raise InputError(
+            "times: got an array for a group of sessions; give the name of the array beside the samples of each session"
+        )
     if component is None:
         arrays = sorted((name, member) for name, member in group.arrays() if member.ndim == 2)
         if times is not None and arrays:
             raise InputError(
-                f"times: got {times!r} for a group of arrays, which has no place for the times of each; store every "
+                f"times: got {times!r} for a group of arrays, which cannot hold the times of each; store every "
                 "session as a group, and name its samples by component="
             )
         found = [_recording(name, member, None, None, reading) for name, member in arrays]
@@ -197,11 +199,11 @@ def _member(group: Any, name: str) -> Any:
 
 
 def _beside(array: Any, name: str) -> Any:
-    """The array of a name in the group that an array is in."""
+    """The array of this name in the group of another array."""
     import zarr
 
     if not is_zarr(array) or not array.path:
-        raise InputError(f"times: got {name!r} for an array that is in no group; give the times as an array")
+        raise InputError(f"times: got the name {name!r} for an array that is in no group; give the times as an array")
     group = zarr.open_group(array.store_path.store, path=array.path.rpartition("/")[0], mode="r")
     return _member(group, name)
 
@@ -221,22 +223,23 @@ def _recording(name: str, samples: int, times: Any, component: str | None, readi
 
 
 def _kind_of(times: Any) -> Any:
-    """What tells how times are to be read; None where there are none."""
+    """Dtype and attributes of times, which sessions must share; None if there are no times."""
     return None if times is None else (times.array.dtype, times.attributes)
 
 
 def _refuse_unlike(recordings: Any) -> None:
-    """Raise InputError unless all sessions have the channels and the dtype of the first one, and times as it has."""
+    """Raise InputError unless all sessions have the channels, dtype and kind of times of the first one."""
     first = recordings[0].samples
     for recording in recordings[1:]:
         if _kind_of(recording.times) != _kind_of(recordings[0].times):
             raise InputError(
                 f"times: those of session {recording.name!r} have another dtype or other units than those of "
-                f"{recordings[0].name!r}; store them alike"
+                f"{recordings[0].name!r}; store them in the same dtype and units"
             )
         other = recording.samples
         if (other.shape[1], other.dtype) != (first.shape[1], first.dtype):
             raise InputError(
                 f"windows: session {recording.name!r} has {other.shape[1]} channels of {other.dtype}, "
-                f"{recordings[0].name!r} has {first.shape[1]} of {first.dtype}; give sessions that are alike"
+                f"{recordings[0].name!r} has {first.shape[1]} of {first.dtype}; give sessions of the same channels "
+                "and dtype"
             )

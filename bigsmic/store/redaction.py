@@ -10,16 +10,16 @@ _USER = re.compile(r"(?<=://)[^/\s'\"]*@")
 _QUERY = re.compile(r"(?<=[^\s'\"?])\?[^\s'\"?]*=[^\s'\"]*")
 _HIDDEN = "***"
 _OPEN = ("endpoint_url", "region_name", "region", "protocol", "mode")
-"""Options whose values help to understand a message, and are no secrets; what a URL among them hides is hidden."""
+"""Options whose values help to understand a message and are no secrets; secrets of a URL among them are hidden."""
 
 
 def shown(location: Any) -> str:
-    """Return a location as messages may have it.
+    """Return a location without its secrets, for messages.
 
     >>> shown("ftp://me:word@host/run.zarr?sig=abc")
     'ftp://***@host/run.zarr?***'
 
-    A path may have come from such a URL: it is shown without its query, too.
+    A path may have come from such a URL, and is also shown without its query.
     """
     return _QUERY.sub(f"?{_HIDDEN}", _USER.sub(f"{_HIDDEN}@", str(location)))
 
@@ -31,7 +31,7 @@ def scrubbed(text: str, location: Any = "", storage_options: StorageOptions = No
     ----------
     text : str
     location : str
-        Whose user and password are secrets by themselves too.
+        Its user and password are removed wherever they occur.
     storage_options : dict, optional
 
     Returns
@@ -50,7 +50,7 @@ def _values(options: Any) -> Iterator[Any]:
             yield from _values(value)
         elif isinstance(value, str | bytes) and key not in _OPEN:
             text = value if isinstance(value, str) else value.decode(errors="replace")
-            yield from [text] if len(text) > 3 else []  # what is shorter is no secret, and stands in any word
+            yield from [text] if len(text) > 3 else []  # shorter values are no secrets, and occur within words
 
 
 def _user_of(location: str) -> list[Any]:

@@ -1,8 +1,8 @@
 """Objects that are pickled as the call that opens them, and are opened once in each process.
 
-A task brings its Run and its Source along. What is pickled is a name and how to open the thing, never what it has
-read; a process keeps the last few that it has opened, so that a task finds the connections, and the chunks that were
-decoded, of the task before.
+Tasks are pickled with their Run and Source. The pickle contains a name and the call that opens the object, never data.
+A process keeps the last few objects that it has opened, so that a task can use the connections and decoded chunks of
+the previous one.
 """
 
 import threading
@@ -12,19 +12,19 @@ from collections.abc import Callable
 from typing import Any
 
 KEPT = 8
-"""Opened objects that a process remembers."""
+"""Opened objects that a process keeps."""
 
 _lock = threading.Lock()
 _opened: OrderedDict[str, Any] = OrderedDict()
 
 
 class Shared:
-    """Pickles as ``opener(*arguments)`` of :meth:`recipe`, under a name that is new with every object."""
+    """Base class of objects that pickle as ``opener(*arguments)`` of :meth:`recipe`, with a unique name."""
 
     _name: str | None = None
 
     def recipe(self) -> Any:
-        """Return (opener, arguments) that make the like of this object in another process."""
+        """Return (opener, arguments) that open the same in another process."""
         raise NotImplementedError
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -17,33 +17,33 @@ from bigsmic.types import StorageOptions
 log = logging.getLogger("bigsmic")
 
 PATIENCE = 120.0
-"""Seconds after which nothing is tried again; an attempt that began before may end later."""
+"""Seconds after which no attempt is started; one that started before may end later."""
 
 ATTEMPTS = 3
-"""Attempts at least: it may be this process that was stopped for so long."""
+"""Least number of attempts, as it may be this process that was stopped for so long."""
 
 SILENCE = 30.0
-"""Seconds that the answer to a request may take, and the time that its bytes take at SLOWEST beside."""
+"""Seconds that the answer to a request may take, in addition to the time that its bytes take at SLOWEST."""
 
 SLOWEST = 1 << 20
-"""Bytes per second of the slowest transfer that is waited for."""
+"""Bytes per second of the slowest transfer that is not timed out."""
 
 UNKNOWN = 32 << 20
-"""Bytes that are allowed for where nobody knows how many will come."""
+"""Bytes that the time-out allows for if the size of the answer is not known."""
 
 FIRST_PAUSE, LAST_PAUSE = 0.2, 10.0
-"""Seconds between attempts; they double, and are drawn from the upper half so that many workers do not come at once."""
+"""First and longest seconds between attempts. They double, with jitter so that workers do not retry in step."""
 
 _FINAL = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
 _METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
 _FINAL_NUMBERS = (errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.ENAMETOOLONG, errno.EMSGSIZE, errno.ENOSPC)
 _PASSING = ("HTTPClientError", "IncompleteReadError", "ResponseParserError", "ConnectionError", "ClientError")
-"""Classes of botocore and aiohttp, which need not be installed, for connections that fail."""
+"""Names of errors of botocore and aiohttp, which need not be installed, for failed connections."""
 
 
 def passes(error: BaseException) -> Any:
     """Whether an error of a file system is transient: a 5xx or 429 response, a reset connection, a timeout."""
-    status = getattr(error, "status", None)  # of aiohttp's ClientResponseError
+    status = getattr(error, "status", None)  # as in aiohttp's ClientResponseError
     if isinstance(status, int):
         return status >= 500 or status == 429
     if isinstance(error, OSError):
@@ -68,7 +68,7 @@ def open_store(location: Any, storage_options: StorageOptions = None, read_only:
     Raises
     ------
     ImportError, ValueError
-        The protocol is not known, or its package is not installed.
+        The protocol is unknown, or its package is not installed.
     """
     options = _asked(location, storage_options or {})
     store = FsspecStore.from_url(location, storage_options=options, read_only=read_only)
@@ -76,7 +76,7 @@ def open_store(location: Any, storage_options: StorageOptions = None, read_only:
 
 
 def _asked(location: str, options: Any) -> Any:
-    """Options for the file system, whose own caches and retries are off: they hide what others write, and delays."""
+    """Options for the file system, with its caches and retries off, which hide foreign writes and delays."""
     options = {"use_listings_cache": False} | options
     if location.startswith(("s3://", "s3a://")):
         config = {
@@ -86,7 +86,7 @@ def _asked(location: str, options: Any) -> Any:
             "read_timeout": SILENCE,
         }
         options["config_kwargs"] = config | options.get("config_kwargs", {})
-        options.setdefault("max_concurrency", 1)  # more, and every object is asked for its size before it is read
+        options.setdefault("max_concurrency", 1)  # with more, s3fs asks for the size of every object before it reads it
     return options
 
 
@@ -99,9 +99,9 @@ class PatientStore(WrapperStore[Any]):
     location : str
         URL of the store.
     storage_options : dict, optional
-        What is to be kept out of messages, with the secrets of the URL.
+        Kept out of messages, as are the secrets of the URL.
     patience : float, optional
-        Other than :data:`PATIENCE`, and then without a least number of attempts.
+        Seconds to use instead of :data:`PATIENCE`, and then without a least number of attempts.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class PatientStore(WrapperStore[Any]):
             yield key, await self.get(key, prototype, byte_range)
 
     async def exists(self, key: str) -> bool:
-        """Whether there is a key."""
+        """Whether a key exists."""
         return await self._ask("looking for", key, lambda: self._store.exists(key))
 
     async def set(self, key: str, value: Any) -> None:
@@ -154,14 +154,14 @@ class PatientStore(WrapperStore[Any]):
         await self._ask("writing", key, lambda: self._store.set(key, value), len(value))
 
     async def set_if_not_exists(self, key: str, value: Any) -> None:
-        """Write the bytes of a key that is not there."""
+        """Write the bytes of a key unless it exists."""
         await self._ask("writing", key, lambda: self._store.set_if_not_exists(key, value), len(value))
 
     async def _set_many(self, values: Iterable[tuple[str, Any]]) -> None:
         await asyncio.gather(*(self.set(key, value) for key, value in values))
 
     async def create(self, key: str, value: Any) -> bool:
-        """Write the bytes of a key that is not there, and return whether it was not."""
+        """Write the bytes of a key unless it exists, and return whether they were written."""
         fs, path = self._store.fs, f"{self._store.path.rstrip('/')}/{key}"
         try:
             await self._ask("writing", key, lambda: fs._pipe_file(path, value, mode="create"), len(value))
@@ -176,7 +176,7 @@ class PatientStore(WrapperStore[Any]):
         return True
 
     async def delete(self, key: str) -> None:
-        """Delete a key, if it is there."""
+        """Delete a key, if it exists."""
         await self._ask("deleting", key, lambda: self._store.delete(key))
 
     async def delete_dir(self, prefix: str) -> None:
@@ -199,7 +199,7 @@ class PatientStore(WrapperStore[Any]):
             yield key
 
     async def _ask(self, what: str, key: str, request: Callable[[], Awaitable[Any]], size: int = 0) -> Any:
-        """Make a request, and retry it until it is answered or :data:`PATIENCE` seconds are over."""
+        """Make a request, and retry it until it is answered or :data:`PATIENCE` seconds have passed."""
         begun, pause, attempts = time.monotonic(), FIRST_PAUSE, 0
         patience, least = (PATIENCE, ATTEMPTS) if self._patience is None else (self._patience, 1)
         while True:
@@ -210,13 +210,13 @@ class PatientStore(WrapperStore[Any]):
                 if isinstance(error, FileNotFoundError | FileExistsError):
                     raise
                 if isinstance(error, TypeError):
-                    raise  # of this program
+                    raise  # an error of this program
                 reason, number = self._scrub(error), getattr(error, "errno", None)
                 passing, waited = passes(error), time.monotonic() - begun
             if not passing or (attempts >= least and waited + pause > patience):
                 failed = StorageError(
                     f"store: {what} {shown(self._location)}/{key} failed ({attempts} attempts in {waited:.0f} s): "
-                    f"{reason}; see to the store, and run the same command again: finished blocks are kept"
+                    f"{reason}; check the store, and run the same command again: finished blocks are kept"
                 )
                 failed.errno = number
                 raise failed
@@ -231,7 +231,7 @@ class PatientStore(WrapperStore[Any]):
 
 
 class AbsentChunkError(Exception):
-    """A chunk is not there; the argument is its key."""
+    """A chunk is missing; the argument is its key."""
 
 
 class WholeStore(WrapperStore[Any]):

@@ -1,10 +1,10 @@
-"""The run directory: blocks of named arrays, and a ledger that says which of them are done.
+"""The run directory: blocks of named arrays, and a ledger of the blocks that are done.
 
 A run directory is one Zarr group. A stage is a group in it, a block of a stage a group in that, an artifact of
 the block one uncompressed array of one chunk, so that any reader of Zarr can open it and a part of it is a range of
-bytes. A block is done when its ledger entry, the attributes of its group, written last, says so; the entry carries
-the checksum of every part, and is sealed together with the name of the block and the identity of the run.
-Nothing is inferred from chunks: an absent chunk reads as fill value without a word.
+bytes. The ledger entry of a block is in the attributes of its group and is written last; a block that has one is done.
+The entry contains the checksum of every part, and is sealed together with the name of the block and the identity of the
+run. Nothing is inferred from chunks, as Zarr silently reads an absent chunk as fill values.
 """
 
 from typing import Any
@@ -20,13 +20,13 @@ from bigsmic.store.objects import checksum, storage_errors
 
 
 class Run(BlockStore):
-    """A run directory: blocks of named arrays, a ledger per stage, what the run is a run of, and arrays for its user.
+    """A run directory: blocks of named arrays, a ledger per stage, the identity of the fit, and arrays for its user.
 
     Parameters, attributes and errors are those of :class:`~bigsmic.store.run_group.RunGroup`.
     """
 
     def recipe(self) -> Any:
-        """Return how a task on another process opens the same run."""
+        """Return how a task in another process opens the same run."""
         return Run, (self.address, self._options, self._writable, False)
 
     def for_writing(self) -> Any:
@@ -40,12 +40,12 @@ class Run(BlockStore):
         return Run(self.address, self._options)
 
     def create(self, name: str, shape: tuple[int, ...], chunk_rows: int, dtype: DTypeLike) -> bool:
-        """Make a chunked array at the top of the run, compressed, for readers of Zarr, unless it is there.
+        """Create a chunked, compressed array at the top of the run, unless it exists.
 
         Returns
         -------
         is_new : bool
-            Whether it was made: then it has no rows yet, whatever the ledger says of an earlier one.
+            Whether it was created: then it has no rows yet, even if the ledger has entries for an earlier one.
         """
         with storage_errors(f"{name}: creating in {self.location}"):
             self._bytes.refuse_links(safe(name))
@@ -63,11 +63,11 @@ class Run(BlockStore):
             return True
 
     def array(self, stage: str, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> CheckedArray:
-        """Return a top-level array, lazy, whose rows are checked when they are read; see :class:`CheckedArray`."""
+        """Return a lazy top-level array, whose rows are checked on reading; see :class:`CheckedArray`."""
         return CheckedArray(self, stage, name, shape, dtype)
 
     def stored_array(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
-        """Return the Zarr array of a name at the top, which must be as `create` makes it.
+        """Return the top-level Zarr array of a name, which must have the layout that `create` gives it.
 
         Raises
         ------
@@ -79,13 +79,13 @@ class Run(BlockStore):
         if found is None:
             where = self.location if self._bytes.get("zarr.json") is None else f"{self.location}/{name}/zarr.json"
             raise RunError(
-                f"run: {where} is not there any more, or does not describe an array of {np.dtype(dtype)} {shape}; "
+                f"run: {where} no longer exists, or does not describe an array of {np.dtype(dtype)} {shape}; "
                 f"{self._way_out}"
             )
         return found
 
     def _array_like(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
-        """The array of a name, if it has this shape and dtype and blocks of rows for chunks; else None."""
+        """The array of a name, if it has this shape and dtype, and chunks of whole rows; else None."""
         found, _ = decoded(lambda: self._group[name])
         facts, _ = decoded(lambda: (found.shape, found.dtype, found.chunks[1:], found.shards))
         if facts != (tuple(shape), np.dtype(dtype), tuple(shape[1:]), None):
@@ -96,11 +96,11 @@ class Run(BlockStore):
         """Write whole chunks of a top-level array."""
         self._check_lease()
         with storage_errors(f"{name}: writing rows {lo}:{lo + len(values)} to {self.location}"):
-            array = self._group[safe(name)].with_config({"write_empty_chunks": True})  # forgotten where it is opened
+            array = self._group[safe(name)].with_config({"write_empty_chunks": True})  # zarr does not store this
             array[lo : lo + len(values)] = values
 
     def check_rows(self, name: str, lo: int, hi: int, crc32: int) -> bool:
-        """Whether rows of a top-level array are those with this checksum."""
+        """Whether rows of a top-level array have this checksum."""
         name = safe(name)
         found, _ = decoded(lambda: self._group[name][lo:hi])
         return found is not None and checksum(found) == crc32

@@ -23,14 +23,14 @@ from bigsmic.store.temporary import delete_with, temporary_folder
 from bigsmic.types import StrPath
 
 FORMAT_VERSION = 2
-SEALED = ("identity", "summary")  # attributes of the run that are believed by their seal alone
+SEALED = ("identity", "summary")  # attributes of the run that are used only if their checksum matches
 
 
 class RunGroup(Shared):
     """The group of a run, open for reading, or locked for writing.
 
-    It is pickled as its place and its storage options, and is opened without the lock where it arrives: tasks of
-    the process that holds the lock write blocks of their own.
+    It is pickled as its location and storage options, and is opened without the lock in the other process, where tasks
+    write blocks on behalf of the process that holds the lock.
 
     Parameters
     ----------
@@ -39,16 +39,16 @@ class RunGroup(Shared):
     storage_options : dict, optional
         For the file system behind a URL; never written anywhere.
     writable : bool
-        Open for writing: the group is made if it is not there, and locked.
+        Open for writing: the group is created if it does not exist, and locked.
     lock : bool
-        False on behalf of a process that holds the lock: the group must be there.
+        False on behalf of a process that holds the lock; the group must exist then.
 
     Attributes
     ----------
     location : str
-        What messages call the place.
+        Name of the location in messages.
     address : str
-        What opens it from any working directory.
+        Absolute path, or URL.
 
     Raises
     ------
@@ -77,13 +77,13 @@ class RunGroup(Shared):
     def _take(self, mode: str) -> None:
         with storage_errors(f"run: the lease of {self.location}"):
             self._lease = Lease(self._bytes, self.location, self.address if self._local else None)
-        # behind a URL the garbage collector may come by on the very thread that would have to answer
+        # behind a URL, the garbage collector may run on the thread that would have to answer the request
         release = (
             self._lease.release if self._local else threading.Thread(target=self._lease.release, daemon=True).start
         )
         weakref.finalize(self, release).atexit = False
         try:
-            self._group = self._open(mode)  # what was read before the lock may be old
+            self._group = self._open(mode)  # as attributes that were read before the lock may be old
         except BaseException:
             self.close()
             raise
@@ -94,16 +94,14 @@ class RunGroup(Shared):
         if self._local and not os.path.isdir(self.address):
             raise RunError(f"run: {self.location} is not a directory; give the out= of a finished fit")
         if self._local and (Path(self.address) / "zarr.json").is_symlink():
-            raise RunError(f"run: {self.location}/zarr.json is a symbolic link; a run has none: remove it")
+            raise RunError(f"run: {self.location}/zarr.json is a symbolic link; a run has no links: remove it")
         try:
             store = store_of(self.address, self._options, read_only=mode == "r")
             return zarr.open_group(store, mode=mode, zarr_format=3, use_consolidated=False)
         except StorageError as error:
             raise StorageError(f"run: {self.location} cannot be opened; {error}") from None
         except zarr.errors.ContainsArrayError:
-            raise RunError(
-                f"run: {self.location} is an array, such as the rows of a fit, and no run directory; give another out="
-            ) from None
+            raise RunError(f"run: {self.location} is an array, not a run directory; give another out=") from None
         except Exception as error:
             text = scrubbed(f"{type(error).__name__}: {error}", self.address, self._options)
             raise RunError(
@@ -120,13 +118,13 @@ class RunGroup(Shared):
             )
         if version < FORMAT_VERSION:
             raise RunVersionError(
-                f"run: {self.location} is of format {version}, which an earlier bigsmic wrote and whose blocks do not "
-                f"say whose they are; this version reads format {FORMAT_VERSION}: fit again with another out="
+                f"run: {self.location} has format {version}, whose blocks do not record their run; this version of "
+                f"bigsmic reads format {FORMAT_VERSION}: fit again with another out="
             )
         if version > FORMAT_VERSION:
             raise RunVersionError(
-                f"run: {self.location} is of format {version}, this version of bigsmic reads up to {FORMAT_VERSION}; "
-                "upgrade bigsmic, or give another out="
+                f"run: {self.location} has format {version}, and this version of bigsmic reads up to "
+                f"{FORMAT_VERSION}; upgrade bigsmic, or give another out="
             )
 
     @property
@@ -135,42 +133,42 @@ class RunGroup(Shared):
 
     @property
     def places(self) -> Any:
-        """Paths and URLs that it reads."""
+        """Paths and URLs that the run reads."""
         return [self.address]
 
     @property
     def options(self) -> Any:
-        """Storage options that open it."""
+        """Storage options that open the run."""
         return self._options
 
     @property
     def is_public(self) -> Any:
-        """Whether its address alone opens it, and keeps no secret, so that it may be written down."""
+        """Whether the address alone opens the run and contains no secret, so that it may be stored."""
         return not self._options and shown(self.address) == self.address
 
     def __repr__(self) -> Any:
         return f"Run({self.location!r})"
 
     def bind(self, identity: dict[str, Any], unnamed: dict[str, int | str | None] | None = None) -> None:
-        """Make the run a run of `identity` (a JSON-like dict), or check that it is one already.
+        """Store the identity of the run, or check that the stored one is equal.
 
         Parameters
         ----------
         identity : dict
         unnamed : dict of str to str, optional
-            What messages say of entries that an identity does not have, such as ``{"settings.method": "smic"}``.
+            Values that messages show for entries that an identity lacks, such as ``{"settings.method": "smic"}``.
 
         Raises
         ------
         RunMismatchError
-            The run was made of other input or with other parameters; both are shown.
+            The run was made from other input or with other parameters; the message shows both.
         """
         identity = json.loads(json.dumps(identity))
         stored = self.attribute("identity")
         writer = {"writer": f"process {os.getpid()} on {socket.gethostname()}"}
         if stored is None:
             if any(name not in (LEASE, "zarr.json") for name in self._bytes.folders("")):
-                raise RunError(f"run: {self.location} has blocks, and does not say of what; give another out=")
+                raise RunError(f"run: {self.location} has blocks but no identity of their fit; give another out=")
             self.update({RUN_MARK: FORMAT_VERSION, "run": uuid.uuid4().hex, "identity": identity} | writer)
         elif stored != identity:
             raise RunMismatchError(
@@ -183,7 +181,7 @@ class RunGroup(Shared):
 
     @property
     def identity(self) -> dict[str, dict[str, Any]]:
-        """What the run is a run of."""
+        """Identity of the run: its input, settings and versions, a JSON-like dict."""
         stored = self.attribute("identity")
         if stored is None:
             raise RunError(f"run: {self.location} is not a bigsmic run; give the out= of a fit")
@@ -196,7 +194,7 @@ class RunGroup(Shared):
         return stored if isinstance(stored, str) and RUN_ID.match(stored) else ""
 
     def update(self, attributes: dict[str, Any]) -> None:
-        """Set attributes of the run, JSON-like; a seal goes with those that are believed by it."""
+        """Set JSON-like attributes of the run; those in `SEALED` get a checksum."""
         self._check_lease()
         attributes = json.loads(json.dumps(attributes))
         whose = attributes.get("run", self.id)
@@ -212,7 +210,7 @@ class RunGroup(Shared):
         Raises
         ------
         RunError
-            It is not what was written.
+            It does not match its checksum.
         """
         stored = self._group.attrs.get(name)
         if stored is None or self._is_sealed(name):
@@ -223,7 +221,7 @@ class RunGroup(Shared):
         )
 
     def strike_attributes(self) -> None:
-        """Ignore damaged attributes that a fit writes again when it ends."""
+        """Drop damaged attributes that a fit writes again when it ends."""
         if self._group.attrs.get("summary") is not None and not self._is_sealed("summary"):
             self.update({"summary": None})
 
@@ -240,7 +238,7 @@ class RunGroup(Shared):
     def _way_out(self) -> str:
         """Remedy for damaged attributes."""
         if self._is_temporary:
-            return "this is a temporary result, whose files something has deleted; fit again, with out= to keep them"
+            return "this is a temporary result, whose files were deleted; fit again, with out= to keep them"
         return "run fit on it again, which makes it anew"
 
     def sweep(self) -> None:
@@ -264,14 +262,14 @@ class RunGroup(Shared):
 
     @property
     def scratch(self) -> Path:
-        """Local folder for what lasts as long as one stage; hidden in the run directory where that is local."""
+        """Local folder for files that last as long as one stage; hidden in the run directory if that is local."""
         if not self._local:
             return Path(self._own_scratch())
         self._bytes.refuse_links(".scratch")
         return Path(self.address) / ".scratch"
 
     def _own_scratch(self) -> str:
-        """Make the scratch folder of a run behind a URL, once."""
+        """Create the scratch folder of a run behind a URL, once."""
         with self._making_scratch:
             if self._scratch is None:
                 self._scratch = temporary_folder("scratch")
@@ -279,7 +277,7 @@ class RunGroup(Shared):
             return self._scratch
 
     def delete_when_unused(self) -> None:
-        """Delete the directory once nothing refers to this run, or to an array that was taken from it."""
+        """Delete the directory once nothing refers to this run or to one of its arrays."""
         self._is_temporary = True
         delete_with(self._group.store, self.address)  # arrays refer to the store, not to the run
 

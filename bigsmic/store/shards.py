@@ -1,7 +1,7 @@
-"""Shards of Zarr v3: which of the chunks inside one are there.
+"""Shards of Zarr v3: which chunks inside a shard exist.
 
-A shard begins or ends with an index: offset and length of every chunk inside, both ``2**64 - 1`` for one that is not
-there, and would read as fill values without a word.
+A shard begins or ends with an index: offset and length of every chunk inside. Both are ``2**64 - 1`` for an absent
+chunk, which Zarr would silently read as fill values.
 
 References
 ----------
@@ -28,19 +28,19 @@ def is_sharded(array: Any) -> bool:
 
 
 class Shards:
-    """The shards of an array, each looked at once.
+    """The shards of an array, each of which is checked once.
 
     Parameters
     ----------
     array : zarr.Array
         Two-dimensional and sharded.
     name : str
-        What messages call it.
+        Name of the array in messages.
 
     Raises
     ------
     InputError
-        Shards whose index cannot be read by itself.
+        The index of the shards cannot be read by itself.
     """
 
     def __init__(self, array: Any, name: str) -> None:
@@ -50,8 +50,8 @@ class Shards:
         index = facts[0].get("configuration", {}).get("index_codecs", ())
         if len(facts) > 1 or [codec["name"] for codec in index] not in _INDEX_CODECS or _is_nested(facts[0]):
             raise InputError(
-                f"input: chunks that are absent within the shards of {name} cannot be told, as these are encoded once "
-                "more; pass missing_chunks='fill', or write the archive with plain shards"
+                f"input: absent chunks within the shards of {name} cannot be detected, as a further codec encodes the "
+                "shards; pass missing_chunks='fill', or write the archive with sharding as the only codec"
             )
         self._number = np.dtype("u8").newbyteorder(index[0].get("configuration", {}).get("endian", "little"))
         self._at_start = facts[0]["configuration"]["index_location"] == "start"
@@ -59,11 +59,11 @@ class Shards:
 
     @property
     def _inside(self) -> tuple[int, int]:
-        """Chunks along both axes of a shard."""
+        """Numbers of chunks along both axes of a shard."""
         return tuple(s // c for s, c in zip(self._array.shards, self._array.chunks, strict=True))
 
     def refuse_holes(self, lo: int, hi: int) -> None:
-        """Raise StorageError if a chunk with entries of rows ``lo:hi`` is absent from a shard that is there."""
+        """Raise StorageError if a shard exists but lacks a chunk with entries of rows ``lo:hi``."""
         height, width = self._array.shards
         columns = range(-(-self._array.shape[1] // width))
         for shard in itertools.product(range(lo // height, -(-hi // height)), columns):
@@ -74,7 +74,7 @@ class Shards:
     def _look_at(self, shard: tuple[int, int]) -> None:
         for at in np.argwhere(self._read_absent(shard)):
             first = np.multiply(shard, self._array.shards) + at * self._array.chunks
-            if (first < self._array.shape).all():  # what lies beyond the array's edge is never written
+            if (first < self._array.shape).all():  # chunks beyond the array's edge are never written
                 (top, left), (bottom, right) = first, np.minimum(first + self._array.chunks, self._array.shape)
                 raise StorageError(
                     f"input: the chunk of rows {top}:{bottom} and columns {left}:{right} of {self._name} is missing "
@@ -93,7 +93,7 @@ class Shards:
         wanted = RangeByteRequest(0, size) if self._at_start else SuffixByteRequest(size)
         path = self._array.store_path / self._array.metadata.encode_chunk_key(shard)
         found = sync(path.get(default_buffer_prototype(), wanted))
-        if found is None:  # the whole shard: who reads it says so
+        if found is None:  # the whole shard is absent, which reading it reports
             return np.zeros(self._inside, bool)
         index = np.frombuffer(found.to_bytes()[: 16 * int(np.prod(self._inside))], self._number)
         return (index.reshape(*self._inside, 2) == _ABSENT).all(axis=-1)

@@ -14,27 +14,27 @@ TEXT = (".csv", ".txt")
 
 
 def read_array(name: str, given: Any, storage_options: StorageOptions = None) -> Any:
-    """Read an array that is given in memory or by its location.
+    """Read an array given in memory or by its location.
 
     Parameters
     ----------
     name : str
-        Of the option, for messages.
+        Name of the option in messages.
     given : array_like, Zarr array, dask array, str or Path, or None
-        A name that ends in ``.npy`` is a NumPy file, in ``.csv`` or ``.txt`` a table with commas, whose first line may
-        be a header; any other one, or a URL, a Zarr array.
+        A path with suffix ``.npy`` is a NumPy file; one with ``.csv`` or ``.txt`` a comma-separated table, whose first
+        line may be a header; any other path, or a URL, a Zarr array.
     storage_options : dict, optional
         For the file system behind a URL.
 
     Returns
     -------
     array : ndarray or None
-        As it is there; of what dtype and shape it must be is for the caller to say.
+        As stored; the caller checks dtype and shape.
 
     Raises
     ------
     InputError
-        Nothing readable there.
+        The location cannot be read.
     """
     if given is None:
         return None
@@ -54,7 +54,7 @@ def read_array(name: str, given: Any, storage_options: StorageOptions = None) ->
 
 
 def _table(path: Any) -> Any:
-    """Numbers of a text file: a matrix, or a vector if there is one on each line; integers where all of them are."""
+    """Numbers of a text file: a matrix, or a vector if each line has one number; integers if all are integers."""
     lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     if lines and not _are_numbers(lines[0].split(",")):
         lines = lines[1:]

@@ -13,21 +13,21 @@ CHUNK_ROWS = 1024
 
 
 class Table:
-    """A Zarr group with an array for each column, and the number of rows that count among its attributes.
+    """A Zarr group with an array for each column, and the number of valid rows as an attribute.
 
     Parameters
     ----------
     path : str
-        Local folder, made when the first row is written.
+        Local folder, created when the first row is written.
     columns : dict of str to dtype
-        Of numbers.
+        All dtypes must be numeric.
     attributes : dict
-        What else readers are told, JSON-like.
+        Further JSON-like attributes for readers.
 
     Raises
     ------
     RunError
-        There is something else.
+        The folder holds something else.
     """
 
     def __init__(self, path: str, columns: Any, attributes: Any) -> None:
@@ -36,7 +36,7 @@ class Table:
         self._attributes = attributes
 
     def write(self, number: int, row: Any) -> None:
-        """Write a row: one that is there already is written over, so that a killed writer does it again."""
+        """Write a row. An existing row is overwritten, so that a killed writer can repeat its last one."""
         import zarr
 
         with storage_errors(f"table: writing row {number} of {self.path}"):
@@ -49,7 +49,7 @@ class Table:
             group.update_attributes({MARK: {"rows": rows} | self._attributes})
 
     def read(self) -> Any:
-        """All rows that count: an ndarray for each column; empty ones where there is no table yet."""
+        """All valid rows: an ndarray for each column, empty if there is no table yet."""
         import zarr
 
         if not os.path.isdir(self.path) or all(is_first_write(name) for name in os.listdir(self.path)):
@@ -67,5 +67,5 @@ class Table:
         if name not in group:
             return group.create_array(name, shape=(0,), chunks=(CHUNK_ROWS,), dtype=dtype)
         if group[name].dtype != dtype or group[name].ndim != 1:
-            raise RunError(f"table: {self.path}/{name} is no column of {dtype}; move {self.path} away")
+            raise RunError(f"table: {self.path}/{name} is not a column of {dtype}; move {self.path} away")
         return group[name]

@@ -1,7 +1,7 @@
-"""Temporary folders named by their process, so that those of killed processes can be deleted.
+"""Temporary folders named after their process, so that those of killed processes can be deleted.
 
-``bigsmic-<machine>-<process>-<start>-<random>`` in the directory for temporary files. Nothing has to be read, or
-written first, to know the owner, and a folder that is half deleted is still known.
+``bigsmic-<machine>-<process>-<start>-<random>`` in the directory for temporary files. The name alone tells the owner,
+also of a folder that is half deleted.
 """
 
 import logging
@@ -20,7 +20,7 @@ log = logging.getLogger("bigsmic")
 
 _NAME = re.compile(r"bigsmic-(?:[a-z]+-)?([0-9a-f]{12}-[0-9]+-[0-9]+)-[A-Za-z0-9_]+\Z")
 _BREAK = 100
-"""How much longer than a look at the directory, which may be a large one, the time until the next one is."""
+"""Time until the next listing of the directory for temporary files, which may be large, in durations of the last."""
 _next_look: dict[str, float] = {}
 
 
@@ -47,7 +47,7 @@ def temporary_run() -> str:
 
 
 def delete_with(owner: Any, path: Any) -> None:
-    """Delete a folder once nothing in this process refers to `owner`; a forked child leaves it to its parent."""
+    """Delete a folder once nothing in this process refers to `owner`; a forked child does not delete it."""
     weakref.finalize(owner, _delete_own, path, os.getpid())
 
 
@@ -65,10 +65,10 @@ def _collect_now_and_then(folder: str) -> None:
 
 
 def collect(folder: str) -> None:
-    """Delete the temporary folders of processes of this machine, and of this user, that are gone.
+    """Delete the temporary folders of processes of this user on this machine that have ended.
 
-    Those of another host, of another container, or of another start of the kernel are left: nobody here can tell
-    whether their processes live.
+    Those of another host, container, or start of the kernel are left, as it cannot be known here whether their
+    processes live.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def collect(folder: str) -> None:
     except OSError:
         return
     for path in found:
-        log.info("run: %s is deleted; the process that made it is gone", path)
+        log.info("run: deleting %s, as the process that made it has ended", path)
         remove_tree(path)
 
 
@@ -93,6 +93,6 @@ def _is_left(entry: Any) -> bool:
 def _is_own(entry: Any) -> Any:
     try:
         found = entry.stat(follow_symlinks=False)
-    except OSError:  # another one deletes it too
+    except OSError:  # another process deletes it too
         return False
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()

@@ -1,8 +1,8 @@
 """Windows on disk: a Zarr group of features that grows at its end, and records its definition and progress.
 
-The attribute ``bigsmic_windows`` has the number of ``rows`` that are complete, and of every session the ``samples``
-that are to be described and the ``windows`` that are. Rows are written first and counted afterwards, so that a killed
-writer leaves rows that nobody counts.
+The attribute ``bigsmic_windows`` has the number of complete ``rows``, and for every session the number of its
+``samples`` and of its finished ``windows``. Rows are written first and counted afterwards, so that rows of a killed
+writer do not count.
 """
 
 import json
@@ -36,17 +36,17 @@ from bigsmic.types import StorageOptions, StrPath
 
 FORMAT = 1
 SEGMENT_COLUMNS = ("row", "source", "window", "count", "crc32")
-"""Of the array ``segments``: first row, number of the source, its first window, windows, checksum of their samples."""
+"""Columns of ``segments``: first row, number of the source, its first window, windows, checksum of their samples."""
 
 
 class WindowGroup:
-    """A Zarr group of windows, and whether it may be made or extended.
+    """A Zarr group of windows, with the checks of whether it may be created or extended.
 
     Parameters
     ----------
     location : str or Path
     definition : dict
-        What the features are and what of, JSON-like: a group is extended by the same alone.
+        JSON-like definition of the features and their input; a group is only extended by the same definition.
     storage_options : dict, optional
     """
 
@@ -66,20 +66,21 @@ class WindowGroup:
             return bytes_at(self.address, self._options)
 
     def keep_off(self, places: Any) -> None:
-        """Raise RunError if the group is at one of the places that are read, or lies in one, or around it."""
+        """Raise RunError if the group is, lies in, or contains one of the locations that are read."""
         for place in places:
             if lies_in(self.address, place) or lies_in(place, self.address):
                 raise RunError(
-                    f"{self._what} is, lies in, or holds the archive that is read, {shown(place)!r}; give another out="
+                    f"{self._what} is, lies in, or contains the archive that is read, {shown(place)!r}; give another "
+                    "out="
                 )
 
     def admit(self) -> Any:
-        """Return the state of the group; None where there is nothing yet.
+        """Return the state of the group; None if it does not exist yet.
 
         Raises
         ------
         RunError
-            Something else is there, which stays as it is; RunMismatchError for windows of another definition.
+            Something else exists there, which stays as it is; RunMismatchError for windows of another definition.
         """
         refuse_files(self.address, self._what)
         with opening(self._what, self.address, self._options):
@@ -89,10 +90,10 @@ class WindowGroup:
                 refuse_nested(self.address, self._what, self._options)
                 return None
         if not found.is_group or not isinstance(state, dict):
-            raise RunError(f"{self._what} holds something else, and is not written over; give another out=")
+            raise RunError(f"{self._what} holds something else, and is not overwritten; give another out=")
         if state.get("format") != FORMAT:
             raise RunError(
-                f"{self._what} is of format {state.get('format')!r}, this version of bigsmic writes {FORMAT}; give "
+                f"{self._what} has format {state.get('format')!r}, and this version of bigsmic writes {FORMAT}; give "
                 "another out="
             )
         if state["definition"] != self._definition:
@@ -105,17 +106,17 @@ class WindowGroup:
 
     @property
     def identity(self) -> Any:
-        """The state of the group, by which a worker knows whether it sees it; None where there is nothing."""
+        """The state of the group, by which a worker checks that it sees the same group; None if there is none."""
         return self.admit()
 
     @contextmanager
     def extending(self, state: dict[str, Any], arrays: dict[str, Any], chunk_rows: int) -> Iterator[dict[str, Any]]:
-        """Hold the group, and make it if it is not there.
+        """Lock the group, and create it if it does not exist.
 
         Parameters
         ----------
         state : dict
-            Of a new group: what its attribute says besides format and definition.
+            State of a new group, besides format and definition.
         arrays : dict of str to (shape of a row, dtype, attributes)
         chunk_rows : int
 
@@ -171,7 +172,7 @@ class WindowGroup:
                 )
 
     def resize(self, rows: Any) -> None:
-        """Make room for rows; there is no less afterwards."""
+        """Make room for so many rows; the group never shrinks."""
         with storage_errors(f"{self._what}: making room for {rows} windows"):
             group = self._open()
             for name in ARRAYS:
@@ -186,19 +187,19 @@ class WindowGroup:
                 group[name].with_config({"write_empty_chunks": True})[lo : lo + len(values)] = values
 
     def append_segments(self, known: Any, segments: Any) -> None:
-        """Write what rows were made of, after the segments that count."""
+        """Write the origin of rows, after the valid segments."""
         with storage_errors(f"{self._what}: writing its segments"):
             array = self._open()["segments"]
             array.resize((known + len(segments), len(SEGMENT_COLUMNS)))
             array[known:] = np.array(segments, np.int64).reshape(-1, len(SEGMENT_COLUMNS))
 
     def read_segments(self, count: int) -> Any:
-        """Segments that count: ndarray of int64, shape (count, 5)."""
+        """The valid segments: ndarray of int64, shape (count, 5)."""
         with storage_errors(f"{self._what}: reading its segments"):
             return np.asarray(self._open()["segments"][:count])
 
     def read(self) -> Any:
-        """The arrays, by name."""
+        """The arrays by name."""
         with storage_errors(f"{self._what}: opening"):
             group = self._open()
             return {name: group[name] for name in ARRAYS if name in group}

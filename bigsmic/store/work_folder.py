@@ -1,4 +1,4 @@
-"""A local folder in which one process at a time works: small JSON files, and folders of which a link names one."""
+"""A local folder in which one process at a time works: small JSON files, folders, and links to them."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from bigsmic.store.objects import LocalBytes, absolute, is_local, remove_tree, s
 from bigsmic.types import StrPath
 
 DELETED = ".deleted-"
-"""How names of folders begin that are being deleted."""
+"""Prefix of the names of folders that are being deleted."""
 
 
 class WorkFolder:
@@ -23,12 +23,12 @@ class WorkFolder:
     Parameters
     ----------
     location : str or Path
-        Made if it is not there.
+        Created if it does not exist.
 
     Raises
     ------
     RunError
-        It is behind a URL, is something else than a folder, or would lie within a Zarr array or a run.
+        It is a URL, is not a folder, or lies within a Zarr array or a run.
     """
 
     def __init__(self, location: StrPath) -> None:
@@ -42,17 +42,17 @@ class WorkFolder:
         self._bytes = LocalBytes(self.path)
 
     def at(self, *names: Any) -> Any:
-        """Path of something in the folder."""
+        """Absolute path of a name in the folder."""
         return os.path.join(self.path, *names)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder as long as the block lasts.
+        """Lock the folder as long as the ``with`` block lasts.
 
         Raises
         ------
         RunLockedError
-            Another process has it.
+            Another process holds the folder.
         """
         with storage_errors(f"folder: the lease of {self.path}"):
             lease = Lease(self._bytes, self.path, self.path)
@@ -64,12 +64,12 @@ class WorkFolder:
             lease.release()
 
     def read_json(self, name: str) -> Any:
-        """What a file says; None where there is none.
+        """Contents of a JSON file; None if it does not exist.
 
         Raises
         ------
         RunError
-            It is no JSON object.
+            It is not a JSON object.
         """
         raw = self._bytes.get(name)
         if raw is None:
@@ -82,7 +82,7 @@ class WorkFolder:
             ) from None
 
     def write_json(self, name: str, document: Any) -> None:
-        """Write a file, all of it or nothing, so that it outlasts a power failure."""
+        """Write a JSON file atomically, and sync it to disk."""
         with storage_errors(f"folder: writing {self.at(name)}"):
             self._bytes.set(name, json.dumps(document, indent=1).encode())
             _flush(self.at(name))
@@ -91,24 +91,24 @@ class WorkFolder:
     def point(self, link: Any, to: Any) -> None:
         """Point a link at something in the folder, atomically."""
         if os.path.lexists(self.at(link)) and not os.path.islink(self.at(link)):
-            raise RunError(f"folder: {self.at(link)} is no link, and is not written over; move it away")
+            raise RunError(f"folder: {self.at(link)} is not a link, and is not overwritten; move it away")
         partial = self.at(f".{link}.{uuid.uuid4().hex}.partial")
         with storage_errors(f"folder: writing the link {self.at(link)}"):
             os.symlink(to, partial)
             os.replace(partial, self.at(link))
 
     def target(self, link: Any) -> Any:
-        """Target of a link, relative to the folder; None where there is no link."""
+        """Target of a link, relative to the folder; None if there is no link."""
         return os.readlink(self.at(link)) if os.path.islink(self.at(link)) else None
 
     def names(self, folder: Any) -> Any:
-        """Names in a folder, in order, but those that begin with a dot."""
+        """Names in a folder, in order, except those that begin with a dot."""
         with suppress(FileNotFoundError):
             return sorted(name for name in os.listdir(self.at(folder)) if not name.startswith("."))
         return []
 
     def delete(self, name: str) -> None:
-        """Delete a folder, which has another name before any of it is gone."""
+        """Delete a folder, which is renamed first, so that it is never seen half deleted."""
         doomed = self.at(f"{DELETED}{uuid.uuid4().hex}")
         with storage_errors(f"folder: deleting {self.at(name)}"), suppress(FileNotFoundError):
             os.rename(self.at(name), doomed)

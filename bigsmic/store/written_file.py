@@ -1,4 +1,4 @@
-"""One file, at a path or behind a URL, written as a whole where it may be."""
+"""One file, at a path or URL, written atomically if the location allows it."""
 
 import os
 import posixpath
@@ -11,7 +11,7 @@ from bigsmic.store.redaction import shown
 from bigsmic.types import StorageOptions, StrPath
 
 HEAD_BYTES = 256
-"""Of a file that is there, by which it is told whether it may be written over."""
+"""Bytes read from an existing file to decide whether it may be overwritten."""
 
 
 class WrittenFile:
@@ -24,32 +24,32 @@ class WrittenFile:
     storage_options : dict, optional
         For the file system behind a URL; never written anywhere.
     name : str
-        What messages call it.
+        Name of the file in messages.
 
     Raises
     ------
     InputError
-        `location` names no place.
+        `location` is empty or malformed.
     RunError
-        There is a directory, or no folder for the file; or it would lie within a Zarr array or a run.
+        The location is a directory, its parent folder does not exist, or it lies within a Zarr array or a run.
     """
 
     def __init__(self, location: StrPath, storage_options: StorageOptions = None, name: str = "out") -> None:
         location = as_location(location, name)
         self.location, address = shown(location), absolute(location)
-        address = os.path.realpath(address) if is_local(address) else address  # a link of the user's may lead there
+        address = os.path.realpath(address) if is_local(address) else address  # the user's path may be a link
         self._what = f"{name}: {self.location}"
         folder, self._key = _split(address)
         if not self._key or (is_local(address) and os.path.isdir(address)):
-            raise RunError(f"{self._what} is a directory, and would have to be a file; give a name within it")
+            raise RunError(f"{self._what} is a directory, but must be a file; give a name within it")
         if is_local(address) and not os.path.isdir(folder):
-            raise RunError(f"{self._what} would lie in {folder}, which is no directory; make it first")
+            raise RunError(f"{self._what} lies in {folder}, which is not a directory; create it first")
         with opening(self._what, address, storage_options):
             refuse_nested(address, self._what, storage_options)
             self._objects = bytes_at(folder, storage_options)
 
     def head(self) -> Any:
-        """First bytes of what is there; None where there is nothing."""
+        """First bytes of the file; None if it does not exist."""
         with storage_errors(f"{self._what}: reading"):
             found = self._objects.get(self._key, 0, HEAD_BYTES)
         return None if found is None else bytes(found)

@@ -565,7 +565,7 @@ def test_demo_does_not_write_over_what_is_not_its_own(tmp_path):
 @pytest.mark.parametrize("note", ['{"mine": 1}', "[]", "not JSON"])
 def test_a_demo_leaves_a_note_of_others_alone(tmp_path, note):
     (tmp_path / "demo.json").write_text(note)
-    with pytest.raises(errors.InputError, match=r"demo.json is not of a demo, and is not written over; give another"):
+    with pytest.raises(errors.InputError, match=r"demo.json is not of a demo, and is not overwritten; give another"):
         demo.write_archive(tmp_path, TetrodeSimulator(n_rows=100, n_units=2))
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("demo.json", note)]
 

@@ -126,14 +126,14 @@ def test_a_cut_to_a_taken_place_is_refused_before_the_work(run, tmp_path, monkey
     monkeypatch.setattr(SMICResult, "cut", lambda *_: pytest.fail("was cut"))
     done = typed("cut", run, "-c", 2, "-o", tmp_path / "thesis")
     assert done.exit_code == 5
-    assert "thesis is there already, and nothing is written over; give another path" in done.stderr
+    assert "thesis exists already, and nothing is overwritten; give another path" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["show", "report"])
 def test_rows_in_the_place_of_a_run(archive, tmp_path, command):
     done = typed(command, archive, *(["-o", tmp_path / "page.html"] if command == "report" else []))
     assert done.exit_code == 5
-    assert "is an array, such as the rows of a fit, and no run directory; give another --out" in done.stderr
+    assert "is an array, not a run directory; give another --out" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_what_workers_do_not_see_is_refused(client, recording, tmp_path, missing
     with pytest.raises(RunError, match=r"windows is not there for 2 of 2 workers; give an out= on storage that all"):
         described(recording, f"{place}/windows", **options)
     zarr.create_array(f"{place}/X", data=SAMPLES[:2000], chunks=(400, 2))
-    with pytest.raises(StorageError, match=r"X is not there for a worker on .*; give an archive on storage that all"):
+    with pytest.raises(StorageError, match=r"a worker on .* cannot find .*X; give an archive on storage that all"):
         windows(f"{place}/X", 20, 4, out=tmp_path / "there", **options)
     windows(f"{place}/X", 20, 4, out=tmp_path / "there", client=False)
     windows(SAMPLES[:2000], 20, 4, out=tmp_path / "here", client=False)
@@ -244,7 +244,7 @@ def test_a_run_or_an_archive_that_workers_do_not_see_is_refused(client, fitted, 
         result.update(fitted / "windows", **options)
     fsspec.filesystem("memory").put(f"{fitted}/windows/", f"{place}/windows/", recursive=True)
     result = bigsmic.Result.open(fitted / "run")
-    with pytest.raises(StorageError, match=r"X is not there for a worker on .*; give an archive on storage that all"):
+    with pytest.raises(StorageError, match=r"a worker on .* cannot find .*X; give an archive on storage that all"):
         result.update(f"{place}/windows", **options)
     assert len(result.updates) == 0
     assert result.update(fitted / "windows", client=False).rows == 375

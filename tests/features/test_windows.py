@@ -295,10 +295,10 @@ def test_other_windows_are_refused_with_what_differs(tmp_path, samples):
         windows(samples[:400], 40, 10, out=tmp_path / "w")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "note").write_text("mine")
-    with pytest.raises(RunError, match="holds something else, and is not written over"):
+    with pytest.raises(RunError, match="holds something else, and is not overwritten"):
         windows(samples[:400], 40, 10, out=tmp_path / "other")
     store(tmp_path / "a", samples[:400])
-    with pytest.raises(RunError, match=r"is, lies in, or holds the archive that is read"):
+    with pytest.raises(RunError, match=r"is, lies in, or contains the archive that is read"):
         windows(tmp_path / "a", 40, 10, out=tmp_path)
 
 
@@ -446,7 +446,7 @@ def test_rows_of_an_archive(regimes, tmp_path):
     ("rows", "message"),
     [
         (slice(0, 100, 2), r"rows: got slice\(0, 100, 2\); give a slice of consecutive rows"),
-        (slice(700, 600), r"which has none of 799 rows"),
+        (slice(700, 600), r"which selects none of 799 rows"),
         (range(5), r"rows: got range\(0, 5\); give a slice"),
         (slice(0.5, 3), r"give a slice of consecutive rows"),
     ],

@@ -339,7 +339,7 @@ def test_a_run_without_a_posterior_or_labels_is_refused_with_what_to_do(results,
 
 def test_a_pickle_is_no_whole_run(blobs, tmp_path):
     loaded = pickle.loads(pickle.dumps(bigsmic.fit(blobs[0], 4, method="mspc")))
-    with pytest.raises(RunError, match=r"of what was pickled of .* was left behind: .* result\.save\(path\)"):
+    with pytest.raises(RunError, match=r"is missing from the pickled part of .*: .* result\.save\(path\)"):
         loaded.report(tmp_path / "report.html", map_rows=0)
     assert not (tmp_path / "report.html").exists()
 
@@ -575,9 +575,9 @@ def test_a_report_is_not_written_into_a_run_or_to_a_folder(results, tmp_path):
     result = results("one")
     with pytest.raises(RunError, match="would lie within the run"):
         result.report(f"{result.location}/report.html")
-    with pytest.raises(RunError, match="is a directory, and would have to be a file; give a name within it"):
+    with pytest.raises(RunError, match="is a directory, but must be a file; give a name within it"):
         result.report(tmp_path)
-    with pytest.raises(RunError, match="which is no directory; make it first"):
+    with pytest.raises(RunError, match="which is not a directory; create it first"):
         result.report(tmp_path / "absent" / "report.html")
 
 

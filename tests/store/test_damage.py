@@ -170,7 +170,7 @@ def test_a_deleted_array_is_not_all_zeros(run):
     with pytest.raises(CorruptBlockError, match=r"labels: rows 0:256 in .* are missing"):
         read(out, "labels")
     shutil.rmtree(out / "labels")
-    with pytest.raises(RunError, match=r"run/labels/zarr.json is not there any more.*run fit on it again"):
+    with pytest.raises(RunError, match=r"run/labels/zarr.json no longer exists.*run fit on it again"):
         read(out, "labels")
 
 
@@ -191,10 +191,10 @@ def test_a_temporary_result_whose_files_are_gone_says_so(tmp_path, monkeypatch):
     result = fit("mspc", None)
     labels, location = result.labels, Path(result.location)
     shutil.rmtree(location / "posterior" / "c")
-    with pytest.raises(CorruptBlockError, match=r"temporary result, whose files something has deleted; fit again"):
+    with pytest.raises(CorruptBlockError, match=r"temporary result, whose files were deleted; fit again"):
         result.posterior[:3]
     shutil.rmtree(location)
     for ask in (lambda: result.posterior[:3], lambda: result.predict(rows())):
-        with pytest.raises(RunError, match=r"not there any more.*temporary result.*fit again, with out= to keep them"):
+        with pytest.raises(RunError, match=r"no longer exists.*temporary result.*fit again, with out= to keep them"):
             ask()
     assert len(labels) == 420

@@ -82,14 +82,14 @@ def packed(folder, missing=False, zarr_format=3):
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_missing_entries_are_found_and_refused(tmp_path, zarr_format):
     folder = packed(tmp_path / "a.zarr", missing=True, zarr_format=zarr_format)
-    with pytest.raises(NonFiniteError, match=r"-32768 stored for missing.*first at row 100, column 2; 3 entries"):
+    with pytest.raises(NonFiniteError, match=r"-32768 read as missing.*first at row 100, column 2; 3 entries"):
         bigsmic.fit(folder, 3, component="X", n_threads=1)
 
 
 def test_what_is_decoded_is_said_and_belongs_to_the_run(tmp_path):
     folder, out = packed(tmp_path / "a.zarr") / "X", tmp_path / "run"
     said = bigsmic.plan(folder, 3).decoded
-    assert said == "scale_factor 0.001, add_offset 5, -32768 stored for missing"
+    assert said == "scale_factor 0.001, add_offset 5, -32768 read as missing"
     result = bigsmic.fit(folder, 3, n_threads=1, out=out)
     assert [len(set(result.labels[part * 60 : part * 60 + 60])) for part in range(3)] == [1, 1, 1]
     identity = zarr.open_group(out, mode="r").attrs["identity"]["input"]

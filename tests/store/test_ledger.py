@@ -151,7 +151,7 @@ def test_a_run_of_the_first_format_is_refused_with_what_to_do(run):
     edit(run / "zarr.json", lambda attributes: attributes.update(bigsmic_format=1))
     for ask in (lambda: bigsmic.Result.open(run), lambda: store.Run(run)):
         with pytest.raises(
-            RunVersionError, match=r"of format 1, .*this version reads format 2: fit again with another"
+            RunVersionError, match=r"has format 1, .*this version of bigsmic reads format 2: fit again with another"
         ):
             ask()
 
@@ -188,5 +188,5 @@ def test_damaged_metadata_of_the_top_are_refused_by_the_name_of_the_file(run, ch
 def test_a_symbolic_link_for_metadata_is_refused(run):
     (run / "zarr.json").rename(run / "other.json")
     (run / "zarr.json").symlink_to(run / "other.json")
-    with pytest.raises(RunError, match=r"run/zarr\.json is a symbolic link; a run has none: remove it"):
+    with pytest.raises(RunError, match=r"run/zarr\.json is a symbolic link; a run has no links: remove it"):
         bigsmic.Result.open(run)

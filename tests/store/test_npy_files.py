@@ -142,7 +142,7 @@ def test_a_file_behind_a_url_is_refused_with_what_to_do(url):
 def test_a_file_that_is_cut_short_meanwhile_is_an_error_of_the_store(tmp_path):
     source = open_source(saved(tmp_path / "X.npy"))
     os.truncate(tmp_path / "X.npy", 300)
-    with pytest.raises(StorageError, match=r"rows 50 and on of .* cut short since it was opened; restore the file"):
+    with pytest.raises(StorageError, match=r"rows from 50 on of .* truncated after it was opened; restore it"):
         source.read(50, 60)
     os.unlink(tmp_path / "X.npy")
     with pytest.raises(StorageError, match=r"rows 5:6 of .*No such file"):

@@ -154,7 +154,7 @@ def test_what_is_not_there_is_said(url, proxy):
         store.open_source(f"{url}/nothing.zarr", storage_options=s3.options(proxy.port))
     with pytest.raises(RunError, match="cannot be opened as a run"):
         store.Run(f"{url}/nothing.zarr", s3.options(proxy.port), writable=False)
-    with pytest.raises(RunError, match=r"cannot be made or opened \(The specified bucket does not exist\)"):
+    with pytest.raises(RunError, match=r"cannot be created or opened \(The specified bucket does not exist\)"):
         store.Run("s3://no-such-bucket/run.zarr", s3.options(proxy.port))
 
 

@@ -283,7 +283,7 @@ def test_names_lead_nowhere_else(run, outside, name):
         lambda: run.check_rows(name, 0, 3, 0),
     ]
     for attempt in attempts:
-        with pytest.raises(RunError, match="is not a name"):
+        with pytest.raises(RunError, match="is not a valid name"):
             attempt()
 
 
@@ -322,7 +322,7 @@ def test_a_chunk_that_is_a_link_is_not_read_and_is_replaced(run, outside):
     chunk.unlink()
     chunk.symlink_to(outside / "file")
     with pytest.raises(
-        RunError, match=r"c\.0\.0 is a symbolic link, which could lead anywhere; a run has none: remove it"
+        RunError, match=r"c\.0\.0 is a symbolic link, which could lead anywhere; a run has no links: remove it"
     ):
         run.read("stage", 0, "rows")
     run.write("stage", 0, {"rows": rows()})

@@ -220,7 +220,7 @@ def test_a_full_disk_is_one_clear_error(run, monkeypatch):
 
 
 def test_names_cannot_leave_the_run(run):
-    with pytest.raises(RunError, match="is not a name"):
+    with pytest.raises(RunError, match="is not a valid name"):
         run.write("../outside", 0, {})
 
 

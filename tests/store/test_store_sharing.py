@@ -254,7 +254,7 @@ def test_an_archive_that_is_not_there_for_another_process_is_no_fill_values(tmp_
     sent = pickle.dumps(store.open_source(str(tmp_path / "X"), missing_chunks=missing_chunks))
     (tmp_path / "X").rename(tmp_path / "Y")
     there = pickle.loads(sent)
-    with pytest.raises(StorageError, match=r"X is not there for a worker on .*; give an archive on storage that all"):
+    with pytest.raises(StorageError, match=r"a worker on .* cannot find .*X; give an archive on storage that all"):
         there.read(0, 20)
     (tmp_path / "Y").rename(tmp_path / "X")
     np.testing.assert_array_equal(there.read(0, 20), rows()[:20])
@@ -266,5 +266,5 @@ def test_windows_that_are_not_there_for_another_process_are_said_to_be_so(tmp_pa
     (tmp_path / "windows").rename(tmp_path / "elsewhere")
     there = pickle.loads(sent)
     for read in (there.read, there.valid):
-        with pytest.raises(StorageError, match=r"X is not there for a worker on .*; give an archive on storage that"):
+        with pytest.raises(StorageError, match=r"a worker on .* cannot find .*X; give an archive on storage that"):
             read(0, 5)

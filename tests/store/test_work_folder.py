@@ -48,7 +48,7 @@ def test_links_lead_where_they_last_were_pointed(folder):
         assert folder.target("latest") == to
     os.unlink(folder.at("latest"))
     os.mkdir(folder.at("latest"))
-    with pytest.raises(RunError, match="is no link, and is not written over"):
+    with pytest.raises(RunError, match="is not a link, and is not overwritten"):
         folder.point("latest", "runs/3")
 
 

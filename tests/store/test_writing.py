@@ -83,12 +83,12 @@ def version_two(place):
 
 
 OTHERS = {
-    "a file": (lambda place: place.write_text("mine"), "is a file, and would have to be a directory"),
-    "a folder": (folder_of_others, "is a directory with other things in it"),
+    "a file": (lambda place: place.write_text("mine"), "is a file, but must be a directory"),
+    "a folder": (folder_of_others, "is a directory with other contents"),
     "an array": (lambda place: zarr.create_array(str(place), data=ROWS), "is a Zarr array"),
     "a group": (lambda place: write_archive(place, X=ROWS), "holds a Zarr group that is not a run"),
     "its attributes": (group_with_attributes, "holds a Zarr group that is not a run"),
-    "version 2": (version_two, "is a directory with other things in it"),
+    "version 2": (version_two, "is a directory with other contents"),
     "link to nothing": (lambda place: place.symlink_to("gone"), "is a symbolic link to nothing"),
 }
 
@@ -106,7 +106,7 @@ def test_a_fit_refuses_what_is_no_run_and_leaves_it_as_it_was(tmp_path, name):
 @pytest.mark.parametrize("where", ["archive.zarr", "archive.zarr/X", "archive.zarr/X/c", "archive.zarr/X/run"])
 def test_a_fit_of_an_archive_does_not_write_into_it(tmp_path, archive, where):
     before = tree(archive)
-    with pytest.raises(RunError, match=r"not a run|is a Zarr array|within the Zarr array|other things in it"):
+    with pytest.raises(RunError, match=r"not a run|is a Zarr array|within the Zarr array|other contents"):
         fit(tmp_path / where, archive, component="X")
     assert tree(archive) == before
 
@@ -144,8 +144,8 @@ def test_an_empty_folder_and_an_empty_group_will_do(tmp_path, result):
         (b"run", r"out: got b'run' of type bytes; give a path or URL, as str or Path"),
         (5, r"out: got 5 of type int; give a path or URL"),
         (["run"], r"out: got \['run'\] of type list"),
-        ("", r"out: got '', which names no place"),
-        ("a\0b", r"out: got 'a\\x00b', which names no place"),
+        ("", r"out: got '', which is no location"),
+        ("a\0b", r"out: got 'a\\x00b', which is no location"),
     ],
 )
 def test_what_names_no_place_is_refused(result, out, message):
@@ -159,9 +159,9 @@ def test_what_names_no_place_is_refused(result, out, message):
 
 def test_a_name_that_is_too_long_is_refused(tmp_path, result):
     out = tmp_path / ("a" * 300)
-    with pytest.raises(RunError, match=r"cannot be made or opened \(File name too long\); give another out="):
+    with pytest.raises(RunError, match=r"cannot be created or opened \(File name too long\); give another out="):
         fit(out)
-    with pytest.raises(RunError, match=r"predict: out=.* cannot be made or opened \(File name too long\)"):
+    with pytest.raises(RunError, match=r"predict: out=.* cannot be created or opened \(File name too long\)"):
         result.predict(ROWS, out=out)
     with pytest.raises(RunError, match="is not a directory; give the out= of a finished fit"):
         bigsmic.Result.open(out)
@@ -173,7 +173,7 @@ def test_objects_of_others_behind_a_url_are_left_alone(memory):
     MemoryFileSystem.store["/writing/notes/a.txt"] = MemoryFileSystem().open("/writing/notes/a.txt", "wb")
     before = sorted(MemoryFileSystem.store)
     for out in ("archive", "archive/X", "archive/X/run", "notes"):
-        with pytest.raises(RunError, match=r"not a run|is a Zarr array|within the Zarr array|other things in it"):
+        with pytest.raises(RunError, match=r"not a run|is a Zarr array|within the Zarr array|other contents"):
             fit(f"{memory}/{out}")
     assert sorted(MemoryFileSystem.store) == before
 
@@ -296,7 +296,7 @@ def test_predictions_of_others_are_not_written_over(tmp_path, result, archive):
     before = tree(out)
     other = fit(seed=1)
     message = (
-        r"out='.*predicted' has predictions of other rows, or by another fit, and is not written over, unless "
+        r"out='.*predicted' has predictions of other rows, or by another fit, and is not overwritten, unless "
         "overwrite=True allows it for its arrays labels and posterior; give another out="
     )
     for who, rows in ((result, ROWS[::-1]), (result, archive / "X"), (other, ROWS)):
@@ -332,15 +332,15 @@ def names_of_run(location, folder):
 def test_a_run_is_never_predicted_into(tmp_path, result, overwrite):
     before = tree(result.location)
     for out in names_of_run(result.location, tmp_path):
-        with pytest.raises(RunError, match=r"is, lies in, or holds the run that predicts, '.*', which is never"):
+        with pytest.raises(RunError, match=r"is, lies in, or contains the run that predicts, '.*', which is never"):
             result.predict(ROWS, out=out, overwrite=overwrite)
     other = fit(tmp_path / "other", seed=1)
-    with pytest.raises(RunError, match=r"run.zarr' is a run directory, and is not written over; give another out="):
+    with pytest.raises(RunError, match=r"run.zarr' is a run directory, and is not overwritten; give another out="):
         other.predict(ROWS, out=result.location, overwrite=overwrite)
     with pytest.raises(RunError, match="would lie within the run"):
         other.predict(ROWS, out=f"{result.location}/new", overwrite=overwrite)
     cut = result.cut(2)
-    with pytest.raises(RunError, match="holds the run that predicts"):
+    with pytest.raises(RunError, match="contains the run that predicts"):
         cut.predict(ROWS, out=result.location, overwrite=overwrite)
     assert tree(result.location) == before
     np.testing.assert_array_equal(fit(result.location).labels, result.labels)
@@ -355,14 +355,16 @@ def test_the_archive_that_is_read_is_never_predicted_into(tmp_path, result, arch
     inputs += [{"data": da.from_zarr(opened)}]
     for data in inputs:
         for out in (archive, f"{archive}/", f"file://{archive}", archive / component, archive / component / "new"):
-            with pytest.raises(RunError, match=r"is, lies in, or holds the archive that is read, '.*', which is never"):
+            with pytest.raises(
+                RunError, match=r"is, lies in, or contains the archive that is read, '.*', which is never"
+            ):
                 result.predict(out=out, overwrite=overwrite, **data)
     assert tree(archive) == before
 
 
 def test_arrays_of_others_are_written_over_where_that_is_asked_for(result, archive):
     before = tree(archive / "X")
-    with pytest.raises(RunError, match=r"is a Zarr group with other things in it \(X, labels, posterior\)"):
+    with pytest.raises(RunError, match=r"is a Zarr group with other members \(X, labels, posterior\)"):
         result.predict(ROWS, out=archive)
     assert tree(archive / "X") == before
     labels = result.predict(ROWS, out=archive, overwrite=True)
@@ -376,7 +378,9 @@ def test_what_is_no_array_is_never_written_over(tmp_path, result):
     group.create_group("labels").create_array("mine", data=ROWS)
     group.create_group("lease", attributes={"flat": "Baker Street"})
     before = tree(tmp_path)
-    with pytest.raises(RunError, match="has a 'labels' that is no array, and is not written over; give another out="):
+    with pytest.raises(
+        RunError, match="has a 'labels' that is not an array, and is not overwritten; give another out="
+    ):
         result.predict(ROWS, out=tmp_path / "g", overwrite=True)
     assert tree(tmp_path) == before
 
@@ -420,7 +424,7 @@ def test_predictions_behind_a_url(memory, result):
         result.predict(ROWS[:9], out=out)
     far = fit(f"{memory}/run")
     for out in (f"{memory}/run", f"{memory}//run/", f"{memory}/run/rows", f"{memory}/predicted/../run"):
-        with pytest.raises(RunError, match=r"holds the run that predicts, 'memory://writing/run', which is never"):
+        with pytest.raises(RunError, match=r"contains the run that predicts, 'memory://writing/run', which is never"):
             far.predict(ROWS, out=out, overwrite=True)
     with pytest.raises(RunError, match="is a run directory"):
         result.predict(ROWS, out=f"{memory}/run", overwrite=True)
@@ -433,7 +437,7 @@ def test_the_command_asks_too(tmp_path, result, archive):
     other = write_archive(tmp_path / "other.zarr", labels=ROWS)
     refused = predict(other)
     assert refused.exit_code == 5
-    assert re.search(r"is a Zarr group with other things in it \(labels\)", refused.output)
+    assert re.search(r"is a Zarr group with other members \(labels\)", refused.output)
     assert predict(other, "--overwrite").exit_code == 0
     assert zarr.open_group(str(other), mode="r")["labels"].shape == (300,)
 

@@ -1,4 +1,4 @@
-"""Rows of a two-dimensional array, read as half-open ranges: of one in memory, and of one in tall chunks."""
+"""Rows of a two-dimensional array, read as half-open ranges: the base classes of all sources."""
 
 import threading
 import zlib
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bigsmic.errors import InputError
 from bigsmic.types import Floats
 
-_ORIGIN_BYTES = 16 << 20  # read at once for a checksum
+_ORIGIN_BYTES = 16 << 20  # that a checksum reads at once
 
 
 def kind_of(data: Any) -> str:
@@ -21,13 +21,13 @@ def kind_of(data: Any) -> str:
 
 
 class Source:
-    """Rows of a two-dimensional array, read as half-open ranges; by itself, of one in memory.
+    """Rows of a two-dimensional array, read as half-open ranges; this class itself serves arrays in memory.
 
     Parameters
     ----------
     array : array_like, shape (n, d)
     name : str
-        What messages call it.
+        Name in messages.
     """
 
     _names: Sequence[str] = ()
@@ -47,21 +47,21 @@ class Source:
 
     @property
     def band_bytes(self) -> int:
-        """Bytes that one read brings to memory beyond the rows asked for."""
+        """Bytes that one read brings to memory in addition to the rows asked for."""
         return 0
 
     @property
     def travels(self) -> bool:
-        """Whether it is small when pickled, and can be read where it arrives; see :func:`stage_input` if not."""
+        """Whether it is small when pickled and can be read in another process; see :func:`stage_input` if not."""
         return False
 
     @property
     def column_names(self) -> Sequence[str]:
-        """Names of the columns; empty where they have none."""
+        """Names of the columns; empty if they have none."""
         return self._names
 
     def named(self, names: Sequence[str]) -> Self:
-        """Return the source, which knows from now on that its columns have these names."""
+        """Give the columns these names, and return the source."""
         self._names = names
         return self
 
@@ -72,12 +72,12 @@ class Source:
 
     @property
     def mixed_units(self) -> bool:
-        """Whether columns are known to be in units of their own; of rows that do not say, nothing is known."""
+        """Whether columns are known to be in different units; False if the input does not tell."""
         return False
 
     @property
     def decoded(self) -> str:
-        """What is made of the stored numbers, in words; empty where they are taken as they are."""
+        """Description of how stored numbers are decoded; empty if they are used as they are."""
         return ""
 
     def __repr__(self) -> Any:
@@ -88,11 +88,11 @@ class Source:
         return np.ascontiguousarray(self.array[lo:hi])
 
     def number(self, i: int) -> int:
-        """Return the number of the i-th row in the archive, where errors name it."""
+        """Return the number in the archive of the i-th row, for messages."""
         return i
 
     def valid(self, lo: int, hi: int) -> np.ndarray | None:
-        """Which of rows ``lo:hi`` may be used, ndarray of bool; None where all may."""
+        """Mask of rows ``lo:hi`` that may be used, ndarray of bool; None if all may."""
         return None
 
     def describe(self) -> dict[str, Any]:
@@ -102,11 +102,11 @@ class Source:
 
     @property
     def places(self) -> Any:
-        """Paths and URLs that are read; none of what is in memory."""
+        """Paths and URLs that are read; empty for rows in memory."""
         return []
 
     def origin(self) -> Any:
-        """Return a text that tells the rows from others: where they are, or a checksum of those in memory."""
+        """Return a text that identifies the rows: their location, or a checksum of rows in memory."""
         crc, step = 0, max(1, _ORIGIN_BYTES // max(1, self.shape[1] * self.dtype.itemsize))
         for lo in range(0, self.shape[0], step):
             crc = zlib.crc32(self.read(lo, min(lo + step, self.shape[0])).data, crc)
@@ -126,7 +126,7 @@ def plain(rows: Any, lo: int) -> Floats:
 class BandedSource(Source):
     """Rows of an array whose chunks may be taller than the ranges asked for.
 
-    The last decoded bands of chunks are kept then, so that a chunk is decoded once and not once a range.
+    The last decoded bands of chunks are kept, so that a chunk is decoded once, and not once per range.
     """
 
     _KEPT_BANDS = 2

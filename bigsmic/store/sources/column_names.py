@@ -1,4 +1,4 @@
-"""Names of columns, where what holds the rows has them: frames, labelled arrays, groups of Zarr that these wrote."""
+"""Names of columns, from data frames, labelled arrays, and the Zarr groups that xarray and AnnData write."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import numpy as np
 from bigsmic.store.checked_arrays import decoded
 
 TEXT = "UTOS"
-"""Kinds of dtypes that names have: numbers along the columns, such as times of samples, name nothing."""
+"""Kinds of dtypes that count as names; numbers along the columns, such as times of samples, do not."""
 
 
 def names_of(data: Any) -> list[str]:
@@ -20,8 +20,8 @@ def names_of(data: Any) -> list[str]:
     Returns
     -------
     names : list of str
-        The columns of a frame; the coordinate of the second dimension of a DataArray. Empty where there are none, or
-        other than text.
+        The columns of a frame, or the coordinate of the second dimension of a DataArray. Empty if there are none, or
+        they are not text.
     """
     if hasattr(data, "columns"):
         return [str(name) for name in data.columns]
@@ -31,7 +31,7 @@ def names_of(data: Any) -> list[str]:
 
 
 def names_beside(array: Any) -> list[str]:
-    """Names stored beside an array in its Zarr group; empty where they cannot be decoded.
+    """Names stored beside an array in its Zarr group; empty if they cannot be decoded.
 
     Parameters
     ----------
@@ -40,8 +40,8 @@ def names_beside(array: Any) -> list[str]:
     Returns
     -------
     names : list of str
-        The coordinate of the second dimension, as xarray writes it; the index of ``var`` beside the ``X`` that AnnData
-        wrote. Empty where there are none, or other than text.
+        The coordinate of the second dimension, as xarray writes it, or the index of ``var`` beside an ``X`` that
+        AnnData wrote. Empty if there are none, or they are not text.
     """
     import zarr
 
@@ -57,7 +57,7 @@ def names_beside(array: Any) -> list[str]:
 
 
 def _dimension(array: Any) -> str | None:
-    """Name of the dimension of the columns, which its coordinate has too."""
+    """Name of the dimension of the columns, which is also the name of its coordinate."""
     names = getattr(array.metadata, "dimension_names", None) or array.attrs.get("_ARRAY_DIMENSIONS")
     return names[1] if isinstance(names, list | tuple) and len(names) == 2 and isinstance(names[1], str) else None
 
@@ -68,6 +68,6 @@ def _index_of_var(group: Any) -> str | None:
 
 
 def _texts(found: Any, d: int) -> list[str]:
-    """Texts of a vector of `d` of them."""
+    """A stored vector as a list of `d` texts; empty if it is anything else."""
     values, _ = decoded(lambda: np.asarray(found[...]) if getattr(found, "shape", None) == (d,) else None)
     return [str(value) for value in values] if values is not None and values.dtype.kind in TEXT else []

@@ -13,7 +13,7 @@ from bigsmic.types import Floats
 class DaskSource(Source):
     """Rows of a dask array, computed range by range on the calling thread, or on the cluster that holds them."""
 
-    _SMALL = 1 << 20  # bytes within a graph that may travel
+    _SMALL = 1 << 20  # bytes that a graph may hold and still be sent to workers
 
     def __init__(self, array: Any) -> None:
         super().__init__(array, "dask array")
@@ -23,7 +23,7 @@ class DaskSource(Source):
 
     @property
     def _held(self) -> Any:
-        """What the graph holds: arrays, futures, and calls of functions."""
+        """Contents of the graph: arrays, futures, and calls of functions."""
         return (getattr(value, "value", value) for value in dict(self.array.dask).values())
 
     @property
@@ -33,7 +33,7 @@ class DaskSource(Source):
 
     @property
     def travels(self) -> bool:
-        """Whether the graph reads its rows elsewhere, and does not hold them."""
+        """Whether the graph reads its rows from storage, and does not contain them."""
         if self._scheduler != "synchronous":
             return False
         return sum(value.nbytes for value in self._held if isinstance(value, np.ndarray)) <= self._SMALL
@@ -44,7 +44,7 @@ class DaskSource(Source):
         return [place for value in self._held if is_zarr(value) for place in places_of(value)]
 
     def origin(self) -> Any:
-        """Return the name that Dask gave the array, of what it is made of."""
+        """Return Dask's name of the array, which is derived from its inputs."""
         return self.array.name
 
     def read(self, lo: int, hi: int) -> Floats:
@@ -53,5 +53,5 @@ class DaskSource(Source):
 
 
 def _is_future(value: Any) -> bool:
-    """Whether a graph holds its result on a cluster, as that of a persisted array does."""
+    """Whether a value in a graph is a result on a cluster, as in a persisted array."""
     return hasattr(value, "client") and hasattr(value, "key") and hasattr(value, "result")

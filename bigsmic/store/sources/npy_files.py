@@ -1,7 +1,7 @@
 """Rows of ``.npy`` files on local disks, read as ranges of bytes.
 
-A file is read and not mapped: pages of a map count as memory of the process for as long as the system leaves them
-there, and a file that is cut short under a map kills the process.
+A file is read, not mapped: mapped pages count as memory of the process until the system drops them, and if a mapped
+file is truncated, the process is killed.
 """
 
 import os
@@ -32,7 +32,7 @@ class NpySource(Shared, Source):
     Raises
     ------
     InputError
-        It is no such file, is cut short, or has Python objects.
+        It is not such a file, is truncated, or contains Python objects.
     """
 
     travels = True
@@ -43,7 +43,7 @@ class NpySource(Shared, Source):
         super().__init__(_Shaped(header), path)
 
     def recipe(self) -> Any:
-        """Return how a task on another process opens the same file."""
+        """Return how a task in another process opens the same file."""
         return NpySource, (self._path,)
 
     @property
@@ -52,7 +52,7 @@ class NpySource(Shared, Source):
         return [self._path]
 
     def origin(self) -> Any:
-        """Return where the file is."""
+        """Return the path of the file."""
         return canonical(self._path)
 
     def read(self, lo: int, hi: int) -> Any:
@@ -71,30 +71,30 @@ class NpySource(Shared, Source):
         except OSError as error:
             raise StorageError(
                 error.errno,
-                f"input: rows {lo}:{hi} of {self.name} could not be read ({error.strerror}); see to the file",
+                f"input: rows {lo}:{hi} of {self.name} could not be read ({error.strerror}); check the file",
             ) from error
 
     def _entries(self, file: Any, first: int, count: int, row: Any) -> Any:
-        """Some consecutive entries of the file."""
+        """Consecutive entries of the file."""
         file.seek(self._offset + first * self.dtype.itemsize)
         found = np.fromfile(file, self.dtype, count)
         if len(found) < count:
             raise StorageError(
-                f"input: rows {row} and on of {self.name} could not be read: it was cut short since it was opened; "
-                "restore the file"
+                f"input: rows from {row} on of {self.name} could not be read: the file was truncated after it was "
+                "opened; restore it"
             )
         return found
 
 
 class _Shaped:
-    """Shape and dtype of an array that is not held."""
+    """Shape and dtype of an array that is not in memory."""
 
     def __init__(self, array: NDArray[Any]) -> None:
         self.shape, self.dtype = array.shape, array.dtype
 
 
 def _header(path: str) -> Any:
-    """A map of the file, of which nothing is read but the header."""
+    """A memory map of the file, of which only the header is read."""
     try:
         return np.lib.format.open_memmap(path, mode="r")
     except (ValueError, EOFError, OSError) as error:
@@ -105,12 +105,12 @@ def _header(path: str) -> Any:
 
 
 def is_npy(location: Any) -> bool:
-    """Whether a location is of a ``.npy`` file: by its name, or by how a local file begins.
+    """Whether a location is a ``.npy`` file, by its name or by the first bytes of a local file.
 
     Raises
     ------
     InputError
-        It is behind a URL.
+        It is a ``.npy`` file behind a URL.
     """
     named = os.path.splitext(location.partition("?")[0])[1].lower() == SUFFIX
     if not is_local(location):

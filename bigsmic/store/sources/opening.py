@@ -27,15 +27,15 @@ def open_source(
     Parameters
     ----------
     data : str, Path, zarr.Array, dask array, ndarray, memmap, or array_like, shape (n, d)
-        A path or URL names a Zarr v2 or v3 array, or a group together with `component`; a path also a ``.npy`` file,
-        which is read range by range. Of an array that is sliced,
-        such as an h5py dataset or an xarray variable, no more than a block is held.
+        A path or URL names a Zarr v2 or v3 array, or, together with `component`, a group; a path may also name a
+        ``.npy`` file, which is read range by range. Arrays that are sliced, such as an h5py dataset or an xarray
+        variable, are held a block at a time.
     component : str, optional
         Path of the array within the group, of Zarr or HDF5.
     storage_options : dict, optional
         For the file system behind a URL; never written anywhere.
     missing_chunks : {"error", "fill"}
-        An absent chunk is an error, or stands for the array's fill value.
+        Whether an absent chunk is an error, or is read as the array's fill value.
 
     Returns
     -------
@@ -44,11 +44,11 @@ def open_source(
     Raises
     ------
     InputError
-        Nothing readable there, not two-dimensional, or not of a real dtype.
+        The input cannot be read, is not two-dimensional, or not of a real dtype.
 
     Notes
     -----
-    Attributes of the CF conventions, which xarray writes, are acted upon; see :mod:`bigsmic.store.decoding`.
+    Numbers are decoded by the attributes of the CF conventions, which xarray writes; see :mod:`bigsmic.store.decoding`.
     """
     if missing_chunks not in ("error", "fill"):
         raise InputError(f"missing_chunks: got {missing_chunks!r}; use 'error' or 'fill'")
@@ -61,7 +61,7 @@ def open_source(
 
 
 def _source_at(location: StrPath, component: str | None, storage_options: StorageOptions, missing_chunks: str) -> Any:
-    """The source of a path or URL."""
+    """The source for a path or URL."""
     if not is_npy(location):
         return _source_of(open_array(location, component, storage_options), missing_chunks)
     if component is not None:
@@ -70,7 +70,7 @@ def _source_at(location: StrPath, component: str | None, storage_options: Storag
 
 
 def _member(data: Any, component: str | None) -> Floats:
-    """The array that was handed in, or a component of the group that was."""
+    """The array that was passed, or a component of the group that was passed."""
     if admission.is_group(data):
         return admission.choose_member(data, component, shown(getattr(data, "store_path", kind_of(data))))
     if component is not None:
@@ -87,7 +87,7 @@ def _source_of(data: Any, missing_chunks: str) -> "Source":
 
 
 def _in_process(data: Any) -> "Source":
-    """The source of rows in memory, or of a dask array."""
+    """The source for rows in memory, or for a dask array."""
     if hasattr(data, "dask") and hasattr(data, "compute"):
         return DaskSource(data)
     if admission.reads_ranges(data):

@@ -1,4 +1,4 @@
-"""Rows of a source that a fit takes: a range, without those that are marked as not valid."""
+"""Rows of a source that a fit uses: a range, without rows that are marked as invalid."""
 
 from typing import Any
 
@@ -12,25 +12,25 @@ from bigsmic.store.sources.base import Source
 
 
 def select_rows(source: Source, rows: Any = None, leave_out: bool = True) -> Source:
-    """The rows of a source that are taken.
+    """Select the rows of a source that are used.
 
     Parameters
     ----------
     source : Source
     rows : slice or Selection, optional
-        A slice without a step.
+        A slice must have no step.
     leave_out : bool
-        Whether rows that are not valid are left out.
+        Whether invalid rows are left out.
 
     Returns
     -------
     source : Source
-        The same, where all of its rows are taken, however many there will be.
+        The given source itself, if all of its rows are used and the range has no end.
 
     Raises
     ------
     InputError
-        `rows` is no slice of consecutive rows, or nothing is left.
+        `rows` is not a slice of consecutive rows, or no row is left.
     """
     start, stop = range_of(rows, source.shape[0])
     packed = _packed(source, start, stop) if leave_out else None
@@ -48,12 +48,12 @@ def select_rows(source: Source, rows: Any = None, leave_out: bool = True) -> Sou
 
 
 def _ends_there(rows: Any) -> bool:
-    """Whether the slice has an end, so that the selection stays the same when the source grows."""
+    """Whether the slice has an end, so that the selection does not grow with the source."""
     return rows is not None and rows.stop is not None and rows.stop >= 0
 
 
 def range_of(rows: Any, n: int) -> tuple[int, int]:
-    """First row and the one after the last of a slice of n rows.
+    """Bounds of a slice of n rows: its first row and the one after its last.
 
     Raises
     ------
@@ -68,12 +68,12 @@ def range_of(rows: Any, n: int) -> tuple[int, int]:
         raise InputError(f"rows: got {rows!r}; give a slice of consecutive rows, such as slice(1000, None)")
     start, stop, _ = rows.indices(n)
     if stop <= start:
-        raise InputError(f"rows: got {rows!r}, which has none of {n} rows; give a slice within them")
+        raise InputError(f"rows: got {rows!r}, which selects none of {n} rows; give a slice within them")
     return start, stop
 
 
 def _packed(source: Source, start: int, stop: int) -> Any:
-    """Bits of the rows that are valid; None where all are."""
+    """Packed bits that mark the valid rows; None if all are valid."""
     if stop == start or source.valid(start, start + 1) is None:
         return None
     parts = [np.packbits(np.asarray(source.valid(lo, min(lo + PAGE, stop)))) for lo in range(start, stop, PAGE)]
@@ -83,7 +83,7 @@ def _packed(source: Source, start: int, stop: int) -> Any:
 
 
 class SelectedSource(Shared, Source):
-    """Rows of a source that are taken.
+    """The selected rows of a source.
 
     Parameters
     ----------
@@ -96,12 +96,12 @@ class SelectedSource(Shared, Source):
         self.source, self.selection = source, selection
 
     def recipe(self) -> Any:
-        """Return how a task on another process selects the same rows."""
+        """Return how a task in another process selects the same rows."""
         return SelectedSource, (self.source, self.selection)
 
     @property
     def shape(self) -> Any:
-        """(rows taken, d)."""
+        """(selected rows, d)."""
         return (len(self.selection), self.source.shape[1])
 
     @property
@@ -111,12 +111,12 @@ class SelectedSource(Shared, Source):
 
     @property
     def band_bytes(self) -> Any:
-        """Bytes that one read brings to memory beyond the rows asked for: those of the source, and the mask."""
+        """Bytes that one read needs in addition to the rows asked for: those of the source, and the mask."""
         return self.source.band_bytes + (0 if self.selection.packed is None else self.selection.packed.nbytes)
 
     @property
     def travels(self) -> Any:
-        """Whether the source does."""
+        """Whether the source can be sent to another process."""
         return self.source.travels
 
     @property
@@ -131,12 +131,12 @@ class SelectedSource(Shared, Source):
 
     @property
     def mixed_units(self) -> bool:
-        """Whether columns are known to be in units of their own."""
+        """Whether columns are known to be in different units."""
         return self.source.mixed_units
 
     @property
     def decoded(self) -> str:
-        """What is made of the stored numbers."""
+        """Description of how stored numbers are decoded."""
         return self.source.decoded
 
     @property
@@ -145,28 +145,28 @@ class SelectedSource(Shared, Source):
         return self.source.places
 
     def origin(self) -> Any:
-        """Return a text that tells the rows from others."""
+        """Return a text that identifies the rows."""
         return f"{self.source.origin()} {self.describe()['selected']}"
 
     def describe(self) -> Any:
-        """Return what identifies the input besides its content: with the rows that are taken."""
+        """Return what identifies the input besides its content, including the selection."""
         chosen, packed = self.selection, self.selection.packed
         selected = {"start": chosen.start, "stop": chosen.stop}
         selected |= {} if packed is None else {"valid": checksum(packed)}
         return self.source.describe() | {"rows": len(chosen), "selected": selected}
 
     def valid(self, lo: int, hi: int) -> Any:
-        """Which of rows ``lo:hi`` may be used; None where all may."""
+        """Mask of rows ``lo:hi`` that may be used; None if all may."""
         if self.selection.packed is not None:
             return None
         return self.source.valid(self.selection.start + lo, self.selection.start + hi)
 
     def number(self, i: int) -> Any:
-        """Return the number of the i-th row taken in the archive."""
+        """Return the number in the archive of the i-th selected row."""
         return int(self.selection.numbers(i, i + 1)[0])
 
     def read(self, lo: int, hi: int) -> Any:
-        """Return the rows from the `lo`-th taken one to the one before the `hi`-th."""
+        """Return the selected rows ``lo:hi``, counted among the selected ones."""
         numbers = self.selection.numbers(lo, hi)
         parts = [self.source.read(span.lo, span.hi)[span.taken] for span in spans(numbers, max(hi - lo, 1))]
         return np.ascontiguousarray(np.concatenate(parts))

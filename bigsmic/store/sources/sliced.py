@@ -13,12 +13,12 @@ from bigsmic.store.sources.base import BandedSource, kind_of, plain
 
 
 class SlicedSource(BandedSource):
-    """Rows of an array of another library, such as h5py or xarray: sliced, one slice at a time.
+    """Rows of an array of another library, such as h5py or xarray, read one slice at a time.
 
     Parameters
     ----------
     array : array_like, shape (n, d)
-        Of a NumPy dtype; read by ``array[lo:hi]``.
+        Has a NumPy dtype, and is read by ``array[lo:hi]``.
     """
 
     def __init__(self, array: Any) -> None:
@@ -32,7 +32,7 @@ class SlicedSource(BandedSource):
 
     @property
     def decoded(self) -> str:
-        """What is made of the stored numbers, in words."""
+        """Description of how stored numbers are decoded."""
         return str(self._decoding or "")
 
     @property
@@ -46,11 +46,11 @@ class SlicedSource(BandedSource):
 
     def _decode(self, lo: int, hi: int) -> NDArray[Any]:
         try:
-            with self._reading:  # not every library is safe among threads
+            with self._reading:  # not every library is thread-safe
                 rows = np.asanyarray(self.array[lo:hi])
         except Exception as error:
             raise StorageError(
                 f"input: rows {lo}:{hi} of {self.name} could not be read ({type(error).__name__}: {error}); "
-                "see to the file behind it"
+                "check the file behind it"
             ) from error
         return self._decoding(plain(rows, lo)) if self._decoding else plain(rows, lo)

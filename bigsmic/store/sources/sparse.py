@@ -1,4 +1,4 @@
-"""Rows of sparse matrices: of vectors of counts, and of affinities or distances that were computed beforehand."""
+"""Rows of sparse matrices: feature vectors such as counts, or precomputed affinities or distances."""
 
 from typing import Any
 
@@ -57,9 +57,9 @@ class SparseSource(SparseRows):
         rows.sum_duplicates()
         super().__init__(rows, f"sparse {what}")
         if not np.isfinite(rows.data).all():
-            raise NonFiniteError(f"input: the sparse {what} contains NaN or infinity; drop those entries")
+            raise NonFiniteError(f"input: the sparse {what} contains NaN or infinity; remove those entries")
         if rows.nnz == 0 or rows.data.min() < 0:
-            raise InputError(f"input: entries of a precomputed {what} must be at least 0, and some must be there")
+            raise InputError(f"input: a precomputed {what} must have at least one entry, and no negative ones")
         if what == "affinity" and abs(rows - rows.T).max() > 1e-6 * rows.data.max():
             raise InputError("input: the precomputed affinity is not symmetric; pass (A + A.T) / 2")
 

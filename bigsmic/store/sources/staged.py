@@ -1,4 +1,4 @@
-"""Rows that only this process can read, copied into the run for tasks on other processes."""
+"""Rows that only this process can read, copied into the run for tasks in other processes."""
 
 import itertools
 from typing import Any
@@ -10,7 +10,7 @@ from bigsmic.store.sources.sparse import SparseSource
 
 
 class StagedSource(Source):
-    """Rows that were copied into a run, for tasks on other processes; see :func:`stage_input`.
+    """Rows that were copied into a run, for tasks in other processes; see :func:`stage_input`.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class StagedSource(Source):
         return np.dtype(self._facts["dtype"])
 
     def read(self, lo: int, hi: int) -> Any:
-        """Return rows ``lo:hi``; cheapest where they are a block of `bounds`."""
+        """Return rows ``lo:hi``; cheapest if they are a block of `bounds`."""
         first = int(np.searchsorted(self._bounds, lo, side="right")) - 1
         last = int(np.searchsorted(self._bounds, hi, side="left"))
         pieces = []
@@ -69,9 +69,9 @@ def stage_input(source: Any, run: Any, bounds: Any) -> Any:
     ----------
     source : Source
     run : Run
-        Open for writing. The copy is its stage ``input``, which is deleted with the other temporary stages.
+        Open for writing. The copy is the run's stage ``input``, which is deleted with the other temporary stages.
     bounds : array_like of int, shape (blocks + 1,)
-        Row ranges that tasks will ask for; one block is made of each.
+        Row ranges that tasks will ask for; each is written as one block.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Rows of a group of windows: those that are complete, and which of them may be used."""
+"""Rows of a group of windows: the complete ones, and the mask of those that may be used."""
 
 from functools import cached_property
 from typing import Any
@@ -11,11 +11,11 @@ from bigsmic.store.sources.zarr_arrays import ZarrSource, insisting, reopened
 
 ARRAYS = (WINDOW_ROWS, "start", "time", "source", "valid")
 OF_MIXED_UNITS = frozenset(("summary", "spectral", "catch22"))
-"""Features whose columns are levels, correlations, frequencies: in units of their own."""
+"""Features whose columns are in different units, such as levels, correlations and frequencies."""
 
 
 def group_of(array: Any) -> Any:
-    """The group of windows whose features an array is; None for any other array."""
+    """The group of windows to which an array of features belongs; None for any other array."""
     import zarr
 
     folder, _, name = array.path.rpartition("/")
@@ -23,13 +23,13 @@ def group_of(array: Any) -> Any:
         return None
     try:
         group = zarr.open_group(array.store_path.store, path=folder, mode="r", zarr_format=3, use_consolidated=False)
-    except (FileNotFoundError, PermissionError, KeyError, ValueError):  # no group: then these are rows like any others
+    except (FileNotFoundError, PermissionError, KeyError, ValueError):  # not in such a group: rows like any others
         return None
     return group if is_window_group(group) else None
 
 
 class WindowSource(ZarrSource):
-    """Rows of a group of windows that are complete.
+    """The complete rows of a group of windows.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class WindowSource(ZarrSource):
     has_windows = True
 
     def recipe(self) -> Any:
-        """Return how a task on another process opens the same rows."""
+        """Return how a task in another process opens the same rows."""
         return reopened, (WindowSource, self.array, self._missing, self._group)
 
     @cached_property
@@ -56,7 +56,7 @@ class WindowSource(ZarrSource):
 
     @property
     def mixed_units(self) -> bool:
-        """Whether features are among them that are in units of their own; samples and functions do not say."""
+        """Whether features in different units are among the columns; False for samples and functions."""
         return not OF_MIXED_UNITS.isdisjoint(self._group.attrs[WINDOWS]["definition"]["features"])
 
     @property
@@ -66,17 +66,17 @@ class WindowSource(ZarrSource):
 
     @property
     def shape(self) -> Any:
-        """(n, d) of the windows that are complete."""
+        """(n, d) of the complete windows."""
         return (self._rows, self.array.shape[1])
 
     def valid(self, lo: int, hi: int) -> Any:
-        """Which of rows ``lo:hi`` may be used: ndarray of bool."""
+        """Mask of rows ``lo:hi`` that may be used, ndarray of bool."""
         from bigsmic.store.retrying import AbsentChunkError
 
         try:
             return np.asarray(self._valid[lo:hi], bool)
         except AbsentChunkError as error:
             raise StorageError(
-                f"input: chunk {error} beside {self.name} is missing, so that nobody knows which windows of rows "
-                f"{lo}:{hi} may be used; make the windows anew in another place"
+                f"input: chunk {error} beside {self.name} is missing, so that it is unknown which windows of rows "
+                f"{lo}:{hi} may be used; compute the windows again in another location"
             ) from None

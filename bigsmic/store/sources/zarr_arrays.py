@@ -1,4 +1,4 @@
-"""Rows of Zarr archives, and how arrays of Zarr are opened and made."""
+"""Rows of Zarr archives; opening and creating Zarr arrays."""
 
 import platform
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from bigsmic.types import StorageOptions, StrPath
 
 
 class ZarrSource(Shared, BandedSource):
-    """Rows of a Zarr array, decoded as its attributes say; absent and torn chunks are errors."""
+    """Rows of a Zarr array, decoded by its attributes; absent and torn chunks are errors."""
 
     _is_seen = True
 
@@ -40,33 +40,33 @@ class ZarrSource(Shared, BandedSource):
 
     @property
     def travels(self) -> Any:
-        """Whether the store is not the memory of this process."""
+        """Whether the store is outside the memory of this process."""
         return is_stored(self.array)
 
     def recipe(self) -> Any:
-        """Return how a task on another process opens the same archive, and keeps its decoded bands."""
+        """Return how a task in another process opens the same archive, and keeps its decoded bands."""
         return reopened, (ZarrSource, self.array, self._missing)
 
     def refuse_unseen(self) -> None:
-        """Raise StorageError in another process than the one that opened the array, if it is not there for that one.
+        """Raise StorageError if a process that received the pickled source cannot see the array.
 
-        What is pickled says all of the array but its chunks: these would all be absent, and read as fill values.
+        The pickle has the metadata but not the chunks, which would all be absent there, and read as fill values.
         """
         if not self._is_seen and not _is_there(self.array):
             raise StorageError(
-                f"input: {self.name} is not there for a worker on {platform.node()}; give an archive on storage that "
-                "all workers share, such as a shared file system or s3://"
+                f"input: a worker on {platform.node()} cannot find {self.name}; give an archive on storage that all "
+                "workers share, such as a shared file system or s3://"
             )
         self._is_seen = True
 
     @property
     def column_names(self) -> list[str]:
-        """Names that lie beside the array in its group."""
+        """Names stored beside the array in its group."""
         return names_beside(self.array)
 
     @property
     def decoded(self) -> str:
-        """What is made of the stored numbers, in words."""
+        """Description of how stored numbers are decoded."""
         return str(self._decoding or "")
 
     @property
@@ -75,12 +75,12 @@ class ZarrSource(Shared, BandedSource):
         return places_of(self.array)
 
     def origin(self) -> Any:
-        """Return where the array is, without secrets."""
+        """Return the location of the array, without secrets."""
         return ", ".join(map(canonical, self.places)) or self.name
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Dtype of the rows, decoded."""
+        """Dtype of the decoded rows."""
         return self._decoding.dtype if self._decoding else super().dtype
 
     def describe(self) -> dict[str, int | str]:
@@ -113,7 +113,7 @@ class ZarrSource(Shared, BandedSource):
             ) from error
 
     def _chunk(self, path: str, lo: int, hi: int) -> str:
-        """Key and rows of the chunk of rows ``lo:hi`` that is stored at `path`."""
+        """Key and row range of the chunk of rows ``lo:hi`` that is stored at `path`."""
         height, width = self._chunk_shape
         for i in range(lo // height, (hi - 1) // height + 1):
             for j in range(-(-self.shape[1] // width)):
@@ -124,14 +124,14 @@ class ZarrSource(Shared, BandedSource):
 
 
 def reopened(kind: type[ZarrSource], *arguments: Any) -> ZarrSource:
-    """The like of a source of another process; it is not known yet whether this one sees the array."""
+    """Open the source of another process again; whether this process sees the array is checked when it is read."""
     found = kind(*arguments)
     found._is_seen = False
     return found
 
 
 def _is_there(array: Any) -> bool:
-    """Whether the metadata of an array that was opened elsewhere are here, too."""
+    """Whether this process sees the metadata of an array that another process opened."""
     from zarr.core.sync import sync
 
     name = "zarr.json" if array.metadata.zarr_format == 3 else ".zarray"
@@ -139,41 +139,41 @@ def _is_there(array: Any) -> bool:
 
 
 def _mask_of(array: Any) -> float | None:
-    """Fill value that stands for missing entries: xarray has it so in Zarr v2, and marks its arrays with dimensions."""
+    """Fill value that marks missing entries, as xarray writes it in Zarr v2; None for other arrays."""
     if array.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in array.attrs:
         return array.metadata.fill_value
     return None
 
 
 def _refuse_pickles(array: Any) -> None:
-    """Raise InputError if reading would unpickle chunks: that runs whatever their writer wished."""
+    """Raise InputError if reading would unpickle chunks, as that can run any code."""
     codecs = (*(getattr(array.metadata, "filters", None) or ()), getattr(array.metadata, "compressor", None))
     if any(getattr(codec, "codec_id", None) == "pickle" for codec in codecs):
         raise InputError(
-            "input: the chunks of the archive are pickles, which are not read; write it without that codec"
+            "input: the chunks of the archive are pickles, which are not read; write the archive without that codec"
         )
 
 
 def is_zarr(data: Any) -> bool:
-    """Whether something is an array of Zarr."""
-    return hasattr(type(data), "nchunks_initialized")  # of the type: of an array, it would list every chunk
+    """Whether something is a Zarr array."""
+    return hasattr(type(data), "nchunks_initialized")  # of an array, it would list every chunk
 
 
 def is_stored(array: Any) -> bool:
-    """Whether an array of Zarr is not in the memory of this process."""
+    """Whether a Zarr array is outside the memory of this process."""
     import zarr
 
     return not isinstance(_innermost(array.store_path.store), zarr.storage.MemoryStore)
 
 
 def insisting(array: Any, missing_chunks: str) -> Any:
-    """Return the array on a store that retries, and whose address is absolute, for other processes."""
+    """Return the array on a store that retries and has an absolute address, for other processes."""
     import zarr
 
     from bigsmic.store.retrying import PatientStore, WholeStore
 
     store: Any = array.store_path.store
-    if isinstance(store, WholeStore):  # it has been here before
+    if isinstance(store, WholeStore):  # this function has wrapped it already
         store = store._store
     if isinstance(store, zarr.storage.LocalStore):
         store = zarr.storage.LocalStore(store.root.absolute(), read_only=True)
@@ -192,7 +192,7 @@ def _innermost(store: Any) -> Any:
 
 
 def places_of(array: Any) -> Any:
-    """Path or URL of a Zarr array, where it is not in memory."""
+    """Path or URL of a Zarr array, as a list; empty if it is in memory."""
     import zarr
 
     store = _innermost(array.store_path.store)
@@ -232,7 +232,7 @@ def open_group(location: StrPath, storage_options: StorageOptions = None) -> Any
     Raises
     ------
     InputError
-        There is none.
+        The group does not exist.
     StorageError
     """
     location = absolute(location)
@@ -251,7 +251,7 @@ def _open_node(location: StrPath, storage_options: StorageOptions) -> Any:
 
 @contextmanager
 def _input_errors(location: StrPath, storage_options: StorageOptions, wanted: str) -> Iterator[None]:
-    """Turn Zarr's errors about a location without an archive into an InputError with a remedy."""
+    """Turn Zarr's errors at opening a location into an InputError with a remedy."""
     name = shown(location)
     try:
         yield
@@ -271,12 +271,12 @@ def _input_errors(location: StrPath, storage_options: StorageOptions, wanted: st
 def create_arrays(
     location: StrPath, arrays: dict[str, Any], chunk_rows: int, storage_options: StorageOptions = None
 ) -> Any:
-    """Make arrays in a Zarr group, to be written row range by row range; the caller has seen that they may be.
+    """Create arrays in a Zarr group, to be written by ranges of rows. The caller checks that this is allowed.
 
     Parameters
     ----------
     location : str or Path
-        Path or URL; the group is made if it is not there, arrays of the same names are overwritten.
+        Path or URL. The group is created if it does not exist; arrays of the same names are overwritten.
     arrays : dict of str to (shape, dtype)
     chunk_rows : int
     storage_options : dict, optional
