@@ -1,4 +1,4 @@
-"""Clustering of rows on disk by squared-loss mutual information: Zarr in, labels and how sure they are out.
+"""Clustering of rows on disk by squared-loss mutual information: reads Zarr, writes labels and their certainty.
 
 >>> import bigsmic
 >>> result = bigsmic.fit("archive.zarr", c=33)  # doctest: +SKIP

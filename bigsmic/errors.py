@@ -1,24 +1,21 @@
-"""What can go wrong, as a tree.
+"""Exceptions and warnings of bigsmic.
 
 ::
 
     BigsmicError
     ├── InputError (ValueError)      the data or a parameter cannot be used
     │   ├── NonFiniteError           NaN or infinity among the rows
-    │   ├── OptionError (TypeError)  an option that the method does not have
-    │   ├── AbsentResultError (AttributeError)  what only results of another method have
-    │   └── CollapseError            parameters under which an iteration leads nowhere
-    ├── PlanError (MemoryError)      the work does not fit the memory or disk that is allowed
-    ├── RunError (RuntimeError)      the run directory cannot be used
-    │   ├── RunMismatchError         it belongs to other input or other parameters
-    │   ├── RunVersionError          it was written in another format
-    │   ├── RunLockedError           another process is writing to it
-    │   └── CorruptBlockError        a stored block is missing or is not what was written
-    ├── ClusterError (RuntimeError)  the cluster does not answer, or cannot be used
-    │   └── LostBlocksError          blocks that kill the workers that run them
-    └── StorageError (OSError)       the store refused to read or write (no space, no permission, torn chunk)
+    │   ├── OptionError (TypeError)  an option that the method lacks │   ├── AbsentResultError (AttributeError)  an
+    attribute that only results of another method have │   └── CollapseError            parameters for which an
+    iteration does not reach a usable result ├── PlanError (MemoryError)      the work does not fit the allowed memory
+    or disk ├── RunError (RuntimeError)      the run directory cannot be used │   ├── RunMismatchError it belongs to
+    other input or other parameters │   ├── RunVersionError          it was written in another format │ ├──
+    RunLockedError another process is writing to it │   └── CorruptBlockError        a stored block is missing, or
+    differs from what was written ├── ClusterError (RuntimeError)  the cluster does not answer, or its workers cannot be
+    used │ └── LostBlocksError blocks that kill the workers that run them └── StorageError (OSError)       a read or
+    write failed (no space, no permission, torn chunk)
 
-Every message says what was being done, what was got, what the limit is, and what to do about it.
+Every message names the action, the value received, the limit, and the remedy.
 
 Warnings are :class:`BigsmicWarning`; :class:`ConvergenceWarning` is one of them.
 """
@@ -27,7 +24,7 @@ from typing import Self
 
 
 class BigsmicError(Exception):
-    """Base of every error that bigsmic raises on purpose."""
+    """Base class of the errors that bigsmic raises deliberately."""
 
 
 class InputError(BigsmicError, ValueError):
@@ -39,11 +36,11 @@ class NonFiniteError(InputError):
 
 
 class OptionError(InputError, TypeError):
-    """An option that the method does not have."""
+    """An option that the method lacks."""
 
 
 class AbsentResultError(InputError, AttributeError):
-    """Something that only results of another method have."""
+    """An attribute that only results of another method have."""
 
 
 class SingularCovarianceError(InputError):
@@ -51,15 +48,15 @@ class SingularCovarianceError(InputError):
 
 
 class CollapseError(InputError):
-    """Parameters under which an iteration leads nowhere: all rows in one cluster, or an objective that falls."""
+    """An iteration does not reach a usable result: all rows are in one cluster, or the objective falls."""
 
 
 class PlanError(BigsmicError, MemoryError):
-    """The work does not fit the memory or the disk that is allowed."""
+    """The work does not fit the allowed memory or disk."""
 
 
 class RunError(BigsmicError, RuntimeError):
-    """The run directory, or another place to write to, cannot be used."""
+    """The run directory, or another location to write to, cannot be used."""
 
 
 class RunMismatchError(RunError):
@@ -75,7 +72,7 @@ class RunLockedError(RunError):
 
 
 class CorruptBlockError(RunError):
-    """A stored block is missing, or is not what was written.
+    """A stored block is missing, or differs from what was written.
 
     Parameters
     ----------
@@ -99,14 +96,14 @@ class ClusterError(BigsmicError, RuntimeError):
 
 
 class LostBlocksError(ClusterError):
-    """Workers died, again and again, while they ran the same blocks.
+    """Workers died repeatedly while they ran the same blocks.
 
     Parameters
     ----------
     message : str
     stage : str
     blocks : list of int
-        One of them is to blame.
+        At least one of them causes the deaths.
     """
 
     def __init__(self, message: str, stage: str = "", blocks: list[int] | None = None) -> None:
@@ -118,12 +115,12 @@ class LostBlocksError(ClusterError):
 
 
 class StorageError(BigsmicError, OSError):
-    """The store refused to read or write."""
+    """A read or write failed."""
 
 
 class BigsmicWarning(UserWarning):
-    """Base of every warning that bigsmic gives."""
+    """Base class of bigsmic's warnings."""
 
 
 class ConvergenceWarning(BigsmicWarning):
-    """An iteration ended before its tolerance was met."""
+    """An iteration ended before it met its tolerance."""

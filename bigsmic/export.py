@@ -1,6 +1,6 @@
-"""Labels of a finished fit, and how sure they are, as a table that other programs read.
+"""Export of the labels of a finished fit, and of how certain they are, as a table for other programs.
 
-One row for each row of the input. The table is written block by block, and takes its name when it is whole.
+The table has one row for each row of the input. It is written block by block, and renamed to its path when complete.
 """
 
 import os
@@ -22,7 +22,7 @@ STORED = {"label": "labels", "agreement": "agreement", "noise": "noise", "poster
 """Arrays of a run by the names of their columns, which are of one row."""
 ORDER = ("row", "label", "name", "agreement", "noise", "posterior")
 PIECE_ENTRIES = 1 << 20
-"""Entries that are text, or a row group, at once."""
+"""Entries that are converted to text, or form a row group, at once."""
 Block = dict[str, NDArray[Any]]
 
 
@@ -66,7 +66,7 @@ class _Column(NamedTuple):
 
 @dataclass(frozen=True)
 class _Table:
-    """Columns of a run, read piece by piece.
+    """Columns of a run, read in blocks.
 
     Parameters
     ----------
@@ -95,13 +95,13 @@ class _Table:
         return {name: (column.dtype, column.shape) for name, column in self.columns.items()}
 
     def blocks(self) -> Iterator[tuple[int, Block]]:
-        """First row, and columns, of every block."""
+        """Yield the first row and the columns of every block."""
         for lo in range(0, self.n, self.height):
             hi = min(lo + self.height, self.n)
             yield lo, {name: column.read(lo, hi) for name, column in self.columns.items()}
 
     def flat_pieces(self) -> Iterator[Block]:
-        """Pieces of one-dimensional columns: a posterior is a column for each cluster."""
+        """Yield one-dimensional columns in pieces; a posterior becomes one column per cluster."""
         for _, block in self.blocks():
             flat = _flat(block)
             rows, step = len(next(iter(flat.values()))), max(1, PIECE_ENTRIES // len(flat))
@@ -181,7 +181,7 @@ _FORMATS = {".csv": _write_csv, ".parquet": _write_parquet, ".npy": _write_npy, 
 def _writer(address: str) -> Any:
     suffix = os.path.splitext(address)[1].lower()
     if suffix not in _FORMATS:
-        raise InputError(f"export: got a path that ends in {suffix!r}; end it in one of {', '.join(_FORMATS)}")
+        raise InputError(f"export: got a path with suffix {suffix!r}; use one of {', '.join(_FORMATS)}")
     if suffix == ".parquet":
         _refuse_without_pyarrow()
     return _FORMATS[suffix]
@@ -193,5 +193,5 @@ def _refuse_without_pyarrow() -> None:
     except ImportError as error:
         raise InputError(
             f"export: .parquet is written by pyarrow, which is not installed ({error}); "
-            "pip install 'bigsmic[parquet]', or end the path in .csv, .npy or .zarr"
+            "pip install 'bigsmic[parquet]', or use the suffix .csv, .npy or .zarr"
         ) from None

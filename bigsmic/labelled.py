@@ -1,7 +1,7 @@
-"""Results with the coordinates of the rows that were fitted: datasets of xarray.
+"""Results as xarray datasets, with the coordinates of the fitted rows.
 
-The coordinates are those of the DataArray that was fitted or is given; a run directory has none. xarray is imported
-where a dataset is made, and the columns of the dataset are read when they are used.
+The coordinates come from the DataArray that was fitted or is given; a run directory has none. xarray is imported when a
+dataset is made, and the columns of the dataset are read when they are used.
 """
 
 from typing import Any, NamedTuple
@@ -16,13 +16,13 @@ from bigsmic.stages.rowwise_output import read_array
 CLUSTERS = "cluster"
 """Dimension of the columns of a posterior."""
 ROWS = "row"
-"""Dimension of rows that have no name."""
+"""Name of the dimension of rows, if they have none."""
 LAZY = ("agreement", "noise", "posterior")
 """Variables that are read when they are used; ``label`` is in memory, as ``Result.labels`` is."""
 
 
 class RowCoordinates(NamedTuple):
-    """What a DataArray says of its rows.
+    """Dimension and coordinates of the rows of a DataArray.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class RowCoordinates(NamedTuple):
         Name of their dimension.
     n : int
     coordinates : xarray.Dataset
-        Their coordinates, and no variables.
+        Their coordinates, without variables.
     """
 
     dim: Any
@@ -39,9 +39,9 @@ class RowCoordinates(NamedTuple):
 
 
 def coordinates_of(data: Any) -> RowCoordinates | None:
-    """What a DataArray says of its rows; None of any other input.
+    """Coordinates of the rows of a DataArray; None for any other input.
 
-    Entries of the array are neither read nor referred to.
+    Entries of the array are not read, and no reference to them is kept.
     """
     if not (hasattr(data, "isel") and hasattr(data, "coords") and getattr(data, "ndim", 0) == 2):
         return None
@@ -51,7 +51,7 @@ def coordinates_of(data: Any) -> RowCoordinates | None:
 
 
 def given_coordinates(like: Any) -> RowCoordinates:
-    """What a caller gives says of its rows; InputError if it is no DataArray of rows."""
+    """Coordinates of the rows of a caller's DataArray; InputError if it is not one of rows and columns."""
     found = coordinates_of(like)
     if found is None:
         raise InputError(
@@ -79,7 +79,7 @@ def dataset(context: Context, labels: Any, rows: RowCoordinates | None, attribut
     Raises
     ------
     InputError
-        xarray is not installed, or the rows are of another number or have coordinates that are called as a variable.
+        xarray is not installed, the number of rows differs, or a coordinate has the name of a variable.
     """
     xarray = _xarray()
     dim = ROWS if rows is None else rows.dim
@@ -97,16 +97,18 @@ def _lazy(context: Context, name: str) -> Any:
 
 
 def _admitted(rows: RowCoordinates, context: Context) -> RowCoordinates:
-    """The coordinates of fitted rows, from theirs or from those of the whole archive."""
+    """The coordinates of the fitted rows, selected from those of the archive where the fit used some of its rows."""
     n, fitted = context.n, selected.read(context.run)
     if rows.n != n and rows.n >= fitted.stop and selected.is_part(context.run):
         rows = RowCoordinates(rows.dim, n, rows.coordinates.isel({rows.dim: fitted.numbers(0, n)}))
     if rows.n != n:
-        raise InputError(f"to_xarray: got coordinates of {rows.n:,} rows, the fit has {n:,}; give the rows of the fit")
+        raise InputError(
+            f"to_xarray: got coordinates of {rows.n:,} rows, but the fit has {n:,}; give the rows of the fit"
+        )
     taken = sorted({"label", *LAZY, CLUSTERS} & {str(name) for name in (rows.dim, *rows.coordinates.coords)})
     if taken:
         raise InputError(
-            f"to_xarray: the rows have coordinates called {taken}, as the result's own variables are; rename them, "
+            f"to_xarray: the rows have coordinates {taken}, which are names of the result's variables; rename them, "
             f"such as like=rows.rename({taken[0]}='true_{taken[0]}')"
         )
     return rows

@@ -1,7 +1,7 @@
-"""Dask arrays at the door: what is lazy comes back lazy, a chunk of predictions for every chunk of rows.
+"""Lazy predictions for dask arrays: one chunk of predictions for every chunk of rows.
 
-Dask computes them where and when it is asked to. What predicts is in the graph once, whatever the number of chunks, and
-travels as a Result does; see :mod:`bigsmic.portable`.
+Dask decides where and when they are computed. The model is in the graph once, whatever the number of chunks, and is
+pickled like a Result; see :mod:`bigsmic.portable`.
 """
 
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from bigsmic.types import Integers
 
 
 class Answer(NamedTuple):
-    """What comes of a row.
+    """Kind of the result for one row.
 
     Parameters
     ----------
     dtype : dtype
     width : int, optional
-        Columns; None: one value.
+        Number of columns; None for a single value.
     """
 
     dtype: Any
@@ -30,7 +30,7 @@ class Answer(NamedTuple):
 
     @property
     def meta(self) -> Any:
-        """No rows of it."""
+        """An empty array of this kind."""
         return np.empty((0,) if self.width is None else (0, self.width), self.dtype)
 
 
@@ -41,9 +41,9 @@ class Lazily:
     Parameters
     ----------
     model : object
-        With methods that take rows in memory; pickled where tasks run in other processes.
+        Its methods take rows in memory; it is pickled if tasks run in other processes.
     columns : int
-        That rows must have.
+        Number of columns that rows must have.
     key : str
         Name of the model in graphs.
     """
@@ -53,13 +53,13 @@ class Lazily:
     key: str
 
     def __call__(self, method: str, rows: Any, answer: Any) -> Any:
-        """Dask array of what `method` says of rows.
+        """Dask array of the results of `method` for rows.
 
         Parameters
         ----------
         method : str
         rows : dask array, shape (m, d)
-            Numbers of rows may be unknown.
+            Chunk sizes along the rows may be unknown.
         answer : Answer
 
         Raises
@@ -106,11 +106,11 @@ def rows_of(data: Any, lengths: bool) -> Array:
     ----------
     data : dask array or dataframe
     lengths : bool
-        Count the rows of a dataframe, which computes it once.
+        Whether to count the rows of a dataframe, which computes it once.
     """
     return data.to_dask_array(lengths=lengths or None) if hasattr(data, "to_dask_array") else data
 
 
 def lazily_read(array: Any) -> Any:
-    """Dask array of a :class:`~bigsmic.store.CheckedArray`, whose blocks are read, and checked, when they are used."""
+    """Dask array of a :class:`~bigsmic.store.CheckedArray`; its blocks are read and checked when they are computed."""
     return from_array(array, chunks=array.chunks)

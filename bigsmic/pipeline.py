@@ -1,4 +1,4 @@
-"""A fit, from rows to labels: what is asked for is checked and planned, then the method's stages run."""
+"""A fit from rows to labels: the request is checked and planned, then the method's stages run."""
 
 import json
 import os
@@ -79,7 +79,7 @@ def fit(
     block_sizes: BlockSizes | None = None,
     **options: Any,
 ) -> Result:
-    """Cluster rows, on disk or in memory, into c clusters.
+    """Cluster rows on disk or in memory into c clusters.
 
     Rows -> nearest neighbours -> sparse local-scaling kernel -> its top eigenvectors -> labelings [1]_ -> their
     consensus, or the one of largest squared-loss mutual information.
@@ -87,56 +87,57 @@ def fit(
     Parameters
     ----------
     data : str, Path, zarr.Array, dask array, xarray.DataArray or array_like, shape (n, d)
-        A path or URL names a Zarr v2 or v3 array, or a group together with `component`; a path also a ``.npy`` file.
-        Any real or integer dtype. Rows are read in blocks and never held as a whole, unless they came in memory.
+        A path or URL names a Zarr v2 or v3 array, or, with `component`, a group; a path may also name a ``.npy`` file.
+        Any real or integer dtype. Rows are read in blocks and never held as a whole, unless they are in memory already.
     c : int, None, or sequence of int
-        Number of clusters, 1 to n. None finds it where the data show valleys between clusters; a range limits the
-        search. ``Result.valleys`` has the evidence. Where there are no valleys, or they are not looked for (a graph,
-        fewer than 12 rows, ``valleys=False``), the Result has no labels but by `cut`. Other methods say for themselves
-        what None is.
+        Number of clusters, 1 to n. With None, it is found if valleys of the density separate the clusters; a range
+        limits the search. ``Result.valleys`` has the evidence. If there are no valleys, or they are not tested (a
+        graph, fewer than 12 rows, ``valleys=False``), the Result has labels only after `cut`. Other methods document
+        what None means to them.
     method : str
-        "smic", the default, whose options are those below. Another one has options of its own, which are parameters of
-        its estimator as well, such as :class:`bigsmic.RIM`; those below that it does not have are refused.
+        Name of the method. The options below are those of the default, "smic". Another method has its own options,
+        which are also the parameters of its estimator, such as :class:`bigsmic.RIM`; options that it lacks are refused.
     out : str or Path, optional
-        Run directory, in which the same call resumes after an interruption. By default a temporary one that lives as
-        long as the Result.
+        Run directory, in which the same call resumes after an interruption. By default a temporary one, which is
+        deleted with the Result.
     like : str, Path or Result, optional
-        A finished run of an earlier state of the rows, or of others with the same columns. Clusters that continue one
-        of it take its number and its name, others new numbers; ``Result.matched`` says what became of all.
+        A finished run of an earlier state of the rows, or of other rows with the same columns. A cluster that continues
+        one of that run takes its number and name; other clusters get new numbers. ``Result.matched`` has the
+        correspondence.
     memory_limit : int or str, optional
-        What the process may use, interpreter included, such as ``"1GiB"``. It changes time and disk, never labels.
+        Memory that the process may use, interpreter included, such as ``"1GiB"``. It affects time and disk, never
+        labels.
     component : str, optional
         Array within a Zarr group.
     rows : slice or bigsmic.numerics.selection.Selection, optional
-        Consecutive rows that are fitted, such as ``slice(-100_000, None)``, in the place of all; or any rows. Of an
-        archive of :func:`bigsmic.features.windows`, those that are not valid are left out besides. Labels are of the
-        fitted rows, whose numbers in the archive ``Result.rows`` has; ``Result.archive_labels`` has -1 for the others.
+        Rows to fit instead of all: consecutive ones, such as ``slice(-100_000, None)``, or any selection. In an archive
+        of :func:`bigsmic.features.windows`, invalid rows are left out too. Labels are those of the fitted rows, whose
+        numbers in the archive are in ``Result.rows``; ``Result.archive_labels`` has -1 for the others.
     storage_options : dict, optional
         For file systems behind URLs; never written anywhere.
     missing_chunks : {"error", "fill"}
-        What an absent chunk of the archive is.
+        Whether an absent chunk of the archive is an error, or is read as fill values.
     n_threads : int, optional
-        Tasks at once; by default the processors that the process may use.
+        Number of concurrent tasks; by default the number of processors that the process may use.
     progress : bool or callable, optional
-        True: blocks done, rows per second and the time that is left of every step, on stderr, as one line that changes
-        on a terminal and as a line every half minute elsewhere. A function is called as ``progress(stage, done,
-        total)`` when a stage begins and after every block, on the thread that called `fit`; what an earlier call has
-        done is done from the start.
+        True shows on stderr, for every step, blocks done, rows per second and the remaining time: on a terminal as one
+        line that changes, elsewhere as a line every half minute. A function is called as ``progress(stage, done,
+        total)`` when a stage begins and after every block, on the thread that called `fit`; blocks of an earlier call
+        count as done.
     client : distributed.Client, optional
-        Run on this Dask cluster. Its workers share nothing but the store: `data` and `out` must be where all of them
-        can read and write. By default the active client, and without one, or with False, threads of this process. The
-        labels are the same.
+        Run on this Dask cluster. All its workers must be able to read `data` and write `out`, as they share only the
+        store. By default the active client; if there is none, or with False, threads of this process. The labels are
+        the same.
     scheduler : str, optional
         Address of the scheduler of a cluster, such as ``"tcp://host:8786"``.
     engine : bigsmic.engines.base.Engine, optional
-        Where tasks run, in the place of threads and clusters: an object of that protocol, which is entered and left as
-        a context.
+        An object of that protocol, on which tasks run instead of threads or a cluster. It is used as a context manager.
     performance_report : str or Path, optional
-        HTML file to which Dask writes what its scheduler and workers did: :class:`distributed.performance_report`
-        around the run. Only on a cluster; wants bokeh where the scheduler runs.
+        HTML file for Dask's report of the run, :class:`distributed.performance_report`. Only on a cluster; needs bokeh
+        where the scheduler runs.
     block_sizes : bigsmic.runtime.block_sizes.BlockSizes, optional
-        Sizes of the blocks that rows are cut into, for tests and for machines that the default does not suit. Labels
-        follow from them as from a seed: a run resumes with those that it was begun with, and refuses others.
+        Sizes of the blocks of rows, for tests and for machines that the default does not suit. Labels depend on them as
+        on a seed: a run is resumed with the sizes with which it was started, and refuses others.
     {options}
 
     Returns
@@ -146,22 +147,22 @@ def fit(
     Raises
     ------
     InputError
-        Data or parameters that cannot be used: wrong rank, NaN (:class:`~bigsmic.errors.NonFiniteError`), c > n, an
-        option that the method does not have (:class:`~bigsmic.errors.OptionError`), ...
+        Data or parameters cannot be used: wrong number of dimensions, NaN (:class:`~bigsmic.errors.NonFiniteError`), c
+        > n, an option that the method lacks (:class:`~bigsmic.errors.OptionError`), ...
     PlanError
         The memory limit cannot be met; nothing has run.
     RunError
-        `out` belongs to other input or parameters, is of a newer format, or is being written by another process.
+        `out` belongs to other input or parameters, has a newer format, or is being written by another process.
     StorageError
-        A chunk is missing or torn, or the disk is full; what is finished is kept, the same call resumes.
+        A chunk is missing or torn, or the disk is full. Finished blocks are kept, and the same call resumes.
     ClusterError
-        The scheduler does not answer, or workers cannot be used or are lost again and again; the same call resumes.
+        The scheduler does not answer, workers cannot be used, or they are lost repeatedly. The same call resumes.
 
     Warns
     -----
     BigsmicWarning
-        Parameters that were given and had to be cut to what n rows allow; an eigensolve that did not converge; a
-        cluster whose processors do not all compute the same bits.
+        A given parameter was reduced to what n rows allow, an eigensolve did not converge, or the processors of a
+        cluster do not all compute the same bits.
 
     References
     ----------
@@ -259,7 +260,7 @@ _DEFAULTS: dict[str, Any] = dict(fit.__kwdefaults__ or {})
 
 @dataclass(frozen=True)
 class _Request:
-    """What a call asks for, checked."""
+    """The validated arguments of a call."""
 
     source: Source
     n_rows: int
@@ -275,7 +276,7 @@ class _Request:
         cls, data: Rows, c: Any, asked: Mapping[str, Any], options: Mapping[str, Any], n_rows: int | None = None
     ) -> Self:
         sizes = or_default(asked["block_sizes"])
-        share_arena()  # before the input is opened, whose readers are threads
+        share_arena()  # before the input is opened, as its readers are threads
         given = {name: value for name, value in options.items() if value is not UNSET}
         settings = registry.settings(asked["method"], c, given, _DEFAULTS)
         source = _source(data, settings, asked)
@@ -287,7 +288,7 @@ class _Request:
         run_options = RunOptions(**{field.name: asked[field.name] for field in fields(RunOptions)})
         if run_options.out is not None and callable(getattr(settings, "kernel", None)):
             refuse_nameless(settings.kernel)
-        interval()  # is refused before anything is done
+        interval()  # an invalid interval is refused before anything is done
         settings, side_inputs = registry.admit(settings, given, source.shape[0], asked["storage_options"])
         return cls(source, n_rows, settings, cuts, run_options, sizes, _like(asked, side_inputs), side_inputs)
 
@@ -298,12 +299,12 @@ class _Request:
         return choose_engine(asked.engine, asked.client, asked.scheduler, n_threads)
 
     def identity(self) -> dict[str, Any]:
-        """What the run is a run of: all that can change a label."""
+        """Identity of the run: everything that can change a label."""
         like = {} if self.like is None else {numbering.LIKE: self.like._run.id}
         return {"input": self.describe(), "settings": self.settings.identity()} | self.block_sizes.identity() | like
 
     def describe(self) -> dict[str, Any]:
-        """The rows, and what came beside them."""
+        """Facts about the rows and the side inputs."""
         side_inputs = (
             {"side_inputs": {name: checksum(array) for name, array in self.side_inputs.items()}}
             if self.side_inputs
@@ -324,13 +325,13 @@ class _Request:
         except PlanError as error:
             if resources.n_workers > 1 or address_room() is None or limit != resources.memory_limit:
                 raise
-            raise PlanError(f"{error}; that limit is what `ulimit -v` leaves this process: raise it") from None
+            raise PlanError(f"{error}; that limit is what `ulimit -v` leaves to this process: raise it") from None
         scale = None if self.settings.precomputed else self.settings.scale
         return replace(found, decoded=self.source.decoded, scale=scale)
 
 
 def _stages(job: Job, cuts: Mapping[str, str], like: Result | None) -> None:
-    """Do what the ledger lacks, tell how it went, and leave nothing behind that nobody reads."""
+    """Run the blocks that the ledger lacks, write the summary, and delete temporary stages."""
     if like is not None:
         numbering.begin(job)
     found = _found(job)
@@ -345,7 +346,7 @@ def _stages(job: Job, cuts: Mapping[str, str], like: Result | None) -> None:
 
 
 def _found(job: Job) -> dict[str, Any]:
-    """Do what the ledger lacks, and say what the method found."""
+    """Run the blocks that the ledger lacks, and return the method's summary."""
     kind = registry.of(job.context.settings)
     kind.run(job)
     found = {} if distinct.is_all(job.context) else kind.summary(job)
@@ -353,7 +354,7 @@ def _found(job: Job) -> dict[str, Any]:
 
 
 def _takes_numbers(job: Job, found: Mapping[str, Any], like: Result) -> bool:
-    """Give clusters the numbers of those of an earlier run; whether rows are to be written again with them."""
+    """Number clusters like those of an earlier run, and return whether rows must be written again for that."""
     settings = job.context.settings.found_in(found)
     if settings.undecided or job.run.done(numbering.STAGE, 0):
         return False
@@ -363,24 +364,26 @@ def _takes_numbers(job: Job, found: Mapping[str, Any], like: Result) -> bool:
 
 
 def _like(asked: Mapping[str, Any], side_inputs: Mapping[str, Any]) -> Result | None:
-    """The run whose numbers are taken.
+    """The run whose numbers the clusters take.
 
     Raises
     ------
     InputError
-        It has no labels, or is the run that is to be written; or labels of rows say what the numbers are.
+        It has no labels, is the run to be written, or known labels determine the numbers.
     """
     previous = asked["like"]
     if previous is None:
         return None
     if "labels" in side_inputs:
-        raise InputError("like: got it beside labels=, which say what number a cluster has; leave one of them out")
+        raise InputError(
+            "like: got it together with labels=, which determines the numbers of clusters too; leave one of them out"
+        )
     found = (
         previous if isinstance(previous, Result) else Result.open(previous, storage_options=asked["storage_options"])
     )
     found._refuse_undecided("like")
     if asked["out"] is not None and absolute(as_location(asked["out"])) == found._run.address:
-        raise InputError(f"like: got {found.location}, which is the out= of this fit too; give another out=")
+        raise InputError(f"like: got {found.location}, which is also the out= of this fit; give another out=")
     return found
 
 
@@ -407,7 +410,7 @@ def _check_shape(n: int, d: int, settings: Any) -> None:
 
 
 def _warn_of_wide(source: Source, settings: MethodSettings) -> None:
-    """Few rows of many columns are mostly columns taken for rows."""
+    """Warn of few rows with many columns, which are usually a transposed matrix."""
     n, d = source.shape
     if not settings.precomputed and n <= FEW_ROWS and d >= 10 * n:
         warnings.warn(
@@ -447,12 +450,12 @@ def _but_for_number(identity: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _run_directory(run_options: RunOptions) -> Iterator[Run]:
-    """A run directory that is open and locked; a temporary one goes if the fit fails."""
+    """A run directory that is open and locked; a temporary one is deleted if the fit fails."""
     location = temporary_run() if run_options.out is None else os.fspath(run_options.out)
     if run_options.memory_limit is not None and lies_in_memory(location):
         warnings.warn(
-            f"run: {location} is on a file system in memory, which the limit of {run_options.memory_limit} does not "
-            "count; give an out= on disk, or set TMPDIR",
+            f"run: {location} is on a file system in memory, which memory_limit={run_options.memory_limit} does not "
+            "cover; give an out= on disk, or set TMPDIR",
             BigsmicWarning,
             stacklevel=3,
         )

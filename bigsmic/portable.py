@@ -1,8 +1,8 @@
-"""What a pickle takes along of a finished fit: all that predictions need, or, of a run that has a name, the name.
+"""Pickles of finished fits: all that predictions need, or, for a run with a path of its own, the path.
 
-A fit in a temporary directory is nowhere when its process has ended. What its predictions read is copied into a run in
-memory, which is pickled with its bytes; of the rest comes along what there is room for. A run that the user named with
-``out=`` is opened again where it lies, and must be the run that it was.
+A temporary run directory is deleted with its process. So the artifacts that predictions read are copied into a run in
+memory, which is pickled with its bytes; other arrays are included as far as there is room. A run that the user named
+with ``out=`` is opened again at its location, and must be the same run.
 """
 
 import os
@@ -30,19 +30,19 @@ from bigsmic.store import (
 from bigsmic.types import StrPath
 
 CARRIED_BYTES = 256 << 20
-"""Arrays that a pickle takes along at most."""
+"""Largest number of bytes of arrays in a pickle."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run lies, and what it must be.
+    """Location and identifier of a run.
 
     Parameters
     ----------
     address : str
         Absolute path, or URL.
     id : str
-        Of the run.
+        Identifier of the run.
     """
 
     address: str
@@ -50,7 +50,7 @@ class Place:
 
     @classmethod
     def of(cls, run: Any) -> Any:
-        """Of a run that has a name."""
+        """The location of a run that has one of its own."""
         return cls(run.address, run.id)
 
     def open(self) -> Any:
@@ -59,7 +59,7 @@ class Place:
         Raises
         ------
         RunError
-            It is gone, or another one has its place.
+            The run no longer exists, or another one is at its location.
         """
         try:
             run = Run(self.address, writable=False)
@@ -67,31 +67,32 @@ class Place:
             raise RunError(f"unpickling: the run that the pickle names is not there, restore it: {error}") from error
         if run.id != self.id:
             raise RunError(
-                f"unpickling: {run.location} is not the run that was pickled, but another one; bring back the first, "
-                "or open the one that is there by Result.open"
+                f"unpickling: {run.location} is not the run that was pickled, but another one; restore the first, or "
+                "open the present one by Result.open"
             )
         return run
 
 
 def carried(context: Any, tells: Any) -> Any:
-    """A run in memory, with what predictions read.
+    """Copy the artifacts that predictions read to a run in memory.
 
     Parameters
     ----------
     context : Context
         Of the finished fit.
     tells : dict of str to sequence of str or None
-        What else a Result reads, as `reads` of the methods' models; it is left out where there is no room.
+        Further artifacts that a Result reads, in the form of `reads` of the methods' models; left out if there is no
+        room.
 
     Returns
     -------
     run : CarriedRun
-        With `posterior`, `agreement` and `noise` where there is room.
+        With `posterior`, `agreement` and `noise` if there is room.
 
     Raises
     ------
     RunError
-        Even what predictions read is too much.
+        The artifacts that predictions read are larger than a pickle may be.
     CorruptBlockError
     """
     run, wanted = context.run, needed(context)
@@ -100,8 +101,8 @@ def carried(context: Any, tells: Any) -> Any:
     if room < 0:
         raise RunError(
             f"pickle: predictions read {(CARRIED_BYTES - room) / 2**20:,.0f} MiB of {run.location}, more than the "
-            f"{CARRIED_BYTES >> 20} MiB that a pickle takes along; fit with out=, or pickle what result.save(path) "
-            "returns: the path is pickled then"
+            f"{CARRIED_BYTES >> 20} MiB that a pickle may contain; fit with out=, or pickle the result of "
+            "result.save(path), which is pickled as its path"
         )
     for stage, names in tells.items():
         more = _bytes(run, blocks, {stage: names}) - _bytes(run, blocks, {stage: wanted.get(stage, ())})
@@ -117,7 +118,7 @@ def carried(context: Any, tells: Any) -> Any:
 
 
 def needed(context: Any) -> Any:
-    """Stages and arrays that predictions read."""
+    """Stages and names of the arrays that predictions read."""
     settings = context.settings
     wanted = {} if settings.precomputed else {"scan": Moments._fields, "scaling": ()}
     if settings.undecided:
@@ -140,7 +141,7 @@ def _copy_arrays(context: Any, made: Any, room: Any) -> None:
 
 
 def save(context: Any, location: Any, storage_options: Any = None) -> Any:
-    """Copy a finished run, of a cut what both of its runs have, into a run directory of its own.
+    """Copy a finished run, or a cut with its base run, into a new run directory.
 
     Parameters
     ----------
@@ -159,7 +160,9 @@ def save(context: Any, location: Any, storage_options: Any = None) -> Any:
     """
     run, location = context.run, absolute(as_location(location, "path"))
     if isinstance(run, CarriedRun):
-        raise RunError(f"save: {run.location} is what predictions need, and no whole run; save the result of the fit")
+        raise RunError(
+            f"save: {run.location} has only what predictions need, and is not a whole run; save the result of the fit"
+        )
     refuse_taken(location)
     made = Run(location, storage_options)
     try:
@@ -176,7 +179,7 @@ def save(context: Any, location: Any, storage_options: Any = None) -> Any:
 
 
 def refuse_taken(location: StrPath) -> None:
-    """Refuse a local place at which there is something.
+    """Refuse a local path that exists.
 
     Raises
     ------
@@ -188,7 +191,7 @@ def refuse_taken(location: StrPath) -> None:
 
 
 def _copy(context: Any, made: Any) -> None:
-    """Copy a whole run; the summary, without which it is not finished, last."""
+    """Copy a whole run; the summary, which marks it as finished, last."""
     run, settings = context.run, context.settings
     cut = {"settings": settings.identity() | _kernel_of(run)} if isinstance(run, Overlay) else {}
     made.bind({name: value for name, value in run.identity.items() if not cut or name != LIKE} | cut)
@@ -201,5 +204,5 @@ def _copy(context: Any, made: Any) -> None:
 
 
 def _kernel_of(run: Any) -> Any:
-    """The kernel as the run names it: one that was opened without its function has forgotten which."""
+    """Name of the kernel in the run's identity, which a Result opened without the function lacks."""
     return {name: value for name, value in run.identity["settings"].items() if name == "kernel"}

@@ -1,4 +1,4 @@
-"""Labels and posteriors of new rows: neighbours among the training rows, eigenvectors extended to them, then read.
+"""Labels and posteriors of new rows, from their nearest training rows and the eigenvectors extended to them.
 
 Everything is done row by row or in products whose shape does not depend on the call, so that the posterior of a row
 does not depend on the rows that came with it.
@@ -31,15 +31,15 @@ from bigsmic.stages.precomputed import minus_log, nearest_entries
 from bigsmic.store import PredictionGroup, Source, SparseRows, digest, open_source, select_rows
 from bigsmic.types import Client, Floats, Integers, Labels, Posterior, Progress, StrPath
 
-BLOCK_BYTES = 16 << 20  # float32 bytes of new rows at a time
-MAX_ROWS = 1 << 15  # at a time: with neighbours and eigenvectors, each takes a kilobyte or two
+BLOCK_BYTES = 16 << 20  # of a block of new rows as float32
+MAX_ROWS = 1 << 15  # of a block: with neighbours and eigenvectors, a row takes one or two kilobytes
 READING = ("component", "rows", "storage_options", "missing_chunks")
-"""Options that say how new rows are read."""
+"""Options for reading new rows."""
 
 Predicted: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int32]]
 """Posteriors and labels of a block of rows."""
 Assessed: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]]
-"""The same, and novelty."""
+"""Posteriors, labels and novelty of a block of rows."""
 
 
 def predict(  # noqa: PLR0913
@@ -61,22 +61,23 @@ def predict(  # noqa: PLR0913
     Parameters
     ----------
     context : Context
-        Of a finished fit.
+        Context of a finished fit.
     data, **reading
         The new rows, `component`, `storage_options` and `missing_chunks`; see :func:`bigsmic.store.open_source`; and
         `rows`, a slice of them.
     out : str or Path, optional
-        Zarr group to write ``labels`` and ``posterior`` to; made, or of the same run and rows.
+        Zarr group for ``labels`` and ``posterior``: a new one, or one with predictions of the same rows by the same
+        run.
     overwrite : bool
-        Whether arrays of these names in another Zarr group may be written over.
+        Whether arrays of these names in another Zarr group may be overwritten.
     n_threads : int, optional
-        Of this process, 1 by default.
+        Threads of this process, 1 by default.
     client : distributed.Client, optional
     scheduler : str, optional
     engine : bigsmic.engines.base.Engine, optional
-        As of :func:`bigsmic.fit`; rows in the memory of this process are predicted here all the same.
+        As in :func:`bigsmic.fit`; rows in the memory of this process are always predicted here.
     progress, performance_report : optional
-        As of :func:`bigsmic.fit`.
+        As in :func:`bigsmic.fit`.
 
     Returns
     -------
@@ -86,7 +87,7 @@ def predict(  # noqa: PLR0913
     Raises
     ------
     OptionError
-        Another option.
+        An option that does not exist.
     """
     refuse_unknown("predict", {*reading} - {*READING}, OPTIONS)
     asked = {"location": out, "storage_options": reading.get("storage_options"), "overwrite": overwrite}
@@ -138,11 +139,11 @@ def score_rows(  # noqa: PLR0913
     Parameters
     ----------
     context : Context
-        Of a finished fit that has what the score is measured by.
+        Context of a finished fit that has the reference distances of the score.
     data, n_threads, client, scheduler, engine, progress, performance_report, **reading
-        As of :func:`predict`.
+        As in :func:`predict`.
     score : {"predict_noise", "novelty"}
-        Method of the Result that is asked.
+        Method of the Result to call.
 
     Returns
     -------
@@ -151,7 +152,7 @@ def score_rows(  # noqa: PLR0913
     Raises
     ------
     OptionError
-        Another option.
+        An option that does not exist.
     """
     refuse_unknown(score, {*reading} - {*READING}, _keywords(score_rows))
     share_arena()
@@ -210,7 +211,7 @@ def _open(context: Context, data: Any, reading: Mapping[str, Any]) -> Source:
 
 
 def rows_at_once(d: int) -> int:
-    """New rows that are predicted at a time, of d columns."""
+    """Rows of a block of new rows of d columns."""
     return min(max(256, BLOCK_BYTES // (4 * d)), MAX_ROWS)
 
 
@@ -219,7 +220,7 @@ def _shapes(m: int, c: int) -> dict[str, tuple[tuple[int, ...], type[np.generic]
 
 
 def _group(asked: Mapping[str, Any], context: Context, source: Any) -> PredictionGroup:
-    """The group to write to, if it may be written to; a fit is told from others by what it was of and what it found."""
+    """The group to write to, after checking that this is allowed; identified by the run's identity and output."""
     fit = digest([context.run.identity, context.run.infos("output", context.source_blocks)])
     rows = source.describe() | {"origin": digest(source.origin())}
     group = PredictionGroup(made_of={"fit": fit, "rows": rows}, **asked)
@@ -240,7 +241,7 @@ class Predictor:
     source : Source
         The new rows.
     rows : int
-        Of a block.
+        Rows of a block.
     """
 
     context: Context
@@ -249,13 +250,13 @@ class Predictor:
 
     @cached_property
     def assessor(self) -> Assessor:
-        """What the method makes predictions with; nothing has been found for a single cluster."""
+        """The method's model; for a single cluster a constant one, as the fit has no artifacts then."""
         return Assessor(self.context, model_of(self.context))
 
     def __call__(self, lo: int) -> Predicted:
         """Posteriors and labels of the block that begins with row `lo`: float32 (b, c) and int32 (b,).
 
-        Rows that are marked as not valid have posteriors NaN and label -1.
+        Invalid rows have posteriors NaN and label -1.
         """
         posterior, labels, _ = self.assess(lo, self.read(lo))
         return posterior, labels
@@ -266,13 +267,13 @@ class Predictor:
         return found
 
     def assess(self, lo: int, X: NDArray[Any]) -> Assessed:
-        """Posteriors and labels of rows as stored, the first of which is row `lo`; their novelty, float32 (b,)."""
+        """Posteriors, labels and novelty, float32 (b,), of stored rows that begin with row `lo`."""
         X, valid = self.scaled(lo, X)
         posterior, labels, novelty = self.assessor(X) if len(X) else (*self.nothing(), np.empty(0, np.float32))
         return _in_place(posterior, valid, np.nan), _in_place(labels, valid, -1), _in_place(novelty, valid, np.nan)
 
     def scaled(self, lo: int, X: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.bool_] | None]:
-        """Those of the rows from `lo` on that are valid, scaled, and which these are; None: all."""
+        """The valid rows among those from `lo` on, scaled, and the mask of valid rows; None if all are valid."""
         hi = lo + len(X)
         valid = self.source.valid(lo, hi)
         X = X if valid is None else X[valid]
@@ -280,11 +281,11 @@ class Predictor:
         return self.context.scaler.apply(X), valid
 
     def nothing(self) -> Predicted:
-        """What no rows give."""
+        """Predictions for no rows."""
         return np.empty((0, self.assessor.n_clusters), np.float32), np.empty(0, np.int32)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process needs."""
+        """State that another process needs."""
         return {"context": self.context, "source": self.source, "rows": self.rows}
 
 
@@ -295,15 +296,15 @@ class ScorePredictor(Predictor):
     Parameters
     ----------
     context, source, rows
-        As of :class:`Predictor`.
+        As in :class:`Predictor`.
     score : str
-        As of :func:`score_rows`.
+        As in :func:`score_rows`.
     """
 
     score: str
 
     def __call__(self, lo: int) -> NDArray[np.float32]:  # type: ignore[override]
-        """Scores of the block that begins with row `lo`: float32 (b,); NaN of rows that are not valid."""
+        """Scores of the block that begins with row `lo`, float32 (b,); NaN for invalid rows."""
         X, valid = self.scaled(lo, self.read(lo))
         return _in_place(self._scores(X) if len(X) else np.empty(0, np.float32), valid, np.nan)
 
@@ -314,12 +315,12 @@ class ScorePredictor(Predictor):
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process needs."""
+        """State that another process needs."""
         return super().__getstate__() | {"score": self.score}
 
 
 def _in_place(found: NDArray[Any], valid: NDArray[np.bool_] | None, fill: float) -> NDArray[Any]:
-    """What was found of valid rows at their places among all rows of a block."""
+    """Results of the valid rows, placed among all rows of a block; `fill` for the others."""
     if valid is None:
         return found
     placed = np.full((len(valid), *found.shape[1:]), fill, found.dtype)
@@ -328,7 +329,7 @@ def _in_place(found: NDArray[Any], valid: NDArray[np.bool_] | None, fill: float)
 
 
 def model_of(context: Context) -> Any:
-    """What the method of a fit makes predictions with, in the numbers that users know."""
+    """The model of a fit's method, with the cluster numbers that users see."""
     numbers = numbering.of(context)
     found = _method_model(context)
     return found if numbers is None else numbering.NumberedModel(found, numbers)
@@ -349,7 +350,7 @@ def _predict_into(predictor: Predictor, arrays: Mapping[str, Any], lo: int) -> N
 def _keep(
     group: PredictionGroup | None, labels: NDArray[np.int32], posterior: NDArray[np.float32]
 ) -> tuple[Labels, Posterior]:
-    """Write predictions that are in memory, if they are to be written."""
+    """Write predictions in memory to the group, if there is one."""
     if group is None:
         return labels, posterior
     with group.writing(_shapes(*posterior.shape), MAX_ROWS) as arrays:
@@ -366,7 +367,7 @@ def _graph_rows(context: Context, data: Any) -> csr_array:
             f"give (m, {context.n})"
         )
     if not np.isfinite(rows.data).all():
-        raise NonFiniteError("predict: the sparse matrix contains NaN or infinity; drop those entries")
+        raise NonFiniteError("predict: the sparse matrix contains NaN or infinity; remove those entries")
     return rows
 
 
@@ -394,7 +395,7 @@ def _graph_neighbors(context: Context, rows: csr_array) -> tuple[Integers, Float
 
 
 def refuse_nonfinite(source: Source, X: NDArray[Any], rows: Sequence[int] | Integers) -> None:
-    """NonFiniteError if some rows of a source, with these numbers in it, have NaN or infinity."""
+    """Raise NonFiniteError if rows of a source, whose numbers are given, contain NaN or infinity."""
     count, row, column = first_nonfinite(X)
     if count:
         raise NonFiniteError(
@@ -404,7 +405,7 @@ def refuse_nonfinite(source: Source, X: NDArray[Any], rows: Sequence[int] | Inte
 
 
 class Single:
-    """One cluster takes every row."""
+    """Model of a single cluster, which contains every row."""
 
     n_clusters = 1
     reads: ClassVar[Reads] = {}

@@ -1,8 +1,8 @@
-"""The methods by name, and what is asked of whichever it is; :mod:`bigsmic.methods` says what each module offers.
+"""The methods by name, and calls to them by their common interface, which :mod:`bigsmic.methods` documents.
 
-Other packages add methods by entry points of the group ``bigsmic.methods``, whose names are those of the methods, and
-which lead to settings classes. Settings and modules are loaded by name, so that results, predictions and stages can use
-the method of a run from below it, and the command line can read options without the rest.
+Other packages add methods by entry points of the group ``bigsmic.methods``: their names are those of the methods, and
+they refer to settings classes. Settings and modules are loaded by name, so that results, predictions and stages, which
+lie below the methods, can use the method of a run, and the command line can read options without the rest.
 """
 
 import importlib
@@ -29,9 +29,9 @@ BUILT_IN = {
     "mspc": "bigsmic.settings.mspc:Settings",
     "mwca": "bigsmic.settings.mwca:Settings",
 }
-"""Settings of each method of ours, which say what module has the rest; known without installed metadata."""
+"""Settings of each built-in method, which name the module with the rest; found without installed metadata."""
 OFFERED = ("plan", "run", "summary", "model", "Result")
-"""What the module of a method must have."""
+"""Names that the module of a method must define."""
 OF_EVERY_FIT = frozenset(
     (
         *(
@@ -49,7 +49,7 @@ OF_EVERY_FIT = frozenset(
         *("n_threads", "progress", "client", "scheduler", "engine", "performance_report", "block_sizes"),
     )
 )
-"""Names that are no method's to take."""
+"""Names that no method may have."""
 
 
 def names() -> tuple[str, ...]:
@@ -58,7 +58,7 @@ def names() -> tuple[str, ...]:
 
 
 def loadable() -> dict[str, type[Any]]:
-    """Settings classes of all methods that can be loaded, by name; one that cannot says why when it is asked for."""
+    """Settings classes of all methods that can be loaded, by name; `settings_of` raises the reason for the others."""
     found = {}
     for name in names():
         try:
@@ -70,7 +70,7 @@ def loadable() -> dict[str, type[Any]]:
 
 
 def settings_of(name: str) -> type[Any]:
-    """Settings class of a method, which is loaded without the rest of it.
+    """Settings class of a method, loaded without the rest of the method.
 
     Raises
     ------
@@ -91,34 +91,36 @@ def settings_of(name: str) -> type[Any]:
 
 
 def _loaded(entry: Any) -> Any:
-    """Settings class that an entry point leads to."""
+    """Settings class that an entry point refers to."""
     try:
         kind = entry.load()
     except Exception as error:
         raise InputError(
-            f"method: {entry.name!r} of {_source(entry)} cannot be loaded ({type(error).__name__}: {error}); mend or "
-            "uninstall that package"
+            f"method: {entry.name!r} of {_source(entry)} cannot be loaded ({type(error).__name__}: {error}); repair "
+            "or uninstall that package"
         ) from error
     wrong = _what_is_wrong(kind, entry.name)
     if wrong:
-        raise InputError(f"method: {entry.name!r} of {_source(entry)} is none: {wrong}; mend or uninstall that package")
+        raise InputError(
+            f"method: {entry.name!r} of {_source(entry)} is not a method: {wrong}; repair or uninstall that package"
+        )
     return kind
 
 
 def _what_is_wrong(kind: Any, name: str) -> Any:
-    """Why a class cannot be the settings of a method; empty where it can."""
+    """Why a class cannot be the settings of a method; empty if it can."""
     if not (isinstance(kind, type) and issubclass(kind, MethodSettings) and is_dataclass(kind)):
-        return f"{kind!r} is no dataclass derived from bigsmic.settings.MethodSettings"
+        return f"{kind!r} is not a dataclass derived from bigsmic.settings.MethodSettings"
     if getattr(kind, "method", None) != name:
-        return f"its settings are of a method {getattr(kind, 'method', None)!r}"
+        return f"its settings belong to a method {getattr(kind, 'method', None)!r}"
     if "n_clusters" not in {field.name for field in fields(kind)}:
         return "its settings have no field n_clusters"
     taken = sorted(OF_EVERY_FIT & {*kind.options(), *kind.side_inputs})
-    return f"its option {taken[0]} is one of every fit" if taken else ""
+    return f"its option {taken[0]} is a parameter of every fit" if taken else ""
 
 
 def _source(entry: Any) -> Any:
-    """Package and object that an entry point is of."""
+    """Package and object of an entry point, for messages."""
     package = f"package {entry.dist.name}" if entry.dist is not None else "an unknown package"
     return f"{package} ({entry.value})"
 
@@ -135,18 +137,18 @@ def load(name: str) -> Any:
 
 
 def of_stored(settings: dict[str, Any]) -> type[Any]:
-    """Settings class of the method of stored settings; those that name none are SMIC's."""
+    """Settings class for stored settings; SMIC's if they name no method."""
     return settings_of(settings.get("method", DEFAULT))
 
 
 def of(settings: Any) -> Any:
-    """Module of the method that some settings are of."""
+    """Module of the method of some settings."""
     kind = settings if isinstance(settings, type) else type(settings)
     return importlib.import_module(vars(kind).get("home") or kind.__module__)
 
 
 def settings(name: str, c: Any, given: Any, others: Any = ()) -> Any:
-    """Settings of a method from what the caller gave.
+    """Settings of a method from a caller's options.
 
     Parameters
     ----------
@@ -155,14 +157,14 @@ def settings(name: str, c: Any, given: Any, others: Any = ()) -> Any:
     given : dict
         Options by name.
     others : iterable of str
-        Names that the caller takes for itself: one of them may have been meant.
+        Names of the caller's own parameters, one of which may have been meant.
 
     Raises
     ------
     OptionError
-        An option of another method, or of none.
+        An option that the method lacks.
     InputError
-        A value that cannot be used, or a method that lacks a part.
+        A value cannot be used, or the module of the method is incomplete.
     """
     kind, taken = settings_of(name), options(name)
     _warn_of_clash(name)
@@ -176,7 +178,7 @@ def settings(name: str, c: Any, given: Any, others: Any = ()) -> Any:
 
 
 def _warn_of_clash(name: str) -> None:
-    """Say that a method of ours is meant where another package offers one of the same name."""
+    """Warn that a built-in method is used where another package offers one of the same name."""
     clashing = entry_points(group=GROUP, name=name) if name in BUILT_IN else ()
     for entry in clashing:
         warnings.warn(
@@ -187,13 +189,13 @@ def _warn_of_clash(name: str) -> None:
 
 
 def options(name: str) -> dict[str, Any]:
-    """Options of a method by name, arrays beside the rows among them."""
+    """Options of a method by name, side inputs included."""
     kind = settings_of(name)
     return {**kind.options(), **kind.side_inputs}
 
 
 def _meant(renamed: Any, option: Any) -> Any:
-    """What an option can be that the method does not have."""
+    """Hint to what was meant by an option that the method lacks."""
     if option in renamed:
         return renamed[option]
     if option in ("n_clusters", "n_components", "k", "n_classes"):
@@ -204,7 +206,7 @@ def _meant(renamed: Any, option: Any) -> Any:
 
 
 def admit(settings: Any, given: dict[str, Any], n_rows: int, storage_options: Any = None) -> tuple[Any, dict[str, Any]]:
-    """Settings and the arrays that came beside the rows, read and checked where the method says how.
+    """Settings and side inputs, read and checked by the method.
 
     Parameters
     ----------
@@ -227,6 +229,6 @@ def admit(settings: Any, given: dict[str, Any], n_rows: int, storage_options: An
 
 
 def temporary(settings: Any) -> tuple[()]:
-    """Stages of a method whose artifacts are deleted when a fit has ended, by their names or how these begin."""
+    """Names, or prefixes of names, of a method's temporary stages, which are deleted when a fit has ended."""
     kind = of(settings)
     return tuple(kind.temporary(settings)) if hasattr(kind, "temporary") else ()

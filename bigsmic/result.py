@@ -1,4 +1,4 @@
-"""What a fit found: read from its run directory, which may have been written by another process, long ago."""
+"""The result of a fit, read from its run directory, which another process may have written."""
 
 import uuid
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
     location : str
         The run directory.
     settings : Settings
-        Parameters of the fit, cut to what the number of rows allowed.
+        Parameters of the fit, reduced to what the number of rows allowed.
     """
 
     def __init__(self, run: Any, settings: Any, temporary: bool = False, base: "Result | None" = None) -> None:
@@ -65,15 +65,15 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         storage_options : dict, optional
             For the file system behind a URL.
         kernel : callable, optional
-            The kernel of the fit, where it was a callable: functions are not stored, and predict needs it.
+            The kernel of the fit, if it was a callable: functions are not stored, and predict needs it.
         temporary : bool
-            Delete the directory when neither the Result nor an array of it is referred to any more.
+            Delete the directory once nothing refers to the Result or to one of its arrays.
 
         Raises
         ------
         RunError
-            Not a run, of another format, damaged, or not finished. Rows and blocks are checked when they are read: what
-            is then found to be damaged is a :class:`~bigsmic.errors.CorruptBlockError`.
+            The directory is not a run, has another format, is damaged, or is not finished. Rows and blocks are checked
+            when they are read; damage found then raises :class:`~bigsmic.errors.CorruptBlockError`.
         """
         opened = Run(run, storage_options, writable=False)
         settings = _stored_settings(opened, kernel)
@@ -87,16 +87,18 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         return result
 
     _tells: ClassVar[dict[str, Any]] = {}
-    """Stages beside those of predictions that the Result tells of."""
+    """Stages that the Result reads in addition to those of predictions."""
     _hint: ClassVar[str] = ""
-    """Attribute that hints at a number of clusters which the fit left open."""
+    """Attribute with evidence for the number of clusters, if the fit left it open."""
 
     def __getattr__(self, name: str) -> Any:
-        """Say what a fit by this method has, where something is asked for that another method may find."""
+        """Raise AbsentResultError for an attribute that only other methods have, with a list of those that exist."""
         if name.startswith("_") or hasattr(type(self), name) or "settings" not in self.__dict__:
-            return object.__getattribute__(self, name)  # which raises, and where a property did, what that raised
+            return object.__getattribute__(self, name)  # raises AttributeError, or the error of a property
         found = ", ".join(sorted(public for public in dir(type(self)) if not public.startswith("_")))
-        raise AbsentResultError(f"{name}: a fit by method {self.settings.method!r} has none; it has {found}")
+        raise AbsentResultError(
+            f"{name}: a fit by method {self.settings.method!r} has no such attribute; it has {found}"
+        )
 
     @cached_property
     def _context(self) -> Context:
@@ -109,11 +111,11 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         return self._like(deepcopy(self._public(), memo))
 
     def _public(self) -> dict[str, Any]:
-        """What is no more than a value: the settings, and what was read before."""
+        """Attributes that are plain values: the settings, and cached properties."""
         return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
     def _like(self, values: dict[str, Any]) -> Self:
-        """The same run, which is only read, with other objects around it."""
+        """A copy for the same run, with other values of these attributes."""
         made = object.__new__(type(self))
         made.__dict__ |= values | {
             "_run": self._run,
@@ -142,26 +144,27 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
             self._run = place.open()
 
     def save(self, path: StrPath, *, storage_options: StorageOptions = None) -> "Result":
-        """Keep the result in a run directory: of a fit without ``out=``, of a cut, or a copy of another one.
+        """Save the result, such as that of a fit without ``out=`` or of a cut, to a run directory.
 
         Parameters
         ----------
         path : str or Path
-            Path or URL of what is not there yet.
+            Path or URL, which must not exist yet.
         storage_options : dict, optional
             For the file system behind a URL; never written anywhere.
 
         Returns
         -------
         result : Result
-            The same, opened there. It is pickled as its path, and the same fit with ``out=path`` finds it done.
+            The result, opened from `path`. It is pickled as its path, and the same fit with ``out=path`` finds it
+            finished.
 
         Raises
         ------
         RunError
-            There is something at `path`, or the Result was unpickled and has only what predictions need.
+            `path` exists, or the Result was unpickled and has only what predictions need.
         CorruptBlockError
-            What is to be copied is not what was written. Nothing is left at a local `path`.
+            A stored block is damaged. Nothing is left at a local `path`.
         """
         from bigsmic import portable
 
@@ -172,11 +175,11 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
 
     @property
     def is_temporary(self) -> bool:
-        """Whether the run directory goes with the Result: that of a fit without ``out=``, or of a cut."""
+        """Whether the run directory is deleted with the Result: that of a fit without ``out=``, or of a cut."""
         return self._temporary
 
     def _of_rows(self, rows: Any) -> Self:
-        """The same result, with what is known of its rows besides their number: coordinates, or None."""
+        """A copy with the coordinates of its rows, or None."""
         self._rows = rows
         return self
 
@@ -189,36 +192,35 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         overwrite: bool = False,
         **options: Any,
     ) -> None:
-        """Write one HTML file about the run: what ran, what was found, what to trust and what not.
+        """Write one HTML file about the run: its settings, the clusters, and how far to trust them.
 
-        It is read without a network and without a script, and has at most 3 MB.
+        The file needs neither network nor scripts, and has at most 3 MB.
 
         Parameters
         ----------
         path : str or Path
-            Path or URL of the file. An earlier report of this run is written over.
+            Path or URL of the file. An earlier report of this run is overwritten.
         archive : array_like, Zarr array, dask array or dataframe, path or URL, optional, shape (n, d)
             The rows of the fit, for the pages about columns; read once, in blocks.
         storage_options : dict, optional
             For the file systems behind URLs; never written anywhere.
         overwrite : bool
-            Allow the report of another run to be written over; never what is no report.
+            Allow the report of another run to be overwritten. Files that are not reports are never overwritten.
         **options
-            `component` and `missing_chunks`, as of :func:`bigsmic.fit`; `column_names`, a sequence of d str, by default
-            those that the archive has;
-            `columns_per_channel`, where columns are ordered and every so many belong to another channel; `times`, a
-            number or time for each of the n rows, or a file of them, which adds shares over time; `map_rows`, rows of
-            the map, 20,000 by default and 0 for none. `client`, `scheduler`, `engine` and `n_threads`, as of
-            :meth:`predict_proba`, say where blocks are read.
+            `component` and `missing_chunks`, as in :func:`bigsmic.fit`; `column_names`, a sequence of d str, by default
+            those of the archive; `columns_per_channel`, the number of columns of one channel, if columns are ordered by
+            channel; `times`, a number or time for each of the n rows, or a file of them, which adds shares over time;
+            `map_rows`, rows of the map, 20,000 by default and 0 for none. `client`, `scheduler`, `engine` and
+            `n_threads`, as in :meth:`predict_proba`, determine where blocks are read.
 
         Raises
         ------
         RunMismatchError
-            `archive` is not what the run was made of.
+            `archive` does not have the rows of the fit.
         RunError
-            There is something else at `path`, which stays as it was; or a block of the run is damaged.
+            `path` has something else, which stays as it was; or a block of the run is damaged.
         InputError
-            The extra ``report`` is not installed; an archive that cannot be read; an option that cannot be used.
+            The extra ``report`` is not installed, the archive cannot be read, or an option cannot be used.
         """
         from bigsmic.report.writing import write
 
@@ -226,10 +228,10 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
 
     @property
     def n_clusters(self) -> int:
-        """Number of clusters, c; the number found where the method finds it.
+        """Number of clusters, c; the number that was found, if the method finds it.
 
-        After a fit with ``like=`` as many as there were numbers, those of clusters that vanished among them: all labels
-        are below, and the posterior has so many columns. :attr:`numbers` has those in use.
+        After a fit with ``like=``, numbers of clusters that vanished count too: all labels are less than c, and the
+        posterior has c columns. :attr:`numbers` has the numbers in use.
         """
         found: int = self.diagnostics.get("n_clusters", self.settings.n_clusters)
         return found if self.settings.undecided else numbering.width(self._context, found)
@@ -242,10 +244,10 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
 
     @property
     def posterior(self) -> ArrayOnDemand:
-        """Probability of every cluster at every row: a lazy array of float32, shape (n, c), on disk.
+        """Probability of every cluster for every row: a lazy array of float32, shape (n, c), on disk.
 
-        Slice it, take ``numpy.asarray`` of it for all of it in memory, or give it to ``dask.array.from_array``. What
-        is read is checked; see :class:`bigsmic.store.CheckedArray`.
+        Slice it, load it with ``numpy.asarray``, or pass it to ``dask.array.from_array``. Rows are checked when they
+        are read; see :class:`bigsmic.store.CheckedArray`.
         """
         posterior: ArrayOnDemand = self._array("posterior")
         return posterior
@@ -258,7 +260,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
             )
 
     def _open_reason(self) -> str:
-        """Why there is no number of clusters, and what hints at one."""
+        """Why there is no number of clusters, and the attribute with evidence for one."""
         return f"chose none; {self._hint}"
 
     def _array(self, name: str) -> Any:
@@ -267,13 +269,14 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
 
     @cached_property
     def diagnostics(self) -> dict[str, Any]:
-        """How the fit went: recall of the neighbours, components, eigenvalues, seconds and memory per stage; a dict."""
+        """Diagnostics of the fit, a dict: recall of neighbours, components, eigenvalues, seconds and memory per
+        stage."""
         return self._run.attribute("summary") or {}
 
     def scaled(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Rows as the fit has seen them, centred and scaled: ndarray of float32, shape (m, d).
+        """Centre and scale rows as the fit did: ndarray of float32, shape (m, d).
 
-        What columns are divided by is in ``diagnostics["scaling"]``; where the fit chose it, with what it chose by.
+        ``diagnostics["scaling"]`` has the divisors of the columns and, if the fit chose the scaling, its reasons.
         """
         scaled: NDArray[np.float32] = self._context.scaler.apply(X)
         return scaled
@@ -284,19 +287,19 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         Parameters
         ----------
         data : array_like, Zarr array, dask array or dataframe, path or URL, shape (m, d)
-            Read in blocks; in the units of the fitted rows.
+            New rows in the units of the fitted ones, read in blocks.
         **options
-            As of :meth:`predict_proba`.
+            As in :meth:`predict_proba`.
 
         Returns
         -------
         labels : ndarray of int32, shape (m,)
-            A dask array of the chunks of `data`, lazy, where that is one; a Zarr array with `out`.
+            If `data` is a dask array, a lazy dask array with its chunks; with `out`, a Zarr array.
 
         Notes
         -----
-        New rows are new: a training row finds itself among its neighbours, so that ``predict`` of the fitted rows may
-        differ from ``labels``, mostly between clusters that touch.
+        Rows are always treated as new. A training row then finds itself among its neighbours, so that ``predict`` of
+        the fitted rows may differ from ``labels``, mostly between clusters that touch.
         """
         if _is_lazy(data, options):
             return self._ask("predict", np.int32, data, options)
@@ -312,7 +315,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         overwrite: bool = False,
         **more: Any,
     ) -> Posterior:
-        """Posteriors of new rows; a row's do not depend on the other rows.
+        """Posteriors of new rows; that of a row does not depend on the other rows.
 
         Parameters
         ----------
@@ -323,28 +326,28 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
             For the file system behind a URL.
         out : str or Path, optional
             Write Zarr arrays ``labels`` and ``posterior`` to a group there, block by block, and return them lazily. The
-            group is made; one that has predictions of the same rows by the same fit, whole or cut short, is written
-            over. Whatever else is there is refused.
+            group is created; complete or partial predictions of the same rows by the same fit are overwritten; anything
+            else is refused.
         overwrite : bool
-            Allow other arrays of these names in a Zarr group to be written over: never those of a run directory, or of
-            the archive that is read.
+            Allow other arrays of these names in a Zarr group to be overwritten, but never those of a run directory or
+            of the archive that is read.
         **more
-            `missing_chunks`, `n_threads`, `client`, `scheduler`, `engine`, `progress` and `performance_report`, as of
+            `missing_chunks`, `n_threads`, `client`, `scheduler`, `engine`, `progress` and `performance_report`, as in
             :func:`bigsmic.fit`. Rows in memory are predicted in this process.
 
         Returns
         -------
         posterior : ndarray of float32, shape (m, c)
-            A dask array of the chunks of `data`, lazy, where that is one: Dask computes it where it is asked to, and no
-            option but `out` goes with it. A Zarr array with `out`.
+            If `data` is a dask array, a lazy dask array with its chunks; Dask decides where to compute it, and `out` is
+            the only option allowed. With `out`, a Zarr array.
 
         Raises
         ------
         InputError
-            Another number of columns than the fitted rows have, NaN, or an option that there is not
+            The rows have another number of columns than the fitted ones, or NaN, or an option does not exist
             (:class:`~bigsmic.errors.OptionError`).
         RunError
-            `out` is something else, which stays as it was; RunLockedError while another process writes there.
+            `out` is something else, which stays as it was; RunLockedError if another process writes there.
         """
         options = {
             "component": component,
@@ -360,14 +363,14 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
     def _ask(
         self, method: str, dtype: DTypeLike, data: Any, options: Mapping[str, Any], width: int | None = None
     ) -> Any:
-        """Dask array of what a method says of lazy rows."""
+        """Dask array of the results of a method for lazy rows."""
         from bigsmic.lazy import Answer, Lazily, rows_of
 
         given = sorted(name for name, value in options.items() if value not in (None, False))
         if given:
             raise InputError(
-                f"{method}: got {', '.join(given)} beside a dask array, whose predictions are a dask array that Dask "
-                "computes; leave it out, or give out= to have them written"
+                f"{method}: got {', '.join(given)} with a dask array, whose predictions are a dask array that Dask "
+                "computes; leave it out, or give out= to write them"
             )
         self._check_predicts()
         lazily = Lazily(self, self._context.d, self._key)
@@ -391,7 +394,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         return predict(self._context, _counted(data), **options)
 
     def _score(self, score: str, data: Any, options: Mapping[str, Any]) -> Any:
-        """Noise scores, or novelty, of new rows; `score` is the method that is asked."""
+        """Noise scores, or novelty, of new rows; `score` is the name of the model's method."""
         from bigsmic.prediction import score_rows
 
         if _is_lazy(data, options):
@@ -426,11 +429,11 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         return [f"  scale      {text}"] if text else []
 
     def _open_line(self) -> str:
-        """What ``repr`` says of a fit whose number of clusters is open."""
+        """Line of ``repr`` for a fit whose number of clusters is open."""
         return f"The fit was given no number of clusters and did not choose one: see {self._hint}, then cut(c)."
 
     def _choice_lines(self) -> list[str]:
-        """What the method says in ``repr`` of how it came to its labels, as lines."""
+        """The method's lines of ``repr`` about the choice of its labels."""
         return []
 
     def _repr_html_(self) -> str:
@@ -442,22 +445,22 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
 
 
 def _stored_settings(run: Run, kernel: Callable[..., Any] | None) -> Any:
-    """Settings of the fit that made a run; those of a newer bigsmic may be none of this one."""
+    """Settings of the fit that made a run; RunError if this version cannot read them."""
     try:
         facts, stored = run.identity["input"], run.identity["settings"]
         if not all(type(facts[name]) is int for name in ("rows", "columns")):
             raise ValueError(f"got {facts['rows']!r} rows x {facts['columns']!r} columns")
-        BlockSizes.of_run(run.identity)  # or are none of this version
+        BlockSizes.of_run(run.identity)  # raises if they are not of this version
         return registry.of_stored(stored).stored(stored, kernel)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RunError(
-            f"run: {run.location}/zarr.json does not say what a fit by this version of bigsmic is asked to do "
-            f"({error}); give the out= of a fit, or upgrade bigsmic"
+            f"run: {run.location}/zarr.json has no settings that this version of bigsmic can read ({error}); give the "
+            "out= of a fit, or upgrade bigsmic"
         ) from None
 
 
 def _is_lazy(data: object, options: Mapping[str, Any]) -> bool:
-    """Whether predictions are to be lazy, as the rows are."""
+    """Whether predictions are to be lazy, because the rows are."""
     return hasattr(data, "dask") and options.get("out") is None
 
 

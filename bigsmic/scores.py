@@ -1,4 +1,4 @@
-"""How surely clusters are separated: a score of any labeling, of rows wherever they are."""
+"""Separation of clusters: a score of any labeling, for rows in memory or on disk."""
 
 from functools import partial
 from itertools import combinations
@@ -27,39 +27,39 @@ def msp_score(
     storage_options: StorageOptions = None,
     n_threads: int = 1,
 ) -> float:
-    """Minimum separation probability of a labeling: the share of rows that a hyperplane sets apart in the worst case.
+    """Minimum separation probability of a labeling: the share of rows that a hyperplane separates in the worst case.
 
-    For two clusters with means m_k and covariances S_k, and over all pairs of distributions that have these, the best
-    hyperplane puts at least a share p of both on their own side [1]_::
+    For two clusters with means m_k and covariances S_k, the best hyperplane puts at least a share p of each on its own
+    side, whatever distributions have these moments [1]_::
 
         p = kappa^2 / (1 + kappa^2),      kappa = max_w |w'(m_1 - m_0)| / (sqrt(w' S_0 w) + sqrt(w' S_1 w))
 
-    It needs no true labels, lies in [0, 1], and with ``reg=0`` is the same for ``X @ P``, P invertible. It is no
-    measure to choose between numbers of clusters, and a few far rows against all others score high.
+    It needs no true labels, lies in [0, 1], and with ``reg=0`` is the same for ``X @ P`` with an invertible P. It
+    cannot be used to choose between numbers of clusters, and a cluster of a few distant rows scores high.
 
     Parameters
     ----------
     X : str, Path, zarr.Array, dask array or array_like, shape (n, d)
         Rows; read once, in blocks.
     labels : array_like, shape (n,)
-        Two different values or more.
+        At least two different values.
     reg : float
-        Multiple of the total variances that is added to both covariances.
+        Multiple of the total variances, added to both covariances.
     component, storage_options
-        As of :func:`bigsmic.fit`.
+        As in :func:`bigsmic.fit`.
     n_threads : int
 
     Returns
     -------
     p : float
-        Of more than two clusters, the smallest p of any pair of them.
+        For more than two clusters, the smallest p of any pair.
 
     Raises
     ------
     SingularCovarianceError
-        The covariances are singular together, and ``reg`` is 0.
+        The covariances are jointly singular, and ``reg`` is 0.
     InputError
-        One cluster, labels of another number than the rows, NaN.
+        There is only one cluster, the number of labels differs from that of the rows, or rows have NaN.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Names of options that nobody has, and what may have been meant by them."""
+"""Refusal of unknown options, with suggestions."""
 
 from difflib import get_close_matches
 from typing import Any
@@ -13,22 +13,22 @@ def refuse_unknown(
     known: set[str] | None = None,
     meant: Any = lambda name: "",
 ) -> None:
-    """Refuse options that are not taken.
+    """Refuse options that are not accepted.
 
     Parameters
     ----------
     what : str
-        What they were given to; the message begins with it.
+        What the options were given to; the message begins with it.
     given, taken : iterable of str
     known : iterable of str, optional
-        Names of which one may have been meant, where they are more than are taken.
+        Names that may have been meant, if they are more than those accepted.
     meant : callable, optional
-        ``meant(name)`` returns what an unknown option can be; nothing, and a similar name is looked for.
+        ``meant(name)`` returns a hint for an unknown option, or an empty text, after which a similar name is suggested.
 
     Raises
     ------
     OptionError
-        It names every unknown option, what may have been meant, and what is taken.
+        The message lists every unknown option, suggestions, and the accepted options.
     """
     unknown = sorted(set(given) - set(taken))
     if not unknown:

@@ -1,4 +1,4 @@
-"""Tables and lines for people, which fit a terminal of 80 columns whatever they are shown on."""
+"""Tables and lines of text for people, at most 80 columns wide."""
 
 import math
 import textwrap
@@ -17,10 +17,10 @@ Record = Mapping[str, Any]
 
 
 def tables(records: Sequence[Record]) -> "list[str | Table]":
-    """Lines and tables of dicts, one row each, none wider than :data:`WIDTH`.
+    """Lines and tables of records, one row each, at most :data:`WIDTH` wide.
 
-    What is too wide has its headers a word to the line; then columns that are the same in all rows become a line above
-    the table; then the columns are shared out among several tables, whose rows are numbered.
+    If a table is too wide, its headers get one word per line; then columns that are equal in all rows become a line
+    above the table; then the columns are split into several tables with numbered rows.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def tables(records: Sequence[Record]) -> "list[str | Table]":
 
 
 def folded(text: str) -> str:
-    """Lines of a text at most :data:`WIDTH` wide; what goes on stands below what follows the line's first gap.
+    """Lines of a text, wrapped at :data:`WIDTH`; continuation lines are indented to the text after the first gap.
 
     Words are never broken, so that paths stay whole.
 
@@ -82,7 +82,7 @@ def rendered(page: "Page") -> str:
 
 
 def bytes_text(size: float) -> str:
-    """Bytes as people write them, ``"1.5 GiB"``."""
+    """Bytes in readable form, such as ``"1.5 GiB"``."""
     power = min(int(math.log2(max(size, 1)) // 10), len(UNITS) - 1)
     return f"{size / 1024**power:.{max(power - 2, 0)}f} {UNITS[power]}"
 
@@ -129,7 +129,7 @@ def _table(columns: Mapping[str, list[str]], tall: bool) -> "Table":
 
 
 def _shared_out(columns: dict[str, list[str]]) -> "list[str | Table]":
-    """Tables of some of the columns each; where there are several, with the numbers of the rows."""
+    """Split columns into tables; several tables have numbered rows."""
     if _width(columns, tall=True) <= WIDTH:
         return [_table(columns, tall=True)]
     numbers = {"no": [str(i + 1) for i in range(len(next(iter(columns.values()))))]}

@@ -1,4 +1,4 @@
-"""Rows of results for other programs: tables in files, and datasets of xarray."""
+"""Per-row results for other programs: tables in files, and xarray datasets."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -12,7 +12,7 @@ from bigsmic.types import StrPath
 
 
 class TabularViews:
-    """What a Result has of its rows for other programs."""
+    """Methods of a Result that export per-row results to other programs."""
 
     location: str
     settings: Any
@@ -33,9 +33,9 @@ class TabularViews:
         def _refuse_undecided(self, what: str) -> None: ...
 
     def export(self, path: StrPath, *, columns: Sequence[str] | None = None) -> str:
-        """Write labels, and how sure they are, as a table of one row for each row of the input.
+        """Write labels, and how certain they are, as a table with one row for each row of the input.
 
-        Rows are read and written in blocks, and the table takes its name when it is whole.
+        Rows are read and written in blocks, and the table is renamed to `path` when complete.
 
         Parameters
         ----------
@@ -56,11 +56,11 @@ class TabularViews:
         Raises
         ------
         InputError
-            A path that ends in something else, a column that the fit lacks, or a fit without labels.
+            The path has another suffix, the fit lacks a column, or it has no labels.
         RunError
-            There is something at `path`, or around it a run or a Zarr array; or it is a URL.
+            `path` exists, lies within a run or a Zarr array, or is a URL.
         StorageError
-            The disk is full, or refuses.
+            The disk is full, or a write fails.
         """
         from bigsmic.export import export
 
@@ -68,14 +68,14 @@ class TabularViews:
         return export(self._context, path, columns)
 
     def to_xarray(self, like: Any = None) -> Any:
-        """Labels, and how sure they are, with the coordinates of the rows.
+        """Labels, and how certain they are, with the coordinates of the rows.
 
         Parameters
         ----------
         like : xarray.DataArray, optional
-            The rows, whose coordinates are taken. By default those of the DataArray that was fitted: the Result of the
-            fit knows them, its copies, cuts and pickles too. A run directory does not have them, so that a Result that
-            was opened from one has none without `like`.
+            The rows, whose coordinates are used. By default the coordinates of the DataArray that was fitted, which the
+            Result of the fit, its copies, cuts and pickles have. A run directory does not store them, so that a Result
+            opened from one has none without `like`.
 
         Returns
         -------
@@ -87,8 +87,8 @@ class TabularViews:
         Raises
         ------
         InputError
-            A fit without labels, rows of another number, coordinates that are called as one of the variables, or no
-            xarray (the extra ``xarray``).
+            The fit has no labels, the number of rows differs, a coordinate has the name of a variable, or xarray (the
+            extra ``xarray``) is not installed.
         """
         from bigsmic import labelled
 

@@ -1,4 +1,4 @@
-"""Types of what callers give and get, by the names that signatures use."""
+"""Types of arguments and results, by the names that signatures use."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 class ArrayOnDemand(Protocol):
-    """An array that is read where it is sliced, such as those of Zarr, Dask, h5py and xarray."""
+    """An array that is read when it is sliced, such as those of Zarr, Dask, h5py and xarray."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -23,7 +23,7 @@ class ArrayOnDemand(Protocol):
 
 
 class DaskClient(Protocol):
-    """A :class:`distributed.Client`, which is imported only where one is given."""
+    """A :class:`distributed.Client`, which is imported only if one is given."""
 
     def submit(self, *args: Any, **kwargs: Any) -> Any:
         """Run a function on the cluster."""
@@ -35,7 +35,7 @@ class DaskClient(Protocol):
 StrPath: TypeAlias = str | os.PathLike[str]
 """A path, or a URL as a string."""
 Rows: TypeAlias = ArrayLike | ArrayOnDemand | StrPath
-"""Rows in memory, rows read in blocks, or where they are stored."""
+"""Rows in memory, rows read in blocks, or their location."""
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Integers: TypeAlias = NDArray[np.integer[Any]]
@@ -43,9 +43,9 @@ Sample: TypeAlias = tuple[NDArray[np.float32], NDArray[np.int32]]
 """Rows and their labels."""
 
 Labels: TypeAlias = NDArray[np.int32] | Any
-"""Labels: an ndarray, or the Zarr or dask array that was asked for in its place."""
+"""Labels: an ndarray, or the Zarr or dask array that was asked for."""
 Posterior: TypeAlias = NDArray[np.float32] | Any
-"""Posteriors: an ndarray, or the Zarr or dask array that was asked for in its place."""
+"""Posteriors: an ndarray, or the Zarr or dask array that was asked for."""
 
 StorageOptions: TypeAlias = Mapping[str, Any] | None
 """Options of the file system behind a URL."""
@@ -54,9 +54,9 @@ MemoryLimit: TypeAlias = int | str | None
 Progress: TypeAlias = bool | Callable[[str, int, int], object] | None
 """Whether to show progress, or a function of stage, blocks done and blocks in total."""
 Client: TypeAlias = DaskClient | Literal[False] | None
-"""A Dask cluster's client; False: no cluster, whatever client is active."""
+"""Client of a Dask cluster; False for no cluster, even if a client is active."""
 RandomState: TypeAlias = int | np.random.RandomState | None
-"""Seed as scikit-learn takes it."""
+"""Seed in any form that scikit-learn accepts."""
 WeightFunction: TypeAlias = Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], NDArray[Any]]
 """Weights of edges from squared distances and the scales of both ends."""
 

@@ -1,4 +1,4 @@
-"""Checks of values that a caller gives; each refusal says what was got and what would do."""
+"""Checks of values that a caller gives; each refusal names the value and the accepted ones."""
 
 import math
 import numbers
@@ -26,7 +26,7 @@ _UNITS = {
 
 
 def warn_of_cuts(cuts: Mapping[str, str], given: Container[str]) -> None:
-    """Warn of those cuts that concern a parameter which the caller gave."""
+    """Warn of parameters that the caller gave and that had to be reduced."""
     for name, what in cuts.items():
         if name in given:
             warnings.warn(f"{name}: {what}", BigsmicWarning, stacklevel=4)
@@ -81,13 +81,13 @@ def _is_number(value: Any) -> bool:
 
 
 def check_choice(name: str, value: object, allowed: Collection[object]) -> None:
-    """InputError unless a setting is one of those allowed, True and 1 told apart."""
+    """InputError unless a setting is one of those allowed; True and 1 differ."""
     if not any(value is a or (type(value) is type(a) and value == a) for a in allowed):
         raise InputError(f"{name}: got {value!r}; use one of {allowed}")
 
 
 def check_prior(prior: ArrayLike | None, c: int) -> NDArray[np.float64]:
-    """Prior over labels.
+    """Check the prior over labels.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def check_prior(prior: ArrayLike | None, c: int) -> NDArray[np.float64]:
     Raises
     ------
     InputError
-        Not c positive numbers of sum 1.
+        The prior is not c positive numbers of sum 1.
     """
     if prior is None:
         return np.full(c, 1.0 / c)

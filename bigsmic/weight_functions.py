@@ -1,4 +1,4 @@
-"""Functions that users hand in, told apart by name and code, in this process and in the next one."""
+"""Identity of weight functions that users pass, by name and code, in this and in later processes."""
 
 import functools
 import hashlib
@@ -12,17 +12,17 @@ from bigsmic.errors import InputError
 from bigsmic.types import Floats
 
 NAME = "__bigsmic_name__"
-"""Attribute by which a function has a name that its user vouches for: whatever its code, it is then the same."""
+"""Attribute with a name that identifies a function; its user guarantees that the name stands for one function."""
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(Ellipsis))
 _DIGITS = 16
 
 
 def identity_of(function: Any) -> Any:
-    """Name under which a fit is stored whose kernel is a function, and a digest of its code.
+    """Identity of a kernel function in a stored run: its name, and a digest of its code.
 
-    The digest covers bytecode, constants, defaults, what the function encloses, and the globals that it names. It is
-    the same in every process of one version of Python.
+    The digest covers bytecode, constants, defaults, enclosed variables, and the globals that it names. It is the same
+    in every process of one version of Python.
     """
     given = getattr(function, NAME, None)
     if given is not None:
@@ -32,7 +32,7 @@ def identity_of(function: Any) -> Any:
 
 
 def refuse_nameless(function: Any) -> None:
-    """Refuse a function that another process could not tell from others: a run directory outlives it.
+    """Refuse a function that a later process could not tell from others, as a run directory outlives this process.
 
     Raises
     ------
@@ -41,19 +41,19 @@ def refuse_nameless(function: Any) -> None:
     name = _name(function)
     if getattr(function, NAME, None) is None and ("<" in name or isinstance(function, functools.partial)):
         raise InputError(
-            f"kernel: {name} has no name of its own, by which a run directory could know it; define it by def in a "
-            f"module, or set its attribute {NAME} to a name that no other function has, or leave out= out"
+            f"kernel: {name} has no name by which a run directory could identify it; define it by def in a module, "
+            f"set its attribute {NAME} to a unique name, or leave out= out"
         )
 
 
 def refuse_other(function: Any, stored: Any) -> None:
-    """Refuse a function other than the one that a run was made with.
+    """Refuse a function other than that of the run.
 
     Parameters
     ----------
     function : callable
     stored : object
-        Kernel of the run; its identity where it was a function.
+        Kernel of the run; its identity if it was a function.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def _name(function: Any) -> Any:
 
 
 def _facts(value: Any, seen: Any) -> Any:
-    """What a value is, as nested tuples of plain values without memory addresses."""
+    """A value as nested tuples of plain values, without memory addresses."""
     if isinstance(value, _PLAIN):
         return repr(value)
     if id(value) in seen:
@@ -78,7 +78,7 @@ def _facts(value: Any, seen: Any) -> Any:
     for kinds, facts in _KINDS:
         if isinstance(value, kinds):
             return facts(value, seen)
-    if hasattr(value, "py_func"):  # of numba
+    if hasattr(value, "py_func"):  # compiled by numba
         return _facts(value.py_func, seen)
     return _name(value) if not hasattr(value, "__dict__") else (_name(value), _facts(vars(value), seen))
 

@@ -95,7 +95,7 @@ def test_no_more_than_a_block_is_read_at_once(result, tmp_path, monkeypatch):
 def test_columns_are_chosen_in_their_order(result, tmp_path):
     assert list(pd.read_csv(result.export(tmp_path / "a.csv", columns=["noise", "label"]))) == ["noise", "label"]
     with pytest.raises(
-        InputError, match=r"columns: got \['size'\]; this run has \['row', 'label', .*name some of them"
+        InputError, match=r"columns: got \['size'\]; this run has \['row', 'label', .*choose among them"
     ):
         result.export(tmp_path / "b.csv", columns=["label", "size"])
     with pytest.raises(InputError, match=r"columns: got \[\]"):

@@ -101,7 +101,7 @@ def test_a_run_that_is_opened_takes_the_coordinates_that_it_is_given(result, row
     assert dict(opened.to_xarray().sizes) == {"row": 700, "cluster": 4}
     assert set(opened.to_xarray().coords) == {"cluster"}
     assert opened.to_xarray(rows).indexes["time"].equals(TIMES.rename("time"))
-    with pytest.raises(InputError, match="coordinates of 699 rows, the fit has 700; give the rows of the fit"):
+    with pytest.raises(InputError, match="coordinates of 699 rows, but the fit has 700; give the rows of the fit"):
         opened.to_xarray(rows[:699])
     with pytest.raises(InputError, match="like: got ndarray of 2 dimensions; give a DataArray"):
         opened.to_xarray(rows.values)
@@ -113,7 +113,7 @@ def test_rows_of_a_part_have_the_coordinates_of_the_part(rows):
     found = bigsmic.fit(rows, 3, method="mspc", rows=slice(-200, None))
     assert found.to_xarray().indexes["time"].equals(TIMES[-200:].rename("time"))
     assert found.to_xarray(rows[-200:]).indexes["time"].equals(TIMES[-200:].rename("time"))
-    with pytest.raises(InputError, match="coordinates of 300 rows, the fit has 200"):
+    with pytest.raises(InputError, match="coordinates of 300 rows, but the fit has 200"):
         found.to_xarray(rows[:300])
 
 

@@ -116,7 +116,7 @@ def test_rows_that_cannot_be_predicted_are_refused_at_once(result, blobs, rows, 
 
 
 def test_options_that_do_nothing_for_a_dask_array_are_refused(result, blobs):
-    with pytest.raises(InputError, match="predict_proba: got n_threads beside a dask array"):
+    with pytest.raises(InputError, match="predict_proba: got n_threads with a dask array"):
         result.predict_proba(chunked(blobs[0]), n_threads=2)
 
 

@@ -1,6 +1,6 @@
-"""The application behind the command ``bigsmic``: how commands are registered, and how they end.
+"""The application behind the command ``bigsmic``: registration of commands, and their exit codes.
 
-A command says what it has to say on a :class:`~bigsmic.cli.console.Screen`; whatever goes wrong becomes its exit code.
+A command writes its output to a :class:`~bigsmic.cli.console.Screen`; the type of an error decides the exit code.
 """
 
 import inspect
@@ -16,17 +16,17 @@ from bigsmic.errors import ClusterError, InputError, PlanError, RunError, RunLoc
 from bigsmic.types import Floats
 
 UNEXPECTED, INTERRUPTED = 1, 130
-STOPPED = "interrupted; with --out, the same command goes on where it stopped"
+STOPPED = "interrupted; with --out, the same command resumes the work"
 EXIT_CODES = {InputError: 3, MemoryError: 4, RunLockedError: 75, RunError: 5, StorageError: 6, ClusterError: 7}
-"""The first that fits counts. 75 is what sysexits.h has for failures that pass: schedulers may try again."""
+"""The first match counts. 75 is the code of sysexits.h for temporary failures, after which schedulers may retry."""
 EPILOG = (
     "[bold]Exit codes[/bold]  0 done, 1 unexpected, 2 wrong command line, 3 bad input, 4 does not fit memory or disk, "
     "5 run directory, 6 storage, 7 cluster, 9 refit recommended (update --fail-on-drift), 75 run in use, "
-    "130 interrupted: with --out, the same command goes on where it stopped."
+    "130 interrupted: with --out, the same command resumes the work."
 )
 
 app = typer.Typer(
-    help="Clusters of rows on disk: Zarr archives larger than memory in, labels and how sure they are out.",
+    help="Cluster rows on disk: reads Zarr archives larger than memory, writes labels and how certain they are.",
     epilog=f"New here? Try [bold]bigsmic demo[/bold].\n\n{EPILOG}",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -62,15 +62,15 @@ OUTPUT = (
 
 
 def command(panels: dict[str, Any], section: str | None = None) -> Callable[..., Any]:
-    """Register a function as a command that has further options.
+    """Register a function as a command with further options.
 
     Parameters
     ----------
     panels : dict of str to tuple of Flag
-        The options, by the panel of the help that shows them. The function is called with a Screen, its own
-        parameters, and those of the options that were given.
+        The options, by the panel of the help that shows them. The function is called with a Screen, its own parameters,
+        and the further options that the user gave.
     section : str, optional
-        Panel of the help that lists the command, other than the first.
+        Panel of the help that lists the command; the first one by default.
     """
     flags = [flag for panel in panels.values() for flag in panel]
 
@@ -104,7 +104,7 @@ def _converted(flag: Any, typed: Any, method: Any) -> Any:
 
 
 def _with_storage_options(given: Any) -> Any:
-    """The same with the storage options of all places, if there are any."""
+    """The given options, with the storage options of the environment, the file and the command line merged."""
     given = dict(given)
     try:
         found = storage_options(given.pop("storage_options_file", None), given.pop("storage_options", {}))
@@ -115,7 +115,7 @@ def _with_storage_options(given: Any) -> Any:
 
 @contextmanager
 def _screen(json: Any, quiet: Any, debug: Any, translate: Callable[..., str]) -> Iterator[Any]:
-    """A screen on which an error is shown, and from which the exit code follows."""
+    """Yield a screen, show an error on it, and exit with the code of the error."""
     from bigsmic.cli.console import Screen
 
     screen = Screen(json, quiet, debug, translate)
@@ -136,7 +136,7 @@ def _screen(json: Any, quiet: Any, debug: Any, translate: Callable[..., str]) ->
         raise typer.Exit(code) from None
 
 
-LEAST_ADDRESSES = 768 << 20  # for the libraries alone, which end in many ways, aborts among them, where they lack any
+LEAST_ADDRESSES = 768 << 20  # for the libraries alone, which fail in many ways, aborts among them, with fewer
 
 
 def _refuse_few_addresses() -> None:
@@ -145,6 +145,6 @@ def _refuse_few_addresses() -> None:
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESSES:
         raise PlanError(
-            f"memory: `ulimit -v` allows this process {limit >> 20} MiB of addresses, its libraries alone take up to "
-            f"{LEAST_ADDRESSES >> 20}; raise it to 2 GiB or more, and bound memory by --memory-limit"
+            f"memory: `ulimit -v` allows this process {limit >> 20} MiB of addresses, and its libraries alone take up "
+            f"to {LEAST_ADDRESSES >> 20} MiB; raise it to 2 GiB or more, and limit memory by --memory-limit"
         )

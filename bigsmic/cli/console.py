@@ -14,7 +14,7 @@ from rich.console import Console
 
 from bigsmic.errors import BigsmicWarning, InputError, PlanError, StorageError
 
-FILE_WIDTH = 200  # of what does not go to a terminal: tables are as narrow as they can be, and are not folded
+FILE_WIDTH = 200  # of output to a file or pipe: tables are as narrow as possible there, and are not folded
 
 
 class Screen:
@@ -27,10 +27,10 @@ class Screen:
     quiet : bool
         No progress and no text.
     debug : bool
-        Errors with their traceback.
+        Show errors with their traceback.
     translate : callable, optional
-        ``translate(message, leads)`` returns a message as the user has to read it; `leads` tells whether what it
-        begins with may be an option.
+        ``translate(message, leads)`` returns a message with options as they are typed; `leads` tells whether the
+        message may begin with the name of an option.
     """
 
     def __init__(
@@ -46,21 +46,21 @@ class Screen:
             self.stdout.width = FILE_WIDTH
 
     def write(self, document: Any) -> None:
-        """Write the JSON document, if that is what was asked for."""
+        """Write the JSON document, if JSON was asked for."""
         if self.as_json:
             with _insisting_on_stdout():
                 self.stdout.file.write(json.dumps(_without_nan(document)) + "\n")
                 self.stdout.file.flush()
 
     def say(self, page: Any) -> None:
-        """Show lines and tables, if a person is to read them."""
+        """Show lines and tables, unless JSON or quiet was asked for."""
         if not (self.as_json or self.quiet):
             with _insisting_on_stdout():
                 for item in page:
                     self.stdout.print(item, markup=False, highlight=False, soft_wrap=isinstance(item, str))
 
     def fail(self, error: BaseException, message: str, code: Any) -> None:
-        """Show the error that ended the command."""
+        """Show an error."""
         if self.debug:
             self.stderr.file.write("".join(traceback.format_exception(error)))
         message = self._translate(message, isinstance(error, InputError | PlanError))
@@ -74,7 +74,7 @@ class Screen:
 
     @contextmanager
     def warnings_in_one_line(self) -> Iterator[None]:
-        """Show warnings as errors are shown; those of bigsmic always."""
+        """Show warnings in one line each, like errors; bigsmic's own are always shown."""
         with warnings.catch_warnings():
             warnings.simplefilter("always", BigsmicWarning)
             warnings.showwarning = lambda message, *where, **more: self._complain(
@@ -85,7 +85,7 @@ class Screen:
 
 @contextmanager
 def _insisting_on_stdout() -> Iterator[None]:
-    """Raise StorageError once where stdout cannot be written: the interpreter would try again when it ends."""
+    """Raise StorageError if stdout cannot be written, and keep the interpreter from writing to it again at exit."""
     try:
         yield
     except BrokenPipeError:
@@ -95,13 +95,13 @@ def _insisting_on_stdout() -> Iterator[None]:
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
         raise StorageError(
-            f"stdout: the result could not be written there ({error.strerror}); what is under --out is finished, the "
+            f"stdout: the result could not be written ({error.strerror}); the work under --out is finished, and the "
             "same command writes to stdout again"
         ) from error
 
 
 def _without_nan(content: Any) -> Any:
-    """The same with null for NaN and infinity, which JSON does not know."""
+    """The content with null in place of NaN and infinity, which JSON lacks."""
     if isinstance(content, dict):
         return {key: _without_nan(value) for key, value in content.items()}
     if isinstance(content, list | tuple):

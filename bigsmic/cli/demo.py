@@ -1,4 +1,4 @@
-"""The data of ``bigsmic demo``: an archive of simulated spikes, and how found clusters compare with the true units."""
+"""The data of ``bigsmic demo``: an archive of simulated spikes, and a comparison of clusters with the true units."""
 
 import json
 from pathlib import Path
@@ -16,12 +16,12 @@ BLOCK_ROWS = 8 * CHUNK_ROWS
 
 
 def write_archive(folder: Any, simulator: Any, progress: Any = None) -> Any:
-    """Write rows ``X`` and their true units ``labels`` to ``archive.zarr``, block by block, unless that was done.
+    """Write rows ``X`` and their true units ``labels`` to ``archive.zarr``, block by block, unless that is done.
 
     Parameters
     ----------
     folder : str or Path
-        Made if absent. A note in it, ``demo.json``, says what the archive was made of.
+        Created if absent. Its file ``demo.json`` records the parameters of the archive.
     simulator : BlockSimulator
     progress : callable, optional
         ``progress(stage, done, total)``.
@@ -29,12 +29,12 @@ def write_archive(folder: Any, simulator: Any, progress: Any = None) -> Any:
     Returns
     -------
     location : str
-        Of the archive.
+        Path of the archive.
 
     Raises
     ------
     InputError
-        The folder is of another demo, or of none.
+        The folder belongs to another demo, or to none.
     """
     location, note = Path(folder) / "archive.zarr", Path(folder) / "demo.json"
     written = _written(location, note, repr(simulator))
@@ -49,11 +49,13 @@ def write_archive(folder: Any, simulator: Any, progress: Any = None) -> Any:
 def _written(location: Any, note: Any, made_of: Any) -> Any:
     if not note.exists():
         if location.exists():
-            raise InputError(f"demo: {location} is not of a demo; give another --out")
+            raise InputError(f"demo: {location} is not a demo's archive; give another --out")
         return False
     there = _note(note)
     if there["made_of"] != made_of:
-        raise InputError(f"demo: {location} was made of {there['made_of']}, asked for is {made_of}; give another --out")
+        raise InputError(
+            f"demo: {location} was made with {there['made_of']}, and {made_of} was asked for; give another --out"
+        )
     return there["complete"] and location.exists()
 
 
@@ -62,7 +64,7 @@ def _note(path: Path) -> dict[str, Any]:
         note = json.loads(path.read_text())
         return {name: note[name] for name in ("made_of", "complete")}
     except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"demo: {path} is not of a demo, and is not overwritten; give another --out") from None
+        raise InputError(f"demo: {path} is not a demo's file, and is not overwritten; give another --out") from None
 
 
 def _make_folder(folder: Any) -> None:
@@ -84,7 +86,7 @@ def _write(location: Any, simulator: Any, progress: Any) -> None:
 
 
 def compare(location: str, result: Any) -> Any:
-    """Compare the clusters of a fit with the units that the spikes are of.
+    """Compare the clusters of a fit with the true units of the spikes.
 
     Parameters
     ----------
@@ -95,12 +97,12 @@ def compare(location: str, result: Any) -> Any:
     Returns
     -------
     comparison : dict
-        ``ari``, the adjusted Rand index; ``clusters``, the largest first: ``cluster``, ``spikes``, the ``unit`` that
-        most of them are of, their share of the cluster (``purity``) and of the unit (``completeness``);
-        ``missed_units``, which are no cluster's.
+        ``ari``, the adjusted Rand index; ``clusters``, the largest first: ``cluster``, ``spikes``, the ``unit`` to
+        which most of them belong, and their share of the cluster (``purity``) and of the unit (``completeness``);
+        ``missed_units``, the units that no cluster is matched to.
     """
     units, c = np.asarray(open_array(location, "labels")[:]), result.n_clusters
-    labels = np.where(result.labels < 0, c, result.labels)  # rows in no cluster have the last column
+    labels = np.where(result.labels < 0, c, result.labels)  # rows in no cluster are counted in the last column
     counts = contingency(units, labels, int(units.max()) + 1, c + 1)
     order = np.argsort(-counts[:, :c].sum(axis=0), kind="stable")
     clusters = [_cluster(counts, int(k)) for k in order if counts[:, k].any()]

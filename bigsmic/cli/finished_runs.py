@@ -9,12 +9,12 @@ from bigsmic.cli.options import STORAGE, parted
 
 FINISHED = "Finished runs"
 RunArgument = Annotated[str, typer.Argument(help="Run directory of a finished fit.")]
-Labelings = Annotated[bool, typer.Option("--labelings", help="Also a table of all labelings that were compared.")]
+Labelings = Annotated[bool, typer.Option("--labelings", help="Also show a table of all labelings that were compared.")]
 
 
 @command({"Rows": STORAGE}, section=FINISHED)
 def show(screen: Any, run: RunArgument, labelings: Labelings = False, **given: Any) -> None:
-    """Show what the fit of RUN printed, again."""
+    """Show again what the fit of RUN printed."""
     from bigsmic import Result
     from bigsmic.cli import formatting
 
@@ -34,7 +34,7 @@ def export(
     ] = None,
     **given: Any,
 ) -> None:
-    """Write the labels of RUN, and how sure they are, as a table of one row for each row of the input."""
+    """Write the labels of RUN, and how certain they are, as a table with one row for each row of the input."""
     from bigsmic import Result
 
     result = Result.open(run, **given)

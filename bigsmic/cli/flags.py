@@ -1,4 +1,4 @@
-"""An option of the command line, as it is declared to typer."""
+"""An option of the command line, and its declaration to typer."""
 
 import inspect
 from collections.abc import Callable
@@ -8,23 +8,23 @@ import typer
 
 
 class Flag(NamedTuple):
-    """An option that is handed on, if it is given, under its own name.
+    """An option that is passed on, if it is given, under its own name.
 
     Parameters
     ----------
     name : str
-        Of the parameter; of the option too, with hyphens.
+        Name of the parameter; with hyphens, also that of the option.
     kind : type
-        Of what is typed.
+        Type of the typed value.
     help : str
     convert : callable, optional
-        From what is typed to the parameter; ValueError where it cannot.
+        Converts the typed value to that of the parameter; raises ValueError if it cannot.
     option : str, optional
-        The option's name where it is another.
+        Name of the option, if it differs from that of the parameter.
     by_method : bool
-        Whether `convert` asks for the method too, to which what is typed may mean another thing.
+        Whether `convert` also takes the method, as the conversion may depend on it.
     complete : callable, optional
-        ``complete()`` returns words that a shell offers, where `kind` does not say them.
+        ``complete()`` returns words for shell completion, where `kind` does not list them.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Flag(NamedTuple):
         return self.option or "--" + self.name.replace("_", "-")
 
     def value(self, typed: Any, method: str | None = None) -> Any:
-        """The parameter that was typed; ValueError where it cannot be one."""
+        """The value of the parameter; ValueError if the typed value cannot be converted."""
         return self.convert(typed, method) if self.by_method else self.convert(typed)
 
     def parameter(self, panel: str) -> Any:
@@ -62,5 +62,5 @@ class Flag(NamedTuple):
         )
 
     def _offered(self, incomplete: str) -> Any:
-        """Words that a shell offers for what was typed so far."""
+        """Words that complete what was typed so far."""
         return [word for word in self.complete() if word.startswith(incomplete)] if self.complete else []

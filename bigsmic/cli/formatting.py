@@ -20,7 +20,7 @@ LABELS_AT_ONCE = 1 << 20
 
 
 def fit_document(result: Any) -> Any:
-    """Where the run is, what was asked, how it went."""
+    """Location, settings and diagnostics of a fit."""
     document = {
         "run": result.location,
         "n_clusters": None if result.settings.undecided else result.n_clusters,
@@ -42,26 +42,26 @@ def names_document(result: Any) -> Any:
 
 
 def valleys_document(valleys: bool) -> Any:
-    """What the data show of the number of clusters."""
+    """Evidence in the data for the number of clusters."""
     facts = {name: getattr(valleys, name) for name in ("sentence", "n_clusters", "clear", "best", "votes")}
     return facts | {name: getattr(valleys, name).to_dict("records") for name in ("curve", "pairs")}
 
 
 def fit_page(result: Any, labelings: bool = False) -> Any:
-    """What ``repr`` says, and what to type next; of an open number of clusters, what hints at it.
+    """Text of ``repr``, and the next commands; if the number of clusters is open, the evidence for it.
 
     Parameters
     ----------
     result : Result
     labelings : bool
-        With a table of the labelings that were compared: the chosen ones, then the others by LSMI.
+        Add a table of the labelings that were compared: the chosen ones, then the others by LSMI.
     """
     numbers = [*tables(_numbers_of_clusters(result)), ""] if result.settings.undecided else []
     return [folded(repr(result)), "", *numbers, *_labelings(result, labelings), *_next_steps(result)]
 
 
 def _labelings(result: Any, shown: Any) -> Any:
-    """A table of the labelings, or how to see it; nothing where none were compared."""
+    """A table of the labelings, or how to show it; empty if none were compared."""
     candidates = [dict(row) for row in result.diagnostics.get("candidates", [])]
     if not candidates:
         return []
@@ -73,7 +73,7 @@ def _labelings(result: Any, shown: Any) -> Any:
 
 
 def _next_steps(result: Any) -> Any:
-    """How to get labels from a fit that left the number of clusters open, and tables from one that has labels."""
+    """Commands that get labels from a fit that left the number of clusters open, or tables from one with labels."""
     run = shlex.quote(result.location)
     cut = [f"  bigsmic cut {run} -c {_hinted(result)} --out OTHER_RUN"] if hasattr(result, "cut") else []
     if result.settings.undecided:
@@ -83,13 +83,13 @@ def _next_steps(result: Any) -> Any:
 
 
 def _hinted(result: Any) -> Any:
-    """The number of clusters to look at first, where there is one."""
+    """The number of clusters to try first, if the fit hints at one."""
     valleys = getattr(result, "valleys", None) if result.settings.undecided else None
     return valleys.best if valleys and valleys.best > 1 else "C"
 
 
 def _numbers_of_clusters(result: Any) -> Any:
-    """What a fit says of every number of clusters that it leaves open, as dicts."""
+    """Evidence for every number of clusters that a fit leaves open, as dicts."""
     if valleys := getattr(result, "valleys", None):
         return valleys.curve.to_dict("records")
     found = result.curve if hasattr(result, "curve") else result.stability.to_frame()
@@ -100,7 +100,7 @@ def _numbers_of_clusters(result: Any) -> Any:
 
 
 def predict_document(labels: Integers, result: Any, out: Any) -> Any:
-    """Rows, sizes of the clusters and, where the fit looks for them, rows in none; the labels are read in blocks."""
+    """Rows, sizes of the clusters and, if the fit looks for them, rows in none; the labels are read in blocks."""
     n, sizes = labels.shape[0], np.zeros(1 + result.n_clusters, np.int64)
     for lo in range(0, n, LABELS_AT_ONCE):
         sizes += np.bincount(1 + labels[lo : lo + LABELS_AT_ONCE], minlength=len(sizes))
@@ -121,7 +121,7 @@ def predict_page(document: Any) -> Any:
 
 
 def plan_document(plan: Any) -> Any:
-    """Every figure of a plan, but for the sizes of blocks, which are no option here."""
+    """Every figure of a plan except the sizes of blocks, which are no option of the command line."""
     stages = {
         name: asdict(stage) | {"peak_bytes": stage.peak_bytes, "scheduler_tasks": stage.scheduler_tasks}
         for name, stage in plan.stages.items()
@@ -133,7 +133,7 @@ def plan_document(plan: Any) -> Any:
 
 
 def refuse_full_disk(plan: Any, out: Any) -> None:
-    """Raise PlanError if the disk under the run directory `out` is too full; URLs are not looked at."""
+    """Raise PlanError if the disk of the run directory `out` is too full; URLs are not checked."""
     if out is None or not is_local(absolute(out)):
         return
     path = Path(absolute(out))
@@ -141,8 +141,8 @@ def refuse_full_disk(plan: Any, out: Any) -> None:
     free = shutil.disk_usage(there).free
     if plan.disk_bytes > free:
         raise PlanError(
-            f"plan: the run directory takes up to {bytes_text(plan.disk_bytes)}, {there} has {bytes_text(free)} left; "
-            "free some, or give an out= on another disk"
+            f"plan: the run directory takes up to {bytes_text(plan.disk_bytes)}, and {there} has {bytes_text(free)} "
+            "left; free some, or give an out= on another disk"
         )
 
 
@@ -150,20 +150,20 @@ def refuse_full_disk(plan: Any, out: Any) -> None:
 
 
 def demo_opening(simulator: Any, folder: Any) -> Any:
-    """What is to be clustered."""
+    """Description of the simulated spikes."""
     n, d = simulator.shape
     return [
         folded(
-            f"{n:,} spikes of {simulator.n_units} simulated neurons, seen by the {simulator.n_channels} wires of a "
-            f"tetrode for {simulator.n_samples} samples each: {n:,} rows x {d} columns in {folder}/archive.zarr, "
-            "to be clustered without their true labels."
+            f"{n:,} spikes of {simulator.n_units} simulated neurons, recorded by the {simulator.n_channels} wires of "
+            f"a tetrode for {simulator.n_samples} samples each: {n:,} rows x {d} columns in {folder}/archive.zarr, to "
+            "be clustered without their true labels."
         ),
         "",
     ]
 
 
 def demo_page(document: Any, kept: Any) -> Any:
-    """What was found, against the truth."""
+    """Comparison of the clusters with the true neurons."""
     folder, c = document["folder"], document["fit"]["n_clusters"]
     clusters = [
         {
@@ -180,23 +180,23 @@ def demo_page(document: Any, kept: Any) -> Any:
         "",
         folded(
             f"{len(clusters)} clusters found in {document['seconds']:.1f} s with {bytes_text(document['peak_bytes'])} "
-            "of memory at most. Against the true neurons:"
+            "of memory at most. Compared with the true neurons:"
         ),
         "",
         *tables(clusters),
         "",
         folded(
-            "neuron: the one that most spikes of the cluster are of; purity: its share of the cluster; "
-            "completeness: the share of its spikes that are in the cluster."
+            "neuron: the source of most spikes of the cluster; purity: its share of the cluster; completeness: the "
+            "share of its spikes that are in the cluster."
         ),
         *([folded(f"Neurons without a cluster of their own: {missed}.")] if missed else []),
         "",
-        f"Adjusted Rand index {document['ari']:.3f}: 1 is the truth, 0 is chance.",
+        f"Adjusted Rand index {document['ari']:.3f}: 1 is perfect, 0 is chance.",
         *([folded(document["fit"]["valleys"]["sentence"])] if "valleys" in document["fit"] else []),
         "",
     ]
     if not kept:
-        return [*page, "Archive and run were temporary; --out DIR keeps them."]
+        return [*page, "Archive and run were temporary; give --out DIR to keep them."]
     return [
         *page,
         "Archive and run are kept. The same fit by hand, and its result in Python:",
@@ -209,5 +209,5 @@ def demo_page(document: Any, kept: Any) -> Any:
 
 
 def percent(part: Any, whole: int = 1) -> Any:
-    """Share of `part`, ``"12.3 %"``."""
+    """`part` as a percentage of `whole`, such as ``"12.3 %"``."""
     return f"{100 * part / max(whole, 1):.1f} %"

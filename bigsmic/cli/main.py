@@ -1,4 +1,4 @@
-"""The command ``bigsmic``: fit, cut, predict, plan and demo; what reads finished runs is in ``finished_runs``.
+"""The command ``bigsmic``: fit, cut, predict, plan and demo; commands that read finished runs are in ``finished_runs``.
 
 Exit codes::
 
@@ -9,10 +9,9 @@ Exit codes::
     4    the work does not fit the memory or the disk (PlanError)
     5    the run directory cannot be used (RunError)
     6    the store refused to read or write (StorageError)
-    7    the cluster does not answer, or loses workers again and again (ClusterError)
-    9    a refit is recommended (update --fail-on-drift)
-    75   another process writes to the run directory (RunLockedError); try again later
-    130  interrupted; with --out, the same command goes on where it stopped
+    7 the cluster does not answer, or keeps losing workers (ClusterError) 9    a refit is recommended (update
+    --fail-on-drift) 75   another process writes to the run directory (RunLockedError); try again later 130 interrupted;
+    with --out, the same command resumes the work
 
 Results go to stdout, everything else to stderr. A command imports what it needs when it runs, so that ``--help`` is
 quick.
@@ -37,13 +36,13 @@ __all__ = ["EXIT_CODES", "FIT", "app", "finished_runs", "main", "names", "nightl
 
 def main() -> None:
     """Run the command line."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell may have had it ignored
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a shell may have set it to be ignored
         signal.signal(signal.SIGINT, _interrupt)
     try:
         app(prog_name="bigsmic")
     except SystemExit as end:
         if end.code == INTERRUPTED:
-            # Zarr's event loop may be in the middle of a call, and would complain of it when the interpreter ends
+            # Zarr's event loop may be in the middle of a call, and would report an error when the interpreter ends
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(INTERRUPTED)
@@ -51,9 +50,9 @@ def main() -> None:
 
 
 def _interrupt(number: int, frame: Any) -> None:
-    """Raise KeyboardInterrupt, but in an import: what modules make of one is anything, and what they leave is broken.
+    """Raise KeyboardInterrupt; during an import, which it would leave half done, end the process instead.
 
-    A run survives that as it survives any kill.
+    A run survives this like any kill.
     """
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
@@ -69,7 +68,8 @@ Archive = Annotated[
     str, typer.Argument(help="Path or URL of a Zarr array, or of a group with --component; or a .npy file.")
 ]
 Clusters = Annotated[
-    int | None, typer.Option("-c", "--clusters", help="Number of clusters; without, as many as valleys part.")
+    int | None,
+    typer.Option("-c", "--clusters", help="Number of clusters; by default found from valleys of the density."),
 ]
 
 
@@ -82,7 +82,7 @@ def fit(
     labelings: Labelings = False,
     **given: Any,
 ) -> None:
-    """Cluster the rows of ARCHIVE; the same command again goes on where it stopped."""
+    """Cluster the rows of ARCHIVE; the same command resumes an interrupted fit."""
     from bigsmic.cli import formatting
 
     result = _fit(screen, archive, c, out, given)
@@ -105,12 +105,12 @@ def cut(
     labelings: Labelings = False,
     **given: Any,
 ) -> None:
-    """Cut RUN into another number of clusters, without another fit."""
+    """Cut the tree of RUN at another number of clusters, without another fit."""
     from bigsmic import Result
     from bigsmic.cli import formatting
     from bigsmic.portable import refuse_taken
 
-    refuse_taken(out)  # before the work
+    refuse_taken(out)  # before the work is done
     result = Result.open(run, **given).cut(c).save(out, **given)
     screen.write(formatting.fit_document(result))
     screen.say(formatting.fit_page(result, labelings))
@@ -128,11 +128,11 @@ def predict(
     ],
     out: Annotated[str, typer.Option("-o", "--out", help="Zarr group for labels and posterior.")],
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Write over other labels and posterior in that group.")
+        bool, typer.Option("--overwrite", help="Overwrite other labels and posterior in that group.")
     ] = False,
     **given: Any,
 ) -> None:
-    """Give new ROWS to the clusters of RUN."""
+    """Assign new ROWS to the clusters of RUN."""
     from bigsmic import Result
     from bigsmic.cli import formatting
 
@@ -155,7 +155,7 @@ def plan(
     ] = None,
     **given: Any,
 ) -> None:
-    """Say what a fit of ARCHIVE takes, before it runs: memory, disk and work of every stage."""
+    """Show memory, disk and work of every stage that a fit of ARCHIVE takes, before it runs."""
     import bigsmic
     from bigsmic.cli import formatting
     from bigsmic.runtime.plan_text import plan_page
@@ -173,7 +173,7 @@ def demo(
     spikes: Annotated[int, typer.Option(help="Rows to simulate.")] = 50_000,
     units: Annotated[int, typer.Option(help="Neurons, and clusters to find.")] = 12,
     seed: Annotated[int, typer.Option(help="Equal seeds give equal spikes.")] = 0,
-    out: Annotated[str | None, typer.Option("-o", "--out", help="Folder to keep it in.")] = None,
+    out: Annotated[str | None, typer.Option("-o", "--out", help="Folder in which archive and run are kept.")] = None,
     **given: Any,
 ) -> None:
     """Simulate spikes of neurons near a tetrode, cluster them, and compare with the truth."""
@@ -200,7 +200,7 @@ def _temporary_folder() -> Iterator[Any]:
 
 
 def _demonstrate(screen: Any, simulator: Any, folder: Any, given: Any) -> Any:
-    """Simulate, fit, compare; what came out, as a JSON-like dict."""
+    """Simulate, fit and compare; return the comparison as a JSON-like dict."""
     import time
 
     from bigsmic.cli import demo, formatting

@@ -1,7 +1,7 @@
-"""Options of methods on the command line, generated from what their settings declare.
+"""Options of methods on the command line, generated from the methods' settings.
 
-One name is one option, whichever methods have it: it takes what any of them takes, and what is typed is converted as
-the method that was asked for declares it.
+Methods that have an option of the same name share it: it accepts the values of any of them, and a value is converted as
+the requested method declares it.
 """
 
 from functools import partial
@@ -13,7 +13,7 @@ from bigsmic.settings import Option
 
 
 def method_panels(*first: Flag) -> dict[str, tuple[Flag, ...]]:
-    """Options of all methods by panel: those of the first method that has them; `first` stand before all others."""
+    """Options of all methods, in the panel of the first method that has them; those of `first` come first."""
     declared = _declared()
     shown: dict[str, tuple[Flag, ...]] = {"Model": first}
     for name, of_methods in declared.items():
@@ -24,7 +24,7 @@ def method_panels(*first: Flag) -> dict[str, tuple[Flag, ...]]:
 
 
 def _declared() -> dict[str, dict[str, Option]]:
-    """What every method that has an option declares of it, by option, then by method."""
+    """Declarations of all options, by option, then by method."""
     found: dict[str, dict[str, Option]] = {}
     for method in registry.loadable():
         for name, option in registry.options(method).items():
@@ -34,15 +34,15 @@ def _declared() -> dict[str, dict[str, Option]]:
 
 
 def flag_of(name: str, of_methods: dict[str, Option]) -> Flag:
-    """The one option for what several methods declare under a name."""
+    """One option for the declarations of several methods under one name."""
     kinds = [option.kind.typed for option in of_methods.values()]
     convert = partial(_converted, of_methods=of_methods)
-    help = _help_of(list(of_methods.items())).replace("[", r"\[")  # which rich would take for markup
+    help = _help_of(list(of_methods.items())).replace("[", r"\[")  # escaped, as rich would take it for markup
     return Flag(name, _common(kinds), help, convert, by_method=True)
 
 
 def _common(kinds: list[Any]) -> Any:
-    """What the command line parses for all of the kinds."""
+    """The kind that the command line parses for all of these kinds."""
     if all(get_origin(kind) is Literal for kind in kinds):
         return Literal[tuple(dict.fromkeys(word for kind in kinds for word in get_args(kind)))]
     if all(kind == kinds[0] for kind in kinds):
@@ -51,7 +51,7 @@ def _common(kinds: list[Any]) -> Any:
 
 
 def _converted(typed: Any, method: str | None, of_methods: dict[str, Option]) -> Any:
-    """Value of what was typed, as the method declares it; as the first one does, where the method lacks the option."""
+    """The typed value, converted as the method declares it, or the first method if this one lacks the option."""
     kind = of_methods.get(method or registry.DEFAULT, next(iter(of_methods.values()))).kind
     if isinstance(typed, list) and kind.typed != list[str]:
         if len(typed) > 1:
@@ -60,12 +60,12 @@ def _converted(typed: Any, method: str | None, of_methods: dict[str, Option]) ->
     if kind.typed in (int, float):
         typed = kind.typed(typed)
     if get_origin(kind.typed) is Literal and typed not in get_args(kind.typed):
-        return typed  # the method says what it takes
+        return typed  # the method refuses it with a remedy
     return kind.convert(typed)
 
 
 def _help_of(declared: list[tuple[str, Option]]) -> str:
-    """First sentences of the help; where methods differ, with their names."""
+    """First sentences of the help, with the names of methods where these differ."""
     said: dict[tuple[str, str], list[str]] = {}
     differ = len({option.kind.typed for _, option in declared}) > 1
     for method, option in declared:

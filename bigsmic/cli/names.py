@@ -14,17 +14,17 @@ def name(
     screen: Any,
     run: RunArgument,
     cluster: Annotated[int | None, typer.Argument(help="Number of a cluster.")] = None,
-    name: Annotated[str | None, typer.Argument(help="Its name; an empty one takes it away.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Its name; an empty one removes it.")] = None,
     **given: Any,
 ) -> None:
-    """Give a cluster of RUN a name, which a later fit with --like keeps; without one, show the names."""
+    """Name a cluster of RUN; a later fit with --like keeps the name. Without arguments, show the names."""
     from bigsmic import Result
     from bigsmic.cli.formatting import names_document
     from bigsmic.errors import InputError
     from bigsmic.tables import tables
 
     if (cluster is None) != (name is None):
-        raise InputError(f"name: got cluster {cluster} and no name for it; give both, or neither to see the names")
+        raise InputError(f"name: got cluster {cluster} without a name; give both, or neither to see the names")
     result = Result.open(run, **given)
     if cluster is not None:
         result.set_names({cluster: name})

@@ -1,4 +1,4 @@
-"""``bigsmic nightly``: what a job file says, done every night."""
+"""``bigsmic nightly``: runs the steps of a job file every night."""
 
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ CHECK = Flag("check", bool, "Check the job file, and do nothing else.")
 
 @command({"Job": (CHECK,), "Rows": STORAGE})
 def nightly(screen: Any, job: Annotated[str, typer.Argument(help="Job file, in TOML.")], **given: Any) -> None:
-    """Do what JOB says is due for an archive that grows: label new rows, fit again, report, delete old runs."""
+    """Do the steps of JOB that are due for a growing archive: label new rows, fit again, report, delete old runs."""
     from bigsmic.nightly import Job
     from bigsmic.nightly import nightly as do_what_is_due
     from bigsmic.tables import folded
@@ -21,7 +21,7 @@ def nightly(screen: Any, job: Annotated[str, typer.Argument(help="Job file, in T
     read = Job.read(job)
     if given.pop("check"):
         screen.write({"job": job, "archive": read.archive, "folder": read.folder})
-        screen.say([f"{job} can be used; bigsmic nightly {job} does what is due."])
+        screen.say([f"{job} is valid; bigsmic nightly {job} does the steps that are due."])
         return
     outcome = do_what_is_due(read, progress=not screen.quiet, **given)
     screen.write(outcome.document())

@@ -1,7 +1,7 @@
 """Options of the command line, and the conversion of their values.
 
-Options of methods are generated from their settings in :mod:`bigsmic.cli.method_options`. Loads nothing heavy, so that
-``--help`` is quick.
+Options of methods are generated from their settings in :mod:`bigsmic.cli.method_options`. This module imports nothing
+heavy, so that ``--help`` is quick.
 """
 
 import json
@@ -40,7 +40,9 @@ def _named_values(texts: Any) -> Any:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals:
-            raise ValueError("got one that is not of the form key=value")  # which may be a secret by itself
+            raise ValueError(
+                "got one that is not of the form key=value"
+            )  # the value is not shown, as it may be a secret
         try:
             named[key] = json.loads(value)
         except json.JSONDecodeError:
@@ -49,17 +51,16 @@ def _named_values(texts: Any) -> Any:
 
 
 STORAGE_OPTIONS = "BIGSMIC_STORAGE_OPTIONS"
-"""Environment variable with a JSON object of storage options: what stands on a command line, all users of the machine
-see."""
+"""Environment variable with a JSON object of storage options, as all users of a machine see its command lines."""
 
 
 def storage_options(file: Any, named: Any) -> Any:
-    """Storage options from the environment, from a file, and from the command line, of which the later count.
+    """Storage options from the environment, a file, and the command line; the later ones take precedence.
 
     Parameters
     ----------
     file : str or None
-        Of a JSON object.
+        Path of a JSON object.
     named : dict
 
     Returns
@@ -69,7 +70,7 @@ def storage_options(file: Any, named: Any) -> Any:
     Raises
     ------
     ValueError
-        One of them is no JSON object. The message does not have what is there.
+        One of them is not a JSON object. The message does not show its content.
     """
     of_file = _json_object(_text_of(file), file) if file is not None else {}
     return _json_object(os.environ.get(STORAGE_OPTIONS) or "{}", STORAGE_OPTIONS) | of_file | named
@@ -87,25 +88,31 @@ def _json_object(text: str, where: Any) -> Any:
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"{where} is no JSON ({error.msg} in line {error.lineno})") from None
+        raise ValueError(f"{where} is not JSON ({error.msg} in line {error.lineno})") from None
     if not isinstance(found, dict):
-        raise ValueError(f'{where} is JSON, but no object; write it as {{"key": "value"}}')
+        raise ValueError(f'{where} is JSON, but not an object; write it as {{"key": "value"}}')
     return found
 
 
 STORAGE = (
-    Flag("storage_options", list[str], "key=value for the file system of a URL; may be repeated; shows in ps.",
+    Flag("storage_options", list[str], "key=value for the file system of a URL; may be repeated; other users see it "
+                                       "in ps.",
          _named_values, "--storage-option"),
-    Flag("storage_options_file", str, f"JSON file of the same, or set {STORAGE_OPTIONS} to what would be in it."),
+    Flag("storage_options_file", str, f"JSON file with storage options; or set {STORAGE_OPTIONS} to its contents."),
 )  # fmt: skip
 READING = (Flag("component", str, "Array within a Zarr group."), *STORAGE)
-WHOLE = (*READING, Flag("missing_chunks", Literal["error", "fill"], "An absent chunk is an error, or its fill value."))
+WHOLE = (
+    *READING,
+    Flag("missing_chunks", Literal["error", "fill"], "An absent chunk is an error, or is read as fill values."),
+)
 ROWS = (*WHOLE, Flag("rows", str, "Rows first:last, such as 1000:, -5000: or 0:2000; all by default.", _slice))
 RESOURCES = (
-    Flag("memory_limit", str, "What the process may use, such as 1GiB; three quarters of the machine by default."),
-    Flag("n_threads", int, "Tasks at once; all processors by default.", _at_least_one, "--threads"),
-    Flag("scheduler", str, "Address of a Dask scheduler, such as tcp://host:8786; without it, threads here."),
-    Flag("performance_report", str, "HTML file for Dask's report of what its scheduler and workers did."),
+    Flag(
+        "memory_limit", str, "Memory that the process may use, such as 1GiB; three quarters of the machine by default."
+    ),
+    Flag("n_threads", int, "Concurrent tasks; as many as processors by default.", _at_least_one, "--threads"),
+    Flag("scheduler", str, "Address of a Dask scheduler, such as tcp://host:8786; by default threads of this process."),
+    Flag("performance_report", str, "HTML file for Dask's performance report."),
 )
 BLOCKWISE = (Flag("n_threads", int, "Tasks at once; 1 by default.", _at_least_one, "--threads"), *RESOURCES[2:])
 """Of commands that go through the rows once, with the run that is there."""
@@ -127,11 +134,11 @@ ARGUMENTS = (
     Flag("n_clusters", int, "", option="--clusters"),
     *(Flag(name, str, "") for name in ("out", "length", "step")),
 )
-"""Options that commands spell out, whatever panels they have."""
+"""Options that commands declare themselves, in addition to those of panels."""
 
 
 def as_typed(message: str, flags: Any, leads: bool = True) -> Any:
-    """Return a message with the names of options as they are typed, and not as Python has them.
+    """Return a message with options spelled as on the command line, not as in Python.
 
     Parameters
     ----------
@@ -139,7 +146,7 @@ def as_typed(message: str, flags: Any, leads: bool = True) -> Any:
     flags : sequence of Flag
         Options of the command.
     leads : bool
-        Whether a name that the message begins with is that of an option.
+        Whether a name at the beginning of the message is that of an option.
 
     Returns
     -------
@@ -152,7 +159,7 @@ def as_typed(message: str, flags: Any, leads: bool = True) -> Any:
     """
     spelled = {flag.name: flag.spelling for flag in (*flags, *ARGUMENTS)}
     names = "|".join(sorted(spelled, key=len, reverse=True))
-    only_names = "|".join(name for name in spelled if "_" in name)  # which are no words of English
+    only_names = "|".join(name for name in spelled if "_" in name)  # as the others are English words too
     if leads:
         message = re.sub(rf"\A({names})(?=: )", lambda found: spelled[found[1]], message)
     message = re.sub(rf"(?<![\w.'/-])({names})=(?=[\w'\"\[.-])", lambda found: f"{spelled[found[1]]} ", message)

@@ -25,7 +25,7 @@ def report(
     out: Annotated[str, typer.Option("-o", "--out", help="HTML file to write: a path or URL.")],
     **given: Any,
 ) -> None:
-    """Write one HTML file about RUN: what was found, what to trust and what not."""
+    """Write one HTML file about RUN: the clusters, and how far to trust them."""
     from bigsmic import Result
 
     names = given.pop("column_names", None)
@@ -33,7 +33,7 @@ def report(
     result = Result.open(run, storage_options=given.get("storage_options"))
     result.report(out, given.pop("archive", None), **given)
     screen.write({"out": out, "run": result.location})
-    screen.say([f"report of {result.location} is in {out}"])
+    screen.say([f"the report of {result.location} is in {out}"])
 
 
 def _names(path: str) -> Any:
@@ -42,7 +42,7 @@ def _names(path: str) -> Any:
     Raises
     ------
     InputError
-        It cannot be read.
+        The file cannot be read.
     """
     from bigsmic.errors import InputError
 
@@ -50,4 +50,6 @@ def _names(path: str) -> Any:
         with open(path, encoding="utf-8") as opened:
             return opened.read().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"column_names: {path} cannot be read ({error}); give a text file, a name a line") from None
+        raise InputError(
+            f"column_names: {path} cannot be read ({error}); give a text file with one name per line"
+        ) from None

@@ -1,4 +1,4 @@
-"""Commands for archives of sensors, which grow: windows of recordings, and labels of what is new."""
+"""Commands for growing archives of sensors: windows of recordings, and labels of new rows."""
 
 from typing import Annotated, Any, Literal
 
@@ -13,15 +13,15 @@ RESOURCES_OF_WINDOWS = tuple(flag for flag in RESOURCES if flag.name != "perform
 
 VERIFY_ROWS = Flag("verify", Literal["some", "all"], "Compare some or all rows that were seen with what they were.")
 REFIT = 9
-"""Exit code of an update after which a refit is recommended, where that was asked for."""
+"""Exit code of an update that recommends a refit, if --fail-on-drift was given."""
 WINDOWS = (
     Flag(
-        "features", str, r"Of summary, spectral, raw, catch22, parted by commas; summary,spectral by default.", parted
+        "features", str, "Of summary, spectral, raw, catch22, separated by commas; summary,spectral by default.", parted
     ),
-    Flag("rate", float, "Samples per second; what --times says by default."),
-    Flag("times", str, "Array of the times of the samples, beside them."),
-    Flag("channels", str, "Names of the channels, parted by commas.", parted),
-    Flag("verify", Literal["some", "all"], "Check some or all samples behind the windows that are there."),
+    Flag("rate", float, "Samples per second; by default taken from --times."),
+    Flag("times", str, "Array with the times of the samples, beside them in the group."),
+    Flag("channels", str, "Names of the channels, separated by commas.", parted),
+    Flag("verify", Literal["some", "all"], "Check some or all samples of the existing windows for changes."),
 )
 
 
@@ -30,13 +30,13 @@ def windows(
     screen: Any,
     archive: Annotated[str, typer.Argument(help="Path or URL of a Zarr array of samples x channels, or a group.")],
     length: Annotated[str, typer.Option("-l", "--length", help="Samples of a window, or a duration such as 10s.")],
-    out: Annotated[str, typer.Option("-o", "--out", help="Zarr group for the windows: made, or extended.")],
+    out: Annotated[str, typer.Option("-o", "--out", help="Zarr group for the windows: created, or extended.")],
     step: Annotated[
         str | None, typer.Option("-s", "--step", help="Samples from one window to the next; the length by default.")
     ] = None,
     **given: Any,
 ) -> None:
-    """Describe windows of the recordings in ARCHIVE by features; again, it adds what is new."""
+    """Describe windows of the recordings in ARCHIVE by features; a later call adds the new windows."""
     from bigsmic.features import windows
 
     made = windows(archive, length, step, out=out, progress=not screen.quiet, **given)
@@ -48,13 +48,13 @@ def windows(
 def update(
     screen: Any,
     run: Annotated[str, typer.Argument(help="Run directory of a finished fit.")],
-    archive: Annotated[str, typer.Argument(help="The archive that RUN is of, with more rows at its end.")],
+    archive: Annotated[str, typer.Argument(help="The archive of RUN, with more rows at its end.")],
     fail_on_drift: Annotated[
-        bool, typer.Option("--fail-on-drift", help=f"Exit with {REFIT} where a refit is recommended.")
+        bool, typer.Option("--fail-on-driftf", help=f"Exit with {REFIT} if a refit is recommended.")
     ] = False,
     **given: Any,
 ) -> None:
-    """Label the rows of ARCHIVE that have come since RUN, and append them to RUN; again, it finds nothing new."""
+    """Label the rows of ARCHIVE that were added after the fit of RUN, and append the labels to RUN."""
     from dataclasses import asdict
 
     from bigsmic import Result
@@ -68,7 +68,7 @@ def update(
 
 
 def windows_document(made: Any) -> Any:
-    """How many windows there are, how many of them are new, and what they are described by."""
+    """Number of windows, number of new ones, and their features."""
     return {
         "out": made.location,
         "windows": len(made),

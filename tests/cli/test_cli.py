@@ -457,7 +457,7 @@ def test_interruption(fitted, tmp_path, monkeypatch):
     monkeypatch.setattr(bigsmic, "fit", interrupt)
     result = bigsmic_cli("fit", fitted[0], "-c", 3, "--out", tmp_path / "run.zarr")
     assert result.exit_code == 130
-    assert "the same command goes on" in result.stderr
+    assert "the same command resumes the work" in result.stderr
 
 
 def test_interruption_of_an_import_that_makes_something_else_of_it(tmp_path):
@@ -475,7 +475,7 @@ def test_interruption_of_an_import_that_makes_something_else_of_it(tmp_path):
     path = os.pathsep.join([str(tmp_path), *sys.path])
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr == "bigsmic: error: interrupted; with --out, the same command goes on where it stopped\n"
+    assert done.stderr == "bigsmic: error: interrupted; with --out, the same command resumes the work\n"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is full")
@@ -486,7 +486,7 @@ def test_a_result_that_cannot_be_written_is_a_storage_error(fitted, shown):
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 6
     assert done.stderr.splitlines()[-1].startswith(
-        "bigsmic: error: stdout: the result could not be written there (No sp"
+        "bigsmic: error: stdout: the result could not be written (No sp"
     )
     if shown == "--json":
         assert len(done.stderr.splitlines()) == 1
@@ -565,7 +565,7 @@ def test_demo_does_not_write_over_what_is_not_its_own(tmp_path):
 @pytest.mark.parametrize("note", ['{"mine": 1}', "[]", "not JSON"])
 def test_a_demo_leaves_a_note_of_others_alone(tmp_path, note):
     (tmp_path / "demo.json").write_text(note)
-    with pytest.raises(errors.InputError, match=r"demo.json is not of a demo, and is not overwritten; give another"):
+    with pytest.raises(errors.InputError, match=r"demo.json is not a demo's file, and is not overwritten; give another"):
         demo.write_archive(tmp_path, TetrodeSimulator(n_rows=100, n_units=2))
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("demo.json", note)]
 

@@ -65,4 +65,4 @@ def test_clusters_that_are_not_there_are_refused(runs):
     done = typed("name", runs[0] / "first", 7, "resting")
     assert (done.exit_code, "7" in done.stderr) == (3, True)
     done = typed("name", runs[0] / "first", 2)
-    assert (done.exit_code, "no name for it" in done.stderr) == (3, True)
+    assert (done.exit_code, "without a name" in done.stderr) == (3, True)

@@ -454,7 +454,7 @@ def test_the_command_takes_the_method_s_options(toy, tmp_path):
 
 def test_how_sure_a_label_is_the_posterior_says():
     result = bigsmic.fit(np.random.default_rng(0).standard_normal((60, 3)), 2, method="rim")
-    with pytest.raises(InputError, match=r"agreement: a fit by method 'rim' has none; it has .*coef.*, posterior, "):
+    with pytest.raises(InputError, match=r"agreement: a fit by method 'rim' has no such attribute; it has .*coef.*, posterior, "):
         result.agreement  # noqa: B018
 
 

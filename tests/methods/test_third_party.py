@@ -163,14 +163,14 @@ def test_a_name_of_two_packages_is_refused(shells):
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("Settings = 3", "3 is no dataclass derived from bigsmic.settings.MethodSettings"),
-        ("class Settings(MethodSettings): method = 'imposter'", "is no dataclass derived from"),
-        ("@dataclass\nclass Settings(MethodSettings): method = 'other'", "its settings are of a method 'other'"),
+        ("Settings = 3", "3 is not a dataclass derived from bigsmic.settings.MethodSettings"),
+        ("class Settings(MethodSettings): method = 'imposter'", "is not a dataclass derived from"),
+        ("@dataclass\nclass Settings(MethodSettings): method = 'other'", "its settings belong to a method 'other'"),
         ("@dataclass\nclass Settings(MethodSettings): method = 'imposter'", "its settings have no field n_clusters"),
         (
             "@dataclass\nclass Settings(MethodSettings):\n    method = 'imposter'\n    n_clusters: int = 2\n"
             "    out: int = option(1, INTEGER, help='A.')",
-            "its option out is one of every fit",
+            "its option out is a parameter of every fit",
         ),
         (
             "@dataclass\nclass Settings(MethodSettings):\n    method = 'imposter'\n    n_clusters: int = 2\n"

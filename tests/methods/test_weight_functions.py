@@ -59,7 +59,7 @@ def test_a_named_one_is_an_entry_of_a_table_and_used_where_it_is_asked_for(blobs
 )
 @pytest.mark.parametrize("method", ["smic", "kernel_rim"])
 def test_a_function_without_a_name_is_refused_with_a_run_directory(tmp_path, blobs, kernel, method):
-    with pytest.raises(InputError, match=r"has no name of its own.*__bigsmic_name__"):
+    with pytest.raises(InputError, match=r"has no name by which.*__bigsmic_name__"):
         bigsmic.fit(blobs[0], 4, kernel=kernel, method=method, out=tmp_path / "run", n_threads=1)
     assert not (tmp_path / "run").exists()
 

@@ -628,7 +628,7 @@ def test_a_file_of_names_that_is_not_there(results, tmp_path):
     done = CliRunner().invoke(app, ["report", results("one").location, *options])
     assert done.exit_code == 3
     assert "absent.txt cannot be read" in done.stderr
-    assert "give a text file, a name a line" in done.stderr
+    assert "give a text file with one name per line" in done.stderr
 
 
 @pytest.mark.usefixtures("undrawn")

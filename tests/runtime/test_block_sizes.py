@@ -70,7 +70,7 @@ def test_a_run_whose_sizes_are_none_is_refused(small, tmp_path, stored):
     small.save(tmp_path / "run")
     with closing(Run(tmp_path / "run")) as run:
         run.update({"identity": run.identity | {"block_sizes": stored}})
-    with pytest.raises(RunError, match=r"run/zarr.json does not say what a fit by this version of bigsmic .*upgrade"):
+    with pytest.raises(RunError, match=r"run/zarr.json has no settings that this version of bigsmic .*upgrade"):
         bigsmic.Result.open(tmp_path / "run")
 
 
