@@ -269,8 +269,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
 
     @cached_property
     def diagnostics(self) -> dict[str, Any]:
-        """Diagnostics of the fit, a dict: recall of neighbours, components, eigenvalues, seconds and memory per
-        stage."""
+        """Diagnostics of the fit, a dict: recall of neighbours, eigenvalues, seconds and memory per stage, and more."""
         return self._run.attribute("summary") or {}
 
     def scaled(self, X: ArrayLike) -> NDArray[np.float32]:

@@ -145,7 +145,7 @@ def test_places_that_are_refused(result, tmp_path):
     ):
         with pytest.raises(RunError, match=message):
             result.export(path)
-    with pytest.raises(InputError, match=r"ends in '.txt'; end it in one of .csv, .parquet, .npy, .zarr"):
+    with pytest.raises(InputError, match=r"suffix '.txt'; use one of .csv, .parquet, .npy, .zarr"):
         result.export(tmp_path / "labels.txt")
 
 

@@ -129,7 +129,7 @@ def test_a_multi_index_is_kept(rows, result):
 
 def test_coordinates_that_are_called_as_a_variable_are_refused(rows, result):
     named = rows.assign_coords(label=("time", np.zeros(700)))
-    with pytest.raises(InputError, match=r"called \['label'\].*like=rows.rename\(label='true_label'\)"):
+    with pytest.raises(InputError, match=r"coordinates \['label'\].*like=rows.rename\(label='true_label'\)"):
         result.to_xarray(named)
     assert "true_label" in result.to_xarray(named.rename(label="true_label")).coords
     with pytest.raises(InputError, match=r"called \['cluster'\]"):

@@ -237,5 +237,7 @@ def test_a_save_that_fails_leaves_nothing(blobs, tmp_path):
     with pytest.raises(CorruptBlockError, match=r"posterior: rows 0:\d+ in .* are missing"):
         result.save(tmp_path / "run")
     assert not list(tmp_path.iterdir())
-    with pytest.raises(RunError, match=r"save: the pickled part of .* has only what predictions need, and is not a whole run"):
+    with pytest.raises(
+        RunError, match=r"save: the pickled part of .* has only what predictions need, and is not a whole run"
+    ):
         pickle.loads(pickle.dumps(fit(blobs[0], "mspc"))).save(tmp_path / "run")

@@ -1,1 +1,1 @@
-"""Pure functions of arrays: they know neither Dask nor Zarr."""
+"""Pure functions of arrays, without Dask and Zarr."""

@@ -1,4 +1,4 @@
-"""What numba is told of every kernel, in one place."""
+"""Numba options of all compiled kernels."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
@@ -11,14 +11,14 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 def compiled(kernel: Kernel) -> Kernel:
     """Compile a loop over arrays at its first call, for the types of its arguments.
 
-    Compiled code is kept beside the module, so that other processes load it, and runs on threads side by side.
+    Compiled code is cached beside the module for other processes, and runs without the global interpreter lock.
     """
     return cast(Kernel, numba.njit(cache=True, nogil=True)(kernel))
 
 
 def compiled_sum(kernel: Kernel) -> Kernel:
-    """Compile a loop as :func:`compiled` does, with terms of a sum in the order that the processor adds fastest.
+    """Compile a loop like :func:`compiled`, but let the compiler choose the order of summation.
 
-    The order is that of the compiled code: the same for every call, whatever the rows around.
+    The order is fixed in the compiled code: it is the same for every call and does not depend on other rows.
     """
     return cast(Kernel, numba.njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})(kernel))

@@ -6,17 +6,17 @@ import numpy as np
 
 from bigsmic.types import Floats, Integers
 
-_TILE_ROWS = 256  # of the first tile, which is all that is looked at where most rows differ
+_TILE_ROWS = 256  # of the first tile, which is enough if most rows differ
 
 
 class Distinct:
-    """Rows of which no two are equal, at most `limit`, in the order of their entries; adds up over blocks.
+    """Distinct rows, at most `limit` of them, in lexicographic order; adds up over blocks.
 
     Parameters
     ----------
     X : ndarray of float32, shape (b, d)
     limit : int
-        Beyond it, it is only known that there are so many.
+        If there are more distinct rows, only their number is known to exceed the limit.
     """
 
     def __init__(self, X: Floats, limit: int) -> None:
@@ -47,9 +47,9 @@ def _others(X: Floats, row: Floats) -> Floats:
 
 
 def nearest(X: Floats, rows: Integers) -> Any:
-    """Number of the row that is nearest, and of the one that is equal where there is one.
+    """Number of the nearest distinct row, which is the equal one if there is one.
 
-    A row's does not depend on the rows beside it.
+    The result for a row does not depend on the other rows.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def nearest(X: Floats, rows: Integers) -> Any:
     labels, least = np.zeros(len(X), np.int32), np.full(len(X), np.inf)
     for k, row in enumerate(rows):
         squares = np.square(X - row, dtype=np.float64).sum(axis=1)
-        squares[(row == X).all(axis=1)] = -1  # their difference may be 0 where they are not equal
+        squares[(row == X).all(axis=1)] = -1  # as rounding can make the distance of unequal rows 0
         labels[squares < least] = k
         least = np.minimum(least, squares)
     return labels

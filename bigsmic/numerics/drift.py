@@ -1,8 +1,9 @@
-"""Whether new rows differ from those of a fit by more than stretches of the fit differ from each other.
+"""Tests of whether new rows differ from those of a fit by more than stretches of the fit differ from each other.
 
-Windows of a recording depend on their neighbours, so that their number says little of how much shares and means vary.
-The fit is cut into batches as long as the stretch of new rows: under no drift, new rows are one more batch, and what
-batches vary by is the measure. No length of dependence has to be known, as with batch means in simulation [1]_.
+Successive windows of a recording are dependent, so that their number does not tell how much shares and means vary. The
+fitted rows are cut into batches as long as the stretch of new rows: without drift, the new rows are one more batch, so
+that they are compared with the variation between batches. The length of the dependence need not be known, as with batch
+means in simulation [1]_.
 
 References
 ----------
@@ -16,31 +17,31 @@ import numpy as np
 from bigsmic.types import Floats
 
 LEVEL = 0.001
-"""Of each of the tests. Tails are longer than those assumed, where a night has few regimes: with this level there
-is a false alarm on fewer than one night in a hundred."""
+"""Significance level of each test. Tails are longer than assumed if a night has few regimes; with this level, fewer
+than one night in a hundred gives a false alarm."""
 LEAST_BATCHES = 6
 LEAST_CLUSTER_ROWS = 5
-"""Sampled rows of a cluster in a batch whose mean is looked at."""
+"""Least number of sampled rows of a cluster in a batch for its mean to be compared."""
 LEAST_NIGHTS = 8
-"""Earlier nights with which confidence is compared."""
+"""Least number of earlier nights for confidence to be compared."""
 RECENT_NIGHTS = 8
-"""Whose shares are compared together: where regimes last long, one night has too few of them to tell."""
+"""Number of nights whose shares are compared together: if regimes last long, one night has too few of them."""
 MARGIN = 0.2
-"""Of logarithms: what no batch has come nearer to than this is called drift, however rare it may be by Student's tail.
-Where a night has few regimes, distances have longer tails than that."""
+"""A logarithm that exceeds those of all batches by less than this is not called drift, however small its probability by
+Student's t. If a night has few regimes, distances have longer tails."""
 LEAST_DEVIATION = 0.05
-"""Of logarithms of distances between batches, whose spread is at least this."""
+"""Least standard deviation of the logarithms of distances between batches."""
 
 
 class Batches(NamedTuple):
-    """Facts about stretches of rows, K of them; tonight's rows are one.
+    """Statistics of K stretches of rows; tonight's rows are one stretch.
 
     Parameters
     ----------
     counts : ndarray of float64, shape (K, c)
         Rows of every cluster.
     sampled : ndarray of float64, shape (K, c)
-        Those of a sample, of which the rest is.
+        Sampled rows of every cluster, from which `sums` is computed.
     sums : ndarray of float64, shape (K, c, d)
         Sums of the scaled rows.
     novel : ndarray of float64, shape (K,)
@@ -54,12 +55,13 @@ class Batches(NamedTuple):
 
 
 def shares(reference: Batches, tonight: Batches, length: float) -> dict[str, float]:
-    """Compare shares of clusters: chi-square with the effective sample size that the batches show.
+    """Compare shares of clusters: chi-square with an effective sample size estimated from the batches.
 
-    ``S = 4 sum_y (sqrt q_y - sqrt p_y)^2`` [1]_, q being the shares tonight, p those of the batches; batches have such
-    distances from the others, whose mean says how many independent rows a batch is worth, ``n_eff = (c - 1) / mean S``.
-    Then ``n_eff S / (c - 1)`` is compared with the F distribution whose first degrees of freedom follow from how much
-    the distances of the batches vary. The roots of the distances are compared as well, and the larger p is taken.
+    ``S = 4 sum_y (sqrt q_y - sqrt p_y)^2`` [1]_, q being the shares tonight, p those of the batches; the mean of the
+    same distance between each batch and the others gives the number of independent rows that a batch is worth, ``n_eff
+    = (c - 1) / mean S``. Then ``n_eff S / (c - 1)`` is compared with the F distribution, whose first degrees of freedom
+    follow from the variance of the batches' distances. The square roots of the distances are compared as well, and the
+    larger p is taken.
 
     Parameters
     ----------
@@ -77,7 +79,7 @@ def shares(reference: Batches, tonight: Batches, length: float) -> dict[str, flo
     References
     ----------
     .. [1] Freeman, Tukey, "Transformations related to the angular and the square root", Annals of Mathematical
-       Statistics 21(4), 1950. Its chi-square is not ruled by a rare cluster, as Pearson's is.
+       Statistics 21(4), 1950. Unlike Pearson's, its chi-square is not dominated by a rare cluster.
     """
     n_batches = len(reference.counts)
     c = int(((reference.counts.sum(axis=0) > 0) | (tonight.counts[0] > 0)).sum())
@@ -103,22 +105,22 @@ def shares(reference: Batches, tonight: Batches, length: float) -> dict[str, flo
 
 
 def recent_shares(reference: Batches, tonight: Batches, before: Floats, length: float) -> dict[str, float]:
-    """Compare shares of clusters on tonight and on nights before it, taken together; see :func:`shares`.
+    """Compare shares of clusters over tonight and earlier nights together; see :func:`shares`.
 
-    A night of m rows in regimes that last h rows is worth about ``m / 2 h`` independent ones, and ten such do not show
-    that a share has halved. Nights together are worth their sum.
+    A night of m rows in regimes that last h rows is worth about ``m / 2 h`` independent rows, and ten of these do not
+    show that a share has halved. Several nights are worth the sum of theirs.
 
     Parameters
     ----------
     reference, tonight, length
-        As of :func:`shares`.
+        As in :func:`shares`.
     before : ndarray of float64, shape (nights, c)
-        Rows of every cluster on earlier nights, of which the last ones are taken.
+        Rows of every cluster on earlier nights, of which the last ones are used.
 
     Returns
     -------
     found : dict
-        As of :func:`shares`, and the number of ``nights``.
+        As in :func:`shares`, and the number of ``nights``.
     """
     before = before[1 - RECENT_NIGHTS :]
     counts = tonight.counts + before.sum(axis=0)
@@ -128,7 +130,7 @@ def recent_shares(reference: Batches, tonight: Batches, before: Floats, length: 
 
 
 def _freeman_tukey(shares: Floats, expected: Floats) -> Floats:
-    """``4 (sqrt q - sqrt p)^2`` of every cluster, whose sum over clusters is chi-square in units of rows."""
+    """``4 (sqrt q - sqrt p)^2`` of every cluster; the sum over clusters, times the rows, is a chi-square."""
     return 4 * np.square(np.sqrt(shares) - np.sqrt(expected))
 
 
@@ -151,20 +153,20 @@ def novelty(reference: Batches, tonight: Batches, length: float) -> dict[str, fl
 def shift(reference: Batches, tonight: Batches, spreads: Floats, length: float) -> dict[str, float]:
     """Compare means of the columns within clusters: their distance from those of the batches.
 
-    ``D = sum_y w_y mean_j ((m_yj - M_yj) / s_yj)^2``, m being the means of the sample tonight, M those of all batches,
-    s the spreads within clusters and w the shares of the sample; for a batch, M is of the others. Logarithms of D are
-    compared.
+    ``D = sum_y w_y mean_j ((m_yj - M_yj) / s_yj)^2``, m being the means of tonight's sample, M those of all batches, s
+    the spreads within clusters and w the shares of the sample. For a batch, M is the mean of the other batches.
+    Logarithms of D are compared.
 
     Parameters
     ----------
     reference, tonight, length
-        As of :func:`shares`.
+        As in :func:`shares`.
     spreads : ndarray of float64, shape (c, d)
 
     Returns
     -------
     found : dict
-        ``p``; the ``cluster`` and ``column`` that have moved most, and ``by`` how many spreads.
+        ``p``; the ``cluster`` and ``column`` that have shifted most, and ``by`` how many spreads.
     """
     total, rows = reference.sums.sum(axis=0), reference.sampled.sum(axis=0)
     batches = [
@@ -185,7 +187,7 @@ def shift(reference: Batches, tonight: Batches, spreads: Floats, length: float) 
 def _distance(
     sums: Floats, rows: Floats, other_sums: Floats, other_rows: Floats, spreads: Floats
 ) -> tuple[float, Floats]:
-    """Weighted square distance of means from others, and the shifts in spreads, 0 of clusters with few rows."""
+    """Weighted squared distance between means, and the shifts in units of spreads, 0 for clusters with few rows."""
     used = (rows >= LEAST_CLUSTER_ROWS) & (other_rows >= LEAST_CLUSTER_ROWS)
     mean, other = (s / np.maximum(n, 1)[:, None] for s, n in ((sums, rows), (other_sums, other_rows)))
     moved = np.where(used[:, None], (mean - other) / spreads, 0.0)
@@ -194,7 +196,7 @@ def _distance(
 
 
 def confidence(before: Floats, now: float) -> dict[str, float | None]:
-    """Compare the mean of the largest posterior with that of earlier nights, where there are enough.
+    """Compare the mean of the largest posterior with that of earlier nights, if these are enough.
 
     Parameters
     ----------
@@ -212,7 +214,7 @@ def confidence(before: Floats, now: float) -> dict[str, float | None]:
 
 
 def _tail(before: Floats, now: float, length: float, least: float) -> float:
-    """Chance of a value as large as `now` among those like `before`: Student's prediction interval; 1 within them."""
+    """Probability of a value as large as `now`, by Student's prediction interval of `before`; 1 within their range."""
     from scipy.special import stdtr
 
     if now <= np.max(before) + MARGIN:

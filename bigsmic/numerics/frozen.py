@@ -1,4 +1,4 @@
-"""Arrays as compiled functions take them: numba compiles one anew for arrays that may be written, and that may not."""
+"""Read-only arrays for compiled functions, as numba compiles a function anew for writable and read-only arrays."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 
 def frozen(array: ArrayLike, dtype: DTypeLike | None = None) -> NDArray[Any]:
-    """Array that may not be written, C-ordered: what was read from a store, and what was made here, are then alike.
+    """Read-only C-ordered array, so that arrays from a store and those made in this process have the same type.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Random choices that depend on (seed, stage, row) alone.
+"""Random choices that depend only on (seed, stage, row).
 
 A draw made this way is the same in any block, on any worker, in any order, and after a resume.
 """
@@ -13,9 +13,9 @@ from bigsmic.types import Floats, Integers
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX2 = np.uint64(0x94D049BB133111EB)
-_DRAW_ROWS = 1 << 20  # hashed at a time
+_DRAW_ROWS = 1 << 20  # rows hashed at a time
 SPOTS = 8
-"""Numbers that stand for all, at most."""
+"""Largest number of spot checks."""
 
 
 def row_hash(seed: int, stage: str, rows: Integers) -> Any:
@@ -26,7 +26,7 @@ def row_hash(seed: int, stage: str, rows: Integers) -> Any:
     seed : int
         Seed of the run.
     stage : str
-        What the draw is for; other names give independent draws.
+        Purpose of the draw; different names give independent draws.
     rows : array_like of int, any shape
         Global row numbers.
 
@@ -45,7 +45,7 @@ def row_uniform(seed: int, stage: str, rows: Integers) -> Floats:
 
 
 def draw_rows(n_rows: int, count: int, seed: int, stage: str) -> np.ndarray:
-    """Rows of the `count` smallest hashes: a draw without replacement that no cutting into blocks changes.
+    """Rows of the `count` smallest hashes: a draw without replacement that does not depend on the cut into blocks.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def draw_rows(n_rows: int, count: int, seed: int, stage: str) -> np.ndarray:
         Rows to draw from, and how many of them; all rows if `count` is larger.
     seed : int
     stage : str
-        What the draw is for.
+        Purpose of the draw.
 
     Returns
     -------
@@ -69,13 +69,13 @@ def draw_rows(n_rows: int, count: int, seed: int, stage: str) -> np.ndarray:
 
 
 def spot_checks(count: int, seed: int, stage: str) -> list[int]:
-    """Numbers below `count` that stand for all, ascending: the first, the last, and a few that follow from `seed`."""
+    """Numbers below `count` to check instead of all, ascending: the first, the last, and some drawn by `seed`."""
     ends = {0, count - 1} if count else set()
     return sorted({*draw_rows(count, SPOTS - len(ends), seed, stage).tolist(), *ends})
 
 
 def generator(seed: int, stage: str) -> np.random.Generator:
-    """A numpy Generator for a draw that is made once, in one place."""
+    """A NumPy Generator for a draw that is made once, in one process."""
     return np.random.default_rng([seed & 0xFFFFFFFFFFFFFFFF, zlib.crc32(stage.encode())])
 
 

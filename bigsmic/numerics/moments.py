@@ -1,4 +1,4 @@
-"""Column moments that add up over blocks, and the scaling made of them."""
+"""Column moments that add up over blocks, and the scaling derived from them."""
 
 import operator
 from functools import reduce
@@ -11,8 +11,8 @@ from scipy.sparse import csr_array
 from bigsmic.errors import InputError
 from bigsmic.types import Floats, Integers
 
-LEAST_VARIANCE = 1e-290  # of a column that is not constant: below it squares have lost their digits
-_EXACT = 1 << 53  # integers up to which float64 has them all
+LEAST_VARIANCE = 1e-290  # of a column that is not constant; squares below it have lost their digits
+_EXACT = 1 << 53  # float64 represents all integers up to this
 _TILE_ENTRIES = 1 << 17  # converted to float64 at a time
 
 
@@ -45,7 +45,7 @@ class Moments(NamedTuple):
 
 
 def origin_of(row: NDArray[Any]) -> Integers | None:
-    """Integers to subtract from all rows before they become floats: those of a row that floats do not hold, else 0.
+    """Integers to subtract from all rows before conversion to floats: entries of a row too large for floats, else 0.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def origin_of(row: NDArray[Any]) -> Integers | None:
     Returns
     -------
     origin : ndarray of the row's dtype, shape (d,), or None
-        None where there is nothing to subtract.
+        None if there is nothing to subtract.
     """
     if row.dtype.kind not in "iu" or row.dtype.itemsize < 8:
         return None
@@ -64,7 +64,7 @@ def origin_of(row: NDArray[Any]) -> Integers | None:
 
 
 class NeighborProducts(NamedTuple):
-    """How each column varies with the next one, and all columns with each other.
+    """Covariances of each column with the next one, and of all columns together.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class NeighborProducts(NamedTuple):
     row_sums: np.ndarray
 
     def __add__(self, other: "NeighborProducts") -> "NeighborProducts":  # type: ignore[override]
-        """Products of the rows of both; as :class:`Moments` add up."""
+        """Products of the rows of both; see the sum of :class:`Moments`."""
         n = self.n + other.n
         delta, weight = other.mean - self.mean, self.n * other.n / n
         products = self.products + other.products + delta[:-1] * delta[1:] * weight
@@ -91,12 +91,12 @@ class NeighborProducts(NamedTuple):
 
 
 def moments(X: Floats, origin: Any = None) -> Moments:
-    """Moments of one block of finite rows, shape (b, d), b >= 1, less an origin; see :func:`origin_of`."""
+    """Moments of one block of finite rows, shape (b, d), b >= 1, minus an origin; see :func:`origin_of`."""
     return reduce(operator.add, (_tile_moments(*_centred(tile)) for tile in _tiles(X, origin=origin)))
 
 
 def moments_and_products(X: NDArray[Any], origin: Any = None) -> tuple[Moments, NeighborProducts]:
-    """Moments and NeighborProducts of one block, as :func:`moments`, in one pass."""
+    """Moments and NeighborProducts of one block in one pass; see :func:`moments`."""
     return reduce(_add_each, (_tile_sums(*_centred(tile)) for tile in _tiles(X, origin=origin)))
 
 
@@ -155,7 +155,7 @@ class Scaler(NamedTuple):
 
     @property
     def center(self) -> Floats:
-        """What is subtracted in all, rounded to float64."""
+        """The whole offset that is subtracted, rounded to float64."""
         return self.mean if self.origin is None else self.mean + self.origin.astype(np.float64)
 
     @property
@@ -164,7 +164,7 @@ class Scaler(NamedTuple):
         return np.flatnonzero(self.factor == 0)
 
     def apply(self, X: Any) -> Floats:
-        """Scale rows; any real dtype in, float32 out, C-ordered."""
+        """Scale rows of any real dtype to C-ordered float32."""
         out = np.empty(X.shape, np.float32)
         step = _tile_rows(X)
         for i, tile in enumerate(_tiles(X, origin=self.origin)):
@@ -181,13 +181,13 @@ def scaler(total: Moments, scale: str | None, origin: Integers | None = None) ->
     scale : {"standard", "variance", "range", None}
         Divide by the standard deviation, by the variance, by half the range, or only centre.
     origin : ndarray, shape (d,), optional
-        Of the moments.
+        Origin of the moments.
 
     Raises
     ------
     InputError
-        The scaled rows leave the range in which squared distances are exact in float32, or the squares of a column's
-        deviations that of float64.
+        The scaled rows exceed the range in which float32 can represent squared distances, or the squared deviations of
+        all columns underflow in float64.
     """
     variance = total.m2 / total.n
     varies = (total.high > total.low) & (variance > 0)
@@ -201,7 +201,7 @@ def scaler(total: Moments, scale: str | None, origin: Integers | None = None) ->
 
 
 def in_range(total: Moments) -> bool:
-    """Whether squared distances of rows that are only centred, and not divided, are exact in float32."""
+    """Whether float32 can represent squared distances of rows that are centred but not divided."""
     reach = _reach(total)[total.high > total.low]
     return not reach.size or _is_exact(reach.max())
 
@@ -215,7 +215,7 @@ def _is_exact(reach: float) -> bool:
 
 
 def _check_underflow(variance: Floats, differs: NDArray[np.bool_]) -> None:
-    """One such column among others is as good as constant; where all are, the rows seem equal and are not."""
+    """Raise InputError if the variances of all non-constant columns underflow; some such columns count as constant."""
     if differs.any() and not (variance[differs] >= LEAST_VARIANCE).any():
         raise InputError(
             "input: the values of every column differ by so little that their squares leave the range of float64; "
@@ -246,11 +246,11 @@ def _less(X: NDArray[Any], origin: Integers) -> Floats:
     rough = X.astype(np.float64) - origin.astype(np.float64)
     if X.dtype != origin.dtype:
         return rough
-    return np.where(np.abs(rough) < 2.0**62, (X - origin).astype(np.int64), rough)  # which wraps beyond 2^63
+    return np.where(np.abs(rough) < 2.0**62, (X - origin).astype(np.int64), rough)  # which would wrap beyond 2^63
 
 
 def class_sums(X: Floats, labels: Any, n_classes: int) -> Floats:
-    """Sums of the rows of each label, and their number in the last column; rows with a negative label do not count.
+    """Sums of the rows of each label, and their number in the last column; rows with a negative label are ignored.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Row blocks of workers that keep state between calls, fixed summation trees, and exchange of halo rows.
 
-An *actor* is an object that lives in one worker, as long as its *group*, and owns the rows of one :class:`Shard`:
-consecutive row blocks. What its methods return is added over all blocks along a fixed tree, so that it does not
-matter how many workers there are. In process there is one worker, which has all blocks.
+An *actor* is an object on one worker that exists as long as its *group* and owns the rows of one :class:`Shard`, which
+are consecutive row blocks. The results of its methods are summed over all blocks along a fixed tree, so that they do
+not depend on the number of workers. In process there is one worker, which has all blocks.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from bigsmic.types import Floats, Integers
 
 MAX_TASKS = 256
-"""Tasks that one map or reduction hands to a scheduler at most, however many blocks there are."""
+"""Largest number of tasks that one map or reduction submits to a scheduler, whatever the number of blocks."""
 
 
 def stretches(n: int, most: int) -> Any:
-    """Cut n terms into at most `most` stretches of equal length, a power of two: each is then a node of the tree."""
+    """Cut n terms into at most `most` stretches whose length is a power of two, so that each is a node of the tree."""
     length = 1
     while -(-n // length) > most:
         length *= 2
@@ -27,20 +27,20 @@ def stretches(n: int, most: int) -> Any:
 
 
 def tiles(n: int, height: int) -> list[slice]:
-    """Cut n rows into ranges of `height`, the last one of what is left: slices."""
+    """Cut n rows into slices of `height`; the last one may be shorter."""
     return [slice(lo, min(lo + height, n)) for lo in range(0, n, height)]
 
 
 class TreeSum:
-    """Sum along the binary tree over positions, whose shape depends on their number alone.
+    """Sum along a binary tree over positions, whose shape depends only on their number.
 
-    Floating-point sums are then the same bit for bit, whoever computed the terms and in whatever order. It holds as
-    few terms as the tree allows; a part of the terms can be added in one worker and handed on as a `TreeSum`.
+    So floating-point sums have the same bits whichever worker computes the terms, in whatever order. The object holds
+    as few terms as the tree allows; one worker can add a part of the terms and pass it on as a `TreeSum`.
 
     Parameters
     ----------
     n : int
-        Terms in all.
+        Number of terms.
     """
 
     def __init__(self, n: int) -> None:
@@ -53,7 +53,7 @@ class TreeSum:
         """Add term `i`, or the node `i` of a level above the terms."""
         while level < len(self.sizes) - 1:
             sibling = i ^ 1
-            if sibling >= self.sizes[level]:  # the odd one out moves up alone
+            if sibling >= self.sizes[level]:  # a node without sibling moves up alone
                 level, i = level + 1, i // 2
                 continue
             if (level, sibling) not in self.nodes:
@@ -64,17 +64,17 @@ class TreeSum:
         self.nodes[level, i] = value
 
     def join(self, part: "TreeSum") -> None:
-        """Add what another worker has added up of the same sum."""
+        """Add another worker's part of the same sum."""
         for (level, i), value in part.nodes.items():
             self.add(i, value, level)
 
     @property
     def complete(self) -> bool:
-        """Whether all terms are there."""
+        """Whether all terms were added."""
         return (len(self.sizes) - 1, 0) in self.nodes
 
     def total(self) -> Any:
-        """Return the sum; all terms must be there."""
+        """Return the sum; all terms must have been added."""
         (value,) = self.nodes.values()
         return value
 
@@ -88,21 +88,21 @@ def tree_sum(values: Sequence[Any]) -> Any:
 
 
 class Peers(Protocol):
-    """The workers of a group, as one of them sees the others.
+    """Protocol by which a worker of a group communicates with the others.
 
     Attributes
     ----------
     number : int
         Of this worker.
     cuts : list of int
-        Place j has the row blocks ``cuts[j]:cuts[j + 1]``.
+        Worker j has the row blocks ``cuts[j]:cuts[j + 1]``.
     """
 
     number: int
     cuts: list[int]
 
     def exchange(self, outgoing: dict[int, np.ndarray], senders: Sequence[int]) -> dict[int, np.ndarray]:
-        """Hand arrays to other workers, and return what the `senders` hand to this one.
+        """Send arrays to other workers, and return the arrays that the `senders` send to this one.
 
         All workers call it the same number of times, in the same order.
         """
@@ -110,23 +110,23 @@ class Peers(Protocol):
 
 
 class Shard:
-    """The consecutive row blocks that one worker has.
+    """The consecutive row blocks of one worker.
 
     Parameters
     ----------
     engine : Engine
         Of this worker.
     bounds : ndarray of int64, shape (n_blocks + 1,)
-        Of all row blocks.
+        Bounds of all row blocks.
     blocks : range
         Those of this shard.
     peers : Peers, optional
-        Where the others are; without it, this shard has all blocks.
+        The other workers; without it, this shard has all blocks.
 
     Attributes
     ----------
     scratch : Path or None
-        Folder of this worker for what lasts as long as the group; None: that of the run directory.
+        Folder of this worker for files that last as long as the group; None for that of the run directory.
     """
 
     scratch: Path | None = None
@@ -137,7 +137,7 @@ class Shard:
 
     @property
     def whole(self) -> bool:
-        """Whether there are no others."""
+        """Whether this shard has all blocks."""
         return self.peers is None
 
     @property
@@ -172,32 +172,32 @@ class Shard:
         return tree
 
     def halo(self, read: Callable[[int], np.ndarray]) -> "Halo":
-        """Rows of others that blocks of this shard touch.
+        """Rows of other shards that blocks of this shard refer to.
 
         Parameters
         ----------
         read : callable
-            ``read(p)`` returns the positions outside block p that it touches, ascending.
+            ``read(p)`` returns the positions outside block p that it refers to, ascending.
         """
         return Halo(self) if self.whole else _PeerHalo(self, read)
 
 
 class Halo:
-    """Rows outside a block, where one worker has all rows."""
+    """Rows outside a block, if one worker has all rows."""
 
     def __init__(self, shard: Shard) -> None:
         self.shard = shard
 
     def foreign(self, x: NDArray[Any]) -> NDArray[Any]:
-        """Return the rows of others that this worker touches, shape (h, ...); `x` are those of this worker."""
+        """Return the rows of others that this worker needs, shape (h, ...); `x` are those of this worker."""
         return x[:0]
 
     def extend(self, x: NDArray[Any]) -> NDArray[Any]:
-        """Return the rows of this worker, then those of others that it touches, shape (n + h, ...)."""
+        """Return the rows of this worker, then those of others that it needs, shape (n + h, ...)."""
         return x
 
     def local(self, p: int, halo: Integers) -> Integers:
-        """Where the halo of block p lies among the rows of this worker and then those of others."""
+        """Indices of the halo of block p among the rows of this worker and then those of others."""
         return halo
 
     def around(self, p: int, halo: Integers, extended: NDArray[Any]) -> NDArray[Any]:
@@ -206,7 +206,7 @@ class Halo:
 
 
 class _PeerHalo(Halo):
-    """Rows outside a block, where some are in other workers: asked for once, sent at every `extend`."""
+    """Rows outside a block, some on other workers: requested once, sent at every `extend`."""
 
     def __init__(self, shard: Shard, read: Callable[..., Any]) -> None:
         super().__init__(shard)
@@ -279,7 +279,7 @@ class LocalGroup:
 
 
 def close(actor: Any) -> None:
-    """Close an actor, if it has a method for that: it deletes its files."""
+    """Close an actor, if it has such a method, which deletes its files."""
     getattr(actor, "close", lambda: None)()
 
 
@@ -292,7 +292,7 @@ def run_calls(actor: Any, calls: tuple[Any, ...]) -> Any:
 
 
 def join_sums(parts: list[Any]) -> Any:
-    """Total of what the workers have added up; None where they return nothing."""
+    """Total of the workers' partial sums; None if they return nothing."""
     first = parts[0]
     if not isinstance(first, TreeSum):
         return first
@@ -302,7 +302,7 @@ def join_sums(parts: list[Any]) -> Any:
 
 
 def split_blocks(weights: Any, n_workers: int) -> list[int]:
-    """Cut consecutive blocks into shares of about equal weight, none of them empty.
+    """Cut consecutive blocks into non-empty ranges of about equal weight.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which rows of an archive are taken: a range, less those that a mask leaves out."""
+"""Selection of rows of an archive: a range, without rows that a mask leaves out."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.types import Integers
 
-PAGE = 1 << 16  # rows that are looked up together; a multiple of 8
+PAGE = 1 << 16  # rows that are unpacked together; a multiple of 8
 
 
 class Selection:
-    """Rows ``start:stop`` of an archive, less those that a mask leaves out.
+    """Rows ``start:stop`` of an archive, without those that a mask leaves out.
 
     Parameters
     ----------
     start, stop : int
         Row numbers in the archive.
     packed : ndarray of uint8, shape (ceil((stop - start) / 8),), optional
-        Bits of ``numpy.packbits``: whether each of these rows is taken. By default all are.
+        Mask of selected rows as bits of ``numpy.packbits``; by default all are selected.
     """
 
     def __init__(self, start: int, stop: int, packed: NDArray[np.uint8] | None = None) -> None:
@@ -32,12 +32,12 @@ class Selection:
 
     @cached_property
     def _before(self) -> Integers:
-        """Rows taken before every page, and in all: ndarray of int64."""
+        """Number of selected rows before every page, and in all: ndarray of int64."""
         counts = [np.bitwise_count(part).sum(dtype=np.int64) for part in _pages(self.packed)]
         return np.append(0, np.cumsum(counts, dtype=np.int64))
 
     def numbers(self, lo: int, hi: int) -> NDArray[np.int64]:
-        """Archive's numbers of the rows taken from the `lo`-th to the one before the `hi`-th: int64, ascending."""
+        """Numbers in the archive of the selected rows ``lo:hi``: int64, ascending."""
         if self.packed is None:
             return np.arange(self.start + lo, self.start + hi)
         first = np.searchsorted(self._before, lo, side="right") - 1
@@ -53,7 +53,7 @@ class Selection:
 
 
 def reservoir(n: int, count: int, seed: int) -> Any:
-    """Rows drawn from n by hash, as a selection from all of them: most stay when n grows.
+    """Rows drawn from n by hash, as a selection; most of them stay selected when n grows.
 
     Parameters
     ----------
@@ -72,13 +72,13 @@ def reservoir(n: int, count: int, seed: int) -> Any:
 
 
 class Span(NamedTuple):
-    """Rows of the archive that are read together, and which of them are taken.
+    """Rows of the archive that are read together, and the selected ones among them.
 
     Parameters
     ----------
     lo, hi : int
     taken : ndarray of int64
-        Places within ``lo:hi``.
+        Numbers of the selected rows, counted from `lo`.
     """
 
     lo: int

@@ -18,10 +18,9 @@ def self_product(A: Floats) -> Floats:
 
     Notes
     -----
-    NumPy hands such a product to BLAS's ``syrk``, and OpenBLAS's kernels for some processors compute on lanes of their
-    buffers that no entry of A is in. What they find there can set the flag of an invalid operation, with every entry of
-    the result as it should be (numpy issue 24067, OpenBLAS issue 1924): NumPy's warning of it says nothing here, and
-    is left out. Where A has NaN, so has G.
+    NumPy calls BLAS's ``syrk`` for such a product, and OpenBLAS's kernels for some processors also compute on unused
+    lanes of their buffers. The values there can set the flag of an invalid operation although every entry of the result
+    is right (numpy issue 24067, OpenBLAS issue 1924). NumPy's warning is therefore suppressed. If A has NaN, so has G.
     """
     with np.errstate(invalid="ignore"):
         return A.T @ A

@@ -1,8 +1,8 @@
-"""Whether columns share a unit, and so are not divided: samples of a waveform, grey values, principal components.
+"""Whether columns share a unit, so that they are not scaled: samples of a waveform, grey values, principal components.
 
-Samples, pixels and lines of a spectrum vary with the ones beside them, by about as much, and more than with those that
-are far apart. Principal components do not vary together, but come in the order of their spreads. Columns of a table,
-each in a unit of its own, do neither.
+Samples, pixels and lines of a spectrum covary with their neighbours, with similar variances, and more than with distant
+ones. Principal components are uncorrelated, but ordered by their spreads. Columns of a table in different units have
+neither property.
 """
 
 from typing import NamedTuple
@@ -12,35 +12,36 @@ import numpy as np
 from bigsmic.numerics.moments import Moments, NeighborProducts, in_range
 
 CORRELATION = 0.2
-"""Least covariance of neighbouring columns that share a unit, in shares of their variance."""
+"""Least covariance of neighbouring columns that share a unit, as a share of their variance."""
 EVIDENCE = 3.0
-"""Excess over columns in random order, in standard errors, beyond which it is none; ten columns cannot have more."""
+"""Excess over columns in random order, in standard errors, that counts as evidence; ten columns cannot exceed it."""
 ORDER = 0.9
 """Least rank correlation of the places of principal components with their spreads."""
 RANGE_RATIO = 10.0
-"""Largest ratio between the ranges of columns in one unit: of their quartiles, or of neighbours."""
+"""Largest ratio between ranges of columns in one unit: of their quartiles, or of neighbours."""
 
-DIGITS = 9  # of a figure, so that equal columns are on one side of a threshold on every processor
+DIGITS = 9  # of a statistic, so that equal columns fall on the same side of a threshold on every processor
 
 
 class Likeness(NamedTuple):
-    """What tells whether columns share a unit.
+    """Statistics by which columns are judged to share a unit.
 
     Parameters
     ----------
     neighbors : float
-        Covariance of neighbouring columns over their mean variance, both summed over all of them: 1 where a column is
-        the next one over again, near 0 where they vary apart, or one of them much more than the other.
+        Covariance of neighbouring columns over their mean variance, both summed over all pairs: 1 if neighbours are
+        equal, near 0 if they are uncorrelated or have very different variances.
     all_pairs : float
-        The same, expected of columns in random order.
+        The same expected for columns in random order.
     evidence : float
-        Excess of the neighbours over that, in standard errors.
+        Excess of `neighbors` over `all_pairs`, in standard errors.
     range_ratio : float
-        By how much the ranges of columns differ that are not constant: upper over lower quartile or, if it is less, the
-        largest ratio of neighbours. Where two quantities stand one after the other, both are large; lines of a spectrum
-        differ without a step, pixels at a border without being many.
+        Ratio of the ranges of non-constant columns: upper over lower quartile or, if that is less, the largest ratio of
+        neighbours. If columns of two quantities follow each other, both are large. Lines of a spectrum differ without a
+        step between neighbours, and deviating pixels at a border are few.
     order : float
-        Rank correlation of the places of these columns with their variances: 1 where each has less than the one before.
+        Rank correlation of the places of these columns with their variances: 1 if each has a smaller variance than the
+        one before.
     order_evidence : float
         The same in standard errors.
     """
@@ -54,7 +55,7 @@ class Likeness(NamedTuple):
 
     @property
     def sign(self) -> str | None:
-        """By what it is seen that the columns share a unit: "neighbors", "order", or None."""
+        """The evidence that the columns share a unit: "neighbors", "order", or None."""
         if self.range_ratio > RANGE_RATIO:
             return None
         if self.neighbors >= CORRELATION and self.evidence > EVIDENCE:
@@ -88,8 +89,8 @@ def likeness(total: Moments, products: NeighborProducts) -> Likeness:
     Notes
     -----
     If the signs of e were random, ``evidence > 3`` would have a probability of at most ``exp(-9 / 2)``, whatever the
-    sizes [1]_. It is at most the square root of the number of pairs: few columns, or few of them with all of the
-    variance, cannot tell.
+    sizes [1]_. The evidence is at most the square root of the number of pairs, so that few columns, or few with all of
+    the variance, cannot be judged.
 
     References
     ----------
@@ -110,7 +111,7 @@ def likeness(total: Moments, products: NeighborProducts) -> Likeness:
 
 
 def scale_of(found: Likeness, total: Moments) -> str | None:
-    """What to divide columns by: None where they share a unit and can be taken as they are, else "standard"."""
+    """Scaling of the columns: None if they share a unit and need none, else "standard"."""
     return None if found.sign and in_range(total) else "standard"
 
 
@@ -122,12 +123,12 @@ def _range_ratio(total: Moments) -> float:
 
 
 def _order(total: Moments) -> tuple[float, float]:
-    """Spearman's correlation of place and variance among the columns that are not constant, its sign turned."""
+    """Negative Spearman correlation of place and variance among the non-constant columns."""
     variances = total.m2[total.high > total.low]
     d = len(variances)
     if d == 1 or np.ptp(variances) == 0:
         return 0.0, 0.0
     _, of_value, counts = np.unique(-variances, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[of_value]  # as scipy.stats' rankdata, which is long to load
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[of_value]  # like rankdata of scipy.stats, which is slow to import
     order = np.corrcoef(ranks, np.arange(d))[0, 1]
     return order, order * np.sqrt(d - 1)

@@ -485,9 +485,7 @@ def test_a_result_that_cannot_be_written_is_a_storage_error(fitted, shown):
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 6
-    assert done.stderr.splitlines()[-1].startswith(
-        "bigsmic: error: stdout: the result could not be written (No sp"
-    )
+    assert done.stderr.splitlines()[-1].startswith("bigsmic: error: stdout: the result could not be written (No sp")
     if shown == "--json":
         assert len(done.stderr.splitlines()) == 1
 
@@ -558,14 +556,16 @@ def test_demo_archive_is_written_again_if_it_was_not_finished(tmp_path):
 
 def test_demo_does_not_write_over_what_is_not_its_own(tmp_path):
     write_rows(tmp_path / "archive.zarr", np.zeros((3, 2), "f4"))
-    with pytest.raises(errors.InputError, match="not of a demo"):
+    with pytest.raises(errors.InputError, match="not a demo's archive"):
         demo.write_archive(tmp_path, TetrodeSimulator(n_rows=100, n_units=2))
 
 
 @pytest.mark.parametrize("note", ['{"mine": 1}', "[]", "not JSON"])
 def test_a_demo_leaves_a_note_of_others_alone(tmp_path, note):
     (tmp_path / "demo.json").write_text(note)
-    with pytest.raises(errors.InputError, match=r"demo.json is not a demo's file, and is not overwritten; give another"):
+    with pytest.raises(
+        errors.InputError, match=r"demo.json is not a demo's file, and is not overwritten; give another"
+    ):
         demo.write_archive(tmp_path, TetrodeSimulator(n_rows=100, n_units=2))
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("demo.json", note)]
 

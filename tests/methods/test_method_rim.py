@@ -372,7 +372,7 @@ def test_options_of_smic_are_refused(toy):
 
 
 def test_a_strength_that_leaves_one_category_is_refused(toy):
-    with pytest.raises(CollapseError, match="a single category has taken every row; use a smaller reg, such as 5"):
+    with pytest.raises(CollapseError, match="a single category contains every row; use a smaller reg, such as 5"):
         fit(toy[0], reg=50.0)
     with pytest.raises(InputError, match=r"no 3 categories stay alive of the 30 to begin with; use a reg below 50"):
         fit(toy[0], 3, reg=50.0)
@@ -454,7 +454,9 @@ def test_the_command_takes_the_method_s_options(toy, tmp_path):
 
 def test_how_sure_a_label_is_the_posterior_says():
     result = bigsmic.fit(np.random.default_rng(0).standard_normal((60, 3)), 2, method="rim")
-    with pytest.raises(InputError, match=r"agreement: a fit by method 'rim' has no such attribute; it has .*coef.*, posterior, "):
+    with pytest.raises(
+        InputError, match=r"agreement: a fit by method 'rim' has no such attribute; it has .*coef.*, posterior, "
+    ):
         result.agreement  # noqa: B018
 
 

@@ -284,8 +284,12 @@ def test_the_command_line_takes_links(blobs, tmp_path):
     [
         (3, {"must_links": [[0, 700]]}, r"must_links: pair \(0, 700\) out of range for 700 rows"),
         (3, {"must_links": [[4, 5]], "cannot_links": [[5, 4]]}, "rows 4 and 5 are joined by must-links"),
-        (2, {"cannot_links": [[0, 1], [1, 2], [0, 2]]}, "no labeling by 2 clusters keeps all links among rows 0, 1, 2"),
-        (1, {"cannot_links": [[0, 1]]}, "no labeling by 1 clusters"),
+        (
+            2,
+            {"cannot_links": [[0, 1], [1, 2], [0, 2]]},
+            "no labeling with 2 clusters satisfies all links among rows 0, 1, 2",
+        ),
+        (1, {"cannot_links": [[0, 1]]}, "no labeling with 1 clusters"),
         (2, {"labels": [0, 1, 2] + [-1] * 697}, "labels: got 3 different labels for 2 clusters"),
         (3, {"must_links": "nowhere.npy"}, "must_links: 'nowhere.npy' could not be read"),
         (3, {"eta": 1.0}, "eta: got .* for more than two clusters"),

@@ -43,13 +43,13 @@ def scattered(links, W):
 @pytest.mark.parametrize(
     ("given_links", "message"),
     [
-        ({"must": [1, 2]}, r"must_links: got int64 of shape \(2,\), needs integers of shape \(m, 2\)"),
+        ({"must": [1, 2]}, r"must_links: got int64 of shape \(2,\), but needs integers of shape \(m, 2\)"),
         ({"must": [[1.0, 2.0]]}, "must_links: got float64"),
         ({"must": [[1, 10], [-1, 3]]}, r"must_links: 2 pairs, such as \(1, 10\), \(-1, 3\), out of range for 10 rows"),
         ({"cannot": [[4, 4]]}, r"cannot_links: pair \(4, 4\) tie a row to itself"),
         ({"must": [[1, 2]], "cannot": [[2, 1]]}, "cannot_links: rows 1 and 2 are joined by must-links .*: 1 - 2;"),
         ({"must": [[1, 2], [2, 3], [3, 7]], "cannot": [[7, 1]]}, "rows 1 and 7 are joined .*: 1 - 2 - 3 - 7;"),
-        ({"labels": [0, 0, 1, -1]}, r"labels: got int64 of shape \(4,\), needs integers of shape \(10,\)"),
+        ({"labels": [0, 0, 1, -1]}, r"labels: got int64 of shape \(4,\), but needs integers of shape \(10,\)"),
         ({"labels": [-2] * 10}, "labels: got -2; a label is at least 0"),
         ({"labels": [0, 1, 2, 3] + [-1] * 6}, "labels: got 4 different labels for 3 clusters"),
         ({"labels": [0, 0] + [-1] * 8, "cannot": [[0, 1]]}, "rows 0 and 1 are joined by .* equal labels: 0 - 1;"),
@@ -59,7 +59,7 @@ def scattered(links, W):
         ),
         (
             {"cannot": list(itertools.combinations(range(4), 2))},
-            "no labeling by 3 clusters keeps all links among rows 0, 1, 2, 3 ",
+            "no labeling with 3 clusters satisfies all links among rows 0, 1, 2, 3 ",
         ),
     ],
 )
@@ -70,7 +70,7 @@ def test_unusable_links_are_named(given_links, message):
 
 def test_an_odd_cycle_is_refused_for_two_clusters():
     cycle = [[0, 1], [1, 2], [2, 3], [3, 4], [4, 0], [6, 7]]
-    with pytest.raises(InputError, match="no labeling by 2 clusters keeps all links among rows 0, 1, 2, 3, 4 "):
+    with pytest.raises(InputError, match="no labeling with 2 clusters satisfies all links among rows 0, 1, 2, 3, 4 "):
         make_links(10, 2, cannot=cycle)
     assert make_links(10, 3, cannot=cycle).n_links == 6
     assert make_links(10, 2, cannot=cycle[:4]).n_links == 4
@@ -79,7 +79,7 @@ def test_an_odd_cycle_is_refused_for_two_clusters():
 def test_infeasibility_shows_only_through_must_links():
     cannot, must = [[0, 1], [1, 2], [3, 4]], [[2, 3], [4, 0]]
     assert make_links(10, 2, cannot=cannot).n_links == 3
-    with pytest.raises(InputError, match="no labeling by 2 clusters"):
+    with pytest.raises(InputError, match="no labeling with 2 clusters"):
         make_links(10, 2, cannot=cannot, must=must)
 
 
@@ -94,7 +94,7 @@ def test_feasibility_is_that_of_some_labeling(seed, c, m):
     if feasible:
         make_links(n, c, cannot=pairs)
     else:
-        with pytest.raises(InputError, match="no labeling by"):
+        with pytest.raises(InputError, match="no labeling with"):
             make_links(n, c, cannot=pairs)
 
 
@@ -108,7 +108,9 @@ def test_links_of_a_labeling_are_feasible_at_any_size():
 
 def test_rows_joined_to_fewer_groups_than_clusters_are_refused():
     chain = np.stack([np.arange(4), np.arange(1, 5)], axis=1)
-    with pytest.raises(InputError, match="must_links: got 3 clusters, of which links and equal labels leave 2"):
+    with pytest.raises(
+        InputError, match="must_links: got 3 clusters, but links and equal labels join the rows to at most 2 groups"
+    ):
         make_links(6, 3, must=chain)
     with pytest.raises(InputError, match=r"got 2 clusters, .* leave 1"):
         make_links(6, 2, labels=np.zeros(6, int))

@@ -243,5 +243,5 @@ def test_extension_without_neighbors_is_zero():
 
 
 def test_extension_needs_positive_eigenvalues():
-    with pytest.raises(InputError, match="needs to be positive"):
+    with pytest.raises(InputError, match="must be positive"):
         rotation.extend(np.ones((1, 1)), np.zeros((1, 1), dtype=int), np.ones((1, 2)), np.array([1.0, -0.5]))

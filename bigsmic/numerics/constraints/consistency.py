@@ -1,4 +1,4 @@
-"""Consistency of links: must-linked rows joined to vertices, contradictions, and feasibility."""
+"""Consistency of links: must-linked rows are merged to vertices, and checked for contradictions and feasibility."""
 
 import heapq
 from dataclasses import dataclass, replace
@@ -10,22 +10,22 @@ from scipy.sparse import csgraph, csr_array
 from bigsmic.errors import InputError
 from bigsmic.types import Integers
 
-SHOWN = 6  # rows that an error names
-COLORING_STEPS = 200_000  # of the search for a labeling that keeps all cannot-links; then it is left to the fit
+SHOWN = 6  # rows that an error lists
+COLORING_STEPS = 200_000  # of the search for a labeling that satisfies all cannot-links, before it gives up
 
 
 @dataclass(frozen=True, eq=False)
 class Quotient:
-    """Linked rows with must-linked ones joined to one vertex.
+    """Quotient graph of linked rows: must-linked rows are one vertex.
 
     Parameters
     ----------
     links : bigsmic.numerics.constraints.links.Links
     ties : ndarray of int64, shape (e, 2)
-        Pairs that must be together: linked rows, and numbers from T on that stand for groups.
+        Pairs that must be together. Numbers below T are linked rows, those from T on stand for groups.
     vertex : ndarray of int64, shape (T,)
     apart : ndarray of int64, shape (a, 2)
-        Vertices that cannot be together: for every cannot-link, then for every two groups apart.
+        Pairs of vertices that cannot be together: one for every cannot-link, then one for every two groups apart.
     """
 
     links: Any
@@ -35,7 +35,7 @@ class Quotient:
 
     @classmethod
     def of(cls, links: Any) -> "Quotient":
-        """Join must-linked rows."""
+        """Merge must-linked rows."""
         n, members = len(links.rows), np.flatnonzero(links.group >= 0)
         ties = np.concatenate([links.must, np.stack([members, n + links.group[members]], axis=1)])
         vertex = _components(ties, n + links.n_groups)
@@ -47,7 +47,7 @@ class Quotient:
         return int(self.vertex.max(initial=-1)) + 1
 
     def refuse_contradictions(self) -> None:
-        """Refuse a cannot-link within a vertex, showing what joins its ends."""
+        """Refuse a cannot-link within a vertex; the message shows the chain of links between its ends."""
         clash = self.apart[:, 0] == self.apart[:, 1]
         if not clash.any():
             return
@@ -66,12 +66,12 @@ class Quotient:
         )
 
     def refuse_infeasible(self, n_clusters: int) -> None:
-        """Refuse links that are found to be kept by no labeling with rows in every cluster."""
+        """Refuse links that are found to have no labeling with non-empty clusters."""
         most = self.links.n_rows - len(self.links.rows) + self.n_vertices
         if most < n_clusters <= self.links.n_rows:
             raise InputError(
-                f"must_links: got {n_clusters} clusters, of which links and equal labels leave {most}, for all other "
-                "rows are joined to these; ask for as many, or drop links"
+                f"must_links: got {n_clusters} clusters, but links and equal labels join the rows to at most {most} "
+                "groups; ask for as many clusters, or drop links"
             )
         if n_clusters == 2:
             found = self._odd_cycle()
@@ -82,26 +82,26 @@ class Quotient:
             rows = self.links.rows[np.unique(self.vertex, return_index=True)[1]][found]
             shown = ", ".join(str(row) for row in rows[:SHOWN]) + (", .." if len(rows) > SHOWN else "")
             raise InputError(
-                f"cannot_links: no labeling by {n_clusters} clusters keeps all links among rows {shown} (each for all "
-                "that must be with it); ask for more clusters, or drop one of these links"
+                f"cannot_links: no labeling with {n_clusters} clusters satisfies all links among rows {shown} (each "
+                "stands for all rows must-linked with it); ask for more clusters, or drop one of these links"
             )
 
     def _odd_cycle(self) -> Integers:
-        """Vertices of a cycle of odd length, each apart from the next; none if two clusters are enough."""
+        """Vertices of an odd cycle of cannot-links; none if two clusters are enough."""
         n = self.n_vertices
         sides = _components(self._double_cover(), 2 * n)
         odd = np.flatnonzero(sides[:n] == sides[n:])
         return np.unique(_path(self._double_cover(), 2 * n, odd[0], n + odd[0]) % n) if len(odd) else odd
 
     def _double_cover(self) -> Integers:
-        """Edges between vertices on one side and those that cannot be with them, on the other."""
+        """Edges of the bipartite double cover of the graph of vertices that cannot be together."""
         first, second = self.apart.T
         return np.concatenate(
             [np.stack(pair, axis=1) for pair in ((first, second + self.n_vertices), (first + self.n_vertices, second))]
         )
 
     def closed(self, n_clusters: int) -> Any:
-        """Links with vertices as groups; of two clusters, with all that are known to be on one side as one group."""
+        """Links with vertices as groups; for two clusters, vertices known to be on one side are one group."""
         group, apart = self.vertex, self.apart
         if n_clusters == 2:
             n = self.n_vertices
@@ -130,9 +130,9 @@ def _adjacency(edges: Integers, n: int) -> csr_array:
 
 
 def _core(pairs: Integers, n: int, c: int) -> Integers:
-    """Pairs that are left when vertices apart from fewer than c others are taken out, again and again.
+    """Pairs that are left after repeatedly removing vertices that are apart from fewer than c others.
 
-    Such a vertex finds a free color, whatever the others have.
+    Such a vertex always has a free color, whatever the colors of the others.
     """
     kept = np.zeros(len(pairs), bool)
     while not kept.all():
@@ -143,7 +143,7 @@ def _core(pairs: Integers, n: int, c: int) -> Integers:
 
 
 def _uncolorable(pairs: Integers, n: int, c: int) -> Integers:
-    """Vertices of the first connected part that is found to have no coloring by c colors; empty if there is none."""
+    """Vertices of the first connected component that is found to have no c-coloring; empty if there is none."""
     part = _components(pairs, n)[pairs[:, 0]]
     for number in np.unique(part):
         vertices, edges = np.unique(pairs[part == number], return_inverse=True)
@@ -161,17 +161,17 @@ class _Coloring:
             self.neighbors[i].append(j)
             self.neighbors[j].append(i)
         self.c, self.color = c, [-1] * n
-        self.taken = [[0] * c for _ in range(n)]  # neighbours of a vertex, by color
+        self.taken = [[0] * c for _ in range(n)]  # number of neighbours of a vertex with each color
         self.queue: list[tuple[int, int, int]] = []
         for vertex in range(n):
             self._enqueue(vertex)
 
     def search(self) -> Any:
-        """True or False as a coloring was found or ruled out; None when the steps have run out."""
-        done: list[tuple[int, int]] = []  # vertices with a color, and how many colors were in use before
+        """Return True if a coloring was found, False if there is none, None if the steps have run out."""
+        done: list[tuple[int, int]] = []  # colored vertices, and the number of colors in use before each
         vertex, used, start = self._next(), 0, 0
         for _ in range(COLORING_STEPS):
-            color = self._free(vertex, start, min(used + 1, self.c))  # one unused color is as good as another
+            color = self._free(vertex, start, min(used + 1, self.c))  # unused colors are equivalent
             if color is not None:
                 self._set(vertex, color)
                 done.append((vertex, used))
@@ -194,7 +194,7 @@ class _Coloring:
         return sum(count == 0 for count in self.taken[vertex]), -len(self.neighbors[vertex])
 
     def _next(self) -> int:
-        """The uncolored vertex with the fewest free colors; entries that are no longer true are passed over."""
+        """The uncolored vertex with the fewest free colors; outdated entries of the heap are skipped."""
         while True:
             *urgency, vertex = heapq.heappop(self.queue)
             if self.color[vertex] < 0 and tuple(urgency) == self._urgency(vertex):
@@ -235,6 +235,6 @@ def distinct(pairs: Integers) -> Integers:
 
 
 def ascending(values: Integers) -> Integers:
-    """Each of some integers once, ascending; ten times as fast as np.unique, which hashes, on a million row numbers."""
+    """Distinct integers, ascending; on a million row numbers ten times as fast as np.unique, which hashes."""
     values = np.sort(values)
     return values[np.concatenate([[True], values[1:] > values[:-1]])] if len(values) else values

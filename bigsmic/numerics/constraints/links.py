@@ -1,14 +1,14 @@
-"""Must-links and cannot-links between rows, and the operator that they make of a kernel.
+"""Must-links and cannot-links between rows, and the operator that combines them with a kernel.
 
 M holds the must-links (unit diagonal), C the cannot-links (zero diagonal), K' the kernel with a 1 at every must-link,
-a 0 at every cannot-link and a unit diagonal. The clustering maximises an information whose maximiser is given by the
-top eigenvectors of [1]_
+a 0 at every cannot-link and a unit diagonal. The clustering maximises an information, and the maximiser follows from
+the top eigenvectors of [1]_
 
     U = K' (2 I + 2 gamma M + gamma^2 M^2 - 2 eta C + eta^2 C^2) K' = K' ((I + gamma M)^2 + (I - eta C)^2) K'
 
-U is never formed. Links touch few rows, so ``(I + gamma M)^2 + (I - eta C)^2`` is a multiple of the identity but for a
-small matrix on the rows that they touch; groups of rows that belong together, as rows of one known label do, enter as
-indicators, ``M = .. + G G'`` and ``C = .. + G A G'``, and never as pairs.
+U is never formed. As few rows have links, ``(I + gamma M)^2 + (I - eta C)^2`` is a multiple of the identity except for
+a small matrix on these rows. Groups of rows that belong together, such as rows of one known label, enter as indicators,
+``M = .. + G G'`` and ``C = .. + G A G'``, and never as pairs.
 
 References
 ----------
@@ -30,14 +30,14 @@ from bigsmic.numerics.graph.affinity import KernelBlock
 from bigsmic.types import Floats, Integers
 
 UNLABELLED = -1
-SHOWN = 3  # offenders that an error names
+SHOWN = 3  # invalid pairs that an error lists
 
 NO_PAIRS = np.zeros((0, 2), np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Links between rows, checked: distinct, without contradiction. Made by :func:`make_links`.
+    """Validated links between rows: distinct, and without contradiction. Made by :func:`make_links`.
 
     Pairs and groups number the rows that have links, ``0 .. T - 1``, in the order of `rows`.
 
@@ -50,9 +50,9 @@ class Links:
     must, cannot : ndarray of int64, shape (m, 2) and (q, 2)
         Each pair once, smaller end first, in ascending order.
     group : ndarray of int64, shape (T,)
-        Rows of one group are must-linked with each other; -1 for rows of none.
+        Rows of one group are must-linked with each other; -1 for rows in no group.
     apart : ndarray of int64, shape (a, 2)
-        Groups whose rows are cannot-linked with those of the other; smaller first, each pair once.
+        Pairs of groups whose rows are cannot-linked; smaller first, each pair once.
     """
 
     n_rows: int
@@ -74,14 +74,14 @@ class Links:
 
     @property
     def n_links(self) -> int:
-        """Linked pairs, each counted once: those given and those that groups stand for."""
+        """Number of linked pairs, each counted once: those given and those that groups imply."""
         sizes = self.sizes
         within = int((sizes * (sizes - 1) // 2).sum())
         between = int((sizes[self.apart[:, 0]] * sizes[self.apart[:, 1]]).sum())
         return within + between + int((~self.grouped(self.must)).sum() + (~self.grouped(self.cannot)).sum())
 
     def grouped(self, pairs: Integers) -> NDArray[np.bool_]:
-        """Whether each pair is one that groups stand for; bool, shape (len(pairs),)."""
+        """Whether groups imply each pair; bool, shape (len(pairs),)."""
         first, second = self.group[pairs[:, 0]], self.group[pairs[:, 1]]
         low, high = np.minimum(first, second), np.maximum(first, second)
         both = low >= 0
@@ -101,7 +101,7 @@ class Links:
         Returns
         -------
         links : Links
-            Between the rows that were chosen, those without any link left included.
+            Between the chosen rows, including those left without any link.
         """
         number = np.cumsum(chosen) - 1
         must, cannot = (number[pairs[chosen[pairs].all(axis=1)]] for pairs in (self.must, self.cannot))
@@ -113,7 +113,7 @@ class Links:
         return Links(self.n_rows, self.rows[chosen], must, cannot, whole[chosen], apart)
 
     def reordered(self, positions: Integers) -> "Links":
-        """The same links between rows that are numbered otherwise.
+        """The same links with rows renumbered.
 
         Parameters
         ----------
@@ -153,12 +153,12 @@ def make_links(
     must, cannot : array_like of int, shape (m, 2), optional
         Pairs of row numbers. A pair that is given several times, either way round, counts once.
     labels : array_like of int, shape (n_rows,), optional
-        Known labels, -1 where there is none. They say which rows belong together and which do not; they do not number
-        the clusters.
+        Known labels, -1 where there is none. They determine which rows belong together and which do not, but not the
+        numbers of the clusters.
     close : bool
-        Add the links that follow: rows that a chain of must-links joins are linked with each other, and cannot-linked
-        with all rows joined to one that any of them is cannot-linked with; of two clusters, those that both cannot be
-        with a third are linked with each other.
+        Add the implied links. Rows that a chain of must-links connects are must-linked with each other, and
+        cannot-linked with every row connected to one with which any of them has a cannot-link. For two clusters, rows
+        that are both cannot-linked with a third are must-linked.
 
     Returns
     -------
@@ -167,17 +167,16 @@ def make_links(
     Raises
     ------
     InputError
-        Not pairs of integers, out of range, a row linked with itself; a cannot-link between rows that a chain of
-        must-links and equal labels joins; links that join the rows to fewer groups than clusters; links that no
-        labeling by `n_clusters` clusters keeps, where that is found out. The message names the rows.
+        Links are not pairs of integers, are out of range, or link a row with itself; a cannot-link is between rows that
+        a chain of must-links and equal labels connects; links join the rows to fewer groups than clusters; or it is
+        found that no labeling with `n_clusters` clusters satisfies all links. The message names the rows.
 
     Notes
     -----
-    Whether some labeling keeps all links is a question of graph coloring. It is decided for two clusters. For more, it
-    is decided where rows with fewer than `n_clusters` links, taken out one after the other, leave nothing; otherwise it
-    is searched for, and where the search has not ended after
-    :data:`~bigsmic.numerics.constraints.consistency.COLORING_STEPS` steps, links
-    are let pass.
+    Whether some labeling satisfies all links is a question of graph coloring. It is decided exactly for two clusters,
+    and for more if removing rows with fewer than `n_clusters` links one after the other leaves nothing. Otherwise a
+    coloring is searched for; if the search has not ended after
+    :data:`~bigsmic.numerics.constraints.consistency.COLORING_STEPS` steps, the links are accepted.
     """
     must = _checked_pairs("must_links", must, n_rows)
     cannot = _checked_pairs("cannot_links", cannot, n_rows)
@@ -210,8 +209,8 @@ def _checked_pairs(name: str, pairs: Any, n_rows: int) -> Integers:
         return NO_PAIRS
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
         raise InputError(
-            f"{name}: got {pairs.dtype} of shape {pairs.shape}, needs integers of shape (m, 2); "
-            "give one pair of row numbers for each link"
+            f"{name}: got {pairs.dtype} of shape {pairs.shape}, but needs integers of shape (m, 2); give one pair of "
+            "row numbers for each link"
         )
     outside = ((pairs < 0) | (pairs >= n_rows)).any(axis=1)
     if outside.any():
@@ -220,7 +219,7 @@ def _checked_pairs(name: str, pairs: Any, n_rows: int) -> Integers:
         )
     selves = pairs[:, 0] == pairs[:, 1]
     if selves.any():
-        raise InputError(f"{name}: {_shown(pairs, selves)} tie a row to itself; leave such pairs out")
+        raise InputError(f"{name}: {_shown(pairs, selves)} link a row with itself; leave such pairs out")
     return distinct(pairs.astype(np.int64))
 
 
@@ -231,8 +230,8 @@ def _checked_labels(labels: Any, n_rows: int) -> tuple[Integers, Integers]:
     labels = np.asarray(labels)
     if labels.shape != (n_rows,) or labels.dtype.kind not in "iu":
         raise InputError(
-            f"labels: got {labels.dtype} of shape {labels.shape}, needs integers of shape ({n_rows},); "
-            "give -1 to rows whose label is not known"
+            f"labels: got {labels.dtype} of shape {labels.shape}, but needs integers of shape ({n_rows},); give -1 to "
+            "rows whose label is unknown"
         )
     if labels.min(initial=0) < UNLABELLED:
         raise InputError(f"labels: got {labels.min()}; a label is at least 0, and -1 marks a row without a known one")
@@ -241,14 +240,14 @@ def _checked_labels(labels: Any, n_rows: int) -> tuple[Integers, Integers]:
 
 
 def _shown(pairs: NDArray[Any], bad: NDArray[np.bool_]) -> str:
-    """The first offending pairs and how many there are."""
+    """The first invalid pairs and their number, as text."""
     first = ", ".join(f"({i}, {j})" for i, j in pairs[bad][:SHOWN].tolist())
     count = int(bad.sum())
     return f"pair {first}" if count == 1 else f"{count} pairs, such as {first},"
 
 
 def _among(values: Integers, ascending: Integers) -> NDArray[np.bool_]:
-    """Whether each value is one of some that ascend."""
+    """Whether each value occurs in an ascending array."""
     if len(ascending) == 0:
         return np.zeros(np.shape(values), bool)
     at = np.searchsorted(ascending, values).clip(max=len(ascending) - 1)
@@ -259,7 +258,7 @@ def _among(values: Integers, ascending: Integers) -> NDArray[np.bool_]:
 
 
 class LinkAlgebra:
-    """Products with M and C on linked rows: everywhere else M is the identity, and C is zero.
+    """Products with M and C on linked rows; on all other rows M is the identity, and C is zero.
 
     Parameters
     ----------
@@ -267,8 +266,8 @@ class LinkAlgebra:
 
     Notes
     -----
-    Time and memory: the pairs given, and the rows of groups, times the columns of what is multiplied; never the pairs
-    that groups stand for.
+    Time and memory grow with the number of given pairs and of rows in groups, times the columns of the operand, but not
+    with the pairs that groups imply.
     """
 
     def __init__(self, links: Links) -> None:
@@ -282,7 +281,7 @@ class LinkAlgebra:
         self._is_member = (links.group >= 0).astype(np.float64)[:, None]
 
     def tied(self, W: Floats) -> Floats:
-        """``(M - I) W`` on linked rows: the sum over the rows that each is must-linked with.
+        """``(M - I) W`` on linked rows: for each row, the sum over the rows must-linked with it.
 
         Parameters
         ----------
@@ -295,11 +294,11 @@ class LinkAlgebra:
         return self._must @ W + self.within_groups(W)
 
     def barred(self, W: Floats) -> Floats:
-        """``C W`` on linked rows; shapes as of :meth:`tied`."""
+        """``C W`` on linked rows; shapes as in :meth:`tied`."""
         return self._cannot @ W + self._groups @ (self._apart @ (self._groups.T @ W))
 
     def within_groups(self, W: Floats) -> Floats:
-        """``(G G' - diag) W``: the part of :meth:`tied` that groups stand for."""
+        """``(G G' - diag) W``: the part of :meth:`tied` that comes from groups."""
         return self._groups @ (self._groups.T @ W) - self._is_member * W
 
     def middle(self, W: Floats, link_weights: "LinkWeights") -> Floats:
@@ -328,8 +327,8 @@ class LinkWeights(NamedTuple):
     Parameters
     ----------
     gamma, eta : float
-        Of must-links and of cannot-links, at least 0. With more than two clusters eta is 0: an enemy's enemy need not
-        be a friend.
+        Weights of must-links and of cannot-links, at least 0. With more than two clusters eta is 0, as two rows that
+        are both cannot-linked with a third need not belong together then.
     """
 
     gamma: float = 0.0
@@ -337,7 +336,7 @@ class LinkWeights(NamedTuple):
 
     @property
     def elsewhere(self) -> float:
-        """``(1 + gamma)^2 + 1``: what :meth:`LinkAlgebra.middle` is on rows without links."""
+        """``(1 + gamma)^2 + 1``: the factor of :meth:`LinkAlgebra.middle` on rows without links."""
         return (1 + self.gamma) ** 2 + 1
 
 
@@ -350,9 +349,9 @@ def _symmetric(pairs: Integers, n: int) -> csr_array:
 
 
 def linked_block(block: KernelBlock, links: Links) -> KernelBlock:
-    """One row block of K' as far as it is sparse: without diagonal, and without the pairs that groups stand for.
+    """The sparse part of one row block of K': without diagonal, and without the pairs that groups imply.
 
-    Must-links are 1, cannot-links 0. Pairs within a group are 1 in K', and are left to
+    Must-links are 1, cannot-links 0. Pairs within a group are 1 in K', and are added by
     :meth:`LinkAlgebra.within_groups`.
 
     Parameters
@@ -360,7 +359,7 @@ def linked_block(block: KernelBlock, links: Links) -> KernelBlock:
     block : KernelBlock
         Zero diagonal.
     links : Links
-        Numbered as the rows of the kernel.
+        Numbered like the rows of the kernel.
 
     Returns
     -------
@@ -370,7 +369,7 @@ def linked_block(block: KernelBlock, links: Links) -> KernelBlock:
 
 
 def without_links(block: KernelBlock, links: Links) -> KernelBlock:
-    """One row block of a kernel without the entries of linked pairs; arguments as of :func:`linked_block`."""
+    """One row block of a kernel without the entries of linked pairs; arguments as in :func:`linked_block`."""
     place = places(block, links)
     rows = np.repeat(np.arange(block.hi - block.lo), np.diff(block.indptr))
     ends = np.stack([place[rows], place[block.indices]], axis=1)
@@ -382,12 +381,12 @@ def without_links(block: KernelBlock, links: Links) -> KernelBlock:
 
 
 def places(block: KernelBlock, links: Links) -> Integers:
-    """Which of the linked rows each column of a block is, -1 for rows without links; int64, shape (b + h,)."""
+    """Number among the linked rows of each column of a block, -1 for rows without links; int64, shape (b + h,)."""
     return _found(np.concatenate([np.arange(block.lo, block.hi), block.halo]), links.rows)
 
 
 def _found(values: Integers, ascending: Integers) -> Integers:
-    """Place of each value among some that ascend, -1 where it is not there."""
+    """Index of each value in an ascending array, -1 if it does not occur."""
     at = np.searchsorted(ascending, values).clip(max=max(len(ascending) - 1, 0))
     return np.where(ascending[at] == values, at, -1) if len(ascending) else np.full(len(values), -1)
 
@@ -401,7 +400,7 @@ def _is_linked(pairs: Integers, links: Links) -> NDArray[np.bool_]:
 
 
 def link_entries(lo: int, hi: int, links: Links, pairs: Integers) -> tuple[Integers, Integers, Floats]:
-    """Linked pairs, but those that groups stand for, from rows ``lo:hi``: sources ascending, targets, weights of 1."""
+    """Given pairs from rows ``lo:hi``, without those that groups imply: sources ascending, targets, weights of 1."""
     pairs = links.rows[pairs[~links.grouped(pairs)]]
     both = np.concatenate([pairs, pairs[:, ::-1]])
     both = both[(both[:, 0] >= lo) & (both[:, 0] < hi)]
@@ -410,8 +409,8 @@ def link_entries(lo: int, hi: int, links: Links, pairs: Integers) -> tuple[Integ
 
 
 def group_degree(links: Links) -> Floats:
-    """What groups add to the row sums of K' without its diagonal; float64, shape (T,)."""
-    sizes = np.append(links.sizes, 1)  # the last one is for rows without a group, whose number is -1
+    """Contribution of groups to the row sums of K' without its diagonal; float64, shape (T,)."""
+    sizes = np.append(links.sizes, 1)  # the last entry serves rows without a group, whose number is -1
     return (sizes[links.group] - 1).astype(np.float64)
 
 
@@ -424,13 +423,13 @@ class Violations(NamedTuple):
     Parameters
     ----------
     n_violated : int
-        Linked pairs that it violates, each once, those that groups stand for included.
+        Violated pairs, each counted once, including those that groups imply.
     n_links : int
         Linked pairs.
     must, cannot : ndarray of int64, shape (m, 2) and (q, 2)
         The given pairs that it violates, as row numbers.
     strays : ndarray of int64, shape (s,)
-        Rows of a group that have not the label that most of it has.
+        Rows of a group whose label differs from the group's most frequent one.
     """
 
     n_violated: int
@@ -473,15 +472,15 @@ def violations(links: Links, labels: Integers, n_clusters: int) -> Violations:
 def criterion(lsmi: Any, n_violated: Any, weight: float = 1.0, n_held_out: Any = 0) -> Floats:
     """``LSMI / max LSMI - weight n_violated / max n_violated - n_held_out / max n_held_out`` of candidates.
 
-    All maxima over the candidates. No violation counts 0 whatever the others have; if no LSMI is positive, the first
-    term is ``LSMI - max LSMI``. Without the last term it is eq. (10) of [1]_.
+    All maxima are over the candidates. If no candidate violates a link, that term is 0; if no LSMI is positive, the
+    first term is ``LSMI - max LSMI``. Without the last term it is eq. (10) of [1]_.
 
     Parameters
     ----------
     lsmi : array_like of float, shape (k,)
     n_violated : array_like of int, shape (k,)
     weight : float
-        Of the links against the rows.
+        Weight of the links against that of the rows.
     n_held_out : array_like of int, shape (k,), optional
         Links violated by the labels that :func:`bigsmic.numerics.constraints.propagation.predicted` gives.
 

@@ -1,8 +1,9 @@
 """Operator U of the eigenproblem with links, as products on row blocks; it is never formed.
 
-With K' in two parts, sparse rows and groups of linked rows, ``U X`` is: a product with K' over row blocks; on the
-linked rows alone, which every place has all of, ``(I + gamma M)^2 + (I - eta C)^2``; and a product with K' again.
-Everything is divided by what the middle is on rows without links, so that eigenvalues are of the size of those of K'^2.
+K' has two parts, sparse rows and groups of linked rows. ``U X`` takes a product with K' over row blocks; then the
+middle factor ``(I + gamma M)^2 + (I - eta C)^2``, on the linked rows, all of which every worker has; then a product
+with K' again. U is divided by the value of its middle factor on rows without links, so that its eigenvalues have the
+size of those of K'^2.
 """
 
 from collections.abc import Callable
@@ -19,17 +20,17 @@ from bigsmic.types import Floats, Integers
 
 @dataclass(frozen=True, eq=False)
 class Coupling:
-    """Parts of U other than the sparse rows K of the kernel: ``K' = a (K + S (G G' - diag) S) + e I``.
+    """The parts of U besides the sparse rows K of the kernel: ``K' = a (K + S (G G' - diag) S) + e I``.
 
     Parameters
     ----------
     algebra : LinkAlgebra
-        Of links numbered as the rows of the kernel.
+        For links numbered like the rows of the kernel.
     link_weights : LinkWeights
     factor, diagonal : float
         a and e: 1 and 1 for the plain kernel, 1/2 and 1/2 for the normalised one.
     root : ndarray of float64, shape (T,)
-        S at the linked rows: ones, or one over the root of the degree.
+        S at the linked rows: ones, or one over the square root of the degree.
     """
 
     algebra: LinkAlgebra
@@ -44,17 +45,17 @@ class Coupling:
         return self.algebra.links.rows
 
     def middle(self, W: Floats) -> Floats:
-        """The middle of U on linked rows, over what it is on others; float64, shape (T, b)."""
+        """The middle factor of U on linked rows, divided by its value on other rows; float64, shape (T, b)."""
         return self.algebra.middle(W, self.link_weights) / self.link_weights.elsewhere
 
     def groups(self, W: Floats) -> Floats:
-        """What groups add to ``K' W`` on linked rows; float64, shape (T, b)."""
+        """Contribution of groups to ``K' W`` on linked rows; float64, shape (T, b)."""
         root = self.root[:, None]
         return self.factor * root * self.algebra.within_groups(root * W)
 
 
 class _Operand(NamedTuple):
-    """Operand of the last product of ``U X``: ``Z = middle K' X`` with the rows of others, X, and the groups' part."""
+    """Operand of the last product of ``U X``: ``Z = middle K' X`` with its halo, X, and the contribution of groups."""
 
     Z: Any
     X: np.ndarray
@@ -76,11 +77,11 @@ class LinkedProduct:
         self.shard, self.sparse, self.coupling = shard, KernelProduct(shard, load_block), coupling
         first, nothing = shard.blocks.start, np.empty(0, np.int64)
         self._everywhere = shard.halo(lambda p: coupling.rows if p == first else nothing)
-        self._linked = self._everywhere.local(first, coupling.rows)  # where they are, in what the halo extends to
+        self._linked = self._everywhere.local(first, coupling.rows)  # their rows in the shard and its halo
         self._cuts = np.searchsorted(coupling.rows, shard.bounds)
 
     def middle_of(self, X: Floats) -> tuple[Floats, Floats]:
-        """``Z = middle K' X`` over what the middle is elsewhere.
+        """``Z = middle K' X``, with the middle factor divided by its value on rows without links.
 
         Parameters
         ----------
@@ -109,7 +110,7 @@ class LinkedProduct:
         return Y, at_links
 
     def operand(self, X: Floats) -> _Operand:
-        """What is left of ``U X`` when the last product with K' is still to come."""
+        """The operand of the last product with K' in ``U X``."""
         Z, at_links = self.middle_of(X)
         return _Operand(self.sparse.operand(Z), X, self.coupling.groups(at_links))
 
@@ -123,11 +124,11 @@ class LinkedProduct:
             out -= out.dtype.type(b) * operand.X[self.shard.rows(p)]
 
     def _at_links(self, X: Floats) -> Floats:
-        """X at all linked rows, wherever they are; float64, shape (T, b)."""
+        """X at all linked rows, also those of other shards; float64, shape (T, b)."""
         return self._everywhere.extend(X)[self._linked].astype(np.float64)
 
     def _links_of(self, p: int) -> tuple[Integers, slice]:
-        """Linked rows of one block, counted from its first row, and which of all linked rows they are."""
+        """Linked rows of one block, counted from its first row, and their range among all linked rows."""
         own = slice(int(self._cuts[p]), int(self._cuts[p + 1]))
         return self.coupling.rows[own] - self.shard.bounds[p], own
 

@@ -1,9 +1,9 @@
 """Label propagation between votes, neighbours and links, and predictions for linked rows by their neighbours.
 
-Labelings that keep the links say little about which of them is right: that is what they were made to do. A linked row
-is therefore also labelled by its neighbours without links, whose labels no link has set, and what these labels make of
-the links tells labelings apart. The consensus of the best labelings breaks links again; its rows propagate where votes,
-neighbours and links together draw them.
+That a labeling satisfies the links says little about its quality, as it was computed with them. A linked row is
+therefore also labelled by its neighbours without links, which no link has influenced; the links that these labels
+violate compare labelings. The consensus of the best labelings may violate links again; its rows then move to the labels
+that votes, neighbours and links together favour.
 
 Functions take one block of rows.
 """
@@ -19,7 +19,7 @@ from bigsmic.numerics.graph.affinity import KernelBlock
 from bigsmic.types import Floats, Integers
 
 UNKNOWN = -1
-"""Label of a row that no neighbour tells one."""
+"""Label of a row without a labelled neighbour."""
 
 
 def free_neighbours(block: KernelBlock, links: Links) -> tuple[csr_array, Integers]:
@@ -29,14 +29,14 @@ def free_neighbours(block: KernelBlock, links: Links) -> tuple[csr_array, Intege
     ----------
     block : bigsmic.numerics.graph.affinity.KernelBlock
     links : bigsmic.numerics.constraints.links.Links
-        Numbered as the rows of the kernel.
+        Numbered like the rows of the kernel.
 
     Returns
     -------
     weights : csr_array, shape (l, m)
         For the l linked rows of the block, ascending.
     positions : ndarray of int64, shape (m,), ascending
-        Rows without links that they touch.
+        Their neighbours without links.
     """
     place, height = places(block, links), block.hi - block.lo
     columns = np.concatenate([np.arange(block.lo, block.hi), block.halo])
@@ -49,12 +49,12 @@ def free_neighbours(block: KernelBlock, links: Links) -> tuple[csr_array, Intege
 
 
 def predicted(weights: csr_array, labels: Integers, n_clusters: int) -> Integers:
-    """Label of the most weight among the neighbours without links.
+    """Label of the largest weight among the neighbours without links.
 
     Parameters
     ----------
     weights : csr_array, shape (l, m)
-        Of :func:`free_neighbours`.
+        From :func:`free_neighbours`.
     labels : ndarray of int, shape (m,)
         Of the rows without links.
     n_clusters : int
@@ -62,7 +62,7 @@ def predicted(weights: csr_array, labels: Integers, n_clusters: int) -> Integers
     Returns
     -------
     labels : ndarray of int64, shape (l,)
-        The smallest among equals, :data:`UNKNOWN` for rows that touch none.
+        The smallest among equals; :data:`UNKNOWN` for rows without such neighbours.
     """
     of_label = csr_array((np.ones(len(labels)), (np.arange(len(labels)), labels)), shape=(len(labels), n_clusters))
     found = (weights.astype(np.float64) @ of_label).toarray()
@@ -70,14 +70,14 @@ def predicted(weights: csr_array, labels: Integers, n_clusters: int) -> Integers
 
 
 def pull(block: KernelBlock, links: Links) -> KernelBlock:
-    """Weights that draw the rows of one block to the labels of other rows: ``D^-1 W + M - C``, without what groups add.
+    """Weights of other rows' labels in propagation, for one block: ``D^-1 W + M - C``, without the part of groups.
 
     Parameters
     ----------
     block : bigsmic.numerics.graph.affinity.KernelBlock
         Rows of the kernel, with or without links.
     links : bigsmic.numerics.constraints.links.Links
-        Numbered as the rows of the kernel.
+        Numbered like the rows of the kernel.
 
     Returns
     -------
@@ -95,7 +95,7 @@ def pull(block: KernelBlock, links: Links) -> KernelBlock:
 
 
 def group_pull(counts: Floats, links: Links) -> Floats:
-    """What draws rows of known label, or of a closed group, to each label, by group.
+    """Weights of each label in propagation for the rows of each group.
 
     Parameters
     ----------
@@ -106,7 +106,8 @@ def group_pull(counts: Floats, links: Links) -> Floats:
     Returns
     -------
     pull : ndarray of float64, shape (n_groups, c)
-        Rows of the same group less those of groups apart. A row is one of its own group, and not to be counted.
+        Rows of the same group minus those of groups apart. A row is in its own group, and must not be counted for
+        itself.
     """
     found = counts.copy()
     for first, second in (links.apart.T, links.apart.T[::-1]):
@@ -117,24 +118,24 @@ def group_pull(counts: Floats, links: Links) -> Floats:
 def propagate(
     block: KernelBlock, labels: Integers, ballots: Integers, group: Integers, pulls: Floats, movable: NDArray[np.bool_]
 ) -> Integers:
-    """Move each movable row of one block to the label that most draws it, all at once.
+    """Move each movable row of one block to its label of largest total weight, all at once.
 
     Row i goes to ``argmax_y [ v_iy + sum_j W_ij [l_j = y] / d_i + m_iy - q_iy ]``: the share of the labelings of the
-    consensus that vote for y, the share of its neighbours, and how many rows with label y it is must-linked and
-    cannot-linked with.
+    consensus that vote for y, the share of its neighbours, and the numbers of rows with label y that it is must-linked
+    and cannot-linked with.
 
     Parameters
     ----------
     block : bigsmic.numerics.graph.affinity.KernelBlock
-        Of :func:`pull`.
+        From :func:`pull`.
     labels : ndarray of int32, shape (b + h,)
         Labels before the sweep, of the block's own rows and then of its halo.
     ballots : ndarray of int, shape (b, B)
         Label that each labeling votes for, -1 for none.
     group : ndarray of int64, shape (b,)
-        -1 for rows of none.
+        -1 for rows in no group.
     pulls : ndarray of float64, shape (n_groups, c)
-        Of :func:`group_pull`.
+        From :func:`group_pull`.
     movable : ndarray of bool, shape (b,)
 
     Returns

@@ -1,10 +1,10 @@
 """The rows of the eigensolver: kernel blocks, basis and working block over fixed row blocks.
 
 :class:`RowSpace` implements `numerics.eigen.space.Space` for the rows of one shard, :class:`GroupSpace` for those of
-all shards of a group, wherever these are. In the memory of a place at any time: the last block and the working
-block (n x b each), and per thread one kernel block and one block of the basis, unless the basis itself is in
-memory. Dense work runs over tiles of `PANEL` rows that stay in cache, as float32 (or float64) GEMM whose results
-are added up in float64; all bounds are fixed, so results do not depend on threads or on where the basis lies.
+all shards of a group, which may be on several workers. At any time a worker holds in memory the last block and the
+working block (n x b each), and per thread one kernel block and one block of the basis, unless the whole basis is in
+memory. Dense work runs over tiles of `PANEL` rows that stay in cache, as float32 (or float64) GEMM whose results are
+added up in float64. All bounds are fixed, so that results do not depend on threads or on where the basis is stored.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ class Basis(Protocol):
     bounds : ndarray of int64, shape (p + 1,)
         Block i of the shard is ``bounds[i]:bounds[i + 1]``.
     capacity : int
-        Columns that there is room for.
+        Number of columns that fit.
     dtype : dtype
         float32 or float64.
     """
@@ -52,7 +52,7 @@ class Basis(Protocol):
         ...
 
     def close(self) -> None:
-        """Delete files, if there are any."""
+        """Delete the files of the basis, if there are any."""
         ...
 
 
@@ -83,7 +83,7 @@ class MemoryBasis:
             target[...] = columns
 
     def close(self) -> None:
-        """Nothing outlives memory."""
+        """Nothing to do for a basis in memory."""
 
 
 class SplitBasis:
@@ -124,7 +124,7 @@ class Product(Protocol):
     """Protocol of the matrix of an eigenproblem, multiplied with the rows of one shard."""
 
     def operand(self, X: np.ndarray) -> Any:
-        """Operand of products with X, with the rows of other shards; X is of shape (rows of the shard, w)."""
+        """Operand of products with X, including rows of other shards; X has shape (rows of the shard, w)."""
         ...
 
     def multiply(
@@ -141,7 +141,8 @@ class KernelProduct:
     ----------
     shard : Shard
     load_block : callable
-        ``load_block(p)`` returns :class:`bigsmic.numerics.graph.affinity.KernelBlock` p; it may read it anew each time.
+        ``load_block(p)`` returns :class:`bigsmic.numerics.graph.affinity.KernelBlock` p; it may read the block anew
+        each time.
     """
 
     def __init__(self, shard: Shard, load_block: Callable[..., Any]) -> None:
@@ -149,7 +150,7 @@ class KernelProduct:
         self._halo = shard.halo(lambda p: load_block(p).halo)
 
     def operand(self, X: Floats) -> tuple[Floats, Floats]:
-        """X, and the rows of others that blocks of this shard touch: side by side, without a copy of X."""
+        """X, and the rows of other shards that blocks of this shard need, without a copy of X."""
         return X, self._halo.foreign(X)
 
     def multiply(
@@ -175,13 +176,13 @@ class WithDiagonal(KernelProduct):
 class RowSpace:
     """Kernel, basis and working block of the rows of one shard.
 
-    Sums are over all rows where the shard has them all, and this shard's part of them otherwise.
+    Sums are over the rows of this shard; they are complete if the shard has all rows.
 
     Parameters
     ----------
     shard : Shard
     product : Product
-        What multiplies.
+        The matrix.
     basis : Basis
         Storage for the columns of V; its row blocks are those of the shard.
     seed : int
@@ -210,7 +211,7 @@ class RowSpace:
     def apply(self, filter: Filter) -> Floats:
         """``W <- p(K) V_last`` by the Chebyshev recurrence, one map per degree; return the moments."""
         older, newer = None, self._last
-        self._last = self._work = self._empty(0)  # lets go of both: the recurrence keeps two arrays, not four
+        self._last = self._work = self._empty(0)  # frees both, so that the recurrence keeps two arrays, not four
         for _ in range(filter.degree):
             older, newer = newer, self._recur(filter, older, newer)
         self._work = newer
@@ -288,7 +289,7 @@ class RowSpace:
         return self.shard.sum_over_blocks(task)
 
     def squared_residuals(self, values: Floats, start: int) -> Floats:
-        """Squared norms ``|K v - theta v|^2`` of the columns from `start` on, one for each value.
+        """Squared residual norms ``|K v - theta v|^2`` of the columns from `start` on, one for each value.
 
         Parameters
         ----------
@@ -314,11 +315,11 @@ class RowSpace:
         return self.shard.sum_over_blocks(task)
 
     def residual_norms(self, values: Floats, start: int) -> Floats:
-        """True residual norms of the columns from `start` on; see `squared_residuals`. All rows must be here."""
+        """True residual norms of the columns from `start` on; see `squared_residuals`. The shard must have all rows."""
         return residual_norms(self.squared_residuals, values, start)
 
     def _recur(self, filter: Filter, older: Floats | None, newer: Floats) -> Floats:
-        """``(2/h) (K - c) newer - older``, written over `older`; half of the product alone in the first step."""
+        """``(2/h) (K - c) newer - older``, in place of `older`; in the first step ``(1/h) (K - c) newer``."""
         factor = (1.0 if older is None else 2.0) / filter.half_width
         factors = (factor, factor * filter.center, 0.0 if older is None else 1.0)
         result, older = (self._empty(newer.shape[1]), newer) if older is None else (older, older)
@@ -362,16 +363,16 @@ class RowSpace:
 
 
 class GroupSpace:
-    """The rows of all shards of a group, whose actors are :class:`RowSpace` or pass its verbs on.
+    """The rows of all shards of a group, whose actors are :class:`RowSpace` or pass its calls on.
 
-    What returns nothing waits for the next verb that does: a step of the eigensolver is two rounds, and one more for
-    every pass that orthogonality takes beyond the first.
+    Calls that return nothing are sent together with the next call that returns a value: a step of the eigensolver takes
+    two rounds, and one more for every further pass of orthogonalisation.
 
     Parameters
     ----------
     group : Group
     n_rows, n_columns : int
-        Of all shares, and columns that the basis already holds.
+        Rows of all shards, and columns that the basis already holds.
     dtype : dtype
         Of the basis.
     """
@@ -417,7 +418,7 @@ class GroupSpace:
         return residual_norms(lambda *part: self._sum("squared_residuals", *part), values, start)
 
     def finish(self, *calls: tuple[Any, ...]) -> None:
-        """Make the calls that wait, and then `calls`, on every actor."""
+        """Make the pending calls, and then `calls`, on every actor."""
         calls, self._waiting = (*self._waiting, *calls), []
         self.group.call(*calls)
 
@@ -427,7 +428,7 @@ class GroupSpace:
 
 
 def residual_norms(squared_residuals: Callable[..., Any], values: Floats, start: int) -> Floats:
-    """Residual norms of many columns, a few at a time, which bounds the memory that they take.
+    """Residual norms of many columns, a few at a time to bound memory.
 
     Parameters
     ----------
@@ -465,7 +466,7 @@ def solve_bytes(
     dtype: DTypeLike = np.float32,
     basis_on_disk: bool = False,
 ) -> int:
-    """Return the peak memory of a solve in this process, kernel blocks not counted.
+    """Return the peak memory of a solve in this process in bytes, without kernel blocks.
 
     Parameters
     ----------
@@ -479,8 +480,8 @@ def solve_bytes(
     Returns
     -------
     n_bytes : int
-        The basis (on disk: one block of it per thread), two n x b blocks, and per thread the rows that a product
-        touches, of a block and of a halo as large, tiles and their results.
+        The basis (on disk: one block of it per thread), two n x b blocks, and per thread the rows that a product needs,
+        of a block and of a halo as large, tiles and their results.
     """
     heights, itemsize, b = np.diff(bounds), np.dtype(dtype).itemsize, params.block_width
     n, tallest, dimension = int(np.sum(heights)), int(np.max(heights)), params.size(int(np.sum(heights)))

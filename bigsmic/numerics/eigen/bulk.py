@@ -1,13 +1,14 @@
-"""The bulk of a spectrum: eigenvalues after a clear gap that lie close together.
+"""The bulk of a spectrum: closely spaced eigenvalues after a clear gap.
 
-Where a graph falls into k parts, the k largest eigenvalues of its normalised kernel N are far nearer to 1 than the
-next, and the eigenvectors after them divide the parts. Where these have no structure, their eigenvalues crowd: each
-vector takes hundreds of products to be told from its neighbours, and says no more than any mixture of them. So the
-vectors of the bulk need not be solved to the tolerance of the others, only until they are a small angle away from the
-parts.
+If a graph falls into k parts, the k largest eigenvalues of its normalised kernel N are far nearer to 1 than the next,
+and the eigenvectors after them divide the parts. If the parts have no structure, the eigenvalues of the latter are
+closely spaced: to separate each vector from its neighbours takes hundreds of products, and it is no more informative
+than any mixture of them. So the vectors of the bulk are not solved to the tolerance of the others, but only until their
+angle to the space of the first k is small enough.
 
-Everything is measured from 1, the largest eigenvalue of N, in quotients: no unit, number of rows or scale has a part.
-A residual norm bounds how far a Ritz value may still be below its eigenvalue; every bound is taken at its worst.
+All distances are measured from 1, the largest eigenvalue of N, and compared as quotients, independent of units, number
+of rows and scale. A residual norm bounds the distance of a Ritz value from its eigenvalue; the rule uses the worst case
+of every bound.
 """
 
 from typing import NamedTuple
@@ -17,22 +18,22 @@ import numpy as np
 from bigsmic.types import Floats
 
 CLEAR = 20.0
-"""How much farther from 1 the first eigenvalue of the bulk is than the last one before it, at least."""
+"""Least quotient of the distances from 1 of the first eigenvalue of the bulk and of the last one before it."""
 FLAT = 4.0
-"""How much farther from 1 the last wanted eigenvalue is than the first one of the bulk, at most."""
+"""Largest quotient of the distances from 1 of the last wanted eigenvalue and of the first one of the bulk."""
 LOOSE = 0.25
-"""Residual norms of the bulk, in units of the gap, at most: about the sine of the angle to the parts that is left."""
+"""Largest residual norm in the bulk, in units of the gap: about the sine of the remaining angle to the parts."""
 LEAST_DISTANCE = 1e-7
 
 
 class BulkRule(NamedTuple):
-    """When the bulk ends a solve.
+    """Rule by which the bulk ends a solve.
 
     Parameters
     ----------
     n_parts : int or None
-        Eigenvalues before the gap, if another matrix of the graph has shown them; None: the matrix is N, and they are
-        found in its spectrum.
+        Number of eigenvalues before the gap, if known from another matrix of the graph. None: the matrix is N, and the
+        gap is found in its spectrum.
     """
 
     n_parts: int | None = None
@@ -58,14 +59,14 @@ class Spectrum(NamedTuple):
         return int(open_ones[0]) if len(open_ones) else len(self.values)
 
     def parts(self, rule: BulkRule) -> int:
-        """Return k, the converged values before a gap that nothing but the bulk follows; 0 where there is none."""
+        """Return k, the number of converged values before the gap that precedes the bulk; 0 if there is none."""
         most = min(self.n_converged, len(self.values) - 1)
         if rule.n_parts is not None:
             return rule.n_parts if rule.n_parts <= most and self._gap(rule.n_parts) > 0 else 0
         return max((k for k in range(2, most + 1) if self._is_clear(k)), default=0)
 
     def is_solved(self, k: int) -> bool:
-        """Whether the vectors after the first k are near enough to the bulk."""
+        """Whether the vectors after the first k are accurate enough for the bulk."""
         return bool(np.max(self.norms[k:]) <= LOOSE * self._gap(k))
 
     def _gap(self, k: int) -> float:

@@ -11,8 +11,8 @@ from bigsmic.types import Floats
 class Filter:
     """Chebyshev polynomial ``p(x) = T_degree((x - center) / half_width)``; the default is ``p(x) = x``.
 
-    Within [-1, 1] on the interval, increasing above it. The degree is odd, so that eigenvalues left of the
-    interval become negative and are never mistaken for large ones.
+    It lies in [-1, 1] on the interval and increases above it. The degree is odd, so that eigenvalues left of the
+    interval become negative and are never taken for large ones.
     """
 
     degree: int = 1

@@ -4,23 +4,22 @@ With V the orthonormal basis (n x k, last block of b columns), p a polynomial an
 
     p(K) V = V T + U B E'       U orthonormal (n x b), V'U = 0, E' = the last b rows of the identity
 
-so that a Ritz pair (p(theta), V s) of p(K) has the residual norm ``|B E' s|`` and no vector of length n is touched
-to know it. U becomes the next block. At full length the basis is rotated to its best Ritz vectors and grows again
-([1]_). Those that look converged are checked by a product with K itself, then locked: they stay for
-orthogonalisation and are rotated no more, and what is reported of them is their true residual.
+so that a Ritz pair (p(theta), V s) of p(K) has the residual norm ``|B E' s|``, which is computed without any vector of
+length n. U becomes the next block. At full length the basis is rotated to its best Ritz vectors and grows again ([1]_).
+Ritz vectors that seem converged are checked by a product with K itself, then locked: they stay in the basis for
+orthogonalisation but are not rotated any more, and their true residuals are reported.
 
 p is the identity until the Ritz values show the unwanted part of the spectrum, then a Chebyshev polynomial that is
 small there ([4]_): a step of degree 5 advances as far as five without, but orthogonalises once, over a shorter basis
 that is read twice instead of ten times.
 
-Vectors after a clear gap, whose values crowd, may be left before they have converged
-(:mod:`~bigsmic.numerics.eigen.bulk`).
+Vectors of closely spaced values after a clear gap need not converge (:mod:`~bigsmic.numerics.eigen.bulk`).
 
-Blocks are orthonormalised by Gram matrices alone ([2]_, [3]_): one pass over the basis measures V'W and W'W, the
-next one subtracts, scales and measures again, and what it measures decides whether a third one is due. All small
-algebra is float64. Directions lost to rank deficiency are replaced by hashed random ones.
+Blocks are orthonormalised by Gram matrices alone ([2]_, [3]_): one pass over the basis computes V'W and W'W; the next
+one subtracts, scales and computes them again, and the result decides whether a third pass is needed. All small algebra
+is float64. Directions lost to rank deficiency are replaced by hashed random ones.
 
-The rows of K and V are behind :class:`~bigsmic.numerics.eigen.space.Space`, wherever they are stored.
+:class:`~bigsmic.numerics.eigen.space.Space` gives access to the rows of K and V, wherever they are stored.
 
 References
 ----------
@@ -89,11 +88,11 @@ def solve(
         The largest eigenvalues, where their orthonormal eigenvectors are known beforehand, exactly or from a solve for
         fewer; norms are the residuals of the vectors. They stay the first columns, bit for bit.
     warm_filter : Filter, optional
-        The filter that the approximate eigenvectors came with.
+        The filter of the solve that gave the approximate eigenvectors.
     state : LanczosState, optional
-        Resume from here; the space holds the basis that `on_restart` saw with it.
+        State to resume from; the space holds the basis that belonged to it when `on_restart` was called.
     on_restart : callable, optional
-        Called with the state after every restart: the place for logs and checkpoints.
+        Called with the state after every restart, for logs and checkpoints.
 
     Returns
     -------
@@ -111,8 +110,8 @@ def solve(
     """
     if params.n_wanted > space.n_rows:
         raise InputError(
-            f"lanczos: n_wanted={params.n_wanted} eigenpairs of a matrix with {space.n_rows} rows; "
-            f"ask for at most {space.n_rows}"
+            f"lanczos: got n_wanted={params.n_wanted} eigenpairs of a matrix with {space.n_rows} rows; ask for at "
+            f"most {space.n_rows}"
         )
     if state is None:
         state = begin(space, params, known, warm_filter)
@@ -129,9 +128,9 @@ def begin(
     known: Spectrum = NOTHING,
     warm_filter: Filter | None = None,
 ) -> LanczosState:
-    """State of a basis that holds the known eigenvectors and a first block: random, or mixed from a warm start.
+    """Initial state: a basis of the known eigenvectors and a first block, random or mixed from a warm start.
 
-    With enough of them known there is no first block: ``width == 0``, as at the end.
+    If enough eigenvectors are known there is no first block: ``width == 0``, as at the end.
     """
     n_known, n_warm = len(known.values), space.n_columns - len(known.values)
     state = LanczosState(
@@ -154,7 +153,7 @@ def begin(
 
 
 def step(space: Any, params: LanczosParams, state: LanczosState) -> LanczosState:
-    """One cycle: expand the basis to its full length, lock what has converged, append the next first block.
+    """Do one cycle: expand the basis to its full length, lock converged pairs, append the next first block.
 
     Returns
     -------
@@ -176,7 +175,7 @@ def step(space: Any, params: LanczosParams, state: LanczosState) -> LanczosState
 
 
 def _start_randomly(space: Space, params: LanczosParams, state: LanczosState) -> LanczosState:
-    """Go on from the locked columns and a random block."""
+    """Continue from the locked columns and a random block."""
     space.recall(np.zeros((space.n_columns - state.n_locked, 0)), state.n_locked)
     moments = space.draw(0, min(params.block_width, space.n_rows - state.n_locked), state.n_draws)
     state = replace(state, n_propagated=state.n_locked, n_draws=state.n_draws + 1)
@@ -184,7 +183,7 @@ def _start_randomly(space: Space, params: LanczosParams, state: LanczosState) ->
 
 
 def _start_mixed(space: Any, params: LanczosParams, state: LanczosState, new_filter: Filter) -> LanczosState:
-    """Go on with another filter, from the locked columns and a random mixture of the others."""
+    """Continue with another filter, from the locked columns and a random mixture of the others."""
     n_mixed = space.n_columns - state.n_locked
     width = min(params.block_width, space.n_rows - state.n_locked)
     mixture = generator(state.n_draws, "lanczos mixture").standard_normal((n_mixed, width))
@@ -193,7 +192,7 @@ def _start_mixed(space: Any, params: LanczosParams, state: LanczosState, new_fil
 
 
 def _start_from(space: Space, params: LanczosParams, state: LanczosState, moments: Any) -> LanczosState:
-    """Append W, made orthonormal, as a first block that is coupled to nothing."""
+    """Orthonormalise W and append it as a first block without coupling."""
     width = moments.shape[1]
     tolerances = _tolerances(space, params, 0.0)
     _, Q, _, n_draws = next_block(space, moments, np.zeros((width, 1)), width, tolerances, state.n_draws)
@@ -202,7 +201,7 @@ def _start_from(space: Space, params: LanczosParams, state: LanczosState, moment
 
 
 def _expand(space: Space, params: LanczosParams, state: LanczosState) -> _Expansion:
-    """Grow the basis block by block to its full length; every product ``V'p(K)V`` in T is a measured one."""
+    """Grow the basis block by block to its full length; every entry of T = ``V'p(K)V`` is computed from products."""
     n_locked, dimension = state.n_locked, params.size(space.n_rows)
     T = np.zeros((dimension, dimension))
     np.fill_diagonal(T[: len(state.images), : len(state.images)], state.images)
@@ -321,7 +320,7 @@ def _n_missing(params: LanczosParams, state: LanczosState, eps: float) -> Any:
 
 
 def _is_finished(space: Space, params: LanczosParams, state: LanczosState) -> bool:
-    """Whether nothing is left to find, or to spend, or rounding keeps residuals above what is asked."""
+    """Whether all pairs are found, the products are used up, or rounding keeps the residuals above the tolerance."""
     if state.n_matvecs >= params.matvec_limit or state.slack > HOPELESS:
         return True
     return (
@@ -332,14 +331,14 @@ def _is_finished(space: Space, params: LanczosParams, state: LanczosState) -> bo
 
 
 def _n_parts(space: Space, params: LanczosParams, state: LanczosState) -> int:
-    """Pairs before the bulk; 0 where none is seen."""
+    """Number of pairs before the bulk; 0 if no bulk is found."""
     if params.bulk is None or state.n_locked + len(state.images) < params.n_wanted:
         return 0
     return _spectrum(space, params, state).parts(params.bulk)
 
 
 def _spectrum(space: Space, params: LanczosParams, state: LanczosState) -> Spectrum:
-    """Wanted Ritz values; the norm of what is locked is 0."""
+    """Wanted Ritz values; the norms of locked ones are 0."""
     unlocked = state.filter.inverse(state.images)
     wanted = _wanted(params, state, unlocked, space.eps)
     values = np.concatenate([state.locked_values, unlocked])[wanted]
@@ -349,7 +348,7 @@ def _spectrum(space: Space, params: LanczosParams, state: LanczosState) -> Spect
 
 
 def _ends_in_bulk(space: Space, params: LanczosParams, state: LanczosState, n_parts: int) -> bool:
-    """Whether the parts are all there, and the rest is near enough to the bulk."""
+    """Whether all parts are found, and the vectors of the bulk are accurate enough."""
     return (
         n_parts > 0
         and not _hides_copies(space, params, state, n_parts)
@@ -358,9 +357,9 @@ def _ends_in_bulk(space: Space, params: LanczosParams, state: LanczosState, n_pa
 
 
 def _hides_copies(space: Space, params: LanczosParams, state: LanczosState, n_parts: int = 0) -> bool:
-    """Whether an eigenvalue was found as often as one start block can find it, so that copies may be missing.
+    """Whether an eigenvalue was found as often as one start block allows, so that further copies may be missing.
 
-    Copies of the least wanted value would change nothing, unless a bulk follows it: those of all parts count.
+    Copies of the smallest wanted value do not matter, unless a bulk follows: then the copies of all parts count.
     """
     if state.n_locked == space.n_rows:
         return False
@@ -374,7 +373,7 @@ def _hides_copies(space: Space, params: LanczosParams, state: LanczosState, n_pa
 
 
 def _is_exhausted(params: LanczosParams, state: LanczosState, eps: float) -> bool:
-    """Whether, after a fresh start, what is still unlocked has shown that it is not wanted."""
+    """Whether, after a random start, the unlocked pairs are known to be unwanted."""
     if state.n_starts == 0:
         return True
     if len(state.images) == 0:
@@ -403,7 +402,7 @@ def _better_filter(params: LanczosParams, state: LanczosState, eps: float) -> Fi
 
 
 def _finish(space: Any, params: LanczosParams, state: LanczosState) -> LanczosResult:
-    """Order the pairs, and give each vector a sign that no cut into blocks can change."""
+    """Order the pairs, and give each vector a sign that does not depend on the cut into blocks."""
     unlocked = state.filter.inverse(state.images)
     wanted = _wanted(params, state, unlocked, space.eps)
     values = np.concatenate([state.locked_values, unlocked])
@@ -433,7 +432,7 @@ def _finish(space: Any, params: LanczosParams, state: LanczosState) -> LanczosRe
 
 
 def _signs(sums: Floats, n_rows: int) -> Floats:
-    """Sign of the column's sum where that is well away from rounding, else of its sum with hashed weights."""
+    """Sign of the column's sum if that is well above rounding, else of its sum with hashed weights."""
     plain, hashed = sums
     decisive = np.where(np.abs(plain) > 1e-3 * np.sqrt(n_rows), plain, hashed)
     return np.where(decisive < 0, -1.0, 1.0)

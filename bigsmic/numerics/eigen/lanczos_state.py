@@ -18,17 +18,17 @@ class LanczosParams:
     n_wanted : int
         Eigenpairs, those of the algebraically largest eigenvalues.
     tol : float
-        Residual norm relative to the largest absolute Ritz value. Clamped to 16 eps, 2e-6 in float32.
+        Residual norm relative to the largest absolute Ritz value; at least 16 eps, 2e-6 in float32.
     max_matvecs : int or None
         Limit on the products of K with one vector; None: 2000 + 300 n_wanted.
     block_width : int
-        Columns per block. An eigenvalue of higher multiplicity costs a fresh start per `block_width` copies.
+        Columns per block. An eigenvalue of higher multiplicity needs a random start for every `block_width` copies.
     dimension : int or None
         Columns of the basis; None: ``n_wanted + 7 block_width``. At most n.
     degree : int
         Largest degree of the filter, odd; 1 for none.
     bulk : BulkRule or None
-        When vectors after a clear gap need not reach `tol`; None: all have to.
+        Rule by which vectors after a clear gap need not reach `tol`; None: all must reach it.
     """
 
     n_wanted: int
@@ -62,7 +62,7 @@ class LanczosParams:
         return min(n_rows, self.dimension or self.n_wanted + 7 * self.block_width)
 
     def n_retained(self, n_rows: int) -> int:
-        """Columns that survive a restart: a few more than wanted, where two more blocks still fit."""
+        """Columns kept at a restart: a few more than wanted, if two more blocks still fit."""
         spare = self.size(n_rows) - self.n_wanted
         return self.n_wanted + max(1, min(spare // 4, spare - 2 * self.block_width))
 
@@ -71,16 +71,16 @@ class LanczosParams:
 class LanczosState:
     """State of a solve at a restart, besides the basis; a solve that is resumed from it has the same bits.
 
-    The basis holds the locked columns, k unlocked Ritz vectors and a last block that K has not seen.
+    The basis holds the locked columns, k unlocked Ritz vectors, and a last block that has not been multiplied by K.
 
     Parameters
     ----------
     images, norms : ndarray of float64, shape (k,)
-        Ritz values of p(K), and the residual norms of K that are expected of them.
+        Ritz values of p(K), and their expected residual norms with K.
     width : int
         Columns of the last block.
     locked_values, locked_norms : ndarray of float64, shape (n_locked,)
-        Eigenvalues of K, and the true residual norms they were locked with.
+        Eigenvalues of K, and their true residual norms when they were locked.
     filter : Filter
         p.
     n_known : int
@@ -88,13 +88,14 @@ class LanczosState:
     n_propagated : int
         Locked columns that are older than the last random start.
     n_turns : int
-        How often locked columns have been changed: until it is more, those that were locked first are as they were.
+        How often locked columns have been changed. While it is unchanged, columns that were locked earlier are
+        unchanged too.
     n_starts : int
-        Random starts after the first; 0 again once the basis has spanned everything.
+        Random starts after the first; 0 again once the basis has spanned the whole space.
     slack : float
-        Factor by which residuals have turned out larger than expected.
+        Factor by which true residuals exceed the expected ones.
     low, scale : float
-        Smallest, and largest absolute Ritz value of K seen.
+        Smallest, and largest absolute Ritz value of K so far.
     n_matvecs, n_restarts, n_draws : int
         Counters.
     """
@@ -118,7 +119,7 @@ class LanczosState:
 
     @property
     def n_locked(self) -> int:
-        """Columns that have converged and stay."""
+        """Number of locked columns."""
         return len(self.locked_values)
 
 
@@ -132,12 +133,12 @@ class LanczosResult:
     residual_norms : ndarray of float64, shape (n_wanted,)
         True ``|K v - theta v|`` relative to the largest absolute Ritz value; 0 for known eigenvectors.
     converged : bool
-        Whether all pairs have reached the tolerance, but for those of a bulk that ended the solve.
+        Whether all pairs have reached the tolerance, except those of a bulk that ended the solve.
     n_parts : int
         Pairs before the bulk that ended the solve; 0 if none did.
     n_converged, n_matvecs, n_restarts : int
     filter : Filter
-        The last polynomial: a start for a neighbouring matrix.
+        The last polynomial, for a warm start of a similar matrix.
     """
 
     ritz_values: np.ndarray

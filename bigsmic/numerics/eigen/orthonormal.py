@@ -9,7 +9,7 @@ from bigsmic.numerics.self_product import self_product
 from bigsmic.types import Floats
 
 MAX_PASSES = 12
-WELL_CONDITIONED = 0.1  # least eigenvalue of a Gram matrix that one scaling makes orthonormal to rounding
+WELL_CONDITIONED = 0.1  # least eigenvalue of a Gram matrix for which one scaling gives orthonormality up to rounding
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ def next_block(
 ) -> tuple[Floats, Floats, Floats, int]:
     """Make W orthonormal, orthogonal to the basis and `width` columns wide.
 
-    Returns the overlap with V that was removed (k x w), Q and the coupling B: the new block is ``W Q``, and the W
-    of the start was ``V column + (W Q) B``. Rows of B are ordered by norm; those of random columns are zero.
+    Return the overlap with V that was removed (k x w), Q and the coupling B: the new block is ``W Q``, and the initial
+    W was ``V overlap + (W Q) B``. Rows of B are ordered by norm; those of random columns are zero.
     """
     k = space.n_columns
     column = np.zeros((k, coupling.shape[1]))

@@ -1,4 +1,4 @@
-"""Protocol of the rows that Lanczos works on: of a matrix, its basis and a working block, wherever they are stored."""
+"""Protocol for the rows of a matrix, a basis and a working block, on which Lanczos operates."""
 
 from typing import Protocol
 
@@ -10,8 +10,8 @@ from bigsmic.numerics.eigen.chebyshev import Filter
 class Space(Protocol):
     """The rows of K, of the basis V (n x k), of its last block and of a working block W (n x w).
 
-    Every verb is one map over row blocks, `apply` one per degree. *Moments* are the float64 array of shape
-    (k + w, w) that stacks V'W on W'W, summed in a fixed order.
+    Every method is one map over row blocks, `apply` one per degree. *Moments* are the float64 array of shape (k + w, w)
+    that stacks V'W on W'W, summed in a fixed order.
 
     Attributes
     ----------

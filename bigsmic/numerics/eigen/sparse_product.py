@@ -1,9 +1,9 @@
-"""Products of sparse row blocks with few dense columns, at the speed at which memory gives rows.
+"""Products of sparse row blocks with few dense columns, limited by memory bandwidth.
 
 A row of the result is a sum of rows of the operand, eight or more columns at once in vector registers. To this end
 the rows that a block touches, its own and then those of its halo, are first copied side by side, `LANES` columns wide:
-every entry of the block is then one load, one product and one sum, without a branch. Numba has no vectors of its own,
-and keeps the sums of a plain loop in memory; the functions of :class:`Lanes` hand LLVM the vectors themselves.
+every entry of the block is then one load, one product and one sum, without a branch. Numba has no vector types, and
+keeps the sums of a plain loop in memory; the functions of :class:`Lanes` use LLVM's vectors directly.
 
 Every column is summed in the order of the entries, product and sum rounded one after the other, never fused: the bits
 do not depend on the processor, on the number of columns, or on which of them are multiplied together.
@@ -24,22 +24,22 @@ from bigsmic.numerics.graph.affinity import KernelBlock
 from bigsmic.types import Floats
 
 LANES = (32, 16, 8)
-"""Columns that are multiplied together: the most that fit, and the last few filled up with zeros."""
+"""Numbers of columns that are multiplied together: the largest that fits; the last columns are padded with zeros."""
 
 
 class Rows(NamedTuple):
-    """The rows of the operand that one block touches, and where they lie.
+    """The rows of the operand that one block needs, and their places.
 
     Parameters
     ----------
     X : ndarray, shape (n, w)
         C-ordered, as all dense arrays here.
     foreign : ndarray, shape (f, w)
-        Rows that are counted on from those of X.
+        Rows of other shards, numbered after those of X.
     own : slice
-        Rows of X that are those of the block.
+        Rows of X that belong to the block.
     halo : ndarray of int, shape (h,)
-        Which rows of X and `foreign` are those of its halo.
+        Numbers, in X and `foreign`, of the rows of its halo.
     """
 
     X: np.ndarray
@@ -75,7 +75,7 @@ def multiply(block: KernelBlock, factors: tuple[float, float, float], rows: Rows
 
 
 def _cut(width: int) -> Iterator[tuple[slice, tuple[bool, ...]]]:
-    """Ranges of columns, and a tuple as long as each is wide when filled up, from whose type the compiler knows it."""
+    """Ranges of columns, each with a tuple of its padded width, whose type tells the compiler the width."""
     start = 0
     while start < width:
         lanes = next((lanes for lanes in LANES if lanes <= width - start), LANES[-1])
@@ -84,7 +84,7 @@ def _cut(width: int) -> Iterator[tuple[slice, tuple[bool, ...]]]:
 
 
 def _side_by_side(rows: Rows, columns: slice, lanes: int) -> Floats:
-    """Own rows and then the halo, filled up with zeros; shape (hi - lo + h, lanes)."""
+    """Own rows and then the halo, padded with zeros; shape (hi - lo + h, lanes)."""
     height, width = rows.own.stop - rows.own.start, columns.stop - columns.start
     found = (np.empty if width == lanes else np.zeros)((height + len(rows.halo), lanes), rows.X.dtype)
     found[:height, :width] = rows.X[rows.own, columns]
@@ -109,11 +109,11 @@ def _take(sources: tuple[Floats, Floats], start: int, where: Any, taken: Floats,
 
 # -- rows in vector registers
 
-_intrinsic: Any = extending.intrinsic  # its type says that calls take what the generator takes
+_intrinsic: Any = extending.intrinsic  # typed as Any: its own type wrongly declares the generator's parameters
 
 
 class Lanes(types.Type):
-    """Numba type of a row of so many numbers, a vector of LLVM."""
+    """Numba type of a row of `count` numbers, an LLVM vector."""
 
     def __init__(self, dtype: DTypeLike, count: int) -> None:
         self.dtype, self.count = dtype, count
@@ -146,7 +146,7 @@ def _load(typing: Any, X: Any, i: Any, like: Lanes) -> tuple[Any, Callable[..., 
 
 @_intrinsic
 def _store(typing: Any, X: Any, i: Any, row: Lanes) -> tuple[Any, Callable[..., Any]]:
-    """Put a row where row i of X is."""
+    """Write a row to row i of X."""
 
     def generate(context: Any, builder: Any, signature: Any, args: tuple[Any, Any, Any]) -> Any:
         builder.store(args[2], _place(context, builder, signature.args, args), align=_itemsize(X))
@@ -204,7 +204,7 @@ def _multiply(
     """``out[i] = a sum_p data[p] X[indices[p]] - b X[i] - g Y[i]``, p from ``indptr[i]`` to ``indptr[i + 1]``.
 
     `csr` is ``indptr (b + 1,), indices, data (entries,)``; X is (b + h, lanes), Y and out are (b, lanes). The sum of a
-    row stays in vector registers; the type of `lanes`, a tuple, says how many numbers it has.
+    row stays in vector registers; the length of the tuple `lanes` gives their number to the compiler.
     """
     indptr, indices, data = csr
     a, b, g = factors

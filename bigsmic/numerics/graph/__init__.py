@@ -1,1 +1,1 @@
-"""Neighbour search, its cells, and the weighted graph that comes of it."""
+"""Neighbour search in cells, and the weighted graph that results."""

@@ -24,7 +24,7 @@ class GraphBlock(NamedTuple):
     Parameters
     ----------
     lo, hi, halo, indptr, indices
-        As of :class:`KernelBlock`.
+        As in :class:`KernelBlock`.
     sq_distances : ndarray of float32, shape (nnz,)
     ranks : ndarray of uint16, shape (nnz,)
         1 is the nearest.
@@ -49,7 +49,7 @@ class KernelBlock(NamedTuple):
     lo, hi : int
         Half-open range of positions (rows in cell order).
     halo : ndarray of int64, shape (h,), ascending
-        The rows outside ``lo:hi`` that the block touches.
+        The rows outside ``lo:hi`` that the block refers to.
     indptr : ndarray of int64, shape (hi - lo + 1,)
     indices : ndarray of int32, shape (nnz,)
         Local column numbers.
@@ -105,7 +105,7 @@ def outgoing_edges(lo: int, indices: Integers, sq_distances: Floats) -> Edges:
 
 
 def assemble(lo: int, indices: Integers, sq_distances: Floats, incoming: Edges) -> GraphBlock:
-    """Symmetric graph of one block from its own lists and the edges that come in from other blocks.
+    """Symmetric graph of one block, from its own lists and the incoming edges of other blocks.
 
     ``rank(i, j) = min(position of j among i's neighbours, position of i among j's)``.
 
@@ -245,7 +245,7 @@ def kernel_block(graph: GraphBlock, t: int, weight: Any, sigma_own: Floats, sigm
 
 
 def _running(kept: NDArray[np.bool_]) -> Integers:
-    """Number of kept entries before each place, in one array: these are the largest that a block of the graph needs."""
+    """Number of kept entries before each entry, in one array, as such arrays are the largest of a block."""
     total = np.zeros(len(kept) + 1, np.int64)
     np.cumsum(kept, out=total[1:])
     return total
@@ -265,7 +265,7 @@ def with_floor(kernel: KernelBlock) -> KernelBlock:
 
 
 def with_edges(kernel: KernelBlock, source: Integers, target: Integers, weights: Floats) -> KernelBlock:
-    """Return the kernel with more entries, none of which it has.
+    """Return the kernel with additional entries, which must be new.
 
     Parameters
     ----------
@@ -338,10 +338,11 @@ def normalise(kernel: KernelBlock, degree_own: Floats, degree_halo: Floats) -> K
 
 
 def shrunk(degree: Floats, mean: float, shrinkage: float) -> Floats:
-    """Degrees drawn to their mean: ``(1 - s) d + s mean``.
+    """Degrees shrunk towards their mean: ``(1 - s) d + s mean``.
 
-    Small groups of rows that hang on the graph by few edges have degrees below the mean. Normalised by degrees as they
-    are, they come out as well separated as clusters do, and take eigenvectors; the more of them, the larger n [1]_.
+    Small groups of rows that few edges connect with the rest of the graph have degrees below the mean. If the kernel is
+    normalised by plain degrees, they appear as well separated as clusters, and occupy eigenvectors; their number grows
+    with n [1]_.
 
     Parameters
     ----------
@@ -377,7 +378,7 @@ def to_dense(blocks: list[KernelBlock]) -> Floats:
 
 
 def new_forest(n: int) -> Integers:
-    """Every row its own component: parent array of a union-find, int32 where that is enough."""
+    """Parent array of a union-find in which every row is its own component; int32 if that is enough."""
     return np.arange(n, dtype=np.int32 if n < 2**31 else np.int64)
 
 
@@ -400,7 +401,7 @@ def _join(  # noqa: PLR0913
                 continue
             j = indices[e]
             other = lo + j if j < b else halo[j - b]
-            if other < lo + i:  # the mirror image of an edge unites the same two
+            if other < lo + i:  # the mirror image of an edge unites the same rows
                 x, y = _root(forest, lo + i), _root(forest, other)
                 if x < y:
                     forest[y] = x

@@ -8,8 +8,8 @@ is the hyperplane half way between their centroids, and a row x of a lies
 
     (|x - c_b|^2 - |x - c_a|^2) / (2 |c_b - c_a|)
 
-from it, so no row of b is nearer to x than that. The search compares every row with the residents of its own cell
-and of the cells that it visits: two near rows are missed only if both are far from the border between them.
+from the border, so that no row of b is nearer to x than that. The search compares every row with the residents of its
+own cell and of the cells that it visits: two near rows are missed only if both are far from the border between them.
 """
 
 import math
@@ -33,11 +33,11 @@ GROUP_BYTES = 88 << 20
 MEMBER_BYTES = 1152
 """Of a member beside its features: candidates, lists and edges of 20 neighbours, and its rows of eigenvectors."""
 
-N_SHARED_OUT = 8  # groups that there should be, for threads and workers
-LEAST_SHARED_OUT = 32_768  # rows of a group below which that costs more than it brings
-_MIN_SAMPLE = 10  # sampled rows a cell must have, on average, for its centroid to be worth something
-_ALWAYS = 2  # cells that a row belongs to whatever the margin: a tiny cell alone has too few neighbours to offer
-_FLAT = 96  # cells up to which a second level saves nothing
+N_SHARED_OUT = 8  # least number of groups, for threads and workers
+LEAST_SHARED_OUT = 32_768  # rows of a group; smaller groups cost more than parallel work saves
+_MIN_SAMPLE = 10  # sampled rows that a cell must have, on average, for a useful centroid
+_ALWAYS = 2  # cells that a row belongs to whatever the margin, as a tiny cell alone has too few neighbours
+_FLAT = 96  # number of cells up to which a second level saves no time
 _BEAM = 8  # coarse cells searched: 12 find the same neighbours, 4 cost .003 of recall
 _LLOYD_STEPS = 6
 _BLOCK_BYTES = 16 << 20
@@ -45,7 +45,7 @@ _BLOCK_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class PartitionSettings:
-    """How to cut the rows into cells.
+    """Parameters of the partition into cells.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class PartitionSettings:
     def __post_init__(self) -> None:
         for name, least in {"n_rows": 1, "cell_rows": 1, "overlap": 1, "candidates": 0, "group_rows": 1}.items():
             if getattr(self, name) < least:
-                raise InputError(f"partition: got {name}={getattr(self, name)}, need at least {least}; raise it")
+                raise InputError(f"partition: got {name}={getattr(self, name)}; use at least {least}")
         if self.candidates == 0:
             most = max(1000, 3 * self.overlap * self.cell_rows // 4)
             object.__setattr__(self, "candidates", min(max(1000, round(5.5 * math.sqrt(self.n_rows))), most))
@@ -95,14 +95,14 @@ class Cells:
     ----------
     sites : ndarray of float32, shape (s, d)
     first : ndarray of int64, shape (s + 1,)
-        Site i has the cells ``first[i]:first[i + 1]``.
+        Site i consists of the cells ``first[i]:first[i + 1]``.
     coarse : ndarray of float32, shape (a, d)
     bounds : ndarray of int64, shape (a + 1,)
         Coarse cell i holds the sites ``bounds[i]:bounds[i + 1]``.
     group : ndarray of int32, shape (n_cells,), ascending
         Group of every cell.
     margin : ndarray of float64, shape ()
-        Rows no further than this from a border visit the cell beyond.
+        A row no further than this from a border visits the cell beyond it.
     seed : ndarray of int64, shape ()
         Seed of the choice among twins.
     """
@@ -131,7 +131,7 @@ class Cells:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]]) -> "Cells":
-        """Return the cells that `to_arrays` was called on."""
+        """Return the cells whose `to_arrays` gave the arrays."""
         return cls(**{name: np.asarray(array) for name, array in arrays.items()})
 
 
@@ -161,7 +161,7 @@ def build_cells(sample: Floats, settings: PartitionSettings) -> Cells:
     Parameters
     ----------
     sample : ndarray of float32, shape (m, d)
-        Rows drawn without regard to their values; thirty a cell are plenty, fifteen cost .01 of recall.
+        Rows drawn at random. Thirty per cell are plenty; with fifteen, recall is .01 lower.
     settings : PartitionSettings
 
     Returns
@@ -180,7 +180,7 @@ def build_cells(sample: Floats, settings: PartitionSettings) -> Cells:
     the threads that BLAS is given: with one thread the cells are a function of sample and settings.
     """
     if len(sample) == 0:
-        raise InputError("cells: got a sample of 0 rows, need at least 1; draw a larger share of the rows")
+        raise InputError("cells: got a sample of 0 rows; draw at least 1")
     target = max(len(sample) * settings.cell_rows / settings.n_rows, min(_MIN_SAMPLE, settings.cell_rows))
     coarse, sites, copies, bounds = _two_levels(sample, target, generator(settings.seed, "cells"))
     first = np.concatenate([[0], np.cumsum(copies)])
@@ -209,7 +209,7 @@ def route(X: Floats, rows: Integers, cells: Cells, r: int) -> Integers:
     Returns
     -------
     member_cells : ndarray of int32, shape (b, r)
-        Rows that visit fewer than ``r - 1`` cells have their home again in place of the others.
+        For rows that visit fewer than ``r - 1`` cells, the home is repeated in the remaining places.
 
     Notes
     -----
@@ -227,7 +227,7 @@ def route(X: Floats, rows: Integers, cells: Cells, r: int) -> Integers:
 
 
 def probe(X: Floats, cells: Cells, n_probe: int = 24) -> Integers:
-    """Find the cells whose residents a new row is compared with: the nearest, without regard to borders.
+    """Find the cells with whose residents a new row is compared: the nearest, without regard to borders.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def probe(X: Floats, cells: Cells, n_probe: int = 24) -> Integers:
     Returns
     -------
     probes : ndarray of int32, shape (b, min(n_probe, number of sites))
-        Nearest first; of twins the first.
+        Nearest first; for twins the first.
     """
     probes = [cells.first[_nearest_sites(X[lo:hi], cells, n_probe)[0]] for lo, hi in _blocks(*X.shape)]
     return np.concatenate(probes).astype(np.int32)
@@ -252,7 +252,7 @@ def route_bytes(n_rows: int, d: int, n_cells: int, r: int) -> int:
 
 
 def _two_levels(sample: Floats, target: float, rng: np.random.Generator) -> tuple[Floats, Floats, Integers, Integers]:
-    """Coarse cells, sites, twins of each, and bounds of the coarse cells, in an order that keeps near ones near."""
+    """Coarse cells, sites, their numbers of twins, and bounds of coarse cells, ordered so that near cells are near."""
     n_sites = max(1, round(len(sample) / target))
     n_coarse = 1 if n_sites <= _FLAT else math.isqrt(n_sites)
     labels = _lloyd(sample, n_coarse, rng)
@@ -266,7 +266,7 @@ def _two_levels(sample: Floats, target: float, rng: np.random.Generator) -> tupl
 
 
 def _split(points: Floats, target: float, rng: np.random.Generator) -> tuple[Floats, Integers]:
-    """Sites of some points, none with more than twice `target` of them unless they coincide; twins of each site."""
+    """Sites with at most twice `target` points each unless the points coincide, and the number of twins of each."""
     if len(points) <= 2 * target:
         return _means(points, np.zeros(len(points), np.int64)), np.ones(1, np.int64)
     if (points == points[0]).all():
@@ -280,7 +280,7 @@ def _split(points: Floats, target: float, rng: np.random.Generator) -> tuple[Flo
 
 
 def _halve(points: Floats) -> Integers:
-    """Two parts, neither empty, of points that do not all coincide: near the first one, and near the one furthest."""
+    """Split points that do not all coincide into two non-empty parts: near the first one, and near the furthest one."""
     away = np.square(points - points[0]).sum(axis=1)
     furthest = np.square(points - points[away.argmax()]).sum(axis=1)
     return (furthest < away).astype(np.int64)
@@ -312,7 +312,7 @@ def _means(points: Floats, labels: Integers) -> Floats:
 
 
 def _chain(points: Floats) -> Integers:
-    """Order points so that each is followed by the nearest that is left, from one end of the longest direction."""
+    """Order points so that each is followed by its nearest remaining one, from one end of the longest direction."""
     centred = points - points.mean(axis=0)
     coordinates = np.linalg.eigh(self_product(centred.T))[1][:, -1]
     norms = np.einsum("ij,ij->i", centred, centred)
@@ -320,7 +320,7 @@ def _chain(points: Floats) -> Integers:
     order[0] = np.abs(coordinates).argmax()
     for i in range(1, len(points)):
         last = order[i - 1]
-        with np.errstate(invalid="ignore"):  # of lanes that no row is in; see `self_product`
+        with np.errstate(invalid="ignore"):  # in lanes without rows; see `self_product`
             distance = norms - 2 * (centred @ centred[last])
         distance[order[:i]] = np.inf
         order[i] = distance.argmin()
@@ -347,13 +347,13 @@ def _empty_lists(b: int, r: int) -> tuple[Integers, Floats]:
 
 
 def _repeat_home(near: Integers, score: Floats) -> tuple[Integers, Floats]:
-    """A beam with fewer than r sites leaves empty places: they get the nearest site again."""
+    """Fill the empty places of a beam with fewer than r sites with the nearest site."""
     empty = near < 0
     return np.where(empty, near[:, :1], near), np.where(empty, score[:, :1], score)
 
 
 def _search(X: Floats, centroids: Floats, first: int, rows: Integers, near: Integers, score: Floats) -> None:
-    """Offer centroids, numbered from `first`, to the lists of `rows`, which X holds."""
+    """Insert centroids, numbered from `first`, into the lists of `rows`, the rows of X."""
     norms = np.einsum("ij,ij->i", centroids, centroids)
     _keep_smallest(X @ (-2 * centroids.T), norms, first, rows, near, score)
 
@@ -397,7 +397,7 @@ def _border_distance(near: Integers, score: Floats, sites: Any) -> Floats:
 
 
 def _margin(near: Integers, distance: Floats, copies: Integers, candidates: float) -> float:
-    """Distance from the border within which rows visit, so that a row meets `candidates` of the sample on average."""
+    """Distance from a border up to which rows visit, so that a row meets `candidates` sampled rows on average."""
     residents = (np.bincount(near[:, 0], minlength=len(copies)) / copies)[near]
     residents[:, 1:][near[:, 1:] == near[:, :1]] = 0
     order = np.argsort(distance, axis=None, kind="stable")
@@ -407,7 +407,7 @@ def _margin(near: Integers, distance: Floats, copies: Integers, candidates: floa
 
 
 def _among_twins(near: Integers, rows: Integers, cells: Cells) -> Integers:
-    """Cells of sites: the only one, or one of the twins by hash."""
+    """One cell of each site: the only one, or a twin chosen by hash."""
     copies = np.diff(cells.first)
     if copies.max() == 1:
         return near
@@ -416,7 +416,7 @@ def _among_twins(near: Integers, rows: Integers, cells: Cells) -> Integers:
 
 
 def _pack(member_cells: Integers, n_cells: int, room: float) -> Integers:
-    """Put consecutive cells into groups, each as long as its sampled members are at most `room`."""
+    """Pack consecutive cells into groups with at most `room` sampled members."""
     m, r = member_cells.shape
     order = np.argsort(member_cells, axis=None, kind="stable")
     starts = np.searchsorted(member_cells.ravel()[order], np.arange(n_cells + 1))

@@ -1,8 +1,8 @@
-"""A graph of many rows made into one of few: every row joins one of some chosen rows, and affinities are added up.
+"""Coarsening of a graph: every row joins one of some chosen rows, and affinities are added up.
 
 Chosen rows own themselves. A row without owner takes that of the neighbour to which its affinity is largest, in rounds
-from the chosen rows outwards. The affinity of two chosen rows is the sum of those between what they own. Where all rows
-are chosen, this is the graph as it is.
+from the chosen rows outwards. The affinity of two chosen rows is the sum of those between the rows that they own. If
+all rows are chosen, the graph is unchanged.
 """
 
 import numpy as np
@@ -20,12 +20,12 @@ def adopted(block: KernelBlock, owners: Integers) -> Integers:
     ----------
     block : KernelBlock
     owners : ndarray of int32, shape (b + h,)
-        Of the block's own rows, then of its halo; negative where there is none.
+        Of the block's own rows, then of its halo; negative for none.
 
     Returns
     -------
     owners : ndarray of int32, shape (b,)
-        Still negative where no neighbour has an owner; of equal affinities the first one's.
+        Still negative if no neighbour has an owner; the first among equal affinities.
     """
     own = owners[: block.hi - block.lo].copy()
     _adopt(block.indptr, block.indices, block.data, owners, own)
@@ -55,7 +55,7 @@ def owner_affinities(block: KernelBlock, owners: Integers, n_owners: int) -> csr
     ----------
     block : KernelBlock
     owners : ndarray of int32, shape (b + h,)
-        As of :func:`adopted`; rows without owner count for nothing.
+        As in :func:`adopted`; rows without owner are ignored.
     n_owners : int
         m.
 
@@ -72,13 +72,13 @@ def owner_affinities(block: KernelBlock, owners: Integers, n_owners: int) -> csr
 
 
 def strongest(affinities: csr_array, most: int) -> csr_array:
-    """Leave the largest entries of every row.
+    """Keep the largest entries of every row.
 
     Parameters
     ----------
     affinities : csr_array, shape (m, m)
     most : int
-        Entries of a row that stay; of equal ones those of smaller columns.
+        Entries of a row that are kept; among equal ones those of smaller columns.
 
     Returns
     -------
@@ -96,17 +96,17 @@ def strongest(affinities: csr_array, most: int) -> csr_array:
 
 
 def transition_shares(affinities: csr_array, n_first: int, n_shares: int) -> csr_array:
-    """Joint probabilities of t-SNE from affinities [1]_: those of one and of two steps from each row, symmetrised.
+    """Joint probabilities for t-SNE [1]_ from affinities: transition probabilities of one and two steps, symmetrised.
 
-    ``S = D^-1 A``, ``T = (S + S S) / 2`` without its diagonal, rows brought back to sum 1, ``P = (T + T') / 2m``. One
-    step alone reaches so few rows that a map of it falls into crumbs where rows are spread evenly.
+    ``S = D^-1 A``, ``T = (S + S S) / 2`` without its diagonal, rows rescaled to sum 1, ``P = (T + T') / 2m``. One step
+    alone reaches so few rows that evenly spread rows would form many small fragments in the map.
 
     Parameters
     ----------
     affinities : csr_array, shape (m, m)
-        Need not be symmetric, where entries were left out.
+        Need not be symmetric, as entries may have been left out.
     n_first, n_shares : int
-        Entries of a row of S and of T that are kept, the largest ones.
+        Numbers of largest entries that are kept in a row of S and of T.
 
     Returns
     -------

@@ -1,8 +1,8 @@
-"""Joining the components of a neighbour graph by their shortest way out.
+"""Connection of the components of a neighbour graph by their shortest outgoing edges.
 
-A graph of many components has the eigenvalue 1 as often; no eigensolver ends well on hundreds of equal eigenvalues,
-and what it returns are pieces of the graph. Every component but the largest gets its best few out-going edges, until
-one is left. Component 0 is the largest.
+A graph of k components has the eigenvalue 1 k times. Eigensolvers converge badly on hundreds of equal eigenvalues, and
+the eigenvectors only show the components. So every component except the largest gets its few shortest outgoing edges,
+and this is repeated until one component is left. Component 0 is the largest.
 """
 
 from typing import Any, NamedTuple
@@ -19,12 +19,12 @@ _TILE_ENTRIES = 1 << 22  # of a matrix of distances
 
 
 class Exits(NamedTuple):
-    """Edges from components to what lies outside of them.
+    """Edges from components to rows outside of them.
 
     Parameters
     ----------
     component : ndarray of int64, shape (e,)
-        Component that is left.
+        Component of the source.
     sq_distances : ndarray of float32, shape (e,)
     source, target : ndarray of int64, shape (e,)
         Positions.
@@ -62,12 +62,12 @@ def best_exits(exits: Exits, n_best: int) -> Exits:
 
 
 def join_exits(parts: list[Exits]) -> Exits:
-    """One Exits of many."""
+    """Concatenate several Exits."""
     return Exits(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def graph_exits(graph: GraphBlock, component: Integers, n_best: int) -> Exits:
-    """Best exits that one block of a graph holds, along edges of any rank.
+    """Shortest exits among the edges of one block of a graph, of any rank.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def unite(united: Integers, exits: Exits, sizes: Integers, first: Integers) -> t
     Parameters
     ----------
     united : ndarray of int64, shape (n_components,)
-        What each component of the graph has become so far.
+        Number of the united component to which each component of the graph belongs so far.
     exits : Exits
         Their components are numbered as in `united`.
     sizes, first : ndarray of int64, shape (n_components,)

@@ -1,9 +1,10 @@
 """Nearest neighbours among the members of one group of cells, of new rows, and by brute force.
 
-Matrix products nominate, exact sums decide. A tile of products says roughly how far many pairs are apart; the pairs
-below either row's current worst go into the lists of both rows, a few more than are wanted. Then the distances of those
-nominated are recomputed as sums of squared differences, always in the same order: they do not depend on the tile, are
-the same for (i, j) and (j, i), and exactly 0 for rows that coincide. Lists are ordered by (distance, row).
+Matrix products nominate candidates, and exact sums decide among them. A tile of products gives approximate distances of
+many pairs; pairs below either row's current worst are inserted into the lists of both rows, which hold a few more than
+are wanted. Then the distances of those nominated are recomputed as sums of squared differences, always in the same
+order: they do not depend on the tile, are the same for (i, j) and (j, i), and exactly 0 for rows that coincide. Lists
+are ordered by (distance, row).
 """
 
 import threading
@@ -17,27 +18,31 @@ from bigsmic.numerics.compiled import compiled, compiled_sum
 from bigsmic.numerics.frozen import frozen
 from bigsmic.types import Floats, Integers
 
-_SLACK = 4  # nominated beyond k, for what the rounding of a matrix product may misplace
-_QUERY_SLACK = 8  # the same where a list must not depend on the other rows of the call
-_LANE = 32  # pairs that one branch decides about
+_SLACK = 4  # nominated beyond k, as rounding of a matrix product may misplace some
+_QUERY_SLACK = 8  # the same, if a list must not depend on the other rows of the call
+_LANE = 32  # pairs that one branch decides
 _TILE_ROWS, _TILE_COLUMNS = 512, 1024  # a tile and its operands stay in a second-level cache of a megabyte or so
-_OWN, _VISITS, _ONE_SIDED = 0, 1, 2  # rows of a tile: residents like the columns, visitors, or none of the group
+_OWN, _VISITS, _ONE_SIDED = (
+    0,
+    1,
+    2,
+)  # rows of a tile: residents like the columns, visitors, or not of the group
 _NO_CELLS = np.empty((0, 1), np.int32)
-_FAR = np.finfo(np.float32).max  # worse than any neighbour; unlike inf, it may meet inf without making nan
+_FAR = np.finfo(np.float32).max  # worse than any neighbour; unlike with inf, arithmetic with inf gives no nan
 _PYNNDESCENT_LOCK = threading.Lock()  # numba's default threading layer ends the process if two threads enter it
 
 
 @dataclass(frozen=True)
 class NeighborSettings:
-    """How to search a group.
+    """Parameters of the search in a group.
 
     Parameters
     ----------
     k : int
         Neighbours of each row.
     method : {"auto", "exact", "pynndescent"}
-        How to search among the members: every resident of the cells that a row belongs to, or one approximate index
-        over the whole group. "auto" takes the index where that looks at least twice as cheap.
+        "exact" compares with every resident of the cells that a row belongs to; "pynndescent" builds one approximate
+        index over the whole group; "auto" uses the index if its estimated cost is at most half.
     seed : int
         Seed of pynndescent.
 
@@ -53,7 +58,7 @@ class NeighborSettings:
 
     def __post_init__(self) -> None:
         if self.k < 1:
-            raise InputError(f"neighbors: got k={self.k}, need at least 1; raise it")
+            raise InputError(f"neighbors: got k={self.k}; use at least 1")
         if self.method not in ("auto", "exact", "pynndescent"):
             raise InputError(f"neighbors: got method={self.method!r}; use 'auto', 'exact' or 'pynndescent'")
 
@@ -63,7 +68,7 @@ def group_neighbors(
 ) -> tuple[Integers, Floats]:
     """Find neighbours among the members of one group of cells.
 
-    A pair is compared if one of its rows belongs to the home cell of the other. A row at home that meets fewer than k
+    A pair is compared if one of its rows belongs to the home cell of the other. A home row that meets fewer than k
     others this way is compared with every member.
 
     Parameters
@@ -81,8 +86,8 @@ def group_neighbors(
     indices : ndarray of int32, shape (m, k)
         Positions in `rows`, by (distance, row). The row itself is not among them.
     squares : ndarray of float32, shape (m, k)
-        Squared distances. Places for which there is no neighbour, as in a group of k rows or fewer or for a visitor
-        who met few residents, hold index -1 and distance inf.
+        Squared distances. Places without a neighbour, as in a group of at most k rows or for a visitor that met few
+        residents, have index -1 and distance inf.
 
     Raises
     ------
@@ -91,8 +96,8 @@ def group_neighbors(
 
     Notes
     -----
-    Memory: :func:`group_bytes`, beside X. A join (comparing with neighbours of neighbours that were not met)
-    gained .5 to .75 of the recall per second that visiting more cells does, so there is none.
+    Memory: :func:`group_bytes`, beside X. A join (comparison with neighbours of neighbours) was measured to gain only
+    .5 to .75 of the recall per second that visiting more cells gains, so there is none.
     """
     if (np.diff(rows) <= 0).any():
         raise InputError(
@@ -108,7 +113,7 @@ def group_neighbors(
 
 
 def group_bytes(m: int, d: int, k: int, overlap: int = 16) -> int:
-    """Predict the memory of :func:`group_neighbors`, by cells, for m members beside X and `member_cells`, in bytes."""
+    """Predict the bytes that :func:`group_neighbors` by cells needs for m members, besides X and `member_cells`."""
     tile = 4 * (_TILE_ROWS * _TILE_COLUMNS + 3 * (_TILE_ROWS + _TILE_COLUMNS) * d)
     return tile + m * (24 + max(40 * overlap, 8 * overlap + 16 * (k + _SLACK) + 8 * k))
 
@@ -162,7 +167,7 @@ def exact_neighbors(Q: Floats, X: Floats, k: int) -> tuple[Integers, Floats]:
 
 
 def start_knn(n_queries: int, k: int) -> tuple[Integers, Floats]:
-    """Lists in which nothing has been found yet, for :func:`update_knn`."""
+    """Empty lists for :func:`update_knn`."""
     return _nothing_found(n_queries, k)
 
 
@@ -174,10 +179,10 @@ def update_knn(
     Parameters
     ----------
     best : (indices, squares)
-        Global rows, int64, and squared distances, float32, each of shape (q, k): what is found so far.
+        Global rows, int64, and squared distances, float32, found so far, each of shape (q, k).
     queries : ndarray of float32, shape (q, d)
     probes : ndarray of int32, shape (q, p)
-        Cells whose residents each query is compared with; see :func:`bigsmic.numerics.graph.cells.probe`.
+        Cells with whose residents each query is compared; see :func:`bigsmic.numerics.graph.cells.probe`.
     X : ndarray of float32, shape (b, d)
         Training rows.
     rows : ndarray of int64, shape (b,), ascending
@@ -189,7 +194,7 @@ def update_knn(
     -------
     best : (indices, squares)
         By (distance, row). The list of a query does not depend on the other queries, nor on the order of the blocks,
-        except for which of more than k + 8 coincident training rows are taken.
+        except that of more than k + 8 coincident training rows other ones may be chosen.
     """
     k = best[0].shape[1]
     lists = _empty_lists(len(queries), k + _QUERY_SLACK)
@@ -226,7 +231,7 @@ class _Tile(NamedTuple):
     products : ndarray of float32, shape (a, w)
         ``-2 x . y``; w is a multiple of `_LANE`.
     row_norms, column_norms : ndarray of float32, shape (a,) and (w,)
-        ``|x|^2`` and ``|y|^2``; inf for columns that only fill up.
+        ``|x|^2`` and ``|y|^2``; inf for padding columns.
     rows, columns : ndarray of int64, shape (a,) and (w,)
         Their lists.
     """
@@ -257,7 +262,7 @@ def _rows_of_cells(member_cells: Integers) -> tuple[Any, ...]:
 
 
 def _flat(cells: Integers) -> tuple[Integers, Integers]:
-    """Rows and cells of the entries that are cells at all."""
+    """Rows and cells of the entries that are not -1."""
     rows, columns = np.nonzero(cells >= 0)
     return rows, cells[rows, columns]
 
@@ -270,7 +275,7 @@ def _by_cell(rows: Integers, cells: Integers) -> dict[int, Integers]:
 
 
 def _method(X: Floats, cells: Integers, settings: NeighborSettings) -> str:
-    """The method, chosen if need be by rough CPU seconds of both; an index over few rows is no index."""
+    """The method; "auto" compares rough CPU seconds, and never builds an index over few rows."""
     m, d = X.shape
     if settings.method == "exact" or m <= 10 * (settings.k + _SLACK):
         return "exact"
@@ -310,7 +315,7 @@ def _nominate_by_force(Q: Floats, X: Floats, size: int) -> Integers:
 
 
 def _nominate_by_index(X: Floats, settings: NeighborSettings) -> Integers:
-    """Nominate neighbours by one pynndescent index, on one thread: its result depends on their number."""
+    """Nominate neighbours by one pynndescent index, on one thread, as its result depends on the number of threads."""
     from pynndescent import NNDescent
 
     size = settings.k + _SLACK + 1
@@ -321,7 +326,7 @@ def _nominate_by_index(X: Floats, settings: NeighborSettings) -> Integers:
 
 
 def _complete(X: Floats, home: Integers, ids: Integers, k: int) -> None:
-    """Nominate by force for the rows at home that have fewer than k neighbours, if there are others at all."""
+    """Nominate by brute force for home rows with fewer than k neighbours, if there are other members."""
     few = home[np.count_nonzero(ids[home] >= 0, axis=1) < min(k, len(X) - 1)]
     if len(few):
         found = _nominate_by_force(X[few], X, ids.shape[1])
@@ -335,11 +340,11 @@ def _compare(
     kind: int,
     cells: Integers = _NO_CELLS,
 ) -> None:
-    """Compare rows with columns, each given as (array, positions in it), and keep what is near."""
+    """Compare rows with columns, each given as (array, positions in it), and keep near pairs."""
     (Q, queries), (X, members) = rows, columns
     for lo in range(0, len(members), _TILE_COLUMNS):
         part = members[lo : lo + _TILE_COLUMNS]
-        centre = X[part].mean(axis=0)  # the products round less near the origin
+        centre = X[part].mean(axis=0)  # as products have smaller rounding errors near the origin
         operand, norms = _columns(X[part] - centre)
         ids = np.append(part, np.full(len(norms) - len(part), -1))
         for a in range(lo if kind == _OWN else 0, len(queries), _TILE_ROWS):
@@ -349,7 +354,7 @@ def _compare(
 
 
 def _columns(y: Floats) -> tuple[Floats, Floats]:
-    """``-2 y'`` and ``|y|^2``, filled up to a multiple of `_LANE` columns."""
+    """``-2 y'`` and ``|y|^2``, padded to a multiple of `_LANE` columns."""
     operand = np.zeros((-(-len(y) // _LANE) * _LANE, y.shape[1]), np.float32)
     norms = np.full(len(operand), np.inf, np.float32)
     np.multiply(y, -2, out=operand[: len(y)])
@@ -359,12 +364,12 @@ def _columns(y: Floats) -> tuple[Floats, Floats]:
 
 @compiled
 def _feed(tile: _Tile, lists: _Lists, cells: Integers, kind: int) -> None:
-    """Offer every pair of a tile (a, w) to the list of its row and, unless one-sided, of its column.
+    """Insert every near pair of a tile (a, w) into the list of its row and, unless one-sided, of its column.
 
     `lists` are of all members, m; `cells` (m, r) are those of a member, its home first.
     """
     both = kind != _ONE_SIDED
-    limits = np.full(len(tile.columns), -np.inf, np.float32)  # products below it interest the column, but for |x|^2
+    limits = np.full(len(tile.columns), -np.inf, np.float32)  # limits for the columns, without |x|^2
     for j in range(len(limits)):
         if both and tile.columns[j] >= 0:
             limits[j] = lists.worst[tile.columns[j]] - tile.column_norms[j]
@@ -430,7 +435,7 @@ def _met_before(cells: Integers, row: Integers, column: int) -> Any:
 
 
 def _settled(Q: Floats, X: Floats, order: Integers, ids: Integers, k: int) -> tuple[Integers, Floats]:
-    """The k best of those nominated, by exact distance and then position; `order` is one in which rows are near."""
+    """The k best of the nominated, by exact distance and then position; `order` is one in which near rows are near."""
     squares = np.empty(ids.shape, np.float32)
     _settle(frozen(Q), frozen(X), order, ids, squares)
     return np.ascontiguousarray(ids[:, :k]), np.ascontiguousarray(squares[:, :k])

@@ -1,8 +1,8 @@
 """Weight functions of edges of the neighbour graph, by name.
 
-To add one: a class here with the field `bandwidth`, whose call is elementwise on edges, symmetric in the local scales,
-finite and at least 0; and its name in `NAMED`. It is used where it is asked for by that name, and is no candidate
-otherwise. Loads nothing heavy, because settings read the names.
+To add one, write a class here with the field `bandwidth`, whose call is elementwise on edges, symmetric in the local
+scales, finite and at least 0, and add its name to `NAMED`. It is used only if it is requested by that name, and is
+never a candidate of "auto". This module imports nothing heavy, because settings read the names.
 """
 
 from collections.abc import Mapping

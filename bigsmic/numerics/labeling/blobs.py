@@ -1,4 +1,4 @@
-"""Whether one cluster that has most of the rows is a blob, or many clusters that nothing parts."""
+"""A test of whether a cluster with most of the rows is one blob, or several clusters that no valley separates."""
 
 import numpy as np
 
@@ -13,20 +13,20 @@ _SMALLEST = 1e-12
 
 
 def clumpiness(P: Floats, seed: int = 0) -> float:
-    """How much nearer rows are to their neighbours than those of one Gaussian blob of the same covariance.
+    """How much nearer rows are to their neighbours than in a Gaussian blob of the same covariance.
 
     Parameters
     ----------
     P : ndarray of float, shape (s, r)
-        Rows of one cluster; of more than 2,000 the first are taken.
+        Rows of one cluster; only the first 2,000 are used.
     seed : int
-        Of the blobs that they are compared with.
+        Of the random blobs for comparison.
 
     Returns
     -------
     clumpiness : float
-        Median of the log distances to the tenth neighbour in a blob, mean over three draws, less that of the rows: 0
-        for a blob; above where rows lie in clumps, or on a surface of fewer dimensions. 0 for 20 rows and fewer.
+        Median log distance to the tenth neighbour in a blob, averaged over three draws, minus that of the rows: 0 for a
+        blob, larger if rows lie in clumps, or on a surface of fewer dimensions. 0 for at most 20 rows.
     """
     P = np.asarray(P[:MOST_ROWS], np.float64)
     if len(P) <= 2 * N_NEIGHBORS:
@@ -40,7 +40,7 @@ def clumpiness(P: Floats, seed: int = 0) -> float:
 
 
 def _log_distance(P: Floats) -> float:
-    from scipy.spatial import KDTree  # takes half a second to load, and few fits come here
+    from scipy.spatial import KDTree  # takes half a second to import, and few fits need it
 
     found, _ = KDTree(P).query(P, N_NEIGHBORS + 1)
     return float(np.median(np.log(np.maximum(found[:, N_NEIGHBORS], _SMALLEST))))

@@ -1,7 +1,8 @@
-"""Calibration of posteriors: raised to the power at which they match the agreement of labelings.
+"""Calibration of posteriors: they are raised to the power at which they match the agreement of labelings.
 
-The mean of the posteriors of several labelings is too modest where clusters are clear: columns of eigenvectors overlap
-by more than clusters do. How often two labelings agree needs no true labels, and is about as often as a label is right.
+The mean of the posteriors of several labelings is underconfident where clusters are clear, as columns of eigenvectors
+overlap more than clusters do. The rate at which two labelings agree needs no true labels, and is about the rate at
+which a label is right.
 """
 
 from typing import Any
@@ -13,7 +14,7 @@ from bigsmic.numerics.frozen import frozen
 from bigsmic.types import Floats
 
 POWERS = 2.0 ** np.linspace(0, 4, 17)
-"""That are tried; the one that is taken lies between two of them."""
+"""Powers that are tried; the result is interpolated between two of them."""
 
 
 def sharpened(posterior: Floats, power: float) -> Floats:
@@ -24,12 +25,12 @@ def sharpened(posterior: Floats, power: float) -> Floats:
     posterior : ndarray of float32, shape (b, c)
         Rows sum to 1.
     power : float
-        At least 1, which leaves everything as it is.
+        At least 1, which changes nothing.
 
     Returns
     -------
     posterior : ndarray of float32, shape (b, c)
-        In the same order in every row; a row does not depend, to the last bit, on the others.
+        The order within a row is unchanged; a row does not depend, to the last bit, on the others.
     """
     if power == 1.0:
         return posterior
@@ -62,8 +63,8 @@ def claim_sums(posterior: Floats, agreement: Floats) -> Floats:
     Returns
     -------
     sums : ndarray of float64, shape (2 + len(POWERS),)
-        Rows; squared agreements, each the chance that two labelings drawn at random both vote for the label; largest
-        posteriors. Add over blocks.
+        Number of rows; sum of squared agreements, each the probability that two random labelings both vote for the
+        label; sums of largest posteriors. Add over blocks.
     """
     claims = np.zeros(len(POWERS))
     _claims(frozen(posterior, np.float32), POWERS, claims)
@@ -91,7 +92,7 @@ def _claims(posterior: Any, powers: Floats, claims: Floats) -> None:
 
 
 def power_of(sums: Floats) -> float:
-    """Power with which the largest posterior is, on average, the chance that two labelings agree on the label.
+    """Power at which the largest posterior is, on average, the probability that two labelings agree on the label.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ def power_of(sums: Floats) -> float:
     Returns
     -------
     power : float
-        From 1, where the posterior claims as much already, to the last of :data:`POWERS`.
+        From 1, if the posterior is confident enough already, to the last of :data:`POWERS`.
     """
     agreed, claims = sums[1] / sums[0], sums[2:] / sums[0]
     return float(np.interp(agreed, claims, POWERS))

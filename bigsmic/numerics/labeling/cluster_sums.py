@@ -1,4 +1,4 @@
-"""What is known of clusters: sums over rows of posteriors and labels, and what follows from them."""
+"""Statistics of clusters from sums of posteriors and labels over rows."""
 
 from typing import NamedTuple
 
@@ -17,9 +17,9 @@ class ClusterSums(NamedTuple):
     counts : ndarray of int64, shape (c,)
         Rows of each cluster; rows of label -1 are in none.
     posterior : ndarray of float64, shape (c,)
-        Sum over the rows of each cluster of its posterior.
+        Sum of the cluster's posterior over its rows.
     agreement : ndarray of float64, shape (c,)
-        The same of the agreement of the labelings.
+        Sum of the agreement of labelings over its rows.
     gram : ndarray of float64, shape (c, c)
         Sum over all rows of the outer product of the posterior with itself.
     """
@@ -61,7 +61,7 @@ def cluster_sums(labels: Integers, posterior: Floats, agreement: Floats) -> Clus
 
 
 def density_ratios(sums: Floats) -> NDArray[np.float64]:
-    """How much more often than by chance two clusters have posterior at one row.
+    """How much more often than by chance two clusters have posterior mass at the same row.
 
     ``r_yz = G_yz / (p_y p_z)`` with G the mean over rows of the outer product of the posterior, ``p = G 1``: the ratio
     ``p(y, z) / (p(y) p(z))`` of two labels drawn at one row. It is what the objective of SMIC is made of, and by which
@@ -75,7 +75,7 @@ def density_ratios(sums: Floats) -> NDArray[np.float64]:
     Returns
     -------
     ratios : ndarray of float64, shape (c, c)
-        0 for clusters that never meet, 1 where they meet as often as by chance; 0 with clusters without posterior.
+        0 for clusters that never share a row, 1 if they do as often as by chance; 0 for clusters without posterior.
     """
     G = sums / max(sums.sum(), np.finfo(float).tiny)
     p = G.sum(axis=1)
@@ -94,7 +94,7 @@ def cluster_tree(sums: Floats) -> MergeTree:
     Returns
     -------
     MergeTree
-        Of which every cluster is a column, also one without posterior.
+        Every cluster is a column of it, also one without posterior.
     """
     tree = merge_tree(sums / max(sums.sum(), np.finfo(float).tiny))
     every = np.arange(len(sums))
@@ -107,7 +107,7 @@ def cluster_tree(sums: Floats) -> MergeTree:
 
 
 def best_jaccard(table: Integers) -> Floats:
-    """How well each cluster is found again in another labeling: Jaccard index with the label most like it [1]_.
+    """How well each cluster is recovered by another labeling: its largest Jaccard index with one of the labels [1]_.
 
     ``J = rows in both / rows in either``.
 
@@ -119,7 +119,7 @@ def best_jaccard(table: Integers) -> Floats:
     Returns
     -------
     jaccard : ndarray of float64, shape (c,)
-        1 where the same rows are one label; nan for a cluster without rows.
+        1 if a label has exactly the same rows; nan for a cluster without rows.
 
     References
     ----------

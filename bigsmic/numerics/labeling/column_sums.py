@@ -1,4 +1,4 @@
-"""Mean and spread of every column in every cluster, and which columns tell a cluster from the rest."""
+"""Mean and spread of every column in every cluster, and the columns that distinguish a cluster from the rest."""
 
 from functools import reduce
 from operator import add
@@ -10,11 +10,11 @@ from scipy.sparse import csr_array
 from bigsmic.types import Floats, Integers
 
 TILE_ENTRIES = 1 << 20
-"""Entries of a block that are taken to float64 at a time."""
+"""Entries of a block that are converted to float64 at a time."""
 LARGEST_EFFECT = 1e5
-"""Sums of squares in float64 do not tell larger ones from those of columns without any spread."""
+"""Largest effect; beyond it, sums of squares in float64 cannot tell a column's spread from zero."""
 LEAST_ROWS = 32
-"""Of a tile of very many columns, whose sums have to be worth their size."""
+"""Least number of rows of a tile, as the sums over a tile of very many columns are large themselves."""
 
 
 class ColumnSums(NamedTuple):
@@ -25,7 +25,7 @@ class ColumnSums(NamedTuple):
     counts : ndarray of int64, shape (c,)
         Rows of each cluster; rows of label -1 are in none.
     total, squares : ndarray of float64, shape (c, d)
-        Of the rows less a center, which all blocks share, and of their squares.
+        Sums of the rows minus a center, which all blocks share, and of their squares.
     """
 
     counts: np.ndarray
@@ -38,7 +38,7 @@ class ColumnSums(NamedTuple):
 
     @property
     def mean(self) -> Floats:
-        """Mean of each column in each cluster, less the center: float64, shape (c, d); nan without rows."""
+        """Mean of each column in each cluster, minus the center: float64, shape (c, d); nan without rows."""
         return self.total / _or_nan(self.counts)
 
     @property
@@ -62,7 +62,7 @@ def column_sums(X: Floats, labels: Integers, n_clusters: int, center: Floats) ->
         -1 for none.
     n_clusters : int
     center : ndarray of float64, shape (d,)
-        Near the mean of all rows, so that sums of squares lose no digits.
+        Near the mean of all rows, so that sums of squares keep their digits.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def _tile_sums(X: Floats, labels: Integers, n_clusters: int, center: Floats) -> 
 
 
 def effects(sums: ColumnSums) -> Floats:
-    """How far the mean of a column in a cluster lies from that in all other clusters, in standard deviations [1]_.
+    """Difference between the means of a column in a cluster and in all other rows, in standard deviations [1]_.
 
     ``(mean of the cluster - mean of the rest) / sqrt((variance of the cluster + variance of the rest) / 2)``.
 
@@ -96,8 +96,8 @@ def effects(sums: ColumnSums) -> Floats:
     Returns
     -------
     effects : ndarray of float64, shape (c, d)
-        Infinite where a column is constant in the cluster, and another constant in the rest, as far as sums of squares
-        can tell: above 1e5. 0 in columns that are the same throughout, and for clusters without rows or without a rest.
+        Infinite if a column is one constant in the cluster and another in the rest, as far as sums of squares can tell
+        (above 1e5). 0 for columns that are constant throughout, and for clusters without rows or with all of them.
 
     References
     ----------
@@ -108,5 +108,5 @@ def effects(sums: ColumnSums) -> Floats:
     spread = np.sqrt((sums.spread**2 + rest.spread**2) / 2)
     found = np.divide(far, spread, out=np.copysign(np.inf, far), where=spread > 0)
     found[np.abs(found) > LARGEST_EFFECT] *= np.inf
-    found[~(np.abs(far) > 0)] = 0.0  # among them those that are nan
+    found[~(np.abs(far) > 0)] = 0.0  # including nan
     return found

@@ -5,7 +5,7 @@ import numpy as np
 from bigsmic.numerics.hashing import generator
 from bigsmic.types import Floats
 
-_N_ITERATIONS, _N_MORE = 5, 10  # of the subspace, and columns beside those wanted: directions matter, not their order
+_N_ITERATIONS, _N_MORE = 5, 10  # iterations, and columns in addition to those wanted
 
 
 def principal_axes(X: Floats, n_axes: int) -> tuple[Floats, Floats]:
@@ -20,7 +20,7 @@ def principal_axes(X: Floats, n_axes: int) -> tuple[Floats, Floats]:
     -------
     mean : ndarray of float32, shape (d,)
     axes : ndarray of float32, shape (d, r), r = min(n_axes, d)
-        Orthonormal; the unit vectors where there are no more columns than axes are wanted.
+        Orthonormal; the unit vectors if there are no more columns than wanted axes.
 
     References
     ----------

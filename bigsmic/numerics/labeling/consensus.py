@@ -5,7 +5,7 @@ columns (`rotation.posterior_rotated`), merges them by the density ratio that th
 `merge_tree`), and lets single rows move to where their neighbours are (`numerics.labeling.local_moving`). Single
 labelings are fragile; several of them, merged by the same rule, are not (`label_gram`, `consensus_tree`, `vote`).
 
-Functions take one block of rows; those that return sums say what to do with the total.
+Functions take one block of rows; the docstrings of those that return sums name the function that takes the total.
 """
 
 from collections.abc import Sequence
@@ -34,13 +34,13 @@ def group_columns(Q: Floats, groups: Integers, n_groups: int) -> Floats:
     Q : ndarray of float32, shape (b, m)
         Rows sum to 1.
     groups : ndarray of int, shape (m,)
-        Group of each column; columns of group -1 are left out, and rows brought back to sum 1.
+        Group of each column; columns of group -1 are left out, and rows are rescaled to sum 1.
     n_groups : int
 
     Returns
     -------
     P : ndarray of float32, shape (b, n_groups)
-        Flat in rows that have all of their mass in columns left out.
+        Uniform in rows whose whole mass is in columns left out.
     """
     total = np.zeros((len(Q), n_groups))
     _add_columns(frozen(Q, np.float32), frozen(groups, np.int64), total)
@@ -59,7 +59,7 @@ def _add_columns(Q: Any, groups: Any, total: Floats) -> None:
 
 
 def merged_assignment(assignment: Assignment, groups: Integers, n_groups: int) -> Assignment:
-    """Posteriors and labels of the groups, before any move.
+    """Posteriors and labels of the groups, before local moving.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def merged_assignment(assignment: Assignment, groups: Integers, n_groups: int) -
     Returns
     -------
     Assignment
-        Over `n_groups` columns; flat in rows without mass, whatever the sizes of the groups.
+        Over `n_groups` columns; uniform in rows without mass, whatever the sizes of the groups.
     """
     posterior = group_columns(assignment.posterior, groups, n_groups)
     posterior[~assignment.has_mass] = 1.0 / n_groups
@@ -121,7 +121,7 @@ def _winning_columns(Q: Any, columns: Integers, merges: Integers, steps: Integer
             for step in range(done, steps[cut]):
                 y, z = merges[step, 0], merges[step, 1]
                 mass[y] += mass[z]
-                # only the group that grew can overtake; it inherits the lead of either of its parts
+                # only the group that grew can become the largest; it is if one of its parts was
                 if best == z or mass[y] > mass[best] or (mass[y] == mass[best] and y < best):
                     best = y
             done = steps[cut]
@@ -155,12 +155,12 @@ def label_gram(labels: Integers, sizes: Any) -> Integers:
 
 
 def label_offsets(sizes: Sequence[int]) -> Integers:
-    """First indicator column of each labeling, and the number of them all: ``(0, s_0, s_0 + s_1, ..)``."""
+    """First indicator column of each labeling, and the total number of columns: ``(0, s_0, s_0 + s_1, ..)``."""
     return np.concatenate([[0], np.cumsum(np.asarray(sizes, dtype=np.int64))])
 
 
 def consensus_tree(sums: Integers, sizes: list[int]) -> MergeTree:
-    """Merge tree of the indicator columns of all labelings, each row's divided by their number B.
+    """Merge tree of the indicator columns of all B labelings, divided by B.
 
     Parameters
     ----------
@@ -309,7 +309,7 @@ def rows_won(votes: Integers) -> Integers:
 
 
 def winners(classes: Integers, counts: Integers) -> Integers:
-    """Number anew the classes that win rows; the others cast no vote, which changes no winner.
+    """Renumber the classes that win rows; the others cast no vote, which does not change any winner.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The valley between two samples on a line: how deep it is, and in standard errors."""
+"""The valley between two samples on a line: its depth, and its significance in standard errors."""
 
 import math
 from typing import Any, NamedTuple
@@ -10,21 +10,21 @@ from bigsmic.numerics.compiled import compiled
 from bigsmic.types import Floats
 
 BANDWIDTH = 1.06
-"""Of the smoothed density, in standard deviations times n^-1/5."""
+"""Bandwidth of the smoothed density, in standard deviations times n^-1/5."""
 BINS = 30, 400
-"""Least and most bins of a density; a third of the bandwidth wide in between."""
+"""Least and largest number of bins of a density; in between, bins are a third of the bandwidth wide."""
 _NOTHING = 1e-12
 
 
 class Valley(NamedTuple):
-    """What lies between two groups.
+    """Result of the test for a valley between two groups.
 
     Parameters
     ----------
     depth : float
-        Density at the bottom of the valley over that at the lower peak, 0 to 1; 1 where there is no valley.
+        Density at the bottom of the valley over that at the lower peak, 0 to 1; 1 if there is no valley.
     z : float
-        ``-log(depth)`` in standard errors: how far the valley is from none.
+        ``-log(depth)`` in standard errors.
     error : float
         The standard error of ``log(depth)``.
     """
@@ -38,21 +38,22 @@ NO_VALLEY = Valley(1.0, 0.0, 0.0)
 
 
 def between(a: Floats, b: Floats, counts: NDArray[Any], means: Any) -> Valley:
-    """Look for a valley between two samples on a line.
+    """Test for a valley between two samples on a line.
 
     Parameters
     ----------
     a, b : ndarray of float64, shapes (s,) and (u,), at least 2 each
     counts : ndarray of float64, shape (2,)
-        Rows that each sample stands for.
+        Rows that each sample represents.
     means : tuple of float
-        Of each; the second is the larger.
+        Mean of each sample; the second is the larger.
 
     Returns
     -------
     Valley
-        With f the sum of both densities, smoothed by a Gaussian of width h: the least f between the peaks on either
-        side, over the lower peak. The standard error is that of Poisson counts of ``2 sqrt(pi) h`` wide at both.
+        Let f be the sum of both densities, smoothed by a Gaussian of width h. The depth is the least f between the two
+        peaks, over the lower peak. The standard error is that of Poisson counts in intervals of width ``2 sqrt(pi) h``
+        at both.
     """
     spreads = max(_spread(a), _NOTHING), max(_spread(b), _NOTHING)
     h = BANDWIDTH * min(spreads) * min(len(a), len(b)) ** -0.2

@@ -1,15 +1,16 @@
-"""Gaussians of the clusters, which have a say where labelings disagree or rows lie plainly in another cluster.
+"""Gaussians of the clusters, which relabel rows on which labelings disagree or that clearly lie in another cluster.
 
-A graph tells clusters of any shape, but gives a row to the cluster of its neighbours; those of a row far out, a sum of
-two spikes say, are rows of several clusters. The shape of a cluster tells more of such rows. So a row is given to
+A graph finds clusters of any shape, but assigns a row to the cluster of its neighbours. The neighbours of an outlying
+row, such as a sum of two spikes, belong to several clusters. The shapes of the clusters are more informative about such
+rows. So a row gets the label
 
     argmax_y  log(v_y + e^-10) + log p_y(x),    p_y = n_y N(x; m_y, S_y),
 
-v_y the share of the labelings that vote for y, and n_y, m_y and S_y rows, mean and covariance of the cluster's rows in
-leading principal components. A row all labelings agree on moves only if the odds are over e^10.
+with v_y the share of the labelings that vote for y, and n_y, m_y and S_y the number, mean and covariance of the
+cluster's rows in leading principal components. A row on which all labelings agree moves only if the odds exceed e^10.
 
-Whether clusters have such shapes is seen on rows that labelings agree on and that lie amid their clusters: where
-Gaussians confuse more than a few of them between two clusters, they have no say between these.
+Whether Gaussians describe the clusters is tested on rows on which labelings agree and which lie well inside their
+clusters: if Gaussians confuse more than a few of them between two clusters, they are not used between these two.
 """
 
 from typing import NamedTuple
@@ -21,11 +22,11 @@ from bigsmic.numerics.labeling.valleys import RIDGE, GroupMoments
 from bigsmic.types import Floats, Integers
 
 LEAST_VOTE = np.exp(-10.0)
-"""Share of the votes that a cluster without a vote is taken to have."""
+"""Share of the votes assumed for a cluster without a vote."""
 CONFUSED = 0.05
-"""Share of a cluster's rows, of those that all agree on, that Gaussians may give to another one and yet be believed."""
+"""Largest share of a cluster's unanimous rows that Gaussians may assign to another one and still be used."""
 FEWEST_ROWS = 2
-"""Rows per component from which on the covariance of a cluster is one."""
+"""Least rows per component for the covariance of a cluster to be estimated."""
 _NOTHING = 1e-12
 
 
@@ -38,7 +39,7 @@ class Gaussians(NamedTuple):
     whiteners : ndarray of float64, shape (c, r, r)
         ``|A_y (x - m_y)|^2`` is the squared Mahalanobis distance.
     offsets : ndarray of float64, shape (c,)
-        ``log n_y - log|S_y| / 2``; -inf of a cluster of too few rows.
+        ``log n_y - log|S_y| / 2``; -inf for a cluster of too few rows.
     """
 
     means: np.ndarray
@@ -47,7 +48,7 @@ class Gaussians(NamedTuple):
 
 
 def of_moments(moments: GroupMoments) -> Gaussians:
-    """Gaussians of clusters whose rows, sums and outer products are known.
+    """Gaussians of clusters from their moments.
 
     Parameters
     ----------
@@ -71,7 +72,7 @@ def of_moments(moments: GroupMoments) -> Gaussians:
 
 
 def log_densities(P: Floats, gaussians: Gaussians) -> Floats:
-    """``log p_y(x)`` but for a constant; float64, shape (b, c).
+    """``log p_y(x)`` up to a constant; float64, shape (b, c).
 
     Parameters
     ----------
@@ -88,14 +89,14 @@ def log_densities(P: Floats, gaussians: Gaussians) -> Floats:
 
 
 def confusion(labels: Integers, densities: Floats) -> Integers:
-    """Rows of each cluster that Gaussians alone give to each: int64, shape (c, c); add over blocks.
+    """Count the rows of each cluster that Gaussians alone assign to each: int64, shape (c, c); add over blocks.
 
     Parameters
     ----------
     labels : ndarray of int, shape (b,)
-        Of rows that are sure, and whose clusters have Gaussians.
+        Of unanimous rows whose clusters have Gaussians.
     densities : ndarray of float64, shape (b, c)
-        Of :func:`log_densities`.
+        From :func:`log_densities`.
     """
     c = densities.shape[1]
     pairs = labels.astype(np.int64) * c + densities.argmax(axis=1)
@@ -103,7 +104,7 @@ def confusion(labels: Integers, densities: Floats) -> Integers:
 
 
 def believed(confused: Integers) -> NDArray[np.bool_]:
-    """Whether Gaussians have a say between two clusters: bool, shape (c, c).
+    """Whether Gaussians are used between two clusters: bool, shape (c, c).
 
     Parameters
     ----------
@@ -117,7 +118,7 @@ def believed(confused: Integers) -> NDArray[np.bool_]:
 
 
 def moved(labels: Integers, votes: Floats, densities: Floats, may_move: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """Labels of rows after Gaussians had their say.
+    """Labels of rows after relabelling by Gaussians.
 
     Parameters
     ----------
@@ -125,9 +126,9 @@ def moved(labels: Integers, votes: Floats, densities: Floats, may_move: NDArray[
     votes : ndarray of float, shape (b, c)
         Shares of the labelings that vote for each cluster.
     densities : ndarray of float64, shape (b, c)
-        Of :func:`log_densities`.
+        From :func:`log_densities`.
     may_move : ndarray of bool, shape (c, c)
-        Of :func:`believed`.
+        From :func:`believed`.
 
     Returns
     -------
@@ -138,7 +139,7 @@ def moved(labels: Integers, votes: Floats, densities: Floats, may_move: NDArray[
 
 
 def halved(posterior: Floats, labels: Integers, changed: NDArray[np.bool_]) -> Floats:
-    """Posteriors in which the new cluster of a row that moved has one half, and the votes share the other.
+    """Posteriors in which the new cluster of a row that moved gets one half, and the former posterior the other half.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Local moving: parallel sweeps in which rows move to the cluster of largest gain in modularity.
 
 Functions take one block of rows; :class:`RowMoves` holds the labels of one shard, and :func:`local_moves` makes the
-sweeps over a group of such actors, between which labels of halo rows and sums per cluster are all that travels.
+sweeps over a group of such actors, which exchange only labels of halo rows and sums per cluster.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,14 +18,14 @@ from bigsmic.numerics.row_blocks import Shard
 from bigsmic.types import Floats, Integers
 
 N_SWEEPS = 10
-MOVABLE_SHARE = 0.5  # of the rows in one sweep: below 1, so that neighbours do not swap labels for ever
+MOVABLE_SHARE = 0.5  # of the rows in one sweep; less than 1, so that neighbours do not swap labels forever
 
 
 def local_moves(group: Any, resolutions: Sequence[float | None] = (1.0,), n_sweeps: int = N_SWEEPS) -> None:
     """Move the rows of a group of :class:`RowMoves`, or of actors with its methods, under all labelings at once.
 
-    In every sweep half of the rows, drawn by hash, may move, all at once. No cluster is emptied: the smallest row of
-    one that would be stays.
+    In every sweep half of the rows, drawn by hash, may move, all at once. No cluster is emptied: if all rows of one
+    would leave, its smallest row stays.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class RowMoves:
 
 
 def label_sums(labels: Integers, degrees: Floats, n_clusters: int) -> Floats:
-    """Rows and degree sums per label, over one block.
+    """Row counts and degree sums per label, over one block.
 
     Parameters
     ----------
@@ -170,8 +170,8 @@ def move_block(
 ) -> Integers:
     """Move each movable row to the cluster that raises modularity most, all at once.
 
-    Row i goes to ``argmax_y [ sum_{j: l_j = y} W_ij - g d_i s_y / vol ]``, s_y the degree sum of y without i [1]_ and g
-    the resolution.
+    Row i goes to ``argmax_y [ sum_{j: l_j = y} W_ij - g d_i s_y / vol ]``, with s_y the degree sum of y without i [1]_
+    and g the resolution.
 
     Parameters
     ----------
@@ -185,8 +185,8 @@ def move_block(
         Degree sum of each label before the sweep, over all rows.
     movable : ndarray of bool, shape (b,)
     resolution : float
-        1: clusters are drawn to even sizes, which keeps small groups that hang on the graph from staying clusters. 0:
-        rows go where most of their weight is.
+        1 favours clusters of even size, which prevents small, weakly connected groups from remaining clusters. With 0,
+        rows move to the cluster with most of their weight.
 
     Returns
     -------
@@ -239,22 +239,22 @@ def _best_labels(
 
 
 def first_members(rows: Integers, before: Integers, after: Integers, degrees: Floats, n_clusters: int) -> Floats:
-    """Find the smallest row of each cluster before a sweep, over one block, and what became of it.
+    """Find the smallest row of each cluster before a sweep, over one block, and its label after it.
 
     Parameters
     ----------
     rows : ndarray of int, shape (b,)
         Global row numbers.
     before, after : ndarray of int, shape (b,)
-        Labels on either side of the sweep.
+        Labels before and after the sweep.
     degrees : ndarray of float, shape (b,)
     n_clusters : int
 
     Returns
     -------
     firsts : ndarray of float64, shape (c, 3)
-        Row, its label after, its degree; row infinite for clusters that the block does not meet. Combine
-        blocks with `earlier`.
+        Row, its label after, its degree; the row is infinite for clusters without rows in the block. Combine blocks
+        with `earlier`.
     """
     firsts = np.full((n_clusters, 3), np.inf)
     order = np.argsort(rows, kind="stable")
@@ -265,12 +265,12 @@ def first_members(rows: Integers, before: Integers, after: Integers, degrees: Fl
 
 
 def earlier(firsts: Floats, others: Floats) -> Floats:
-    """Keep the smaller row of two blocks, cluster by cluster; arguments and result as of `first_members`."""
+    """Keep the smaller row of two blocks, cluster by cluster; arguments and result as in `first_members`."""
     return np.where(firsts[:, :1] <= others[:, :1], firsts, others)
 
 
 def undo_emptied(counts_before: Floats, sums: Floats, firsts: Floats) -> tuple[Integers, Integers, Floats]:
-    """Rows to send back so that no cluster is emptied: the smallest of each that would be.
+    """Rows to send back so that no cluster is emptied: the smallest row of each emptied cluster.
 
     Parameters
     ----------
@@ -285,12 +285,12 @@ def undo_emptied(counts_before: Floats, sums: Floats, firsts: Floats) -> tuple[I
     -------
     rows : ndarray of int64, shape (u,)
     labels : ndarray of int32, shape (u,)
-        Where they go back to.
+        Their former labels.
     sums : ndarray of float64, shape (2 or more, c)
-        `label_sums` with them back, in the first two rows.
+        `label_sums` after they are sent back; only the first two rows are updated.
     """
     sums, back = sums.copy(), []
-    # sending a row back can empty the cluster it had gone to
+    # sending a row back can empty the cluster to which it had moved
     while len(emptied := np.flatnonzero((counts_before > 0) & (sums[0] == 0))):
         y = int(emptied[0])
         row, gone_to, degree = firsts[y]
@@ -302,7 +302,7 @@ def undo_emptied(counts_before: Floats, sums: Floats, firsts: Floats) -> tuple[I
 
 
 def send_back(labels: Integers, rows: Integers, undone: tuple[Integers, Integers]) -> Integers:
-    """Labels of one block with the rows of `undo_emptied` back where they were.
+    """Labels of one block after the rows of `undo_emptied` are sent back.
 
     Parameters
     ----------
@@ -361,7 +361,7 @@ def _weights_inside(indptr: Integers, indices: Integers, data: Floats, labels: I
 
 
 def modularity(sums: Floats) -> float:
-    """Share of the weight inside clusters, less what random edges of the same degrees would have there.
+    """Share of the weight inside clusters, minus the expected share for random edges of the same degrees.
 
     ``sum_y [ w_y / vol - (s_y / vol)^2 ]``, the quantity that `move_block` raises.
 
@@ -377,8 +377,9 @@ def modularity(sums: Floats) -> float:
 
     Notes
     -----
-    At a given number of clusters it tells labelings that split a large cluster and join small ones from those that do
-    not, and so chooses how far to over-segment: more columns help clusters of even size and hurt those of skewed size.
+    At a given number of clusters it distinguishes labelings that split a large cluster and join small ones from those
+    that do not. So it can choose how far to over-segment: more columns help clusters of even size and harm those of
+    skewed sizes.
     """
     inside, volumes = sums
     total = volumes.sum()
@@ -386,10 +387,10 @@ def modularity(sums: Floats) -> float:
 
 
 def normalized_association(sums: Floats) -> float:
-    """Share of the weight of a cluster's rows that stays inside, mean over clusters: ``mean_y w_y / s_y``.
+    """Mean over clusters of the share of the rows' weight that is inside the cluster: ``mean_y w_y / s_y``.
 
-    One less the normalised cut over c, which does not prefer clusters of even size (Shi and Malik, IEEE TPAMI 22,
-    2000), but takes stray rows for clusters where no others stand apart.
+    It is one minus the normalised cut over c (Shi and Malik, IEEE TPAMI 22, 2000). It does not prefer clusters of even
+    size, but favours stray rows as clusters if no other groups are separate.
 
     Parameters
     ----------

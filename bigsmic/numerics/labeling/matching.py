@@ -1,7 +1,7 @@
-"""Clusters of one labeling that continue those of another: tables of counts in, pairs, splits and merges out.
+"""Clusters of one labeling that continue those of another: pairs, splits and merges from tables of counts.
 
-Two tables count rows by both labels: `stayed` those that the earlier labeling was made of, `came` those of the later
-one. They are one and the same table where both labelings are of the same rows.
+Two tables count rows by both labels: `stayed` counts the rows of the earlier labeling, `came` those of the later one.
+They are the same table if both labelings have the same rows.
 """
 
 import numpy as np
@@ -9,17 +9,17 @@ import numpy as np
 from bigsmic.types import Floats, Integers
 
 LEAST_OVERLAP = 0.5
-"""Overlap from which on a cluster continues another one."""
+"""Least overlap at which a cluster continues another one."""
 MOST = 0.5
-"""Share of its rows from which on a cluster lies in another one."""
+"""Least share of its rows at which a cluster lies in another one."""
 NOTICED = 0.05
-"""Share of its rows from which on a part of a cluster is spoken of."""
+"""Least share of its rows at which a part of a cluster is reported."""
 
 
 def overlap(stayed: Integers, came: Integers) -> Floats:
-    """How much of two clusters is the same: harmonic mean of the shares of their rows that are in the other one.
+    """Overlap of two clusters: harmonic mean of the shares of their rows that are in the other one.
 
-    With one table for both, ``2 T[i, j] / (rows of i + rows of j)``, the index of Dice.
+    If both tables are the same, ``2 T[i, j] / (rows of i + rows of j)``, the Dice index.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def continued(stayed: Integers, came: Integers, least: float = LEAST_OVERLAP) ->
     ----------
     stayed, came : ndarray of int, shape (a, b)
     least : float
-        Pairs of smaller overlap are no continuation.
+        Pairs of smaller overlap are not matched.
 
     Returns
     -------
@@ -60,23 +60,23 @@ def continued(stayed: Integers, came: Integers, least: float = LEAST_OVERLAP) ->
 
 
 def splits(stayed: Integers, came: Integers) -> dict[int, list[int]]:
-    """Earlier clusters whose rows are now in several that consist mostly of them: dict of int to list of int."""
+    """Earlier clusters that were split into several clusters, which consist mostly of their rows: dict of lists."""
     parts = (_shares(stayed, 1) >= NOTICED) & (_shares(came, 0) >= MOST)
     return {i: np.flatnonzero(row).tolist() for i, row in enumerate(parts) if row.sum() > 1}
 
 
 def merges(stayed: Integers, came: Integers) -> dict[int, list[int]]:
-    """Later clusters that have most of the rows of several earlier ones: dict of int to list of int."""
+    """Later clusters that contain most of the rows of several earlier ones: dict of int to list of int."""
     return splits(came.T, stayed.T)
 
 
 def numbered(earlier: Integers, first_free: int) -> Integers:
-    """Numbers of the later clusters: those that they continue, or new ones from `first_free` on.
+    """Numbers of the later clusters: those of the clusters that they continue, or new ones from `first_free` on.
 
     Parameters
     ----------
     earlier : ndarray of int64, shape (b,)
-        Of :func:`continued`.
+        From :func:`continued`.
     first_free : int
 
     Returns
@@ -88,6 +88,6 @@ def numbered(earlier: Integers, first_free: int) -> Integers:
 
 
 def _shares(table: Integers, axis: int) -> Floats:
-    """Shares of the rows of every cluster; 0 of one without rows."""
+    """Shares of the rows of every cluster; 0 for one without rows."""
     total = table.sum(axis=axis, keepdims=True)
     return np.divide(table, total, out=np.zeros(table.shape), where=total > 0)

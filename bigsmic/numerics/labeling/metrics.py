@@ -1,6 +1,6 @@
-"""Scores that compare labelings, and confidences with outcomes.
+"""Scores that compare labelings with each other, and confidences with outcomes.
 
-All of them are read from small tables that add up over blocks of rows.
+All of them are computed from small tables that add up over blocks of rows.
 """
 
 from typing import Any
@@ -65,7 +65,7 @@ def adjusted_rand_index(table: Integers) -> float:
     Returns
     -------
     float
-        1 where both labelings are trivial in the same way, and the formula is 0/0.
+        1 if both labelings are trivial in the same way, where the formula is 0/0.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Rows that lie in no cluster: their neighbours are much farther away than those of the rows of their cluster."""
+"""Rows in no cluster: their neighbours are much farther away than those of the other rows of their cluster."""
 
 from typing import Any, NamedTuple
 
@@ -10,28 +10,28 @@ from bigsmic.types import Floats, Integers
 THRESHOLD = 4.0
 """Spreads above the centre of its cluster at which a row is noise."""
 AMID = 2.0
-"""Spreads above the centre of its cluster up to which a row lies amid the others."""
+"""Spreads above the centre of its cluster up to which a row lies well inside it."""
 SPARSE = 2.0
-"""Spreads of all rows above their centre at which a whole cluster lies too thinly to be a measure of its own rows."""
+"""Spreads of all rows above their centre at which a whole cluster is too sparse to be a measure for its rows."""
 FAR_OUT = 3.0
-"""Spreads of all rows above their centre from which on a row is no part of the kernel, if such rows are trimmed."""
+"""Spreads of all rows above their centre beyond which a row is left out of the kernel, if such rows are trimmed."""
 LEAST_SPREAD = 0.05
-"""Of log distances: those to neighbours vary by a twentieth at least, however alike a sample of them is."""
+"""Least spread of log distances: distances to neighbours vary by at least a twentieth, even if a sample does not."""
 TIED = 1e-3
-"""Spread below which most distances are equal, as between rows of integers, and the median deviation says nothing."""
+"""Spread below which most distances are equal, as between rows of integers, so that the median deviation is useless."""
 MEDIAN_TO_DEVIATION = 1.4826
 MEAN_TO_DEVIATION = 1.2533
 """Standard deviations of a Gaussian in one median, or mean, absolute deviation."""
 
 
 class Spacing(NamedTuple):
-    """How far apart the rows of every cluster lie.
+    """Distances between neighbours in every cluster.
 
     Parameters
     ----------
     center, spread : ndarray of float64, shape (c,)
         Median of the log distance to the t-th neighbour, and its standard deviation, estimated from the median absolute
-        deviation. An infinite centre means that nothing is known: no row is then noise.
+        deviation. An infinite centre means that nothing is known, and no row is noise.
     """
 
     center: np.ndarray
@@ -49,8 +49,8 @@ def spacing(
 ) -> tuple[Spacing, Spacing]:
     """Centre and spread of the log distances of every cluster.
 
-    A cluster with a centre above ``M + 2 S``, M and S being those of all rows, is taken for noise that was made a
-    cluster: its rows are measured by M and S. So are those of a cluster without distances above 0.
+    With M and S the centre and spread of all rows, a cluster with a centre above ``M + 2 S`` is considered to consist
+    of noise: its rows are compared with M and S. So are those of a cluster without distances above 0.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def spacing(
     labels : ndarray of int, shape (s,)
     n_clusters : int
     in_common : ndarray of bool, shape (s,)
-        Rows that are a sample of all rows.
+        Rows that belong to the sample of all rows.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def spacing(
 
 
 def _center_and_spread(log_sigma: Floats) -> Spacing:
-    """Centre and spread of the distances above 0: rows that have t copies say nothing of the others."""
+    """Centre and spread of the distances above 0, as rows with t copies are not informative about the others."""
     positive = log_sigma[np.isfinite(log_sigma)]
     if not len(positive):
         return Spacing(np.array(np.inf), np.array(1.0))
@@ -88,7 +88,7 @@ def _center_and_spread(log_sigma: Floats) -> Spacing:
 
 
 def distance_far_out(sigma: Any) -> Any:
-    """Distance to the t-th neighbour above which a row lies far out: ``exp(M + 3 S)``.
+    """Distance to the t-th neighbour above which a row is an outlier: ``exp(M + 3 S)``.
 
     Parameters
     ----------
@@ -104,9 +104,9 @@ def distance_far_out(sigma: Any) -> Any:
 
 
 def scores(log_sigma: Floats, labels: Integers, spacing: Any) -> Floats:
-    """How far each row lies out of its cluster.
+    """Score of how far each row lies outside of its cluster.
 
-    ``logistic((l - m) / s - 4)``, l the log distance of the row, m and s centre and spread of its cluster.
+    ``logistic((l - m) / s - 4)``, with l the log distance of the row, m and s the centre and spread of its cluster.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def scores(log_sigma: Floats, labels: Integers, spacing: Any) -> Floats:
     Returns
     -------
     scores : ndarray of float32, shape (b,)
-        0 to 1; above .5 where the row is noise.
+        0 to 1; above .5 if the row is noise.
     """
     known = np.isfinite(spacing.center)[labels] & (log_sigma > -np.inf)
     z = np.full(len(log_sigma), -np.inf)
@@ -126,7 +126,7 @@ def scores(log_sigma: Floats, labels: Integers, spacing: Any) -> Floats:
 
 
 def is_amid(log_sigma: Floats, labels: Integers, spacing: Spacing) -> NDArray[np.bool_]:
-    """Whether each row lies amid the rows of its cluster: at most :data:`AMID` spreads above its centre; bool, (b,).
+    """Whether each row lies well inside its cluster, at most :data:`AMID` spreads above the centre; bool, (b,).
 
     Parameters are those of :func:`scores`.
     """
@@ -135,5 +135,5 @@ def is_amid(log_sigma: Floats, labels: Integers, spacing: Spacing) -> NDArray[np
 
 
 def is_noise(scores: Floats) -> NDArray[np.bool_]:
-    """Whether rows of these scores are in no cluster: ndarray of bool, shape (b,)."""
+    """Whether rows with these scores are in no cluster: ndarray of bool, shape (b,)."""
     return scores > 0.5

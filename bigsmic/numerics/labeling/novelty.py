@@ -1,9 +1,9 @@
-"""How far rows are from the rows that they are labelled by, in units of what is usual there.
+"""Novelty: distances of rows from the rows that determine their labels, relative to the usual distances there.
 
-Noise and novelty compare the same distance, that of a row to its t-th neighbour, with what is usual: noise with its
-cluster (:mod:`bigsmic.numerics.labeling.noise`), novelty with its neighbours, as local outlier factors do [1]_.
-Fitted rows of a sparse background have neighbours that are as sparse, and are noise and not novel; a new row beside
-a dense cluster is novel at a distance that is usual in another one.
+Noise and novelty both use the distance of a row to its t-th neighbour. Noise compares it with the distances in its
+cluster (:mod:`bigsmic.numerics.labeling.noise`), novelty with those of its neighbours, as local outlier factors do
+[1]_. Fitted rows of a sparse background have equally sparse neighbours, and are noise but not novel. A new row beside a
+dense cluster is novel at a distance that is usual in a sparse one.
 
 References
 ----------
@@ -19,25 +19,25 @@ from numpy.typing import NDArray
 from bigsmic.types import Floats, Integers
 
 SHARE = 0.01
-"""Of the fitted rows that have a novelty above 1."""
+"""Share of the fitted rows that have a novelty above 1."""
 FLOOR = 0.1
-"""Of the median distance to the t-th neighbour: the least distance that is taken for usual."""
+"""Least usual distance, as a share of the median distance to the t-th neighbour."""
 LEAST_LIMIT = 1.0
 MOST_TRUSTED = 3.0
-"""Novelty above which posteriors are tempered, at most."""
+"""Largest value of the novelty above which posteriors are tempered."""
 LEAST_SPREAD = 0.05
-"""Of the spread of a column over all rows, which that within a cluster is at least."""
+"""Least spread of a column within a cluster, as a share of that over all rows."""
 
 
 class Scale(NamedTuple):
-    """What ratios of distances are compared with.
+    """Scale of ratios of distances.
 
     Parameters
     ----------
     limit : float
-        Ratio that is a novelty of 1: the quantile ``1 - SHARE`` of fitted rows, and at least 1.
+        Ratio that corresponds to a novelty of 1: the quantile ``1 - SHARE`` of fitted rows, and at least 1.
     floor : float
-        Least distance that is taken for usual.
+        Least usual distance.
     """
 
     limit: float
@@ -45,7 +45,7 @@ class Scale(NamedTuple):
 
 
 def floor_of(sigma: Floats) -> float:
-    """Least distance that is taken for usual: a tenth of the median of those above 0; 1 where there are none.
+    """Least usual distance: a tenth of the median of those above 0; 1 if there are none.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def floor_of(sigma: Floats) -> float:
 
 
 def limit_of(ratios: Floats) -> float:
-    """Ratio that is a novelty of 1, of the ratios of sampled fitted rows."""
+    """Ratio that corresponds to a novelty of 1, from the ratios of sampled fitted rows."""
     ratios = ratios[np.isfinite(ratios)]
     return max(float(np.quantile(ratios, 1 - SHARE)), LEAST_LIMIT) if len(ratios) else LEAST_LIMIT
 
@@ -75,7 +75,7 @@ def neighbor_ratios(distances: Floats, neighbor_sigma: Floats, floor: float) -> 
     Returns
     -------
     ratios : ndarray of float64, shape (b,)
-        1 where both are infinite, as in a graph whose rows have fewer than t neighbours.
+        1 if both are infinite, as in a graph whose rows have fewer than t neighbours.
     """
     distances, usual = np.asarray(distances, np.float64), np.maximum(neighbor_sigma, floor)
     known = np.isfinite(distances) | np.isfinite(usual)
@@ -83,7 +83,7 @@ def neighbor_ratios(distances: Floats, neighbor_sigma: Floats, floor: float) -> 
 
 
 class Shapes(NamedTuple):
-    """Mean and spread of every column in every cluster, for models that know no neighbours.
+    """Mean and spread of every column in every cluster, for models without neighbours.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Shapes(NamedTuple):
     spreads: np.ndarray
 
     def ratios(self, X: Floats, labels: Integers) -> Floats:
-        """Root mean square over columns of the deviation from the mean of the cluster, in its spreads: shape (b,)."""
+        """Root mean square over columns of the deviation from the cluster's mean, in its spreads: shape (b,)."""
         z = (X - self.means[labels]) / self.spreads[labels]
         return np.sqrt((z * z).mean(axis=1))
 
@@ -102,7 +102,7 @@ class Shapes(NamedTuple):
 def left_out_ratios(X: Floats, labels: Integers, found: Shapes) -> NDArray[np.float64]:
     """Ratios of fitted rows to the shapes of their clusters, each without the row itself.
 
-    Mean and variance without a row follow from those with it: a row of few is nearer to its own mean than a new one.
+    The row is left out because a row of a small cluster is nearer to a mean that includes it than a new row is.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def left_out_ratios(X: Floats, labels: Integers, found: Shapes) -> NDArray[np.fl
     Returns
     -------
     ratios : ndarray of float64, shape (k,)
-        Of rows of clusters that have three or more.
+        For rows of clusters with at least three rows.
     """
     counts = np.bincount(labels, minlength=len(found.means))
     kept = counts[labels] > 2
@@ -127,7 +127,7 @@ def left_out_ratios(X: Floats, labels: Integers, found: Shapes) -> NDArray[np.fl
 
 
 def shapes(X: Floats, labels: Integers, n_clusters: int) -> Shapes:
-    """Shapes of clusters; of one without rows, those of all rows.
+    """Shapes of clusters; a cluster without rows gets that of all rows.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def shapes(X: Floats, labels: Integers, n_clusters: int) -> Shapes:
 
 
 def trusted_of(fitted: Floats) -> float:
-    """Novelty up to which posteriors stay as they are: the largest of sampled fitted rows, 1 to 3.
+    """Novelty up to which posteriors are not tempered: the largest of sampled fitted rows, clipped to 1 to 3.
 
     Parameters
     ----------
@@ -155,17 +155,17 @@ def trusted_of(fitted: Floats) -> float:
 
 
 def tempered(posterior: Floats, novelty: Floats, uniform: Floats) -> Floats:
-    """Posteriors mixed with a uniform one where rows are novel.
+    """Posteriors, mixed with a uniform one for novel rows.
 
-    ``p' = p / v^2 + (1 - 1 / v^2) u`` for a novelty v above 1; other rows stay as they are, to the bit.
+    ``p' = p / v^2 + (1 - 1 / v^2) u`` for a novelty v above 1; other rows are unchanged to the bit.
 
     Parameters
     ----------
     posterior : ndarray of float32, shape (b, c)
     novelty : ndarray of float32, shape (b,)
-        In units of what is trusted.
+        In units of the trusted novelty.
     uniform : ndarray of float64, shape (c,)
-        u: 1 over the number of clusters; 0 of columns that no cluster has.
+        u: 1 over the number of clusters; 0 for columns without a cluster.
 
     Returns
     -------

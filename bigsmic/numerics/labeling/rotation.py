@@ -1,10 +1,10 @@
 """Posteriors and labels from rotated eigenvectors, for training rows and for new ones.
 
-The kernel's top eigenvectors maximise the squared-loss mutual information [1]_; what is left is to read them.
-`posterior_paper` does it as published, with a sign per column. `posterior_rotated` first turns the basis,
-which costs no information under a uniform prior, so that its columns are nearly non-negative and nearly
-disjoint. Functions named ``*_sums`` take one block of rows and return an array that adds up over blocks; what
-their total means is said by the function that takes it.
+The kernel's top eigenvectors maximise the squared-loss mutual information [1]_; labels must still be derived from them.
+`posterior_paper` does so as published, with a sign per column. `posterior_rotated` first rotates the basis, which does
+not change the information under a uniform prior, so that its columns are nearly non-negative and nearly disjoint.
+Functions named ``*_sums`` take one block of rows and return an array that adds up over blocks; the function that takes
+the total describes it.
 
 References
 ----------
@@ -34,10 +34,10 @@ class Assignment(NamedTuple):
     posterior : ndarray of float32, shape (b, c)
         Rows sum to 1.
     has_mass : ndarray of bool, shape (b,)
-        False where no column is positive: the posterior is then flat, and the label a guess that
-        the nearest labelled neighbour replaces.
+        False if no column is positive: the posterior is uniform then, and the label is provisional, to be replaced by
+        that of the nearest labelled neighbour.
     labels : ndarray of int32, shape (b,)
-        The largest value of the row, the smallest column among equals.
+        Column of the row's largest value, the smallest among equals.
     """
 
     posterior: np.ndarray
@@ -54,7 +54,7 @@ class AssignmentSummary:
     counts : ndarray of int64, shape (c,)
         Rows per label.
     n_without_mass : int
-        Rows whose posterior is flat because no column is positive there.
+        Rows whose posterior is uniform because no column is positive.
     share_off_argmax : float
         Share of rows whose label is not the argmax of their posterior.
     """
@@ -81,7 +81,7 @@ def rotation(sample: Floats, max_iterations: int = 300, tolerance: float = 1e-7)
         Rows of V; 500 to 1000 are enough. Zero rows are ignored; s < m and deficient rank are allowed.
     max_iterations : int
     tolerance : float
-        Ends when no entry of R moves by more.
+        The iteration ends when no entry of R changes by more.
 
     Returns
     -------
@@ -117,13 +117,13 @@ def _pivot_rows(Z: Floats) -> Floats:
 
 
 def _polar(A: Floats) -> Floats:
-    # scipy.linalg.polar returns the same factor and forms the one that is not needed here
+    # scipy.linalg.polar returns the same factor, but also forms the other one, which is not needed here
     U, _, Vt = svd(A, check_finite=False)
     return U @ Vt
 
 
 def rotate(V: Floats, R: Floats) -> Floats:
-    """``V R`` for one block of rows, each row bit for bit what it would be alone.
+    """``V R`` for one block of rows; each row has the same bits as if computed alone.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def rotate(V: Floats, R: Floats) -> Floats:
 
     Notes
     -----
-    A BLAS product sums in an order that depends on the number of rows, hence on how rows are cut into blocks.
+    BLAS is not used, as its order of summation depends on the number of rows, hence on the cut into blocks.
     """
     Y = np.empty((len(V), np.shape(R)[1]), dtype=np.float32)
     _rotate_rows(frozen(V, np.float32), frozen(R, np.float32), Y)
@@ -177,7 +177,7 @@ def posterior_rotated(V: Floats, R: Floats) -> Assignment:
 
 
 def _normalise(P: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-    """Rows over their sum in float32, flat where the sum is zero; and where it is not."""
+    """Rows divided by their sums in float32, uniform if the sum is zero; and the mask of rows with a positive sum."""
     total = P.sum(axis=1, keepdims=True)
     has_mass = total[:, 0] > 0.0
     P = np.divide(P, total, out=np.full_like(P, 1.0 / P.shape[1]), where=total > 0.0)
@@ -273,7 +273,7 @@ def assignment_sums(labels: Integers, posterior: Floats, has_mass: NDArray[np.bo
 
 
 def summarise(sums: Integers) -> AssignmentSummary:
-    """Read the total of `assignment_sums`.
+    """Summary from the total of `assignment_sums`.
 
     Parameters
     ----------
@@ -304,9 +304,9 @@ def extend(
     weights : ndarray of float32, shape (b, k)
         K between each new row and its k candidates; zero where the two are not neighbours.
     indices : ndarray of int, shape (b, k)
-        Rows of `V` that the candidates are; read only where the weight is positive.
+        Rows of `V` of the candidates; read only if the weight is positive.
     V : ndarray of float32, shape (u, m)
-        Eigenvectors at the training rows, all of them or those that `indices` names.
+        Eigenvectors at the training rows, at all of them or at those that `indices` refers to.
     eigenvalues : ndarray of float64, shape (m,)
         Positive.
     degrees : ndarray of float, shape (u,), optional
@@ -317,7 +317,7 @@ def extend(
     Returns
     -------
     extension : ndarray of float32, shape (b, m)
-        Zero in rows without weight. A row depends, to the last bit, on its own weights and indices only.
+        Zero in rows without weight. A row depends, to the last bit, only on its own weights and indices.
 
     Raises
     ------
@@ -327,7 +327,7 @@ def extend(
     eigenvalues = np.asarray(eigenvalues, dtype=np.float64)
     if not np.all(eigenvalues > 0.0):
         raise InputError(
-            f"extend: smallest eigenvalue is {eigenvalues.min():.3g}, needs to be positive; ask for fewer vectors"
+            f"extend: the smallest eigenvalue is {eigenvalues.min():.3g}, but must be positive; ask for fewer vectors"
         )
     weights = np.asarray(weights, dtype=np.float64)
     if degrees is not None:
@@ -376,7 +376,7 @@ def smi_sums(KA: Floats) -> Floats:
 
 
 def smi_objective(sums: Floats, n_rows: int, prior: Any = None) -> float:
-    """Estimate of the information, which SMIC maximises: ``1/(2n) sum_y alpha_y' K^2 alpha_y / pi_y - 1/2``.
+    """Estimate of the information that SMIC maximises: ``1/(2n) sum_y alpha_y' K^2 alpha_y / pi_y - 1/2``.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Gaussian basis of the estimates of mutual information: centres, widths and folds.
 
-`numerics.mutual_information.lsmi` and `numerics.mutual_information.mlmi` model the density ratio by the same
-Gaussians, and differ in how these are fitted.
+`numerics.mutual_information.lsmi` and `numerics.mutual_information.mlmi` model the density ratio by the same Gaussians,
+and differ in the fitting criterion.
 """
 
 from collections.abc import Sequence
@@ -17,19 +17,19 @@ from bigsmic.types import Floats, Integers
 
 PAPER_GAMMAS = 10.0 ** (np.arange(-4, 5) / 2)
 GAMMA_MULTIPLES = 10.0 ** (np.arange(-4, 3) / 4)
-SAMPLE_ROWS = 2000  # whose distances to the centres set the scale of the widths
+SAMPLE_ROWS = 2000  # whose distances to the centres determine the scale of the widths
 _BLOCK_ROWS = 65536
 
 
 class GaussianSettings:
-    """Checked settings of an estimate; base of frozen dataclasses.
+    """Validated settings of an estimate; base of frozen dataclasses.
 
     Attributes
     ----------
     what : str
-        The estimate, as errors name it.
+        Name of the estimate in errors.
     grids : tuple of str
-        Fields that are numbers to choose from.
+        Fields with grids of values to choose from.
     """
 
     what: ClassVar[str]
@@ -42,9 +42,9 @@ class GaussianSettings:
 
     def __post_init__(self) -> None:
         if self.n_centers < 1:
-            raise InputError(f"{self.what}: n_centers={self.n_centers}, at least 1 is needed")
+            raise InputError(f"{self.what}: got n_centers={self.n_centers}; use at least 1")
         if self.n_folds < 2:
-            raise InputError(f"{self.what}: n_folds={self.n_folds}, at least 2 are needed to hold one out")
+            raise InputError(f"{self.what}: got n_folds={self.n_folds}; use at least 2, as one is held out")
         for name in self.grids:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, tuple(check_grid(f"{self.what}: {name}", getattr(self, name)).tolist()))
@@ -57,7 +57,7 @@ class GaussianSettings:
 
 
 class GaussianDesign:
-    """Checked centres, grids and folds that all candidates share; base of frozen dataclasses."""
+    """Validated centres, grids and folds that all candidates share; base of frozen dataclasses."""
 
     what: ClassVar[str]
     grids: ClassVar[tuple[str, ...]] = ("gammas",)
@@ -71,8 +71,8 @@ class GaussianDesign:
         centers, rows = np.asarray(self.centers, np.float64), np.asarray(self.center_rows, np.int64)
         if centers.ndim != 2 or rows.shape != centers.shape[:1] or len(rows) == 0:
             raise InputError(
-                f"{self.what}: centers of shape {centers.shape} with center_rows of shape {rows.shape}; "
-                "(b, d) and (b,) with b >= 1 are needed"
+                f"{self.what}: got centers of shape {centers.shape} and center_rows of shape {rows.shape}; use (b, d) "
+                "and (b,) with b >= 1"
             )
         grids = {name: check_grid(f"{self.what}: {name}", getattr(self, name)) for name in self.grids}
         for name, value in {"centers": centers, "center_rows": rows, **grids}.items():
@@ -88,7 +88,7 @@ Design = TypeVar("Design", bound=GaussianDesign, covariant=True)
 
 
 class Drawable(Protocol[Design]):
-    """Settings that make a design of drawn centres."""
+    """Protocol of settings that make a design of drawn centres."""
 
     @property
     def n_centers(self) -> int:
@@ -103,7 +103,7 @@ class Drawable(Protocol[Design]):
 
 
 def draw_design(settings: Drawable[Design], X: Floats) -> Design:
-    """Design on centres that are drawn among rows in memory.
+    """Design with centres drawn from rows in memory.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def median_distance(sample: Floats, centers: Floats) -> float:
     """Median Euclidean distance between sample rows and centres that do not coincide; 1 if all do."""
     centers = np.asarray(centers, np.float64)
     squared = 2 * half_squared_distances(sample, centers)
-    # what is left of a zero after the cancellation of the squared norms
+    # rounding error of a zero after the cancellation of squared norms
     rounding = 1e-12 * np.square(centers - centers.mean(axis=0)).sum(axis=1)
     positive = squared[squared > rounding]
     return float(np.sqrt(np.median(positive))) if len(positive) else 1.0
@@ -145,7 +145,7 @@ def half_squared_distances(X: Floats, centers: Floats) -> NDArray[np.float64]:
 
 
 def row_blocks(n: int) -> list[slice]:
-    """Cut rows in memory into blocks, so that what is made of one at a time is small: slices."""
+    """Cut rows in memory into blocks, as slices, to bound the memory of derived arrays."""
     return tiles(n, _BLOCK_ROWS)
 
 
@@ -162,7 +162,7 @@ class Estimate(Protocol):
 
     @property
     def without_center(self) -> np.ndarray:
-        """The labels that own no centre."""
+        """The labels without a centre."""
 
 
 def told(result: Estimate) -> str:
@@ -172,16 +172,16 @@ def told(result: Estimate) -> str:
 
 
 def check_preset(what: str, preset: str | None) -> None:
-    """InputError unless the preset is None or "paper"; `what` is named in the error, here and below."""
+    """InputError unless the preset is None or "paper"; `what` is the name of the estimate in errors."""
     if preset not in (None, "paper"):
-        raise InputError(f"{what}: preset={preset!r}; it is None or 'paper'")
+        raise InputError(f"{what}: got preset={preset!r}; use None or 'paper'")
 
 
 def check_grid(name: str, values: ArrayLike) -> np.ndarray:
     """Return a grid as sorted float64; InputError unless it has positive finite numbers."""
     values = np.sort(np.asarray(values, np.float64).ravel())
     if not len(values) or not np.isfinite(values).all() or values[0] <= 0:
-        raise InputError(f"{name}={values.tolist()}, positive finite numbers are needed")
+        raise InputError(f"{name}: got {values.tolist()}; use positive finite numbers")
     return values
 
 
@@ -191,15 +191,13 @@ def check_data(X: ArrayLike, labels: ArrayLike, what: str) -> tuple[Floats, NDAr
     if rows.dtype not in (np.float32, np.float64):
         rows = rows.astype(np.float64)
     if rows.ndim != 2 or labels.shape != rows.shape[:1]:
-        raise InputError(
-            f"{what}: X of shape {rows.shape} with labels of shape {labels.shape}; (n, d) and (n,) are needed"
-        )
+        raise InputError(f"{what}: got X of shape {rows.shape} and labels of shape {labels.shape}; use (n, d) and (n,)")
     if len(rows) < 2 or rows.shape[1] < 1:
-        raise InputError(f"{what}: X of shape {rows.shape}, at least two rows and one column are needed")
+        raise InputError(f"{what}: got X of shape {rows.shape}; give at least two rows and one column")
     for block in row_blocks(len(rows)):
         bad = ~np.isfinite(rows[block]).all(axis=1)
         if bad.any():
             row = block.start + int(np.argmax(bad))
-            raise NonFiniteError(f"{what}: NaN or infinity in row {row} of X; drop or fill such rows")
+            raise NonFiniteError(f"{what}: got NaN or infinity in row {row} of X; drop or impute such rows")
     classes, codes = np.unique(labels, return_inverse=True)
     return rows, classes, codes.astype(np.int32)

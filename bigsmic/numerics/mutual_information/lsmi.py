@@ -4,13 +4,13 @@ The density ratio ``r(x, y) = p(x, y) / (p(x) p(y))`` is modelled by Gaussians o
 
     r(x, y) = sum_{l in C_y} theta_l L(x, u_l),       L(x, u) = exp(-|x - u|^2 / (2 gamma^2))
 
-and ``(H_y + delta I) theta_y = h_y`` is the ridge fit to it. Everything that the fit, its cross-validation
-over gamma and delta and the estimate need of the rows is in three sums, which add up over blocks::
+and ``(H_y + delta I) theta_y = h_y`` is the ridge fit to it. The fit, its cross-validation over gamma and delta, and
+the estimate depend on the rows only through three sums, which add up over blocks::
 
     sums = tree_sum([block_sums(X, rows, labels, design) for each block])
     scores = finish(sums, labels[:, design.center_rows], design)
 
-Labels enter through one of them only, so that many labelings cost little more than one.
+Only one of them depends on the labels, so that many labelings cost little more than one.
 """
 
 from collections.abc import Iterable, Sequence
@@ -46,7 +46,7 @@ class LSMIResult:
         The labels, sorted.
     centers_per_class : ndarray of int64, shape (c,)
     without_center : ndarray
-        The labels that own no centre; they add nothing to the estimate.
+        The labels without a centre; they add nothing to the estimate.
     """
 
     value: float
@@ -64,7 +64,7 @@ class LSMIResult:
         return f"LSMIResult({self.value:.4f}, gamma={self.gamma:.4g}, delta={self.delta:.4g}; {told(self)})"
 
 
-def lsmi(  # noqa: PLR0913 - the front door spells out its settings
+def lsmi(  # noqa: PLR0913 - a public function lists its settings
     X: ArrayLike,
     labels: ArrayLike,
     *,
@@ -78,22 +78,22 @@ def lsmi(  # noqa: PLR0913 - the front door spells out its settings
     """Squared-loss mutual information between rows and labels.
 
     ``LSMI = sum_y (theta_y' h_y - theta_y' H_y theta_y / 2) - 1/2``, an estimate of
-    ``1/2 sum_y int p(x) p(y) (r(x, y) - 1)^2 dx``; [1]_, [2]_. 0 if independent, ``(c - 1) / 2`` if x tells y
+    ``1/2 sum_y int p(x) p(y) (r(x, y) - 1)^2 dx``; [1]_, [2]_. 0 if independent, ``(c - 1) / 2`` if x determines y
 
     Parameters
     ----------
     X : array_like of float, shape (n, d)
         At least two rows. float32 is computed in float32 with sums in float64, all else in float64.
     labels : array_like, shape (n,)
-        Any values that sort.
+        Any sortable values.
     n_centers : int, optional
-        Gaussians in the model; 800, or 200 with ``preset="paper"``; cut to n.
+        Gaussians in the model; 800, or 200 with ``preset="paper"``; at most n.
     gammas, deltas : sequence of float, optional
         Widths and ridge parameters to choose from. By default seven widths from 0.1 to 3.2 times the median
         distance to the centres (with the preset nine from .01 to 100, for standardised data) and nine ridge
         parameters from .001 to 10.
     n_folds : int
-        Folds of the cross-validation; cut to n.
+        Folds of the cross-validation; at most n.
     seed : int
         Seed of the centres and of the folds.
     preset : {None, "paper"}

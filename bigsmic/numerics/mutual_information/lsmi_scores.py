@@ -1,4 +1,4 @@
-"""LSMI of labelings from sums over rows: ridge fits, chosen by cross-validation."""
+"""LSMI of labelings from sums over rows: ridge fits, with parameters chosen by cross-validation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -39,7 +39,7 @@ class LSMIScore:
 
 
 def finish(sums: LSMISums, center_labels: Integers, design: LSMIDesign) -> list[LSMIScore]:
-    """Score every labeling; equal ones once.
+    """Score every labeling; equal labelings are scored once.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def finish(sums: LSMISums, center_labels: Integers, design: LSMIDesign) -> list[
 
     See Also
     --------
-    score_one : one of them, for callers that spread labelings over workers; ask :func:`first_equal` first.
+    score_one : one of them, for callers that distribute labelings over workers; call :func:`first_equal` first.
     """
     first = first_equal(sums, center_labels)
     scores = {t: score_one(sums, t, center_labels[t], design) for t in np.unique(first)}
@@ -63,7 +63,7 @@ def finish(sums: LSMISums, center_labels: Integers, design: LSMIDesign) -> list[
 
 
 def first_equal(sums: LSMISums, center_labels: Integers) -> Integers:
-    """For each labeling the first one that has the same sums and hence the same score; int64, shape (T,)."""
+    """For each labeling the first one with the same sums, and hence the same score; int64, shape (T,)."""
     first = np.arange(len(center_labels))
     for t in range(len(first)):
         earlier = (u for u in range(t) if first[u] == u and _same(sums, center_labels, t, u))
@@ -140,7 +140,7 @@ class _Class(NamedTuple):
 
 
 def _restrict(sums: LSMISums, g: int, t: int, y: int, C: Integers) -> _Class:
-    # two takes run along memory; indexing both axes at once does not
+    # two takes read contiguous memory; indexing both axes at once does not
     G = sums.G[g].take(C, axis=1).take(C, axis=2)
     counts = sums.counts[:, t]
     return _Class(G, sums.S[g, :, t, y].take(C, axis=1), counts[:, y], counts.sum(axis=1))
@@ -193,7 +193,7 @@ def _solve_shifted(H: Floats, h: Floats, deltas: Floats) -> Floats:
     for i, matrix in enumerate(H):
         alpha, beta, Q = _tridiagonal(matrix)
         diagonal[i] = alpha + deltas[:, None]
-        off_diagonal[i, :, :-1] = beta  # the zero after it uncouples a system from the next: all are one
+        off_diagonal[i, :, :-1] = beta  # the zero after it decouples each system from the next
         right[i] = _rotate(Q, h[i][:, None], "T")[:, 0]
         Qs.append(Q)
     *_, z, info = lapack.dptsv(diagonal.ravel(), off_diagonal.ravel()[:-1], right.ravel())
@@ -208,7 +208,7 @@ def _solve_shifted(H: Floats, h: Floats, deltas: Floats) -> Floats:
 def _tridiagonal(H: Floats) -> tuple[Floats, Floats, tuple[Floats, Floats]]:
     """``H = Q T Q'``: diagonal and off-diagonal of T, and the Householder vectors and factors of Q."""
     k = len(H)
-    # the transpose of a symmetric matrix is itself, and in the order that LAPACK wants
+    # a symmetric matrix equals its transpose, which has the memory order that LAPACK wants
     vectors, diagonal, off_diagonal, factors, _ = lapack.dsytrd(H.T, lower=1, lwork=32 * k, overwrite_a=1)
     return diagonal, off_diagonal, (np.asfortranarray(vectors[1:, :-1]), factors)
 

@@ -1,4 +1,4 @@
-"""Sums over rows from which LSMI follows: one pass for every labeling, width and fold."""
+"""Sums over rows from which LSMI is computed, for every labeling, width and fold in one pass."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,11 +22,11 @@ from bigsmic.types import Floats, Integers
 PAPER_DELTAS = 10.0 ** (np.arange(-6, 3) / 2)
 # products of two of them are still normal numbers
 _FLOOR = {np.dtype(np.float32): 1e-8, np.dtype(np.float64): 1e-150}
-# few enough for float32 sums, enough to make adding them up in float64 cheap
+# few enough rows for float32 sums, and enough to make adding the sums in float64 cheap
 _TILE_ROWS = 2048
-# up to here a product with 0s and 1s is faster than adding rows
+# up to so many classes, a product with 0s and 1s is faster than adding rows
 _DENSE_CLASSES = 5
-# share of Gaussians that are not 0 below which a sparse product is faster
+# share of non-zero Gaussians below which a sparse product is faster
 _SPARSE_BELOW = 1 / 64
 
 
@@ -105,7 +105,7 @@ class LSMIDesign(GaussianDesign):
             object.__setattr__(self, "unit", float(self.gammas[0]))
 
     def sweeps(self, n_gammas: int) -> list["LSMIDesign"]:
-        """Cut the widths into designs of at most `n_gammas` each, whose sums fit where those of all do not.
+        """Cut the widths into designs of at most `n_gammas` each, if the sums of all do not fit in memory.
 
         Score each and join the scores of a candidate with :func:`join_sweeps`.
         """
@@ -115,7 +115,7 @@ class LSMIDesign(GaussianDesign):
 
 @dataclass(frozen=True, eq=False)
 class LSMISums:
-    """Sums over rows that the estimate follows from; those of blocks add with ``+``.
+    """Sums over rows from which the estimate is computed; those of blocks add with ``+``.
 
     Parameters
     ----------
@@ -142,27 +142,27 @@ class LSMISums:
         if self.G.shape != other.G.shape or self.S.shape != other.S.shape:
             raise InputError(
                 f"lsmi: sums of shapes {self.G.shape}, {self.S.shape} and {other.G.shape}, {other.S.shape} "
-                "do not add; use one design, and pass n_classes, for all blocks"
+                "cannot be added; use one design, and pass n_classes, for all blocks"
             )
         return LSMISums(self.G + other.G, self.S + other.S, self.counts + other.counts)
 
     @property
     def nbytes(self) -> int:
-        """Memory held."""
+        """Bytes of the arrays."""
         return self.G.nbytes + self.S.nbytes + self.counts.nbytes
 
 
 def sums_bytes(n_centers: int, n_gammas: int, n_folds: int, n_labelings: int, n_classes: int) -> int:
     """Memory of one :class:`LSMISums`: ``8 M (g b^2 + T c (g b + 1))`` bytes.
 
-    While two are added, three are held.
+    While two are added, there are three.
     """
     per_labeling = n_classes * (n_gammas * n_centers + 1)
     return 8 * n_folds * (n_gammas * n_centers**2 + n_labelings * per_labeling)
 
 
 def tile_bytes(n_centers: int, n_features: int, n_labelings: int, itemsize: int) -> int:
-    """Memory that :func:`block_sums` works in, beside the block and the sums."""
+    """Memory that :func:`block_sums` needs in addition to the block and the sums, in bytes."""
     basis = n_centers * (16 + 2 * itemsize + 1)
     indicator = n_labelings * (16 + _DENSE_CLASSES * itemsize)
     return _TILE_ROWS * (basis + 8 * n_features + indicator) + 16 * n_centers**2
@@ -191,10 +191,10 @@ def block_sums(
         Candidate labelings, values in 0..c-1.
     design : LSMIDesign
     n_classes : int, optional
-        c; by default one more than the largest label, which must then be the same in all blocks.
+        c. By default one more than the largest label, which must then be the same in all blocks.
     dtype : {float32, float64}, optional
-        Of the Gaussians and their products; by default that of X. Sums are float64, and so are distances:
-        float32 ones would put an error of ``1e-7 |x|^2 / gamma^2`` in the exponent.
+        Dtype of the Gaussians and their products; by default that of X. Sums are float64, and so are distances: in
+        float32 they would cause an error of ``1e-7 |x|^2 / gamma^2`` in the exponent.
 
     Returns
     -------
@@ -207,9 +207,9 @@ def block_sums(
 
     Notes
     -----
-    Time: ``m b^2`` flops per gamma, less where Gaussians are so narrow that most are 0. Those below 1e-8
-    (float32) or 1e-150 (float64) count as 0: subnormal numbers would slow every product that follows.
-    Memory: :func:`tile_bytes` and the sums themselves, so that few large blocks are better than many.
+    Time: ``m b^2`` flops per gamma, fewer if Gaussians are so narrow that most are 0. Those below 1e-8 (float32) or
+    1e-150 (float64) count as 0, as subnormal numbers would slow all later products. Memory: :func:`tile_bytes` and the
+    sums themselves, so that few large blocks are better than many small ones.
     """
     X, labels = np.asarray(X), np.asarray(labels)
     n_classes = int(labels.max(initial=0)) + 1 if n_classes is None else n_classes
@@ -224,7 +224,7 @@ def accumulate(
 ) -> None:
     """Add the sums of one block to `sums`; see :func:`block_sums`, which checks the arguments first."""
     dtype = np.dtype(dtype or (X.dtype if X.dtype == np.float32 else np.float64))
-    # counted in squares of the narrowest width, no scale of the data can overflow float32
+    # in units of the squared narrowest width, no scale of the data can overflow float32
     assert design.unit is not None  # once made
     unit = design.unit**2
     folds = fold_of(rows, design)
@@ -249,18 +249,18 @@ def _add_tile(sums: LSMISums, fold: int, exponents: Floats, labels: Integers, sc
 
 
 def _gram(L: Floats) -> Floats:
-    """``L'L``; narrow Gaussians reach almost no row, and then the zeros are left out."""
+    """``L'L``; if narrow Gaussians are 0 at almost all rows, by a sparse product."""
     if np.count_nonzero(L) < L.size * _SPARSE_BELOW:
         compact = csr_array(L)
         return (compact.T @ compact).toarray()
-    # one array on both sides: numpy calls syrk, which is twice as fast as a product of two
+    # with one array on both sides NumPy calls syrk, which is twice as fast
     return self_product(L)
 
 
 def _gaussians(exponents: Floats, scale: float) -> Floats:
     L = exponents * exponents.dtype.type(scale)
     np.exp(L, out=L)
-    # by a product: assignment through a random mask takes ten times as long
+    # a product, as assignment through a random mask takes ten times as long
     L *= _FLOOR[L.dtype] <= L
     return L
 

@@ -1,4 +1,4 @@
-"""Maximum-likelihood weights of a mixture whose components are given."""
+"""Maximum-likelihood weights of a mixture of given components."""
 
 from typing import NamedTuple
 
@@ -10,16 +10,16 @@ from bigsmic.numerics.self_product import self_product
 from bigsmic.types import Floats
 
 TOLERANCE = 1e-8
-"""Duality gap, in nats, at which the estimate is called solved."""
+"""Duality gap, in nats, at which the iteration stops."""
 _MAX_STEPS = 200
 _EM_STEPS = 5
 _HALVINGS = 12
-_RIDGE = 1e-10  # of the largest diagonal entry: two Gaussians on one place make the Hessian singular
+_RIDGE = 1e-10  # of the largest diagonal entry, as two coincident Gaussians make the Hessian singular
 _LEAST_RATIO = 1e-100  # its inverse can still be squared
 
 
 class MixtureWeights(NamedTuple):
-    """Weights, the mean log likelihood that they reach, and the most that any others could add."""
+    """Weights, their mean log likelihood, and the duality gap, which bounds what other weights could gain."""
 
     weights: np.ndarray
     value: float
@@ -30,17 +30,16 @@ def mixture_weights(R: Floats, tops: Floats, tol: float = TOLERANCE) -> MixtureW
     """Maximise ``mean_i log(R w)_i`` over w of at least 0 and sum 1.
 
     Gradient projection in the metric of the Hessian on ``mean_i log(R w)_i - sum w``, whose maximum has sum 1 by
-    itself: every step is a non-negative least-squares problem, as in [1]_, and one of expectation and maximisation
-    where that does not ascend. With
-    ``g_l = mean_i R_il / (R w)_i`` the optimality conditions are ``g_l = 1`` where ``w_l > 0`` and ``g_l <= 1``
-    elsewhere, and ``max g - 1`` bounds what is missing.
+    itself: every step is a non-negative least-squares problem, as in [1]_, or one of expectation and maximisation if
+    that does not ascend. With ``g_l = mean_i R_il / (R w)_i`` the optimality conditions are ``g_l = 1`` where ``w_l >
+    0`` and ``g_l <= 1`` elsewhere, and ``max g - 1`` bounds the distance from the maximum.
 
     Parameters
     ----------
     R : ndarray of float64, shape (n, k)
         At least 0, the largest of each row 1.
     tops : ndarray of float64, shape (n,)
-        Logarithm of what the row was divided by.
+        Logarithm of the divisor of each row.
     tol : float
         Gap at which to stop.
 
@@ -72,7 +71,7 @@ def mixture_weights(R: Floats, tops: Floats, tol: float = TOLERANCE) -> MixtureW
 
 
 def _newton_step(R: Floats, Q: Floats, w: Floats, gradient: Floats) -> Floats | None:
-    """Next weights, or None where the line search finds no gain.
+    """Next weights, or None if the line search finds no gain.
 
     With ``H = Q'Q / n`` the quadratic model at w has its maximum over v >= 0 where
     ``v' H v / 2 - (2 g - 1)' v`` is least: non-negative least squares on a Cholesky factor of H.
@@ -84,7 +83,7 @@ def _newton_step(R: Floats, Q: Floats, w: Floats, gradient: Floats) -> Floats | 
         factor = cholesky(H, lower=True, check_finite=False)
         target = solve_triangular(factor, 2 * gradient - 1, lower=True, check_finite=False)
         direction = nnls(factor.T, target)[0] - w
-    except (np.linalg.LinAlgError, RuntimeError):  # not definite after all; too many changes of the active set
+    except (np.linalg.LinAlgError, RuntimeError):  # not definite, or too many changes of the active set
         return None
     ratio, change = R @ w, R @ direction
     slope = (gradient - 1) @ direction

@@ -5,17 +5,17 @@ the centres of class y and coefficients of at least 0,
 
     maximise  1/n sum_i log r(x_i, y_i)   subject to   1/n^2 sum_ij r(x_i, y_j) = 1,  theta >= 0
 
-The problem falls apart. Let ``m_l = 1/n sum_i L(x_i, u_l)``. In the shares ``w_l = theta_l m_l`` the constraint reads
-``sum_y n_y/n sum_{l in C_y} w_l = 1``, the objective is homogeneous, so that its multiplier is 1, and hence every
-class has shares of sum 1. What is left are the mixture weights of each class alone,
+The problem separates into one per class. Let ``m_l = 1/n sum_i L(x_i, u_l)``. In the shares ``w_l = theta_l m_l`` the
+constraint reads ``sum_y n_y/n sum_{l in C_y} w_l = 1``, the objective is homogeneous, so that its multiplier is 1, and
+hence every class has shares of sum 1. It remains to find the mixture weights of each class by itself,
 
     maximise  sum_{i in y} log sum_{l in C_y} w_l L(x_i, u_l) / m_l   over  w >= 0,  sum w = 1
 
-a concave problem whose gradient g bounds what is still to be gained by ``max_l g_l - 1``: the residual of the
-Karush-Kuhn-Tucker conditions and the duality gap are one number.
+a concave problem, in which ``max_l g_l - 1``, with g the gradient, bounds the remaining gain: it is both the residual
+of the Karush-Kuhn-Tucker conditions and the duality gap.
 
-Of all rows the estimator needs the means m only, which add up over blocks and know no labels. The likelihood is taken
-over rows whose distances to the centres fit in memory::
+All rows enter through the means m only, which add up over blocks and do not depend on labels. The likelihood is
+computed for a sample of rows whose distances to the centres fit in memory::
 
     sums = tree_sum([block_sums(X, rows, design) for each block])
     drawn = Drawn(rows, distances(X[rows], design))
@@ -50,7 +50,7 @@ from bigsmic.numerics.mutual_information.mixture_weights import mixture_weights
 from bigsmic.types import Floats, Integers, Preset
 
 FOLD_TOLERANCE = 1e-5
-"""The same for the fits to all folds but one, of which only the order matters."""
+"""Tolerance of the fits in cross-validation, of which only the order matters."""
 _TILE_ROWS = 2048
 _LEAST_MEAN = 1e-300
 
@@ -92,12 +92,12 @@ class MLMIDesign(GaussianDesign):
     centers : ndarray of float64, shape (b, d)
         Centres of the Gaussians, in the units of the rows.
     center_rows : ndarray of int64, shape (b,)
-        The rows which they are; they decide the fold and the class of a centre.
+        Their row numbers, which determine the fold and the class of a centre.
     gammas : ndarray of float64
         Candidate widths; sorted ascending here.
     n_folds : int
     seed : int
-        Decides the fold of a row; see :func:`bigsmic.numerics.mutual_information.gaussian_basis.fold_of`.
+        Determines the fold of a row; see :func:`bigsmic.numerics.mutual_information.gaussian_basis.fold_of`.
     """
 
     what: ClassVar[str] = "mlmi"
@@ -126,7 +126,7 @@ class MLMISums:
 
     def __add__(self, other: "MLMISums") -> "MLMISums":
         if self.L.shape != other.L.shape:
-            raise InputError(f"mlmi: sums of shapes {self.L.shape} and {other.L.shape} do not add; use one design")
+            raise InputError(f"mlmi: sums of shapes {self.L.shape} and {other.L.shape} cannot be added; use one design")
         return MLMISums(self.L + other.L, self.counts + other.counts)
 
 
@@ -154,15 +154,15 @@ class MLMIScore:
     mlmi : float
         The estimate, in nats; at most ``log c`` in the limit.
     gamma : float
-        The width of the largest cross-validated likelihood; of equal ones the smallest.
+        The width of the largest cross-validated likelihood; the smallest among equals.
     cv_table : ndarray of float64, shape (n_gammas,)
         Mean held-out ``log r`` of every width.
     theta : ndarray of float64, shape (b,)
         Coefficients of the Gaussians.
     gap : float
-        Residual of the optimality conditions: no coefficients that are allowed reach more than ``mlmi + gap``.
+        Residual of the optimality conditions: no feasible coefficients reach more than ``mlmi + gap``.
     without_center : tuple of int
-        Classes that have rows but no centre; their ratio is taken to be 1, which adds nothing.
+        Classes that have rows but no centre; their ratio is set to 1, which adds nothing.
     """
 
     mlmi: float
@@ -215,7 +215,7 @@ class MLMIResult:
         return f"MLMIResult({self.value:.4f}, gamma={self.gamma:.4g}; {told(self)})"
 
 
-def mlmi(  # noqa: PLR0913 - the front door spells out its settings
+def mlmi(  # noqa: PLR0913 - a public function lists its settings
     X: ArrayLike,
     labels: ArrayLike,
     *,
@@ -230,7 +230,7 @@ def mlmi(  # noqa: PLR0913 - the front door spells out its settings
 
     ``MLMI = max_theta 1/n sum_i log r(x_i, y_i; theta)``, an estimate of
     ``sum_y int p(x, y) log(p(x, y) / (p(x) p(y))) dx``; [1]_, [2]_. 0 if independent, the entropy of the labels if x
-    tells y.
+    determines y.
 
     Parameters
     ----------
@@ -246,8 +246,8 @@ def mlmi(  # noqa: PLR0913 - the front door spells out its settings
     n_folds : int
         Folds of the cross-validation; cut to n. A centre is held out with its fold.
     n_rows : int or None
-        Rows, drawn by hash, whose likelihood is maximised, the centres among them; None for all. The constraint is
-        over all rows in any case.
+        Number of rows, drawn by hash and including the centres, whose likelihood is maximised; None for all. The
+        constraint always includes all rows.
     seed : int
         Seed of the centres, of the rows drawn and of the folds.
     preset : {None, "paper"}
@@ -284,11 +284,11 @@ def mlmi(  # noqa: PLR0913 - the front door spells out its settings
     features, classes, codes = check_data(X, labels, "mlmi")
     check_preset("mlmi", preset)
     if n_rows is not None and n_rows < 2:
-        raise InputError(f"mlmi: n_rows={n_rows}, at least 2 are needed; None takes all")
+        raise InputError(f"mlmi: got n_rows={n_rows}; use at least 2, or None for all")
     gammas = tuple(PAPER_GAMMAS) if gammas is None and preset == "paper" else gammas
     design = draw_design(MLMISettings(n_centers, gammas, min(n_folds, len(features)), seed), features)
     drawn, rows = drawn_rows(len(features), n_rows, design), np.arange(len(features))
-    with threadpool_limits(limits=1):  # tiles are small: more threads would only wait for each other
+    with threadpool_limits(limits=1):  # tiles are small, so that more threads would only wait for each other
         sums = reduce(add, (block_sums(features[block], rows[block], design) for block in row_blocks(len(features))))
         of_drawn = Drawn(drawn, distances(features[drawn], design))
         found = score(sums, of_drawn, codes[drawn], codes[design.center_rows], design)
@@ -396,7 +396,7 @@ def score(sums: MLMISums, drawn: Drawn, labels: Integers, center_labels: Integer
 
 
 def _held_out(sums: MLMISums, g: int, drawn: Drawn, labels: Integers, owners: Integers, design: MLMIDesign) -> float:
-    """Mean ``log r`` of the drawn rows at one width, each row's from the folds that it is not in."""
+    """Mean ``log r`` of the drawn rows at one width, for each row from the folds without it."""
     folds, of_centers = fold_of(drawn.rows, design), fold_of(design.center_rows, design)
     total = 0.0
     for fold in range(design.n_folds):
@@ -416,12 +416,12 @@ def _held_out(sums: MLMISums, g: int, drawn: Drawn, labels: Integers, owners: In
 
 
 def _log_ratios(half_squares: Floats, rows: Integers, centers: Integers, log_means: Floats, gamma: float) -> Floats:
-    """``log(L(x_i, u_l) / m_l)``: the log, for narrow Gaussians are far below the smallest number."""
+    """``log(L(x_i, u_l) / m_l)``; in logarithms, as narrow Gaussians underflow."""
     return half_squares[np.ix_(rows, centers)] / -(gamma**2) - log_means[centers]
 
 
 def _scaled(logs: Floats, columns: slice | NDArray[np.bool_] = slice(None)) -> tuple[Floats, Floats]:
-    """``exp(logs - top)`` on some columns, and the row maxima taken off."""
+    """``exp(logs - top)`` on some columns, and the row maxima `top`."""
     logs = logs[:, columns]
     tops = logs.max(axis=1, initial=-np.inf)
     return np.exp(logs - tops[:, None]), tops

@@ -1,8 +1,8 @@
-"""Feature maps whose inner products are, or approximate, a kernel, for kernel RIM by linear RIM.
+"""Feature maps whose inner products equal or approximate a kernel, so that linear RIM gives kernel RIM.
 
-Nystrom, from m landmarks u: ``f(x) = (k(x, u_1) .. k(x, u_m)) U s^-1/2`` with ``k(u, u) = U s U'``; all of the kernel
-where the landmarks are all rows. Random Fourier features of the Gaussian kernel: ``sqrt(2/m) cos(x W + b)``. Either
-takes rows one by one, so that a fit reads them in blocks and holds none.
+Nystrom, from m landmarks u: ``f(x) = (k(x, u_1) .. k(x, u_m)) U s^-1/2`` with ``k(u, u) = U s U'``; exact if all rows
+are landmarks. Random Fourier features of the Gaussian kernel: ``sqrt(2/m) cos(x W + b)``. Both map rows one by one, so
+that a fit reads them in blocks.
 """
 
 from collections.abc import Callable
@@ -19,10 +19,10 @@ from bigsmic.numerics.mutual_information.gaussian_basis import median_distance
 from bigsmic.types import Floats
 
 KERNELS = tuple(sorted(set(PAIRWISE_KERNEL_FUNCTIONS) - {"additive_chi2", "chi2"}))
-"""Kernels by name, those of scikit-learn that take rows of any sign."""
-ROUNDING = 1e-6  # of the largest in size: a kernel computed in float32
+"""Names of the kernels: those of scikit-learn that accept rows of any sign."""
+ROUNDING = 1e-6  # of the largest absolute value, for kernels computed in float32
 SCALED = ("rbf", "laplacian")
-LEAST_EIGENVALUE = 1e-6  # of the largest; below it a direction is rounding
+LEAST_EIGENVALUE = 1e-6  # of the largest; directions below it are rounding
 PANEL = 2048
 
 
@@ -35,7 +35,8 @@ class Kernel:
     function : str or callable
         A name of :data:`KERNELS`, or ``k(X, Y) -> (len(X), len(Y))``.
     length_scale : float or None
-        Of those that have one: ``exp(-|x - y|^2 / (2 l^2))`` of "rbf", ``exp(-|x - y|_1 / l)`` of "laplacian".
+        l in ``exp(-|x - y|^2 / (2 l^2))`` for "rbf" and ``exp(-|x - y|_1 / l)`` for "laplacian"; other kernels have
+        none.
     """
 
     function: str | Callable[..., Any]
@@ -43,7 +44,7 @@ class Kernel:
 
     @property
     def gamma(self) -> Any:
-        """What scikit-learn calls the scale; None stands for its default."""
+        """Scikit-learn's parameter for the scale; None for its default."""
         if self.length_scale is None or self.function not in SCALED:
             return None
         return 1 / (2 * self.length_scale**2) if self.function == "rbf" else 1 / self.length_scale
@@ -54,7 +55,7 @@ class Kernel:
         Raises
         ------
         InputError
-            A callable returned another shape, or what is not finite.
+            A callable returned another shape, or values that are not finite.
         """
         if not callable(self.function):
             return np.asarray(
@@ -72,7 +73,7 @@ class Kernel:
 
 
 def default_length_scale(function: str, sample: Floats, landmarks: Floats) -> Any:
-    """Median distance, of the kernels that have a length; of differences summed over columns for the Laplacian."""
+    """Median distance, for kernels with a length scale; the sum of absolute differences for the Laplacian."""
     if function not in SCALED:
         return None
     if function == "rbf":
@@ -82,12 +83,12 @@ def default_length_scale(function: str, sample: Floats, landmarks: Floats) -> An
 
 
 def whitener(K: Floats) -> Floats:
-    """``U s^-1/2`` of a kernel between landmarks, without the directions that it does not resolve.
+    """``U s^-1/2`` of a kernel between landmarks, without directions below rounding.
 
     Parameters
     ----------
     K : ndarray of float64, shape (m, m)
-        Symmetric; negative eigenvalues, of a kernel that is none, are left out.
+        Symmetric; negative eigenvalues, of a function that is not a kernel, are left out.
 
     Returns
     -------
@@ -97,7 +98,7 @@ def whitener(K: Floats) -> Floats:
     Raises
     ------
     InputError
-        Not symmetric, or no positive eigenvalue.
+        The matrix is not symmetric, or has no positive eigenvalue.
     """
     if not np.allclose(K, K.T, rtol=1e-4, atol=1e-6 * np.abs(K).max(initial=0)):
         raise InputError("kernel: values between rows are not symmetric; give k with k(x, y) = k(y, x)")
@@ -130,7 +131,7 @@ class Nystrom:
 
     @property
     def width(self) -> int:
-        """Features, r."""
+        """Number of features, r."""
         return self.M.shape[1]
 
     def __call__(self, X: Floats) -> Floats:
@@ -140,12 +141,12 @@ class Nystrom:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """``f(x) = x[columns] M`` where a row is the kernel's values with all fitted rows.
+    """``f(x) = x[columns] M``, where a row has the kernel's values with all fitted rows.
 
     Parameters
     ----------
     columns : ndarray of int64, shape (m,)
-        Those of the landmarks.
+        Columns of the landmarks.
     M : ndarray of float64, shape (m, r)
     """
 
@@ -154,7 +155,7 @@ class Columns:
 
     @property
     def width(self) -> int:
-        """Features, r."""
+        """Number of features, r."""
         return self.M.shape[1]
 
     def __call__(self, X: Floats) -> Any:
@@ -187,7 +188,7 @@ class Fourier:
 
     @property
     def width(self) -> int:
-        """Features, m."""
+        """Number of features, m."""
         return len(self.b)
 
     def __call__(self, X: Floats) -> Any:

@@ -1,20 +1,20 @@
 """Kernel RIM on a sparse kernel: coefficients and logits of row blocks, and their ascent by conjugate gradients.
 
-The model is ``p(k|x_i) = softmax_k(z_i + b)`` with logits ``Z = K A``, and what is maximised, over n rows,
+The model is ``p(k|x_i) = softmax_k(z_i + b)`` with logits ``Z = K A``. Over n rows it maximises
 
     F = n H(mean_i p_i) - sum_i H(p_i) - reg sum_k |a_k|^2
 
-The penalty is on the coefficients: the local-scaling kernel is indefinite, and ``a' K a`` would pay for nonsense.
-Where F is largest A lies in the range of K, so with ``A = K B`` it is RIM on the kernel K^2, which is positive
-semi-definite; in its own inner product ``<U, V> = tr(U' K^2 V)`` the gradient is
+The penalty is on the coefficients, as the local-scaling kernel is indefinite, so that ``a' K a`` may be negative. At
+the maximum of F, A lies in the range of K. With ``A = K B`` the problem is RIM on the kernel K^2, which is positive
+semi-definite; in the inner product ``<U, V> = tr(U' K^2 V)`` of that kernel the gradient is
 
     dF/dB = G - 2 reg B,      G_ik = p_ik (l_ik - sum_c p_ic l_ic),   l_ik = log(p_ik / mean_j p_jk)
 
-and the problem is well conditioned: the Hessian's eigenvalues are within ``2 reg`` and ``2 reg + |K|^2 / 2``. So the
-rows ascend by conjugate gradients in that inner product. Logits are linear in B: a step along a direction whose image
+and the problem is well conditioned: the Hessian's eigenvalues are within ``2 reg`` and ``2 reg + |K|^2 / 2``. So F is
+maximised by conjugate gradients in that inner product. Logits are linear in B: a step along a direction whose image
 under K^2 is known needs no product, and an iteration needs one image, that of the new gradient.
 
-A :class:`KernelRows` has the rows of one shard; :func:`ascend` leads all of them, wherever they are.
+A :class:`KernelRows` has the rows of one shard; :func:`ascend` controls those of all workers.
 """
 
 import warnings
@@ -32,11 +32,11 @@ from bigsmic.numerics.row_blocks import Group, Shard, TreeSum, tiles
 from bigsmic.types import Floats, Integers
 
 COEFFICIENTS, LOGITS, DIRECTION, RISE, GRADIENT, PREVIOUS, IMAGE = range(7)
-"""What is kept of every row, c columns each: B, Z, direction and image, gradient, the one before, the newest image."""
+"""Columns kept for every row, c each: B, Z, direction and its image, gradient, the previous one, the newest image."""
 SLOTS = 7
-PRODUCT_COLUMNS = 16  # multiplied at a time: bounds what is in memory of all rows
+PRODUCT_COLUMNS = 16  # multiplied at a time, to bound the memory for all rows
 _TINY = np.finfo(np.float32).tiny
-_CURVATURE = 0.5  # of the strong Wolfe condition: finer searches cost more than the iterations that they save
+_CURVATURE = 0.5  # of the strong Wolfe condition; finer searches cost more than the iterations that they save
 _TRIALS = 10
 
 
@@ -47,11 +47,11 @@ class AscentSettings:
     Parameters
     ----------
     reg : float
-        Weight of the penalty, as a multiple of 1/n of the objective per row; above 0.
+        Weight of the penalty, a multiple of 1/n in the objective per row; above 0.
     max_iter : int
-        Iterations at most.
+        Largest number of iterations.
     tol : float
-        Nats per row that two iterations in a row must gain to go on.
+        Nats per row that two successive iterations must gain for the ascent to continue.
     """
 
     reg: float = 0.5
@@ -68,7 +68,7 @@ class AscentSettings:
 
 
 class Optimum(NamedTuple):
-    """Optimum that the ascent has reached.
+    """Optimum reached by the ascent.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Optimum(NamedTuple):
     bias : ndarray of float64, shape (c,)
     n_iter : int
     converged : bool
-        Whether it ended because nothing more was gained.
+        Whether it ended because the gain fell below the tolerance.
     """
 
     value: float
@@ -92,13 +92,13 @@ class Optimum(NamedTuple):
 class Information:
     """``n H(mean p) - sum_i H(p_i)``: rows times the information between rows and categories.
 
-    ``sums`` adds up over rows, ``read`` makes of the total the objective, its slope along a direction, and what
-    ``gradient`` needs of all rows.
+    ``sums`` adds up over rows; from the total, ``read`` computes the objective, its slope along a direction, and the
+    quantities of all rows that ``gradient`` needs.
     """
 
     @staticmethod
     def sums(Z: Floats, D: Floats, labels: Integers | None = None) -> Floats:
-        """What one pass has to add up.
+        """Sums over rows of one pass.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class Information:
 
 
 class Likelihood:
-    """``sum_i log p(y_i | x_i)`` of given labels, by the same three steps: what the categories start from."""
+    """``sum_i log p(y_i | x_i)`` of given labels, by the same three steps, for the start of the categories."""
 
     @staticmethod
     def sums(Z: Floats, D: Floats, labels: Integers) -> Floats:
@@ -181,7 +181,7 @@ def posterior(Z: Floats, bias: Floats) -> tuple[Floats, Integers]:
 class KernelRows:
     """Coefficients, logits and directions of the rows of one shard.
 
-    Sums are over all rows where the shard has them all, and this shard's part of them otherwise.
+    Sums are over the rows of this shard; they are complete if the shard has all rows.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ class KernelRows:
     basis : Basis
         Storage for ``7 c`` columns; its row blocks are those of the shard.
     labels : ndarray of int32, shape (rows of the shard,)
-        What the categories start from.
+        Initial labels of the categories.
     """
 
     def __init__(self, shard: Shard, load_block: Callable[..., Any], basis: Basis, labels: Integers) -> None:
@@ -216,7 +216,7 @@ class KernelRows:
         return self.shard.sum_over_blocks(task)
 
     def trial_step(self, objective: str, common: Floats | None, step: float, bias: Floats, reg: float) -> Floats:
-        """Go `step` along the direction; find the gradient there; return the sums of G, float64 (c,)."""
+        """Take `step` along the direction, compute the gradient there, and return the sums of G, float64 (c,)."""
         number = self.basis.dtype.type(step)
 
         def task(p: int) -> Floats:
@@ -237,7 +237,7 @@ class KernelRows:
         return self.shard.sum_over_blocks(task)
 
     def image(self) -> Floats:
-        """Multiply the gradient with K twice; return its inner products with itself and with the one before."""
+        """Multiply the gradient with K twice; return its inner products with itself and with the previous one."""
         for start in range(0, self.c, PRODUCT_COLUMNS):
             columns = slice(start, min(start + PRODUCT_COLUMNS, self.c))
             self._put(IMAGE, columns, self._times_kernel(self._times_kernel(self._take(GRADIENT, columns))))
@@ -265,7 +265,7 @@ class KernelRows:
         )
 
     def finish(self) -> None:
-        """Leave the kernel's coefficients ``A = K B`` where the gradient was."""
+        """Store the kernel's coefficients ``A = K B`` in place of the gradient."""
         for start in range(0, self.c, PRODUCT_COLUMNS):
             columns = slice(start, min(start + PRODUCT_COLUMNS, self.c))
             self._put(GRADIENT, columns, self._times_kernel(self._take(COEFFICIENTS, columns)))
@@ -275,7 +275,7 @@ class KernelRows:
         return np.ascontiguousarray(self._read(p, GRADIENT))
 
     def logits(self, p: int) -> Floats:
-        """Z of one block, bias not included, shape (b, c)."""
+        """Z of one block without bias, shape (b, c)."""
         return np.ascontiguousarray(self._read(p, LOGITS))
 
     def _shifted(self, z: Floats, r: Floats, bias: Floats, bias_direction: Floats) -> tuple[Floats, Floats]:
@@ -338,7 +338,7 @@ def ascend(
     bias: Floats,
     on_step: Callable[..., Any] | None = None,
 ) -> Optimum:
-    """Ascend from where the rows are, by conjugate gradients with the factor of Hestenes and Stiefel, cut to Dai's.
+    """Ascend from the current coefficients by conjugate gradients, with Hestenes and Stiefel's factor bounded by Dai's.
 
     Parameters
     ----------
@@ -380,16 +380,17 @@ def ascend(
 
 
 class _LineSearch:
-    """One ascent: its state, and what it keeps of the previous step.
+    """State of an ascent, and quantities of its previous step.
 
-    The bias is a coordinate more, on which the kernel is constant: `weight`, so that it moves no faster than the rest.
+    The bias is an additional coordinate with a constant kernel, `weight`, so that it does not change faster than the
+    rest.
     """
 
     def __init__(self, group: Any, n: int, objective: str, settings: AscentSettings, bias: Floats) -> None:
         self.group, self.n, self.objective, self.settings = group, n, objective, settings
         mean = group.call_sum(("mean_row_sum",)) / n
         self.weight = mean**2 / n
-        self.length = self.cautious = 1 / (2 * settings.reg + mean**2 / 4)  # a softmax's Hessian is at most 1/2
+        self.length = self.cautious = 1 / (2 * settings.reg + mean**2 / 4)  # as the Hessian of a softmax is at most 1/2
         self.bias = np.array(bias, np.float64)
         self.bias_direction = np.zeros_like(self.bias)
         self.bias_gradient = np.zeros_like(self.bias)
@@ -399,11 +400,11 @@ class _LineSearch:
 
     @property
     def promise(self) -> float:
-        """Gain that the gradient promises of a cautious step."""
+        """Gain of a cautious step as predicted by the gradient."""
         return self.squared * self.cautious / 2
 
     def step(self) -> bool:
-        """Search the direction, go, and turn; False if no step is a gain."""
+        """Search along the direction, take the step, and choose a new direction; False if no step gains."""
         line = _Line(self._measure, self.length, self.value, self.slope)
         length = line.search()
         if length is None:
@@ -418,7 +419,7 @@ class _LineSearch:
         return True
 
     def turn(self, factor: float, ahead: float = 0.0) -> None:
-        """Take a new direction; `ahead` is the slope here along the old one."""
+        """Choose a new direction; `ahead` is the slope along the old one at the present point."""
         self.slope = self.squared + factor * ahead
         self.steepest = factor == 0.0 or self.slope <= 0
         if self.slope <= 0:
@@ -427,7 +428,7 @@ class _LineSearch:
         self.bias_direction = self.weight * self.bias_gradient + factor * self.bias_direction
 
     def _gradient(self, length: float) -> float:
-        """Go, and find the gradient; return its inner product with the one before."""
+        """Take the step, and compute the gradient; return its inner product with the previous one."""
         old = self.bias_gradient
         call = ("trial_step", self.objective, self.common, length, self.bias, self.settings.reg)
         self.bias_gradient = self.group.call_sum(call)
@@ -447,7 +448,7 @@ class _LineSearch:
 
 
 class _Line:
-    """The objective along one direction, each point of it measured once."""
+    """The objective along one direction; each point is evaluated once."""
 
     def __init__(self, measure: Callable[..., Any], length: float, value: float, slope: float) -> None:
         self.measure, self.length, self.value, self.slope = measure, length, value, slope
@@ -460,10 +461,10 @@ class _Line:
         return self.known[length]
 
     def search(self) -> float | None:
-        """Length at which the strong Wolfe conditions hold, or else the best one seen; None if none is a gain."""
+        """Length at which the strong Wolfe conditions hold, or else the best one evaluated; None if none gains."""
         scale = self.length
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a search that ends without: what it has seen will do
+            warnings.simplefilter("ignore")  # of a search that does not converge: the best evaluated point is used
             found = line_search(
                 lambda x: -self.at(x[0] * scale)[0],
                 lambda x: np.array([-self.at(x[0] * scale)[1] * scale]),

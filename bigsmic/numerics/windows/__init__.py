@@ -1,1 +1,1 @@
-"""Windows of recordings and their features: functions of arrays, each window for itself."""
+"""Windows of recordings and their features: functions of arrays, independent for each window."""

@@ -1,4 +1,4 @@
-"""Whether rows follow on each other as samples of a recording do."""
+"""Whether successive rows depend on each other like samples of a recording."""
 
 from typing import NamedTuple
 
@@ -13,15 +13,15 @@ LEAST_GROWTH = 1.25
 
 
 class Smoothness(NamedTuple):
-    """How rows depend on the rows before them, as medians over columns.
+    """Dependence of rows on the rows before them, as medians over columns.
 
     Parameters
     ----------
     correlation : float
         Of a row with the one before it: ``1 - mean (x[i + 1] - x[i])^2 / (2 var x)``.
     growth : float
-        Mean square of ``x[i + 2] - x[i]`` over that of ``x[i + 1] - x[i]``: 1 where rows of a cluster are stored
-        together in any order, 2 of a random walk, 4 of a straight line.
+        Mean square of ``x[i + 2] - x[i]`` over that of ``x[i + 1] - x[i]``: 1 if rows of a cluster are stored together
+        in random order, 2 for a random walk, 4 for a straight line.
     """
 
     correlation: float
@@ -43,7 +43,7 @@ def smoothness(X: Floats) -> Smoothness:
     Returns
     -------
     smoothness : Smoothness
-        0 and 1 where no column varies from row to row.
+        0 and 1 if no column varies from row to row.
     """
     X = np.asarray(X, np.float64)
     one, two = (np.square(X[lag:] - X[:-lag]).mean(axis=0) for lag in (1, 2))

@@ -1,4 +1,4 @@
-"""Features of windows in frequency: amplitude in octaves, centroid and entropy of the spectrum."""
+"""Features of windows in the frequency domain: amplitude in octaves, centroid and entropy of the spectrum."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -14,7 +14,7 @@ LEAST_LENGTH = 8
 
 
 def bands(length: int) -> Floats:
-    """Edges of the bands, cycles per sample: octaves below half a cycle, the lowest one down to one cycle a window.
+    """Edges of the bands in cycles per sample: octaves below half a cycle, down to one cycle per window.
 
     Parameters
     ----------
@@ -31,19 +31,19 @@ def bands(length: int) -> Floats:
 
 
 def names(channels: Sequence[str], length: int, rate: float | None = None) -> list[str]:
-    """Names of the columns of :func:`features`; bands by their upper edge, in Hz where the rate is known."""
+    """Names of the columns of :func:`features`; bands by their upper edge, in Hz if the rate is known."""
     unit, factor = ("Hz", rate) if rate else ("", 1.0)
     of_bands = [f"to_{edge * factor:.4g}{unit}" for edge in bands(length)[1:]]
     return [f"{channel}.{name}" for channel in channels for name in (*of_bands, "centroid", "entropy")]
 
 
 def features(W: Floats, rate: Any = None) -> Floats:
-    """Spectrum of every window, in few numbers.
+    """Summary of the spectrum of every window.
 
-    ``P[k] = w_k |F[k]|^2 / (L sum taper^2)`` of the tapered (Hann) deviations from the mean, ``w_k`` 2 for what stands
-    for two frequencies, so that P sums to about the variance. Per channel: ``sqrt(sum of P)`` in each of
+    ``P[k] = w_k |F[k]|^2 / (L sum taper^2)`` of the tapered (Hann) deviations from the mean, ``w_k`` is 2 for entries
+    that represent two frequencies, so that P sums to about the variance. Per channel: ``sqrt(sum of P)`` in each of
     :func:`bands`, in the unit of the samples; the mean frequency weighted by P; and the entropy of ``P / sum P`` over
-    its maximum, 0 of one line and 1 of white noise. All are 0 where a channel is constant.
+    its maximum, 0 for a single line and 1 for white noise. All are 0 for a constant channel.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def features(W: Floats, rate: Any = None) -> Floats:
 
 @cache
 def _design(length: int) -> tuple[Floats, Floats, Floats, Integers]:
-    """Taper, frequencies above 0, their weights, and the first frequency of every band but the lowest."""
+    """Taper, frequencies above 0, their weights, and the first frequency of every band except the lowest."""
     taper = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(length) / length)  # Hann
     frequency = np.arange(1, length // 2 + 1) / length
     weight = np.full(len(frequency), 2.0)

@@ -1,4 +1,4 @@
-"""Features of windows in time: level, spread, quantiles, range, crossings, jerk, and correlations between channels."""
+"""Features of windows in the time domain: level, spread, quantiles, range, crossings, jerk, and correlations."""
 
 import itertools
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from bigsmic.types import Floats
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 PER_CHANNEL = ("mean", "std", *(f"q{round(100 * q):02d}" for q in QUANTILES), "range", "crossings", "jerk")
 MOST_PAIRED = 8
-"""Channels up to which every pair is correlated; of more, each with the next one."""
+"""Number of channels up to which all pairs are correlated; with more, each channel with the next one."""
 LEAST_LENGTH = 2
 
 
 def pairs(n_channels: int) -> list[tuple[int, int]]:
-    """Pairs of channels that are correlated: list of (int, int)."""
+    """Pairs of channels whose correlation is computed: list of (int, int)."""
     if n_channels > MOST_PAIRED:
         return list(itertools.pairwise(range(n_channels)))
     return list(itertools.combinations(range(n_channels), 2))
@@ -30,9 +30,9 @@ def names(channels: Sequence[str]) -> list[str]:
 def features(W: Floats) -> Floats:
     """Summary of every window.
 
-    Per channel, ``x`` being its L samples: mean; standard deviation; quantiles, interpolated linearly; largest less
-    smallest sample; ``crossings``, share of consecutive samples on either side of the mean; ``jerk``, root mean square
-    of ``x[i + 1] - x[i]``. Per pair of channels, the correlation, 0 where one of them is constant.
+    Per channel, ``x`` being its L samples: mean; standard deviation; quantiles, interpolated linearly; largest minus
+    smallest sample; ``crossings``, share of consecutive samples on different sides of the mean; ``jerk``, root mean
+    square of ``x[i + 1] - x[i]``. Per pair of channels, the correlation, 0 if one of them is constant.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which windows can be described: those without gaps in time, and without NaN or infinity."""
+"""Validity of windows: those without gaps in time, and without NaN or infinity."""
 
 from typing import Any
 
@@ -8,30 +8,30 @@ from numpy.typing import NDArray
 from bigsmic.types import Floats
 
 TOLERANCE = 0.5
-"""Periods by which the time between two samples may differ from one."""
-PERIOD_SAMPLES = 4096  # whose times tell the period
+"""Largest deviation of the time between two samples from one period, in periods."""
+PERIOD_SAMPLES = 4096  # from whose times the period is estimated
 
 
 def period_of(times: Floats) -> float:
-    """Time between samples: the median of the differences, 0.0 where there are none."""
+    """Time between samples: the median of the differences, 0.0 if there are none."""
     steps = np.diff(times)
     return float(np.median(steps)) if len(steps) else 0.0
 
 
 def irregular(times: Floats, period: float) -> NDArray[np.bool_]:
-    """Whether each sample comes too early or too late after the one before it.
+    """Whether each sample is too early or too late relative to the one before it.
 
     Parameters
     ----------
     times : ndarray, shape (m,)
-        Of consecutive samples; integers are subtracted as such.
+        Of consecutive samples; integers are subtracted as integers.
     period : float
-        In the unit of the times.
+        In units of the times.
 
     Returns
     -------
     irregular : ndarray of bool, shape (m,)
-        False for the first sample, of which nothing is known; True where time stands still or goes back, or is NaN.
+        False for the first sample; True where time does not increase, or is NaN.
     """
     found = np.zeros(len(times), bool)
     found[1:] = ~(np.abs(np.diff(times) - period) <= TOLERANCE * period)

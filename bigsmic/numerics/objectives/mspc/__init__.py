@@ -1,17 +1,17 @@
-"""Maximin separation probability: two clusters on the two sides of the hyperplane that separates them most surely.
+"""Maximin separation probability: two clusters on both sides of the hyperplane that best separates them.
 
-A labeling is as good as the worst case of the classifier learnt from it. Over all pairs of distributions that have the
-means and covariances of its two clusters, the best hyperplane puts at least a share p of both on their own side,
+A labeling is scored by the worst case of the classifier learnt from it. Whatever two distributions have the means and
+covariances of its two clusters, the best hyperplane puts at least a share p of each on its own side,
 
     kappa = max_w  |w'(m_1 - m_0)| / (sqrt(w' S_0 w) + sqrt(w' S_1 w)),        p = kappa^2 / (1 + kappa^2)
 
-and p, the minimum separation probability (MSP), is what the three solvers raise. Every labeling that they meet, the
-k-means start included, is a halfspace, and what they need to know of the rows is a sum over them. So a solver is a
-generator: it yields a question, a small picklable function of a block of rows, and is sent the sum of the answers::
+and p, the minimum separation probability (MSP), is the objective of the three solvers. Every labeling on the way,
+including the k-means start, is a halfspace, and solvers need only sums over rows. So a solver is a generator: it yields
+a question, a small picklable function of a block of rows, and receives the sum of the answers::
 
     splits = solve([split(start, settings) for start in starts], total)
 
-``total(questions)`` makes one pass over the rows, wherever they are, for all problems at once.
+``total(questions)`` makes one pass over the rows for all problems at once.
 
 References
 ----------

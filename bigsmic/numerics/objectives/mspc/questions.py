@@ -1,4 +1,4 @@
-"""Questions of a solver about all rows: functions of a block of rows whose answers add up."""
+"""Questions of a solver about all rows: functions of a block of rows, whose results add up."""
 
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ class Halfspace(NamedTuple):
 
 
 Node = tuple[tuple[Halfspace, bool], ...]
-"""The halfspaces that a row lies in, and those that it lies outside of; the empty tuple holds every row."""
+"""Halfspaces that the rows of a node lie in, or outside of; the empty tuple contains every row."""
 
 
 def inside(node: Node, X: Floats) -> slice | NDArray[np.bool_]:
@@ -47,7 +47,7 @@ def second_moments(X: Floats) -> Floats:
     Parameters
     ----------
     X : ndarray of float64, shape (b, d)
-        Centred over all rows, roughly at least: covariances are differences of these sums.
+        Centred over all rows, at least roughly, as covariances are differences of these sums.
 
     Returns
     -------
@@ -85,9 +85,9 @@ class Together(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """Second moments of the rows of a node that one halfspace has and another has not, shape (2, d + 1, d + 1).
+    """Second moments of the rows of a node that are in only one of two halfspaces, shape (2, d + 1, d + 1).
 
-    First those that leave when `old` becomes `new`, then those that come.
+    First the rows that leave when `old` becomes `new`, then those that enter.
     """
 
     node: Node
@@ -104,7 +104,7 @@ class Moved(NamedTuple):
 class Histogram(NamedTuple):
     """Number and sum of the projections of a node's rows in each bin, shape (2, n_edges + 1).
 
-    A bin holds its upper edge, as the outside of a halfspace holds its threshold.
+    A bin includes its upper edge, as the outside of a halfspace includes its threshold.
     """
 
     node: Node
@@ -128,7 +128,7 @@ class Rows:
     Parameters
     ----------
     X : array_like of float, shape (n, d)
-        Held centred, in float64.
+        Stored centred, in float64.
     """
 
     def __init__(self, X: NDArray[Any]) -> None:
@@ -144,7 +144,7 @@ Steps = Generator[Any, Any, Any]
 
 
 def solve(problems: Sequence[Steps], total: Any) -> list[Any]:
-    """Run generators of questions side by side: each pass answers the next question of all that still ask.
+    """Run generators of questions concurrently: each pass answers the next question of all that have not ended.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def solve(problems: Sequence[Steps], total: Any) -> list[Any]:
     Returns
     -------
     results : list
-        What each generator returned.
+        Return value of each generator.
     """
     results: list[Any] = [None] * len(problems)
     questions: dict[int, Question] = {}

@@ -1,4 +1,4 @@
-"""The hyperplane that separates two clusters most surely, from their means and covariances."""
+"""The hyperplane that best separates two clusters, from their means and covariances."""
 
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ class Two(NamedTuple):
     total : ndarray of float64, shape (k, k)
         Covariance of both sides together.
     varies : ndarray of bool, shape (d,)
-        Columns that do.
+        Columns that vary.
     space : Columns
     """
 
@@ -39,7 +39,7 @@ class Two(NamedTuple):
 
     @classmethod
     def of(cls, sides: Floats, space: "Columns | None" = None) -> "Two":
-        """Read the second moments of two sides, shape (2, d + 1, d + 1); both must have rows."""
+        """Moments from the second moments of two sides, shape (2, d + 1, d + 1); both must have rows."""
         space = COLUMNS if space is None else space
         _, mean, total = covariance_of(sides[0] + sides[1])
         varies = space.varies(np.diag(total), mean)
@@ -56,7 +56,7 @@ class Two(NamedTuple):
 
     @property
     def difference(self) -> Floats:
-        """Mean of label 1 less that of label 0."""
+        """Mean of label 1 minus that of label 0."""
         return self.means[1] - self.means[0]
 
     def regularised(self, reg: float) -> Floats:
@@ -64,11 +64,11 @@ class Two(NamedTuple):
         return self.space.regularise(self.covariances, self.total, reg)
 
     def separation(self, reg: float) -> "Separation":
-        """How surely a hyperplane separates the sides."""
+        """The best separating hyperplane of the two sides."""
         return separate(self.difference, *self.regularised(reg))
 
     def halfspace(self, w: Floats, threshold: float) -> Halfspace:
-        """The halfspace of a direction in the columns that vary, of unit length in all columns."""
+        """The halfspace of a direction in the columns that vary, normalised to unit length in all columns."""
         length = np.linalg.norm(w)
         full = np.zeros(len(self.varies))
         full[self.varies] = w / length
@@ -76,7 +76,7 @@ class Two(NamedTuple):
 
 
 class Columns:
-    """The columns of the rows as they are; what is regularised are their variances."""
+    """The original columns of the rows; regularisation adds multiples of their variances."""
 
     def varies(self, variances: Floats, mean: Floats) -> NDArray[np.bool_]:
         """Columns whose variance is more than rounding."""
@@ -104,7 +104,7 @@ def covariance_of(A: Any) -> tuple[float, Floats, Floats]:
 
 
 class Separation(NamedTuple):
-    """The hyperplane that separates two clusters most surely.
+    """The hyperplane that best separates two clusters.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def check_definite(S: Floats, rounding: Floats | float = 0.0) -> None:
     ----------
     S : ndarray of float64, shape (k, k)
     rounding : ndarray of float64, shape (k,), optional
-        Variances up to this are taken for 0.
+        Variances up to this count as 0.
 
     Raises
     ------
@@ -197,12 +197,12 @@ def check_definite(S: Floats, rounding: Floats | float = 0.0) -> None:
     if rank == len(S):
         return
     raise SingularCovarianceError(
-        f"mspc: the covariance within the clusters has rank {rank} of {len(S)}, so they separate perfectly along what "
-        "does not vary in them; give reg > 0, or drop columns that others determine"
+        f"mspc: the covariance within the clusters has rank {rank} of {len(S)}, so that directions without variance "
+        "separate them perfectly; give reg > 0, or drop columns that others determine"
     )
 
 
 def _is_clearly_definite(S: Floats) -> bool:
-    """Whether the condition number is far from what rounding makes of a singular matrix's."""
+    """Whether the condition number is far below that of a singular matrix with rounding."""
     factor, failed = lapack.dpotrf(S)
     return not failed and lapack.dpocon(factor, np.abs(S).sum(axis=0).max())[0] > 1e-11

@@ -25,13 +25,13 @@ class SplitSettings:
     ----------
     solver : {"mpm", "gep", "eig"}
     reg : float
-        Multiple of the total variances that is added to the diagonals of covariances, lambda.
+        Multiple of the total variances, added to the diagonals of covariances; lambda.
     max_iter : int
-        Labelings after the start at most.
+        Largest number of labelings after the start.
     tol : float
-        Share of a node's rows that may still change sides when it has converged.
+        Share of a node's rows that may still change sides at convergence.
     judge : float, optional
-        The `reg` at which labelings are compared; that of the fit by default.
+        The `reg` with which labelings are compared; by default that of the fit.
     """
 
     solver: str = "mpm"
@@ -69,13 +69,13 @@ class Split:
     msp : float
         Minimum separation probability of the labeling at `reg`.
     score : float
-        The same at the `reg` of comparisons.
+        The same at the `reg` for comparisons.
     slope : float
         Log-odds of label 1 per unit of ``x @ w - threshold``.
     n_iter : int
         Labelings after the start.
     ended : {"converged", "max_iter", "empty"}
-        Why it ended; "empty": the next labeling would have had a side without rows, and was not taken.
+        Why it ended; "empty" if the next labeling would have had a side without rows, and was discarded.
     """
 
     halfspace: Halfspace
@@ -89,23 +89,24 @@ class Split:
 
     @property
     def worth(self) -> float:
-        """Rows that end on their own side of the hyperplane in the worst case."""
+        """Number of rows on their own side of the hyperplane in the worst case."""
         return self.score * self.counts.sum()
 
 
 def split(node: Node, start: Halfspace | None, settings: SplitSettings, space: Any = COLUMNS) -> Steps:
     """Split the rows of a node in two; a generator of questions that returns a :class:`Split`, or None.
 
-    None stands for a node that cannot be split: all its rows coincide, or one side of the start has none.
+    It returns None for a node that cannot be split: all its rows coincide, or one side of the start has none.
 
     Parameters
     ----------
     node : Node
     start : Halfspace or None
-        The first labeling; None takes the two sides of the mean along the axis of largest variance.
+        The first labeling; None for the two sides of the mean along the axis of largest variance.
     settings : SplitSettings
     space : Columns
-        What the columns of the rows are: their own, or those of :class:`bigsmic.numerics.objectives.mspc.span.Span`.
+        The columns in which rows are represented: the original ones, or those of
+        :class:`bigsmic.numerics.objectives.mspc.span.Span`.
     """
     if start is None:
         start = yield from _principal(node)
@@ -143,7 +144,7 @@ def _is_empty(sides: Floats) -> bool:
 def _relabel(node: Node, sides: Floats, old: Halfspace, new: Halfspace) -> Steps:
     """Second moments of the sides of the new halfspace, from those of the old and the rows that change sides.
 
-    Where many do, the sums are taken anew: a difference of large sums has their rounding.
+    If many rows change sides, the sums are computed anew, as a difference of large sums has their rounding errors.
     """
     left, came = yield Moved(node, old, new)
     n_moved = left[-1, -1] + came[-1, -1]

@@ -1,13 +1,14 @@
-"""MSPC where rows are fewer than columns: everything that a split asks for lies in the span of the rows.
+"""MSPC for fewer rows than columns: the hyperplanes of a split lie in the span of the rows.
 
 Let X be the m rows of a node, centred, D the variances of their columns, ``G = X D^-1 X'`` and ``K = X X'``. Divided by
-the deviations, the regularised covariances are ``D^-1/2 S D^-1/2 + reg I``, which does not change under rotation: the
-best directions lie in the span of the divided rows. With ``G = U L U'`` the rows there are ``Z = U L^1/2``, at most
-m - 1 columns, `reg` adds to the identity, and u stands for ``w = D^-1 X' U L^-1/2 u``. So a split takes m^2 numbers in
-the place of d^2, and two passes over the rows: one for the products, one that brings the hyperplane back.
+the deviations, the regularised covariances are ``D^-1/2 S D^-1/2 + reg I``, and the added term is invariant under
+rotation: the best directions lie in the span of the divided rows. With ``G = U L U'`` the rows there are ``Z = U
+L^1/2``, at most m - 1 columns, `reg` adds to the identity, and u stands for ``w = D^-1 X' U L^-1/2 u``. So a split
+takes m^2 numbers instead of d^2, and two passes over the rows: one for the products, one to transform the hyperplane
+back.
 
-The k-means start and the relaxed indicator have directions in the span of the rows as they are, ``w = X'a``; the
-projections ``K a`` say which u they are.
+The k-means start and the relaxed indicator have directions in the span of the undivided rows, ``w = X'a``; the
+projections ``K a`` determine their u.
 """
 
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from bigsmic.numerics.objectives.mspc.questions import Halfspace, solve
 from bigsmic.numerics.objectives.mspc.solvers import Split, SplitSettings
 from bigsmic.types import Floats
 
-_RANK = 1e-12  # of the largest eigenvalue: below it, rounding
+_RANK = 1e-12  # of the largest eigenvalue; smaller ones are rounding
 
 
 class Dual(NamedTuple):
@@ -38,7 +39,7 @@ class Dual(NamedTuple):
 
 
 def centred(products: Floats) -> Floats:
-    """Products of rows less their mean, from products of the rows: (m, m)."""
+    """Products of the rows minus their mean, from products of the rows: (m, m)."""
     mean = products.mean(axis=0)
     return products - mean - mean[:, None] + mean.mean()
 
@@ -58,7 +59,7 @@ def coordinates(products: Floats) -> tuple[Floats, Floats]:
 
 
 class Span:
-    """Rows of a node in the coordinates of their span, as the solvers see them; stands for :class:`mspc.Columns`.
+    """Rows of a node in the coordinates of their span, for the solvers; replaces :class:`mspc.Columns`.
 
     Parameters
     ----------
@@ -93,16 +94,16 @@ class Span:
         return self.vectors[:, 0]
 
     def direction(self, projections: Floats) -> Floats:
-        """The u along which the rows have some projections, less their mean."""
+        """The u along which the rows have the given projections, up to their mean."""
         return self.vectors.T @ projections / np.sqrt(self.values)
 
     def split(self, start: tuple[Floats, float], settings: SplitSettings) -> Any:
-        """Split the rows, beginning with a halfspace of ``w = X'a``.
+        """Split the rows, starting from a halfspace of ``w = X'a``.
 
         Parameters
         ----------
         start : tuple of (ndarray of float64, shape (m,), float)
-            a, and the threshold for rows less their mean.
+            a, and the threshold for rows minus their mean.
         settings : mspc.SplitSettings
 
         Returns
@@ -110,7 +111,7 @@ class Span:
         split : mspc.Split or None
             In the coordinates of the span.
         dual : Dual or None
-            What brings its hyperplane back.
+            Coefficients that transform its hyperplane back.
         """
         a, threshold = start
         first = Halfspace(self.direction(self.plain @ a), threshold)
@@ -126,7 +127,7 @@ class Span:
 
 
 def brought_back(found: Any, w: Floats, mean: Floats) -> Split:
-    """A split in the columns of the rows, its hyperplane of unit length.
+    """A split in the original columns, with a hyperplane of unit length.
 
     Parameters
     ----------

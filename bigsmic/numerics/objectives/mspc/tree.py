@@ -29,7 +29,7 @@ class Tree(NamedTuple):
 
     @classmethod
     def of_splits(cls, taken: list[tuple[int, Split]]) -> "Tree":
-        """Tree of pairs of a label and the split that it was taken apart by, at least one."""
+        """Tree from pairs of a label and the split applied to it; at least one pair."""
         splits = [found for _, found in taken]
         return cls(
             np.array([found.halfspace.w for found in splits]),
@@ -51,8 +51,8 @@ class Tree(NamedTuple):
     def read(self, X: Floats) -> tuple[Floats, Integers]:
         """Posteriors and labels of rows.
 
-        A split's posterior is logistic in the projection, with the slope that two normal clusters of one variance
-        have: 1/2 at the hyperplane. A cluster's is the product along its path.
+        The posterior of a split is logistic in the projection, 1/2 at the hyperplane, with the slope for two normal
+        clusters of equal variance. That of a cluster is the product along its path.
 
         Parameters
         ----------
@@ -78,9 +78,9 @@ class Tree(NamedTuple):
 def grow(
     n_clusters: int, start: Callable[[Node], Halfspace | None], candidates: Sequence[SplitSettings], total: Total
 ) -> tuple[Tree, list[Split]]:
-    """Split in two, and again the cluster whose split is worth most, until there are enough clusters.
+    """Split repeatedly the cluster whose split is worth most, until there are enough clusters.
 
-    Worth is the score times the number of rows. The score alone takes ever smaller groups off.
+    The worth is the score times the number of rows; the score alone would favour ever smaller groups.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def grow(
     start : callable
         ``start(node)``: first labeling of a node.
     candidates : sequence of SplitSettings
-        Of these the one of largest score is taken at each node.
+        At each node the one of largest score is used.
     total : callable
         See :func:`solve`.
 
@@ -97,7 +97,7 @@ def grow(
     -------
     tree : Tree
     splits : list of Split
-        That the tree is made of.
+        The splits of the tree.
 
     Raises
     ------
@@ -108,13 +108,13 @@ def grow(
 
 
 def grow_by(n_clusters: int, best_splits: Any) -> tuple[Tree, list[Split]]:
-    """Grow a tree as :func:`grow` does, of splits that are found in any way.
+    """Grow a tree like :func:`grow`, with splits found by any function.
 
     Parameters
     ----------
     n_clusters : int
     best_splits : callable
-        The best split of each of some nodes by number; those that cannot be split are left out.
+        Returns the best splits of nodes by their number; nodes that cannot be split are left out.
 
     Returns
     -------
@@ -156,5 +156,5 @@ def _best_splits(nodes: Any, start: Any, candidates: Any, total: Any) -> dict[in
 
 
 def best_of(splits: list[Split]) -> Split | None:
-    """The split of largest score, the first among equals; None where no candidate found one."""
+    """The split of largest score, the first among equals; None if no candidate found one."""
     return max((split for split in splits if split is not None), key=lambda split: split.score, default=None)

@@ -1,4 +1,4 @@
-"""Maximum within-cluster association: memberships of clusters with Parzen densities that overlap least.
+"""Maximum within-cluster association: memberships for which the clusters' Parzen densities overlap least.
 
 With ``G_nm = exp(-|x_n - x_m|^2 / (4 sigma^2))``, the product of two Gaussians of width sigma integrated, and
 memberships ``z_in = softmax_i(theta_in)`` that add up to N_i,
@@ -10,8 +10,9 @@ N_i. The derivative by a membership, and by a logit, are
 
     a_in = dL/dz_in = (2 [G z_i]_n - L_i) / N_i,       dL/dtheta_in = z_in (a_in - sum_j z_jn a_jn)
 
-G enters through products with columns alone, so it is never held: neither the dense one, whose tiles are made and
-dropped, nor the sparse one, which is read block by block. Steps of several lengths, of several starts, share a product.
+G enters only through products with columns, so that it is never held in memory: tiles of a dense one are computed when
+they are needed, and a sparse one is read block by block. Steps of several lengths and of several starts share one
+product.
 
 References
 ----------

@@ -1,4 +1,4 @@
-"""Ascent of the association from several starts side by side, each with a line search of its own."""
+"""Concurrent ascents of the association from several starts, each with its own line search."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from bigsmic.numerics.row_blocks import Group, Shard, TreeSum
 from bigsmic.types import Floats, Integers
 
 DIRECTIONS = ("natural", "gradient")
-FACTORS = (2.0, 0.5)  # of the last step that are tried in one product
-RETREAT = 0.125  # of the step, where neither gains
+FACTORS = (2.0, 0.5)  # of the last step, tried in one product
+RETREAT = 0.125  # of the step, if neither gains
 LEAST_STEP = 2.0**-40
-COLUMNS = 64  # multiplied at a time: bounds what is in memory of all rows
+COLUMNS = 64  # multiplied at a time, to bound the memory for all rows
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class AscentSettings:
     ----------
     direction : {"natural", "gradient"}
     max_iter : int
-        Products at most, that of the start not counted.
+        Largest number of products, without that of the start.
     tol : float
         Relative gain of a step below which a start has converged.
     """
@@ -70,9 +70,9 @@ class AssociationRows:
         ----------
         starts : list of int
         steps : ndarray of float64, shape (len(starts), e)
-            A step of 0 along no direction measures the start itself.
+            A step of 0 evaluates the start itself.
         totals : ndarray of float64, shape (len(starts), 2, k)
-            Mass and association where the starts are.
+            Mass and association at the present points.
 
         Returns
         -------
@@ -100,7 +100,7 @@ class AssociationRows:
         return self.shard.sum_over_blocks(add)
 
     def take(self, starts: list[int], steps: Floats, totals: Floats, chosen: list[int]) -> None:
-        """Go the step ``chosen[i]`` of those tried for ``starts[i]``; a negative one stays where it is."""
+        """Take the step ``chosen[i]`` of those tried for ``starts[i]``; none if it is negative."""
 
         def go(p: int) -> None:
             rows = self.shard.rows(p)
@@ -145,7 +145,7 @@ class State(NamedTuple):
     lengths : ndarray of float64, shape (n_starts,)
         The last step.
     n_iter : ndarray of int64, shape (n_starts,)
-        Products, that of the start not counted.
+        Number of products, without that of the start.
     converged : ndarray of bool, shape (n_starts,)
     """
 
@@ -157,7 +157,7 @@ class State(NamedTuple):
 
     @classmethod
     def fresh(cls, n_starts: int, k: int) -> "State":
-        """Before anything was measured."""
+        """State before any evaluation."""
         return cls(
             np.full(n_starts, -np.inf),
             np.zeros((n_starts, 2, k)),
@@ -168,7 +168,7 @@ class State(NamedTuple):
 
     @property
     def best(self) -> int:
-        """The start that is highest; the first among equals."""
+        """The start of largest value; the first among equals."""
         return int(np.argmax(self.values))
 
 
@@ -179,10 +179,10 @@ def ascend(
     state: State | None = None,
     on_step: Callable[..., Any] | None = None,
 ) -> State:
-    """Ascend from all starts side by side, each with a line search of its own.
+    """Ascend from all starts concurrently, each with its own line search.
 
-    In one product a start tries twice and half its last step, and goes the better one if it gains. Where neither does,
-    the step becomes an eighth. It has converged when it goes on and gains less than `tol`, or the step is nothing.
+    In one product a start tries twice and half its last step, and takes the better one if it gains. If neither gains,
+    the step is reduced to an eighth. A start has converged when a step gains less than `tol`, or the step vanishes.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def ascend(
         Rows, starts, clusters.
     settings : AscentSettings
     state : State, optional
-        To go on from; the rows are where they were with it.
+        State to continue from; the rows must have the logits that belong to it.
     on_step : callable, optional
         ``on_step(iteration, state)``.
 
@@ -213,7 +213,7 @@ def ascend(
 
 
 class _LineSearch:
-    """Line search of all starts side by side."""
+    """Concurrent line searches of all starts."""
 
     def __init__(self, group: Any, n: int, state: State) -> None:
         self.group, self.n = group, n
@@ -221,20 +221,20 @@ class _LineSearch:
 
     @property
     def state(self) -> State:
-        """A copy of where the starts are."""
+        """A copy of the state."""
         return State(*(part.copy() for part in (self.values, self.totals, self.lengths, self.n_iter, self.converged)))
 
     @property
     def active(self) -> list[int]:
-        """Starts that are on their way."""
+        """Starts that have not converged."""
         return np.flatnonzero(~self.converged).tolist()
 
     def measure(self) -> None:
-        """Find the association of the starts."""
+        """Evaluate the association of the starts."""
         self._go(np.zeros((len(self.values), 1)))
 
     def step(self, tol: float) -> None:
-        """Try steps for every start that is still on its way."""
+        """Try steps for every start that has not converged."""
         starts = self.active
         before = self.values[starts]
         chosen = self._go(self.lengths[starts, None] * FACTORS)
@@ -245,7 +245,7 @@ class _LineSearch:
             self.converged[start] = self.lengths[start] < LEAST_STEP if j < 0 else not gained
 
     def _go(self, steps: Floats) -> Integers:
-        """Go the best step of each active start if it gains; return which, -1 for none."""
+        """Take the best step of each active start if it gains; return its number, -1 for none."""
         starts = self.active
         here = self.totals[starts]
         sums = self.group.call_sum(("trial_step", starts, steps, here))

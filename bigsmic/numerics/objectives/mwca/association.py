@@ -4,7 +4,7 @@ import numpy as np
 
 from bigsmic.types import Floats, Integers
 
-LEAST_MASS = 1e-12  # of all rows: what an empty cluster is divided by
+LEAST_MASS = 1e-12  # of all rows, the least divisor, for empty clusters
 
 
 def memberships(logits: Floats) -> Floats:
@@ -31,12 +31,12 @@ def association(Z: Floats, GZ: Floats) -> tuple[Floats, Floats]:
 
 
 def pull(GZ: Floats, mass: Floats, within: Floats, n: int) -> Floats:
-    """``dL/dz``, shape (b, k); a cluster without mass pulls nothing."""
+    """``dL/dz``, shape (b, k); 0 for a cluster without mass."""
     return (2 * GZ - within) / np.maximum(mass, LEAST_MASS * n)
 
 
 def centred(Z: Floats, pulls: Floats) -> Floats:
-    """Pulls less their mean under the memberships of the row."""
+    """Pulls minus their mean under the memberships of the row."""
     return pulls - np.einsum("...k,...k->...", Z, pulls)[..., None]
 
 
@@ -47,10 +47,10 @@ def gradient(Z: Floats, GZ: Floats) -> Floats:
 
 
 def direction(kind: str, Z: Floats, GZ: Floats, totals: Floats, n: int) -> Floats:
-    """Where the logits go, times n: along the gradient, or along the pulls.
+    """Direction of the logits' steps, times n: the gradient, or the centred pulls.
 
-    The pulls, centred, are the gradient in the metric of the memberships (Fisher's): it does not vanish where
-    memberships are near 0 or 1, as that in the logits does, and both vanish together otherwise.
+    The centred pulls are the gradient in the Fisher metric of the memberships. Unlike the gradient in the logits, they
+    do not vanish where memberships are near 0 or 1; otherwise both vanish together.
 
     Parameters
     ----------
@@ -69,20 +69,20 @@ def direction(kind: str, Z: Floats, GZ: Floats, totals: Floats, n: int) -> Float
 def read_association(GZ: Floats, totals: Floats, n: int) -> tuple[Floats, Integers]:
     """Posteriors and labels of new rows from ``g_i(x) = sum_m z_im G(x, x_m)``.
 
-    The label is the cluster whose association the row would raise most, ``argmax_i (2 g_i - L_i) / N_i``, as at the
-    maximum for rows that are in it. The posterior is that of the Parzen densities, ``g_i / sum_j g_j``.
+    The label is the cluster whose association the row would increase most, ``argmax_i (2 g_i - L_i) / N_i``, as for
+    fitted rows at the maximum. The posterior is that of the Parzen densities, ``g_i / sum_j g_j``.
 
     Parameters
     ----------
     GZ : ndarray of float, shape (b, k)
-        Any multiple per row does for the posterior; the label needs g itself.
+        For the posterior, rows may be scaled; the label needs g itself.
     totals : ndarray of float64, shape (2, k)
     n : int
 
     Returns
     -------
     posterior : ndarray of float32, shape (b, k)
-        Flat where no kernel reaches.
+        Uniform where the kernel is 0.
     labels : ndarray of int32, shape (b,)
     """
     total = GZ.sum(axis=1, keepdims=True)
@@ -97,12 +97,12 @@ def read_association(GZ: Floats, totals: Floats, n: int) -> tuple[Floats, Intege
 def read_vector(v: Floats, mean: float) -> tuple[Floats, Integers]:
     """Posteriors and labels of the two sides of the leading eigenvector, cut at its mean.
 
-    The posterior of label 1 is ``v / (v + mean)``: 1/2 at the cut. Entries of either sign by rounding count as 0.
+    The posterior of label 1 is ``v / (v + mean)``: 1/2 at the cut. Entries that rounding makes negative count as 0.
 
     Parameters
     ----------
     v : ndarray of float, shape (b,)
-        Entries of the eigenvector, turned so that its mean is positive.
+        Entries of the eigenvector, with the sign that makes its mean positive.
     mean : float
 
     Returns

@@ -1,4 +1,4 @@
-"""Gaussian Parzen windows: their width, and products of their matrix with columns, tile by tile."""
+"""Gaussian Parzen windows: their bandwidth, and products of their matrix with columns, tile by tile."""
 
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from bigsmic.types import Floats
 
 WIDTHS = ("deviation", "quartile", "likelihood")
 _TILE = 512, 2048  # rows and columns of G at a time: stays in the processor's cache
-_REACH = 4096.0  # squared norm in units of 2 sigma, beyond which float32 is too coarse for distances
+_REACH = 4096.0  # squared norm in units of 2 sigma beyond which float32 is too coarse for distances
 _LIKELIHOOD_ROWS = 2000
 _LIKELIHOOD_GRID = 2.0 ** (np.arange(-8, 5) / 2)
 _FOLDS = 5
@@ -41,13 +41,13 @@ def bandwidth(rule: str | float, n: int, variances: Floats, sample: Floats, seed
     ----------
     rule : {"deviation", "quartile", "likelihood"} or float
         ``1.06 s n^-0.2`` with s^2 the mean variance of the columns ([1]_ eq. 36); ``1.06 min(s, R / 1.34) n^-0.2``
-        with R the mean interquartile range (eq. 37); or the multiple of the first, from 1/16 to 4, at which rows that
-        are held out are most likely; or a number.
+        with R the mean interquartile range (eq. 37); or the multiple of the first, from 1/16 to 4, with the largest
+        held-out likelihood; or a number.
     n : int
         Rows.
     variances : ndarray of float64, shape (d,)
     sample : ndarray of float, shape (m, d)
-        Rows for what is estimated from rows.
+        Sampled rows, for the rules that need them.
     seed : int
 
     Returns
@@ -57,7 +57,7 @@ def bandwidth(rule: str | float, n: int, variances: Floats, sample: Floats, seed
     Raises
     ------
     InputError
-        It is not positive: the rows coincide, or half of them do.
+        The width is not positive, as all or half of the rows coincide.
     """
     if not isinstance(rule, str):
         return float(rule)
@@ -135,7 +135,7 @@ class DenseProduct:
         self._halo = shard.halo(lambda p: outside if p == first else outside[:0])
 
     def operand(self, X: Floats) -> Floats:
-        """X, and then the rows of others."""
+        """X, and then the rows of other shards."""
         return self._halo.extend(X)
 
     def multiply(self, p: int, factors: tuple[float, float, float], operand: Floats, Y: Floats, out: Floats) -> None:
@@ -153,7 +153,7 @@ class DenseProduct:
         out[...] = total
 
     def _place(self, q: int) -> slice:
-        """Where the rows of block q lie in an operand: own ones first, then others in order."""
+        """Range of the rows of block q in an operand: own rows first, then the others in order."""
         shard, (lo, hi) = self.shard, (int(bound) for bound in self.shard.bounds[q : q + 2])
         if q in shard.blocks:
             return shard.rows(q)

@@ -1,4 +1,4 @@
-"""Ascent by minibatches: the gradient of a batch, and the steps that Adam makes of it."""
+"""Ascent by minibatches: the gradient of a batch, and Adam's steps."""
 
 from typing import Any, NamedTuple
 
@@ -59,19 +59,19 @@ class Adam(NamedTuple):
 
     @classmethod
     def start(cls, model: Linear) -> "Adam":
-        """No step done."""
+        """State before the first step."""
         nothing = Linear(np.zeros_like(model.W), np.zeros_like(model.b))
         return cls(model, nothing, nothing)
 
     def columns(self, kept: Any) -> Any:
-        """The same with some of the categories only."""
+        """A copy with some of the categories only."""
         return Adam(self.model.columns(kept), self.first.columns(kept), self.second.columns(kept), self.steps)
 
     def step(self, gradient: Linear, rate: float, spread: float = 1.0) -> "Adam":
-        """A step up of about ``rate / (sqrt(d) spread)`` in every weight, and of ``rate / sqrt(d)`` in every bias.
+        """Ascend by about ``rate / (sqrt(d) spread)`` in every weight, and by ``rate / sqrt(d)`` in every bias.
 
-        With the spread of the columns, the logits of a row move by about `rate`, whatever the unit of the columns and
-        their number.
+        If `spread` is that of the columns, the logits of a row change by about `rate`, whatever the unit and the number
+        of the columns.
         """
         steps = self.steps + 1
         unbias = [1 / (1 - beta**steps) for beta in _BETAS]
@@ -101,12 +101,12 @@ def batch_gradient(
     Parameters
     ----------
     X : ndarray of float, shape (b, d)
-        Thousands of rows: the fewer, the further the mean posterior is from that of all rows.
+        Thousands of rows; with fewer, the mean posterior differs more from that of all rows.
     model : Linear
     aim : Aim
     weighting : Weighting
     share : float
-        Share of all rows that the batch is, by which the labelled ones in it stand for all of them.
+        Size of the batch as a share of all rows, by which its labelled rows are weighted to represent all of them.
 
     Returns
     -------
@@ -117,11 +117,11 @@ def batch_gradient(
 
     Notes
     -----
-    A running mean in the place of the batch's own was worse: it is a stale one.
+    A running mean instead of the batch's own was worse, as it is outdated.
     """
     b, dtype = len(X), X.dtype
     posteriors = np.empty((2, b, model.n_categories), dtype)
-    for rows in tiles(b):  # what one tile needs stays in the cache
+    for rows in tiles(b):  # so that the data of one tile stay in the cache
         posteriors[:, rows] = log_softmax(model.logits(X[rows]))
     log_posterior, posterior = posteriors
     sums = _batch_sums(log_posterior, posterior, weighting)

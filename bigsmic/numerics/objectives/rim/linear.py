@@ -15,7 +15,7 @@ from bigsmic.numerics.objectives.rim.logits import (
 )
 from bigsmic.types import Floats
 
-TILE_ROWS = 2048  # rows whose posteriors stay in the cache; float32 sums of so few are exact enough
+TILE_ROWS = 2048  # rows whose posteriors fit in the cache, and few enough for float32 sums
 
 
 class Linear(NamedTuple):
@@ -52,7 +52,7 @@ class Linear(NamedTuple):
         return len(self.b)
 
     def columns(self, kept: NDArray[np.bool_]) -> "Linear":
-        """The same with some of the categories only."""
+        """A copy with some of the categories only."""
         return Linear(np.ascontiguousarray(self.W[:, kept]), np.ascontiguousarray(self.b[kept]))
 
     def logits(self, X: Floats) -> Floats:
@@ -63,7 +63,7 @@ class Linear(NamedTuple):
 
 
 def penalty(model: Linear, reg: float) -> float:
-    """``R = reg |W|^2``; biases are free."""
+    """``R = reg |W|^2``, without biases."""
     return float(reg * np.square(model.W, dtype=np.float64).sum())
 
 
@@ -79,7 +79,7 @@ def linear_information(
         Of the same dtype.
     weighting : Weighting
     log_posterior : ndarray of the same dtype, shape (b, k), optional
-        Where to leave the logarithms of the posteriors.
+        Output for the logarithms of the posteriors.
 
     Returns
     -------
@@ -112,12 +112,13 @@ def linear_gradient(
     reference : Reference
     weighting : Weighting
     log_posterior : ndarray of the same dtype, shape (b, k), optional
-        What :func:`linear_information` has left of the same classifier; the sum is the same bits with it as without.
+        Output of :func:`linear_information` for the same classifier; it saves time and does not change the bits of the
+        sum.
 
     Returns
     -------
     gradient : ndarray of float64, shape (d + 1, k)
-        Without the penalty's part.
+        Without the penalty.
     """
     total = np.zeros((X.shape[1] + 1, model.n_categories))
     for rows in tiles(len(X)):

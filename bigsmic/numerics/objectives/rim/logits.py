@@ -12,7 +12,7 @@ _STEEPEST = 20.0  # exponent of a power law
 
 
 class Weighting(NamedTuple):
-    """Weights and labels of rows; None where every row has weight 1, and none has a label.
+    """Weights and labels of rows; None if every row has weight 1, or none has a label.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class Weighting(NamedTuple):
         return Weighting(*(None if array is None else array[rows] for array in (self.weights, self.labels)))
 
     def unlabelled(self, b: int, dtype: DTypeLike) -> Floats:
-        """Weights (b,) of rows in the information: their own without a label, 0 with one."""
+        """Weights (b,) of rows in the information: their own for unlabelled rows, 0 for labelled ones."""
         weights = np.ones(b, dtype) if self.weights is None else self.weights.astype(dtype)
         return weights if self.labels is None else np.where(self.labels < 0, weights, 0).astype(dtype)
 
@@ -52,13 +52,13 @@ class Information(NamedTuple):
     Parameters
     ----------
     weight : ndarray of float64, shape ()
-        Of the unlabelled rows.
+        Sum of the weights of the unlabelled rows.
     mass : ndarray of float64, shape (k,)
         ``sum_i p_i`` over the unlabelled rows, weighted.
     negentropy : ndarray of float64, shape ()
         ``sum_i sum_k p_ik log p_ik`` over them, weighted.
     counts : ndarray of int64, shape (k,)
-        Rows, labelled or not, of which the category is the most probable.
+        Rows, labelled or not, for which the category is the most probable.
     log_likelihood : ndarray of float64, shape ()
         ``sum_i log p(y_i|x_i)`` over the labelled rows, weighted.
     """
@@ -109,7 +109,7 @@ def information(log_posterior: Floats, posterior: Floats, weighting: Any = EVERY
     Parameters
     ----------
     log_posterior, posterior : ndarray of float, shape (b, k)
-        From :func:`log_softmax`. A few thousand rows at most: they are added in their dtype.
+        From :func:`log_softmax`. At most a few thousand rows, as they are added in their dtype.
     weighting : Weighting
 
     Returns
@@ -133,8 +133,8 @@ def log_reference(marginal: Floats, prior: Any = None) -> Floats:
     ----------
     marginal : ndarray of float64, shape (k,)
     prior : None, ndarray of float64, shape (k,), or "power"
-        "power": ``D_k`` falls as a power of the rank of category k, with the exponent of least ``KL(p^ || D)``. As D is
-        the best of its kind, ``dF/dD = 0``, and gradients hold as if it were given.
+        "power": ``D_k`` is a power of the rank of category k, with the exponent of least ``KL(p^ || D)``. As D is
+        optimal, ``dF/dD = 0``, and gradients are those for a given D.
 
     Returns
     -------
@@ -153,7 +153,7 @@ def power_exponent(marginal: Floats) -> float:
 
 
 def _power_law(marginal: Floats) -> tuple[Floats, float]:
-    """Logarithms of the power law nearest to the marginal, and its exponent: the zero of a rising function."""
+    """Logarithms of the power law nearest to the marginal, and its exponent, the zero of an increasing function."""
     k = len(marginal)
     rank = np.empty(k)
     rank[np.argsort(-marginal, kind="stable")] = np.arange(1, k + 1)

@@ -13,7 +13,7 @@ class Point(NamedTuple):
     Parameters
     ----------
     number : int
-        In the order in which they were found; -1 is the start.
+        Number in the order of computation; -1 is the start.
     reg : float
     alive : int
     """
@@ -23,32 +23,32 @@ class Point(NamedTuple):
     alive: int
 
 
-UP, DOWN = 4.0, 8.0  # from one strength to the next, before there are two that enclose what is wanted
-WALK = 12  # such steps at most
-CLOSE = 1.1  # ratio of two strengths between which none is looked for
-_MARGIN = 0.15  # of the way between two strengths, in logarithms, that a guess keeps from either
+UP, DOWN = 4.0, 8.0  # factors from one strength to the next, until two enclose the wanted number
+WALK = 12  # largest number of such steps
+CLOSE = 1.1  # ratio of two strengths between which no further one is tried
+_MARGIN = 0.15  # least distance of a guess from two strengths, as a share of their difference in logarithms
 
 
 def find_strength(solve: Any, n_clusters: int, reg: float) -> Point | None:
-    """Find the strength at which a number of categories stays alive, along a path of solutions.
+    """Find the strength at which the wanted number of categories stays alive, along a path of solutions.
 
     Parameters
     ----------
     solve : callable
-        ``solve(reg, parent)`` returns the Point that is reached from a Point, or from the start if that is None.
+        ``solve(reg, parent)`` returns the Point reached from `parent`, or from the start if that is None.
     n_clusters : int
     reg : float
-        To begin with.
+        The first strength.
 
     Returns
     -------
     point : Point or None
-        With `n_clusters` alive; else the one with the fewest above; None if not even the start has so many.
+        The point with `n_clusters` alive; else that with the fewest above; None if even the start has fewer.
 
     Notes
     -----
-    Numbers alive fall about as a power of the strength, which is how the next strength is guessed. As every ascent
-    begins with more categories than are wanted, and they do not come back, the path goes up only.
+    The number alive falls roughly as a power of the strength, by which the next strength is guessed. As every ascent
+    starts with more categories than are wanted, and dead ones do not return, strengths only increase along a path.
     """
     low, high = solve(reg, None), None
     for _ in range(WALK):
@@ -70,18 +70,18 @@ def find_strength(solve: Any, n_clusters: int, reg: float) -> Point | None:
 
 
 def _between(low: Point, high: Point, n_clusters: int) -> float:
-    """Strength at which a power law through two points has the number, not too near to either."""
+    """Strength at which a power law through two points reaches the number, not too near to either."""
     fallen = np.log(low.alive / high.alive) if high.alive else np.inf
     share = np.log(low.alive / n_clusters) / fallen
     return float(low.reg * (high.reg / low.reg) ** np.clip(share, _MARGIN, 1 - _MARGIN))
 
 
 def refuse_collapse(n_alive: int, reg: float) -> None:
-    """Refuse a solution in which a single category has every row."""
+    """Refuse a solution in which a single category contains every row."""
     if n_alive < 2:
         raise CollapseError(
-            f"rim: at reg={reg:.3g} a single category has taken every row; use a smaller reg, such as {reg / 10:.1g}, "
-            "or give n_clusters, for which one is found"
+            f"rim: at reg={reg:.3g} a single category contains every row; use a smaller reg, such as {reg / 10:.1g}, "
+            "or give n_clusters, for which a reg is found"
         )
 
 
@@ -90,7 +90,7 @@ def refuse_divergence(value: float, before: float, rate: float) -> None:
     if not np.isfinite(value):
         raise CollapseError(
             f"rim: the objective became {value} at learning_rate={rate:g}; use a smaller one, such as {rate / 10:g}, "
-            "and look for extreme rows"
+            "and check for extreme rows"
         )
     if value < before - 0.05 * max(abs(before), 1.0):
         raise CollapseError(

@@ -17,12 +17,12 @@ from bigsmic.numerics.objectives.rim.linear import (
 from bigsmic.numerics.objectives.rim.logits import Reference, Weighting
 from bigsmic.types import Floats, Integers
 
-START_STEPS = 3  # of the supervised classifier: boundaries that are still soft, so that categories can die
+START_STEPS = 3  # of the supervised classifier; few, so that boundaries are soft and categories can die
 LLOYD_STEPS = 10
 
 
 def first_centers(X: Floats, k: int, seed: int, known: Floats | None = None) -> tuple[Floats, Integers]:
-    """k-means centres of a sample, categories to begin with; those that win no row are left out.
+    """k-means centres of a sample, the initial categories; those that win no row are left out.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def first_centers(X: Floats, k: int, seed: int, known: Floats | None = None) -> 
         Centres, the known ones included.
     seed : int
     known : ndarray of float32, shape (l, d), optional
-        Centres that are given and stay first and where they are, such as means of labelled classes.
+        Given centres, such as means of labelled classes, which come first and stay fixed.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def first_centers(X: Floats, k: int, seed: int, known: Floats | None = None) -> 
 
 
 def _spread(X: Floats, k: int, rng: np.random.Generator, known: Floats | None) -> Floats:
-    """Known centres, and rows drawn with a probability that grows with the squared distance from those before."""
+    """Known centres, and rows drawn with a probability that grows with the squared distance from earlier centres."""
     centers = [X[rng.integers(len(X))]] if known is None or not len(known) else list(known)
     distance = np.min([_squares(X, center) for center in centers], axis=0)
     while len(centers) < k and distance.sum() > 0:
