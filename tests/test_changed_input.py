@@ -58,7 +58,7 @@ def alter(archive):
 def test_every_method_notices_a_change_after_the_scan(tmp_path, archive, many_blocks, name):
     change = Change(lambda: alter(archive))
     options = {"method": name.split()[0], "progress": change, "n_threads": 1, "out": tmp_path / "run"}
-    with pytest.raises(RunMismatchError, match=r"rows 256:512 are not those that .* was started with"):
+    with pytest.raises(RunMismatchError, match=r"rows 256:512 are not those with which .* was started"):
         bigsmic.fit(tmp_path / "X.zarr", 3, **options, **METHODS[name])
     assert change.done
 

@@ -229,7 +229,7 @@ def test_other_input_is_refused(blobs, undisturbed):
         fit(blobs[0][:-1], undisturbed["merge"].out)
     changed = blobs[0].copy()
     changed[300, 2] += 1e-3
-    with pytest.raises(RunMismatchError, match=r"rows 256:512 are not those that .* was started with"):
+    with pytest.raises(RunMismatchError, match=r"rows 256:512 are not those with which .* was started"):
         fit(changed, undisturbed["merge"].out)
 
 
@@ -261,7 +261,7 @@ def test_an_archive_that_changes_is_refused(tmp_path, blobs, when):
 
     with pytest.raises(RunMismatchError if when == "during" else Killed):
         fit(tmp_path / "a.zarr", tmp_path / "run", progress=change)
-    with pytest.raises(RunMismatchError, match=r"rows 512:700 are not those that .* was started with; restore the in"):
+    with pytest.raises(RunMismatchError, match=r"rows 512:700 are not those with which .* was started; restore the in"):
         fit(tmp_path / "a.zarr", tmp_path / "run")
     archive[650, 2] = blobs[0][650, 2]
     fit(tmp_path / "a.zarr", tmp_path / "run")

@@ -132,7 +132,7 @@ def test_coordinates_that_are_called_as_a_variable_are_refused(rows, result):
     with pytest.raises(InputError, match=r"coordinates \['label'\].*like=rows.rename\(label='true_label'\)"):
         result.to_xarray(named)
     assert "true_label" in result.to_xarray(named.rename(label="true_label")).coords
-    with pytest.raises(InputError, match=r"called \['cluster'\]"):
+    with pytest.raises(InputError, match=r"coordinates \['cluster'\]"):
         result.to_xarray(rows.rename(time="cluster"))
 
 

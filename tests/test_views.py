@@ -221,7 +221,7 @@ def test_a_cut_has_tables_of_its_own_and_the_embedding_of_the_fit(fits):
 
 
 def test_methods_without_a_graph_say_so(fits):
-    with pytest.raises(AbsentResultError, match="embedding: a fit by method 'rim' has none"):
+    with pytest.raises(AbsentResultError, match="embedding: a fit by method 'rim' has no such attribute"):
         _ = fits("rim").embedding
 
 

@@ -1,4 +1,4 @@
-"""Where tasks run: threads of this process, or the workers of a Dask cluster; the only door to Dask."""
+"""Engines that run tasks: threads of this process, or a Dask cluster; the only package that imports Dask."""
 
 import sys
 from collections.abc import Iterator
@@ -12,16 +12,16 @@ from bigsmic.types import Client
 
 
 def open_engine(client: Client = None, scheduler: str | None = None, n_threads: int = 1) -> Engine:
-    """Engine for a fit: on the cluster that is named, or whose client is active, else on threads of this process.
+    """Engine for a fit: the cluster that is given or whose client is active, else threads of this process.
 
     Parameters
     ----------
     client : distributed.Client, False, or None
-        False: threads of this process, whatever client is active.
+        False for threads of this process, even if a client is active.
     scheduler : str, optional
         Address of a scheduler.
     n_threads : int
-        Of this process.
+        Threads of this process.
 
     Returns
     -------
@@ -31,13 +31,13 @@ def open_engine(client: Client = None, scheduler: str | None = None, n_threads: 
     Raises
     ------
     InputError
-        No threads.
+        `n_threads` is less than 1.
     ClusterError
-        Nothing answers at the address.
+        No scheduler answers at the address.
     """
     check_threads(n_threads)
     if client is False or (client is None and scheduler is None and "distributed" not in sys.modules):
-        return ThreadEngine(n_threads)  # no client can be active, and the import takes a second
+        return ThreadEngine(n_threads)  # no client can be active, and importing distributed takes a second
     from bigsmic.engines import dask
 
     found, owned = dask.connect(client, scheduler)
@@ -47,17 +47,17 @@ def open_engine(client: Client = None, scheduler: str | None = None, n_threads: 
 def choose_engine(
     engine: Engine | None, client: Client = None, scheduler: str | None = None, n_threads: int | None = None
 ) -> AbstractContextManager[Engine]:
-    """Context in which an engine is open: the one that is given, or that of :func:`open_engine`.
+    """Context manager that opens an engine: the given one, or that of :func:`open_engine`.
 
-    BLAS keeps to one thread in this process while a given engine is open, as labels to the bit demand; in others it is
-    the engine's to see to that.
+    While a given engine is open, BLAS uses one thread in this process, as equal labels to the bit require; the engine
+    itself must ensure the same in other processes.
 
     Raises
     ------
     InputError
-        What is given is no engine; a client, scheduler or number of threads is given beside it.
+        `engine` lacks a part of the protocol, or is combined with a client, scheduler or number of threads.
     ClusterError
-        Nothing answers at the address of the scheduler.
+        No scheduler answers at the address.
     """
     if engine is None:
         return open_engine(client, scheduler, 1 if n_threads is None else n_threads)
@@ -65,7 +65,10 @@ def choose_engine(
     beside = {"client": client or None, "scheduler": scheduler, "n_threads": n_threads}
     given = [f"{name}=" for name, value in beside.items() if value is not None]
     if given:
-        raise InputError(f"engine: got {', '.join(given)} beside it, which says where tasks run; give one of them")
+        raise InputError(
+            f"engine: got it together with {', '.join(given)}, but each of these determines where tasks "
+            "run; give one of them"
+        )
     return _opened(engine)
 
 
@@ -100,15 +103,15 @@ PROTOCOL = tuple(
     for name, member in vars(Engine).items()
     if callable(member) and (not name.startswith("_") or name in ("__enter__", "__exit__"))
 )
-"""Methods that an engine must have, beside its `resources`."""
+"""Methods that an engine must have in addition to `resources`."""
 
 
 def _refuse_what_is_no_engine(engine: Any) -> None:
     if isinstance(engine, type):
-        raise InputError(f"engine: got the class {engine.__name__}; give an object of it")
+        raise InputError(f"engine: got the class {engine.__name__}; give an instance of it")
     lacking = [name for name in PROTOCOL if not callable(getattr(engine, name, None))]
     if not isinstance(getattr(engine, "resources", None), Resources):
         lacking.append("resources (a bigsmic.engines.base.Resources)")
     if lacking:
         name, parts = type(engine).__name__, ", ".join(lacking)
-        raise InputError(f"engine: {name} lacks {parts}; bigsmic.engines.base.Engine says what each does")
+        raise InputError(f"engine: {name} lacks {parts}; see bigsmic.engines.base.Engine")

@@ -1,4 +1,4 @@
-"""What stages ask of an engine: verbs over blocks, and actors that keep state between calls."""
+"""Protocol of engines: operations over blocks, and actors that keep state between calls."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
@@ -11,16 +11,16 @@ from bigsmic.types import StrPath
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """How the tasks of one verb run; nothing here changes what comes out.
+    """Options of the tasks of one operation; they do not change results.
 
     Parameters
     ----------
     name : str
-        What dashboards and messages call them.
+        Name of the tasks in dashboards and messages.
     max_concurrency : int, optional
-        Tasks at once in one process; by default its threads.
+        Concurrent tasks in one process; by default its number of threads.
     tick : callable, optional
-        Called without arguments when a task is done.
+        Called without arguments after each task.
     """
 
     name: str = "task"
@@ -33,16 +33,16 @@ DEFAULT = TaskOptions()
 
 @dataclass(frozen=True)
 class Resources:
-    """What there is to run on.
+    """Resources available to a fit.
 
     Parameters
     ----------
     n_workers : int
         Processes that share nothing but the store.
     n_threads : int
-        Tasks at once in each.
+        Concurrent tasks in each process.
     memory_limit : int, optional
-        Bytes that each may use; None: what the machine has.
+        Bytes that each process may use; None for the memory of the machine.
     """
 
     n_workers: int = 1
@@ -51,7 +51,7 @@ class Resources:
 
 
 class Engine(Protocol):
-    """What a stage may ask of the worker where it runs; to be used in a ``with`` block."""
+    """Runs the tasks of stages; to be used in a ``with`` block."""
 
     resources: Resources
 
@@ -60,12 +60,12 @@ class Engine(Protocol):
     def __exit__(self, *exc: object) -> None: ...
 
     def recorded(self, path: StrPath | None) -> AbstractContextManager[None]:
-        """Context in which Dask writes a report of what runs to an HTML file; None: no report.
+        """Context manager in which Dask writes a performance report to an HTML file; None for no report.
 
         Raises
         ------
         InputError
-            There is nobody to write it, or no worker to write it to; nothing has run.
+            The engine cannot write a report, or the path cannot be written; nothing has run.
         """
         ...
 
@@ -77,7 +77,7 @@ class Engine(Protocol):
         Raises
         ------
         RunError
-            Tasks would not see the run directory.
+            Tasks cannot see the run directory.
         """
         ...
 
@@ -102,6 +102,6 @@ class Engine(Protocol):
     ) -> Any:
         """Return ``work(group)`` for actors ``make(shard)`` that share the row blocks and keep state between calls.
 
-        `work` begins anew, with new actors, when a worker is lost.
+        If a worker is lost, `work` is called again with new actors.
         """
         ...

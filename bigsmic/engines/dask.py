@@ -1,8 +1,9 @@
-"""The verbs of an engine on a Dask cluster; with :mod:`bigsmic.engines.dask_actors`, the only door to ``distributed``.
+"""The engine for Dask clusters.
 
-A verb becomes at most :data:`~bigsmic.numerics.row_blocks.MAX_TASKS` tasks, however many blocks there are: a task is
-a run of consecutive blocks, cut so that sums fall on nodes of the fixed tree. What a task needs travels once per verb,
-as the result of another task, which the scheduler makes again if its worker is lost. Workers share the store alone.
+An operation is submitted as at most :data:`~bigsmic.numerics.row_blocks.MAX_TASKS` tasks, whatever the number of
+blocks: a task processes a range of consecutive blocks, cut so that partial sums are nodes of the fixed tree. The inputs
+of tasks are sent once per operation, as the result of another task, which the scheduler computes again if its worker is
+lost. Workers share only the store.
 """
 
 import os
@@ -49,22 +50,22 @@ from bigsmic.numerics.row_blocks import MAX_TASKS, split_blocks, stretches
 from bigsmic.store import scrubbed, shown, stage_input
 
 WORKER_SECONDS = 300
-"""Seconds that a cluster may take to have its first worker."""
+"""Seconds to wait for the first worker of a cluster."""
 RETURN_SECONDS = 10
-"""Seconds that lost workers may take to come back, before their blocks go to the others."""
+"""Seconds to wait for lost workers to return, before their blocks are given to others."""
 WATCH_SECONDS = 30
-"""Seconds between two looks at workers that report nothing."""
+"""Seconds between checks of workers that report nothing."""
 PAUSED_SECONDS = 120
-"""Seconds that all workers may be out of memory before the fit fails."""
-SUMS_PER_THREAD = 2  # partial sums that wait in the memory of a worker
+"""Seconds after which the fit fails if all workers are out of memory."""
+SUMS_PER_THREAD = 2  # partial sums kept in the memory of a worker
 JOINED = 8  # partial sums that one task adds
 
 AnyFuture: TypeAlias = "Future[Any]"
-"""Quoted: older versions of distributed have no parameters of it."""
+"""Quoted, as Future is not generic in older versions of distributed."""
 
 
 def connect(client: Any, scheduler: Any) -> tuple[Any, bool]:
-    """Return the client to use and whether it was made here; None where there is no cluster.
+    """Return the client to use, None if there is no cluster, and whether it was created here.
 
     Parameters
     ----------
@@ -75,22 +76,22 @@ def connect(client: Any, scheduler: Any) -> tuple[Any, bool]:
     Raises
     ------
     ClusterError
-        Nothing answers there in time.
+        No scheduler answers in time.
     """
     if client is not None:
         return client, False
     if scheduler is not None:
         try:
             if isinstance(scheduler, str) and not scheduler.startswith("inproc://"):
-                get_address_host_port(scheduler)  # a client would try for as long as it may
+                get_address_host_port(scheduler)  # raises at once; a client would retry until its time-out
             return Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False), True
         except (OSError, ValueError, TypeError, RuntimeError) as error:
             address = f"{scheduler}" if "://" in f"{scheduler}" else f"tcp://{scheduler}"
             raise ClusterError(
                 f"scheduler: {shown(address)!r} did not answer within {CONNECT_SECONDS} s "
                 f"({scrubbed(str(error), address)}); give the address that the scheduler prints, such as "
-                "tcp://host:8786, tls:// where it asks for TLS"
-            ) from None  # what Dask says has the address as it was given
+                "tcp://host:8786, or tls:// if it requires TLS"
+            ) from None  # as Dask's message contains the address with its secrets
     try:
         return get_client(), False
     except ValueError:
@@ -98,26 +99,26 @@ def connect(client: Any, scheduler: Any) -> tuple[Any, bool]:
 
 
 def within_task() -> bool:
-    """Whether this is called by a task on a thread of a worker."""
+    """Whether the caller is a task on a thread of a worker."""
     return getattr(thread_state, "key", None) is not None
 
 
 class ClusterEngine:
     """Engine that runs tasks on the workers of a Dask cluster.
 
-    Within a task of Dask, the task leaves the threads of its worker for as long as the engine is open, as it does in
-    ``dask.compute``: what it waits for may have to run there.
+    If it is opened within a Dask task, that task secedes from its worker's threads while the engine is open, as in
+    ``dask.compute``, as the tasks that it waits for may have to run there.
 
     Parameters
     ----------
     client : distributed.Client
     owned : bool
-        Close the client in the end.
+        Whether to close the client at the end.
 
     Raises
     ------
     ClusterError
-        No worker, or workers with other versions of packages that matter.
+        There is no worker, or workers have other versions of packages that can change labels.
     """
 
     def __init__(self, client: Client, owned: bool = False) -> None:
@@ -138,7 +139,7 @@ class ClusterEngine:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        with suppress(Exception):  # the scheduler may be gone, and what it allowed with it
+        with suppress(Exception):  # the scheduler may have ended, and its settings with it
             if self.client.status == "running":
                 self.client.run_on_scheduler(_allow_deaths, self._allowed)
         self._close()
@@ -152,18 +153,23 @@ class ClusterEngine:
                 rejoin()
 
     def _look(self) -> Resources:
-        """Resources of the workers, which must be there and run the same versions."""
+        """Resources of the workers, which must exist and have the same package versions."""
         try:
             self.await_workers()
-            found = self.client.run(_facts, on_error="return")  # some may leave just now
+            found = self.client.run(_facts, on_error="return")  # as workers may leave at this moment
             facts = {worker: fact for worker, fact in found.items() if not isinstance(fact, OSError)}
             for fact in facts.values():
                 if isinstance(fact, Exception):
                     raise fact
         except (ImportError, AttributeError) as error:
-            raise ClusterError(f"cluster: workers have another version of bigsmic, or none ({error})") from error
+            raise ClusterError(
+                f"cluster: workers have another version of bigsmic, or none ({error}); "
+                "install the same version on all of them"
+            ) from error
         except OSError as error:
-            raise ClusterError(f"cluster: {self.address} does not answer ({error})") from error
+            raise ClusterError(
+                f"cluster: the scheduler {self.address} does not answer ({error}); check that it runs"
+            ) from error
         if not facts:
             raise ClusterError(f"cluster: the workers of {self.address} do not answer; see their logs")
         here = _versions()
@@ -177,15 +183,16 @@ class ClusterEngine:
         return Resources(len(facts), max(fact["threads"] for fact in facts.values()), min(limits))
 
     def _warn_of_other_processors(self, found: Sequence[Processor]) -> None:
-        """Warn, once for each type, of workers whose processors do not compute the same bits."""
+        """Warn, once for each type, of workers whose processors compute other bits."""
         types = {processor.bits for processor in found}
         text = differences(Processor.here(), found)
         if not text or types <= self._known:
             return
         self._known |= types
         warnings.warn(
-            f"cluster: processors of several types: {text}. Their floating-point sums differ in the last bits, so that "
-            "labels may depend on which worker did what: use machines of one type where labels have to be repeatable",
+            f"cluster: processors of several types: {text}. Their floating-point sums differ in the last bits, so "
+            "that labels may depend on the distribution of tasks: use machines of one type if labels must be "
+            "reproducible",
             BigsmicWarning,
             stacklevel=2,
         )
@@ -197,12 +204,12 @@ class ClusterEngine:
 
     @contextmanager
     def recorded(self, path: Any) -> Iterator[None]:
-        """Context in which Dask writes an HTML report of the run, also if it fails.
+        """Context manager in which Dask writes an HTML report of the run, even if the run fails.
 
         Parameters
         ----------
         path : str or Path, optional
-            None: no report.
+            None for no report.
 
         Raises
         ------
@@ -214,17 +221,20 @@ class ClusterEngine:
             return
         folder = Path(path).absolute().parent
         if not os.access(folder, os.W_OK):
-            raise InputError(f"performance_report: cannot write to {folder}; give a path in a folder that is there")
+            raise InputError(f"performance_report: cannot write to {folder}; give a path in an existing folder")
         refuse_others(Path(path))
         if not self.client.run_on_scheduler(_draws):
-            raise InputError("performance_report: the scheduler cannot draw it; install bokeh where the scheduler runs")
+            raise InputError(
+                "performance_report: the scheduler lacks bokeh, which makes the report; install bokeh "
+                "where the scheduler runs"
+            )
         report = performance_report(os.fspath(path))
         with self.client.as_current():
             report.__enter__()
         try:
             yield
         except BaseException:
-            with suppress(Exception):  # what ended the run is to be said, not what became of its report
+            with suppress(Exception):  # an error of the report must not hide that of the run
                 self._end_report(report)
             raise
         self._end_report(report)
@@ -240,14 +250,14 @@ class ClusterEngine:
         ----------
         source : Source
         run : Run
-            Or another place of the store that tasks write to, which has an `identity` and a `location`.
+            Or another object of the store that tasks write to, with an `identity` and a `location`.
         bounds : ndarray of int64
             Row ranges that tasks will ask for.
 
         Raises
         ------
         RunError
-            Some worker does not see the run directory.
+            A worker cannot see the run directory.
         """
         payload = Payload.of(run)
         futures = {
@@ -257,36 +267,38 @@ class ClusterEngine:
         seeing = [self._answer(worker, future) for worker, future in futures.items()]
         if False in seeing:
             raise RunError(
-                f"cluster: {run.location} is not there for {seeing.count(False)} of {len(futures)} workers; give an "
-                "out= on storage that all of them share, such as a shared file system or s3://"
+                f"cluster: {seeing.count(False)} of {len(futures)} workers cannot find {run.location}; give an out= "
+                "on storage that all workers share, such as a shared file system or s3://"
             )
         return source if source is None or source.travels else stage_input(source, run, bounds)
 
     def usage(self) -> tuple[float, int]:
         """CPU seconds of this process and the workers, and the largest resident set of a present worker.
 
-        Of a lost worker, the CPU seconds are those of the last time that it was asked.
+        For a lost worker, its CPU seconds at the last request are counted.
         """
         found = self.client.run(_usage, on_error="ignore").values()
-        self._warn_of_other_processors([usage.processor for usage in found])  # some may have joined since
+        self._warn_of_other_processors([usage.processor for usage in found])  # of workers that have joined since, too
         self._cpu |= {usage.process: usage.cpu for usage in found}
         return time.process_time() + sum(self._cpu.values()), max((usage.peak for usage in found), default=0)
 
     def _answer(self, worker: Any, future: AnyFuture) -> Any:
-        """Result of a task that was sent to one worker; None if that one leaves before it answers."""
+        """Result of a task that was sent to one worker; None if the worker leaves before it answers."""
         while True:
             try:
                 return future.result(timeout=1)
             except TimeoutError:
                 if future.done():
-                    return future.result()  # it came just after the second, or the task's own error is a TimeoutError
+                    return (
+                        future.result()
+                    )  # it arrived just after the time-out, or the task itself raised a TimeoutError
                 if worker not in self.workers():
                     return None
 
     def await_workers(self, wanted: int = 1) -> None:
-        """Wait until there is a worker, and a while for more of them.
+        """Wait until there is a worker, and for a limited time for `wanted` of them.
 
-        It submits a task, so that clusters that scale with their work start a worker.
+        It submits a task, so that adaptive clusters start a worker.
 
         Raises
         ------
@@ -296,19 +308,19 @@ class ClusterEngine:
             self.client.submit(_facts, pure=False, key=_key("look")).result(timeout=WORKER_SECONDS)
         except TimeoutError:
             raise ClusterError(
-                f"cluster: {self.address} has had no free worker for {WORKER_SECONDS} s; start workers, wait for those "
-                "that are busy, or give more memory to those that Dask has paused"
+                f"cluster: {self.address} has had no free worker for {WORKER_SECONDS} s; start workers, wait for busy "
+                "ones, or give more memory to those that Dask has paused"
             ) from None
         deadline = time.monotonic() + RETURN_SECONDS
         while len(self.workers()) < wanted and time.monotonic() < deadline:
             time.sleep(0.2)
 
     def workers(self) -> dict[str, int]:
-        """Threads of the workers that take tasks, by address."""
+        """Number of threads of the workers that accept tasks, by address."""
         return self.client.run_on_scheduler(_running)
 
     def retired(self, workers: Sequence[str]) -> bool:
-        """Whether all workers that are gone were retired, and none has died."""
+        """Whether all missing workers were retired, and none has died."""
         statuses = self.client.run_on_scheduler(_statuses)
         gone = [worker for worker in workers if statuses.get(worker) != "running"]
         return bool(gone) and all(statuses.get(w) == "closing_gracefully" or self._was_removed(w) for w in gone)
@@ -321,7 +333,7 @@ class ClusterEngine:
     # -- tasks over blocks
 
     def for_each(self, task: Callable[..., Any], blocks: Any, options: TaskOptions = DEFAULT) -> None:
-        """Run `task` on every block; the first error stops what has not started."""
+        """Run `task` on every block; after an error, no further task is started."""
         self._in_pieces(_run_each, task, list(blocks), options, keep=False)
 
     def map(self, task: Callable[..., Any], blocks: Any, options: TaskOptions = DEFAULT) -> list[Any]:
@@ -330,7 +342,7 @@ class ClusterEngine:
         return [value for values in found for value in values]
 
     def reduce(self, task: Callable[..., Any], blocks: Any, options: TaskOptions = DEFAULT) -> Any:
-        """Return the sum over blocks along the fixed tree; workers add up, one sum reaches this process."""
+        """Return the sum over blocks along the fixed tree; workers add, and this process receives one sum."""
         blocks = list(blocks)
         pieces = stretches(len(blocks), max(1, SUMS_PER_THREAD * sum(self.workers().values())))
         shared = self._share(task, options)
@@ -350,13 +362,13 @@ class ClusterEngine:
     def run_actors(
         self, make: Callable[..., Any], bounds: Any, work: Callable[..., Any], options: TaskOptions = DEFAULT
     ) -> Any:
-        """Return ``work(group)`` for actors on all workers; again on those that are left when some are lost."""
+        """Return ``work(group)`` for actors on all workers; if some are lost, repeat on the remaining ones."""
         from bigsmic.engines.dask_actors import WorkerGroup
 
         return WorkerGroup.run_actors(self, make, np.asarray(bounds, np.int64), work, options)
 
     def split_blocks(self, bounds: Any) -> tuple[list[str], list[int]]:
-        """Workers by address, and the cuts between the shares of row blocks that they get."""
+        """Addresses of the workers, and the bounds of their ranges of row blocks."""
         workers = list(self.workers())
         cuts = split_blocks(np.diff(bounds), len(workers))
         return workers[: len(cuts) - 1], cuts
@@ -391,7 +403,7 @@ class ClusterEngine:
     def _gather(
         self, futures: list[AnyFuture], numbers: list[list[Any]], options: TaskOptions, keep: bool = True
     ) -> list[Any]:
-        """Results in order, fetched all at once; ticks when each is done."""
+        """Results in order, fetched in one request; ticks after each task."""
         places = {future.key: i for i, future in enumerate(futures)}
         try:
             for future in self._completed(futures):
@@ -407,16 +419,18 @@ class ClusterEngine:
         return self._results(futures, numbers, options) if keep else []
 
     def _results(self, futures: list[AnyFuture], numbers: list[list[Any]], options: TaskOptions) -> list[Any]:
-        """Results of what is done: in one request, or one by one where some were lost since."""
+        """Results of finished tasks: in one request, or one by one if some were lost since."""
         with suppress(Exception):
             return self.client.gather(futures)
         return [self._result(future, options, of_run) for future, of_run in zip(futures, numbers, strict=True)]
 
     def _completed(self, futures: list[AnyFuture]) -> Iterator[AnyFuture]:
-        """Yield futures as they are done; ClusterError when all workers are paused."""
+        """Yield futures as they finish; ClusterError if all workers are paused."""
         pending, watch = dict.fromkeys(futures), _Watch(self)
         while pending:
-            done = as_completed(pending, loop=self.client.loop, timeout=WATCH_SECONDS)  # this client may be no default
+            done = as_completed(
+                pending, loop=self.client.loop, timeout=WATCH_SECONDS
+            )  # as this client need not be the default one
             while (future := _next(done)) is not None:
                 del pending[future]
                 yield future
@@ -437,13 +451,13 @@ class ClusterEngine:
         except Exception as error:
             if future.status in ("cancelled", "lost"):
                 raise ClusterError(
-                    f"{options.name}: the connection to {self.address} was lost; what is finished is kept, the same "
-                    f"call resumes from there ({error})"
+                    f"{options.name}: the connection to {self.address} was lost ({error}); finished blocks are kept, "
+                    "and the same call resumes"
                 ) from error
             raise
 
     def _blamed(self, name: str, blocks: Any, worker: Any) -> Any:
-        """The block that a dead worker was running, and not those that waited there or had ended."""
+        """The block that a dead worker was running, not those that were queued or finished there."""
         with suppress(Exception):
             begun = [event for _, event in self.client.get_events(_topic(name))]
             running = [block for address, block in begun if address == worker][-self.resources.n_threads :]
@@ -453,7 +467,7 @@ class ClusterEngine:
 
 
 def _next(completed: Any) -> "AnyFuture | None":
-    """The next future that is done; None if there is none in time."""
+    """The next finished future; None if there is none in time."""
     try:
         return next(completed, None)
     except TimeoutError:
@@ -461,14 +475,14 @@ def _next(completed: Any) -> "AnyFuture | None":
 
 
 class _Watch:
-    """Ends a wait for workers that are all out of memory, which Dask would never end."""
+    """Raises an error if all workers are out of memory, as Dask would wait forever."""
 
     def __init__(self, engine: "ClusterEngine") -> None:
         self.engine = engine
         self.paused_since: float | None = None
 
     def look(self) -> None:
-        """Look at the workers once.
+        """Check the workers once.
 
         Raises
         ------
@@ -484,17 +498,17 @@ class _Watch:
         self.paused_since = self.paused_since or now
         if now - self.paused_since >= PAUSED_SECONDS:
             raise ClusterError(
-                f"cluster: all {len(statuses)} workers of {self.engine.address} are paused, for {PAUSED_SECONDS} s: "
-                "their memory is full, and what they hold does not go to their disks, which may be full as well; give "
-                "workers more memory, or room in their local_directory; the same call resumes from there"
+                f"cluster: all {len(statuses)} workers of {self.engine.address} have been paused for {PAUSED_SECONDS} "
+                "s: their memory is full and cannot be spilled to their disks, which may be full too; give workers "
+                "more memory, or free space in their local_directory; the same call resumes"
             )
 
 
 def _secede() -> bool:
-    """Leave the threads of the worker whose task this is; return whether it was on one of them."""
+    """Secede from the threads of this task's worker; return whether the task was on one of them."""
     if not within_task():
         return False
-    with suppress(KeyError):  # has left already
+    with suppress(KeyError):  # it has seceded already
         secede()
         return True
     return False

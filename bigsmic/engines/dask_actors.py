@@ -1,9 +1,9 @@
-"""Actors on Dask workers: long-lived state, and rows that go from worker to worker.
+"""Actors on Dask workers: long-lived state, and direct exchange of rows between workers.
 
-On every worker a task *holds* an actor for as long as its group lives, so that the scheduler sees that the worker is
-busy. Calls reach all actors at once, out of band of the scheduler's tasks; what actors exchange goes straight
-from worker to worker, over the connections that Dask has between them, with its TLS. An actor dies with its worker:
-then the group ends, and `work` begins again with a new one, at what it finds in the run directory.
+On every worker a task *holds* an actor as long as its group exists, so that the scheduler knows that the worker is
+busy. Calls go to all actors at once, outside of the scheduler's tasks. Actors exchange arrays directly, over Dask's
+connections between workers, with its TLS. If a worker dies, its actor is lost: the group ends, and `work` is called
+again with a new one, and continues from what is in the run directory.
 """
 
 import asyncio
@@ -29,24 +29,24 @@ from bigsmic.errors import BigsmicError, ClusterError
 from bigsmic.numerics.row_blocks import Shard, close, join_sums, run_calls
 
 PING_SECONDS = 5
-"""After this long without what a worker waits for, it asks whether the sender is alive."""
+"""Seconds after which a waiting worker asks whether the sender is alive."""
 PEER_SECONDS = 10
-"""How long a peer may take to accept a connection."""
+"""Seconds that a peer may take to accept a connection."""
 OPEN_SECONDS = 120
-"""How long a worker may take to begin to hold an actor."""
+"""Seconds that a worker may take to start holding an actor."""
 TAKEN = "taken"
-"""What a worker answers to rows that it has taken; Dask's answer to a message that a worker does not know is None."""
+"""A worker's answer to rows that it has accepted; Dask answers None to messages without a handler."""
 RETIREMENTS = 20
-"""How often workers may leave on purpose, at the end of their lifetime or because a cluster shrinks, without progress
-of what they held."""
+"""How often workers may be retired, at the end of their lifetime or because a cluster shrinks, without progress of
+their actors."""
 
 
 class LostWorkerError(ClusterError):
-    """A worker that held an actor is gone."""
+    """A worker that held an actor was lost."""
 
 
 class WorkerGroup:
-    """Group of actors on the workers, as the client calls them.
+    """The client's side of a group of actors on workers.
 
     Parameters
     ----------
@@ -94,15 +94,15 @@ class WorkerGroup:
             wanted = len(group.workers)
 
     def call_sum(self, *calls: tuple[Any, ...]) -> Any:
-        """Make calls on every actor, in one round; return the sum of what the last one returns."""
+        """Make calls on every actor, in one round, and return the sum of what the last one returns."""
         return join_sums(self.call(*calls))
 
     def begin(self) -> None:
-        """Make the actors."""
+        """Create the actors."""
         self._on_all(None)
 
     def call(self, *calls: tuple[Any, ...]) -> list[Any]:
-        """Make calls on every actor, in one round; return what the last one returns, one value per host."""
+        """Make calls on every actor, in one round, and return what the last one returns, one value per host."""
         found = self._on_all(Payload.of(calls))
         self.saved = self.saved or any(call[0] == "save" for call in calls)
         return found
@@ -121,7 +121,7 @@ class WorkerGroup:
         return [found[worker] for worker in self.workers]
 
     def _raise(self, errors: list[Exception], unreachable: set[str]) -> NoReturn:
-        """The error of an actor, before those of others that only waited for it."""
+        """Raise the error of an actor, in preference to those of others that only waited for it."""
         for error in errors:
             if not isinstance(error, LostWorkerError) and (
                 isinstance(error, BigsmicError) or not isinstance(error, OSError)
@@ -130,27 +130,29 @@ class WorkerGroup:
         lost = [j for j, worker in enumerate(self.workers) if worker in unreachable] or range(len(self.workers))
         first, last = self.cuts[min(lost)], self.cuts[max(lost) + 1]
         rows = f"blocks {first} to {last - 1}, positions {self.bounds[first]} to {self.bounds[last] - 1}"
-        raise LostWorkerError(f"a worker that held some of {rows} is gone") from errors[0]
+        raise LostWorkerError(f"a worker that held some of {rows} was lost") from errors[0]
 
     def close(self) -> None:
         """Close the actors."""
         if self.client.status != "running":
             return
         try:
-            alive = sorted({*self.workers} & {*self.engine.workers()})  # connecting to a dead one takes half a minute
+            alive = sorted(
+                {*self.workers} & {*self.engine.workers()}
+            )  # as connecting to a dead worker takes half a minute
             self.client.run(_end, self.token, workers=alive, on_error="ignore")
             self.client.cancel(self.holders, force=True)
-        except Exception:  # the scheduler is gone, and with it what kept the actors
+        except Exception:  # the scheduler has ended, and with it the tasks that held the actors
             return
 
 
 class Losses:
-    """Number of times in a row that a group was lost without progress.
+    """Counter of successive losses of a group without progress.
 
     Parameters
     ----------
     name : str
-        What the group does.
+        Name of the group's work.
     """
 
     def __init__(self, name: str) -> None:
@@ -170,7 +172,7 @@ class Losses:
         Raises
         ------
         ClusterError
-            There were too many.
+            There were too many losses.
         """
         if progress:
             self.deaths = self.retirements = 0
@@ -179,12 +181,13 @@ class Losses:
         if self.deaths >= DEATHS:
             raise ClusterError(
                 f"{self.name}: workers were lost {self.deaths} times without progress; {error}. Give workers more "
-                "memory, or see their logs; the same call resumes from the last checkpoint"
+                "memory, or check their logs; the same call resumes from the last checkpoint"
             ) from error
         if self.retirements >= RETIREMENTS:
             raise ClusterError(
                 f"{self.name}: workers have left {self.retirements} times before the next checkpoint; {error}. Give "
-                "them a longer lifetime, or have the cluster keep more of them; the same call resumes from the last one"
+                "them a longer lifetime, or keep more workers in the cluster; the same call resumes from the last "
+                "checkpoint"
             ) from error
 
 
@@ -192,13 +195,13 @@ class Losses:
 
 
 class _ActorHost:
-    """Host of one actor on its worker, to which peers push arrays.
+    """Host of one actor on its worker, which receives arrays from peers.
 
     Parameters
     ----------
     worker : distributed.Worker
     group : tuple
-        Token, addresses of all workers, cuts between their shares, max_concurrency.
+        Token, addresses of all workers, bounds of their ranges of blocks, max_concurrency.
     number : int
         Of this host.
     """
@@ -215,7 +218,7 @@ class _ActorHost:
         self._step = 0
 
     def make(self, payload: Payload) -> None:
-        """Make the actor."""
+        """Create the actor."""
         keep_memory()
         make, bounds = payload.load()
         blocks = range(self.cuts[self.number], self.cuts[self.number + 1])
@@ -224,7 +227,7 @@ class _ActorHost:
         self.actor = make(shard)
 
     def exchange(self, outgoing: dict[int, NDArray[Any]], senders: Iterable[int]) -> dict[int, NDArray[Any]]:
-        """Push arrays to other workers, and wait for theirs."""
+        """Send arrays to other workers, and wait for theirs."""
         step, self._step = self._step, self._step + 1
         self._wait_for([self._push(j, step, array) for j, array in outgoing.items()])
         return {j: self._await(step, j) for j in senders}
@@ -233,13 +236,13 @@ class _ActorHost:
         rows = to_serialize(np.ascontiguousarray(array))
         message = {"op": "bigsmic_push", "token": self.token, "sender": self.number, "step": step, "array": rows}
         deadline = time.monotonic() + OPEN_SECONDS
-        while await self._ask(j, **message) != TAKEN:  # a worker that is new answers nothing to what it does not know
+        while await self._ask(j, **message) != TAKEN:  # None until it has the handler
             if time.monotonic() > deadline:
                 raise LostWorkerError(f"{self.workers[j]} does not hold its actor")
             await asyncio.sleep(0.05)
 
     async def _ask(self, j: int, **message: Any) -> Any:
-        """Send a message to another host, and wait for its answer; not for a dead one as long as Dask would."""
+        """Send a message to another host, and wait for its answer, with a shorter time-out than Dask's."""
         address, pool = self.workers[j], self.worker.rpc
         try:
             comm = await pool.connect(address, timeout=PEER_SECONDS)
@@ -247,7 +250,7 @@ class _ActorHost:
                 return await send_recv(comm, **message)
             finally:
                 pool.reuse(address, comm)
-        except (OSError, RuntimeError) as error:  # the latter where the pool of connections is closed
+        except (OSError, RuntimeError) as error:  # RuntimeError if the pool of connections is closed
             raise LostWorkerError(f"{address} cannot be reached ({error})") from None
 
     def _await(self, step: int, sender: int) -> NDArray[Any]:
@@ -260,11 +263,11 @@ class _ActorHost:
                     continue
                 goes_on = self._goes_on(sender)
                 if goes_on is False or (goes_on is None and time.monotonic() > deadline):
-                    raise LostWorkerError(f"{self.workers[sender]} does not go on with its actor")
+                    raise LostWorkerError(f"the actor on {self.workers[sender]} has failed or ended")
             return self._inbox.pop((step, sender))
 
     def _goes_on(self, sender: int) -> bool | None:
-        """Ask a peer whether it has failed, as it could not tell while this worker was away; None: it has no actor."""
+        """Ask a peer whether its actor still works; None if it has no actor."""
         question = self._ask(sender, op="bigsmic_goes_on", token=self.token)
         self._arrival.release()
         try:
@@ -285,14 +288,14 @@ class _ActorHost:
             self._arrival.notify_all()
 
     def fail(self, why: str) -> None:
-        """Wake the calls that wait here with an error: a peer has failed."""
+        """Make waiting calls raise an error, as a peer has failed."""
         with self._arrival:
             self._failed = self._failed or why
             self._arrival.notify_all()
 
     @property
     def goes_on(self) -> bool:
-        """Whether it has neither failed nor ended."""
+        """Whether the actor has neither failed nor ended."""
         return self._failed is None
 
     @property
@@ -303,7 +306,7 @@ class _ActorHost:
     def tell_peers(self) -> None:
         """Tell peers that this worker has failed."""
         others = [j for j in range(len(self.workers)) if j != self.number]
-        with suppress(Exception):  # they find out by themselves, if later
+        with suppress(Exception):  # peers detect it by themselves, but later
             self._wait_for([self._ask(j, op="bigsmic_fail", token=self.token, why="a peer failed") for j in others])
 
     def end(self) -> None:
@@ -315,11 +318,11 @@ class _ActorHost:
                 close(self.actor)
                 self.engine.__exit__()
                 self.actor = None
-                release_memory()  # or that of one actor lies in the arenas of other threads than that of the next
+                release_memory()  # or it stays in arenas of threads that the next actor does not use
 
 
 async def _all(coroutines: Sequence[Any]) -> list[Any]:
-    """Wait for all, also after the first error; return their values."""
+    """Wait for all, even after an error; return their values."""
     values = await asyncio.gather(*coroutines, return_exceptions=True)
     for value in values:
         if isinstance(value, BaseException):
@@ -341,7 +344,7 @@ def _hold(payload: Payload, group: tuple[str, list[str], list[int], int | None],
     secede()
     try:
         while not host.over.wait(1.0):
-            if host.leaves:  # peers need not find out by themselves
+            if host.leaves:  # so that peers need not detect it by themselves
                 host.fail(f"{worker.address} leaves")
                 host.tell_peers()
             task = worker.state.tasks.get(key)
@@ -367,7 +370,7 @@ async def _call(token: str, payload: Payload | None, dask_worker: Any = None) ->
         except BaseException as error:
             host.fail(f"{host.worker.address} failed ({error})")
             host.tell_peers()
-            if host.leaves:  # whatever fails while a worker shuts down
+            if host.leaves:  # errors while a worker shuts down
                 raise LostWorkerError(f"{host.worker.address} leaves") from error
             raise
 
@@ -381,7 +384,7 @@ async def _end(token: str, dask_worker: Any = None) -> None:
 
 
 async def _take(token: str, sender: int, step: int, array: NDArray[Any]) -> str:
-    """Handler of a worker: rows from a peer, which may be there before this worker has begun."""
+    """Handler of a worker: accept rows from a peer, which may arrive before this worker has its actor."""
     deadline = time.monotonic() + OPEN_SECONDS
     while token not in _hosts:
         if time.monotonic() > deadline:
@@ -398,7 +401,7 @@ async def _stop(token: str, why: str) -> None:
 
 
 async def _goes_on(token: str) -> bool | None:
-    """Handler of a worker: whether its actor has neither failed nor ended; None without an actor."""
+    """Handler of a worker: whether its actor still works; None without an actor."""
     return _hosts[token][0].goes_on if token in _hosts else None
 
 

@@ -1,4 +1,4 @@
-"""Files of Dask's performance reports: what may be written over by another one."""
+"""Files of Dask's performance reports, which only another report may overwrite."""
 
 from pathlib import Path
 
@@ -8,9 +8,9 @@ REPORT_HEAD = 1 << 16  # first bytes of a report; the title is among them
 
 
 def refuse_others(path: Path) -> None:
-    """Refuse a path where something other than a report is; a report of an earlier call is written over."""
+    """Refuse a path of an existing file that is not a report; earlier reports are overwritten."""
     if path.exists() and not (path.is_file() and b"Dask Performance Report" in _head(path)):
-        raise InputError(f"performance_report: {path} is there, and no report of Dask's; give another path")
+        raise InputError(f"performance_report: {path} exists and is not a report of Dask; give another path")
 
 
 def _head(path: Path) -> bytes:

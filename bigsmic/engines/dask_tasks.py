@@ -1,4 +1,4 @@
-"""What travels to the workers of a Dask cluster, and what runs there."""
+"""Payloads that are sent to Dask workers, and functions that run on workers and on the scheduler."""
 
 import sys
 import threading
@@ -21,11 +21,11 @@ from bigsmic.numerics.row_blocks import TreeSum
 from bigsmic.version import versions
 
 CONNECT_SECONDS = 20
-"""How long a scheduler may take to answer."""
+"""Seconds that a scheduler may take to answer."""
 DEATHS = 3
-"""Workers that a block may kill before the fit ends."""
+"""Number of workers that a block may kill before the fit fails."""
 CARRIERS = ("dask", "distributed")
-"""Packages whose versions can change what travels."""
+"""Packages whose versions can change labels or pickles."""
 
 
 # -- on the workers
@@ -46,7 +46,7 @@ class SharedTask(NamedTuple):
     max_concurrency: int | None
 
     def __call__(self, block: Any) -> Any:
-        """Run the task on one block, and let the scheduler know that it has begun."""
+        """Run the task on one block, and report its start to the scheduler."""
         worker = get_worker()
         worker.log_event(_topic(self.name), (worker.address, block))
         return self.task(block)
@@ -54,7 +54,7 @@ class SharedTask(NamedTuple):
 
 @dataclass(frozen=True)
 class Payload:
-    """A pickled object whose contents do not show in logs.
+    """A pickled object whose contents are hidden in logs.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ _gates_lock = threading.Lock()
 
 @contextmanager
 def slots(max_concurrency: int | None) -> Iterator[None]:
-    """At most `max_concurrency` tasks at once in this process, BLAS on one thread in each."""
+    """Limit concurrent tasks of this process to `max_concurrency`, and BLAS to one thread."""
     with _gates_lock:
         gate: Any = (
             nullcontext()
@@ -150,7 +150,7 @@ def _facts(dask_worker: Any = None) -> dict[str, Any]:
 
 
 class Usage(NamedTuple):
-    """CPU time and memory that a worker has used.
+    """CPU time and peak memory of a worker.
 
     Parameters
     ----------
@@ -189,13 +189,13 @@ def _refuse_other_versions(here: dict[str, str], there: dict[str, str], worker: 
 
 
 def _allow_deaths(number: int | None, dask_scheduler: Any = None) -> Any:
-    """Set how many workers a task may kill before it fails; return what it was."""
+    """Set how many workers a task may kill before it fails; return the former number."""
     before, dask_scheduler.allowed_failures = dask_scheduler.allowed_failures, number
     return before
 
 
 def _draws() -> bool:
-    """Whether bokeh is installed, which draws reports."""
+    """Whether bokeh, which makes reports, is installed."""
     return find_spec("bokeh") is not None
 
 
@@ -204,16 +204,16 @@ def _statuses(dask_scheduler: Any = None) -> dict[str, str]:
 
 
 def _running(dask_scheduler: Any = None) -> dict[str, int]:
-    """Threads of the workers that take tasks, by address, in order."""
+    """Number of threads of the workers that accept tasks, by address, in order."""
     workers = sorted(dask_scheduler.workers.items())
     return {address: worker.nthreads for address, worker in workers if worker.status.name == "running"}
 
 
 def _key(name: str) -> str:
-    """Key of a task: dashboards show the name."""
+    """Key of a task; dashboards show the name in it."""
     return f"{name.replace(' ', '_')}-{uuid.uuid4().hex}"
 
 
 def _topic(name: str) -> str:
-    """Topic of the scheduler's log of blocks that were begun."""
+    """Topic of the scheduler's log of started blocks."""
     return f"bigsmic {name}"

@@ -1,4 +1,4 @@
-"""What this process uses, as the operating system counts it."""
+"""Memory of this process and limits on it, by the operating system's count."""
 
 import contextlib
 import ctypes
@@ -30,9 +30,9 @@ def machine_memory() -> int:
 
 
 def address_room() -> int | None:
-    """Bytes of memory that a limit of addresses (``ulimit -v``) leaves the process; None where there is none.
+    """Bytes of memory that a limit of addresses (``ulimit -v``) leaves to the process; None without such a limit.
 
-    Addresses run out before memory does: libraries and stacks of threads take half a gibibyte that no page stands for.
+    Addresses run out before memory does, as libraries and stacks of threads reserve half a gibibyte without pages.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
@@ -44,11 +44,11 @@ def address_room() -> int | None:
     return max(1, limit - (taken - resident) * os.sysconf("SC_PAGE_SIZE") - ADDRESSES_TO_COME)
 
 
-ADDRESSES_TO_COME = 192 << 20  # libraries that are loaded and threads that are begun during a fit
+ADDRESSES_TO_COME = 192 << 20  # for libraries loaded and threads started during a fit
 
 
 def _group_limits(membership: Path, root: Path) -> Iterator[int]:
-    """Limits of the control groups that the process is in, and of those above them; version 2, then 1."""
+    """Limits of the process's control groups and of their parents; version 2, then 1."""
     try:
         groups = {line.strip().split(":", 2)[2].lstrip("/") for line in membership.read_text().splitlines()}
     except (OSError, IndexError):
@@ -58,7 +58,7 @@ def _group_limits(membership: Path, root: Path) -> Iterator[int]:
             for folder in [base / group, *(base / group).parents]:
                 if folder == base.parent:
                     break
-                with contextlib.suppress(OSError, ValueError):  # not there, or "max"
+                with contextlib.suppress(OSError, ValueError):  # the file is missing, or says "max"
                     yield int((folder / name).read_text())
 
 
@@ -75,19 +75,19 @@ def lies_in_memory(path: Any) -> bool:
 
 
 def release_memory() -> None:
-    """Give freed memory back to the system, which glibc's allocator otherwise keeps for later: megabytes per thread."""
-    with contextlib.suppress(AttributeError, OSError):  # another C library has no such function
+    """Return freed memory to the system; glibc's allocator otherwise keeps megabytes per thread."""
+    with contextlib.suppress(AttributeError, OSError):  # other C libraries lack this function
         ctypes.CDLL(None).malloc_trim(0)
 
 
-KEPT_BYTES = 32 << 20  # arrays up to this size come from memory that is kept between them
+KEPT_BYTES = 32 << 20  # arrays up to this size reuse freed memory
 
 
 def keep_memory() -> None:
-    """Have glibc's allocator keep freed memory until `release_memory`, as it does by itself in a plain process.
+    """Make glibc's allocator keep freed memory until `release_memory`, as is its default in a plain process.
 
-    Nannies of Dask start workers with a threshold (``MALLOC_TRIM_THRESHOLD_``) that gives every temporary array back to
-    the system at once; the pages that the next one then needs are most of the time that it takes.
+    Dask's nannies start workers with a threshold (``MALLOC_TRIM_THRESHOLD_``) that returns every temporary array to the
+    system at once; mapping the pages of the next array then takes most of its time.
     """
     trim_threshold, mmap_threshold = -1, -3
     with contextlib.suppress(AttributeError, OSError):
@@ -97,10 +97,10 @@ def keep_memory() -> None:
 
 
 def share_arena() -> None:
-    """Have glibc's allocator serve all threads from one arena, those apart that have one already.
+    """Make glibc's allocator serve all threads from one arena, except threads that have one already.
 
-    `release_memory` gives back the end of the main arena only: with an arena per thread, each keeps up to 64 MiB there
-    that nothing uses and no stage counts.
+    `release_memory` only returns the end of the main arena: with an arena per thread, each could keep up to 64 MiB that
+    are unused and not part of the plan.
     """
     arena_max = -8
     with contextlib.suppress(AttributeError, OSError):

@@ -1,7 +1,7 @@
-"""What a processor makes of floating-point sums: their last bits depend on the instructions that compute them.
+"""Properties of processors on which the last bits of floating-point sums depend.
 
-BLAS, numba and NumPy choose instructions by the processor that they find, or by what ``OPENBLAS_CORETYPE``,
-``NUMBA_CPU_NAME`` and ``NPY_DISABLE_CPU_FEATURES`` say.
+BLAS, numba and NumPy choose instructions by the processor that they detect, or by ``OPENBLAS_CORETYPE``,
+``NUMBA_CPU_NAME`` and ``NPY_DISABLE_CPU_FEATURES``.
 """
 
 import platform
@@ -14,16 +14,16 @@ from typing import NamedTuple
 
 _CPUINFO = Path("/proc/cpuinfo")
 _VECTORS = re.compile(r"\+((?:avx|fma|f16c|sse|neon|sve|asimd)[\w.-]*)")
-"""Features with which a sum may be computed another way; the others change none."""
+"""Features that can change how a sum is computed."""
 
 
 class Processor(NamedTuple):
-    """What decides about the last bits on a machine.
+    """Properties of a machine that determine the last bits of sums.
 
     Parameters
     ----------
     model : str
-        What its maker calls it; by itself it decides nothing.
+        Name of the processor; for messages only.
     blas : tuple of str
         Kernels that each BLAS has chosen.
     numba : str
@@ -42,12 +42,12 @@ class Processor(NamedTuple):
 
     @classmethod
     def here(cls) -> "Processor":
-        """That of this process."""
+        """The processor of this process."""
         return _here()
 
     @property
     def bits(self) -> tuple[object, ...]:
-        """What two processors must have in common to compute the same bits."""
+        """Properties that two processors must share to compute the same bits."""
         return self[1:]
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ class Processor(NamedTuple):
 
 @cache
 def _here() -> Processor:
-    import scipy.linalg  # noqa: F401 - numpy and scipy bring a BLAS each, found only once it is loaded
+    import scipy.linalg  # noqa: F401 - numpy and scipy each have a BLAS, which is found only after it is loaded
     from numba.core.registry import cpu_target
     from threadpoolctl import threadpool_info
 
@@ -66,7 +66,7 @@ def _here() -> Processor:
 
 
 def _of_numpy() -> tuple[str, ...]:
-    try:  # what numpy.show_runtime() prints; there is no public name
+    try:  # printed by numpy.show_runtime(); there is no public name
         from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
     except ImportError:
         return ()
@@ -80,7 +80,7 @@ def _model() -> str:
 
 
 def differences(here: "Processor", others: Sequence["Processor"]) -> str:
-    """Say which types of processor there are, if they do not all compute the same bits.
+    """Describe the types of processors, if they do not all compute the same bits.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def differences(here: "Processor", others: Sequence["Processor"]) -> str:
     Returns
     -------
     text : str
-        Empty where there is nothing to say.
+        Empty if all compute the same bits.
     """
     workers = Counter(other.bits for other in others)
     one_of = {processor.bits: processor for processor in (*others, here)}

@@ -1,8 +1,7 @@
-"""Where tasks run: verbs over blocks, and actors that keep state between calls.
+"""The engine that runs tasks on threads of this process.
 
-A task is a function of one block that returns a small value or nothing; bulk goes through the store. In process the
-verbs are a pool of threads, with BLAS on one thread inside each task; :mod:`bigsmic.engines.dask` has the same verbs on
-a Dask cluster.
+A task is a function of one block that returns a small value or nothing; bulk data go through the store. BLAS runs on
+one thread inside each task. :mod:`bigsmic.engines.dask` has the same operations on a Dask cluster.
 """
 
 import numbers
@@ -24,7 +23,7 @@ from bigsmic.types import StrPath
 
 
 def check_threads(n_threads: object) -> None:
-    """Refuse a number of threads with which nothing could run.
+    """Refuse an invalid number of threads.
 
     Raises
     ------
@@ -35,7 +34,7 @@ def check_threads(n_threads: object) -> None:
 
 
 class _OneThread:
-    """Holds BLAS and LAPACK to one thread each as long as any engine is open, in whatever order they close."""
+    """Limits BLAS and LAPACK to one thread each while any engine is open, in whatever order engines close."""
 
     def __init__(self) -> None:
         self._lock, self._holders = threading.Lock(), 0
@@ -58,7 +57,7 @@ _ONE_THREAD = _OneThread()
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """BLAS and LAPACK on one thread each, in the whole process."""
+    """Limit BLAS and LAPACK to one thread each in the whole process."""
     _ONE_THREAD.acquire()
     try:
         yield
@@ -72,7 +71,7 @@ class ThreadEngine:
     Parameters
     ----------
     n_threads : int
-        Tasks at once. BLAS and LAPACK are held to one thread each while the engine is open.
+        Concurrent tasks. BLAS and LAPACK are limited to one thread each while the engine is open.
     """
 
     def __init__(self, n_threads: int = 1):
@@ -96,7 +95,7 @@ class ThreadEngine:
         return time.process_time(), peak_memory()
 
     def recorded(self, path: StrPath | None) -> AbstractContextManager[None]:
-        """Context in which nothing is recorded; see :meth:`bigsmic.engines.dask.ClusterEngine.recorded`.
+        """Context manager that records nothing; see :meth:`bigsmic.engines.dask.ClusterEngine.recorded`.
 
         Raises
         ------
@@ -105,17 +104,17 @@ class ThreadEngine:
         """
         if path is not None:
             raise InputError(
-                "performance_report: a report is of a Dask cluster, and this fit would run on threads of one process; "
-                "give client= or scheduler=, or leave performance_report out"
+                "performance_report: only a Dask cluster makes a report, and this fit would run on threads of one "
+                "process; give client= or scheduler=, or leave performance_report out"
             )
         return nullcontext()
 
     def reach(self, source: Any, run: Any, bounds: Any) -> Any:
-        """Return a source that tasks can read, here the same; see :meth:`bigsmic.engines.dask.ClusterEngine.reach`."""
+        """Return the same source, as tasks can read it; see :meth:`bigsmic.engines.dask.ClusterEngine.reach`."""
         return source
 
     def for_each(self, task: Callable[[Any], Any], blocks: Iterable[Any], options: TaskOptions = DEFAULT) -> None:
-        """Run `task` on every block; the first error stops what has not started."""
+        """Run `task` on every block; after an error, no further task is started."""
         deque(self._run(task, blocks, options), maxlen=0)
 
     def map(self, task: Callable[[Any], Any], blocks: Iterable[Any], options: TaskOptions = DEFAULT) -> list[Any]:
@@ -127,7 +126,7 @@ class ThreadEngine:
         return values
 
     def reduce(self, task: Callable[[Any], Any], blocks: Iterable[Any], options: TaskOptions = DEFAULT) -> Any:
-        """Return the sum over blocks along the fixed tree, adding as soon as both terms are there."""
+        """Return the sum over blocks along the fixed tree; terms are added as soon as both exist."""
         blocks = list(blocks)
         tree = TreeSum(len(blocks))
         for i, value in self._run(task, blocks, options):
@@ -145,7 +144,7 @@ class ThreadEngine:
         finally:
             close(actor)
             del actor
-            release_memory()  # or that of one actor lies in the arenas of other threads than that of the next
+            release_memory()  # or it stays in arenas of threads that the next actor does not use
 
     def _run(
         self, task: Callable[[Any], Any], blocks: Iterable[Any], options: TaskOptions

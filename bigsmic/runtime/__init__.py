@@ -1,1 +1,1 @@
-"""Fits of any method while they run: context of the tasks, job, plan, progress, diagnostics."""
+"""Execution of fits of any method: context of the tasks, job, plan, progress, diagnostics."""

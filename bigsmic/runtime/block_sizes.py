@@ -1,4 +1,4 @@
-"""Sizes of the blocks that a fit cuts its rows into."""
+"""Sizes of the blocks into which a fit cuts its rows."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -11,7 +11,7 @@ from bigsmic.numerics.graph.cells import PartitionSettings, group_rows
 from bigsmic.types import Integers
 from bigsmic.validation import check_integer
 
-MAX_BLOCKS = 1024  # of input rows: bounds the number of pieces that routing makes
+MAX_BLOCKS = 1024  # of input rows, to bound the number of arrays that routing writes
 NAME = "block_sizes"  # of the entry in identities
 LEAST_ROWS = 256  # of a block of input, and of a tile
 TILE_ROWS = 4096  # of a tile at most
@@ -19,11 +19,11 @@ TILE_ROWS = 4096  # of a tile at most
 
 @dataclass(frozen=True)
 class BlockSizes:
-    """Sizes of the blocks that a fit cuts its rows into.
+    """Sizes of the blocks into which a fit cuts its rows.
 
-    The defaults suit machines with a gigabyte or more; tests cut small inputs into many blocks by others. Sums are
-    taken block by block, and neighbours are searched group by group, so that sizes can change labels as a seed can. A
-    run has in its identity those that are not the defaults, and tasks, cuts and predictions take them from there.
+    The defaults suit machines with a gigabyte or more; tests use other sizes to cut small inputs into many blocks. Sums
+    are computed block by block, and neighbours are searched group by group, so that sizes can change labels like a
+    seed. Sizes other than the defaults are part of a run's identity, from which tasks, cuts and predictions read them.
 
     Parameters
     ----------
@@ -34,17 +34,17 @@ class BlockSizes:
     cell_rows : int
         Rows at home in a cell on average; see :class:`~bigsmic.numerics.graph.cells.PartitionSettings`.
     group_rows : int, optional
-        Rows of a group of cells at most, visitors included. By default
+        Largest number of rows of a group of cells, visitors included. By default
         :func:`~bigsmic.numerics.graph.cells.group_rows` of the shape of the input.
     tile_bytes : int
         float32 bytes of one block of rows of a dense kernel, which has 256 to 4,096 rows.
     pool_bytes : int
-        float32 bytes of the rows that RIM draws minibatches from at a time.
+        float32 bytes of the rows from which RIM draws minibatches at a time.
 
     Raises
     ------
     InputError
-        What is no integer, or is below 1.
+        A size is not an integer, or below 1.
     """
 
     source_bytes: int = 8 << 20
@@ -61,23 +61,23 @@ class BlockSizes:
 
     @classmethod
     def of_run(cls, identity: Mapping[str, Any]) -> Self:
-        """Sizes that a run was begun with.
+        """Sizes with which a run was started.
 
         Raises
         ------
         InputError, TypeError
-            The identity does not say what sizes of this version are.
+            The identity has no sizes of this version.
         """
         return cls(**identity.get(NAME, {}))
 
     def identity(self) -> dict[str, Any]:
-        """Entries of a run's identity: none where all sizes are the defaults."""
+        """Entries of a run's identity, without sizes that are the defaults."""
         usual = asdict(type(self)())
         changed = {name: int(size) for name, size in asdict(self).items() if size != usual[name]}
         return {NAME: changed} if changed else {}
 
     def source_bounds(self, n: int, d: int) -> Integers:
-        """Bounds of the blocks of input rows: they depend on the shape, not on the chunks of the archive."""
+        """Bounds of the blocks of input rows; they depend on the shape, not on the chunks of the archive."""
         return _bounds(n, max(self.source_bytes // (4 * d), LEAST_ROWS, -(-n // MAX_BLOCKS)))
 
     def graph_bounds(self, n: int) -> Integers:
@@ -95,13 +95,13 @@ class BlockSizes:
 
 
 UNNAMED_SIZES = {f"{NAME}.{name}": size for name, size in asdict(BlockSizes()).items()}
-"""What an identity means that does not have an entry of these dotted names."""
+"""Values for identities that lack an entry of these dotted names."""
 DEFAULT = BlockSizes()
-"""Sizes where a caller gives none. Tests that have every fit cut small replace it, and nothing else."""
+"""Sizes if a caller gives none. Only tests that cut every fit into small blocks replace it."""
 
 
 def or_default(given: BlockSizes | None) -> BlockSizes:
-    """Sizes that a caller gave, or the default.
+    """The given sizes, or the default.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Context of the tasks of a fit: input, run directory and settings, and what tasks derive from them."""
+"""Context of the tasks of a fit: input, run directory and settings, and values derived from them."""
 
 import threading
 from collections import OrderedDict
@@ -17,7 +17,7 @@ from bigsmic.runtime.block_sizes import BlockSizes
 from bigsmic.store import Run, checksum
 from bigsmic.types import Integers
 
-BLOCK_CACHE_BYTES = 64 << 20  # of per-row arrays kept because neighbouring blocks read them too
+BLOCK_CACHE_BYTES = 64 << 20  # of per-row arrays kept for neighbouring blocks, which read them too
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Context:
         None once the fit is finished.
     run : Run
     settings : MethodSettings
-        Cut to what the number of rows allows.
+        Reduced to what the number of rows allows.
     """
 
     source: Any
@@ -49,7 +49,7 @@ class Context:
 
     @cached_property
     def block_sizes(self) -> BlockSizes:
-        """Sizes that the run was begun with."""
+        """Sizes with which the run was started."""
         return BlockSizes.of_run(self.run.identity)
 
     @cached_property
@@ -68,27 +68,27 @@ class Context:
     def scaler(self) -> moments.Scaler:
         """Centring and scaling of the rows, from the scan."""
         origin = self.run.info("scan", 0).get("origin")
-        if origin is not None:  # it is as the rows are stored
+        if origin is not None:  # it has the stored dtype of the rows
             origin = np.array(origin, self.run.identity["input"]["dtype"])
         return moments.scaler(self.scanned(moments.Moments), self.scale, origin)
 
     @property
     def scale(self) -> str | None:
-        """What columns are divided by: what was asked for, or what the scan has found."""
+        """Scaling of the columns: the requested one, or the one that the scan chose."""
         asked = self.settings.scale
         return self.run.info("scaling", 0)["scale"] if asked == "auto" else asked
 
     def scanned(self, kind: Any) -> Any:
-        """Sum over all rows of what the scan has kept: `kind` is a NamedTuple of arrays that adds up."""
-        tree = TreeSum(len(self.source_blocks))  # of many columns, sums of all blocks at once would be large
+        """Sum over all blocks of arrays of the scan; `kind` is a NamedTuple of arrays that adds up."""
+        tree = TreeSum(len(self.source_blocks))  # as the sums of all blocks together would be large for many columns
         for s, arrays in enumerate(self.run.gather("scan", self.source_blocks, kind._fields)):
             tree.add(s, kind(*arrays))
         return tree.total()
 
     def input_block(self, s: int) -> NDArray[Any]:
-        """Rows of one block of input as stored, shape (b, d), checked to be those that were scanned.
+        """Stored rows of one block of input, shape (b, d), checked against the checksum of the scan.
 
-        Every stage but the scan reads them here, so that no stage sees rows that were changed since the scan.
+        Every stage except the scan reads them here, so that no stage uses rows that were changed after the scan.
 
         Raises
         ------
@@ -98,13 +98,13 @@ class Context:
         X = self.source.read(lo, hi)
         if checksum(X) != self.run.info("scan", s)["crc32"]:
             raise RunMismatchError(
-                f"input: rows {lo}:{hi} are not those that {self.run.location} was started with; "
-                "restore the input, or give another out= to a fit of these rows"
+                f"input: rows {lo}:{hi} are not those with which {self.run.location} was started; restore the input, "
+                "or give another out= for a fit of these rows"
             )
         return X
 
     def input_rows(self, lo: int, hi: int) -> NDArray[Any]:
-        """Rows ``lo:hi`` as stored, from blocks of input that several ranges share; see :meth:`input_block`."""
+        """Stored rows ``lo:hi``, from cached blocks of input; see :meth:`input_block`."""
         bounds = self.source_bounds
         first, last = np.searchsorted(bounds, lo, side="right") - 1, np.searchsorted(bounds, hi, side="left")
         parts = []
@@ -123,7 +123,7 @@ class Context:
         return [read(name) for name in names]
 
     def read_sample(self) -> NDArray[np.float32]:
-        """Scaled rows drawn by hash, float32, shape (m, d); tens of megabytes, so that they are not kept here."""
+        """Scaled rows drawn by hash, float32, shape (m, d); not cached, as they are tens of megabytes."""
         drawn = [sample for (sample,) in self.run.gather("scan", self.source_blocks, ["sample"])]
         return self.scaler.apply(np.concatenate(drawn))
 
@@ -139,7 +139,7 @@ class Context:
 
     @cached_property
     def block_cache(self) -> "BlockCache":
-        """Per-row arrays of the row blocks that were read last."""
+        """Cache of per-row arrays of the row blocks that were read last."""
         return BlockCache()
 
     def at(self, key: Any, read: Callable[..., Any], positions: Integers) -> NDArray[Any]:
@@ -148,7 +148,7 @@ class Context:
         Parameters
         ----------
         key : str
-            Of the array.
+            Key of the array in the cache.
         read : callable
             ``read(p)`` returns its entries for row block p.
         positions : ndarray of int64, shape (m,), ascending
@@ -167,13 +167,13 @@ class Context:
         return np.concatenate(parts)
 
     def cached(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Return ``make()``, computed once for each key: values that stages derive from the settings or the run."""
+        """Return ``make()``, computed once per key, for values derived from the settings or the run."""
         if key not in self._derived:
             self._derived[key] = make()
         return self._derived[key]
 
     def known(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Return what `cached` would, but where that is None ask again the next time: it may be written later."""
+        """Like `cached`, but None is not cached, as the value may be written later."""
         if self._derived.get(key) is None:
             self._derived[key] = make()
         return self._derived[key]
@@ -183,15 +183,15 @@ class Context:
         return {}
 
     def under(self, settings: Any) -> "Context":
-        """Context of the same run with other settings, for stages that read other ones."""
+        """Context of the same run with other settings, for stages of another method."""
         return Context(self.source, self.run, settings)
 
     def afresh(self) -> "Context":
-        """The same context with nothing read yet."""
+        """The same context with empty caches."""
         return self.under(self.settings)
 
     def __getstate__(self) -> dict[str, Any]:
-        """State to pickle: without the values that another process can read again."""
+        """State to pickle, without values that another process can read again."""
         return {"source": self.source, "run": self.run, "settings": self.settings}
 
     @property
@@ -201,7 +201,7 @@ class Context:
 
 
 class BlockCache:
-    """Cache of the arrays that were read last, up to `limit` bytes; thread-safe."""
+    """Thread-safe cache of the arrays that were read last, up to `limit` bytes."""
 
     def __init__(self, limit: int = BLOCK_CACHE_BYTES) -> None:
         self.limit, self.size = limit, 0
@@ -209,7 +209,7 @@ class BlockCache:
         self._lock = threading.Lock()
 
     def get(self, key: Any, read: Callable[..., Any]) -> NDArray[Any]:
-        """Return what was kept under a key, or ``read()``."""
+        """Return the cached array of a key, or ``read()``."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)

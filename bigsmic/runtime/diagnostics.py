@@ -1,4 +1,4 @@
-"""Diagnostics of a fit: facts about its stages that are stored with the run."""
+"""Diagnostics of a fit, which are stored with the run."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from bigsmic.runtime.job import Job
 from bigsmic.version import versions
 
 MOST_CONSTANT = 1000
-"""Constant columns that are named."""
+"""Largest number of constant columns that are listed."""
 
 
 def diagnose(job: Job, cuts: Mapping[str, str], found: dict[str, Any]) -> None:
@@ -28,16 +28,16 @@ def diagnose(job: Job, cuts: Mapping[str, str], found: dict[str, Any]) -> None:
 
 
 def scaling_text(diagnostics: Mapping[str, Any]) -> str:
-    """What was found to be right for the columns, as one sentence; empty where the caller had said it."""
+    """The chosen scaling of columns, as one sentence; empty if the caller gave the scaling."""
     found = diagnostics.get("scaling", {})
     if "neighbors" not in found:
         return ""
     if found.get("mixed_units"):
-        return "columns divided by their standard deviation: features of windows are in units of their own"
+        return "columns divided by their standard deviation: features of windows are in different units"
     alike = f"likeness of neighbours {found['neighbors']:.2f}, of any two {found['all_pairs']:.2f}"
     if found["scale"] is not None:
         return f"columns divided by their standard deviation: they show no shared unit ({alike})"
-    seen = alike if found["sign"] == "neighbors" else "they are in order of spread, as principal components are"
+    seen = alike if found["sign"] == "neighbors" else "they are in order of spread, like principal components"
     return f"not divided: columns share a unit ({seen})"
 
 

@@ -17,7 +17,7 @@ from bigsmic.runtime.progress import ticks
 from bigsmic.store import Run
 from bigsmic.types import Integers
 
-OF_INPUT = ("verify", "scan", "routed_rows", "route", "output")  # stages whose blocks are blocks of input
+OF_INPUT = ("verify", "scan", "routed_rows", "route", "output")  # stages that run over blocks of input
 
 
 @dataclass
@@ -29,13 +29,13 @@ class Job:
     context : Context
     engine : Engine
     plan : Plan
-        How many tasks of each stage may run at once, and what stays in memory.
+        Gives the number of concurrent tasks of each stage, and what stays in memory.
     progress : callable, optional
         ``progress(stage, done, total)``.
     costs : dict
         Seconds and memory of the stages so far.
     side_inputs : dict of str to ndarray
-        Arrays that were given beside the rows, such as labels of some of them; tasks read them from the run directory.
+        Auxiliary per-row inputs, such as known labels; tasks read them from the run directory.
     """
 
     context: Context
@@ -51,11 +51,11 @@ class Job:
         return self.context.run
 
     def under(self, settings: Any) -> "Job":
-        """The same job with other settings, for stages that read other ones."""
+        """The same job with other settings, for stages of another method."""
         return replace(self, context=self.context.under(settings))
 
     def afresh(self) -> "Job":
-        """The same job with an empty context, so that nothing read before a repair is used after it."""
+        """The same job with empty caches, so that nothing read before a repair is used after it."""
         return replace(self, context=self.context.afresh())
 
     @contextmanager
@@ -88,7 +88,7 @@ class Job:
 
     @contextmanager
     def _naming_lost(self, stage: str, blocks: Sequence[int]) -> Iterator[None]:
-        """Name the rows of blocks whose tasks killed their workers."""
+        """Add to errors the rows of blocks whose tasks killed their workers."""
         try:
             yield
         except LostBlocksError as error:
@@ -99,7 +99,7 @@ class Job:
             ) from error
 
     def run_steps(self, stage: str, blocks: Iterable[int], step: Callable[["Job", int], None]) -> None:
-        """Run steps that the ledger lacks in this process, one after the other; a step may run tasks of its own."""
+        """Run the steps that the ledger lacks one after the other in this process; a step may run tasks itself."""
         for b in blocks:
             if not self.run.done(stage, b):
                 step(self, b)
@@ -128,17 +128,17 @@ class Job:
         work: Callable[[Group], Any],
         bounds: Integers | None = None,
     ) -> Any:
-        """Return ``work(group)``, the group being actors ``make(context, shard)`` that share the row blocks among them.
+        """Return ``work(group)`` for a group of actors ``make(context, shard)`` that share the row blocks.
 
-        The row blocks are those of the layout, or have other `bounds`. When a worker is lost, `work` begins again with
-        new actors, and finds in the run directory what it has written there.
+        The row blocks are those of the layout, or have other `bounds`. If a worker is lost, `work` is called again with
+        new actors, and continues from what it has written to the run directory.
         """
         options = TaskOptions(stage, self._max_concurrency)
         bounds = self.context.layout.bounds if bounds is None else bounds
         return self.engine.run_actors(partial(make, self.context), bounds, work, options)
 
     def report(self, stage: str, done: int, total: int) -> None:
-        """Report progress of a stage, where a `progress` was given."""
+        """Report progress of a stage, if there is a `progress`."""
         if self.progress is not None:
             self.progress(stage, done, total)
 
@@ -163,7 +163,7 @@ def _rows_of(context: Context, stage: str, block: int) -> str:
 
 @contextmanager
 def _releasing() -> Iterator[None]:
-    """Return freed memory to the system afterwards: arrays of the next call may not fit into the holes."""
+    """Return freed memory to the system afterwards, as arrays of the next call may not fit into the holes."""
     try:
         yield
     finally:
@@ -171,13 +171,13 @@ def _releasing() -> Iterator[None]:
 
 
 def _fill(task: Callable[..., Any], stage: str, context: Context, block: int) -> None:
-    """Run a task, unless a worker finished it before it was lost."""
+    """Run a task, unless its block is done, as by a worker that was lost after it finished."""
     if not context.run.done(stage, block):
         task(context, block)
 
 
 def with_repair(run: Run, work: Callable[[], Any], attempts: int = 3) -> Any:
-    """Run `work`; on a corrupt block, strike it off the ledger and run `work` again, which makes it anew."""
+    """Run `work`; if a block is corrupt, strike it off the ledger and run `work` again, which computes it anew."""
     seen: dict[tuple[str, int], int] = {}
     while True:
         try:
@@ -189,8 +189,8 @@ def with_repair(run: Run, work: Callable[[], Any], attempts: int = 3) -> Any:
                 raise
             if seen[block] >= attempts:
                 raise CorruptBlockError(
-                    f"{error}: it was made {attempts - 1} times in this call and is damaged again, so the disk may be "
-                    "failing; give another out=",
+                    f"{error}: it was computed {attempts - 1} times in this call and is damaged again, so that the "
+                    "disk may be failing; give another out=",
                     *block,
                 ) from error
             run.forget(*block)

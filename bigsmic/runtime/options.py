@@ -1,4 +1,4 @@
-"""Where and how a fit runs; nothing here changes its labels."""
+"""Options of how and where a fit runs, which do not change its labels."""
 
 import os
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from bigsmic.types import Client, MemoryLimit, Progress, StorageOptions, StrPath
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Where and how a fit runs; nothing here changes its labels.
+    """Options of how and where a fit runs, which do not change its labels.
 
     Parameters
     ----------
@@ -19,19 +19,19 @@ class RunOptions:
     storage_options : dict, optional
         For file systems behind URLs; never written anywhere.
     memory_limit : int or str, optional
-        What the process may use, interpreter included, such as ``"1GiB"``.
+        Memory that the process may use, interpreter included, such as ``"1GiB"``.
     n_threads : int, optional
-        Tasks at once; by default the processors that the process may use.
+        Concurrent tasks; by default as many as processors that the process may use.
     progress : bool or callable, optional
         On stderr, or ``progress(stage, done, total)``.
     client : distributed.Client, optional
         A Dask cluster.
     scheduler : str, optional
-        Address of the scheduler of one.
+        Address of a cluster's scheduler.
     engine : bigsmic.engines.base.Engine, optional
-        What runs the tasks, in the place of these and of threads.
+        Runs the tasks instead of a cluster or threads.
     performance_report : str or Path, optional
-        HTML file for what Dask has to say of the run.
+        HTML file for Dask's report of the run.
     """
 
     out: StrPath | None = None
@@ -50,7 +50,7 @@ class RunOptions:
 
     @property
     def threads(self) -> int:
-        """Tasks at once."""
+        """Number of concurrent tasks."""
         if self.n_threads is not None:
             return self.n_threads
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

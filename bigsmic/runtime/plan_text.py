@@ -1,4 +1,4 @@
-"""A plan in words: a table of its stages, and their sums."""
+"""Text of a plan: a table of its stages, and totals."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """Plan of a fit: memory, disk and work of every stage, predicted before the first task runs.
 
-Every figure is a function of shape and settings. The memory limit decides how many tasks run at once, whether basis
-and kernel stay in memory or on disk, and how many LSMI widths share a pass. It changes no label.
+Every figure is a function of shape and settings. The memory limit determines how many tasks run concurrently, whether
+basis and kernel stay in memory or on disk, and how many LSMI widths share a pass. It changes no label.
 """
 
 from collections.abc import Iterable
@@ -16,11 +16,12 @@ from bigsmic.tables import rendered
 from bigsmic.types import Integers
 
 INTERPRETER_BYTES = 320 << 20
-"""Python with numpy, scipy, numba, scikit-learn and zarr: 210 MiB at the end of a fit, and 100 more where numba
-compiles what its cache lacks, as in the first fit of an installation: what it compiles with stays in memory."""
-EDGES_PER_NEIGHBOR = 1.6  # undirected edges of a t-graph per row and neighbour, seen up to 1.55
+"""Memory of Python with NumPy, SciPy, numba, scikit-learn and Zarr: 210 MiB at the end of a fit, and 100 MiB more if
+numba compiles functions that its cache lacks, as in the first fit after installation, as the compiler stays in
+memory."""
+EDGES_PER_NEIGHBOR = 1.6  # undirected edges of a t-graph per row and neighbour; measured up to 1.55
 HELD = 1.5  # rows of a shard and of its halo, over an even share
-GHOSTS = 2.0  # copies of a row that routing makes, seen up to 1.93
+GHOSTS = 2.0  # copies of a row that routing makes; measured up to 1.93
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,11 @@ class Size:
     itemsize : int
         Bytes of an entry as stored.
     band_bytes : int
-        Memory that reading the input takes beyond the rows asked for.
+        Memory that reading the input takes in addition to the rows asked for.
     n_workers : int
-        Processes among which row blocks are shared out where they stay in memory.
+        Processes among which row blocks that stay in memory are distributed.
     block_sizes : BlockSizes
-        Sizes of the blocks that the input is cut into.
+        Sizes of the blocks into which the input is cut.
     """
 
     n: int
@@ -62,17 +63,17 @@ class StagePlan:
     ----------
     name : str
     tasks : int
-        How many there are.
+        Number of tasks.
     fixed_bytes : int
-        Memory beside the tasks.
+        Memory in addition to that of the tasks.
     task_bytes : int
         Memory of one task.
     max_concurrency : int
-        Tasks at once.
+        Concurrent tasks.
     flops : float
-        Floating-point operations, roughly.
+        Approximate number of floating-point operations.
     disk_bytes : int
-        What it writes.
+        Bytes that the stage writes.
     passes : int
         Maps and sums over its blocks.
     traffic_bytes : int
@@ -91,7 +92,7 @@ class StagePlan:
 
     @property
     def scheduler_tasks(self) -> int:
-        """Tasks that a cluster's scheduler gets at most: ``passes (1 + min(blocks, 256))``, whatever the rows."""
+        """Largest number of tasks for a cluster's scheduler: ``passes (1 + min(blocks, 256))``, whatever the rows."""
         return self.passes * (1 + min(self.tasks, MAX_TASKS))
 
     @property
@@ -102,7 +103,7 @@ class StagePlan:
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """Predicted memory, disk and work of a fit, stage by stage; its ``repr`` is the table that the command shows.
+    """Predicted memory, disk and work of a fit, stage by stage; its ``repr`` is the table of ``bigsmic plan``.
 
     Parameters
     ----------
@@ -119,11 +120,11 @@ class Plan:
     basis_bytes : int
         Bytes of a basis on disk that stay in memory: its first blocks.
     checkpoints : bool
-        Whether long solves write their state now and then.
+        Whether long solves write checkpoints.
     decoded : str
-        What is made of the stored numbers; empty where they are taken as they are.
+        Description of how stored numbers are decoded; empty if they are used as they are.
     scale : str or None
-        What columns are divided by; "auto" where the scan is to find out, which reads the rows.
+        Scaling of the columns; "auto" if the scan, which reads the rows, is to choose it.
     """
 
     size: Size
@@ -143,11 +144,11 @@ class Plan:
 
     @property
     def scheduler_tasks(self) -> int:
-        """Tasks that a cluster's scheduler gets at most."""
+        """Largest number of tasks for a cluster's scheduler."""
         return sum(stage.scheduler_tasks for stage in self.stages.values())
 
     def max_concurrency(self, stage: str) -> int:
-        """Tasks of a stage at once."""
+        """Concurrent tasks of a stage."""
         return self.stages[stage].max_concurrency
 
     @property
@@ -172,7 +173,7 @@ def limit_of(memory_limit: int | None) -> int:
 
 
 def widened(stages: Iterable[StagePlan], limit: int, n_threads: int) -> dict[str, StagePlan]:
-    """Stages by name, each with as many tasks at once as memory allows.
+    """Stages by name, each with as many concurrent tasks as memory allows.
 
     Parameters
     ----------
@@ -192,7 +193,7 @@ def widened(stages: Iterable[StagePlan], limit: int, n_threads: int) -> dict[str
 
 
 def scan_stage(size: Size, wanted: int) -> StagePlan:
-    """Figures of the scan: read, check, sum; a sample of `wanted` rows is gathered in the end."""
+    """Figures of the scan, which reads, checks and sums rows, and gathers a sample of `wanted` rows at the end."""
     n, d = size.n, size.d
     bounds = size.source_bounds
     task = int(bounds[1]) * d * (2 * size.itemsize) + (4 << 20)
@@ -202,7 +203,7 @@ def scan_stage(size: Size, wanted: int) -> StagePlan:
 
 
 def building_bytes(rows: int, n_neighbors: int, t: int) -> float:
-    """A block of the graph with which edges of it are kept and their running number, and what the kernel takes."""
+    """Bytes for building a kernel block from a block of the graph, mask and running number of its edges included."""
     return rows * EDGES_PER_NEIGHBOR * (n_neighbors * 20 + t * 40)
 
 
@@ -215,8 +216,8 @@ def _refuse_what_does_not_fit(stages: Iterable[StagePlan], limit: int) -> None:
     worst = max(stages, key=lambda stage: stage.peak_bytes)
     if worst.peak_bytes > limit:
         raise PlanError(
-            f"plan: stage {worst.name} needs {_mib(worst.peak_bytes)} with one task at a time, the memory limit is "
-            f"{_mib(limit)}; set memory_limit to at least {_mib(worst.peak_bytes)}, or ask for fewer clusters, "
+            f"plan: stage {worst.name} needs {_mib(worst.peak_bytes)} with one task at a time, but the memory limit "
+            f"is {_mib(limit)}; set memory_limit to at least {_mib(worst.peak_bytes)}, or ask for fewer clusters, "
             "candidates or neighbours"
         )
 

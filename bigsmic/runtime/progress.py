@@ -1,8 +1,7 @@
-"""Progress of a fit: one line that is redrawn on a terminal, a line every half minute elsewhere.
+"""Progress of a fit: a line that is redrawn on a terminal, or a line every half minute elsewhere.
 
-A fit reports *steps*, as ``progress(step, done, total)``; the steps of a *stage* are shown together. Steps run over
-all rows block by block, but for those of :data:`UNITS`. What an earlier run has done counts as done, but not for the
-speed.
+A fit reports *steps*, as ``progress(step, done, total)``; the steps of a *stage* are shown together. Steps go over all
+rows block by block, except those of :data:`UNITS`. Blocks of an earlier call count as done, but not for the speed.
 """
 
 import itertools
@@ -30,16 +29,16 @@ STAGES = {
     "select": ("scores", "choice", "kept", "consensus", "eigenvector_sets", "propagated", "violated"),
     "output": ("gaussians", "final", "sharpness", "spacing", "noise_scores", "output", "novelty"),
 }
-"""Stages of all methods in order, each with the steps that report progress; a step may return in a later stage."""
+"""Stages of all methods in order, each with the steps that report progress; a step may recur in a later stage."""
 
 UNITS = {"eigen": "vectors", "labeling": "labelings", "ascent": "iterations", "memberships": "iterations"}
-"""What is counted by steps that do not go over the rows once."""
-LIMITS = ("iterations",)  # of which there may be fewer than the total
-LINE_SECONDS = 30  # between two lines of one stage, where there is no terminal
+"""Units counted by steps that do not go over the rows once."""
+LIMITS = ("iterations",)  # units of which there may be fewer than the total
+LINE_SECONDS = 30  # between two lines of one stage, without a terminal
 
 
 def stage_of(step: str, current: str) -> str:
-    """Stage that a step belongs to, given the stage so far; ``"matrix.normalized.t3"`` is of the step ``matrix``."""
+    """Stage of a step, given the stage so far; ``"matrix.normalized.t3"`` belongs to the step ``matrix``."""
     name, order = _first_word(step), list(STAGES)
     ahead = order[order.index(current) :] if current in order else order
     return next((stage for stage in ahead if name in STAGES[stage]), current or name)
@@ -55,13 +54,13 @@ class Meter:
     Parameters
     ----------
     n_rows : int, optional
-        That every step goes over.
+        Rows that every step goes over.
 
     Attributes
     ----------
     stage, step : str
     done, total : int
-        Blocks, or what :data:`UNITS` says.
+        Number of blocks, or of the units in :data:`UNITS`.
     """
 
     def __init__(self, n_rows: int | None = None) -> None:
@@ -69,7 +68,7 @@ class Meter:
         self.done, self.total = 0, 0
 
     def __call__(self, step: str, done: int, total: int, now: float) -> bool:
-        """Note what a step has done at a time in seconds; return whether a stage begins."""
+        """Record the progress of a step at a time in seconds; return whether a stage begins."""
         if step != self.step or total != self.total or done < self.done:
             self._begun, self._before = now, done
         begins = stage_of(step, self.stage) != self.stage
@@ -79,22 +78,22 @@ class Meter:
 
     @property
     def unit(self) -> str:
-        """What is counted."""
+        """Unit of the counts."""
         return UNITS.get(_first_word(self.step), "blocks")
 
     @property
     def rate(self) -> float:
-        """Units per second of this step in this run; 0 where nothing is known yet."""
+        """Units per second of this step in this call; 0 if not known yet."""
         return (self.done - self._before) / self._seconds if self._seconds > 0 else 0.0
 
     @property
     def rows_per_second(self) -> float | None:
-        """The same in rows; None where the step does not go over the rows."""
+        """Rows per second; None if the step does not go over the rows."""
         return self.rate * self.n_rows / self.total if self.n_rows and self.unit == "blocks" and self.total else None
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated seconds until the step ends; None where its speed is not known yet."""
+        """Estimated seconds until the step ends; None if its speed is not known yet."""
         return (self.total - self.done) / self.rate if self.rate and self.unit not in LIMITS else None
 
     def __str__(self) -> str:
@@ -117,14 +116,14 @@ def time_text(seconds: float) -> str:
 
 
 def ticks(progress: Any, step: str, total: int, done: int = 0) -> Callable[[], Any] | None:
-    """Report that a step begins, and return what reports one more block each time that it is called.
+    """Report the start of a step, and return a function that reports one more block at each call.
 
     Parameters
     ----------
     progress : callable or None
     step : str
     total, done : int
-        Blocks in all, and those that are done already.
+        Blocks in all, and blocks done already.
 
     Returns
     -------
@@ -139,12 +138,12 @@ def ticks(progress: Any, step: str, total: int, done: int = 0) -> Callable[[], A
 
 @contextmanager
 def reported(progress: Any, n_rows: int | None = None) -> Iterator[Any]:
-    """Context manager of the function ``progress(step, done, total)`` that is asked for, or of None.
+    """Context manager that gives the requested function ``progress(step, done, total)``, or None.
 
     Parameters
     ----------
     progress : bool, callable or None
-        True: on stderr.
+        True for output on stderr.
     n_rows : int, optional
 
     Raises
@@ -168,7 +167,7 @@ def reported(progress: Any, n_rows: int | None = None) -> Iterator[Any]:
 
 @contextmanager
 def lines(console: Any, n_rows: int | None = None) -> Iterator[Any]:
-    """Print a line when a stage begins, and another one every half minute while it lasts."""
+    """Print a line at the start of a stage, and another one every half minute while it lasts."""
     yield _Lines(console, n_rows)
 
 
@@ -190,7 +189,7 @@ class _Lines:
 
 @contextmanager
 def bars(console: Any, n_rows: int | None = None) -> Iterator[Any]:
-    """Show progress as a line that is redrawn, and keep the duration of every finished stage."""
+    """Show progress as a line that is redrawn, and leave a line with the duration of every finished stage."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (
@@ -207,7 +206,7 @@ def bars(console: Any, n_rows: int | None = None) -> Iterator[Any]:
 
 
 class _Bars:
-    """A bar a stage, which fills once for each of the stage's steps."""
+    """One bar per stage, which fills once for each of its steps."""
 
     def __init__(self, shown: Any, n_rows: int | None) -> None:
         self._shown, self._meter, self._task = shown, Meter(n_rows), None
@@ -216,11 +215,11 @@ class _Bars:
         if self._meter(step, done, total, time.monotonic()):
             self.finish()
             self._task = self._shown.add_task(self._meter.stage, total=None, detail="")
-        # a full bar would stop the stage's clock, and there may be further steps
+        # a full bar would stop the stage's clock, although further steps may follow
         completed = min(done, total - 0.01)
         self._shown.update(self._task, completed=completed, total=total, detail=self._meter)
 
     def finish(self) -> None:
-        """Fill the bar of the stage that has ended."""
+        """Fill the bar of the finished stage."""
         if self._task is not None:
             self._shown.update(self._task, completed=1, total=1, detail="")

@@ -1,6 +1,6 @@
-"""What each method can be asked: its settings, in which every option is declared once.
+"""Settings of the methods, in which every option is declared once.
 
-Loads nothing heavy, because ``--help`` reads it: what settings need of numerics they import when they are asked.
+This package imports nothing heavy, because ``--help`` reads it: settings import numerics only when they use them.
 """
 
 from bigsmic.settings.base import UNSET, MethodSettings

@@ -1,4 +1,4 @@
-"""What the settings of every method answer."""
+"""Base class of the settings of methods."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -8,10 +8,10 @@ from bigsmic.settings.options import Option, options_of
 
 
 class MethodSettings:
-    """What the settings of every method answer; base of frozen dataclasses, one for each method.
+    """Settings of a method; base of frozen dataclasses, one for each method.
 
     Fields declared by :func:`bigsmic.settings.option` are options of :func:`bigsmic.fit` by the same names, and of the
-    command line. Fields hold what JSON can; one of them is ``n_clusters``.
+    command line. Fields have JSON-like values; one of them is ``n_clusters``.
 
     Attributes
     ----------
@@ -20,13 +20,13 @@ class MethodSettings:
     home : str, optional
         Module that has the rest of the method; by default the one that defines the class. It is not inherited.
     shorthands : dict of str to Option
-        Options that are no fields, because fields follow from them: :meth:`of` takes them.
+        Options that are not fields, because fields follow from them; arguments of :meth:`of`.
     renamed : dict of str to str
-        What takes the place of options that there were, as refusals of them say.
+        Replacements of former options, for the error message.
     side_inputs : dict of str to Option
-        Options that are arrays beside the rows, such as labels of some of them.
+        Options that are auxiliary per-row inputs, such as known labels.
     scale : str or None
-        What columns are divided by; methods of rows declare it.
+        Scaling of the columns; declared by methods that take rows.
     """
 
     method: ClassVar[str]
@@ -43,17 +43,17 @@ class MethodSettings:
 
     @classmethod
     def of(cls, c: Any, **given: Any) -> Self:
-        """Settings for `c` clusters, and what the caller gave."""
+        """Settings for `c` clusters and the caller's options."""
         return cls(n_clusters=c, **given)  # type: ignore[call-arg]
 
     @classmethod
     def options(cls) -> dict[str, Option]:
-        """Options that the method takes, beside the arrays of `side_inputs`."""
+        """Options of the method, without `side_inputs`."""
         return {**options_of(cls), **cls.shorthands}
 
     @classmethod
     def stored(cls, stored: Mapping[str, Any], kernel: Callable[..., Any] | None = None) -> Self:
-        """Settings from their identity; `kernel` is the function that a stored name stands for."""
+        """Settings from their stored identity; `kernel` is the function for a stored name."""
         stored = {key: tuple(v) if isinstance(v, list) else v for key, v in stored.items() if key != "method"}
         if str(stored.get("kernel")).startswith("callable"):
             stored["kernel"] = kernel if kernel is not None else "callable"
@@ -66,17 +66,17 @@ class MethodSettings:
 
     @property
     def trims(self) -> bool:
-        """Whether rows that lie far out are left out of the kernel."""
+        """Whether outlying rows are left out of the kernel."""
         return False
 
     @property
     def finds_noise(self) -> bool:
-        """Whether rows that lie in no cluster are looked for: their label is -1."""
+        """Whether rows in no cluster are detected and get the label -1."""
         return False
 
     @property
     def block_columns(self) -> int:
-        """Columns that blocks of input rows are cut for, where they are more than the input has."""
+        """Columns for which blocks of input rows are sized, if more than the input has."""
         return 1
 
     @property
@@ -90,15 +90,15 @@ class MethodSettings:
         return not self.undecided and getattr(self, "n_clusters", None) is not None
 
     def found_in(self, summary: Mapping[str, Any]) -> Self:
-        """The settings with what the fit found that they left open, from the summary of its run."""
+        """The settings with the values that they left open and the fit found, from the summary of its run."""
         return self
 
     def fitted_to(self, n: int) -> tuple[Self, dict[str, str]]:
-        """Cut what `n` rows do not allow: settings, and a dict of what was cut."""
+        """Reduce parameters to what `n` rows allow: return the settings, and a dict of the reductions."""
         return self, {}
 
     def identity(self) -> dict[str, Any]:
-        """JSON-like form in which two fits are told apart."""
+        """JSON-like form by which settings are compared on resume."""
         values: dict[str, Any] = asdict(self)  # type: ignore[call-overload]
         return {"method": self.method} | values
 
@@ -109,4 +109,4 @@ class _Unset:
 
 
 UNSET: Any = _Unset()
-"""Stands in signatures for what follows from other options where it is left out."""
+"""Default in signatures of options that follow from others if left out."""

@@ -11,12 +11,12 @@ from bigsmic.settings.smic import BANDWIDTH_HELP, SCALE_HELP, SCALES
 from bigsmic.weight_functions import identity_of
 
 GRAPH = "local_scaling"
-GRAPH_REG = 0.5  # over the number of rows: what MIC takes
+GRAPH_REG = 0.5  # over the number of rows, as in MIC
 
 
 @dataclass(frozen=True)
 class Settings(rim.Settings):
-    """What a fit by kernel RIM is asked to do; fields that are not named here are those of RIM."""
+    """Settings of a fit by kernel RIM; further fields are those of RIM."""
 
     method: ClassVar[str] = "kernel_rim"
     home: ClassVar[str | None] = "bigsmic.methods.kernel_rim"
@@ -30,10 +30,10 @@ class Settings(rim.Settings):
     kernel: str | Callable[..., Any] = option(
         "rbf",
         FUNCTION,
-        help="""A kernel of scikit-learn's by name, such as rbf or laplacian; local_scaling; precomputed. Or a
-        function ``k(X, Y)`` of scaled rows. "precomputed": the rows are a kernel's values, (n, n), and those with
-        the fitted rows, (m, n), in predictions. "local_scaling": on SMIC's neighbour graph, from a spectral start,
-        at one t.""",
+        help="""A kernel of scikit-learn by name, such as rbf or laplacian; local_scaling; precomputed. Or a function
+        ``k(X, Y)`` of scaled rows. "precomputed": the rows are values of a kernel, (n, n), and in predictions those
+        with the fitted rows, (m, n). "local_scaling": on SMIC's neighbour graph, from a spectral start, at one
+        t.""",
     )
     length_scale: float | None = option(
         None,
@@ -44,21 +44,24 @@ class Settings(rim.Settings):
     approximation: str = option(
         "nystrom",
         choices=("nystrom", "fourier"),
-        help="Features of a kernel: from landmarks, or random. Random ones are of rbf alone.",
+        help="Features of a kernel: from landmarks, or random. Random ones are for rbf only.",
     )
     n_components: int = option(
-        256, INTEGER, least=1, help="Landmarks or random features. From n on Nystrom's features are exact."
+        256,
+        INTEGER,
+        least=1,
+        help="Landmarks or random features. With n landmarks or more, Nystrom's features are exact.",
     )
     t: Any = option(7, INTEGERS, help="Neighbour number of local_scaling. MLMI chooses among several.")
-    bandwidth: float = option(2.0, POSITIVE, help=BANDWIDTH_HELP + " Of local_scaling alone.")
+    bandwidth: float = option(2.0, POSITIVE, help=BANDWIDTH_HELP + " For local_scaling only.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_kernel()
         if self.approximation == "fourier" and self.kernel != "rbf":
-            raise InputError(f"approximation: 'fourier' is of the kernel 'rbf', got {self.kernel!r}; use 'nystrom'")
+            raise InputError(f"approximation: 'fourier' is for the kernel 'rbf', got {self.kernel!r}; use 'nystrom'")
         if self.kernel == "precomputed" and self.scale is not None:
-            object.__setattr__(self, "scale", None)  # values of a kernel are what they are
+            object.__setattr__(self, "scale", None)  # values of a kernel are not scaled
         if self.kernel == GRAPH:
             self._check_graph()
 
@@ -71,7 +74,7 @@ class Settings(rim.Settings):
             )
 
     def _check_graph(self) -> None:
-        """Refuse what the ascent on a graph does not have."""
+        """Refuse options that the ascent on a graph lacks."""
         plain = Settings()
         beside = [name for name in ("prior", "n_init_categories") if getattr(self, name) is not None]
         beside += [
@@ -105,11 +108,11 @@ class Settings(rim.Settings):
 
     @property
     def block_columns(self) -> int:
-        """Columns that blocks of rows are cut for."""
+        """Columns for which blocks of rows are sized."""
         return 1 if self.kernel == GRAPH else self.n_components
 
     def identity(self) -> dict[str, int | str | None]:
-        """JSON-like form in which two fits are told apart."""
+        """JSON-like form by which settings are compared on resume."""
         if not callable(self.kernel):
             return super().identity()
         return replace(self, kernel="rbf").identity() | {"kernel": identity_of(self.kernel)}

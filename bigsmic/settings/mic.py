@@ -13,7 +13,7 @@ PAPER_GRID = tuple(range(1, 11))
 
 @dataclass(frozen=True)
 class Settings(MethodSettings):
-    """What a fit by MIC is asked to do; some of ``n_clusters`` may be left without rows where ``reg`` is large."""
+    """Settings of a fit by MIC; some of ``n_clusters`` may have no rows if ``reg`` is large."""
 
     method: ClassVar[str] = "mic"
     home: ClassVar[str | None] = "bigsmic.methods.mic"
@@ -22,13 +22,14 @@ class Settings(MethodSettings):
     t: Any = option(
         None,
         INTEGERS,
-        help="Neighbour numbers of the kernel, of which MLMI chooses. By default (3, 5, 7, 10), with the preset 1..10.",
+        help="Neighbour numbers of the kernel, among which MLMI chooses. By default (3, 5, 7, 10), with the preset "
+        "1..10.",
     )
     start_t: int = option(7, INTEGER, least=1, help="Neighbour number of the spectral start.")
     reg: float = option(
         0.5,
         POSITIVE,
-        help="""Weight k of the penalty ``k/n sum |a|^2`` on the kernel's coefficients. Categories close where it is
+        help="""Weight k of the penalty ``k/n sum |a|^2`` on the kernel's coefficients. Categories become empty if it is
         large: from about 1 at t = 2, from 4 at t = 10.""",
     )
     preset: str | None = option(
@@ -41,7 +42,7 @@ class Settings(MethodSettings):
     repair: bool = option(
         True,
         choices=(True, False),
-        help="Connect the components of the neighbour graph. Without it the start is arbitrary where they are many.",
+        help="Connect the components of the neighbour graph. Without it the start is arbitrary if there are many.",
     )
     neighbors: str = option("auto", choices=("auto", "exact", "pynndescent"), help=smic.NEIGHBORS_HELP)
     n_neighbors: int = option(smic.MIN_NEIGHBORS, INTEGER, least=1, help=smic.N_NEIGHBORS_HELP)
@@ -53,8 +54,8 @@ class Settings(MethodSettings):
         optional=True,
         help="Rows whose likelihood MLMI maximises: a number or all. Drawn by hash; None for all.",
     )
-    max_iter: int = option(200, INTEGER, least=1, help="Iterations of an ascent at most.")
-    tol: float = option(1e-6, FROM_ZERO, help="Nats per row that two iterations in a row must gain to go on.")
+    max_iter: int = option(200, INTEGER, least=1, help="Largest number of iterations of an ascent.")
+    tol: float = option(1e-6, FROM_ZERO, help="Nats per row that two successive iterations must gain to continue.")
     seed: int = option(0, INTEGER, help=smic.SEED_HELP)
 
     def __post_init__(self) -> None:
@@ -67,7 +68,7 @@ class Settings(MethodSettings):
         _ = self.graph
 
     def of_graph(self, **changes: Any) -> smic.Settings:
-        """Settings of the stages that SMIC has too."""
+        """Settings of the stages shared with SMIC."""
         names = (
             "n_clusters",
             "preset",
@@ -93,7 +94,7 @@ class Settings(MethodSettings):
         return replace(self.graph, t=(int(self.start_t),), normalization="symmetric", bandwidth=1.0)
 
     def fitted_to(self, n: int) -> tuple["Settings", dict[str, Any]]:
-        """Cut the neighbours that n rows do not allow."""
+        """Reduce the neighbours to what n rows allow."""
         fitted, cuts = self.of_graph(t=self.t).fitted_to(n)
         names = ("t", "n_neighbors", "n_centers")
         start_t = min(self.start_t, max(n - 1, 1))

@@ -19,7 +19,7 @@ JUDGE = 0.1  # reg at which labelings of different reg are compared
 
 @dataclass(frozen=True)
 class Settings(MethodSettings):
-    """What a fit by MSPC is asked to do; ``n_clusters`` above 2 are found by recursive splitting."""
+    """Settings of a fit by MSPC; ``n_clusters`` above 2 are found by recursive splitting."""
 
     method: ClassVar[str] = "mspc"
     home: ClassVar[str | None] = "bigsmic.methods.mspc"
@@ -36,18 +36,18 @@ class Settings(MethodSettings):
         1.0,
         NUMBER_OR_WORD,
         text='float or "auto"',
-        help="""Multiple of the variances that is added to covariances, or auto. "auto": of .01 to 100 the one whose
+        help="""Multiple of the variances that is added to covariances, or auto. "auto": the value of .01 to 100 whose
         labeling has the largest separation probability at reg .1; no better than 1 on average.""",
     )
     scale: str | None = option(
         "standard",
         choices=("auto", "standard", "range", "variance", None),
-        help="""What centred columns are divided by. It moves the k-means start only, which is that of standardised
-        columns as published. "auto": nothing where columns share a unit, else their standard deviation.""",
+        help="""Scaling of the centred columns. It affects only the k-means start, which uses standardised columns as
+        published. "auto": none if columns share a unit, else their standard deviation.""",
     )
-    max_iter: int = option(100, INTEGER, least=1, help="Labelings after the start at most.")
+    max_iter: int = option(100, INTEGER, least=1, help="Largest number of labelings after the start.")
     tol: float = option(
-        1e-5, FROM_ZERO, help="Share of the rows that may still change sides when a split has converged."
+        1e-5, FROM_ZERO, help="Share of the rows that may still change sides at convergence of a split."
     )
     seed: int = option(0, INTEGER, help=SEED_HELP)
 

@@ -16,7 +16,7 @@ WIDTHS = ("deviation", "quartile", "likelihood")
 
 @dataclass(frozen=True)
 class Settings(MethodSettings):
-    """What a fit by MWCA is asked to do."""
+    """Settings of a fit by MWCA."""
 
     method: ClassVar[str] = "mwca"
     home: ClassVar[str | None] = "bigsmic.methods.mwca"
@@ -42,17 +42,20 @@ class Settings(MethodSettings):
     direction: str = option(
         "natural",
         choices=("natural", "gradient"),
-        help="Of the ascent: in the metric of the memberships, or in the logits, as published.",
+        help="Direction of the ascent: in the metric of the memberships, or in the logits, as published.",
     )
     n_starts: int = option(
-        5, INTEGER, least=1, help="Starts, of which the best is kept. The first is from k-means, the others random."
+        5,
+        INTEGER,
+        least=1,
+        help="Number of starts, of which the best is kept. The first is from k-means, the others are random.",
     )
-    t: int = option(10, INTEGER, least=1, help="Neighbours whose edges the graph has.")
+    t: int = option(10, INTEGER, least=1, help="Neighbours of each row in the graph.")
     n_neighbors: int = option(smic.MIN_NEIGHBORS, INTEGER, least=1, help=smic.N_NEIGHBORS_HELP)
     bandwidth: float = option(2.0, POSITIVE, help=smic.BANDWIDTH_HELP)
     neighbors: str = option("auto", choices=("auto", "exact", "pynndescent"), help=smic.NEIGHBORS_HELP)
     scale: str | None = option("auto", choices=smic.SCALES, help=smic.SCALE_HELP)
-    max_iter: int = option(100, INTEGER, least=1, help="Products of a start at most.")
+    max_iter: int = option(100, INTEGER, least=1, help="Largest number of products per start.")
     tol: float = option(1e-6, FROM_ZERO, help="Relative gain of a step below which a start has converged.")
     seed: int = option(0, INTEGER, help=smic.SEED_HELP)
 
@@ -63,7 +66,8 @@ class Settings(MethodSettings):
             object.__setattr__(self, name, int(getattr(self, name)))
         if self.solver == "spectral" and self.n_clusters > 2:
             raise InputError(
-                f"solver: 'spectral' cuts one eigenvector in two, got {self.n_clusters} clusters; use 'gradient' or c=2"
+                f"solver: 'spectral' cuts one eigenvector in two, but got {self.n_clusters} clusters; use 'gradient' "
+                "or c=2"
             )
         self._check_sigma()
         _ = self.graph("callable")
@@ -76,7 +80,7 @@ class Settings(MethodSettings):
             raise InputError(f"sigma: got {self.sigma!r}; use a positive number or one of {WIDTHS}")
 
     def graph(self, weight: str) -> Any:
-        """Settings of the stages that SMIC has too."""
+        """Settings of the stages shared with SMIC."""
         names = ("n_clusters", "scale", "bandwidth", "neighbors", "n_neighbors", "seed")
         given = {name: getattr(self, name) for name in names}
         kernel: Any = "local_scaling" if self.kernel == "local_scaling" else weight
@@ -91,7 +95,7 @@ class Settings(MethodSettings):
         )
 
     def fitted_to(self, n: int) -> tuple["Settings", dict[str, Any]]:
-        """Cut the neighbours that n rows do not allow."""
+        """Reduce the neighbours to what n rows allow."""
         if self.kernel == "dense":
             return self, {}
         fitted, cuts = self.graph("callable").fitted_to(n)

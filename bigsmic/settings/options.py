@@ -1,7 +1,7 @@
-"""How an option of a method is declared: once, as a field of its settings, with its help, kind and limits.
+"""Declaration of a method's options: each once, as a field of its settings, with its help, kind and limits.
 
-The command line, the constructors' documentation of the estimators, and the documentation of :func:`bigsmic.fit` are
-made of these declarations. Loads nothing heavy, because ``--help`` reads it.
+The command line, the documentation of the estimators' constructors, and that of :func:`bigsmic.fit` are generated from
+these declarations. This module imports nothing heavy, because ``--help`` reads it.
 """
 
 import textwrap
@@ -14,28 +14,28 @@ from numpy.typing import ArrayLike
 from bigsmic.validation import check_at_least_zero, check_choice, check_integer, check_positive
 
 KEY = "option"
-"""Under which an Option stands in the metadata of a field."""
+"""Key of the Option in the metadata of a field."""
 MARK = "{options}"
-"""Line of a docstring in the place of which options are described."""
+"""Line of a docstring that is replaced by descriptions of the options."""
 _LINE = 116
 _WORDS = {None: "none", True: "on", False: "off"}
 
 
 class Kind(NamedTuple):
-    """What values an option takes.
+    """Kind of an option's values.
 
     Parameters
     ----------
     text : str
-        As numpydoc has it.
+        Type for numpydoc.
     annotation : object
-        As a signature has it.
+        Type for signatures.
     typed : type
-        What the command line parses: int, float, str, or list[str] where the option may be repeated.
+        Type that the command line parses: int, float, str, or list[str] if the option may be repeated.
     convert : callable
-        From what was parsed to the value; ValueError where it cannot.
+        Converts the parsed value; raises ValueError if it cannot.
     check : callable, optional
-        ``check(name, value, least)`` raises InputError. Without it the settings check the value themselves.
+        ``check(name, value, least)`` raises InputError. By default the settings check the value themselves.
     """
 
     text: str
@@ -86,25 +86,25 @@ ARRAY = Kind("array_like, Zarr array or path", Any, str, str)
 
 @dataclass(frozen=True)
 class Option:
-    """What is declared of an option; its name and default are those of the field.
+    """Declaration of an option; its name and default are those of the field.
 
     Parameters
     ----------
     help : str
-        Sentences, of which the command line shows the first.
+        Sentences; the command line shows the first.
     kind : Kind
     choices : tuple, optional
-        All values that there are.
+        All valid values.
     least : int, optional
-        Of an integer.
+        Least value of an integer.
     text : str, optional
-        Values as numpydoc has them, where kind and choices do not say it.
+        Type for numpydoc, if kind and choices do not determine it.
     follows : bool
-        Whether the value follows from other options when this one is left out.
+        Whether the value follows from other options if this one is left out.
     typed : bool
-        Whether the command line has it.
+        Whether the command line has the option.
     optional : bool
-        Whether None is a value.
+        Whether None is a valid value.
     """
 
     help: str
@@ -158,7 +158,7 @@ def _set_of(choices: tuple[Any, ...]) -> str:
 
 
 def _kind_of(choices: tuple[Any, ...], optional: bool) -> Kind:
-    """Kind of an option of which every value is known; on the command line leaving it out stands for None."""
+    """Kind of an option with listed values; on the command line, None is expressed by leaving it out."""
     values = {_WORDS.get(value, value): value for value in choices if not (value is None and optional)}
     typed: Any = Literal[tuple(values)]
     return Kind("", None, typed, values.__getitem__)
@@ -180,11 +180,11 @@ def option(default: Any = MISSING, kind: Kind | None = None, *, help: str, **mor
     Parameters
     ----------
     default : object
-        None, where it is the default, is a value.
+        If it is None, None is a valid value.
     kind : Kind, optional
         Not with `choices`.
     help : str
-        What it does, in sentences; the command line shows the first one.
+        Sentences on what the option does; the command line shows the first one.
     **more
         ``choices``, ``least``, ``text``, ``follows``, ``typed`` and ``optional`` of :class:`Option`.
 
@@ -207,18 +207,18 @@ def option(default: Any = MISSING, kind: Kind | None = None, *, help: str, **mor
 
 
 def options_of(settings: Any) -> dict[str, Option]:
-    """Declared fields of a settings dataclass by name; other fields are no options."""
+    """Declared fields of a settings dataclass by name; other fields are not options."""
     return {f.name: f.metadata[KEY] for f in fields(settings) if KEY in f.metadata}
 
 
 def defaults_of(settings: Any) -> dict[str, Any]:
-    """Defaults of the declared fields; MISSING where there is none."""
+    """Defaults of the declared fields; MISSING for those without one."""
     found: Sequence[Field[Any]] = fields(settings)
     return {f.name: f.default for f in found if KEY in f.metadata}
 
 
 def documented(doc: str, options: Mapping[str, Option], more: str = "") -> str:
-    """Docstring with the entries of options, and more of them, in the place of its mark, at the indent of that."""
+    """Docstring in which the mark is replaced by entries of options and `more`, at the mark's indent."""
     entries = "\n".join([option.described(name) for name, option in options.items()]) + more.rstrip()
     lines = doc.splitlines()
     return "\n".join(textwrap.indent(entries, line[: -len(MARK)]) if line.strip() == MARK else line for line in lines)

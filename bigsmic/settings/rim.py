@@ -14,16 +14,16 @@ from bigsmic.settings.options import ARRAY, INTEGER, NUMBER_OR_WORD, POSITIVE, S
 from bigsmic.settings.smic import SCALE_HELP, SCALES, SEED_HELP
 from bigsmic.validation import check_integer, check_positive
 
-CATEGORIES = 100  # to begin with where the number of clusters is open
+CATEGORIES = 100  # at the start, if the number of clusters is open
 _PER_ROW = re.compile(r"\s*([0-9.eE+-]+)\s*/\s*[nN]\s*\Z")
 
 
 @dataclass(frozen=True)
 class Settings(MethodSettings):
-    """What a fit by RIM is asked to do.
+    """Settings of a fit by RIM.
 
-    ``n_clusters``: the strength of the penalty is found at which so many categories stay alive. None: as many as do at
-    ``reg``.
+    ``n_clusters``: the strength of the penalty is searched for at which so many categories stay alive. None: as many
+    clusters as stay alive at ``reg``.
     """
 
     method: ClassVar[str] = "rim"
@@ -41,21 +41,21 @@ class Settings(MethodSettings):
     reg: float | str | None = option(
         None,
         NUMBER_OR_WORD,
-        help="""Strength of the penalty: a number, a share such as 4/N, or lsmi. Of ``reg |W|^2``; ``"2/N"``: over
-        the number of rows; ``"lsmi"``: the strength, along a path, whose labels have the largest squared-loss
-        mutual information. None: found for the number of clusters, or 4/N where there is none.""",
+        help="""Strength of the penalty: a number, a share such as 4/N, or lsmi. The penalty is ``reg |W|^2``;
+        ``"2/N"``: 2 over the number of rows; ``"lsmi"``: the strength, along a path, whose labels have the largest
+        squared-loss mutual information. None: found for the number of clusters, or 4/N without one.""",
     )
     solver: str = option(
         "auto",
         choices=("auto", "minibatch", "lbfgs"),
-        help="""Adam on batches, or exact gradients. "auto": the latter where all rows are no more than a batch.""",
+        help="""Adam on batches, or exact gradients. "auto": the latter if all rows fit in one batch.""",
     )
     n_init_categories: int | None = option(
         None,
         INTEGER,
         least=2,
-        help="""Categories to begin with; those that live are the clusters. By default 100, or three for each
-        cluster that is asked for and at least 30.""",
+        help="""Categories at the start; those that stay alive are the clusters. By default 100, or three for each
+        requested cluster and at least 30.""",
     )
     prior: tuple[float, ...] | str | None = option(
         None,
@@ -63,7 +63,7 @@ class Settings(MethodSettings):
         help="""Share of each cluster, such as .5,.3,.2, or power. "power": shares fall as a power of the rank, with
         the exponent that fits best.""",
     )
-    tau: float = option(1.0, POSITIVE, help="Weight of the information against labels that are given.")
+    tau: float = option(1.0, POSITIVE, help="Weight of the information against given labels.")
     scale: str | None = option(
         "standard",
         choices=SCALES,
@@ -74,16 +74,17 @@ class Settings(MethodSettings):
     learning_rate: float = option(
         0.3,
         POSITIVE,
-        help="Of Adam: about how far its first step moves the logits of a row. It falls to 0 along a cosine.",
+        help="Learning rate of Adam: roughly the change of a row's logits in the first step. It falls to 0 along a "
+        "cosine.",
     )
     n_epochs: int | None = option(
         None,
         INTEGER,
         least=1,
-        help="""Passes over the rows at each strength of the penalty. By default as many as make 200 steps, or 400
-        from the start of a single one; over a chunk in `partial_fit`.""",
+        help="""Passes over the rows at each strength of the penalty. By default as many as make 200 steps, or 400 for a
+        single strength; in `partial_fit` passes over a chunk.""",
     )
-    max_iter: int = option(200, INTEGER, least=1, help="Iterations of L-BFGS at most.")
+    max_iter: int = option(200, INTEGER, least=1, help="Largest number of iterations of L-BFGS.")
     polish: int = option(0, INTEGER, least=0, help="Iterations of L-BFGS after the last batch.")
 
     def __post_init__(self) -> None:
@@ -103,14 +104,17 @@ class Settings(MethodSettings):
             return
         if self.reg == "lsmi":
             if self.n_clusters is not None:
-                raise InputError("reg: got 'lsmi' beside n_clusters, which asks for a strength of its own; give one")
+                raise InputError(
+                    "reg: got 'lsmi' together with n_clusters, but each of them determines the "
+                    "strength; give one of them"
+                )
             return
         if isinstance(self.reg, str):
             raise InputError(f"reg: got {self.reg!r}; use a positive number, a share such as '4/N', or 'lsmi'")
         check_positive("reg", self.reg)
 
     def strength(self, n: int) -> Any:
-        """Strength that the caller gave, or the default where nothing is to be found; None where it is."""
+        """The given strength, or the default; None if it is to be found for a number of clusters."""
         if self.reg is None:
             return None if self.n_clusters is not None else 4 / n
         if self.reg == "lsmi":
@@ -119,11 +123,11 @@ class Settings(MethodSettings):
         return float(self.reg) if share is None else share / n
 
     def by_batches(self, n: int) -> bool:
-        """Whether ascents go by minibatches."""
+        """Whether ascents use minibatches."""
         return self.solver == "minibatch" or (self.solver == "auto" and n > self.batch_size)
 
     def first_categories(self, n: int) -> int:
-        """Categories to begin with."""
+        """Number of categories at the start."""
         if self.n_init_categories is not None:
             return self.n_init_categories
         if isinstance(self.prior, tuple):

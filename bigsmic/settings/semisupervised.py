@@ -24,16 +24,16 @@ from bigsmic.settings.smic import number_of_clusters
 
 ETA = (0.0, 1.0, 10.0)
 FEW_ROWS, FEW_T = 1000, (2, 3, 5, 10)
-"""Up to so many rows a cluster may have ten, and t = 2 is worth an eigenproblem; it costs little there."""
+"""Up to so many rows, t = 2 is a candidate: a cluster may have only ten rows, and an eigenproblem costs little."""
 MANY_T = (3, 10)
 
 
 @dataclass(frozen=True)
 class Settings(smic.Settings):
-    """What a fit by 3SMIC is asked to do; options that are not named here are those of SMIC.
+    """Settings of a fit by 3SMIC; further options are those of SMIC.
 
-    ``n_clusters``: a range, or None for 2 to 30, leaves it open: the Result has a curve over it, and gives labels by
-    ``cut``.
+    ``n_clusters``: a range, or None for 2 to 30, leaves the number open: the Result has a curve over it, and gives
+    labels by ``cut``.
     """
 
     method: ClassVar[str] = "3smic"
@@ -49,39 +49,38 @@ class Settings(smic.Settings):
         "cannot_links": declared(ARRAY, help="Pairs of rows that do not."),
         "labels": declared(
             ARRAY,
-            help="""Known labels, -1 where there is none: .npy, .csv or Zarr. They link all rows that have one, and
-            do not number the clusters.""",
+            help="""Known labels, -1 where there is none: .npy, .csv or Zarr. They link all labelled rows, and do not
+            determine the numbers of the clusters.""",
         ),
     }
 
     t: tuple[int, ...] | None = option(  # type: ignore[assignment]
         None,
         INTEGERS,
-        help="Neighbour numbers of the kernel. By default (2, 3, 5, 10) up to 1,000 rows, and (3, 10) of more.",
+        help="Neighbour numbers of the kernel. By default (2, 3, 5, 10) up to 1,000 rows, and (3, 10) for more.",
     )
-    valleys: bool = False  # may not decide: links part what no valley does
+    valleys: bool = False  # not used, as links may separate rows without a valley between them
     noise: bool = False  # a linked row has a label
     trim: bool = False
     normalization: str | None = option(
         "symmetric",
         choices=smic.NORMALIZATIONS,
-        help="""What is made of the weights K before their eigenvectors are taken. "symmetric": ``D^-1/2 K D^-1/2``,
-        where D has the row sums of K. None: K itself, as published. "auto": both are candidates, but "symmetric"
-        for "merge".""",
+        help="""Normalisation of the weights K before their eigenvectors are computed. "symmetric": ``D^-1/2 K D^-1/2``,
+        where D has the row sums of K. None: K itself, as published. "auto": both are candidates, or only "symmetric"
+        with "merge".""",
     )
     assignment: str | None = option(  # type: ignore[assignment]
         None,
         choices=smic.ASSIGNMENTS,
-        help="""How eigenvectors become labels. "paper", "rotation": c of them, with a sign each as published, or
-        turned; "auto": both are candidates. "merge": more than c of them, turned, over-segmented, merged and moved,
-        as SMIC does by default. By default "rotation" with two clusters, and "merge" with more.""",
+        help="""How labels are derived from eigenvectors. "paper", "rotation": c of them, with a sign each as published,
+        or rotated; "auto": both are candidates. "merge": more than c of them, rotated, over-segmented, merged and
+        moved, as in SMIC by default. By default "rotation" with two clusters, and "merge" with more.""",
     )
     selection: str = option(
         "consensus",
         choices=("consensus", "links"),
-        help="""What is returned of several labelings. "consensus": what the labelings of largest criterion agree
-        on, from which labels are propagated between these, neighbours and links. "links": the one of largest
-        criterion, as published.""",
+        help="""Choice among several labelings. "consensus": the consensus of the labelings of largest criterion, after
+        propagation by votes, neighbours and links. "links": the one of largest criterion, as published.""",
     )
     gamma: tuple[float, ...] = option(
         (0.0, 1.0), NUMBERS, help="Strengths of must-links to choose from, such as 0,1. At least 0."
@@ -89,13 +88,15 @@ class Settings(smic.Settings):
     eta: tuple[float, ...] | None = option(
         None,
         NUMBERS,
-        help="""Strengths of cannot-links, of two clusters, such as 0,1,10. (0, 1, 10) with two clusters by default,
-        and 0 with more: that two rows cannot be with a third then says nothing of each other.""",
+        help="""Strengths of cannot-links, of two clusters, such as 0,1,10. (0, 1, 10) with two clusters by default, and
+        0 with more, where two rows that are cannot-linked with a third need not belong together.""",
     )
     link_weight: float = option(
-        10.0, FROM_ZERO, help="Of violated links against information in the choice; 10 by default, 1 as published."
+        10.0,
+        FROM_ZERO,
+        help="Weight of violated links against information in the choice; 10 by default, 1 as published.",
     )
-    close_links: bool = option(False, choices=(True, False), help="Add the links that follow from those given.")
+    close_links: bool = option(False, choices=(True, False), help="Add the links implied by the given ones.")
     lsmi_rows: int | None = option(
         20_000,
         COUNT_OR_ALL,
@@ -109,9 +110,9 @@ class Settings(smic.Settings):
         None,
         INTEGER,
         least=1,
-        help="Products of a matrix with a vector at most, for each eigenproblem.",
+        help="Largest number of matrix-vector products for each eigenproblem.",
     )
-    # no options of this method:
+    # fields that are not options of this method:
     kernel: str = weights.DEFAULT
     metric: str = "euclidean"
     prior: tuple[float, ...] | None = None
@@ -135,12 +136,12 @@ class Settings(smic.Settings):
 
     @classmethod
     def of(cls, c: int, **given: Any) -> Any:
-        """Settings for `c`: a number, or several that are left open."""
+        """Settings for `c`: a number, or a range that leaves it open."""
         n_clusters, least = number_of_clusters(c)
         return cls(n_clusters, undecided=least > 0, open_from=least, **given)
 
     def identity(self) -> Any:
-        """JSON-like form in which two fits are told apart."""
+        """JSON-like form by which settings are compared on resume."""
         return {"method": self.method} | super().identity()
 
     def _checked_eta(self) -> Any:
@@ -148,8 +149,8 @@ class Settings(smic.Settings):
         eta = (ETA if two else (0.0,)) if self.eta is None else _link_weights("eta", self.eta)
         if any(eta) and not two:
             raise InputError(
-                f"eta: got {eta} for more than two clusters, of which the link_weights of cannot-links is 0; leave eta "
-                "out: cannot-links are zeros of the kernel all the same"
+                f"eta: got {eta} for more than two clusters, with which the weight of cannot-links is 0; leave eta "
+                "out: cannot-links set entries of the kernel to 0 anyway"
             )
         return eta
 
@@ -160,7 +161,7 @@ class Settings(smic.Settings):
 
     @property
     def reports_lsmi(self) -> bool:
-        """False: links and LSMI choose together."""
+        """False, as links and LSMI choose together."""
         return False
 
     @property
@@ -172,7 +173,7 @@ class Settings(smic.Settings):
 
     @property
     def numbers(self) -> Any:
-        """Numbers of clusters for which bases are read."""
+        """Numbers of clusters for which labels are derived."""
         return tuple(range(2, self.n_clusters + 1)) if self.undecided else (self.n_clusters,)
 
 

@@ -1,4 +1,4 @@
-"""Sequences that are options of SMIC, checked and made tuples."""
+"""Validation of SMIC's options that are sequences; they become tuples."""
 
 import numbers
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ def _factors(eigenvector_set: tuple[float, float, float]) -> Any:
 
 
 def shrinkages(shrinkage: Any) -> Any:
-    """Shrinkages from 0 to 1, each once; None stands for those that follow from other options."""
+    """Distinct shrinkages from 0 to 1; None if they follow from other options."""
     if shrinkage is None:
         return None
     values = (shrinkage,) if isinstance(shrinkage, numbers.Real) else tuple(shrinkage)
@@ -32,7 +32,7 @@ def shrinkages(shrinkage: Any) -> Any:
 
 
 def neighbor_numbers(t: Any) -> Any:
-    """Neighbour numbers from 1 to 1,000, each once."""
+    """Distinct neighbour numbers from 1 to 1,000."""
     if not isinstance(t, numbers.Integral | Iterable) or isinstance(t, str):
         raise InputError(f"t: got {t!r}; use an integer, or several such as (5, 7, 10)")
     values = (t,) if isinstance(t, numbers.Integral) else tuple(t)
@@ -46,13 +46,13 @@ def neighbor_numbers(t: Any) -> Any:
 
 
 def prior_of(prior: Any, c: int, assignment: str) -> Any:
-    """Shares of the c clusters, which only plain eigenvectors can have uneven; None for even ones."""
+    """Shares of the c clusters, which may be unequal only with assignment "paper"; None for equal ones."""
     if prior is None:
         return None
     values = tuple(check_prior(prior, c).tolist())
     if len(set(values)) > 1 and assignment != "paper":
         raise InputError(
-            f"prior: a non-uniform prior needs assignment='paper', got {assignment!r}: its objective changes when "
-            "the eigenvectors are turned or merged; leave assignment out"
+            f"prior: a non-uniform prior needs assignment='paper', got {assignment!r}: its objective changes if the "
+            "eigenvectors are rotated or merged; leave assignment out"
         )
     return values

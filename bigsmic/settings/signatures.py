@@ -1,4 +1,4 @@
-"""Signatures and docstrings that are completed by what settings declare."""
+"""Signatures and docstrings that are completed with the options that settings declare."""
 
 import inspect
 from collections.abc import Callable
@@ -13,8 +13,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 def takes_options_of(settings: type[MethodSettings]) -> Callable[[F], F]:
     """Decorate a function that takes the options of a method as ``**options``.
 
-    Its signature, as :func:`inspect.signature` and completion see it, names them, and its docstring describes them at
-    the mark ``{options}``.
+    The signature for :func:`inspect.signature` and completion lists them, and the docstring describes them at the mark
+    ``{options}``.
     """
 
     def complete(function: F) -> F:
@@ -29,6 +29,6 @@ def takes_options_of(settings: type[MethodSettings]) -> Callable[[F], F]:
 
 
 def parameter_of(name: str, option: Option, settings: type[MethodSettings]) -> inspect.Parameter:
-    """The option as a keyword of a signature."""
+    """The option as a keyword parameter of a signature."""
     default = UNSET if option.follows else defaults_of(settings).get(name)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=option.annotation)

@@ -32,40 +32,40 @@ _OLD_KERNELS = {"auto": "auto", "normalized": "symmetric"}  # and what they are 
 ASSIGNMENTS = ("merge", "rotation", "paper", "auto")
 EIGENVECTOR_SETS = ((1.5, 2.0, 2.5), (1.0, 1.25, 1.5), (2.0, 3.0, 4.0), (3.0, 4.0, 6.0))
 SHRINKAGES = (0.0, 0.75)  # of over-segmented labelings
-UNDECIDED = 30  # clusters up to which a fit that was given no number keeps it open
+UNDECIDED = 30  # largest number of clusters of a fit that was given none
 SELECTIONS = ("consensus", "lsmi", "medoid")
-REPORTED_CENTERS = 200  # of LSMI, where it is reported and nothing is chosen by it
+REPORTED_CENTERS = 200  # of LSMI, if it is only reported
 MIN_NEIGHBORS = 20  # one graph then serves every t up to 20
 SCALES = ("auto", "standard", "variance", None)
-SCALE_HELP = """What centred columns are divided by: their standard deviation, variance, nothing, or what auto finds
-right. "auto": nothing where neighbouring columns are so alike that they share a unit, as samples of a waveform or grey
-values do, else the standard deviation; ``Result.diagnostics["scaling"]`` says which. Constant columns become 0."""
+SCALE_HELP = """Divisor of the centred columns: their standard deviation, variance, nothing, or chosen by auto. "auto":
+nothing if neighbouring columns are so similar that they share a unit, like samples of a waveform or grey values, else
+the standard deviation; ``Result.diagnostics["scaling"]`` has the choice. Constant columns become 0."""
 PAPER_SCALE = ' With the preset "paper", "auto" is "standard".'
 BANDWIDTH_HELP = """2, the default, as in SMIC's local scaling; 1 as in self-tuning spectral clustering. The kernel is
 ``exp(-d^2 / (bandwidth s_i s_j))``."""
-SEED_HELP = """0 by default; equal seeds give equal labels. Whatever the threads or the memory limit: the same bits on
-processors of one type with one set of package versions."""
+SEED_HELP = """0 by default; equal seeds give equal labels. The bits are the same with any number of threads and any
+memory limit, on processors of one type with one set of package versions."""
 NEIGHBORS_HELP = "How neighbours are searched. Inside the cells into which the rows are cut."
 N_NEIGHBORS_HELP = "Neighbours to find for each row. At least the largest t."
 REPORTED_ROWS = 20_000
-LSMI_ROWS_HELP = "Rows that LSMI is estimated from: a number or all. Drawn by hash; None for all."
-REPORTED_HELP = f"{LSMI_ROWS_HELP} At most {REPORTED_ROWS:,} where LSMI chooses nothing and is only reported."
+LSMI_ROWS_HELP = "Rows from which LSMI is estimated: a number or all. Drawn by hash; None for all."
+REPORTED_HELP = f"{LSMI_ROWS_HELP} At most {REPORTED_ROWS:,} if LSMI is only reported."
 
 
 @dataclass(frozen=True)
 class Settings(MethodSettings):
     """Parameters of a SMIC fit.
 
-    ``columns`` takes the place of ``widths`` as one eigenvector set of absolute numbers. ``undecided`` leaves the
-    number of clusters open, from ``open_from`` to ``open_to``, 0 for no limit; once it is found, :meth:`decided` has it
-    as ``n_clusters``, and ``columns_read`` the columns that it took, 0 for the default. ``plain`` says that a number
-    was given and valleys alone told the labels, which are then read as if it had been left open. ``merge_power`` and
+    ``columns`` replaces ``widths`` by one eigenvector set of absolute numbers. ``undecided`` leaves the number of
+    clusters open, from ``open_from`` to ``open_to``, 0 for no limit; once it is found, :meth:`decided` sets
+    ``n_clusters`` to it, and ``columns_read`` to the columns that were used, 0 for the default. ``plain`` means that a
+    number was given but labels come from valleys alone, as if it had been left open. ``merge_power`` and
     ``max_matvecs`` are for tests and benchmarks.
 
     Raises
     ------
     InputError
-        A value that cannot be used; the message says what would do.
+        A value cannot be used; the message lists valid ones.
     """
 
     method: ClassVar[str] = "smic"
@@ -89,32 +89,31 @@ class Settings(MethodSettings):
         "merge",
         choices=ASSIGNMENTS,
         follows=True,
-        help="""How eigenvectors become labels. "merge", the default unless `prior` or `preset` say otherwise: more
-        than c of them, turned, over-segmented, merged by the density ratio and moved along the graph. "rotation": c
-        of them, turned. "paper": c of them with a sign each, as published. "auto": both of the last two are
-        candidates.""",
+        help="""How labels are derived from eigenvectors. "merge", the default without `prior` and `preset`: more than c
+        of them, rotated, over-segmented, merged by the density ratio and moved along the graph. "rotation": c of them,
+        rotated. "paper": c of them with a sign each, as published. "auto": both of the last two are candidates.""",
     )
     selection: str = option(
         "consensus",
         choices=SELECTIONS,
         follows=True,
-        help="""What is returned of several labelings. What they agree on (default with "merge"), the one of largest
-        LSMI (default otherwise), or the one most like the others.""",
+        help="""Choice among several labelings. Their consensus (default with "merge"), the one of largest LSMI (default
+        otherwise), or the one most similar to the others.""",
     )
     kernel: str | Callable[..., Any] = option(
         weights.DEFAULT,
         FUNCTION,
         text="{" + ", ".join(f'"{name}"' for name in (*weights.NAMED, "precomputed")) + "} or callable",
         help="""Weight function of the edges of the neighbour graph, by name. "local_scaling": K of [1]_ eq. (7). A
-        callable ``f(squared_distances, sigma_i, sigma_j) -> weights`` works elementwise on edges; it must be
-        symmetric, and return finite weights of at least 0. With `out` it needs a name of its own: it is known by
-        that and its code, or by its attribute ``__bigsmic_name__``. "precomputed": the input is a sparse symmetric
-        (n, n) matrix of affinities, at least 0.""",
+        callable ``f(squared_distances, sigma_i, sigma_j) -> weights`` works elementwise on edges; it must be symmetric,
+        and return finite weights of at least 0. With `out` it needs a unique name: it is identified by its name and
+        code, or by its attribute ``__bigsmic_name__``. "precomputed": the input is a sparse symmetric (n, n) matrix of
+        affinities, at least 0.""",
     )
     normalization: str | None = option(
         "auto",
         choices=NORMALIZATIONS,
-        help="""What is made of the weights K before their eigenvectors are taken. "symmetric": ``D^-1/2 K D^-1/2``,
+        help="""Normalisation of the weights K before their eigenvectors are computed. "symmetric": ``D^-1/2 K D^-1/2``,
         where D has the row sums of K. None: K itself. "auto": "symmetric" for "merge"; otherwise both as candidates
         with "local_scaling", and None with other weights.""",
     )
@@ -122,8 +121,8 @@ class Settings(MethodSettings):
         "euclidean",
         choices=("euclidean", "precomputed"),
         typed=False,  # of sparse matrices, which are in memory
-        help="""What the input is: rows, or distances. "precomputed": a sparse (n, n) matrix of distances to
-        neighbours, as scikit-learn's KNeighborsTransformer makes it. Without features there is no LSMI.""",
+        help="""Kind of input: rows, or distances. "precomputed": a sparse (n, n) matrix of distances to neighbours, as
+        from scikit-learn's KNeighborsTransformer. Without features there is no LSMI.""",
     )
     prior: tuple[float, ...] | None = option(
         None,
@@ -143,8 +142,8 @@ class Settings(MethodSettings):
         True,
         choices=(True, False),
         follows=True,
-        help="""Connect the components of the neighbour graph. By their shortest way out; True unless `preset` says
-        otherwise.""",
+        help="""Connect the components of the neighbour graph. Uses their shortest outgoing edges; True without
+        `preset`.""",
     )
     seed: int = option(0, INTEGER, help=SEED_HELP)
     neighbors: str = option("auto", choices=("auto", "exact", "pynndescent"), help=NEIGHBORS_HELP)
@@ -153,19 +152,19 @@ class Settings(MethodSettings):
         EIGENVECTOR_SETS,
         SETS_OF_NUMBERS,
         follows=True,
-        help="""Columns of the over-segmented labelings in multiples of c, such as 1.5,2,2.5. Several sets give a
-        consensus each, of which the one of largest modularity is taken; by default (1.5, 2, 2.5), (1, 1.25, 1.5),
-        (2, 3, 4) and (3, 4, 6), none but the first with more than 100 columns.""",
+        help="""Columns of the over-segmented labelings in multiples of c, such as 1.5,2,2.5. Several sets give one
+        consensus each, of which that of largest modularity is the result; by default (1.5, 2, 2.5), (1, 1.25, 1.5), (2,
+        3, 4) and (3, 4, 6), none but the first with more than 100 columns.""",
     )
     columns: tuple[int, ...] | None = None
     shrinkage: tuple[float, ...] | None = option(
         None,
         NUMBERS,
         follows=True,
-        help="""How far the degrees that normalise the kernel are drawn to their mean, from 0 to 1. 0 leaves them, 1
-        gives the plain kernel. Each value has labelings of its own; by default 0 and 0.75 with "merge", else 0.
-        Shrunk degrees keep groups of few rows, which hang on the graph by an edge or two, from being taken for
-        clusters; on their own they lose clusters in thin regions.""",
+        help="""Shrinkage of the kernel's degrees towards their mean, from 0 to 1. 0 does not change them, 1 gives the
+        plain kernel. Each value gives labelings of its own; by default 0 and 0.75 with "merge", else 0. Shrinkage
+        prevents groups of few rows with only one or two edges to the rest from becoming clusters; used alone it loses
+        clusters in sparse regions.""",
     )
     undecided: bool = False
     open_from: int = 0
@@ -175,26 +174,25 @@ class Settings(MethodSettings):
     valleys: bool = option(
         True,
         choices=(True, False),
-        help="""Look for valleys between clusters. Over-segmented labelings are then also merged where no valley parts
-        their groups: this finds the number of clusters where none is given, and is the result where a number is given
-        and some clusters of the other labelings are not parted.""",
+        help="""Test for valleys of the density between clusters. Groups of over-segmented labelings without a valley
+        between them are then also merged. This finds the number of clusters if none is given, and is the result if a
+        number is given and some clusters of the other labelings are not separated by a valley.""",
     )
     noise: bool = option(
         False,
         choices=(True, False),
-        help="""Look for rows that lie in no cluster. Their label is -1, and ``Result.noise`` has a score of every row,
-        0 to 1, above 0.5 where it is noise: where its t-th neighbour (largest `t`) is much farther away than those of
-        the rows of its cluster. Posteriors are those of the clusters all the same. A cluster that consists of thinly
-        spread noise keeps its number and loses its rows. Wants at least two clusters, and distances: not kernel
-        "precomputed".""",
+        help="""Detect rows in no cluster. Their label is -1, and ``Result.noise`` has a score from 0 to 1 for every
+        row, above 0.5 for noise: rows whose t-th neighbour (largest `t`) is much farther away than those of the other
+        rows of their cluster. Their posteriors are not changed. A cluster of sparse noise keeps its number and loses
+        its rows. Needs at least two clusters, and distances: not kernel "precomputed".""",
     )
     trim: bool = option(
         False,
         choices=(True, False),
-        help="""Leave rows that lie far out nearly all of their weight out of the kernel: they follow their neighbours.
-        Far out is three spreads above the median, over all rows, of the log distance to the t-th neighbour. For spikes,
-        whose overlaps pull clusters together. Harms where clusters differ in density: a thin one is trimmed as a whole.
-        Wants distances, as `noise` does.""",
+        help="""Leave outlying rows out of the kernel, except for a tiny weight: they follow their neighbours. A row is
+        outlying if the log distance to its t-th neighbour is three spreads above the median of all rows. Useful for
+        spikes, whose overlaps connect clusters. Harmful if clusters differ in density, as a sparse one is trimmed as a
+        whole. Needs distances, like `noise`.""",
     )
     merge_power: float = 1.2
     n_centers: int = option(
@@ -202,7 +200,7 @@ class Settings(MethodSettings):
         INTEGER,
         least=1,
         follows=True,
-        help="Gaussians of the LSMI estimate. By default 800 where it chooses, and 200 where it is only reported.",
+        help="Gaussians of the LSMI estimate. By default 800 if LSMI chooses, and 200 if it is only reported.",
     )
     lsmi_rows: int | None = option(200_000, COUNT_OR_ALL, least=2, optional=True, help=REPORTED_HELP)
     max_matvecs: int | None = None
@@ -215,7 +213,7 @@ class Settings(MethodSettings):
         self._check_kernel()
         self._check_noise()
         if self.precomputed and self.selection == "lsmi":
-            raise InputError("selection: 'lsmi' needs features, which a precomputed graph has not; use 'consensus'")
+            raise InputError("selection: 'lsmi' needs features, which a precomputed graph lacks; use 'consensus'")
         if self.preset == "paper" and self.scale == "auto":
             object.__setattr__(self, "scale", "standard")  # the published widths are for standardised columns
         t = (1,) if self.kernel == "precomputed" else self.t
@@ -230,7 +228,7 @@ class Settings(MethodSettings):
             return
         if isinstance(self.kernel, str) and self.kernel in _OLD_KERNELS:
             raise InputError(
-                f"kernel: got {self.kernel!r}, which is no weight function; leave kernel out and give "
+                f"kernel: got {self.kernel!r}, which is not a weight function; leave kernel out and give "
                 f"normalization={_OLD_KERNELS[self.kernel]!r}"
             )
         if self.kernel not in (*weights.NAMED, "precomputed"):
@@ -239,12 +237,12 @@ class Settings(MethodSettings):
     def _check_noise(self) -> None:
         if self.trim and self.kernel == "precomputed":
             raise InputError(
-                "trim: got True with kernel='precomputed', but affinities say nothing of how thinly rows lie; "
-                "give rows, or distances with metric='precomputed'"
+                "trim: got True with kernel='precomputed', but affinities do not determine the density of rows; give "
+                "rows, or distances with metric='precomputed'"
             )
         if self.noise and self.kernel == "precomputed":
             raise InputError(
-                "noise: got True with kernel='precomputed', but affinities say nothing of how thinly rows lie; "
+                "noise: got True with kernel='precomputed', but affinities do not determine the density of rows; "
                 "give rows, or distances with metric='precomputed'"
             )
         if self.noise and self.n_clusters == 1:
@@ -255,7 +253,7 @@ class Settings(MethodSettings):
 
     @classmethod
     def of(cls, c: int, **given: Any) -> "Settings":
-        """Settings for `c`: a number, or several that are left open; see :func:`resolve`."""
+        """Settings for `c`: a number, or a range that leaves it open; see :func:`resolve`."""
         n_clusters, least = number_of_clusters(c)
         settings = resolve(n_clusters, **given)
         if not least:
@@ -264,7 +262,7 @@ class Settings(MethodSettings):
 
     @property
     def open(self) -> bool:
-        """Whether the number of clusters is read off valleys alone: it was left open, or is plain."""
+        """Whether labels come from valleys alone: the number of clusters was left open, or the fit is plain."""
         return self.open_from > 0
 
     @property
@@ -274,7 +272,7 @@ class Settings(MethodSettings):
 
     @property
     def found(self) -> bool:
-        """Whether the number of clusters was left open, and is found."""
+        """Whether the number of clusters was left open, and has been found."""
         return self.open and not self.undecided
 
     @property
@@ -287,11 +285,11 @@ class Settings(MethodSettings):
         return replace(self, n_clusters=n_clusters, undecided=False)
 
     def by_valleys(self, n_columns: int) -> "Settings":
-        """The settings for labels that valleys alone tell, from labelings of so many columns."""
+        """The settings for labels from valleys alone, with labelings of so many columns."""
         return replace(self, open_from=1, columns_read=n_columns, plain=True)
 
     def found_in(self, summary: Mapping[str, Any]) -> "Settings":
-        """The settings with what the fit found, from the summary of its run: number of clusters or plain labels."""
+        """The settings with the number of clusters, or plain labels, that the fit found, from its summary."""
         if summary.get("plain"):
             return self.by_valleys(summary["valleys"]["columns"])
         if not self.undecided:
@@ -301,38 +299,38 @@ class Settings(MethodSettings):
 
     @property
     def reads_valleys(self) -> bool:
-        """Whether groups are also merged by the valleys between them, for which they need features."""
+        """Whether groups are also merged by the valleys between them, which needs features."""
         return self.valleys and self.knows_shapes
 
     @property
     def knows_shapes(self) -> bool:
-        """Whether shapes of clusters have a say in labels: in a consensus of merged labelings of features."""
+        """Whether shapes of clusters affect labels: in a consensus of merged labelings of features."""
         merged = (self.assignment, self.selection) == ("merge", "consensus")
         return merged and not (self.precomputed or self.propagates)
 
     @property
     def begins_with_valleys(self) -> bool:
-        """Whether labels by valleys are looked at before any others are made: unless these were asked for."""
+        """Whether labels by valleys are computed before any others, unless the others were asked for."""
         default = type(self).__dataclass_fields__["widths"].default
         return self.reads_valleys and not self.open and self.columns is None and self.widths == default
 
     @property
     def finds_noise(self) -> bool:
-        """Whether rows that lie in no cluster are looked for."""
+        """Whether rows in no cluster are detected."""
         return self.noise
 
     @property
     def trims(self) -> bool:
-        """Whether rows that lie far out are left out of the kernel."""
+        """Whether outlying rows are left out of the kernel."""
         return self.trim
 
     @property
     def reports_lsmi(self) -> bool:
-        """Whether LSMI chooses nothing, and is only reported."""
+        """Whether LSMI is only reported, and chooses nothing."""
         return self.selection != "lsmi"
 
     def n_lsmi_rows(self, n: int) -> int:
-        """Rows, of n, that LSMI is estimated from."""
+        """Number of the n rows from which LSMI is estimated."""
         drawn = min(n, self.lsmi_rows or n)
         return min(drawn, REPORTED_ROWS) if self.reports_lsmi else drawn
 
@@ -357,7 +355,7 @@ class Settings(MethodSettings):
 
     @property
     def shrinkages(self) -> Any:
-        """Shrinkages of the degrees that normalise; by default none but for over-segmented labelings."""
+        """Shrinkages of the degrees; by default only 0 without over-segmented labelings."""
         if self.shrinkage is not None:
             return self.shrinkage
         return SHRINKAGES if self.assignment == "merge" and self.link_weights == (None,) else (0.0,)
@@ -369,22 +367,22 @@ class Settings(MethodSettings):
 
     @property
     def numbers(self) -> tuple[int]:
-        """Numbers of clusters for which bases are read as they are."""
+        """Numbers of clusters for which labels are derived without merging."""
         return (self.n_clusters,)
 
     @property
     def assignments(self) -> Any:
-        """Ways in which every basis is read."""
+        """Ways in which labels are derived from every basis."""
         return ("paper", "rotation") if self.assignment == "auto" else (self.assignment,)
 
     def fitted_to(self, n: int) -> tuple[Any, ...]:
-        """Cut what `n` rows do not allow: neighbours, every t, centres; repeats dropped.
+        """Reduce neighbours, every t and centres to what `n` rows allow; repeated values are dropped.
 
         Returns
         -------
         settings : Settings
         cuts : dict of str to str
-            What was cut, for the diagnostics.
+            The reductions, for the diagnostics.
         """
         k = min(self.n_neighbors, n - 1)
         t = tuple(dict.fromkeys(min(v, max(k, 1)) for v in self.t))
@@ -403,20 +401,20 @@ class Settings(MethodSettings):
         return found, cuts
 
     def identity(self) -> dict[str, Any]:
-        """JSON-like form in which two fits are told apart; names no method, as runs did when there was one."""
+        """JSON-like form by which settings are compared on resume; without a method name, as in the earliest runs."""
         found = asdict(replace(self, kernel=weights.DEFAULT) if callable(self.kernel) else self)
         found |= {"kernel": identity_of(self.kernel)} if callable(self.kernel) else {}
-        del found["plain"]  # a fit finds it, and nobody asks for it
+        del found["plain"]  # found by a fit, and not an option
         return found
 
 
 def number_of_clusters(c: Any) -> Any:
-    """Largest number of clusters that `c` asks for, and the least one where it leaves the number open.
+    """Largest number of clusters that `c` allows, and the least one if it leaves the number open.
 
     Parameters
     ----------
     c : int, None, or sequence of int
-        None stands for any number; where labelings need one, 30.
+        None for any number; where labelings need one, 30.
 
     Returns
     -------
@@ -436,15 +434,15 @@ def number_of_clusters(c: Any) -> Any:
 
 
 def resolve(n_clusters: int, preset: Any = None, rotation: Any = None, **chosen: Any) -> Settings:
-    """Build Settings from what the caller gave; what was left out follows from it.
+    """Build Settings from the given options; options that were left out follow from them.
 
     Parameters
     ----------
     n_clusters : int
     preset : {None, "paper"}
-        "paper": kernel of eq. (7), signs, t = 1..10, 200 centres, the published grids, the graph as it is.
+        "paper": kernel of eq. (7), signs, t = 1..10, 200 centres, the published grids, no repair of the graph.
     rotation : {None, "auto", True, False}
-        Without `assignment`: read c eigenvectors turned, as they come, or both ("auto"), and let LSMI choose.
+        Without `assignment`: use c eigenvectors rotated, as they are, or both ("auto"), among which LSMI chooses.
     **chosen
         Fields of Settings; UNSET means left out.
 
@@ -454,13 +452,13 @@ def resolve(n_clusters: int, preset: Any = None, rotation: Any = None, **chosen:
         Choices that exclude each other.
     """
     chosen = {key: value for key, value in chosen.items() if value is not UNSET}
-    if chosen.get("kernel") == "callable":  # the name that a stored fit has for a function
+    if chosen.get("kernel") == "callable":  # as a stored fit names a function
         raise InputError("kernel: got the name 'callable'; give the function itself")
     return Settings(n_clusters=n_clusters, preset=preset, **{**_implied(preset, rotation, chosen), **chosen})
 
 
 def _implied(preset: Any, rotation: Any, chosen: dict[str, Any]) -> dict[str, Any]:
-    """Defaults that follow from what was chosen."""
+    """Defaults that follow from the given options."""
     if preset == "paper" and rotation is None:
         return _PAPER
     check_choice("rotation", rotation, (None, "auto", True, False))
@@ -471,7 +469,9 @@ def _implied(preset: Any, rotation: Any, chosen: dict[str, Any]) -> dict[str, An
             "rotation: got True with a non-uniform prior, whose objective a rotation changes; leave rotation out"
         )
     if rotation is not None and "assignment" in chosen:
-        raise InputError(f"rotation: got {rotation!r} beside assignment={chosen['assignment']!r}; give one of the two")
+        raise InputError(
+            f"rotation: got {rotation!r} together with assignment={chosen['assignment']!r}; give one of the two"
+        )
     implied: dict[str, Any] = {}
     if uneven or rotation is not None:
         implied["assignment"] = "paper" if uneven else {"auto": "auto", True: "rotation", False: "paper"}[rotation]

@@ -163,7 +163,7 @@ def test_nobody_waits_for_a_peer_that_failed_or_never_came(place, monkeypatch, a
     monkeypatch.setattr(dask_actors, "PING_SECONDS", 0.01)
     monkeypatch.setattr(dask_actors, "OPEN_SECONDS", patience)
     place.answers = {"bigsmic_goes_on": answers}
-    with pytest.raises(LostWorkerError, match="there does not go on with its actor"):
+    with pytest.raises(LostWorkerError, match="the actor on there has failed or ended"):
         place.exchange({}, [1])
 
 

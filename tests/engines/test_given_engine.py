@@ -100,10 +100,10 @@ class WithoutResources(Serial):
 @pytest.mark.parametrize(
     ("engine", "more", "message"),
     [
-        (Partial(), {}, r"engine: Partial lacks reduce, run_actors; bigsmic\.engines\.base\.Engine says what"),
+        (Partial(), {}, r"engine: Partial lacks reduce, run_actors; see bigsmic\.engines\.base\.Engine"),
         (WithoutResources(), {}, r"WithoutResources lacks resources \(a bigsmic.engines.base.Resources\)"),
         ("threads", {}, "engine: str lacks __enter__, __exit__, recorded"),
-        (Serial, {}, "engine: got the class Serial; give an object of it"),
+        (Serial, {}, "engine: got the class Serial; give an instance of it"),
         (Serial(), {"n_threads": 2}, "engine: got n_threads= beside it"),
         (Serial(), {"scheduler": "tcp://nowhere:1"}, "engine: got scheduler= beside it"),
     ],

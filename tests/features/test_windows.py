@@ -414,7 +414,7 @@ def test_features_are_divided_as_their_units_differ_and_samples_as_they_look(tmp
     for options in ({}, {"rows": slice(0, 300)}):
         result = bigsmic.fit(made, 3, method="mspc", scale="auto", **options)
         assert result.diagnostics["scaling"]["scale"] == ("standard" if divided else None)
-        assert ("in units of their own" in repr(result)) == divided
+        assert ("in different units" in repr(result)) == divided
 
 
 def test_predictions_of_windows_keep_their_places(regimes):

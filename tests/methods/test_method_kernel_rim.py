@@ -206,7 +206,7 @@ def test_strengths_mean_the_same_on_the_graph():
         ({"kernel": "gauss"}, "kernel: got 'gauss'"),
         ({"length_scale": -1.0}, "length_scale: got -1.0"),
         ({"approximation": "pca"}, "approximation: got 'pca'"),
-        ({"approximation": "fourier", "kernel": "laplacian"}, "'fourier' is of the kernel 'rbf'"),
+        ({"approximation": "fourier", "kernel": "laplacian"}, "'fourier' is for the kernel 'rbf'"),
         ({"n_components": 0}, "n_components: got 0"),
         ({"n_components": 2.5}, "n_components: got 2.5"),
         ({"kernel": "local_scaling", "prior": (0.5, 0.5)}, "has no prior"),

@@ -333,9 +333,9 @@ def test_what_only_smic_has_is_said(toy, what):
     result = fit(toy[0], 2)
     assert not hasattr(result, what)
     assert what not in dir(result)
-    with pytest.raises(InputError, match=f"{what}: a fit by method 'rim' has none"):
+    with pytest.raises(InputError, match=f"{what}: a fit by method 'rim' has no such attribute"):
         getattr(result, what)
-    with pytest.raises(InputError, match="cut: a fit by method 'rim' has none"):
+    with pytest.raises(InputError, match="cut: a fit by method 'rim' has no such attribute"):
         result.cut(2)
 
 
@@ -349,7 +349,7 @@ def test_what_only_smic_has_is_said(toy, what):
         ({"c": 2.5}, r"n_clusters: got 2\.5"),
         ({"reg": -1}, "reg: got -1"),
         ({"reg": "four"}, "reg: got 'four'"),
-        ({"reg": "lsmi", "c": 3}, "reg: got 'lsmi' beside n_clusters"),
+        ({"reg": "lsmi", "c": 3}, "reg: got 'lsmi' together with n_clusters"),
         ({"solver": "sgd"}, "solver: got 'sgd'"),
         ({"scale": "range"}, "scale: got 'range'"),
         ({"prior": "even"}, "prior: got 'even'"),

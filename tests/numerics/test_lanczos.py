@@ -398,5 +398,5 @@ def test_params_refuse(options, match):
 
 
 def test_more_pairs_than_rows_are_refused():
-    with pytest.raises(InputError, match="n_wanted=5 eigenpairs of a matrix with 3 rows"):
+    with pytest.raises(InputError, match="got n_wanted=5 eigenpairs of a matrix with 3 rows"):
         run(np.eye(3), LanczosParams(5))

@@ -46,7 +46,7 @@ def scattered(links, W):
         ({"must": [1, 2]}, r"must_links: got int64 of shape \(2,\), but needs integers of shape \(m, 2\)"),
         ({"must": [[1.0, 2.0]]}, "must_links: got float64"),
         ({"must": [[1, 10], [-1, 3]]}, r"must_links: 2 pairs, such as \(1, 10\), \(-1, 3\), out of range for 10 rows"),
-        ({"cannot": [[4, 4]]}, r"cannot_links: pair \(4, 4\) tie a row to itself"),
+        ({"cannot": [[4, 4]]}, r"cannot_links: pair \(4, 4\) link a row with itself"),
         ({"must": [[1, 2]], "cannot": [[2, 1]]}, "cannot_links: rows 1 and 2 are joined by must-links .*: 1 - 2;"),
         ({"must": [[1, 2], [2, 3], [3, 7]], "cannot": [[7, 1]]}, "rows 1 and 7 are joined .*: 1 - 2 - 3 - 7;"),
         ({"labels": [0, 0, 1, -1]}, r"labels: got int64 of shape \(4,\), but needs integers of shape \(10,\)"),
@@ -112,7 +112,7 @@ def test_rows_joined_to_fewer_groups_than_clusters_are_refused():
         InputError, match="must_links: got 3 clusters, but links and equal labels join the rows to at most 2 groups"
     ):
         make_links(6, 3, must=chain)
-    with pytest.raises(InputError, match=r"got 2 clusters, .* leave 1"):
+    with pytest.raises(InputError, match=r"got 2 clusters, .* at most 1 group"):
         make_links(6, 2, labels=np.zeros(6, int))
     assert make_links(7, 3, must=chain).n_links == 4
 

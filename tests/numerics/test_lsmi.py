@@ -356,7 +356,7 @@ def test_blocks_that_do_not_fit_are_refused():
         block_sums(X[:, :2], rows, labels, design)
     with pytest.raises(InputError, match="labels from 0 to 2 with n_classes=2"):
         block_sums(X, rows, labels, design, n_classes=2)
-    with pytest.raises(InputError, match="do not add"):
+    with pytest.raises(InputError, match="cannot be added"):
         block_sums(X, rows, labels, design) + block_sums(X, rows, labels, design, n_classes=4)
     with pytest.raises(InputError, match="center_rows"):
         LSMIDesign(X, rows[:5], [1.0], [1.0])

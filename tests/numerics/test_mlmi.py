@@ -219,7 +219,7 @@ def test_mixture_weights_are_optimal(k):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((np.zeros(5), np.zeros(5)), r"mlmi: X of shape \(5,\)"),
+        ((np.zeros(5), np.zeros(5)), r"mlmi: got X of shape \(5,\)"),
         ((np.zeros((5, 2)), np.zeros(4)), r"labels of shape \(4,\)"),
         ((np.zeros((1, 2)), np.zeros(1)), "at least two rows"),
     ],
@@ -232,7 +232,7 @@ def test_wrong_data_is_refused(arguments, message):
 def test_missing_values_are_refused():
     X = np.zeros((5, 2))
     X[3, 1] = np.inf
-    with pytest.raises(NonFiniteError, match="mlmi: NaN or infinity in row 3"):
+    with pytest.raises(NonFiniteError, match="mlmi: got NaN or infinity in row 3"):
         mlmi(X, np.arange(5))
 
 
@@ -255,7 +255,7 @@ def test_blocks_that_do_not_fit_are_refused():
     X, _, design = problem()
     with pytest.raises(InputError, match="are needed"):
         block_sums(X[:, :1], np.arange(300), design)
-    with pytest.raises(InputError, match="do not add"):
+    with pytest.raises(InputError, match="cannot be added"):
         block_sums(X, np.arange(300), design) + block_sums(
             X, np.arange(300), MLMIDesign(design.centers, design.center_rows, [1.0], 4)
         )

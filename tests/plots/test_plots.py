@@ -167,7 +167,7 @@ def test_colors_that_there_are_not_are_refused(fits, ax, color, why):
 
 
 def test_a_method_without_agreement_says_so_before_anything_is_laid_out(fits, ax):
-    with pytest.raises(AbsentResultError, match="agreement: a fit by method 'rim' has none"):
+    with pytest.raises(AbsentResultError, match="agreement: a fit by method 'rim' has no such attribute"):
         plots.map(fits("rim"), "agreement", ax=ax)
 
 

@@ -442,7 +442,7 @@ def test_another_archive_is_refused(results, archive, blobs, tmp_path):
         results("smic").report(place, archive=blobs[0][:-1])
     changed = blobs[0].copy()
     changed[650, 2] += 1
-    with pytest.raises(RunMismatchError, match=r"input: rows \d+:700 are not those that .* was started with; restore"):
+    with pytest.raises(RunMismatchError, match=r"input: rows \d+:700 are not those with which .* was started; restore"):
         results("smic").report(place, archive=changed)
     assert not place.exists()
 
