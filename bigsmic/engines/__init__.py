@@ -66,8 +66,8 @@ def choose_engine(
     given = [f"{name}=" for name, value in beside.items() if value is not None]
     if given:
         raise InputError(
-            f"engine: got it together with {', '.join(given)}, but each of these determines where tasks "
-            "run; give one of them"
+            f"engine: got {', '.join(given)} together with it, but each of these determines where tasks run; give one "
+            "of them"
         )
     return _opened(engine)
 

@@ -1,4 +1,5 @@
-"""Stages of a fit: each reads artifacts of those before it and writes its own.
+"""Stages of a fit: each reads artifacts of earlier stages and writes its own.
 
-A stage module has ``run(job)``, which does what the ledger lacks. Its tasks are functions of (context, block).
+A stage module has ``run(job)``, which runs the blocks that the ledger lacks. Its tasks are functions of (context,
+block).
 """

@@ -1,4 +1,4 @@
-"""checkpoints: states of a long computation, from which an interrupted one is resumed."""
+"""checkpoints: states of a long computation, from which it is resumed after an interruption."""
 
 import math
 import os
@@ -16,7 +16,7 @@ SECONDS = 60.0
 
 
 class Checkpoints:
-    """Checkpoints of one computation in two generations, so that one is whole while the other is written.
+    """Checkpoints of one computation in two generations, so that one is complete while the other is written.
 
     A generation is a stage with a block for every row block, and one more for the state itself, which is written last.
 
@@ -24,7 +24,7 @@ class Checkpoints:
     ----------
     job : Job
     name : str
-        Of the computation.
+        Name of the computation.
     last : int
         Number of the block of the state.
     """
@@ -37,20 +37,20 @@ class Checkpoints:
 
     @property
     def due(self) -> bool:
-        """Whether the interval has passed since the last one was written, or since the beginning."""
+        """Whether the interval has passed since the last checkpoint, or since the start."""
         return time.monotonic() - self._since >= self.seconds
 
     def write(
         self, save: Callable[[str], object], arrays: dict[str, NDArray[Any]], info: dict[str, Any] | None = None
     ) -> None:
-        """Write one, over the older of the two.
+        """Write a checkpoint in place of the older generation.
 
         Parameters
         ----------
         save : callable
             ``save(stage)`` writes the row blocks.
         arrays, info : dict
-            The state, as :meth:`bigsmic.store.Run.write` takes it.
+            The state, as for :meth:`bigsmic.store.Run.write`.
         """
         name = self.names[self._number % 2]
         self.run.forget(name, self.last)
@@ -59,12 +59,12 @@ class Checkpoints:
         self._number, self._since = self._number + 1, time.monotonic()
 
     def restore(self, read: Callable[[str], Any]) -> Any:
-        """Return ``read(stage)`` of the newest one that is whole; None without one.
+        """Return ``read(stage)`` for the newest complete generation; None if there is none.
 
         Parameters
         ----------
         read : callable
-            Returns None if what it reads is damaged; this one then counts no more.
+            Returns None if the generation is damaged, which is then ignored.
         """
         if math.isinf(self.seconds):
             return None
@@ -78,7 +78,7 @@ class Checkpoints:
         return None
 
     def drop(self) -> None:
-        """Delete both."""
+        """Delete both generations."""
         for name in self.names:
             self.run.drop(name, range(self.last + 1))
 
@@ -87,12 +87,12 @@ class Checkpoints:
 
 
 def interval() -> float:
-    """Seconds between two checkpoints: a minute, or what the environment says.
+    """Seconds between two checkpoints: a minute, or the value of the environment variable.
 
     Raises
     ------
     InputError
-        The environment says something else than a number of seconds.
+        The value is not a number of seconds.
     """
     given = os.environ.get(INTERVAL, SECONDS)
     try:

@@ -1,4 +1,4 @@
-"""Affinities between some rows of a finished fit, of the graph of all rows; see the numerics of coarsening."""
+"""Affinities between some rows of a finished fit, from the graph of all rows; see the numerics of coarsening."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,17 +15,17 @@ from bigsmic.stages.row_access import positions_of
 from bigsmic.types import Integers
 
 MOST_ENTRIES = 256
-"""Entries of a row that are held while affinities are added up."""
+"""Largest number of entries of a row while affinities are added up."""
 
 
 def coarse_affinities(context: Context, eigenproblem: Eigenproblem, rows: Integers) -> csr_array:
-    """Affinities between chosen rows, over what they own of the graph.
+    """Affinities between chosen rows, summed over the rows that they own.
 
     Parameters
     ----------
     context : Context
     eigenproblem : Eigenproblem
-        Whose weights are the affinities.
+        Its weights are the affinities.
     rows : ndarray of int64, shape (m,), ascending
 
     Returns
@@ -35,9 +35,9 @@ def coarse_affinities(context: Context, eigenproblem: Eigenproblem, rows: Intege
 
     Notes
     -----
-    Takes a pass over the graph for every round of adoption, of the blocks where rows are left, and another one. Holds 4
-    bytes for each row of the fit, a block of the graph, and :data:`MOST_ENTRIES` entries of each chosen row: beyond
-    that, the smallest ones are left out as blocks are added.
+    Every round of adoption is a pass over the blocks of the graph with rows left, and there is one final pass. Memory:
+    4 bytes for each row of the fit, a block of the graph, and :data:`MOST_ENTRIES` entries of each chosen row; beyond
+    these, the smallest entries are dropped as blocks are added.
     """
     load = partial(kernel_matrix.weights_block, context, eigenproblem)
     owners = np.full(context.n, -1, np.int32)
@@ -53,7 +53,7 @@ def coarse_affinities(context: Context, eigenproblem: Eigenproblem, rows: Intege
 
 
 def _adopt(context: Context, load: Callable[[int], KernelBlock], owners: Integers) -> bool:
-    """Have rows without owner adopt one, in place; whether any did."""
+    """Let rows without owner adopt one, in place; return whether any did."""
     found, bounds = {}, context.layout.bounds
     for p in context.blocks:
         own = owners[bounds[p] : bounds[p + 1]]
@@ -62,7 +62,7 @@ def _adopt(context: Context, load: Callable[[int], KernelBlock], owners: Integer
             adopted = coarsening.adopted(block, _around(block, owners))
             at = np.flatnonzero((own < 0) & (adopted >= 0))
             found[p] = bounds[p] + at, adopted[at]
-    for at, adopted in found.values():  # after all blocks: a round is the same however rows are cut into blocks
+    for at, adopted in found.values():  # after all blocks, so that a round does not depend on the cut into blocks
         owners[at] = adopted
     return any(len(at) for at, _ in found.values())
 

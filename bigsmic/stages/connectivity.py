@@ -16,7 +16,7 @@ from bigsmic.types import Floats, Integers
 
 EXITS = 3  # of each component
 LEAST_WEIGHT = 0.01  # of an added edge
-SEARCH_PAIRS = 2e10  # of queries and rows that an exact search compares; above it, against a sample of the rows
+SEARCH_PAIRS = 2e10  # of queries and rows; with more, only a sample of the rows is searched
 
 
 def run(job: Job) -> None:
@@ -25,14 +25,14 @@ def run(job: Job) -> None:
 
 
 def _connect(job: Job, i: int) -> None:
-    """Add exits until one component is left; `united` has the component that each one of the graph is now in."""
+    """Add exits until one component is left; `united` maps components of the graph to the united ones."""
     context = job.context
     t = context.settings.t[i]
     before = left = context.run.info("components", 0)["count"][str(t)]
     found, united = [], np.arange(before)
     while context.settings.repair and left > 1:
         exits = _exits(job, t, united, left)
-        if len(exits.source) == 0:  # a precomputed graph holds no way out
+        if len(exits.source) == 0:  # a precomputed graph has no further edges
             break
         found.append(exits)
         united, left = connectivity.unite(united, exits, *_sizes(context, t))
@@ -44,7 +44,7 @@ def _connect(job: Job, i: int) -> None:
 
 
 def _exits(job: Job, t: int, united: Integers, n_components: int) -> Exits:
-    """Shortest edge out of every component but the largest: of the graph, or else found by search."""
+    """Shortest edges out of every component except the largest: of the graph, or else found by search."""
     blocks = job.context.blocks
     along = job.map_blocks("repair", blocks, partial(_along, t=t, united=united))
     exits = connectivity.best_exits(connectivity.join_exits(along), EXITS)
@@ -61,7 +61,7 @@ def _along(context: Context, p: int, t: int, united: Integers) -> Exits:
 
 
 def _searched(job: Job, t: int, united: Integers, lonely: Integers) -> Exits:
-    """Edges out of components that no edge leaves: from three hashed rows of each to the nearest row outside."""
+    """Edges out of components without outgoing edges: from three hashed rows of each to the nearest row outside."""
     context, blocks = job.context, job.context.blocks
     members = job.map_blocks("repair", blocks, partial(_members, t=t, united=united, lonely=lonely))
     component, hashes, positions = (np.concatenate(part) for part in zip(*members, strict=True))
@@ -127,6 +127,6 @@ def read_components(context: Context, t: int, p: int) -> Integers:
 
 
 def bridges(context: Context, t: int, p: int) -> tuple[Integers, Integers, Floats]:
-    """Added edges that begin in one row block: sources, targets and squared distances."""
+    """Added edges whose sources are in one row block: sources, targets and squared distances."""
     read = context.run.reader("repair", context.settings.t.index(t))
     return read("source", p), read("target", p), read("squares", p)

@@ -1,7 +1,7 @@
-"""distinct: labels of rows where nothing is to be found: one cluster, or one for each row that differs.
+"""distinct: labels of trivial fits: a single cluster, or one for each distinct row.
 
-Where no more rows differ than clusters are asked for, a graph, an eigenvector or a k-means start would tell equal rows
-apart by their place, and make up clusters, whatever the method.
+If there are no more distinct rows than requested clusters, a graph, an eigenvector or a k-means start would separate
+equal rows by their position, so that any method would return arbitrary clusters.
 """
 
 import warnings
@@ -25,18 +25,18 @@ STAGE = "distinct"
 
 
 def counted(job: Job, is_all: bool = False) -> int | None:
-    """Number of rows that differ, where they are no more than the clusters that are asked for; else None.
+    """Number of distinct rows, if no larger than the requested number of clusters; else None.
 
     Parameters
     ----------
     job : Job
     is_all : bool
-        Whether they are the clusters then, and no stage finds others.
+        Whether the distinct rows are then the clusters, and no stage searches for others.
 
     Warns
     -----
     ConvergenceWarning
-        They are fewer.
+        There are fewer distinct rows than requested clusters.
     """
     context = job.context
     c = context.settings.n_clusters
@@ -58,7 +58,7 @@ def counted(job: Job, is_all: bool = False) -> int | None:
 
 
 def _in_sample(context: Context, limit: int) -> int:
-    """Rows of the sample that differ, `limit` at most: the first ones will do, unless most rows are equal."""
+    """Number of distinct rows of the sample, at most `limit`; few rows are enough, unless most are equal."""
     found = Distinct(np.empty((0, context.d), np.float32), limit)
     for s in context.source_blocks:
         found += Distinct(context.scaler.apply(context.scan(s, "sample")[0]), limit)
@@ -78,7 +78,7 @@ def _distinct(context: Context, s: int, limit: int) -> Distinct:
 
 
 def _refuse_names(context: Context, k: int, c: int) -> None:
-    """Refuse links and known labels, which ask for clusters that equal rows cannot form."""
+    """Refuse links and known labels that require clusters which equal rows cannot form."""
     if _names(context):
         raise InputError(
             f"c: got {c} clusters with {', '.join(_names(context))}, but no more than {k} rows differ; "
@@ -87,7 +87,7 @@ def _refuse_names(context: Context, k: int, c: int) -> None:
 
 
 def is_trivial(job: Job) -> bool:
-    """Whether nothing is to be found: one cluster is asked for, or as many as rows differ."""
+    """Whether a fit is trivial: one cluster is requested, or at least as many as there are distinct rows."""
     context = job.context
     if context.settings.n_clusters == 1:
         return True
@@ -96,7 +96,7 @@ def is_trivial(job: Job) -> bool:
 
 
 def label(job: Job) -> None:
-    """Write labels, posteriors and agreement of rows of which nothing is to be found."""
+    """Write labels, posteriors and agreement of a trivial fit."""
     context = job.context
     is_single = context.settings.n_clusters == 1
     k = 1 if is_single else context.run.info(STAGE, 0)["rows"]
@@ -113,12 +113,12 @@ def _label_single(context: Context, s: int) -> None:
 
 
 def _names(context: Context) -> list[str]:
-    """Side inputs that tell equal rows apart."""
+    """Names of the side inputs that distinguish equal rows."""
     return sorted(set(context.run.identity["input"].get("side_inputs", ())) - {"sample_weight"})
 
 
 def fewer(job: Job) -> Job:
-    """The job with no more clusters than rows that differ, for methods whose model has a part per cluster."""
+    """The job with no more clusters than distinct rows, for methods whose model has a part per cluster."""
     k = counted(job)
     if k is None or k == job.context.settings.n_clusters:
         return job
@@ -135,7 +135,7 @@ def _label(context: Context, s: int) -> None:
 
 
 def summary(context: Context) -> dict[str, int]:
-    """Number of clusters where fewer were found than asked for; empty elsewhere."""
+    """Number of clusters, if fewer were found than requested; else empty."""
     if not context.run.done(STAGE, 0) or context.settings.undecided:
         return {}
     k = context.run.info(STAGE, 0)["rows"]
@@ -143,17 +143,17 @@ def summary(context: Context) -> dict[str, int]:
 
 
 def is_all(context: Context) -> bool:
-    """Whether the clusters of a finished fit are its distinct rows, and nothing else was found."""
+    """Whether the clusters of a finished fit are its distinct rows."""
     return context.run.done(STAGE, 0) and context.run.info(STAGE, 0)["is_all"]
 
 
 def are_few(context: Context) -> bool:
-    """Whether rows are equal, and no more of them differ than there may be clusters."""
+    """Whether rows repeat, and there are no more distinct ones than clusters are allowed."""
     return context.run.done(STAGE, 0) and context.run.info(STAGE, 0)["rows"] < context.n
 
 
 def refuse_cut(run: Run, n_clusters: int = 0) -> None:
-    """Refuse cuts of a fit of equal rows, which has no trees, into more clusters than distinct rows."""
+    """Refuse to cut a fit of equal rows, which has no trees, into more clusters than distinct rows."""
     if not run.done(STAGE, 0):
         return
     info = run.info(STAGE, 0)
@@ -184,5 +184,5 @@ class Model:
         return np.eye(self.n_clusters, dtype=np.float32)[labels], labels
 
     def noise(self, X: Floats) -> NDArray[np.float32]:
-        """Noise scores: 0, as equal rows have no distances that others could be measured by."""
+        """Noise scores: 0, as equal rows have no distances for comparison."""
         return np.zeros(len(X), np.float32)

@@ -35,9 +35,9 @@ from bigsmic.store import FileBasis
 from bigsmic.types import Floats, Integers
 
 TOLERANCE = {"normalized": 1e-4}
-CLEAR_GAP = 2.2  # eigengap from which on parts of the graph are taken as it shows them
+CLEAR_GAP = 2.2  # eigengap from which the graph is considered to fall into parts
 STATE_ARRAYS = ("images", "norms", "locked_values", "locked_norms")
-DEFAULT_TOLERANCE = 1e-6  # top vectors of the plain kernel are localised: many entries are near zero
+DEFAULT_TOLERANCE = 1e-6  # as top vectors of the plain kernel are localised, with many entries near zero
 
 
 def run(job: Job, steps: Sequence[int] = ()) -> None:
@@ -177,7 +177,7 @@ def _start(job: Job, q: int, eigenproblem: Eigenproblem, params: LanczosParams) 
 def _iterate(
     job: Job, eigenproblem: Eigenproblem, wanted: tuple[LanczosParams, _Start, "_Restarts"], group: Group
 ) -> LanczosResult:
-    """Find the eigenvectors with the actors of a group, and write them."""
+    """Compute the eigenvectors with the actors of a group, and write them."""
     context, space = job.context, GroupSpace(group, job.context.n)
     params, start, kept = wanted
     before = _solved_before(context, eigenproblem)
@@ -223,7 +223,7 @@ class StoredRows(RowSpace):
         self, context: Context, shard: Shard, eigenproblem: Eigenproblem, params: LanczosParams, plan: Plan
     ) -> None:
         self.context, self.eigenproblem = context, eigenproblem
-        # room for the known vectors and the warm start that it begins with, too
+        # with room for the known vectors and the warm start
         capacity = max(params.size(context.n), 2 * params.n_wanted)
         load = kernel_matrix.loader(context, shard, kernel_matrix.matrix_name(eigenproblem), plan.kernel_in_memory)
         n_held = len(shard.blocks)
@@ -237,7 +237,7 @@ class StoredRows(RowSpace):
         self.basis.close()
 
     def write_known(self, mass: Floats) -> None:
-        """Eigenvalue 1 of the normalised kernel has ``D^1/2 1_component`` for its vectors: the largest ones."""
+        """Write the known eigenvectors ``D^1/2 1_component`` of eigenvalue 1 of the normalised kernel."""
         n_known = len(mass)
 
         def task(p: int) -> None:
@@ -266,7 +266,7 @@ class StoredRows(RowSpace):
         self.n_columns += stop - start
 
     def width(self) -> int:
-        """Columns that the basis holds."""
+        """Number of columns in the basis."""
         return self.n_columns
 
     def save(self, name: str, start: int, stop: int) -> None:
@@ -316,7 +316,7 @@ def _n_that_fit(bounds: Integers, row_bytes: int, n_bytes: int) -> int:
 
 
 def product_of(context: Context, shard: Shard, eigenproblem: Eigenproblem, load: Callable[..., Any]) -> Product:
-    """Operator of an eigenproblem: the kernel, or its product with links."""
+    """Operator of an eigenproblem: the kernel, or U with links."""
     if eigenproblem.link_weights is None:
         return KernelProduct(shard, load)
     return LinkedProduct(
@@ -360,7 +360,7 @@ def basis_name(eigenproblem: Eigenproblem) -> str:
 
 
 def _component_mass(job: Job, eigenproblem: Eigenproblem, params: LanczosParams) -> Floats:
-    """Degree sums of the largest components, at most as many as vectors are wanted; none for other matrices."""
+    """Degree sums of the largest components, at most as many as wanted vectors; empty for other matrices."""
     if eigenproblem.kernel != "normalized" or eigenproblem.link_weights is not None or eigenproblem.shrinkage:
         return np.zeros(0)
     i = job.context.settings.t.index(eigenproblem.t)
@@ -395,8 +395,8 @@ def _begin(group: Group, start: _Start, before: Eigenproblem | None, n_wanted: i
     return group.call(start.verb, *warm, ("width",))[0]
 
 
-# -- checkpoints: state and basis at a restart; locked columns are written once, in the stages of the restarts they are
-# first seen at, and are referred to from then on
+# -- checkpoints: state and basis at a restart; locked columns are written once, at their first restart, and only
+# referred to by later checkpoints
 
 
 class _Restarts:
@@ -416,7 +416,7 @@ class _Restarts:
         self.n_turns, self.cuts = 0, [0]
 
     def save(self, space: GroupSpace, state: LanczosState) -> None:
-        """Write a state, and what is not written yet of the basis."""
+        """Write a state, and the columns of the basis that are not written yet."""
         if state.n_turns != self.n_turns:
             self.n_turns, self.cuts = state.n_turns, [0]
         fields = asdict(state)
@@ -431,7 +431,7 @@ class _Restarts:
         self.cuts = cuts
 
     def restore(self, group: Group) -> LanczosState | None:
-        """State of the newest whole checkpoint, the basis as it was; None if there is none."""
+        """Restore the basis of the newest complete checkpoint, and return its state; None if there is none."""
         state = self.checkpoints.restore(lambda name: self._read(group, name))
         if state is None:
             self.n_turns, self.cuts = 0, [0]
@@ -471,6 +471,6 @@ def _columns(state: LanczosState) -> int:
 
 
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:
-    """Convert NumPy numbers to numbers that JSON takes."""
+    """Convert NumPy numbers to Python numbers for JSON."""
     plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in fields.items()}
     return {key: _plain(value) if isinstance(value, dict) else value for key, value in plain.items()}

@@ -1,4 +1,4 @@
-"""gaussians: shapes of the clusters, which have a say where labelings disagree; the stage ``gaussians``."""
+"""gaussians: shapes of the clusters, by which rows are relabelled where labelings disagree."""
 
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,26 +20,26 @@ from bigsmic.types import Floats, Integers
 
 GAUSSIANS = "gaussians"
 HEARD = "shapes"
-"""What the ledger of ``final`` says of a block: whether shapes had a say in its labels."""
+"""Name of the info in the ledger of ``final``: whether shapes affected the labels of a block."""
 
 
 def are_used(context: Context) -> bool:
-    """Whether the shapes of clusters have a say."""
+    """Whether the shapes of clusters affect labels."""
     return context.settings.knows_shapes and not context.settings.undecided and chosen(context) is None
 
 
 def run(job: Job) -> None:
-    """Find the Gaussian of every cluster, and between which clusters it is believed.
+    """Estimate the Gaussian of every cluster, and the pairs of clusters between which Gaussians are used.
 
-    Nothing is found for a run of which an earlier version has labelled rows by votes alone: all rows of a run, and
-    those that it predicts, are labelled in one way.
+    There are none for a run in which an earlier version has labelled rows by votes alone, as all rows of a run, and its
+    predictions, must be labelled in the same way.
     """
     if are_used(job.context) and not _voted_alone(job.context):
         job.run_steps(GAUSSIANS, [0], _find)
 
 
 def _voted_alone(context: Context) -> bool:
-    """Whether some rows of the run have labels in which shapes had no say."""
+    """Whether some rows of the run were labelled without shapes."""
     run = context.run
     return any(not run.info("final", p).get(HEARD, False) for p in context.blocks if run.done("final", p))
 
@@ -63,7 +63,7 @@ def _counts(context: Context, p: int, w: int) -> Integers:
 
 
 def _votes(context: Context, p: int, w: int) -> tuple[Floats, Integers]:
-    """Shares of the labelings that vote for each cluster, and the one that most vote for, of one block."""
+    """Shares of the labelings that vote for each cluster, and the cluster of most votes, for one block."""
     labels, of, classes = ballots(context, p, w)
     votes = consensus.vote(labels, of, classes, context.settings.n_clusters)
     return votes / len(of), votes.argmax(axis=1)
@@ -84,7 +84,7 @@ def _count_ballots(context: Context, p: int, w: int) -> Integers:
 
 
 def _moments(context: Context, p: int, w: int, of_clusters: Spacing) -> GroupMoments:
-    """Moments of the rows that lie amid their clusters."""
+    """Moments of the rows that lie well inside their clusters."""
     labels = _voted(context, p, w)
     amid = noise.is_amid(log_distances(context, p), labels, of_clusters)
     return group_moments(valleys.components(context, p)[amid], labels[amid], context.settings.n_clusters)
@@ -103,15 +103,15 @@ def _confusion(context: Context, p: int, w: int, of_clusters: Spacing, found: ga
 
 
 class Shapes(NamedTuple):
-    """What a run keeps of the shapes of its clusters.
+    """Stored shapes of the clusters of a run.
 
     Parameters
     ----------
     mean : ndarray of float32, shape (d,)
     axes : ndarray of float32, shape (d, r)
-        Of the principal components.
+        Axes of the principal components.
     may_move : ndarray of bool, shape (c, c)
-        Clusters between which Gaussians are believed.
+        Pairs of clusters between which Gaussians are used.
     gaussians : Gaussians
     """
 
@@ -123,7 +123,7 @@ class Shapes(NamedTuple):
     def heard(
         self, X: Floats, votes: NDArray[Any], labels: Integers, posterior: Floats
     ) -> tuple[NDArray[np.int32], Floats]:
-        """Labels and posteriors of scaled rows after the shapes had their say.
+        """Labels and posteriors of scaled rows after relabelling by shapes.
 
         Parameters
         ----------
@@ -146,7 +146,7 @@ class Shapes(NamedTuple):
 
 
 def read(context: Context) -> Shapes | None:
-    """The shapes of the clusters of a run, read once; None where they have no say."""
+    """The shapes of the clusters of a run, read once; None if they are not used."""
     if not (are_used(context) and context.run.done(GAUSSIANS, 0)):
         return None
     shapes: Shapes = context.cached(GAUSSIANS, lambda: _read(context))

@@ -1,4 +1,4 @@
-"""graph: the symmetric neighbour graph, of edges exchanged between row blocks, and its components for every t."""
+"""graph: the symmetric neighbour graph, from edges exchanged between row blocks, and its components for every t."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ from bigsmic.runtime.job import Job
 from bigsmic.stages.shuffle import senders
 from bigsmic.types import Floats, Integers
 
-HUB_NEIGHBORS = 10  # at which in-degrees are counted
+HUB_NEIGHBORS = 10  # neighbours of a row that count in in-degrees
 
 
 def run(job: Job) -> None:
@@ -48,13 +48,13 @@ def _assemble(context: Context, p: int, sent_by: list[NDArray[np.int64]]) -> Non
 
 
 def tth_squares(squares: Floats, t: int) -> Floats:
-    """Squared distance to the t-th neighbour, or to the last one of a row that has fewer."""
+    """Squared distance to the t-th neighbour, or to the last one of a row with fewer."""
     found = np.isfinite(squares[:, :t]).sum(axis=1)
     return squares[np.arange(len(squares)), np.maximum(found, 1) - 1]
 
 
 def _in_degree_sums(lo: int, indices: Integers, incoming: Edges) -> list[float]:
-    """Rows, rows in nobody's list, and the first three powers of how many lists of ten a row is in."""
+    """Number of rows, of rows in no list, and sums of the first three powers of the in-degrees among ten neighbours."""
     nearest = indices[:, :HUB_NEIGHBORS].ravel() - lo
     inside = nearest[(nearest >= 0) & (nearest < len(indices))]
     outside = incoming.target[incoming.ranks <= HUB_NEIGHBORS] - lo

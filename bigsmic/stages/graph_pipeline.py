@@ -8,17 +8,17 @@ TEMPORARY = ("routed_rows", "neighbors", "edges", "lists", "matrix.")
 
 
 def temporary(settings: MethodSettings) -> tuple[str, ...]:
-    """Stages that are deleted when a fit has ended; cuts of an open number of clusters move rows by the weights."""
+    """Stages that are deleted when a fit has ended; weights are kept if cuts of an open c need them."""
     return TEMPORARY if settings.undecided else (*TEMPORARY, "weights.")
 
 
 def scan_rows(job: Job) -> bool:
-    """Scan the rows, and label them where nothing is to be found: see :mod:`bigsmic.stages.distinct`.
+    """Scan the rows, and label them if the fit is trivial; see :mod:`bigsmic.stages.distinct`.
 
     Returns
     -------
     goes_on : bool
-        Whether there is more to find.
+        Whether the fit is not trivial, so that further stages run.
     """
     with job.timed("scan"):
         precomputed.run(job) if job.context.settings.precomputed else scan.run(job)
@@ -30,7 +30,7 @@ def scan_rows(job: Job) -> bool:
 
 
 def build_graph(job: Job) -> None:
-    """Find the neighbours of scanned rows, and make their graph connected."""
+    """Find the neighbours of scanned rows, and connect their graph."""
     if not job.context.settings.precomputed and not route.searched(job.context):
         with job.timed("route"):
             route.run(job)

@@ -19,12 +19,12 @@ from bigsmic.stages.graph import read_graph
 from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems
 from bigsmic.types import Floats, Integers, WeightFunction
 
-CHECKED_EDGES = 1000  # of a block, on which a callable is tried with sigma_i and sigma_j exchanged
+CHECKED_EDGES = 1000  # of a block, on which a callable is tested for symmetry in sigma_i and sigma_j
 FIELDS = ("halo", "indptr", "indices", "data")
 
 
 def prepare(job: Job, eigenproblem: Eigenproblem) -> None:
-    """Write weights and degrees of `eigenproblem`, unless they are there."""
+    """Write weights and degrees of `eigenproblem`, unless they exist."""
     context, name = job.context, weights_name(eigenproblem)
     if not job.complete(name, context.blocks) or not job.complete(degree_name(eigenproblem), context.blocks):
         for p in context.blocks:
@@ -34,14 +34,14 @@ def prepare(job: Job, eigenproblem: Eigenproblem) -> None:
 
 
 def normalise(job: Job, eigenproblem: Eigenproblem) -> None:
-    """Write the matrix of a normalised eigenproblem, unless it is there."""
+    """Write the matrix of a normalised eigenproblem, unless it exists."""
     if eigenproblem.kernel == "normalized":
         task = partial(_write_normalised, eigenproblem=eigenproblem, mean=mean_degree(job, eigenproblem))
         job.fill(matrix_name(eigenproblem), job.context.blocks, task)
 
 
 def mean_degree(job: Job, eigenproblem: Eigenproblem) -> float:
-    """Mean over all rows of their row sums of weights; 0 where no degree is drawn to it."""
+    """Mean of the row sums of weights; 0 if degrees are not shrunk."""
     if not eigenproblem.shrinkage:
         return 0.0
     return (
@@ -55,7 +55,7 @@ def _degree_sum(context: Context, p: int, eigenproblem: Eigenproblem) -> Any:
 
 
 def drop_weights(job: Job) -> None:
-    """Delete the weights of every eigenproblem: nothing after the choice reads them."""
+    """Delete the weights of every eigenproblem, which no stage after the choice reads."""
     for eigenproblem in eigenproblems(job.context.settings):
         job.run.drop(weights_name(eigenproblem), job.context.blocks)
 
@@ -82,7 +82,7 @@ def _write_weights(context: Context, p: int, eigenproblem: Eigenproblem) -> None
 
 
 def weights_block(context: Context, eigenproblem: Eigenproblem, p: int) -> KernelBlock:
-    """One row block of the kernel before normalisation, without links, made of the graph."""
+    """One row block of the kernel before normalisation, without links, from the graph."""
     graph = read_graph(context, p)
     own, outside = (sigma_at(context, eigenproblem.t, at) for at in (np.arange(graph.lo, graph.hi), graph.halo))
     block = affinity.kernel_block(graph, eigenproblem.t, weight_of(context), own, outside)
@@ -117,12 +117,12 @@ def weight_of(context: Context) -> WeightFunction:
 
 
 def _precomputed(squares: Floats, sigma_i: Floats, sigma_j: Floats) -> Floats:
-    """Affinities relative to the largest one, whose logarithms the graph holds."""
+    """Affinities relative to the largest one, from their logarithms in the graph."""
     return np.exp(-squares)
 
 
 def _given(weight: WeightFunction, squares: Floats, sigma_i: Floats, sigma_j: Floats) -> NDArray[np.float32]:
-    """Weights of a callable, checked, float32.
+    """Validated weights of a callable, float32.
 
     Raises
     ------
@@ -141,7 +141,9 @@ def _given(weight: WeightFunction, squares: Floats, sigma_i: Floats, sigma_j: Fl
         raise InputError(f"kernel: the callable returned {found[~good][0]}; weights must be finite and at least 0")
     some = slice(0, CHECKED_EDGES)
     if not np.allclose(found[some], weight(squares[some], sigma_j[some], sigma_i[some]), rtol=1e-4):
-        raise InputError("kernel: the callable is not symmetric: it tells sigma_i from sigma_j; make it f(d2, s_i s_j)")
+        raise InputError(
+            "kernel: the callable is not symmetric in sigma_i and sigma_j; make it a function of d2 and s_i s_j"
+        )
     return found
 
 
@@ -173,7 +175,7 @@ def read_block(context: Context, name: str, p: int) -> KernelBlock:
 
 
 def loader(context: Context, shard: Shard, name: str, in_memory: bool) -> Callable[[int], KernelBlock]:
-    """Return a function that gives row block p of a stage: from memory, or each time from disk."""
+    """Return a function that reads row block p of a stage, from memory or each time from disk."""
     read = partial(read_block, context, name)
     if not in_memory:
         return read

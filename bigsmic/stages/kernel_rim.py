@@ -1,4 +1,4 @@
-"""ascent: kernel RIM on the sparse kernel of one t, from the labels of a start: its coefficients, logits, labels."""
+"""ascent: kernel RIM on the sparse kernel of one t, from initial labels; gives coefficients, logits and labels."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +14,7 @@ from bigsmic.stages import eigenvectors, kernel_matrix
 from bigsmic.stages.labeling_specs import Eigenproblem
 from bigsmic.types import Floats, Integers
 
-START_ITERATIONS = 10  # that fit the categories to the labels of the start; it is a start only
+START_ITERATIONS = 10  # that fit the categories to the initial labels; few, as these are only a start
 
 
 def run(
@@ -29,9 +29,9 @@ def run(
     t : int
     settings : AscentSettings
     read_start : callable
-        ``read_start(context, p)`` returns the labels that block p starts from.
+        ``read_start(context, p)`` returns the initial labels of block p.
     in_memory : tuple of bool
-        Whether coefficients and directions, and the kernel, are held in memory.
+        Whether coefficients and directions, and the kernel, are kept in memory.
     """
     if job.run.done(optimum_name(t), 0) and job.complete(stage_name(t), job.context.blocks):
         return
@@ -99,7 +99,7 @@ class StoredKernelRows(KernelRows):
         return self.shard.sum_over_blocks(task)
 
     def close(self) -> None:
-        """Delete what is on disk."""
+        """Delete the files of the basis."""
         self.basis.close()
 
 
@@ -109,5 +109,5 @@ def stage_name(t: int) -> str:
 
 
 def optimum_name(t: int) -> str:
-    """Stage of what all rows share for one t: the bias, and how the ascent went."""
+    """Stage of the bias and the diagnostics of the ascent for one t."""
     return f"optimum.t{t}"

@@ -9,13 +9,14 @@ import numpy as np
 from bigsmic.runtime.context import Context
 from bigsmic.types import Floats
 
-MAX_COLUMNS = 100  # of an over-segmented labeling, where the first eigenvector set asks for less
-FINEST_CUT = 3  # times the number of clusters, into which a consensus is cut to find as many that win rows
+MAX_COLUMNS = 100  # of an over-segmented labeling, unless the first eigenvector set has more
+FINEST_CUT = 3  # multiple of c into which a consensus is cut at most, to find c classes that win rows
 VALLEY_COLUMNS, ROWS_PER_COLUMN, LEAST_COLUMNS, FEWEST_COLUMNS = 60, 25, 10, 4
-"""Columns of a labeling that is read by valleys where the number of clusters is open: twice the largest number, but the
-first at least; a column for so many rows at most, but the third; a third of the rows at most. None below the fourth."""
+"""Bounds of the columns of a labeling merged by valleys, if the number of clusters is open. There are twice the largest
+number, and at least the first; at most one for as many rows as the second says, but not fewer than the third; at most a
+third of the rows. With fewer than the fourth there is no such labeling."""
 MOST_COLUMNS = 960
-LEAST_DISTANCE = 1e-7  # from 1 of an eigenvalue, by which two of them differ
+LEAST_DISTANCE = 1e-7  # of an eigenvalue from 1 in quotients
 
 
 class Eigenproblem(NamedTuple):
@@ -26,9 +27,9 @@ class Eigenproblem(NamedTuple):
     kernel : {"local_scaling", "normalized", "callable", "precomputed"}
     t : int
     link_weights : bigsmic.numerics.constraints.links.LinkWeights, optional
-        Of the links that the matrix is made of beside the kernel.
+        Weights of links, if the matrix contains links.
     shrinkage : float
-        How far degrees are drawn to their mean before they normalise the kernel.
+        Shrinkage of the degrees towards their mean before normalisation.
     """
 
     kernel: str
@@ -55,16 +56,16 @@ class Eigenproblem(NamedTuple):
 
 
 class LabelingSpec(NamedTuple):
-    """Specification of one labeling: eigenvectors of one eigenproblem, and how they are turned into labels.
+    """Specification of one labeling: eigenvectors of one eigenproblem, and the way in which labels are derived.
 
     Parameters
     ----------
     eigenproblem : Eigenproblem
     assignment : {"paper", "rotation", "merge", "valleys"}
-        Signs of the columns; columns turned; more columns than clusters, turned, merged and moved; more columns than
-        clusters, turned, moved, and merged where no valley parts them.
+        "paper": signs of the columns; "rotation": rotated columns; "merge": more columns than clusters, rotated, merged
+        and moved; "valleys": more columns than clusters, rotated, moved, and merged where no valley separates them.
     n_eigenvectors : int
-        Columns that are read.
+        Number of columns that are used.
     """
 
     eigenproblem: Eigenproblem
@@ -83,7 +84,7 @@ class LabelingSpec(NamedTuple):
 
 
 def eigenproblems(settings: Any) -> list[Eigenproblem]:
-    """All eigenproblems of a fit, neighbouring t next to each other, and those of one kernel and shrinkage."""
+    """All eigenproblems of a fit, with those of one kernel and shrinkage, and of successive t, adjacent."""
     return [
         Eigenproblem(kernel, t, link_weights, shrinkage)
         for kernel in settings.kernels
@@ -94,9 +95,9 @@ def eigenproblems(settings: Any) -> list[Eigenproblem]:
 
 
 def cut_specs(settings: Any, n: int) -> list[LabelingSpec]:
-    """Labelings that are cut by the density ratio, or not at all; of a fit that leaves c open, those it has frames of.
+    """Labelings merged by the density ratio, or not at all; for a fit with an open c, those with frames.
 
-    Where n leaves no room for more columns than clusters, there is nothing to merge and the columns are only turned.
+    If n does not allow more columns than clusters, there is nothing to merge and the columns are only rotated.
     """
     found = []
     for eigenproblem in eigenproblems(settings):
@@ -111,15 +112,15 @@ def cut_specs(settings: Any, n: int) -> list[LabelingSpec]:
 
 
 def valley_specs(settings: Any, n: int) -> list[LabelingSpec]:
-    """Labelings whose groups are merged by valleys, one for each eigenproblem; none where rows are too few for it."""
+    """Labelings whose groups are merged by valleys, one for each eigenproblem; none if rows are too few."""
     m = valley_columns(settings, n)
     return [LabelingSpec(eigenproblem, "valleys", m) for eigenproblem in eigenproblems(settings)] if m else []
 
 
 def valley_columns(settings: Any, n: int) -> int:
-    """Columns of the labelings that are read by valleys; 0 for none.
+    """Columns of the labelings merged by valleys; 0 for none.
 
-    With a given number of clusters, no more than other labelings have: the eigenvectors are there.
+    With a given number of clusters, no more than the other labelings have, as these eigenvectors exist anyway.
     """
     if not settings.reads_valleys:
         return 0
@@ -133,18 +134,18 @@ def valley_columns(settings: Any, n: int) -> int:
 
 
 def most_valley_columns(n: int) -> int:
-    """Columns of a labeling that is read by valleys which n rows allow."""
+    """Largest number of columns that n rows allow for a labeling merged by valleys."""
     return min(MOST_COLUMNS, max(LEAST_COLUMNS, n // ROWS_PER_COLUMN), n // 3)
 
 
 def eigenvector_sets(settings: Any, n: int) -> list[tuple[int, ...]]:
-    """Numbers of columns whose labelings form a consensus together, one tuple per candidate consensus.
+    """Numbers of columns whose labelings form one consensus: a tuple for each candidate consensus.
 
     Returns
     -------
     eigenvector_sets : list of tuple of int
-        Distinct; each with a number above that of the clusters, if this is not left open. Numbers above
-        :data:`MAX_COLUMNS`, unless the first eigenvector set has them, and above a third of the rows are left out.
+        Distinct; unless the number of clusters is open, each set has a number above it. Numbers above a third of the
+        rows, and above :data:`MAX_COLUMNS` unless they are in the first set, are left out.
     """
     c = settings.n_clusters
     if settings.undecided and (m := valley_columns(settings, n)):
@@ -272,7 +273,7 @@ def eigenvector_sets_of(context: Context) -> list[list[int]]:
 
 
 def clearest_gap(spectra: Iterable[Floats], n_clusters: int) -> float:
-    """Largest eigengap after more than half of the clusters that all graphs have in common.
+    """Largest eigengap, common to all graphs, after more than half of the clusters.
 
     Parameters
     ----------
@@ -284,8 +285,8 @@ def clearest_gap(spectra: Iterable[Floats], n_clusters: int) -> float:
     Returns
     -------
     gap : float
-        ``max_k min_g gap_gk``, c/2 < k <= c and k > 1. A single graph can have a gap by chance, after the last of
-        its islands that repair hangs on a thread.
+        ``max_k min_g gap_gk``, c/2 < k <= c and k > 1. A single graph can have a gap by chance, after its components
+        that the repair connects by weak edges.
     """
     return float(common_gaps(spectra, range(max(2, n_clusters // 2 + 1), n_clusters + 1)).max(initial=1.0))
 
@@ -297,7 +298,7 @@ def common_gaps(spectra: Iterable[Floats], numbers: Iterable[int]) -> Floats:
 
 
 def eigengap(values: Floats, k: int) -> float:
-    """How much farther from 1 the next eigenvalue of the normalised kernel is than the k-th: (1 - l_k+1) / (1 - l_k).
+    """Eigengap of the normalised kernel after the k-th eigenvalue: (1 - l_k+1) / (1 - l_k).
 
     Parameters
     ----------
@@ -308,8 +309,8 @@ def eigengap(values: Floats, k: int) -> float:
     Returns
     -------
     gap : float
-        At least 1; large where the graph falls into k parts, the cuts between which are far cheaper than any within
-        one. 1 where m is not above k.
+        At least 1; large if the graph falls into k parts, between which cuts are far cheaper than within one. 1 if m is
+        not above k.
     """
     if len(values) <= k:
         return 1.0

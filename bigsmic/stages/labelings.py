@@ -1,4 +1,4 @@
-"""assign: labelings of the rows: eigenvectors rotated, over-segmented labels merged and moved."""
+"""assign: labelings of the rows, by rotation of eigenvectors and merging and moving of over-segmented labels."""
 
 from collections.abc import Iterator, Sequence
 from enum import Enum
@@ -24,19 +24,19 @@ from bigsmic.stages.labeling_specs import Eigenproblem, LabelingSpec, eigenprobl
 from bigsmic.store import Run
 from bigsmic.types import Floats, Integers
 
-ROTATION_ROWS = 1000  # on which a rotation is found; eight a column where columns are many
-MERGED_ITERATIONS = 40  # of a rotation whose columns are merged: more cost a quarter of a fit, and change no score
+ROTATION_ROWS = 1000  # from which a rotation is computed; eight per column if there are many columns
+MERGED_ITERATIONS = 40  # of a rotation whose columns are merged; more would cost a quarter of a fit
 MOVED = ("merge", "valleys")
 TILE_ROWS = 4096  # whose posteriors over all columns are held at a time
 GRAM_BYTES = 16 << 20  # of the Gram matrices that are summed in one pass; one that is larger is summed alone
 TREE_FIELDS = ("columns", "merges", "ratios")
 VALLEYS, NUMBER = "valleys", "number"
-ABOUT = 0.05  # of the number of clusters, by which the median of the votes may differ from it
+ABOUT = 0.05  # share of the number of clusters by which the median of the votes may differ from it
 VALLEY_FIELDS = (*TREE_FIELDS, "weakest")
 
 
 def run(job: Job) -> None:
-    """Make every labeling."""
+    """Compute every labeling."""
     context = job.context
     frames(job)
     for merging in (Merging.VALLEYS, Merging.DENSITY):
@@ -48,9 +48,9 @@ def run(job: Job) -> None:
 
 
 class Merging(Enum):
-    """What the columns of labelings are merged by, if by anything: those of either kind are stages of their own.
+    """Kinds of labelings by the rule that merges their columns; each kind has its own stages.
 
-    Labelings that are read by valleys are made first, and where they tell the labels plainly, no others.
+    Labelings merged by valleys are computed first, and if these agree on the labels, no others are.
     """
 
     DENSITY = ""
@@ -67,19 +67,19 @@ class Merging(Enum):
 
     @property
     def assigned(self) -> str:
-        """Stage of the labels before any move."""
+        """Stage of the labels before local moving."""
         return f"assigned{self.value}"
 
     def labeling(self, eigenproblem: Eigenproblem) -> str:
-        """Stage of the labels that the labelings of an eigenproblem end with."""
+        """Stage of the final labels of an eigenproblem's labelings."""
         return f"labeling{self.value}.{eigenproblem.name}"
 
 
-# -- frames: what turns a basis into posteriors, signs or a rotation, and the tree that merges its columns
+# -- frames: signs or rotation of a basis, and the tree that merges its columns
 
 
 def frames(job: Job) -> None:
-    """Find the frame of every labeling; the same for every number of clusters that it is cut into."""
+    """Compute the frame of every labeling, which is the same for any number of clusters."""
     every = dict.fromkeys(spec.frame for spec in specs_of(job.context))
     todo = [spec for spec in every if not job.run.done(frame_name(spec), 0)]
     turned = [spec for spec in todo if spec.assignment != "paper"]
@@ -96,7 +96,7 @@ def frames(job: Job) -> None:
 
 
 def _rotation(of_spec: tuple[LabelingSpec, Floats]) -> Floats:
-    """Rotation of the columns of a labeling; where they are merged, its last digits do not matter."""
+    """Rotation of the columns of a labeling; less accurate if they are merged, where its last digits do not matter."""
     spec, sample = of_spec
     return rotation.rotation(sample, MERGED_ITERATIONS) if spec.assignment in MOVED else rotation.rotation(sample)
 
@@ -107,7 +107,7 @@ def frame_name(spec: LabelingSpec) -> str:
 
 
 def _orient(job: Job, spec: LabelingSpec) -> None:
-    """Find the sign of each eigenvector."""
+    """Write the sign of each eigenvector."""
     name = frame_name(spec)
     signs, positive_sums = rotation.orient(job.sum_blocks(name, job.context.blocks, partial(_column_sums, spec=spec)))
     job.run.write(name, 0, {"signs": signs, "positive_sums": positive_sums})
@@ -196,12 +196,12 @@ def _gram(V: Floats, R: Floats) -> Floats:
 
 
 def read_basis(context: Context, spec: LabelingSpec, p: int) -> Floats:
-    """The eigenvectors that a labeling reads, at one block of rows: float32, shape (b, n_eigenvectors)."""
+    """The eigenvectors that a labeling uses, at one block of rows: float32, shape (b, n_eigenvectors)."""
     return context.run.read(f"basis.{spec.eigenproblem.name}", p, "V")[:, : spec.n_eigenvectors]
 
 
 class Reader:
-    """Reader of posteriors and labels of a labeling from rows of its basis, before any move.
+    """Computes posteriors and labels of a labeling from rows of its basis, before local moving.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ class Reader:
 
     @cached_property
     def groups(self) -> Integers | None:
-        """Group of each column that is read; None where columns are not merged."""
+        """Group of each column that is used; None if columns are not merged."""
         if self.spec.assignment == "merge":
             return self.tree.cut(min(self.context.settings.n_clusters, len(self.tree.columns)))
         return groups_by_valleys(self.context, self.spec) if self.spec.assignment == "valleys" else None
@@ -234,11 +234,11 @@ class Reader:
 
     @property
     def n_moved(self) -> int:
-        """Number of labels while rows move: groups are merged by valleys afterwards."""
+        """Number of labels during local moving, after which groups may be merged by valleys."""
         return self.spec.n_eigenvectors if self.spec.assignment == "valleys" else self.n_groups
 
     def columns(self, V: Floats) -> rotation.Assignment:
-        """Posteriors over the columns that are read, before merging."""
+        """Posteriors over the columns that are used, before merging."""
         if self.spec.assignment == "paper":
             return rotation.posterior_paper(V, self.signs, self.positive_sums, self.prior)
         return rotation.posterior_rotated(V, self.R)
@@ -249,13 +249,13 @@ class Reader:
         return found if self.groups is None else consensus.merged_assignment(found, self.groups, self.n_groups)
 
     def unmoved(self, V: Floats) -> Integers:
-        """Labels that rows begin to move with, -1 where no eigenvector has mass."""
+        """Initial labels for local moving, -1 where no eigenvector has mass."""
         found: Any = self.columns(V) if self.spec.assignment == "valleys" else self(V)
         return np.where(found.has_mass, found.labels, -1)
 
 
 def _assign(context: Context, p: int, merging: Merging) -> None:
-    """Labels of one block under every labeling of a kind before any move, -1 where no eigenvector has mass."""
+    """Labels of one block under every labeling of a kind before local moving, -1 where no eigenvector has mass."""
     numbers = merging.numbers(context)
     specs = [specs_of(context)[b] for b in numbers]
     labels = np.empty((len(numbers), context.layout.heights[p]), np.int32)
@@ -276,7 +276,7 @@ def _read_labels(context: Context, spec: LabelingSpec, V: Floats, labels: Intege
 
 
 def without_mass(context: Context) -> Integers:
-    """Rows in which no eigenvector has mass, per labeling."""
+    """Number of rows in which no eigenvector has mass, per labeling."""
     found = np.zeros(len(specs_of(context)), np.int64)
     for merging in Merging:
         if numbers := merging.numbers(context):
@@ -305,14 +305,14 @@ def read_merged(context: Context, p: int, spec: LabelingSpec) -> Integers:
 
 
 def read_groups(context: Context, p: int, b: int) -> Integers:
-    """Labels of one block that the moves of labeling `b` ended with, int32, shape (b,): not yet merged by valleys."""
+    """Labels of one block after local moving in labeling `b`, before merging by valleys: int32, shape (b,)."""
     eigenproblem, merging = specs_of(context)[b].eigenproblem, Merging.of(specs_of(context)[b])
     part = _labelings(context, eigenproblem, merging).index(b)
     return context.run.read(merging.labeling(eigenproblem), p, "labels", part)[0]
 
 
 def groups_by_valleys(context: Context, spec: LabelingSpec) -> Integers:
-    """Cluster of each group of a labeling, as its tree of valleys is cut: int64, shape (m,).
+    """Cluster of each group of a labeling, from a cut of its tree of valleys: int64, shape (m,).
 
     Where as many clusters are asked for as the labelings show, one that shows more keeps them: the consensus
     merges what the others do not know, and better than the tree, which would merge where a valley is. Where the answer
@@ -327,7 +327,7 @@ def groups_by_valleys(context: Context, spec: LabelingSpec) -> Integers:
 
 
 def is_shown(run: Run, n_clusters: int) -> bool:
-    """Whether at least half of the labelings show as many clusters, and all together about as many."""
+    """Whether at least half of the labelings show so many clusters, and their median is about the same."""
     info = run.info(NUMBER, 0)
     near = abs(info["shown"] - n_clusters) <= ABOUT * n_clusters
     return bool(near and 2 * info["votes"].count(n_clusters) >= len(info["votes"]))
@@ -354,7 +354,7 @@ def _finish(job: Job, eigenproblem: Eigenproblem, merging: Merging) -> None:
 
 
 def _label(job: Job, eigenproblem: Eigenproblem, merging: Merging, group: Group) -> None:
-    """Finish the labelings of an eigenproblem and a kind with the actors of a group, and write them."""
+    """Complete the labelings of an eigenproblem and a kind with the actors of a group, and write them."""
     context, numbers = job.context, _labelings(job.context, eigenproblem, merging)
     readers = [Reader(context, specs_of(context)[b]) for b in numbers]
     missing = group.call_sum(("begin", numbers, [reader.n_moved for reader in readers]))
@@ -393,7 +393,7 @@ class StoredLabels(local_moving.RowMoves):
     shard : Shard
     eigenproblem : Eigenproblem
     in_memory : bool
-        Whether the kernel is held in memory.
+        Whether the kernel is kept in memory.
     """
 
     def __init__(self, context: Context, shard: Shard, eigenproblem: Eigenproblem, in_memory: bool) -> None:
@@ -417,7 +417,7 @@ class StoredLabels(local_moving.RowMoves):
 
     @cached_property
     def graph_halo(self) -> Halo:
-        """Rows that the graph touches: more than the kernel does."""
+        """Rows that the graph refers to, which are more than those of the kernel."""
         return self.shard.halo(lambda p: read_graph(self.context, p).halo)
 
     def adopt(self, i: int) -> int:

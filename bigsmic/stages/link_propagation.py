@@ -1,4 +1,4 @@
-"""propagated: labels of a consensus, propagated between votes, neighbours and links."""
+"""propagated: labels of a consensus after propagation by votes, neighbours and links."""
 
 from collections.abc import Callable
 from functools import partial
@@ -22,7 +22,7 @@ LISTS = ("must", "cannot", "strays")
 
 
 def run(job: Job) -> None:
-    """Write the labels that the fit ends with, and which links they violate."""
+    """Write the final labels, and the links that they violate."""
     context = job.context
     if selection.chosen(context) is None and not job.complete("propagated", context.blocks):
         kernel_matrix.prepare(job, link_scores.graph(context))
@@ -37,19 +37,19 @@ def _settle(group: Group) -> None:
 
 
 def read_labels(context: Context, p: int) -> Integers:
-    """Labels of one block that the fit ends with, int32, shape (b,)."""
+    """Final labels of one block, int32, shape (b,)."""
     return context.run.read("propagated", p, "labels")
 
 
 class Settling(local_moving.RowMoves):
-    """Labels of the rows of one shard during propagation; sums of a sweep have a row per group of links.
+    """Labels of the rows of one shard during propagation; sums of a sweep have an additional row per group of links.
 
     Parameters
     ----------
     context : Context
     shard : Shard
     in_memory : bool
-        Whether the kernel is held in memory.
+        Whether the kernel is kept in memory.
     """
 
     def __init__(self, context: Context, shard: Shard, in_memory: bool) -> None:
@@ -104,7 +104,7 @@ class Settling(local_moving.RowMoves):
 
 
 def _ballots(context: Context, p: int) -> Any:
-    """Label that every labeling of the consensus votes for, and that of most votes, for the rows of one block."""
+    """Votes of the labelings of the consensus, and the label of most votes, for the rows of one block."""
     labels, of, classes = selection.ballots(context, p, 0)
     c = context.settings.n_clusters
     cast = classes[labels + consensus.label_offsets(of)[:-1]]

@@ -1,4 +1,4 @@
-"""kept: the links that each labeling violates, and the labelings that are taken for violating few."""
+"""kept: the links that each labeling violates, and the labelings selected for violating few."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,13 +20,13 @@ N_TAKEN = 5  # labelings whose consensus is the result
 
 
 def run(job: Job) -> None:
-    """Count the links that every labeling violates, and those that predictions by neighbours violate; rate them."""
+    """Score every labeling by the links that it violates, and by those that predictions from its neighbours violate."""
     kernel_matrix.prepare(job, graph(job.context))
     job.run_steps("kept", [0], _rate)
 
 
 def graph(context: Context) -> Eigenproblem:
-    """The eigenproblem whose kernel says which rows are neighbours: the first one of largest t."""
+    """The eigenproblem whose kernel defines neighbours: the first one of largest t."""
     return max(eigenproblems(context.settings), key=lambda eigenproblem: eigenproblem.t)
 
 
@@ -72,7 +72,7 @@ def _labels(context: Context, p: int) -> Integers:
 
 
 def _predicted(context: Context, p: int) -> Integers:
-    """Labels of the linked rows of one block that their neighbours without links predict, shape (B, l)."""
+    """Labels of the linked rows of one block, predicted by their neighbours without links, shape (B, l)."""
     block = kernel_matrix.read_block(context, kernel_matrix.weights_name(graph(context)), p)
     weights, positions = free_neighbours(block, links.placed(context))
     found = []
@@ -83,7 +83,7 @@ def _predicted(context: Context, p: int) -> Integers:
 
 
 def _scores(context: Context, n_violated: Integers, n_held_out: Integers) -> Floats:
-    """Criterion of every labeling among those of as many clusters."""
+    """Criterion of every labeling, compared with those of the same number of clusters."""
     lsmi, score = context.run.read("scores", 0, "lsmi"), np.empty(len(n_violated))
     for same in numbers_of(context):
         score[same] = criterion(lsmi[same], n_violated[same], context.settings.link_weight, n_held_out[same])
@@ -91,7 +91,7 @@ def _scores(context: Context, n_violated: Integers, n_held_out: Integers) -> Flo
 
 
 def numbers_of(context: Context) -> list[NDArray[np.intp]]:
-    """Labelings by their number of clusters: one array of their numbers for each of those the fit was given."""
+    """Numbers of the labelings, one array for each given number of clusters."""
     if not context.settings.undecided:
         return [np.arange(len(specs_of(context)))]
     widths = np.array([spec.n_eigenvectors for spec in specs_of(context)])

@@ -18,7 +18,7 @@ GIVEN, PLACED = 0, 1  # blocks of the stage
 
 
 def run(job: Job) -> None:
-    """Write the links as they were given, then the positions of their rows."""
+    """Write the given links, then the positions of their rows."""
     job.run_steps("links", [GIVEN], _write_given)
     job.run_steps("links", [PLACED], _write_positions)
 
@@ -52,7 +52,7 @@ def placed(context: Context) -> Links:
 
 
 def linked(context: Context, eigenproblem: Eigenproblem, block: KernelBlock) -> tuple[KernelBlock, Any]:
-    """Row block of the kernel with the links of an eigenproblem, if any, and what groups add to its row sums."""
+    """Row block of the kernel with the links of an eigenproblem, if any, and the contribution of groups to row sums."""
     if eigenproblem.link_weights is None:
         return block, 0.0
     links = placed(context)

@@ -14,7 +14,7 @@ from bigsmic.types import Integers
 
 
 def drawn_design(job: Job, stage: str, wanted: Any, labels_of: Callable[..., Any]) -> tuple[Any, Integers]:
-    """Draw centres among all rows, and fix the design of an estimate on them.
+    """Draw centres from all rows, and make the design of an estimate from them.
 
     Parameters
     ----------
@@ -22,13 +22,13 @@ def drawn_design(job: Job, stage: str, wanted: Any, labels_of: Callable[..., Any
     stage : str
     wanted : LSMISettings or MLMISettings
     labels_of : callable
-        As of :func:`gather`.
+        As in :func:`gather`.
 
     Returns
     -------
     design : LSMIDesign or MLMIDesign
     labels : ndarray of int32, shape (T, b)
-        Of the centres.
+        Labels of the centres.
     """
     sample = job.context.read_sample()
     rows = draw_rows(job.context.n, wanted.n_centers, wanted.seed, "lsmi-center")
@@ -46,7 +46,7 @@ def gather(job: Job, stage: str, rows: Integers, take: Callable[..., Any], label
     stage : str
     rows : ndarray of int64, shape (m,)
     take : callable
-        ``take(X)`` returns what is wanted of scaled rows (b, d), shape (b, ...).
+        ``take(X)`` returns the features to gather from scaled rows (b, d), shape (b, ...).
     labels_of : callable
         ``labels_of(context, p, chosen)`` returns the labels of some rows of block p under T labelings, shape (T, b).
 

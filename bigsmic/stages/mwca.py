@@ -30,7 +30,7 @@ from bigsmic.types import Floats, Integers
 
 MEMBERSHIPS, OPTIMUM, TILES = "memberships", "optimum", "tiles"
 EIGEN = LanczosParams(1, tol=1e-5, block_width=4, degree=1)
-"""A product with a dense kernel costs its exponentials, so that a filter of several products a step does not pay."""
+"""Degree 1, as a product with a dense kernel costs its exponentials, so that filters of several products do not pay."""
 
 
 def tile_bounds(context: Context) -> Integers:
@@ -40,7 +40,7 @@ def tile_bounds(context: Context) -> Integers:
 
 @dataclass(frozen=True)
 class Dense:
-    """Layout of the dense kernel: every row with every other.
+    """Layout of the dense kernel, between all pairs of rows.
 
     Parameters
     ----------
@@ -54,11 +54,11 @@ class Dense:
         return tile_bounds(context)
 
     def prepare(self, job: Job) -> None:
-        """Keep the scaled rows where every task finds them."""
+        """Write the scaled rows, which every task reads."""
         job.fill(TILES, range(len(self.bounds(job.context)) - 1), _write_tile)
 
     def begin(self, job: Job) -> None:
-        """Nothing to write: tiles are made when they are multiplied."""
+        """Nothing to write: tiles are computed when they are multiplied."""
 
     def product(self, context: Context, shard: Shard) -> Product:
         """Operator that multiplies columns by the kernel."""
@@ -70,7 +70,7 @@ class Dense:
         return read_tile(context, p), np.arange(lo, hi)
 
     def finish(self, job: Job) -> None:
-        """Write ``labels`` and ``posterior`` in the order of the input, in which the memberships are."""
+        """Write ``labels`` and ``posterior`` in the order of the input, which is that of the memberships."""
         context = job.context
         rowwise_output.create(context)
         job.fill("output", context.source_blocks, partial(_write_range, bounds=self.bounds(context)))
@@ -78,14 +78,14 @@ class Dense:
 
 @dataclass(frozen=True)
 class Sparse:
-    """Layout of the sparse kernel: every row with its neighbours in either direction, and with itself at 1.
+    """Layout of the sparse kernel, between neighbours in either direction, with ones on the diagonal.
 
     Parameters
     ----------
     settings : Settings
-        Of the stages that SMIC has too: one t, and the kernel.
+        Settings of the stages shared with SMIC: one t, and the kernel.
     in_memory : bool
-        Whether the kernel is held in memory.
+        Whether the kernel is kept in memory.
     """
 
     settings: Any
@@ -159,7 +159,7 @@ class Ascent:
     seed : int
     settings : AscentSettings
     centers : ndarray of float64, shape (c, d)
-        Of k-means: the first start.
+        Centres of k-means, for the first start.
     """
 
     layout: Any
@@ -170,7 +170,7 @@ class Ascent:
 
 
 def ascend(job: Job, wanted: Ascent) -> None:
-    """Ascend from every start, unless it has been done; write memberships of the best one, and how all ended."""
+    """Ascend from every start, unless that is done; write memberships of the best one, and diagnostics of all."""
     bounds = wanted.layout.bounds(job.context)
     if job.run.done(OPTIMUM, 0) and job.complete(MEMBERSHIPS, range(len(bounds) - 1)):
         return
@@ -222,7 +222,7 @@ class StoredRows(AssociationRows):
         super().__init__(shard, wanted.layout.product(context, shard), logits, wanted.settings.direction)
 
     def begin(self) -> None:
-        """Take the logits of the starts."""
+        """Set the logits of the starts."""
 
         def task(p: int) -> None:
             rows = self.shard.rows(p)
@@ -276,7 +276,7 @@ def _start(context: Context, p: int, wanted: Ascent) -> Floats:
 
 
 def spectral(job: Job, layout: Any, seed: int) -> None:
-    """The leading eigenvector, unless it is there; its mean and eigenvalue beside it."""
+    """Compute the leading eigenvector, its mean and its eigenvalue, unless they exist."""
     bounds = layout.bounds(job.context)
     if job.run.done(OPTIMUM, 0) and job.complete(MEMBERSHIPS, range(len(bounds) - 1)):
         return

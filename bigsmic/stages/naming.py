@@ -1,4 +1,4 @@
-"""names: what users call clusters, written to a finished run. A fit with ``like=`` begins with those of that run."""
+"""names: the user's names of clusters in a finished run. A fit with ``like=`` starts with those of that run."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ STAGE = "names"
 
 
 def stored(context: Context) -> dict[int, str]:
-    """Names by number; an empty one was taken away."""
+    """Names by number; an empty one was removed."""
     found = numbering.info(context).get(STAGE, [])
     if context.run.done(STAGE, 0):
         found = context.run.info(STAGE, 0)[STAGE]
@@ -28,7 +28,7 @@ def write(context: Context, names: Mapping[int, str]) -> None:
     Raises
     ------
     RunError
-        It cannot be written, or another process is writing to it.
+        The run cannot be written, or another process is writing to it.
     """
     run = Run(context.run.address, context.run.options)
     try:

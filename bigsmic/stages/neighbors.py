@@ -1,6 +1,7 @@
 """neighbors: exact search inside the cells of each group; lists of ghost rows are merged in their home groups.
 
-After it, a row block is what lives in a group: rows in input order, their scaled features and their lists.
+After this stage, a row block consists of the rows at home in a group, in input order, with their scaled features and
+their lists.
 """
 
 from functools import partial
@@ -35,7 +36,7 @@ def run(job: Job) -> None:
 
 
 def _keep(context: Context, p: int) -> None:
-    """Write the rows at home in one group: what LSMI and predictions read."""
+    """Write the rows at home in one group, which LSMI and predictions read."""
     X, rows, _, tags = _gather(context, p)
     at_home = tags[:, HOME] == context.layout.group_ids[p]
     arrays = {"X": X[at_home], "rows": rows[at_home], "cell": tags[at_home, FIRST_CELL]}
@@ -82,7 +83,7 @@ def _gather(context: Context, p: int) -> tuple[Floats, Integers, Integers, Integ
 
 
 def _merge(context: Context, p: int, sent_by: list[NDArray[np.int64]]) -> None:
-    """Lists of the rows at home: the best of what was found here and elsewhere."""
+    """Lists of the rows at home: the best of the neighbours found in this and in other groups."""
     read = context.run.reader("neighbors", p)
     indices, squares = np.array(read("indices")), np.array(read("squares"))
     ghosts = context.run.gather("neighbors", sent_by[p], ["ghost_positions", "ghost_indices", "ghost_squares"], p)

@@ -1,4 +1,4 @@
-"""noise: rows that lie in no cluster, by the distance to their farthest neighbour of the graph."""
+"""noise: rows in no cluster, by the distance to their farthest neighbour in the graph."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,13 +20,13 @@ SPACING, SCORES = "spacing", "noise_scores"
 
 
 def run(job: Job) -> None:
-    """Score every row: the stages ``spacing``, how far apart the rows of every cluster lie, and ``noise_scores``."""
+    """Score every row: the stages ``spacing``, distances between neighbours in every cluster, and ``noise_scores``."""
     job.run_steps(SPACING, [0], _find_spacing)
     job.fill(SCORES, job.context.blocks, _score)
 
 
 def _find_spacing(job: Job, block: int) -> None:
-    """Centre and spread of every cluster, from samples of its rows: all rows of a small one."""
+    """Centre and spread of every cluster, from a sample of its rows, or all rows of a small one."""
     context = job.context
     sums = context.run.gather("final", context.blocks, ["sums"])
     counts = summarise(np.sum([of_block for (of_block,) in sums], axis=0)).counts
@@ -44,7 +44,7 @@ def _labels(context: Context, p: int) -> Integers:
 def spacing(
     job: Job, stage: str, counts: NDArray[Any], read: Callable[[Context, int], Integers]
 ) -> tuple[Spacing, Spacing]:
-    """How far apart the rows of every cluster lie, and all rows, from samples that the name of the stage draws.
+    """Spacing of the rows of every cluster, and of all rows, from samples drawn by the name of the stage.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def spacing(
 def _sample(
     context: Context, p: int, stage: str, counts: NDArray[Any], read: Callable[[Context, int], Integers]
 ) -> tuple[Floats, Integers, NDArray[np.bool_]]:
-    """Log distances and labels of the rows that are drawn, and whether they are in the sample of all rows."""
+    """Log distances and labels of the drawn rows, and the mask of those in the sample of all rows."""
     labels = read(context, p)
     uniform = row_uniform(context.settings.seed, stage, context.run.read("rows", p, "rows"))
     drawn = is_drawn(uniform, counts[labels])
@@ -84,7 +84,7 @@ def log_distances(context: Context, p: int) -> Floats:
 
 
 def read_spacing(context: Context) -> Spacing:
-    """How far apart the rows of every cluster of a fit lie."""
+    """Spacing of the clusters of a fit."""
     read = context.run.reader(SPACING, 0)
     return Spacing(read("center"), read("spread"))
 
@@ -99,7 +99,7 @@ def _score(context: Context, p: int) -> None:
 
 
 def rows_of_clusters(context: Context) -> Integers:
-    """Rows that would be in each cluster and are noise: int64, shape (c,)."""
+    """Number of noise rows that would otherwise be in each cluster: int64, shape (c,)."""
     found = context.run.gather(SCORES, context.blocks, ["counts"])
     total: NDArray[Any] = np.sum([counts for (counts,) in found], axis=0)
     return total

@@ -1,4 +1,4 @@
-"""novelty: what is usual among the fitted rows, by which the novelty of new ones is measured."""
+"""novelty: usual distances among the fitted rows, with which those of new rows are compared."""
 
 from functools import partial
 from typing import Any
@@ -18,13 +18,13 @@ from bigsmic.types import Floats, Integers
 
 STAGE = "novelty"
 SHAPES = ("means", "spreads")
-"""Arrays that predictions read, where the method knows no neighbours."""
+"""Arrays that predictions read, if the method has no neighbours."""
 SAMPLE_ROWS, LEAST_SAMPLE = 4096, 64
 SAMPLE_BYTES = 64 << 20  # float32 bytes of the sampled rows
 
 
 def run(job: Job, n_clusters: int) -> None:
-    """Find what is usual: among neighbours where the fit has a graph, else within clusters."""
+    """Measure usual distances: between neighbours if the fit has a graph, else within clusters."""
     context, run = job.context, job.run
     if run.done(STAGE, 0) or distinct.is_all(context):
         return
@@ -40,7 +40,9 @@ def _of_neighbors(job: Job) -> None:
     rows = draw_rows(context.n, SAMPLE_ROWS, context.settings.seed, STAGE)
     parts = job.map_blocks(STAGE, context.blocks, partial(_distances, rows=rows))
     own, of_neighbors = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    known = np.isfinite(own) & np.isfinite(of_neighbors)  # in graphs of affinities rows have fewer than t neighbours
+    known = np.isfinite(own) & np.isfinite(
+        of_neighbors
+    )  # in graphs of affinities, rows may have fewer than t neighbours
     if not known.any():
         return
     own, of_neighbors = own[known], of_neighbors[known]
@@ -49,7 +51,7 @@ def _of_neighbors(job: Job) -> None:
 
 
 def _distances(context: Context, p: int, rows: Integers) -> tuple[Floats, Floats]:
-    """Distance to the t-th neighbour, largest t, of the drawn rows of a block, and its mean over their neighbours."""
+    """Distance to the t-th neighbour, largest t, of the drawn rows of a block, and the mean of their neighbours'."""
     drawn = np.flatnonzero(np.isin(context.run.read("rows", p, "rows"), rows))
     graph, sigma = read_graph(context, p), _sigma(context, p)
     columns, means = np.concatenate([np.arange(graph.lo, graph.hi), graph.halo]), np.empty(len(drawn))
@@ -81,7 +83,7 @@ def _of_shapes(context: Context, n_clusters: int) -> None:
 
 
 def _sample(context: Context) -> tuple[Floats, Integers]:
-    """Scaled rows that the scan has kept or, where it kept none, of the input; and their numbers, ascending."""
+    """Sampled scaled rows, from the scan or, if it kept none, from the input; and their numbers, ascending."""
     parts = [context.scan(s, "sample_rows")[0] for s in context.source_blocks]
     kept = np.concatenate(parts)
     most = max(LEAST_SAMPLE, min(SAMPLE_ROWS, SAMPLE_BYTES // (4 * context.d)))
@@ -107,14 +109,14 @@ def _write(context: Context, arrays: dict[str, Any], ratios: NDArray[np.float64]
 
 
 class Novelty:
-    """Scores rows of which a model has found the neighbours or the labels.
+    """Scores rows whose neighbours or labels a model has found.
 
     Parameters
     ----------
     context : Context
-        Of a finished fit that has the stage.
+        Context of a finished fit with this stage.
     model : object
-        Of its method.
+        Model of its method.
     """
 
     def __init__(self, context: Context, model: Any) -> None:
@@ -141,13 +143,13 @@ class Novelty:
 
 
 class Assessor:
-    """What a fit says of scaled rows: posteriors that novelty has tempered, labels, and the novelty.
+    """Predicts scaled rows: posteriors tempered by novelty, labels, and novelty.
 
     Parameters
     ----------
     context : Context
     model : object
-        Of its method.
+        Model of its method.
     """
 
     def __init__(self, context: Context, model: Any) -> None:
@@ -159,7 +161,7 @@ class Assessor:
         self._uniform = (own if numbers is None else numbers.spread(own)) / len(own)
 
     def __call__(self, X: Floats) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]]:
-        """Posteriors (b, c), labels (b,) and novelty (b,); novelty is NaN of a run that knows nothing of it."""
+        """Posteriors (b, c), labels (b,) and novelty (b,), which is NaN for a run without this stage."""
         if hasattr(self.model, "search"):
             indices, squares = self.model.search(X)
             return self.read(indices, squares, X)
@@ -171,7 +173,7 @@ class Assessor:
     def read(
         self, indices: Integers, squares: Floats, X: Floats | None = None
     ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]]:
-        """The same of rows whose neighbours among the fitted rows are known, and the scaled rows if there are."""
+        """The same for rows with known neighbours among the fitted rows, and their scaled features, if any."""
         posterior, labels = self.model.read(indices, squares, X)
         if self.novelty is None:
             return posterior, labels, np.full(len(labels), np.nan, np.float32)

@@ -1,8 +1,8 @@
-"""numbering: the numbers that clusters of a fit take from an earlier run, put in the place of the stages' own.
+"""numbering: numbers that clusters take from an earlier run, in place of the stages' own.
 
-Stages number clusters from 0 to c - 1. With ``like=`` a cluster that continues one of the earlier run has its number,
-and a new one a number that none has ever had: then there are as many columns of posteriors as numbers, those of
-clusters that vanished being 0. Whatever leaves the stages, rows of the output and predictions, passes here.
+Stages number clusters from 0 to c - 1. With ``like=``, a cluster that continues one of the earlier run has its number,
+and a new one has a number that was never used. Posteriors then have a column for every number ever used, which is 0 for
+clusters that vanished. Rows of the output and predictions are renumbered here.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ from bigsmic.types import Floats, Integers
 
 STAGE = "numbering"
 LIKE = "like"
-"""Entry of a run's identity: the run whose numbers its clusters take."""
+"""Entry of a run's identity for the run whose numbers its clusters take."""
 READS = {STAGE: None}
 
 
@@ -31,16 +31,16 @@ class Numbering:
     Parameters
     ----------
     numbers : ndarray of int64, shape (c,)
-        By the stages' own numbers; distinct.
+        Distinct numbers, indexed by the stages' own.
     width : int
-        Numbers that were ever given; all are below.
+        One more than the largest number ever used.
     """
 
     numbers: Integers
     width: int
 
     def labels(self, labels: Integers) -> NDArray[np.int32]:
-        """Labels in the place of the stages' own: int32, of the same shape; -1 stays."""
+        """Renumbered labels: int32, of the same shape; -1 is kept."""
         return self._with_none[labels]
 
     @cached_property
@@ -48,7 +48,7 @@ class Numbering:
         return np.append(self.numbers, -1).astype(np.int32)
 
     def spread(self, values: NDArray[Any], fill: float = 0, axis: int = 0) -> NDArray[Any]:
-        """Values of clusters, put where their numbers are; `fill` where no cluster of the fit has the number."""
+        """Values of clusters, placed at their numbers; `fill` for numbers without a cluster of the fit."""
         shape = list(values.shape)
         shape[axis] = self.width
         spread: NDArray[Any] = np.full(shape, fill, values.dtype)
@@ -56,13 +56,13 @@ class Numbering:
         return spread
 
     def rows(self, found: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Arrays of rows, of which labels and posterior are numbered."""
+        """Per-row arrays, with labels and posterior renumbered."""
         changed = {"labels": self.labels(found["labels"]), "posterior": self.spread(found["posterior"], axis=1)}
         return {**found, **changed}
 
 
 def of(context: Context) -> Numbering | None:
-    """Numbers of the clusters of a run; None where they are the stages' own."""
+    """Numbers of the clusters of a run; None if they are the stages' own."""
     if not context.cached(LIKE, lambda: LIKE in context.run.identity):
         return None
     found: Numbering | None = context.known(STAGE, lambda: _read(context.run))
@@ -76,40 +76,40 @@ def _read(run: Run) -> Numbering | None:
 
 
 def spread(context: Context, values: NDArray[Any], fill: float = 0) -> NDArray[Any]:
-    """Values of the stages' clusters, by the numbers that users know; see :meth:`Numbering.spread`."""
+    """Values of the stages' clusters, by the users' numbers; see :meth:`Numbering.spread`."""
     found = of(context)
     return values if found is None else found.spread(values, fill)
 
 
 def labels(context: Context, values: Integers) -> Integers:
-    """Numbers that users know, of the stages' own."""
+    """The users' numbers for the stages' own."""
     found = of(context)
     return values if found is None else found.labels(values)
 
 
 def width(context: Context, n_clusters: int) -> int:
-    """Columns of the posterior of a fit that found so many clusters."""
+    """Number of columns of the posterior of a fit that found so many clusters."""
     found = of(context)
     return n_clusters if found is None else found.width
 
 
 def begin(job: Job) -> None:
-    """Strike off the rows of a run that has no numbers yet: nobody knows whether they had some that were lost."""
+    """Strike the output of a run without numbers off the ledger, as it may have had numbers that were lost."""
     if not job.run.done(STAGE, 0):
         job.run.drop("output", job.context.source_blocks)
 
 
 def write(job: Job, found: Numbering, info: Mapping[str, Any]) -> None:
-    """Give numbers to the clusters of a fit; rows that were written without them are struck off, and written again.
+    """Number the clusters of a fit; output that was written without these numbers is struck off and written again.
 
-    They are struck off first: a run that has numbers has no rows without them, wherever this process ends.
+    It is struck off first, so that a run with numbers never has output without them, wherever this process ends.
     """
     begin(job)
     job.run.write(STAGE, 0, {"numbers": found.numbers}, info={"width": found.width, **info})
 
 
 def info(context: Context) -> dict[str, Any]:
-    """What was noted beside the numbers of a run; empty where it has none."""
+    """The info stored with the numbers of a run; empty if it has none."""
     if of(context) is None:
         return {}
     noted: dict[str, Any] = context.run.info(STAGE, 0)
@@ -117,12 +117,12 @@ def info(context: Context) -> dict[str, Any]:
 
 
 class NumberedModel:
-    """Model of a fit whose clusters have numbers of their own.
+    """Model of a fit whose clusters have numbers from an earlier run.
 
     Parameters
     ----------
     model : callable
-        Of the method.
+        Model of the method.
     numbering : Numbering
     """
 
@@ -136,7 +136,7 @@ class NumberedModel:
         return self._numbered(*self.model(X))
 
     def read(self, *neighbors: Any) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-        """Posteriors and labels of rows whose neighbours are known, of models on graphs."""
+        """Posteriors and labels of rows whose neighbours are known, for models on graphs."""
         return self._numbered(*self.model.read(*neighbors))
 
     def _numbered(self, posterior: Floats, labels: Integers) -> tuple[NDArray[np.float32], NDArray[np.int32]]:

@@ -1,6 +1,6 @@
 """extension: Nystrom extension of the eigenvectors of U to new rows, with links.
 
-A new row x has no link, so that the middle of U is 1 there, and with ``K' = a K + e I`` on it and Z = middle K' V
+A new row x has no link, so that the middle factor of U is 1 there. With ``K' = a K + e I`` there and Z = middle K' V,
 
     mu v(x) = a K(x, X) Z + e u(x),     u(x) = (K' v)(x) = a K(x, X) V + e v(x)
 
@@ -20,12 +20,12 @@ from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, specs_of
 from bigsmic.stages.selection import members
 from bigsmic.types import Floats
 
-COLUMNS = 8  # that are extended at a time
-LEAST = 0.01  # of the largest eigenvalue: below it, what is divided by says nothing
+COLUMNS = 8  # extended at a time
+LEAST = 0.01  # of the largest eigenvalue; a division by smaller ones is meaningless
 
 
 def run(job: Job) -> None:
-    """Write E for the eigenproblems of the labelings that the result is made of."""
+    """Write E for the eigenproblems of the labelings of the result."""
     context = job.context
     for eigenproblem in dict.fromkeys(specs_of(context)[b].eigenproblem for b in members(context)):
         _extend(job, eigenproblem)
@@ -53,7 +53,7 @@ class Extension:
     Parameters
     ----------
     context, shard, eigenproblem, in_memory
-        As of :class:`bigsmic.stages.labelings.StoredLabels`.
+        As in :class:`bigsmic.stages.labelings.StoredLabels`.
     """
 
     def __init__(self, context: Context, shard: Shard, eigenproblem: Eigenproblem, in_memory: bool) -> None:

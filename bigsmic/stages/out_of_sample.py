@@ -18,9 +18,9 @@ from bigsmic.stages.labelings import Reader
 from bigsmic.types import Floats, Integers
 
 Reads = dict[str, tuple[str, ...] | None]
-"""Stages that a model reads, and of each the arrays; None: all of them."""
+"""Stages that a model reads, with their arrays; None for all."""
 LEAST_EIGENVALUE = 0.01
-"""Of the largest. An extension divides by the eigenvalue what a solve to 1e-4 has left: below it says nothing."""
+"""Least eigenvalue, as a share of the largest. The extension divides the residual of a solve to 1e-4 by it."""
 
 
 NEIGHBORS: Reads = {"cells": None, "route": ("counts",), "rows": ("X", "cell"), "graph": ("sigma",)}
@@ -32,7 +32,7 @@ class Neighborhood:
     Parameters
     ----------
     context : Context
-        With the settings of the neighbour graph.
+        Has the settings of the neighbour graph.
     """
 
     def __init__(self, context: Context) -> None:
@@ -46,11 +46,11 @@ class Neighborhood:
     def read(
         self, indices: Integers, squares: Floats, X: Floats | None = None
     ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-        """Posteriors and labels of rows whose neighbours among the fitted rows are known; scaled rows, if there are."""
+        """Posteriors and labels of rows with known neighbours among the fitted rows; X are the scaled rows, if any."""
         raise NotImplementedError
 
     def search(self, X: Floats, count: int | None = None) -> tuple[Integers, Floats]:
-        """Positions and squared distances of the nearest training rows: as many as the fit's graph has, or `count`."""
+        """Positions and squared distances of the nearest training rows, `count` of them or as many as in the graph."""
         context = self.context
         best = neighbors.start_knn(len(X), count or context.settings.n_neighbors)
         probes = cells.probe(X, route.read_cells(context))
@@ -61,14 +61,14 @@ class Neighborhood:
         return best
 
     def _touched(self, indices: Integers) -> tuple[Integers, Integers]:
-        """The fitted rows that some neighbours are, ascending, and where each neighbour lies among them."""
+        """The distinct fitted rows among neighbours, ascending, and the index of each neighbour in them."""
         known = np.unique(indices[indices >= 0])
         return known, np.searchsorted(known, np.maximum(indices, 0)).clip(max=len(known) - 1)
 
     def _weights(
         self, eigenproblem: Eigenproblem, indices: Integers, squares: Floats, known: Integers, local: Integers
     ) -> Floats:
-        """Kernel with the t nearest training rows, and with those found to which x is as near as their own t-th."""
+        """Kernel with the t nearest training rows, and with found ones that are as near to x as to their own t-th."""
         t = eigenproblem.t
         i = self.context.settings.t.index(t)
         sigma = self._gather(lambda p: self.context.run.read("graph", p, "sigma", i)[0], known)[local]
@@ -86,7 +86,7 @@ class Neighborhood:
         return self._gather(lambda p: self.context.run.read("rows", p, "rows"), positions)
 
     def mean_sigma(self, indices: Integers) -> NDArray[np.float64]:
-        """Mean distance of the t nearest fitted rows to their own t-th neighbours, largest t: shape (b,)."""
+        """Mean over the t nearest fitted rows of the distance to their own t-th neighbours, largest t: shape (b,)."""
         t = self.context.settings.t
         known, local = self._touched(indices)
         of_t = t.index(max(t))
@@ -98,7 +98,7 @@ class Neighborhood:
     def _product(
         self, found: tuple[Integers, Floats], eigenproblem: Eigenproblem, read_columns: Callable[..., Any]
     ) -> Floats:
-        """``K(x, X) C`` for rows whose neighbours and squared distances to them are known; float32, shape (b, m).
+        """``K(x, X) C`` for rows with known neighbours and squared distances; float32, shape (b, m).
 
         `read_columns` reads C at the rows of a block.
         """
@@ -128,7 +128,7 @@ _CHOICE: Reads = {
     "final": ("labels",),
     "sharpness": None,
 }
-"""What a Model reads to know what the result is made of."""
+"""Arrays from which a Model knows the labelings of the result."""
 
 
 class Model(Neighborhood):
@@ -159,13 +159,13 @@ class Model(Neighborhood):
         self.reads |= {gaussians.GAUSSIANS: None} if self.shapes else {}
 
     def _basis_name(self, eigenproblem: Eigenproblem) -> str:
-        """Stage of the columns that are extended to new rows."""
+        """Name of the stage of the columns that are extended to new rows."""
         return eigenvectors.basis_name(eigenproblem)
 
     def read(
         self, indices: Integers, squares: Floats, X: Floats | None = None
     ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-        """Posteriors of rows whose neighbours among the fitted rows are known, and labels: -1 for noise."""
+        """Posteriors and labels, -1 for noise, of rows with known neighbours among the fitted rows."""
         posterior, labels = self._assign(indices, squares, X)
         if self.spacing is not None:
             labels[noise_numerics.is_noise(self._noise(labels, squares))] = -1
@@ -176,11 +176,11 @@ class Model(Neighborhood):
         return self.read_noise(*self.search(X), X)
 
     def read_noise(self, indices: Integers, squares: Floats, X: Floats | None = None) -> NDArray[np.float32]:
-        """Noise scores of rows whose neighbours among the fitted rows are known."""
+        """Noise scores of rows with known neighbours among the fitted rows."""
         return self._noise(self._assign(indices, squares, X)[1], squares)
 
     def _noise(self, labels: Integers, squares: Floats) -> NDArray[np.float32]:
-        """Noise scores of rows whose clusters, and squared distances to fitted rows, are known."""
+        """Noise scores of rows with known clusters and squared distances to fitted rows."""
         distance = np.sqrt(tth_squares(squares, max(self.context.settings.t)))
         found: NDArray[np.float32] = noise_numerics.scores(noise_numerics.log_distance(distance), labels, self.spacing)
         return found
@@ -188,7 +188,7 @@ class Model(Neighborhood):
     def _assign(
         self, indices: Integers, squares: Floats, X: Floats | None
     ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-        """Posteriors of rows, and the clusters that they are in or next to."""
+        """Posteriors of rows, and their clusters, even if they are noise."""
         bases = {eigenproblem: self._extend(eigenproblem, indices, squares) for eigenproblem in self.eigenproblems}
         c = self.context.settings.n_clusters
         total, votes = np.zeros((len(indices), c)), np.zeros((len(indices), c), np.int32)
@@ -218,14 +218,14 @@ class Model(Neighborhood):
         return extension
 
     def _degrees(self, eigenproblem: Eigenproblem, weights: NDArray[Any], known: Integers) -> tuple[Floats, Floats]:
-        """Degrees that normalise, of some training rows and of the new ones."""
+        """Degrees for normalisation, of some training rows and of the new ones."""
         fitted = self._gather(lambda p: kernel_matrix.read_degree(self.context, eigenproblem, p), known)
         mean, s = self._solved(eigenproblem, self.context.run.info).get("mean_degree", 0.0), eigenproblem.shrinkage
         own = weights.sum(axis=1, dtype=np.float64)
         return affinity.shrunk(fitted, mean, s), affinity.shrunk(own, mean, s)
 
     def _solved(self, eigenproblem: Eigenproblem, read: Callable[..., Any], *name: str) -> Any:
-        """What the run directory keeps of the solve of an eigenproblem."""
+        """Stored arrays of the solve of an eigenproblem."""
         return read("spectrum", eigenproblems(self.context.settings).index(eigenproblem), *name)
 
     def _basis(self, eigenproblem: Eigenproblem, known: Integers) -> tuple[Floats, Floats]:
@@ -234,7 +234,7 @@ class Model(Neighborhood):
         return self._gather(lambda p: self.context.run.read(self._basis_name(eigenproblem), p, "V"), known), values
 
     def _adopt(self, labels: NDArray[np.int32], has_mass: NDArray[np.bool_], indices: Integers) -> NDArray[np.int32]:
-        """A new row in which no column is positive takes the label of its nearest training row."""
+        """Labels in which a row without a positive column takes the label of its nearest training row."""
         orphans = np.flatnonzero(~has_mass & (indices[:, 0] >= 0))
         if len(orphans):
             nearest, inverse = np.unique(indices[orphans, 0], return_inverse=True)

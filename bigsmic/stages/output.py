@@ -17,11 +17,11 @@ from bigsmic.stages.labelings import TILE_ROWS, Reader, read_basis, read_labels
 from bigsmic.stages.selection import ballots, chosen, chosen_set, members
 from bigsmic.types import Floats, Integers
 
-SHARPNESS_ROWS = 10_000  # on which it is found how sure the posterior may be
+SHARPNESS_ROWS = 10_000  # on which the posterior is calibrated
 
 
 def run(job: Job) -> None:
-    """Write ``labels`` (n,), ``posterior`` (n, c), ``agreement`` (n,) and, if asked for, ``noise`` (n,) of the run."""
+    """Write ``labels`` (n,), ``posterior`` (n, c), ``agreement`` (n,) and, if requested, ``noise`` (n,)."""
     context = job.context
     gaussians.run(job)
     job.fill("final", context.blocks, _final)
@@ -55,9 +55,9 @@ def _one(context: Context, p: int, b: int) -> tuple[Integers, Floats]:
 
 
 def _consensus(context: Context, p: int, posterior: Floats) -> tuple[Integers, Floats, Floats]:
-    """Labels with the most votes, or propagated ones; the share of labelings that agree with them; posteriors.
+    """Labels of most votes, or propagated ones; the share of labelings that agree with them; posteriors.
 
-    Where clusters are believed to be of the shape of Gaussians, these have a say in both.
+    Both take the Gaussians of the clusters into account, where these are used.
     """
     labels, of, classes = ballots(context, p, chosen_set(context))
     votes = consensus.vote(labels, of, classes, context.settings.n_clusters)
@@ -70,7 +70,7 @@ def _consensus(context: Context, p: int, posterior: Floats) -> tuple[Integers, F
 
 
 def _posterior(context: Context, p: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-    """Mean over labelings of their posteriors, before any move, and rows where any of them has mass."""
+    """Mean of the labelings' posteriors before local moving, and the mask of rows where any of them has mass."""
     height, c = context.layout.heights[p], context.settings.n_clusters
     has_mass, total = np.zeros(height, bool), np.zeros((height, c))
     classes = members(context)
@@ -82,7 +82,7 @@ def _posterior(context: Context, p: int) -> tuple[NDArray[np.float32], NDArray[n
 def _add_posterior(
     context: Context, p: int, member: tuple[int, Integers], total: NDArray[Any], has_mass: NDArray[np.bool_]
 ) -> None:
-    """Add the posterior of one labeling; its basis goes before the next one is read."""
+    """Add the posterior of one labeling; its basis is freed before the next one is read."""
     b, to = member
     reader, V = Reader(context, specs_of(context)[b]), read_basis(context, specs_of(context)[b], p)
     for rows in tiles(len(V), TILE_ROWS):
@@ -92,7 +92,7 @@ def _add_posterior(
 
 
 def _sharpness(job: Job, block: int) -> None:
-    """Find the power that posteriors are raised to."""
+    """Find the power by which posteriors are calibrated."""
     job.run.write(
         "sharpness", block, {"power": calibration.power_of(job.sum_blocks("sharpness", job.context.blocks, _claims))}
     )
@@ -106,12 +106,12 @@ def _claims(context: Context, p: int) -> NDArray[Any]:
 
 
 def sharpness(context: Context) -> float:
-    """Power that posteriors are raised to; 1 but for a consensus, which knows what labelings agree on."""
+    """Power by which posteriors are calibrated; 1 except for a consensus, which has an agreement of labelings."""
     return float(context.run.read("sharpness", 0, "power")) if chosen(context) is None else 1.0
 
 
 def create(context: Context) -> None:
-    """Make the arrays that users read, one chunk per block of input."""
+    """Create the arrays that users read, one chunk per block of input."""
     names = ("labels", "posterior", "agreement", *(["noise"] if context.settings.finds_noise else []))
     rowwise_output.create_arrays(context, names, context.settings.n_clusters)
 
@@ -121,9 +121,9 @@ def _write_sharpened(context: Context, s: int) -> None:
 
 
 def write_block(context: Context, s: int, power: float = 1.0) -> None:
-    """Gather one block of input from the row blocks that its rows went to; raise its posteriors to a power.
+    """Write the output of one block of input, gathered from the row blocks of its rows; raise posteriors to a power.
 
-    Rows in no cluster, where they were looked for, have label -1.
+    Rows in no cluster, if they are detected, have label -1.
     """
     lo, hi = (int(b) for b in context.source_bounds[s : s + 2])
     home = context.layout.block_of_group[context.run.read("route", s, "home")]
@@ -144,7 +144,7 @@ def write_block(context: Context, s: int, power: float = 1.0) -> None:
 
 
 def _noise(context: Context, s: int, home: Integers) -> NDArray[np.float32]:
-    """Noise scores of one block of input, whose rows went to the row blocks `home`."""
+    """Noise scores of one block of input, whose rows are in the row blocks `home`."""
     scores = np.empty(len(home), np.float32)
     for p in np.unique(home):
         scores[home == p] = context.run.read(noise.SCORES, p, "score", s)

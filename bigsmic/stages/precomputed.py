@@ -1,6 +1,6 @@
 """precomputed: the neighbour graph from a sparse matrix of affinities or of distances, without features.
 
-Replaces scan, route and neighbors. Positions are row numbers, row blocks are ranges of rows.
+It replaces scan, route and neighbors. Positions are row numbers, and row blocks are ranges of rows.
 """
 
 from typing import Any
@@ -61,7 +61,7 @@ def _entries(context: Context, p: int) -> tuple[int, int, Integers, Integers, Fl
 
 
 def _graph(context: Context, p: int) -> None:
-    """Affinities w as ``-log(w / max w)`` in the place of squared distances: the kernel is then ``exp(-d2)``."""
+    """Store affinities w as ``-log(w / max w)`` in place of squared distances, so that the kernel is ``exp(-d2)``."""
     lo, hi, row, column, data = _entries(context, p)
     kept = data > 0
     row, column = row[kept], column[kept]
@@ -97,7 +97,7 @@ def nearest_entries(row: Integers, column: Integers, distances: Floats, n_rows: 
     Returns
     -------
     indices : ndarray of int64, shape (n_rows, k)
-        -1 where the row has fewer.
+        -1 if the row has fewer.
     squares : ndarray of float32, shape (n_rows, k)
     """
     order = np.lexsort((column, distances, row))

@@ -12,11 +12,11 @@ from bigsmic.settings import MethodSettings
 from bigsmic.stages import rowwise_output
 
 OF_EVERY_METHOD = ("input", "restart.")
-"""Temporary stages, by how their names begin, beside those that the method names."""
+"""Prefixes of names of temporary stages, in addition to those of the method."""
 
 
 def temporary(settings: MethodSettings) -> tuple[str, ...]:
-    """Beginnings of the names of stages that are deleted when the fit has ended."""
+    """Prefixes of the names of stages that are deleted when the fit has ended."""
     return (*OF_EVERY_METHOD, *registry.temporary(settings))
 
 
@@ -43,7 +43,7 @@ def _check(context: Context, kept: Sequence[tuple[str, int]], i: int) -> None:
 
 
 def tidy(job: Job) -> None:
-    """Delete temporary artifacts, also those that a killed run has left."""
+    """Delete temporary artifacts, including those left by a killed run."""
     run, ending = job.run, temporary(job.context.settings)
     left: dict[str, list[int]] = {}
     for stage, block in run.blocks():

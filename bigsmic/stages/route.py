@@ -1,7 +1,7 @@
 """cells and route: k-means cells of the sample, and copies of every row in the groups of its nearest cells.
 
-A block of input writes its rows once, ordered by group, so that a group later reads one range of bytes from each
-block: no chunk has two writers, and none is read, changed and written back.
+The rows of a block of input are written once, ordered by group, so that a group later reads one range of bytes of each
+block. So no chunk has two writers, and none is read, changed and written back.
 """
 
 import numpy as np
@@ -13,25 +13,27 @@ from bigsmic.runtime.job import Job
 from bigsmic.types import Floats, Integers
 
 HOME, RANK, ROW, FIRST_CELL = 0, 1, 2, 3
-"""Columns of the tags that travel with a routed row: home group, rank among the block's rows of that home, row
-within the block, and then the cells of the group that it belongs to (-1: a cell of another group)."""
+"""Columns of the tags of a routed row: home group, rank among the block's rows of that home, row within the block, and
+then the cells of the group to which it belongs (-1 for a cell of another group)."""
 
 
 def run(job: Job) -> None:
-    """Make the cells, and route every row."""
+    """Compute the cells, and route every row."""
     context, blocks = job.context, list(job.context.source_blocks)
     job.fill("cells", [0], _build_cells)
     if len(job.run.missing("routed_rows", blocks)) == len(blocks) > len(job.run.missing("route", blocks)):
-        job.fill("route", blocks, _find_homes)  # the pieces are used up: maybe nothing asks for them again
+        job.fill(
+            "route", blocks, _find_homes
+        )  # without the routed rows, which were deleted and may not be needed again
         if searched(context):
             return
     for s in job.run.missing("route", blocks):
-        job.run.forget("routed_rows", s)  # they are written together
+        job.run.forget("routed_rows", s)  # as both are written together
     job.fill("routed_rows", blocks, _route)
 
 
 def searched(context: Context) -> bool:
-    """Whether every row was routed, and every row block has its rows, and its lists or what was made of them."""
+    """Whether every row was routed, and every row block has its rows and its lists, or artifacts made from them."""
     run = context.run
     once = run.done("cells", 0) and run.done("recall", 0)
     if not once or run.missing("route", context.source_blocks):
@@ -85,7 +87,7 @@ def _write_homes(context: Context, s: int, cells: Integers) -> None:
 
 
 def route_rows(groups: Integers, cells: Integers, n_groups: int) -> tuple[Integers, Integers, NDArray[np.int32]]:
-    """Order the rows of one block by the groups that they go to.
+    """Order the rows of one block by the groups to which they are routed.
 
     Parameters
     ----------
@@ -96,7 +98,7 @@ def route_rows(groups: Integers, cells: Integers, n_groups: int) -> tuple[Intege
     Returns
     -------
     source : ndarray of int64, shape (m,)
-        Row of the block that each piece is a copy of, ascending within a group.
+        Row of the block of each routed copy, ascending within a group.
     group : ndarray of int64, shape (m,), ascending
     tags : ndarray of int32, shape (m, 3 + r)
     """

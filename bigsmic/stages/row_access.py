@@ -1,4 +1,4 @@
-"""Entries of arrays that lie in cell order, by row number."""
+"""Access by row number to arrays in cell order."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ def positions_of(context: Context, rows: Integers) -> Integers:
 
 
 def _count_before(values: Integers) -> Integers:
-    """How many earlier entries are equal to each: int64, shape of `values`."""
+    """Number of earlier entries equal to each entry: int64, shape of `values`."""
     order = np.argsort(values, kind="stable")
     ordered, found = values[order], np.empty(len(values), np.int64)
     found[order] = np.arange(len(values)) - np.searchsorted(ordered, ordered)
@@ -31,7 +31,7 @@ def _count_before(values: Integers) -> Integers:
 
 
 def read_at(context: Context, rows: Integers, read: Callable[[int], NDArray[Any]]) -> NDArray[Any]:
-    """Entries of a per-row array at some row numbers, in their order; each row block is read once.
+    """Entries of a per-row array at the given row numbers, in this order; each row block is read once.
 
     Parameters
     ----------

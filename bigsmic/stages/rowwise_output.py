@@ -1,4 +1,4 @@
-"""output of methods whose model labels each row by itself; and the arrays of every method that users read."""
+"""output of methods whose model labels each row independently; and, for all methods, the arrays that users read."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -20,15 +20,15 @@ def run(job: Job) -> None:
 
 
 def create(context: Context) -> None:
-    """Make the arrays that users read, one chunk per block of input."""
+    """Create the arrays that users read, one chunk per block of input."""
     create_arrays(context, ("labels", "posterior"), context.settings.n_clusters)
 
 
 def create_arrays(context: Context, names: Iterable[str], n_clusters: int) -> None:
-    """Create arrays that users read; where one is new, all rows of all of them are written again."""
+    """Create arrays that users read; if one is new, all rows of all of them are written again."""
     made = [_create(context, name, n_clusters) for name in names]
     if any(made):
-        context.run.drop("output", ())  # its blocks are ledger entries and nothing else
+        context.run.drop("output", ())  # its blocks are only ledger entries
 
 
 def _create(context: Context, name: str, n_clusters: int) -> bool:
@@ -37,7 +37,7 @@ def _create(context: Context, name: str, n_clusters: int) -> bool:
 
 
 def read_array(context: Context, name: str) -> CheckedArray:
-    """Return ``labels``, ``posterior`` or ``agreement`` of a finished fit: a lazy array that checks what is read."""
+    """Return ``labels``, ``posterior`` or ``agreement`` of a finished fit: a lazy array, checked on reading."""
     n_clusters = (context.run.attribute("summary") or {}).get("n_clusters", context.settings.n_clusters)
     return context.run.array("output", name, *_shape_and_dtype(context, name, n_clusters))
 
@@ -50,9 +50,9 @@ def _shape_and_dtype(
 
 
 def write(context: Context, s: int, found: dict[str, NDArray[Any]]) -> None:
-    """Write rows of the arrays that users read, and note in the ledger what they are.
+    """Write rows of the arrays that users read, and their checksums to the ledger.
 
-    Clusters have the stages' numbers in `found`, and those that users know where it is written.
+    Clusters have the stages' numbers in `found`, and are renumbered when they are written.
     """
     numbers = numbering.of(context)
     found = found if numbers is None else numbers.rows(found)
@@ -62,7 +62,7 @@ def write(context: Context, s: int, found: dict[str, NDArray[Any]]) -> None:
 
 
 def check(context: Context, s: int) -> None:
-    """Strike one block of input off the ledger if a top-level array is not what was written there."""
+    """Strike one block of input off the ledger if a top-level array differs from what was written."""
     if not context.run.done("output", s):
         return
     lo, hi = (int(b) for b in context.source_bounds[s : s + 2])

@@ -1,6 +1,6 @@
-"""scan: one pass over the input for moments, a sample, checksums of blocks, and entries that are not finite.
+"""scan: one pass over the input for moments, a sample, checksums of blocks, and non-finite entries.
 
-Where it was left open what columns are divided by, it is decided here, once.
+If the scaling of columns is left open, it is chosen here, once.
 """
 
 import warnings
@@ -25,17 +25,17 @@ from bigsmic.runtime.job import Job
 from bigsmic.store import checksum
 
 SCALING = "scaling"
-SAMPLE_BYTES = 64 << 20  # float32 bytes of the sample at most
-LOOKED_AT = 4096  # rows at the beginning of which it is seen whether they are samples of a recording
+SAMPLE_BYTES = 64 << 20  # largest size of the sample as float32
+LOOKED_AT = 4096  # first rows, which are tested for being samples of a recording
 
 
 def sample_rows(n: int, d: int, cell_rows: int) -> int:
-    """Expected number of rows in the sample: thirty a cell, and at least twenty thousand."""
+    """Expected number of rows in the sample: thirty per cell, and at least twenty thousand."""
     return min(n, max(20_000, 30 * (n // cell_rows)), max(1000, SAMPLE_BYTES // (4 * d)))
 
 
 def run(job: Job) -> None:
-    """Scan what has not been scanned; what has been is checked against the input."""
+    """Scan blocks that have not been scanned, and check the others against the input."""
     context = job.context
     known = [s for s in context.source_blocks if job.run.done("scan", s)]
     job.map_blocks("verify", known, _verify)
@@ -72,9 +72,10 @@ def _sums(X: np.ndarray, origin: np.ndarray | None, scale: str | None) -> dict[s
 
 
 def _choose_scale(job: Job, block: int) -> None:
-    """Decide whether columns share a unit and so are not divided, and keep it with the run.
+    """Decide whether columns share a unit, so that they are not scaled, and store the decision with the run.
 
-    Features of windows may look as if they did, as quantiles and bands of a channel stand side by side.
+    Features of windows are always scaled: they may seem to share a unit, as quantiles and bands of a channel are
+    adjacent.
     """
     context = job.context
     total = context.scanned(Moments)
@@ -86,7 +87,7 @@ def _choose_scale(job: Job, block: int) -> None:
 
 
 def _warn_of_recording(context: Context) -> None:
-    """Warn of few columns whose rows follow smoothly on each other: clusters of samples are clusters of levels."""
+    """Warn of few columns with smoothly varying rows, as clusters of single samples are only clusters of levels."""
     if context.source.has_windows or context.d > MOST_COLUMNS or context.n < LEAST_ROWS:
         return
     found = smoothness(context.source.read(0, min(LOOKED_AT, int(context.source_bounds[1]))))
@@ -94,7 +95,7 @@ def _warn_of_recording(context: Context) -> None:
         warnings.warn(
             f"input: {context.source.name} looks like a recording: {context.d} columns, and rows that correlate with "
             f"the row before by {found.correlation:.2f}; single samples are clustered by their level alone: describe "
-            "windows of it by bigsmic.features.windows, or bigsmic windows, and fit those",
+            "windows of the recording by bigsmic.features.windows, or bigsmic windows, and fit those",
             BigsmicWarning,
             stacklevel=2,
         )

@@ -1,4 +1,4 @@
-"""selected: which rows of the archive the fit took, where it did not take all."""
+"""selected: the rows of the archive that a fit used, if not all."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ STAGE = "selected"
 
 
 def keep(run: Run, source: Any) -> None:
-    """Write which rows of the archive are fitted, where these are not all."""
+    """Write the selection of fitted rows, if these are not all."""
     if isinstance(source, SelectedSource) and not run.done(STAGE, 0):
         chosen = source.selection
         mask = {} if chosen.packed is None else {"valid": chosen.packed}
@@ -17,12 +17,12 @@ def keep(run: Run, source: Any) -> None:
 
 
 def is_part(run: Run) -> bool:
-    """Whether a run is of some rows of its archive, and not of all."""
+    """Whether a run used only some rows of its archive."""
     return "selected" in run.identity["input"]
 
 
 def of_run(run: Run, source: Any) -> Any:
-    """The rows of an archive that a run is of, as a source of their own."""
+    """The rows of an archive that a run used, as a source."""
     if not is_part(run):
         return source
     selection = read(run)
@@ -30,7 +30,7 @@ def of_run(run: Run, source: Any) -> Any:
 
 
 def read(run: Run) -> Selection:
-    """The rows of the archive that a run is of."""
+    """The selection of rows that a run used."""
     if not is_part(run):
         return Selection(0, run.identity["input"]["rows"])
     info = run.info(STAGE, 0)

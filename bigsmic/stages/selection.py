@@ -1,4 +1,4 @@
-"""select: the consensus of the labelings, the choice, and LSMI of those it may choose or that are reported."""
+"""select: consensus and choice of labelings, and LSMI of those that it may choose, or that are reported."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -30,12 +30,12 @@ from bigsmic.stages.labelings import Reader, read_labels
 from bigsmic.types import Integers
 
 CONSENSUS = -1
-"""In the place of a labeling's number."""
-ROUNDING = 1e-9  # by which the associations of equal labelings differ, whose clusters are numbered differently
+"""Stands for the consensus in place of a labeling's number."""
+ROUNDING = 1e-9  # by which associations of equal labelings may differ if their clusters are numbered differently
 
 
 def run(job: Job, n_gammas: int | None = None) -> None:
-    """Compare the labelings, and score those that LSMI may choose, or the result and the labeling most like all.
+    """Compare the labelings, and score those that LSMI may choose, or the result and the medoid labeling.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def run(job: Job, n_gammas: int | None = None) -> None:
 
 
 def agree(job: Job) -> None:
-    """Compare the labelings, and find the classes that their labels are merged into."""
+    """Compare the labelings, and compute the classes into which their labels are merged."""
     job.run_steps("consensus", [0], _agree)
 
 
@@ -128,7 +128,7 @@ def _sums(context: Context, p: int, drawn: Integers | None, design: LSMIDesign) 
 
 
 def _most_labels(context: Context) -> int:
-    """Labels of the labeling that has most of them: one that is read by valleys may have more than clusters."""
+    """Largest number of labels of a labeling; one merged by valleys may have more than there are clusters."""
     found = (Reader(context, specs_of(context)[b]).n_groups for b in _scored(context) if b != CONSENSUS)
     return context.cached("most_labels", lambda: max(context.settings.n_clusters, *found))
 
@@ -145,7 +145,7 @@ def _table(scores: Sequence[LSMIScore], design: LSMIDesign) -> dict[str, Any]:
 
 
 def _agree(job: Job, block: int) -> None:
-    """ARI of all pairs of labelings, and the classes that the consensus of each eigenvector set merges labels into."""
+    """Write ARIs of all pairs of labelings, and the classes of labels in the consensus of each eigenvector set."""
     context = job.context
     of = [Reader(context, spec).n_groups for spec in specs_of(context)]
     total = job.sum_blocks("consensus", context.blocks, partial(_label_gram, of=of))
@@ -160,15 +160,15 @@ def _agree(job: Job, block: int) -> None:
 
 
 def _label_gram(context: Context, p: int, of: Sequence[int]) -> Integers:
-    """Rows that every two labels of the labelings share, of one block."""
+    """Number of rows of one block shared by every two labels of the labelings."""
     return consensus.label_gram(all_labels(context, p, range(len(of))), of)
 
 
 def _cut_full(job: Job, trees: list[MergeTree], of: Sequence[int]) -> list[NDArray[Any]]:
     """Cut the tree of every eigenvector set so that c classes win rows.
 
-    A cut into c often holds classes that few labelings know, and that are outvoted everywhere. Such a tree is cut
-    finer, up to `FINEST_CUT` c classes, and those that win nothing are left out.
+    A cut into c often contains classes that occur in few labelings and are outvoted in every row. Such a tree is cut
+    finer, up to `FINEST_CUT` c classes, and classes that win no row are left out.
 
     Returns
     -------
@@ -195,7 +195,7 @@ def _cut_full(job: Job, trees: list[MergeTree], of: Sequence[int]) -> list[NDArr
 
 
 def _rows_won(context: Context, p: int, of: Sequence[int], classes: dict[int, Integers]) -> Integers:
-    """Rows that each class of some eigenvector sets wins, one eigenvector set after the other."""
+    """Numbers of rows won by each class, one eigenvector set after the other."""
     labels, counts = all_labels(context, p, range(len(of))), []
     for w, of_set in classes.items():
         eigenvector_set = eigenvector_sets_of(context)[w]
@@ -207,8 +207,8 @@ def _rows_won(context: Context, p: int, of: Sequence[int], classes: dict[int, In
 def _rate(job: Job, block: int) -> None:
     """Modularity and normalised association of the consensus of each eigenvector set on the graph of every t.
 
-    At a given number of clusters they tell how far to over-segment: far for clusters of even size, little for skewed
-    ones, whose largest would be split and smallest joined.
+    At a given number of clusters they determine how far to over-segment: far for clusters of even size, little for
+    skewed sizes, where the largest would be split and the smallest joined.
     """
     totals = job.run_actors("eigenvector_sets", EigenvectorSetLabels, lambda group: _weight_sums(job, group))
     criteria = {"modularity": local_moving.modularity, "association": local_moving.normalized_association}
@@ -259,7 +259,7 @@ class EigenvectorSetLabels:
 def _most_voted(context: Context, p: int, w: int, rows: Any = slice(None)) -> Integers:
     labels, of, classes = ballots(context, p, w)
     c = context.settings.n_clusters
-    # of every row and eigenvector set at once: bytes, where there are few clusters
+    # kept for every row and eigenvector set, hence as bytes if there are few clusters
     return consensus.vote(labels[rows], of, classes, c).argmax(axis=1).astype(np.min_scalar_type(c))
 
 
@@ -271,7 +271,7 @@ def ballots(context: Context, p: int, w: int) -> tuple[Integers, list[int], Inte
 
 
 def all_labels(context: Context, p: int, numbers: Iterable[int]) -> Integers:
-    """Labels of one block under some labelings, int32, shape (b, B)."""
+    """Labels of one block under the given labelings, int32, shape (b, B)."""
     return np.stack([read_labels(context, p, b) for b in numbers], axis=1)
 
 
@@ -289,7 +289,7 @@ def chosen(context: Context) -> int | None:
 
 
 def _rivals(context: Context) -> dict[int, None]:
-    """Eigenvector sets between which valleys decide: the best of those cut by density, and of those by valleys."""
+    """Eigenvector sets between which valleys decide: the best of those merged by density, and of those by valleys."""
     sets = eigenvector_sets_of(context)
     by_valleys = specs_of(context).valley_sets
     every = range(len(sets) - len(by_valleys)), by_valleys
@@ -317,22 +317,22 @@ def chosen_set(context: Context) -> int:
 
 
 def is_parted(context: Context, w: int, threshold: float = THRESHOLD) -> bool:
-    """Whether as many clusters as were asked for have rows, and a valley of so large a z parts every two neighbours."""
+    """Whether the requested number of clusters have rows, and valleys of at least this z separate all neighbours."""
     read = context.run.reader(valleys.EVIDENCE, w)
     return np.count_nonzero(read("counts")) == context.settings.n_clusters and bool(np.all(read("z") >= threshold))
 
 
 def weakest_valley(context: Context) -> float:
-    """Z of the weakest valley between two clusters of the result that touch; infinite where none do."""
+    """Z of the weakest valley between neighbouring clusters of the result; infinite without neighbours."""
     return float(context.run.read(valleys.EVIDENCE, chosen_set(context), "z").min(initial=np.inf))
 
 
 def best_rated(context: Context, numbers: Sequence[int]) -> int:
-    """Number of the eigenvector set, of those given, that its rates speak for: those cut by density or by valleys.
+    """Number of the best rated of some eigenvector sets, all merged by density or all by valleys.
 
-    That of largest normalised association, if the graph falls apart by itself, and the last one of equals, which
-    over-segments least. Otherwise first the shrinkages of largest modularity, mean over their eigenvector sets, since
-    the modularity of one consensus is random in the third digit; then the eigenvector set.
+    If the graph falls into parts by itself, the set of largest normalised association, the last among equals, which
+    over-segments least. Otherwise first the shrinkages of largest mean modularity over their eigenvector sets, since
+    the modularity of one consensus is random in the third digit; then the eigenvector set among these.
     """
     if len(numbers) == 1:
         return numbers[0]
@@ -348,7 +348,7 @@ def best_rated(context: Context, numbers: Sequence[int]) -> int:
 
 
 def members(context: Context) -> dict[int, NDArray[Any]]:
-    """Class of every label of the labelings that make up the result: dict of number to int64 array."""
+    """Class of every label of the labelings of the result: dict of number to int64 array."""
     b = chosen(context)
     if b is not None:
         return {b: np.arange(Reader(context, specs_of(context)[b]).n_groups)}

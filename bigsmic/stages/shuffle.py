@@ -1,7 +1,7 @@
-"""shuffle: which row blocks have parts for which others, so that empty parts are not opened.
+"""shuffle: the row blocks that have non-empty parts for each other block, so that empty parts are not opened.
 
-Every block writes parts for all others, most of them empty: a group has neighbours in space. Ledger entries name all
-parts, so that opening every block from every block would cost in time what grows with the cube of their number.
+Every block writes parts for all others, most of them empty, as a group has few neighbours in space. Ledger entries list
+all parts, so that opening every block from every block would take time that grows with the cube of their number.
 """
 
 from functools import partial
@@ -15,7 +15,7 @@ from bigsmic.types import Integers
 
 
 def senders(job: Job, stage: str, name: str) -> list[NDArray[np.int64]]:
-    """Blocks that have parts of an array which are not empty for each row block.
+    """Blocks with non-empty parts of an array for each row block.
 
     Parameters
     ----------
@@ -39,5 +39,5 @@ def senders(job: Job, stage: str, name: str) -> list[NDArray[np.int64]]:
 
 
 def _recipients(context: Context, p: int, stage: str, name: str) -> Integers:
-    """Row blocks for which block p has parts that are not empty."""
+    """Row blocks for which block p has non-empty parts."""
     return np.flatnonzero(np.diff(context.run.entry(stage, p)["arrays"][name]["bounds"])).astype(np.int32)

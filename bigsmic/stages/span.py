@@ -1,6 +1,7 @@
-"""span: splits of rows that are fewer than their columns; see :mod:`bigsmic.numerics.objectives.mspc.span`.
+"""span: splits for fewer rows than columns; see :mod:`bigsmic.numerics.objectives.mspc.span`.
 
-Sums over columns are made of two blocks of rows at a time. What is held of a node are matrices of its rows by its rows.
+Sums over columns are computed for two blocks of rows at a time. In memory are only matrices of a node's rows by its
+rows.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,19 +23,19 @@ from bigsmic.runtime.job import Job
 from bigsmic.types import Floats
 
 N_MATRICES = 12
-"""Matrices of n by n that are held at once: products as they come and as they are centred, and what a solver makes."""
+"""Number of n by n matrices in memory: products before and after centring, and those of a solver."""
 TILE_ENTRIES = 1 << 18
-PASSES = "restart.passes"  # temporary: deleted once the fit has ended
+PASSES = "restart.passes"  # temporary, deleted when the fit has ended
 
 
 class Splits:
-    """Best splits of nodes, one after the other; a resumed fit reads the sums of the passes that it has made.
+    """Best splits of nodes, one after the other; a resumed fit reads the sums of finished passes.
 
     Parameters
     ----------
     job : Job
     n_starts : int
-        Of k-means.
+        Starts of k-means.
     """
 
     def __init__(self, job: Job, n_starts: int) -> None:
@@ -65,7 +66,7 @@ class Splits:
         return mspc_span.brought_back(best, w * factor if dual.is_divided else w, mean)
 
     def _pass(self, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The arrays that ``make()`` returns, or returned before the fit was killed."""
+        """The arrays of ``make()``, stored if an interrupted fit has computed them."""
         run, b = self.job.run, self.n_passes
         self.n_passes += 1
         if not run.done(PASSES, b):
@@ -121,7 +122,7 @@ def _tiles(context: Context, s: int) -> Iterator[Floats]:
 
 
 def _moments(context: Context, s: int, node: Node) -> Any:
-    """Which rows of a block lie in a node; the sums of these and of their squares."""
+    """Mask of the rows of a block in a node, and the sums of these rows and of their squares."""
     inside, sums = [], np.zeros((2, context.d))
     for X in _tiles(context, s):
         found = np.zeros(len(X), bool)
@@ -132,7 +133,7 @@ def _moments(context: Context, s: int, node: Node) -> Any:
 
 
 def _products(context: Context, pair: tuple[int, int], inside: NDArray[np.bool_], factor: Any) -> Floats:
-    """Products of the rows of two blocks that lie in a node, divided and plain: (2, m, m')."""
+    """Products of the rows in a node between two blocks, divided and plain: (2, m, m')."""
     bounds = context.source_bounds
     first, second = (context.scaled_block(s)[inside[bounds[s] : bounds[s + 1]]] for s in pair)
     total, columns = np.zeros((2, len(first), len(second))), max(1, TILE_ENTRIES // max(1, len(first)))
@@ -143,7 +144,7 @@ def _products(context: Context, pair: tuple[int, int], inside: NDArray[np.bool_]
 
 
 def _direction(context: Context, s: int, coefficients: Floats) -> Floats:
-    """Sum of the rows of one block by their coefficients."""
+    """Sum of the rows of one block weighted by their coefficients."""
     at, w = int(context.source_bounds[s]), np.zeros(context.d)
     for X in _tiles(context, s):
         w += coefficients[at : at + len(X)] @ X

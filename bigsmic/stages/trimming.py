@@ -1,4 +1,4 @@
-"""trimmed: rows that lie far out, with ``trim=True``: hardly any weight is theirs, and they follow their neighbours."""
+"""trimmed: outlying rows with ``trim=True``, whose weights are tiny, so that they follow their neighbours."""
 
 from functools import partial
 
@@ -12,13 +12,13 @@ from bigsmic.runtime.job import Job
 from bigsmic.types import Floats, Integers
 
 TRIMMED = "trimmed"
-SAMPLE_ROWS = 20_000  # of all rows, drawn by hash, by which it is measured how far out is far
+SAMPLE_ROWS = 20_000  # drawn by hash from all rows to determine the distance beyond which a row is outlying
 WEIGHT = 1e-4
-"""Factor of the weights of such a row: little beside those of others, and enough to hold the graph together."""
+"""Factor of the weights of such a row: small compared with those of others, and enough to keep the graph connected."""
 
 
 def run(job: Job) -> None:
-    """Find the distance to the t-th neighbour, largest t, from which on rows are trimmed; the stage ``trimmed``."""
+    """Find the distance to the t-th neighbour, largest t, above which rows are trimmed; the stage ``trimmed``."""
     if job.context.settings.trims:
         job.run_steps(TRIMMED, [0], _find_limit)
 
@@ -50,7 +50,7 @@ def _largest(context: Context) -> int:
 
 
 def factors(context: Context, positions: Integers) -> NDArray[np.float32]:
-    """Factors of the weights of rows at ascending positions, float32: 1, or little where a row is trimmed."""
+    """Factors of the weights of rows at ascending positions, float32: 1, or a tiny one for trimmed rows."""
     i = _largest(context)
     limit = context.cached(TRIMMED, lambda: context.run.read(TRIMMED, 0, "limit"))
     far = context.at(f"sigma {i}", lambda p: _distances(context, p), positions) > limit

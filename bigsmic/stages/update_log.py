@@ -1,7 +1,7 @@
-"""update_log, updates: rows that came after a fit, labelled by it, a call of update after the other.
+"""update_log, updates: rows added after a fit, labelled by successive calls of update.
 
-``update_log`` has a block for every call that found new rows, written before any of them is labelled: a call that was
-killed is finished by the next one, as it would have been. ``updates`` has their labels, posteriors and novelty.
+``update_log`` has a block for every call that found new rows, written before any of them is labelled, so that the next
+call finishes one that was killed, with the same result. ``updates`` has their labels, posteriors and novelty.
 """
 
 from collections.abc import Iterator
@@ -24,11 +24,11 @@ class Entry:
     Parameters
     ----------
     number : int
-        0 is the first.
+        Number of the call, from 0.
     first, last : int
         Rows of the archive, ``first:last``.
     block : int
-        Of `updates` that has the first of them.
+        Block of `updates` with the first of these rows.
     height : int
         Rows of a block; the last one may have fewer.
     """
@@ -46,18 +46,18 @@ class Entry:
         return cls(number, **{name: info[name] for name in ("first", "last", "block", "height")})
 
     def write(self, run: Run) -> None:
-        """Write it to the run."""
+        """Write the entry to the run."""
         facts = asdict(self)
         del facts["number"]
         run.write(LOG, self.number, {}, info=facts)
 
     @property
     def blocks(self) -> range:
-        """Blocks of `updates` that have its rows."""
+        """Blocks of `updates` with these rows."""
         return range(self.block, self.block - (self.first - self.last) // self.height)
 
     def rows(self, block: int) -> tuple[int, int]:
-        """Rows of the archive that a block has."""
+        """Rows of the archive in a block."""
         first = self.first + (block - self.block) * self.height
         return first, min(first + self.height, self.last)
 
@@ -68,13 +68,13 @@ def entries(run: Run) -> list[Entry]:
 
 
 def next_entry(run: Run, known: list[Entry], stop: int, height: int) -> Entry:
-    """Entry for the rows from those that the run has seen up to `stop`."""
+    """Entry for the rows after those that the run has seen, up to `stop`."""
     block = known[-1].blocks.stop if known else 0
     return Entry(len(known), seen(run, known), stop, block, height)
 
 
 def seen(run: Run, known: list[Entry]) -> int:
-    """Row of the archive that comes after those of the fit and of updates."""
+    """First row of the archive after those of the fit and of updates."""
     return known[-1].last if known else selected.read(run).stop
 
 
@@ -86,6 +86,6 @@ def read_blocks(run: Run, known: list[Entry], name: str) -> Iterator[NDArray[Any
 
 
 def read_all(run: Run, name: str, empty: NDArray[Any]) -> NDArray[Any]:
-    """An array of all updates that are finished; `empty` has its dtype and columns."""
+    """An array of all finished updates; `empty` has its dtype and columns."""
     known = [entry for entry in entries(run) if not run.missing(STAGE, entry.blocks)]
     return np.concatenate([empty, *read_blocks(run, known, name)])

@@ -1,4 +1,4 @@
-"""valleys: groups of rows are merged where no valley parts them: how many clusters the data show, and how surely."""
+"""valleys: merging of groups without a valley between them, and evidence for the number of clusters."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -34,11 +34,11 @@ from bigsmic.types import Floats, Integers
 
 AXES, EVIDENCE = "axes", "evidence"
 COLLAPSED = 0.1
-"""Modularity below that of the best labeling from which on the number of clusters of another one is not heard."""
+"""Difference in modularity from the best labeling beyond which the number of clusters of a labeling is ignored."""
 PLAIN = 0.9
-"""Mean adjusted Rand index between the labelings, cut at the number asked for, from which on they need no others."""
+"""Mean adjusted Rand index between the labelings, cut at the requested number, from which no others are needed."""
 SHAPE_ROWS = 20_000
-"""Rows, drawn by hash, on which the largest cluster is compared with a blob."""
+"""Number of rows, drawn by hash, on which the largest cluster is compared with a blob."""
 
 
 ReadLabels = Callable[[Context, int], Integers]
@@ -46,14 +46,14 @@ Trees = Sequence[valleys.ValleyTree]
 
 
 class LabelSource(NamedTuple):
-    """Labels of all rows that groups are made of.
+    """Source of labels of all rows, which define groups.
 
     Parameters
     ----------
     n_groups : int
-        Labels that it gives, from 0.
+        Number of labels, from 0.
     graph : Eigenproblem
-        By whose weights groups are neighbours.
+        Its weights determine which groups are neighbours.
     read : callable
         ``read(context, p)`` gives the labels of row block p, int32, shape (b,).
     """
@@ -67,7 +67,7 @@ class LabelSource(NamedTuple):
 
 
 def merge_groups(job: Job) -> None:
-    """Find the trees that merge the groups of every labeling that is read by valleys; the stage ``valleys``."""
+    """Compute the trees that merge the groups of labelings by valleys; the stage ``valleys``."""
     if Merging.VALLEYS.numbers(job.context):
         job.run_steps(VALLEYS, [0], _merge_groups)
 
@@ -88,7 +88,7 @@ def _merge_groups(job: Job, block: int) -> None:
 
 
 def cut(job: Job) -> None:
-    """Cut every tree of valleys at the number of clusters, and let rows move; the stages ``merged``."""
+    """Cut every tree of valleys at the number of clusters, and move rows; the stages ``merged``."""
     context = job.context
     for b in Merging.VALLEYS.numbers(context):
         spec = specs_of(context)[b]
@@ -105,7 +105,7 @@ def _move(group: Group) -> None:
 
 
 class MergedLabels(StoredLabels):
-    """Labels of the rows of one shard whose groups are merged by valleys, on the move.
+    """Labels of the rows of one shard during local moving, after groups were merged by valleys.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class MergedLabels(StoredLabels):
     b : int
         Number of the labeling.
     in_memory : bool
-        Whether the kernel is held in memory.
+        Whether the kernel is kept in memory.
     """
 
     def __init__(self, context: Context, shard: Shard, b: int, in_memory: bool) -> None:
@@ -122,7 +122,7 @@ class MergedLabels(StoredLabels):
         super().__init__(context, shard, self.spec.eigenproblem, in_memory)
 
     def begin_merged(self) -> None:
-        """Begin with the clusters that groups are merged into."""
+        """Start from the clusters into which groups are merged."""
         of_group = groups_by_valleys(self.context, self.spec)
         labels = [of_group[read_groups(self.context, p, self.b)] for p in self.shard.blocks]
         self.start([np.concatenate(labels)], [int(of_group.max()) + 1])
@@ -141,7 +141,7 @@ class MergedLabels(StoredLabels):
 
 
 def count(job: Job) -> int | None:
-    """Number of clusters that the data show; None where they show none. The stage ``number`` has the evidence."""
+    """Number of clusters that the data show; None if they show none. The stage ``number`` has the evidence."""
     if not Merging.VALLEYS.numbers(job.context):
         return None
     job.run_steps(NUMBER, [0], _count)
@@ -149,7 +149,7 @@ def count(job: Job) -> int | None:
 
 
 def counted(run: Run) -> int | None:
-    """What :func:`count` found; None also where it was not asked."""
+    """Result of :func:`count`; None also if it was not called."""
     info = run.info(NUMBER, 0) if run.done(NUMBER, 0) else {"clear": False}
     return info["n_clusters"] if info["clear"] else None
 
@@ -203,7 +203,7 @@ def _count(job: Job, block: int) -> None:
 
 
 def _group_gram(context: Context, p: int, sizes: Sequence[int]) -> Integers:
-    """Rows that every two groups of the labelings share, of one block."""
+    """Number of rows of one block shared by every two groups of the labelings."""
     return consensus.label_gram(_all_groups(context, p), sizes)
 
 
@@ -212,7 +212,7 @@ def _all_groups(context: Context, p: int) -> Integers:
 
 
 def _curve(trees: Trees, total: Integers, sizes: Sequence[int], numbers: Iterable[int]) -> dict[str, NDArray[Any]]:
-    """For each number of clusters: z of the weakest valley, median over labelings, and how well the cuts agree."""
+    """For each number of clusters: z of the weakest valley, median over labelings, and agreement of the cuts."""
     numbers = [k for k in numbers if all(k <= len(tree.tree.columns) for tree in trees)]
     agree = [consensus.pairwise_ari(*valleys.merged_gram(total, sizes, _cuts(trees, k))) for k in numbers]
     weakest = np.array([[tree.weakest[k] for tree in trees] for k in numbers]).reshape(len(numbers), len(trees))
@@ -224,7 +224,7 @@ def _curve(trees: Trees, total: Integers, sizes: Sequence[int], numbers: Iterabl
 
 
 def _of_whole_labelings(trees: Trees, weights: Sequence[Floats]) -> list[int]:
-    """Votes of the labelings but for those that have collapsed: merged into much less modularity than the best."""
+    """Votes of the labelings, without collapsed ones, whose modularity is much smaller than that of the best."""
     cuts = [tree.tree.cut(min(tree.n_clusters, len(tree.tree.columns))) for tree in trees]
     modularity = [_modularity_of(W, of_group) for W, of_group in zip(weights, cuts, strict=True)]
     least = max(modularity) - COLLAPSED
@@ -232,7 +232,7 @@ def _of_whole_labelings(trees: Trees, weights: Sequence[Floats]) -> list[int]:
 
 
 def _modularity_of(W: Floats, of_group: Integers) -> float:
-    """Modularity of groups with the weights W between them, merged."""
+    """Modularity of merged groups, with weights W between the groups."""
     known = of_group >= 0
     A = np.eye(of_group.max() + 1)[of_group[known]]
     between = A.T @ W[np.ix_(known, known)] @ A
@@ -252,7 +252,7 @@ def _cuts(trees: Trees, k: int) -> list[Integers]:
 
 
 def _largest(job: Job, trees: Trees, total: Integers, sizes: Sequence[int], n_clusters: int) -> dict[str, float | None]:
-    """Shares of the two largest clusters; how clumped the largest is, if it has most rows and leaves crumbs."""
+    """Shares of the two largest clusters, and clumpiness of the largest, if it dominates."""
     if n_clusters < 2:
         return {"largest": 1.0, "second": 0.0, "clumpiness": None}
     cuts = _cuts(trees, n_clusters)
@@ -275,7 +275,7 @@ def _largest(job: Job, trees: Trees, total: Integers, sizes: Sequence[int], n_cl
 
 
 def _drawn(context: Context, p: int, rows: Integers) -> tuple[Floats, Integers]:
-    """Components and groups of the rows of one block that are drawn."""
+    """Components and groups of the drawn rows of one block."""
     drawn = np.isin(context.run.read("rows", p, "rows"), rows)
     return components(context, p)[drawn], _all_groups(context, p)[drawn]
 
@@ -284,7 +284,7 @@ def _drawn(context: Context, p: int, rows: Integers) -> tuple[Floats, Integers]:
 
 
 def test(job: Job, labels_of: Mapping[int, ReadLabels]) -> None:
-    """Test every two neighbouring clusters of some eigenvector sets; the stage ``evidence``, a block for each.
+    """Test every two neighbouring clusters of eigenvector sets; the stage ``evidence``, one block for each set.
 
     Parameters
     ----------
@@ -307,11 +307,11 @@ def _tested(groups: valleys.Groups) -> dict[str, NDArray[Any]]:
     return {"pairs": pairs, "depth": depth, "z": z, "counts": groups.counts}
 
 
-# -- what is known of groups: sums over all rows, and a sample
+# -- groups: sums over all rows, and a sample
 
 
 def gather(job: Job, sources: Sequence[LabelSource]) -> list[valleys.Groups]:
-    """Groups of the labels of each source, ready to be merged and tested.
+    """Groups of the labels of each source, for merging and testing.
 
     Parameters
     ----------
@@ -330,12 +330,12 @@ def gather(job: Job, sources: Sequence[LabelSource]) -> list[valleys.Groups]:
     weights = job.run_actors(VALLEYS, make, partial(_pair_weights, sources))
     moments = job.sum_blocks(VALLEYS, blocks, partial(_moments, sources=sources))
     drawn = job.map_blocks(VALLEYS, blocks, partial(_samples, sources=sources, counts=moments.counts))
-    samples = list(zip(*drawn, strict=True))  # of each source, its parts in all blocks
+    samples = list(zip(*drawn, strict=True))  # for each source, its parts in all blocks
     del drawn
     groups = []
     for i, source in enumerate(sources):
         of_source = [np.concatenate(parts) for parts in zip(*samples[i], strict=True)]
-        samples[i] = ()  # before the next one: together they are large
+        samples[i] = ()  # freed before the next one, as together they are large
         own = valleys.GroupMoments(*(array[i, : source.n_groups] for array in moments))
         groups.append(valleys.Groups(own, weights[i][: source.n_groups, : source.n_groups], of_source))
     return groups
@@ -371,7 +371,7 @@ def _moments(context: Context, p: int, sources: Sequence[LabelSource]) -> valley
 def _samples(
     context: Context, p: int, sources: Sequence[LabelSource], counts: Floats
 ) -> list[tuple[Floats, Floats, Integers]]:
-    """Components, hashes and labels of the rows of one block that are in the samples of their groups, by source."""
+    """Components, hashes and labels of the sampled rows of one block, by source."""
     P, found = components(context, p), []
     uniform = row_uniform(context.settings.seed, VALLEYS, context.run.read("rows", p, "rows"))
     for source, of_groups in zip(sources, counts, strict=True):
@@ -404,7 +404,7 @@ class SourceLabels:
     shard : Shard
     sources : list of LabelSource
     in_memory : bool
-        Whether the kernel is held in memory.
+        Whether the kernel is kept in memory.
     """
 
     def __init__(self, context: Context, shard: Shard, sources: Sequence[LabelSource], in_memory: bool) -> None:

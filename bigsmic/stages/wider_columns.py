@@ -1,4 +1,4 @@
-"""wider: more eigenvectors, where those that a fit began with are too few.
+"""wider: more eigenvectors, if the initial number is too small.
 
 A fit that leaves the number of clusters open may find nearly as many as it has columns; one that was given it begins
 with the labelings that are read by valleys, and the others may read more columns.
@@ -18,7 +18,7 @@ from bigsmic.store import Run
 
 WIDER = "wider"
 FULL = 0.75
-"""Share of the columns from which on so many clusters ask for more columns."""
+"""Number of clusters, as a share of the columns, from which more columns are needed."""
 FACTOR, LEAST_FACTOR = 2, 1.5
 """By which columns grow; where rows do not allow as many more as the second says, they stay."""
 OF_EIGENVECTORS = ("spectrum", "basis.", "restart.")
@@ -26,7 +26,7 @@ OF_LABELINGS = ("frame.", "assigned", "labeling.", VALLEYS, NUMBER)
 
 
 def wanted(job: Job) -> int:
-    """Columns to begin again with, 0 for none."""
+    """Number of columns with which to repeat the stages, 0 for none."""
     settings, n = job.context.settings, job.context.n
     m = valley_columns(settings, n)
     wider = min(FACTOR * m, most_valley_columns(n))

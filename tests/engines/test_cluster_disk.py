@@ -75,7 +75,9 @@ def test_workers_that_are_all_out_of_memory_are_one_error_and_the_run_goes_on(bl
             client.run(_set_status, "paused")
 
     with dask.config.set({"distributed.worker.memory.pause": False}), cluster_of(2) as client:
-        with pytest.raises(ClusterError, match=r"all 2 workers of tcp://.* have been paused.*free space in their local_directory"):
+        with pytest.raises(
+            ClusterError, match=r"all 2 workers of tcp://.* have been paused.*free space in their local_directory"
+        ):
             fit(blobs[0], client=client, out=tmp_path / "run", progress=pause)
         before = ledgers(tmp_path / "run")
         client.run(_set_status, "running")

@@ -104,8 +104,8 @@ class WithoutResources(Serial):
         (WithoutResources(), {}, r"WithoutResources lacks resources \(a bigsmic.engines.base.Resources\)"),
         ("threads", {}, "engine: str lacks __enter__, __exit__, recorded"),
         (Serial, {}, "engine: got the class Serial; give an instance of it"),
-        (Serial(), {"n_threads": 2}, "engine: got n_threads= beside it"),
-        (Serial(), {"scheduler": "tcp://nowhere:1"}, "engine: got scheduler= beside it"),
+        (Serial(), {"n_threads": 2}, "engine: got n_threads= together with it"),
+        (Serial(), {"scheduler": "tcp://nowhere:1"}, "engine: got scheduler= together with it"),
     ],
 )
 def test_what_is_no_engine_is_refused_by_what_it_lacks(engine, more, message):

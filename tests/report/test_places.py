@@ -50,9 +50,7 @@ def test_on_a_cluster(location, archive, here, blobs, tmp_path):
         of_memory = reported(location, blobs[0], tmp_path, client=client)  # which workers do not have
         assert of_memory == here.replace(f"file://{archive}", "array")
         result = bigsmic.Result.open(location).save("memory://reports/unseen.zarr")
-        with pytest.raises(
-            RunError, match=r"2 of 2 workers cannot find .*unseen.zarr; give an out= on storage that"
-        ):
+        with pytest.raises(RunError, match=r"2 of 2 workers cannot find .*unseen.zarr; give an out= on storage that"):
             result.report(tmp_path / "unseen.html", client=client, map_rows=0)
         assert not (tmp_path / "unseen.html").exists()
 

@@ -1,5 +1,5 @@
-"""Stages of RIM: categories to begin with, ascents to where some of them stay alive, and what comes out.
+"""Stages of RIM: initial categories, ascents after which some of them stay alive, and output.
 
-An *ascent* goes from one classifier to another at one strength of the penalty; the classifier that it reaches is a
+An *ascent* leads from one classifier to another at one strength of the penalty; the classifier that it reaches is a
 *point*.
 """

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-ROUND_ROWS = 1 << 21  # rows that go by between two checkpoints, roughly
+ROUND_ROWS = 1 << 21  # approximate number of rows between two checkpoints
 
 
 @dataclass(frozen=True)
@@ -12,13 +12,13 @@ class Ascent:
     Parameters
     ----------
     number : int
-        Of the point that it leads to.
+        Number of the point that it reaches.
     reg : float
     n_epochs : int
     spread : float
         Root mean square of a scaled column.
     n_fixed : int
-        Categories, the first ones, that are never given up.
+        Number of first categories that are never dropped.
     """
 
     number: int

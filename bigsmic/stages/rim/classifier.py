@@ -14,7 +14,7 @@ from bigsmic.stages.rim.rows import scaled, weighting
 
 
 def information(job: Job, model: Linear) -> Information:
-    """Sums over all rows for a classifier; it goes with the task, as it is small."""
+    """Sums over all rows for a classifier, which is sent with the task, as it is small."""
     return job.sum_blocks("objective", job.context.source_blocks, partial(_information, model=model))
 
 
@@ -23,7 +23,7 @@ def _information(context: Context, s: int, model: Linear) -> Information:
 
 
 def read_model(context: Context, stage: str, block: int) -> Linear:
-    """The classifier that a block of a stage holds."""
+    """The classifier in a block of a stage."""
     read = context.run.reader(stage, block)
     return Linear(read("W"), read("b"))
 

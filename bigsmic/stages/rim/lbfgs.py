@@ -1,7 +1,7 @@
 """Ascent by L-BFGS on exact gradients: each evaluation is two sums over blocks, by actors.
 
-An actor keeps what the second sum needs of the first. Evaluations are kept in the run directory; an ascent that begins
-anew finds them there.
+An actor keeps the results of the first sum that the second one needs. Evaluations are stored in the run directory,
+where an ascent that is repeated finds them.
 """
 
 import itertools
@@ -28,8 +28,8 @@ from bigsmic.types import Floats
 def ascend_by_gradients(job: Job, ascent: Ascent, model: Linear, max_iter: int) -> Linear:
     """Maximise the objective by L-BFGS on exact gradients; return the classifier.
 
-    An evaluation that the run directory has is not made again: the optimiser is deterministic, so an ascent that was
-    interrupted comes by the same places.
+    An evaluation in the run directory is not repeated: as the optimiser is deterministic, a resumed ascent evaluates
+    the same points.
     """
     make = partial(Sweeps, plan=job.plan)
     work = partial(_ascend, job, ascent, model, max_iter)
@@ -43,7 +43,7 @@ def _ascend(job: Job, ascent: Ascent, model: Linear, max_iter: int, group: Group
         i = next(numbers)
         F, slope = _kept_evaluation(job, ascent, i, vector) or _evaluate(job, ascent, i, vector, group)
         if not np.isfinite(F):
-            raise CollapseError(f"rim: the objective became {F}; look for extreme rows, or use solver='minibatch'")
+            raise CollapseError(f"rim: the objective became {F}; check for extreme rows, or use solver='minibatch'")
         return -F, -slope
 
     def on_step(_: object) -> None:
@@ -55,7 +55,7 @@ def _ascend(job: Job, ascent: Ascent, model: Linear, max_iter: int, group: Group
 
 
 def _kept_evaluation(job: Job, ascent: Ascent, i: int, vector: Floats) -> tuple[float, Floats] | None:
-    """Objective and gradient of evaluation i, if it was made at the same place."""
+    """Stored objective and gradient of evaluation i, if it was made at the same point."""
     if not job.plan.checkpoints or not job.run.done(ascent.stage, i):
         return None
     if job.run.info(ascent.stage, i)["at"] != checksum(vector):
@@ -65,7 +65,7 @@ def _kept_evaluation(job: Job, ascent: Ascent, i: int, vector: Floats) -> tuple[
 
 
 def _evaluate(job: Job, ascent: Ascent, i: int, vector: Floats, group: Group) -> tuple[float, Floats]:
-    """Objective and gradient at one place: a sweep for the mean posterior, and one that needs it."""
+    """Objective and gradient at one point: a pass for the mean posterior, and one that needs it."""
     context, model = job.context, Linear.of_vector(vector, job.context.d)
     goal, sums = aim(context, ascent.reg), group.call_sum(("information", model))
     reference = Reference.of(sums, goal.prior, goal.tau)
@@ -77,16 +77,16 @@ def _evaluate(job: Job, ascent: Ascent, i: int, vector: Floats, group: Group) ->
 
 
 class Sweeps:
-    """Rows of one worker, swept twice for every gradient.
+    """Rows of one worker, with two passes for every gradient.
 
-    Where memory holds the posteriors of all rows, the second time takes them from the first, and has one product of
-    matrices instead of two; where it holds the rows, too, they are read once. The sums are the same bits.
+    If memory can hold the posteriors of all rows, the second pass uses those of the first, and computes one matrix
+    product instead of two; if it can also hold the rows, they are read once. The sums have the same bits.
 
     Parameters
     ----------
     context : Context
     shard : Shard
-        Of the blocks of input.
+        Shard of the blocks of input.
     plan : bigsmic.methods.rim.planning.Plan
     """
 
@@ -109,7 +109,7 @@ class Sweeps:
         return self.shard.sum_over_blocks(task)
 
     def _room(self, s: int, shape: tuple[int, int]) -> NDArray[Any]:
-        """The array of the previous sweep, or a new one."""
+        """The array of the previous pass, or a new one."""
         kept = self.log_posteriors.get(s)
         return np.empty(shape, np.float32) if kept is None else kept
 

@@ -1,6 +1,6 @@
 """Ascent by Adam on minibatches: a chain of rounds, each a task.
 
-A round reads the state that the one before has written, goes through some epochs, and writes its own.
+A round reads the state of the previous one, runs some epochs, and writes its own state.
 """
 
 import itertools
@@ -24,10 +24,10 @@ from bigsmic.stages.rim.classifier import aim
 from bigsmic.stages.rim.rows import scaled, weighting
 from bigsmic.types import Floats, Integers
 
-READERS = 2  # threads that read ahead of an ascent
-LOOK_ROWS = 1 << 15  # that go by before an ascent looks for categories that have died
-DEAD_MASS = 0.01  # summed posterior over so many rows below which a category has: it comes back no more
-THROWN = 10.0  # how far down, in units of the objective, a step throws only a classifier that it leaves nothing of
+READERS = 2  # threads that read ahead
+LOOK_ROWS = 1 << 15  # after which an ascent checks for dead categories
+DEAD_MASS = 0.01  # summed posterior over so many rows below which a category is dead, as it does not recover
+THROWN = 10.0  # fall, in units of the objective, that shows that a step has destroyed the classifier
 
 
 def ascend_by_batches(job: Job, ascent: Ascent, model: Linear) -> Linear:
@@ -44,7 +44,9 @@ def ascend_by_batches(job: Job, ascent: Ascent, model: Linear) -> Linear:
     tenth = max(1, len(history) // 10)
     rate = job.context.settings.learning_rate
     refuse_divergence(history[-tenth:].mean(), history[0], rate)
-    if history.min() < history[0] - THROWN * max(1.0, abs(history[0])):  # a falling rate may yet have hidden it
+    if history.min() < history[0] - THROWN * max(
+        1.0, abs(history[0])
+    ):  # the falling rate may have hidden it at the end
         refuse_divergence(history.min(), history[0], rate)
     return Linear(read("W"), read("b"))
 
@@ -68,12 +70,12 @@ def _round(context: Context, r: int, ascent: Ascent) -> None:
 
 
 class _Seen:
-    """Summed posteriors of recent rows, by which an ascent finds categories that have died.
+    """Summed posteriors of recent rows, by which an ascent finds dead categories.
 
     Parameters
     ----------
     n_fixed : int
-        Categories, the first ones, that are never given up.
+        Number of first categories that are never dropped.
     """
 
     def __init__(self, n_fixed: int) -> None:
@@ -81,14 +83,14 @@ class _Seen:
         self.mass: Any = 0.0
 
     def living(self, mass: Floats, n_rows: int) -> NDArray[np.bool_] | None:
-        """Categories to go on with, bool, shape (k,), after a batch; None unless it is time to look and some are dead.
+        """Living categories after a batch, bool, shape (k,); None unless it is time to check and some are dead.
 
         Parameters
         ----------
         mass : ndarray of float64, shape (k,)
             Summed posteriors of the batch.
         n_rows : int
-            Rows in it.
+            Rows of the batch.
         """
         self.mass, self.n_rows = self.mass + mass, self.n_rows + n_rows
         if self.n_rows < LOOK_ROWS:
@@ -108,7 +110,7 @@ def _write_state(context: Context, ascent: Ascent, r: int, state: Adam, history:
 
 
 def _batches(context: Context, ascent: Ascent, epochs: range) -> Iterator[tuple[float, Floats, Weighting, float]]:
-    """Share of the ascent that is done, rows, their weighting, and their share of all rows; batch by batch."""
+    """Yield for each batch the share of the ascent done, its rows, their weighting, and their share of all rows."""
     seed, size = context.settings.seed, context.settings.batch_size
     for e, g, n_groups, (X, weights, rows) in _groups(context, ascent, epochs):
         n_batches = max(1, round(len(X) / size))
@@ -120,7 +122,7 @@ def _batches(context: Context, ascent: Ascent, epochs: range) -> Iterator[tuple[
 
 
 def _groups(context: Context, ascent: Ascent, epochs: range) -> Iterator[tuple[int, int, int, Any]]:
-    """Blocks in an order drawn anew for every epoch, some at a time; the next ones are read meanwhile."""
+    """Yield some blocks at a time, in a random order for every epoch, while the next ones are read."""
     n_groups = max(1, round(4 * context.n * context.d / context.block_sizes.pool_bytes))
     n_groups = min(n_groups, len(context.source_blocks))
     plan = [(e, g) for e in epochs for g in range(n_groups)]
@@ -145,7 +147,7 @@ def _shuffled(context: Context, ascent: Ascent, e: int, n_groups: int) -> list[N
 
 
 class _Coming:
-    """Rows of some blocks that are read ahead: while one thread waits for the disk, another one decodes and scales.
+    """Rows of blocks that are read ahead: while one thread waits for the disk, another one decodes and scales.
 
     Parameters
     ----------

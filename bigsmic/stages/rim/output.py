@@ -15,7 +15,7 @@ from bigsmic.stages.rim.classifier import read_model
 from bigsmic.stages.rim.rows import scaled, weighting
 from bigsmic.types import Floats, Integers
 
-UNCERTAIN_ROWS = 100  # that the run remembers
+UNCERTAIN_ROWS = 100  # least certain rows of a block that are stored
 
 
 def write_output(job: Job) -> None:

@@ -12,14 +12,14 @@ from bigsmic.runtime.job import Job
 
 
 def scaled(context: Context, s: int) -> NDArray[np.float32]:
-    """Scaled rows of one block of input, float32; kept where this process may keep all of them."""
+    """Scaled rows of one block of input, float32; cached if this process may keep all of them."""
     if 4 * context.n * context.d <= context.block_cache.limit:
         return context.block_cache.get(("scaled", s), partial(context.scaled_block, s))
     return context.scaled_block(s)
 
 
 def keep_rows(context: Context) -> None:
-    """Keep scaled rows in this process from now on."""
+    """Cache scaled rows in this process from now on."""
     context.block_cache.limit = max(context.block_cache.limit, 4 * context.n * context.d)
 
 
@@ -47,7 +47,7 @@ def keep_side_inputs(job: Job) -> None:
 
 
 def n_known(context: Context) -> int:
-    """Categories that labels name: they stay first, alive or not."""
+    """Number of categories of known labels, which stay first, alive or not."""
     if "labels" not in side_inputs(context):
         return 0
     return 1 + max(int(context.run.read("side_inputs", s, "labels").max()) for s in context.source_blocks)

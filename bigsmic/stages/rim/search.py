@@ -1,4 +1,4 @@
-"""Search along the path of solutions: ascents that a fit makes, unless the run directory has them."""
+"""Search along the path of solutions, by ascents that are not in the run directory yet."""
 
 import math
 
@@ -16,7 +16,7 @@ from bigsmic.stages.rim.minibatches import ascend_by_batches
 from bigsmic.stages.rim.rows import n_known
 from bigsmic.types import Floats, Integers
 
-LEAST_STEPS = 200  # of an ascent by minibatches, where the number of epochs is not given; twice as many from the start
+LEAST_STEPS = 200  # of an ascent by minibatches, if the number of epochs is not given; twice as many from the start
 
 
 class Search:
@@ -63,18 +63,18 @@ class Search:
         job.run.drop(ascent.stage, [block for stage, block in job.run.blocks() if stage == ascent.stage])
 
     def _epochs(self, fresh: bool) -> int:
-        """Number of epochs of an ascent; those along a path begin near their optimum and need fewer."""
+        """Number of epochs of an ascent; ascents along a path start near their optimum and need fewer."""
         if self.settings.n_epochs is not None:
             return self.settings.n_epochs
         steps = max(1, round(self.context.n / self.settings.batch_size))
         return math.ceil((2 if fresh else 1) * LEAST_STEPS / steps)
 
     def _kept(self, counts: Integers) -> NDArray[np.bool_]:
-        """Categories that are alive, or that labels name."""
+        """Categories that are alive, or belong to known labels."""
         return (counts > 0) | (np.arange(len(counts)) < self.known)
 
     def living(self, point: Point) -> Linear:
-        """The classifier of a point without the categories that have died."""
+        """The classifier of a point without dead categories."""
         kept = self._kept(self.job.run.read("point", point.number, "counts"))
         return read_model(self.context, "point", point.number).columns(kept)
 
@@ -84,9 +84,9 @@ class Search:
         return read("mass")[self._kept(read("counts"))]
 
     def close(self, point: Point, n_clusters: int) -> Linear:
-        """The living categories of a point without the smallest ones; the others ascend anew after each one closed.
+        """The classifier of a point with the smallest categories removed one by one, and an ascent after each.
 
-        Where an ascent would lose more than the one, the category's rows just go to the next best.
+        If an ascent would lose further categories, it is left out, and the rows go to their next best category.
         """
         model, masses = self.living(point), self.masses(point)
         while model.n_categories > n_clusters:

@@ -1,4 +1,4 @@
-"""The categories that a fit begins with, found on a sample."""
+"""The initial categories of a fit, found on a sample."""
 
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from bigsmic.types import Floats, Integers
 
 
 def find_categories(job: Job, attempt: int, reg: float) -> int:
-    """Find categories to begin with, twice as many at each attempt; the number found."""
+    """Find initial categories, twice as many at each attempt; return the number found."""
     job.run_steps("start", [attempt], partial(_start, reg=reg))
     return job.run.info("start", attempt)["categories"]
 
@@ -33,7 +33,7 @@ def _start(job: Job, attempt: int, reg: float) -> None:
 
 
 def _known_centers(job: Job, known: int) -> NDArray[np.float32]:
-    """Mean of the rows of each label; of all rows where a label has none."""
+    """Mean of the rows of each label; of all rows for a label without rows."""
     sums = job.sum_blocks("start", job.context.source_blocks, partial(_class_sums, n_classes=known))
     return (sums[:, :-1] / np.maximum(sums[:, -1:], 1)).astype(np.float32)
 
@@ -43,7 +43,7 @@ def _class_sums(context: Context, s: int, n_classes: int) -> Floats:
 
 
 def _order(sizes: Integers, prior: Any, known: int) -> Integers:
-    """Categories in an order in which the larger of them have the larger prior, which is best for the objective."""
+    """Order of categories in which larger ones have the larger prior, which maximises the objective."""
     order = np.arange(len(sizes))
     if prior is None or isinstance(prior, str) or known:
         return order
