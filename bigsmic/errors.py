@@ -5,15 +5,18 @@
     BigsmicError
     ├── InputError (ValueError)      the data or a parameter cannot be used
     │   ├── NonFiniteError           NaN or infinity among the rows
-    │   ├── OptionError (TypeError)  an option that the method lacks │   ├── AbsentResultError (AttributeError)  an
-    attribute that only results of another method have │   └── CollapseError            parameters for which an
-    iteration does not reach a usable result ├── PlanError (MemoryError)      the work does not fit the allowed memory
-    or disk ├── RunError (RuntimeError)      the run directory cannot be used │   ├── RunMismatchError it belongs to
-    other input or other parameters │   ├── RunVersionError          it was written in another format │ ├──
-    RunLockedError another process is writing to it │   └── CorruptBlockError        a stored block is missing, or
-    differs from what was written ├── ClusterError (RuntimeError)  the cluster does not answer, or its workers cannot be
-    used │ └── LostBlocksError blocks that kill the workers that run them └── StorageError (OSError)       a read or
-    write failed (no space, no permission, torn chunk)
+    │   ├── OptionError (TypeError)  an option that the method lacks
+    │   ├── AbsentResultError (AttributeError)  an attribute that only results of other methods have
+    │   └── CollapseError            an iteration does not reach a usable result
+    ├── PlanError (MemoryError)      the work does not fit the allowed memory or disk
+    ├── RunError (RuntimeError)      the run directory cannot be used
+    │   ├── RunMismatchError         it belongs to other input or other parameters
+    │   ├── RunVersionError          it was written in another format
+    │   ├── RunLockedError           another process is writing to it
+    │   └── CorruptBlockError        a stored block is missing, or differs from what was written
+    ├── ClusterError (RuntimeError)  the cluster does not answer, or its workers cannot be used
+    │   └── LostBlocksError          blocks that kill their workers
+    └── StorageError (OSError)       a read or write failed (no space, no permission, torn chunk)
 
 Every message names the action, the value received, the limit, and the remedy.
 

@@ -19,7 +19,7 @@ from bigsmic.store import absolute, as_location, create_arrays, new_place
 from bigsmic.types import StrPath
 
 STORED = {"label": "labels", "agreement": "agreement", "noise": "noise", "posterior": "posterior"}
-"""Arrays of a run by the names of their columns, which are of one row."""
+"""Per-row arrays of a run, by the names of their columns."""
 ORDER = ("row", "label", "name", "agreement", "noise", "posterior")
 PIECE_ENTRIES = 1 << 20
 """Entries that are converted to text, or form a row group, at once."""
@@ -73,7 +73,7 @@ class _Table:
     n : int
         Rows.
     height : int
-        Rows of a block, in which the run stores them.
+        Rows of a block of the run.
     columns : dict of str to _Column
     """
 

@@ -253,7 +253,7 @@ def _check_imagined(n_rows: int | None, n_workers: int | None, options: Mapping[
 
 OF_NUMBER = ("n_clusters", "undecided", "open_from", "open_to")
 """Settings that say how many clusters are asked for, or looked for."""
-FEW_ROWS = 50  # up to which ten times as many columns are warned of
+FEW_ROWS = 50  # with no more rows, and ten times as many columns, a fit warns
 _DEFAULTS: dict[str, Any] = dict(fit.__kwdefaults__ or {})
 """Parameters of every fit, whatever its method."""
 

@@ -255,8 +255,8 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
     def _refuse_undecided(self, what: str) -> None:
         if self.settings.undecided:
             raise InputError(
-                f"{what}: the fit was given no number of clusters and {self._open_reason()} is a hint, cut(c) gives "
-                "the result for c clusters"
+                f"{what}: the fit was given no number of clusters and {self._open_reason()} is a hint, cut(c) "
+                "gives the result for c clusters"
             )
 
     def _open_reason(self) -> str:

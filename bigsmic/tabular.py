@@ -40,9 +40,9 @@ class TabularViews:
         Parameters
         ----------
         path : str or Path
-            Of what is not there yet. Its end says what is written: ``.csv`` and ``.parquet`` (pyarrow, the extra
-            ``parquet``) have columns ``row``, ``label``, ``name``, ``agreement``, ``noise`` and ``posterior_0``
-            to ``posterior_<c - 1>``; ``.npy`` a structured array with fields of these names and ``posterior`` of shape
+            Must not exist yet. The suffix determines the format: ``.csv`` and ``.parquet`` (pyarrow, the extra
+            ``parquet``) have columns ``row``, ``label``, ``name``, ``agreement``, ``noise`` and ``posterior_0`` to
+            ``posterior_<c - 1>``; ``.npy`` a structured array with fields of these names and ``posterior`` of shape
             (c,); ``.zarr`` a group of arrays of these names and ``posterior`` of shape (n, c).
         columns : sequence of str, optional
             Which of ``row``, ``label``, ``name``, ``agreement``, ``noise`` and ``posterior`` to write, in their order;

@@ -3,15 +3,16 @@
 Exit codes::
 
     0    done
-    1    something unexpected; --debug shows where
+    1    an unexpected error; --debug shows where
     2    the command line is wrong
     3    the rows or a parameter cannot be used (InputError)
     4    the work does not fit the memory or the disk (PlanError)
     5    the run directory cannot be used (RunError)
-    6    the store refused to read or write (StorageError)
-    7 the cluster does not answer, or keeps losing workers (ClusterError) 9    a refit is recommended (update
-    --fail-on-drift) 75   another process writes to the run directory (RunLockedError); try again later 130 interrupted;
-    with --out, the same command resumes the work
+    6    a read or write failed (StorageError)
+    7    the cluster does not answer, or keeps losing workers (ClusterError)
+    9    a refit is recommended (update --fail-on-drift)
+    75   another process writes to the run directory (RunLockedError); try again later
+    130  interrupted; with --out, the same command resumes the work
 
 Results go to stdout, everything else to stderr. A command imports what it needs when it runs, so that ``--help`` is
 quick.

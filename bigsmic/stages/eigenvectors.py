@@ -84,7 +84,7 @@ def _n_solved(job: Job, q: int, eigenproblem: Eigenproblem) -> int:
 
 
 def _solve(job: Job, q: int, eigenproblem: Eigenproblem, n_wanted: int) -> None:
-    """Solve one eigenproblem: known vectors and warm start in, eigenvectors out, checkpoints at restarts."""
+    """Solve one eigenproblem from known vectors and a warm start, with checkpoints at restarts."""
     settings = job.context.settings
     params = LanczosParams(
         n_wanted=n_wanted,
@@ -118,7 +118,7 @@ def _solve(job: Job, q: int, eigenproblem: Eigenproblem, n_wanted: int) -> None:
 
 
 def _bulk_rule(context: Context, eigenproblem: Eigenproblem, n_wanted: int) -> BulkRule | None:
-    """When the solve ends in a bulk: N shows where it begins, for the other matrices of its graph, too."""
+    """Rule by which a bulk ends the solve; where it begins follows from N, also for the other matrices of its graph."""
     if eigenproblem.kernel != "normalized" or eigenproblem.link_weights is not None:
         return None
     if not eigenproblem.shrinkage:
@@ -383,7 +383,7 @@ def _solved_before(context: Context, eigenproblem: Eigenproblem) -> Eigenproblem
 
 
 def _warm_filter(context: Context, before: Eigenproblem | None, n_wanted: int) -> Filter | None:
-    """The filter of the solve before: worth a third on N, nothing on K, whose spectrum moves with t, nor on U."""
+    """The filter of the previous solve; it saves a third on N, but nothing on U, or K, whose spectrum varies with t."""
     if before is None or before.kernel != "normalized" or before.link_weights is not None:
         return None
     return Filter(**_noted(context, eigenproblems(context.settings).index(before), n_wanted)["filter"])

@@ -37,7 +37,7 @@ def _export(context: Context, p: int) -> None:
 def _assemble(context: Context, p: int, sent_by: list[NDArray[np.int64]]) -> None:
     read, lo = context.run.reader("lists", p), int(context.layout.bounds[p])
     indices, squares = read("indices"), read("squares")
-    from_blocks = sent_by[p] if len(sent_by[p]) else [p]  # no edges, of the right types
+    from_blocks = sent_by[p] if len(sent_by[p]) else [p]  # its own, without edges, for the dtypes
     sent = context.run.gather("edges", from_blocks, affinity.Edges._fields, p)
     incoming = affinity.Edges(*map(np.concatenate, zip(*sent, strict=True)))
     graph = affinity.assemble(lo, indices, squares, incoming)

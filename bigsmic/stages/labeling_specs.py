@@ -200,7 +200,7 @@ class LabelingSpecs(Sequence[LabelingSpec]):
 
     @property
     def most_eigenvectors(self) -> int:
-        """Eigenvectors of the labeling that reads most."""
+        """Largest number of eigenvectors of a labeling."""
         return max(spec.n_eigenvectors for spec in self)
 
     @cached_property
@@ -210,7 +210,7 @@ class LabelingSpecs(Sequence[LabelingSpec]):
 
     @cached_property
     def candidates(self) -> list[int]:
-        """Numbers of the labelings that LSMI may choose from: those that are not read by valleys, or else all."""
+        """Numbers of the labelings among which LSMI may choose: those not merged by valleys, or else all."""
         return [b for b in range(len(self)) if b not in self.by_valleys] or self.by_valleys
 
     @cached_property
@@ -221,7 +221,7 @@ class LabelingSpecs(Sequence[LabelingSpec]):
 
     @cached_property
     def shrinkages(self) -> list[tuple[float, ...]]:
-        """Shrinkages whose labelings form a consensus together: all of them, and each alone."""
+        """Shrinkages whose labelings form one consensus: all of them together, and each alone."""
         every = tuple(dict.fromkeys(spec.eigenproblem.shrinkage for spec in self))
         return [every, *((s,) for s in every)] if len(every) > 1 else [every]
 
@@ -236,7 +236,7 @@ class LabelingSpecs(Sequence[LabelingSpec]):
 
     @property
     def valley_sets(self) -> list[int]:
-        """Numbers of the eigenvector sets whose labelings are read by valleys."""
+        """Numbers of the eigenvector sets whose labelings are merged by valleys."""
         return [w for w, of_set in enumerate(self.sets) if of_set[0] in self.by_valleys]
 
     @property
@@ -261,7 +261,7 @@ class LabelingSpecs(Sequence[LabelingSpec]):
 
 
 def specs_of(context: Context) -> LabelingSpecs:
-    """All labelings of the fit that tasks see."""
+    """All labelings of the fit of a context."""
     return context.cached("labeling_specs", lambda: LabelingSpecs(context.settings, context.n))
 
 

@@ -27,7 +27,7 @@ from bigsmic.types import Floats, Integers
 ROTATION_ROWS = 1000  # from which a rotation is computed; eight per column if there are many columns
 MERGED_ITERATIONS = 40  # of a rotation whose columns are merged; more would cost a quarter of a fit
 MOVED = ("merge", "valleys")
-TILE_ROWS = 4096  # whose posteriors over all columns are held at a time
+TILE_ROWS = 4096  # whose posteriors over all columns are computed at a time
 GRAM_BYTES = 16 << 20  # of the Gram matrices that are summed in one pass; one that is larger is summed alone
 TREE_FIELDS = ("columns", "merges", "ratios")
 VALLEYS, NUMBER = "valleys", "number"
@@ -186,7 +186,7 @@ def _read_widest(context: Context, specs: Sequence[LabelingSpec], p: int) -> Flo
 
 
 def _gram(V: Floats, R: Floats) -> Floats:
-    """Gram matrix of the columns' posteriors, and below it the rows of which each column has the largest."""
+    """Gram matrix of the columns' posteriors, and below it the number of rows with the largest posterior in each."""
     m = V.shape[1]
     total = np.zeros((m + 1, m))
     for rows in tiles(len(V), TILE_ROWS):
@@ -374,7 +374,7 @@ def _resolution(context: Context, spec: LabelingSpec) -> float | None:
 
 
 def _adopt(context: Context, group: Group, i: int, missing: int) -> None:
-    """Label rows by their nearest labelled neighbour until none changes, and the others by the nearest mean."""
+    """Label rows by their nearest labelled neighbour until none changes, and the remaining ones by the nearest mean."""
     before, left = missing + 1, missing
     while 0 < left < before:
         before, left = left, group.call_sum(("adopt", i))

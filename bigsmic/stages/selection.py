@@ -88,7 +88,7 @@ def _scored(context: Context) -> list[int]:
 
 
 def _most_telling(context: Context) -> list[int]:
-    """The labeling most like the others, and the consensus if that is the result."""
+    """The medoid labeling, and the consensus if that is the result."""
     numbers = specs_of(context).candidates
     medoid = numbers[consensus.medoid(context.run.read("consensus", 0, "ari")[np.ix_(numbers, numbers)])]
     return [medoid, CONSENSUS] if chosen(context) is None else [medoid]

@@ -20,7 +20,7 @@ WIDER = "wider"
 FULL = 0.75
 """Number of clusters, as a share of the columns, from which more columns are needed."""
 FACTOR, LEAST_FACTOR = 2, 1.5
-"""By which columns grow; where rows do not allow as many more as the second says, they stay."""
+"""Factor by which columns grow, and the least factor: if the rows do not allow it, columns are not increased."""
 OF_EIGENVECTORS = ("spectrum", "basis.", "restart.")
 OF_LABELINGS = ("frame.", "assigned", "labeling.", VALLEYS, NUMBER)
 

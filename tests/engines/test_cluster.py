@@ -193,7 +193,7 @@ def test_too_little_memory_is_refused_before_the_start(client, blobs, tmp_path):
 
 def test_a_run_directory_that_workers_do_not_see_is_refused(client, blobs, tmp_path, monkeypatch):
     monkeypatch.setattr(dask_cluster, "_sees", _blind)
-    with pytest.raises(RunError, match="2 of 2 workers cannot find .*; give an out= on storage"):
+    with pytest.raises(RunError, match=r"2 of 2 workers cannot find .*; give an out= on storage"):
         fit(blobs[0], client=client, out=tmp_path / "run")
 
 

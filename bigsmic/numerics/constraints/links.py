@@ -209,8 +209,8 @@ def _checked_pairs(name: str, pairs: Any, n_rows: int) -> Integers:
         return NO_PAIRS
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
         raise InputError(
-            f"{name}: got {pairs.dtype} of shape {pairs.shape}, but needs integers of shape (m, 2); give one pair of "
-            "row numbers for each link"
+            f"{name}: got {pairs.dtype} of shape {pairs.shape}, but needs integers of shape (m, 2); give one pair "
+            "of row numbers for each link"
         )
     outside = ((pairs < 0) | (pairs >= n_rows)).any(axis=1)
     if outside.any():

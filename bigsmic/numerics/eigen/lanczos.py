@@ -51,9 +51,9 @@ from bigsmic.numerics.hashing import generator
 from bigsmic.types import Floats, Integers
 
 AMPLIFICATION = 20.0  # of the largest eigenvalue but known ones by a filter; more spends products on what has converged
-GROWTH = 4  # a new filter costs the basis, so it has to be of a much higher degree
+GROWTH = 4  # factor in the degree that justifies a new filter, as this discards the basis
 NOTHING = Spectrum(np.zeros(0), np.zeros(0))
-HOPELESS = 1e3  # slack at which rounding, not the space, keeps the residuals up
+HOPELESS = 1e3  # slack at which rounding, not the subspace, limits the residuals
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ def group_rows(n: int, d: int) -> int:
     rows : int
         From 4,096 to 200,000.
     """
-    shared_out = max(2 * n // N_SHARED_OUT, LEAST_SHARED_OUT)  # about twice, since rows visit
+    shared_out = max(2 * n // N_SHARED_OUT, LEAST_SHARED_OUT)  # twice, as visitors about double the rows
     held = max(GROUP_BYTES, 88 * n) // (4 * d + MEMBER_BYTES)
     return min(max(min(ROW_BYTES // (4 * d), held), 4096), shared_out, 200_000)
 

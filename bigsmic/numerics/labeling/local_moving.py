@@ -61,7 +61,7 @@ class RowMoves:
     rows : ndarray of int64, shape (n,)
         Global row numbers of these.
     seed : int
-        Of the draw of the rows that may move in a sweep.
+        Seed of the draw of the rows that may move in a sweep.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class RowMoves:
         return self.shard.sum_over_blocks(self._label_sums)
 
     def move(self, sweep: int, sums: Floats, resolutions: Sequence[float | None]) -> Floats:
-        """Make one sweep, `sums` being `label_sums` before it; return those after it."""
+        """Make one sweep, given `label_sums` before it; return those after it."""
         self.before, self.labels = self.labels, self.labels.copy()
         extended = self.halo.extend(self.before)
         moving = [(i, resolution) for i, resolution in enumerate(resolutions) if resolution is not None]
@@ -170,8 +170,8 @@ def move_block(
 ) -> Integers:
     """Move each movable row to the cluster that raises modularity most, all at once.
 
-    Row i goes to ``argmax_y [ sum_{j: l_j = y} W_ij - g d_i s_y / vol ]``, with s_y the degree sum of y without i [1]_
-    and g the resolution.
+    Row i goes to ``argmax_y [ sum_{j: l_j = y} W_ij - g d_i s_y / vol ]``, with s_y the degree sum of y without i
+    [1]_ and g the resolution.
 
     Parameters
     ----------

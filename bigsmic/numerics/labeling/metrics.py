@@ -87,7 +87,7 @@ def _pair_counts(table: Integers) -> tuple[int, ...]:
 
 
 def _pairs(counts: Integers) -> int:
-    # Python integers: the products of two of these pass 2**63 at a few hundred thousand rows
+    # Python integers, as products of two of these exceed 2**63 at a few hundred thousand rows
     return sum(n * (n - 1) // 2 for n in counts[counts > 1].tolist())
 
 
