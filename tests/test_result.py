@@ -227,7 +227,7 @@ def test_a_cut_at_the_number_of_the_fit_is_the_fit(blobs):
 
 @pytest.mark.parametrize("c", [0, 1, 1000])
 def test_cuts_out_of_range_are_refused(open_result, c):
-    with pytest.raises(InputError, match=rf"cut: got {c} clusters; this fit has trees of .* columns"):
+    with pytest.raises(InputError, match=rf"cut: got {c} clusters, but this fit has trees of .* columns"):
         open_result.cut(c)
 
 

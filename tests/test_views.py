@@ -196,7 +196,9 @@ def test_a_fit_of_one_cluster_has_a_table_and_no_graph(fits):
     assert result.clusters.nearest.tolist() == [-1]
     assert result.cluster_tree.shape == (0, 4)
     for ask in (lambda: result.embedding, result.graph, result.labelings):
-        with pytest.raises(AbsentResultError, match="asked for one cluster, or no more rows differ"):
+        with pytest.raises(
+            AbsentResultError, match="asked for one cluster, or for at least as many clusters as distinct rows"
+        ):
             ask()
 
 

@@ -1,4 +1,4 @@
-"""The methods behind ``bigsmic.fit(method=...)``: modules that offer the same few names.
+"""The methods of ``bigsmic.fit(method=...)``: modules with a common interface.
 
 ::
 
@@ -18,7 +18,7 @@
     sights(result)      what these want of the rows: a list of :class:`bigsmic.views.passes.Sight`, which are found in
                         the one pass that a report makes; optional
 
-To add a method of ours: such a module, its settings in :mod:`bigsmic.settings`, and a line in
-`bigsmic.registry.BUILT_IN`. That of another package is found by an entry point of the group ``bigsmic.methods``, which
-leads to its ``Settings``; the rest is in the module that defines them, or that they name as ``home``.
+A built-in method consists of such a module, its settings in :mod:`bigsmic.settings`, and a line in
+`bigsmic.registry.BUILT_IN`. A method of another package is found by an entry point of the group ``bigsmic.methods``,
+which refers to its ``Settings``; the rest is in the module that defines them, or that they name as ``home``.
 """

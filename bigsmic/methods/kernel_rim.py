@@ -1,7 +1,7 @@
 """Kernel RIM: scan -> map -> ascent -> output, linear RIM on a kernel's features; on the neighbour graph, MIC at one t.
 
-A feature kernel is given by name, as a function, or by its values; the rows are mapped as they are read, so that a fit
-holds as little of them as linear RIM does, and has all of its options. See `numerics.objectives.kernel_features`.
+A feature kernel is given by name, as a function, or by its values. Rows are mapped when they are read, so that a fit
+needs as little memory as linear RIM, and has all of its options. See `numerics.objectives.kernel_features`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,16 +45,16 @@ def admit(
     return settings, side_inputs
 
 
-# -- features in the place of rows
+# -- features in place of rows
 
 
 class Mapped:
-    """Source of features: input rows and the map that makes features of them.
+    """Source of features: input rows and their feature map.
 
     Parameters
     ----------
     context : Context
-        Of the rows.
+        Context of the rows.
     """
 
     dtype = np.dtype(np.float32)
@@ -77,7 +77,7 @@ class OnFeatures(Context):
     Parameters
     ----------
     rows : Context
-        The fit.
+        Context of the fit.
     """
 
     def __init__(self, rows: Context) -> None:
@@ -100,7 +100,7 @@ class OnFeatures(Context):
 
     @cached_property
     def scaler(self) -> Scaler:
-        """Features are taken as they are."""
+        """Identity, as features are not scaled."""
         return Scaler(np.zeros(self.d), np.ones(self.d))
 
     def read_sample(self) -> Floats:
@@ -112,7 +112,7 @@ class OnFeatures(Context):
 
 
 def read_map(context: Context) -> Fourier | Columns | Nystrom:
-    """The features of a fit."""
+    """The feature map of a fit."""
     read, settings = context.run.reader("map", 0), context.settings
     if settings.approximation == "fourier":
         return Fourier(read("W"), read("b"))
@@ -143,7 +143,7 @@ def _find_map(job: Job, _: int) -> None:
 
 
 def _write_columns(job: Job) -> None:
-    """Landmarks among the columns of a kernel that is given by its values."""
+    """Write landmarks among the columns of a kernel given by its values."""
     context = job.context
     if context.n != context.d:
         raise InputError(
@@ -164,12 +164,12 @@ def _values(context: Context, s: int, columns: Integers) -> Floats:
 
 
 def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, checkpoints: bool) -> planning.Plan:
-    """Plan a fit: that of RIM on as many columns as there are features, or of MIC.
+    """Plan a fit like RIM with as many columns as features, or like MIC.
 
     Raises
     ------
     PlanError
-        The message says what would do.
+        A stage does not fit; the message names the remedy.
     """
     if settings.kernel == GRAPH:
         return mic.plan(size, settings.on_graph(size.n), memory_limit, n_threads, checkpoints)
@@ -179,7 +179,7 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
 
 
 def _with_map(n: int, m: int, stages: Sequence[StagePlan]) -> tuple[StagePlan, ...]:
-    """The stages of RIM with the features of its sample, and the one that makes the map."""
+    """The stages of RIM, with the features of its sample, and the stage of the map."""
     sample = min(n, START_ROWS)
     algebra = planning.StagePlan("map", 1, 40 * m * m, 4 * sample * m, flops=20.0 * m**3)
     of_features = 16 * sample * m + (16 << 20)  # of the sample, as k-means takes them, and of a block
@@ -188,7 +188,7 @@ def _with_map(n: int, m: int, stages: Sequence[StagePlan]) -> tuple[StagePlan, .
 
 
 def run(job: Job) -> None:
-    """Run the stages of a fit; each does what the ledger lacks."""
+    """Run the stages of a fit; each runs the blocks that the ledger lacks."""
     if job.context.settings.kernel == GRAPH:
         mic.run(job.under(_on_graph(job.context)))
         return
@@ -202,7 +202,7 @@ def run(job: Job) -> None:
 
 
 def _on_graph(context: Context) -> Any:
-    """Settings of the fit as MIC has them."""
+    """Settings of the fit for MIC."""
     return context.settings.on_graph(context.n)
 
 
@@ -225,5 +225,5 @@ def model(context: Context) -> Any:
 
 
 def pages(result: Any) -> Sequence[Any]:
-    """Sections of a report: the path of RIM and its features, or what MIC says."""
+    """Sections of a report: the path of RIM and its features, or those of MIC."""
     return mic.pages(result) if result.settings.kernel == GRAPH else [*path(result), *features(result)]

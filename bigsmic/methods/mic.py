@@ -1,7 +1,7 @@
 """MIC: scan -> route -> neighbors -> graph -> eigen -> assign -> ascent -> choice -> output.
 
-Kernel RIM on the sparse local-scaling kernel [1]_, from a self-tuning spectral start [2]_; of several neighbour numbers
-the one whose labels have the largest maximum-likelihood mutual information with the rows [3]_.
+Kernel RIM on the sparse local-scaling kernel [1]_, from a self-tuning spectral start [2]_; among several neighbour
+numbers, the one is chosen whose labels have the largest maximum-likelihood mutual information with the rows [3]_.
 
 References
 ----------
@@ -56,12 +56,12 @@ from bigsmic.types import Floats, Integers
 
 __all__ = ["Result", "Settings", "model", "pages", "plan", "run", "summary", "temporary"]
 
-LEAST_INFORMATION = 1e-3  # nats per row, below which labels are the argmax of noise
+LEAST_INFORMATION = 1e-3  # nats per row; with less, labels are the argmax of noise
 
 
 @dataclass(frozen=True, repr=False)
 class Plan(planning.Plan):
-    """How a fit will run; `ascent_in_memory` says where the coefficients, and the kernel, lie during the ascents."""
+    """Plan of a fit; `ascent_in_memory`: whether coefficients, and the kernel, are in memory during the ascents."""
 
     ascent_in_memory: tuple[bool, bool] = (True, True)
 
@@ -72,7 +72,7 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
     Raises
     ------
     PlanError
-        A stage does not fit; the message says which, and what would do.
+        A stage does not fit; the message names the stage and the remedy.
     """
     common = smic_planning.plan(size, settings.graph, memory_limit, n_threads, checkpoints=checkpoints)
     stages, in_memory = dict(common.stages), (True, True)
@@ -89,7 +89,7 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
 
 
 def _ascent_stage(size: Size, settings: Any, n_blocks: int, in_memory: tuple[bool, bool]) -> StagePlan:
-    """Seven matrices of c columns and the kernel; what products hold of all rows; three blocks of c columns a task."""
+    """Seven matrices of c columns, the kernel, operands of products for all rows; three c-column blocks per task."""
     n, c, t = size.n, settings.n_clusters, max(settings.t)
     rows = -(-n // max(1, n_blocks))
     entries = planning.EDGES_PER_NEIGHBOR * t
@@ -105,7 +105,7 @@ def _ascent_stage(size: Size, settings: Any, n_blocks: int, in_memory: tuple[boo
 
 
 def _select_stage(size: Size, settings: Any, of_smic: StagePlan) -> StagePlan:
-    """Distances of the drawn rows to the centres, as they are gathered and as they are fitted; a block of rows."""
+    """Distances of the drawn rows to the centres, while they are gathered and fitted; a block of rows."""
     drawn = min(size.n, (settings.mlmi_rows or size.n) + settings.n_centers)
     rows = -(-size.n // max(1, of_smic.tasks))
     task = 8 * rows * size.d + 3 * 8 * 2048 * settings.n_centers + drawn * settings.n_centers * 8 * rows // size.n
@@ -117,7 +117,7 @@ def _select_stage(size: Size, settings: Any, of_smic: StagePlan) -> StagePlan:
 
 
 def run(job: Job) -> None:
-    """Run the stages of a fit; each does what the ledger lacks."""
+    """Run the stages of a fit; each runs the blocks that the ledger lacks."""
     settings = job.context.settings
     on_graph, of_start = job.under(settings.graph), job.under(settings.start)
     if not graph_pipeline.scan_rows(on_graph):
@@ -133,7 +133,7 @@ def run(job: Job) -> None:
 
 
 def _begin(job: Job) -> None:
-    """Self-tuning spectral clustering: eigenvectors of the normalised kernel, turned."""
+    """Self-tuning spectral clustering, with rotated eigenvectors of the normalised kernel."""
     with job.timed("eigen"):
         eigenvectors.run(job)
     with job.timed("assign"):
@@ -146,7 +146,7 @@ def _read_start(context: Context, p: int, settings: Any) -> Integers:
 
 
 def _ascend(job: Job, settings: Any, in_memory: tuple[bool, bool]) -> None:
-    """Ascend for every t; after the choice, again for those whose results were damaged."""
+    """Ascend for every t; after the choice, only for t whose results were damaged."""
     chosen = _chosen(job.context) if job.run.done("choice", 0) else None
     ascent = AscentSettings(settings.reg, settings.max_iter, settings.tol)
     for t in settings.t:
@@ -167,7 +167,7 @@ def _ascend(job: Job, settings: Any, in_memory: tuple[bool, bool]) -> None:
 
 
 def _choose(job: Job, block: int) -> None:
-    """Score the labels of every t by MLMI; of equal ones the first t is chosen."""
+    """Score the labels of every t by MLMI; among equal ones the first t is chosen."""
     context, settings = job.context, job.context.settings
     found = _scores(job)
     best = int(np.argmax([score.mlmi for score in found]))
@@ -185,7 +185,7 @@ def _warn_of_collapse(optimum: dict[str, Any], settings: Any) -> None:
         return
     found = f"{c - alive} of {c} clusters are left without rows"
     if alive == 1:
-        found = "all rows are in one cluster, which says nothing about them"
+        found = "all rows are in one cluster"
     elif optimum["value"] <= LEAST_INFORMATION:
         found = f"all rows have nearly the same posterior, {optimum['value']:.2g} nats of information"
     warnings.warn(f"{settings.method}: {found}; lower reg, which is {settings.reg:g}", BigsmicWarning, stacklevel=2)
@@ -240,7 +240,7 @@ def _final(context: Context, p: int) -> None:
     context.run.write("final", p, arrays, parts=dict.fromkeys(arrays, context.layout.before[:, p]))
 
 
-# -- what is left of it
+# -- result
 
 
 def summary(job: Job) -> dict[str, Any]:
@@ -291,7 +291,7 @@ class Model(Neighborhood):
         self.reads = self.reads | {"choice": (), self.stage: ("coefficients",), kernel_rim.optimum_name(t): ("bias",)}
 
     def read(self, indices: Integers, squares: Floats, X: Floats | None = None) -> Any:
-        """Posteriors and labels of rows whose neighbours among the fitted rows are known."""
+        """Posteriors and labels of rows with known neighbours among the fitted rows."""
         read = partial(self.context.run.read, self.stage, name="coefficients")
         return posterior(self._product((indices, squares), self.eigenproblem, read), self.bias)
 

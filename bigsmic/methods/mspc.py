@@ -1,7 +1,7 @@
-"""MSPC: scan -> passes -> output; sums over all rows are kept between passes. See `numerics.objectives.mspc`.
+"""MSPC: scan -> passes -> output; sums over all rows are stored. See `numerics.objectives.mspc`.
 
-Every pass answers the next question of all splits at once, and its sums go to the run directory. A fit that is killed
-asks the same questions again and finds the answers there.
+Every pass answers the next question of all splits at once, and writes its sums to the run directory. A resumed fit asks
+the same questions again and finds the answers there.
 """
 
 import math
@@ -32,19 +32,19 @@ from bigsmic.types import Floats
 
 __all__ = ["Result", "Settings", "model", "pages", "plan", "run", "summary"]
 
-START_ROWS = 20_000  # of the sample that k-means starts from
+START_ROWS = 20_000  # of the sample for the k-means start
 N_STARTS = 10
-PASSES = span.PASSES  # temporary: deleted once the fit has ended
+PASSES = span.PASSES  # temporary, deleted when the fit has ended
 TREE = Tree._fields
 
 
 def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, checkpoints: bool) -> planning.Plan:
-    """Plan a fit: sums of (d + 1)^2 for both sides of every problem, n^2 where rows are fewer, and blocks of input.
+    """Plan a fit: sums of (d + 1)^2 for both sides of every problem, or n^2 for fewer rows, and blocks of input.
 
     Raises
     ------
     PlanError
-        d x d matrices, or n x n, do not fit; the message says what would.
+        d x d matrices, or n x n, do not fit; the message names the remedy.
     """
     limit = planning.limit_of(memory_limit)
     n, d = size.n, size.d
@@ -52,7 +52,7 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
     wanted = 0 if in_span(n, d) else min(n, START_ROWS)
     sums = 16 * (d + 1) ** 2 * len(settings.candidates) * (1 if settings.n_clusters == 2 else 2)
     block = int(bounds[1]) * d * (size.itemsize + 12) + (16 << 20)
-    depth = 2 + math.ceil(math.log2(len(bounds)))  # sums that wait in the tree
+    depth = 2 + math.ceil(math.log2(len(bounds)))  # partial sums in the tree
     if in_span(n, d):
         passes = _span_stage(size, settings, int(bounds[1]))
     else:
@@ -79,12 +79,12 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
 
 
 def in_span(n: int, d: int) -> bool:
-    """Whether splits are found in the span of the rows, which has fewer dimensions than there are columns."""
+    """Whether splits are computed in the span of the rows, as rows are fewer than columns."""
     return n <= d
 
 
 def _span_stage(size: Size, settings: Any, rows: int) -> StagePlan:
-    """Products of all rows with all, and what the solvers make of them; two blocks of rows a task."""
+    """Products between all rows, and arrays of the solvers; two blocks of rows per task."""
     n, d = size.n, size.d
     n_blocks = -(-n // rows)
     n_nodes = 2 * settings.n_clusters - 3
@@ -102,7 +102,7 @@ def _span_stage(size: Size, settings: Any, rows: int) -> StagePlan:
 
 
 def run(job: Job) -> None:
-    """Run the stages of a fit; each does what the ledger lacks."""
+    """Run the stages of a fit; each runs the blocks that the ledger lacks."""
     with job.timed("scan"):
         scan.run(job)
         job = distinct.fewer(job)
@@ -113,7 +113,7 @@ def run(job: Job) -> None:
 
 
 def _grow(job: Job, _: int) -> None:
-    """Find the tree of splits."""
+    """Compute the tree of splits."""
     context, settings = job.context, job.context.settings
     if settings.n_clusters == 1:
         job.run.write("tree", 0, {}, info={"splits": []})
@@ -148,7 +148,7 @@ def _facts_of(split: Split) -> dict[str, Any]:
 
 
 def two_means(sample: Floats, seed: int, node: Node) -> Halfspace | None:
-    """Halfspace between the two k-means centres of the sample's rows in a node; None where they do not make two.
+    """Halfspace between the two k-means centres of the sample's rows in a node; None if there are no two.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def two_means(sample: Floats, seed: int, node: Node) -> Halfspace | None:
 
 
 class Passes:
-    """Answers to questions about all rows, read from the run directory or found by a pass over the rows.
+    """Answers to questions about all rows, read from the run directory or computed by a pass over the rows.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ class Answers(tuple[Any, ...]):
 
 
 def summary(job: Job) -> dict[str, Any]:
-    """Splits of the tree: rows on either side, separation probabilities, and how each ended."""
+    """Diagnostics: the splits of the tree with rows on both sides, separation probabilities, and reasons of ending."""
     return job.run.info("tree", 0)
 
 

@@ -1,7 +1,7 @@
 """MWCA: scan -> bandwidth -> [route -> neighbors -> graph ->] memberships -> output; see `numerics.objectives.mwca`.
 
-Dense, a product with the kernel takes time in proportion to the square of the rows, and memory to their number; on the
-neighbour graph both go with the rows.
+A product with the dense kernel takes time proportional to the squared number of rows, and memory proportional to it; on
+the neighbour graph both are proportional to the number of rows.
 """
 
 import warnings
@@ -35,9 +35,9 @@ from bigsmic.types import Floats, Integers
 
 __all__ = ["Result", "Settings", "model", "pages", "plan", "run", "sights", "summary", "temporary"]
 
-START_ROWS = 20_000  # of the sample that k-means and the width are taken from
-ROUNDS = 30  # products; more are seldom taken
-PANEL = 2048  # of new rows that are compared with the fitted ones at a time
+START_ROWS = 20_000  # of the sample for k-means and the bandwidth
+ROUNDS = 30  # products; more are seldom needed
+PANEL = 2048  # new rows that are compared with the fitted ones at a time
 
 
 def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, checkpoints: bool) -> planning.Plan:
@@ -46,7 +46,7 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
     Raises
     ------
     PlanError
-        A stage does not fit; the message says which, and what would do.
+        A stage does not fit; the message names the stage and the remedy.
     """
     limit = planning.limit_of(memory_limit)
     wanted, in_memory = min(size.n, START_ROWS), True
@@ -75,11 +75,11 @@ def plan(size: Size, settings: Any, memory_limit: int | None, n_threads: int, ch
 
 
 LIBRARY_BYTES = 64 << 20
-"""scikit-learn, and pandas that it loads where there is one, beside what compiles the search for neighbours."""
+"""Memory of scikit-learn, and of pandas, which it imports if installed, besides the compiler of the search."""
 
 
 def _columns_bytes(settings: Any) -> int:
-    """Bytes per row of logits, products, tries and their products, or of the eigensolver's basis."""
+    """Bytes per row of logits, products, trial steps and their products, or of the eigensolver's basis."""
     if settings.solver == "spectral":
         return 4 * (stages.EIGEN.size(1 << 30) + 4 * stages.EIGEN.block_width)
     every = settings.n_starts * settings.n_clusters
@@ -87,7 +87,7 @@ def _columns_bytes(settings: Any) -> int:
 
 
 def _dense_stage(size: Size, settings: Any) -> StagePlan:
-    """Columns of all rows; two blocks of rows and a tile of the kernel a task."""
+    """Columns of all rows; two blocks of rows and a tile of the kernel per task."""
     n, d = size.n, size.d
     height = int(size.block_sizes.tile_bounds(n, d)[1])
     task = height * (4 * 8 * (d + 2) + 8 * COLUMNS) + (16 << 20)
@@ -99,7 +99,7 @@ def _dense_stage(size: Size, settings: Any) -> StagePlan:
 
 
 def _sparse_stage(size: Size, settings: Any, n_blocks: int, in_memory: bool) -> StagePlan:
-    """Columns of all rows, and the kernel, where it is held."""
+    """Columns of all rows, and the kernel, if it is in memory."""
     n, entries = size.n, planning.EDGES_PER_NEIGHBOR * settings.t
     rows = -(-n // max(1, n_blocks))
     kernel = int(n * (8 * entries + 8))
@@ -123,7 +123,7 @@ def _output_stage(size: Size, settings: Any) -> StagePlan:
 
 
 def run(job: Job) -> None:
-    """Run the stages of a fit; each does what the ledger lacks."""
+    """Run the stages of a fit; each runs the blocks that the ledger lacks."""
     if not graph_pipeline.scan_rows(job):
         return
     job.run_steps("bandwidth", [0], _width)
@@ -136,7 +136,7 @@ def run(job: Job) -> None:
 
 
 def _width(job: Job, _: int) -> None:
-    """Find the bandwidth, in the units of the scaled rows, and k-means centres, from the sample."""
+    """Compute the bandwidth, in units of the scaled rows, and k-means centres, from the sample."""
     context, settings = job.context, job.context.settings
     sigma, sample = 1.0, context.read_sample()
     centers: Floats = np.empty((0, context.d))
@@ -152,7 +152,7 @@ def _width(job: Job, _: int) -> None:
 def _centers(sample: Floats, settings: Any) -> Floats:
     c, n_distinct = settings.n_clusters, len(np.unique(sample, axis=0))
     if n_distinct < c:
-        raise InputError(f"c: got {c} clusters for rows of which {n_distinct} differ; ask for at most as many")
+        raise InputError(f"c: got {c} clusters for {n_distinct} distinct rows; ask for at most as many")
     return KMeans(c, n_init=10, random_state=settings.seed % 2**32).fit(sample).cluster_centers_
 
 
@@ -163,7 +163,7 @@ def _layout(context: Context, in_memory: bool = True) -> Any:
 
 
 def _find(job: Job, layout: Any) -> None:
-    """Find the memberships, and warn of starts that did not converge and of empty clusters."""
+    """Compute the memberships, and warn of starts that did not converge and of empty clusters."""
     settings, run = job.context.settings, job.run
     if settings.solver == "spectral":
         stages.spectral(job, layout, settings.seed)
@@ -192,11 +192,11 @@ def _warn(job: Job, settings: Any) -> None:
         )
 
 
-# -- what is left of it
+# -- result
 
 
 def summary(job: Job) -> dict[str, Any]:
-    """Diagnostics: the bandwidth, and how every start ended."""
+    """Diagnostics: the bandwidth, and the end of every start."""
     if job.context.settings.n_clusters == 1:
         return {}
     run = job.run
@@ -233,7 +233,7 @@ class LabelingSpec:
 
 
 class DenseModel:
-    """New rows beside every fitted row, a tile at a time.
+    """Model that compares new rows with every fitted row, a tile at a time.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ class DenseModel:
         return np.concatenate(posterior), np.concatenate(labels)
 
     def _tile(self, X: Floats) -> tuple[Floats, Integers]:
-        """Tiles are filled up, so that the products' shape, and the last bit, do not depend on the call."""
+        """Posteriors and labels of a tile, padded so that products always have one shape, and the same last bits."""
         padded = np.zeros((PANEL, X.shape[1]), np.float32)
         padded[: len(X)] = X
         images: np.ndarray | None = None
@@ -266,7 +266,7 @@ class DenseModel:
 
 
 class SparseModel(Neighborhood):
-    """New rows beside their neighbours among the fitted rows.
+    """Model that compares new rows with their neighbours among the fitted rows.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ class SparseModel(Neighborhood):
         self.n_clusters = context.settings.n_clusters
 
     def read(self, indices: Integers, squares: Floats, X: Floats | None = None) -> Any:
-        """Posteriors and labels of rows whose neighbours among the fitted rows are known."""
+        """Posteriors and labels of rows with known neighbours among the fitted rows."""
         read = partial(self.context.run.read, stages.MEMBERSHIPS, name="columns")
         return self.reading(self._product((indices, squares), self.layout.eigenproblem, read).astype(np.float64))
 
@@ -290,10 +290,10 @@ class Result(BaseResult):
 
     @property
     def sigma(self) -> float:
-        """Width of the Parzen windows, in the units of the scaled rows; 1 with local scaling, where it has no part."""
+        """Width of the Parzen windows, in units of the scaled rows; 1 with local scaling, which does not use it."""
         return self.diagnostics["sigma"]
 
     @property
     def association(self) -> Floats:
-        """Within-cluster association per row of every start, shape (n_starts,); of "spectral" the eigenvalue."""
+        """Within-cluster association per row of every start, shape (n_starts,); for "spectral" the eigenvalue."""
         return np.array(self.diagnostics["ascent"]["association"])

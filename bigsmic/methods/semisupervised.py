@@ -1,8 +1,7 @@
-"""3SMIC: SMIC with must-links and cannot-links; the stages of SMIC, with other matrices and another choice.
+"""3SMIC: SMIC with must-links and cannot-links; it has the stages of SMIC with another matrix and another choice.
 
 The matrix of every eigenproblem is U of `numerics.constraints.links`. Labelings are rated by information and by the
-links that
-they violate; labels are propagated under the consensus of the best ones.
+links that they violate; the labels of the consensus of the best ones are propagated.
 """
 
 import numbers
@@ -69,7 +68,7 @@ def admit(
     Returns
     -------
     settings : Settings
-        Without link_weights of which the links have no use; with the t of few rows, where none was given.
+        Without link_weights that the links do not need; with the default t for few rows, if none was given.
     beside : dict of str to ndarray
         Fields of :class:`bigsmic.numerics.constraints.links.Links`.
 
@@ -91,7 +90,7 @@ def admit(
 
 
 def run(job: Job) -> None:
-    """The stages of SMIC up to the eigenvectors, with links in every kernel; then the choice."""
+    """Run the stages of SMIC up to the eigenvectors, with links in every kernel, and then the choice."""
     if not graph_pipeline.scan_rows(job):
         return
     graph_pipeline.build_graph(job)
@@ -103,7 +102,7 @@ def run(job: Job) -> None:
 
 
 def choose(job: Job) -> None:
-    """From eigenvectors to labels, or to the curve over numbers of clusters."""
+    """Compute labels, or the curve over numbers of clusters, from the eigenvectors."""
     with job.timed("assign"):
         labelings.run(job)
     with job.timed("select"):
@@ -120,7 +119,7 @@ def choose(job: Job) -> None:
 
 
 def summary(job: Job) -> dict[str, Any]:
-    """Diagnostics of the stages, with strengths and violated links of every candidate."""
+    """Diagnostics of the stages, with weights and violated links of every candidate."""
     context = job.context
     found = smic_diagnostics.smic_summary(job)
     if context.settings.n_clusters == 1:
@@ -161,7 +160,7 @@ def model(context: Context) -> "Model":
 
 
 class Model(out_of_sample.Model):
-    """Predictions that carry the eigenvectors of U over by :mod:`bigsmic.stages.nystrom`."""
+    """Model that extends the eigenvectors of U to new rows by :mod:`bigsmic.stages.nystrom`."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -176,12 +175,12 @@ class Model(out_of_sample.Model):
 
 
 def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
-    """A run over that of a finished fit, and settings, for another number of clusters.
+    """Make a run on top of that of a finished fit, and settings, for another number of clusters.
 
     Returns
     -------
     run : Overlay
-        In a temporary directory over that of the fit.
+        In a temporary directory, on top of that of the fit.
     settings : Settings
     """
     if (
@@ -190,7 +189,7 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
         or n_clusters not in settings.numbers
     ):
         raise InputError(
-            f"cut: got {n_clusters} clusters; this fit was asked for {settings.numbers[0]} to {settings.numbers[-1]}"
+            f"cut: got {n_clusters} clusters, but this fit allows {settings.numbers[0]} to {settings.numbers[-1]}"
         )
     settings = replace(settings, n_clusters=int(n_clusters), undecided=False, open_from=0, open_to=0, eta=(0.0,))
     own = [labelings.Merging.DENSITY.labeling(eigenproblem) for eigenproblem in eigenproblems(settings)]
@@ -203,14 +202,15 @@ class Result(LabelingsResult):
     Attributes
     ----------
     n_links, n_violated : int
-        Linked pairs, those that groups stand for included, and those that the labels do not keep.
+        Linked pairs, including those that groups imply, and those that the labels violate.
     violated : dict of str to ndarray
         ``must_links`` and ``cannot_links`` (m, 2): the given pairs that are violated, as row numbers; ``strays``: rows
-        of known label, or of a closed group, that are not where most of their group is.
+        of known label, or of a closed group, whose cluster differs from that of most of their group.
     curve : pandas.DataFrame
-        Of a fit whose number of clusters is open: for every number the best candidate, with its LSMI, this as a shard
-        of what it can be at most, ``(c - 1) / 2``, and the links that it violates. An aid, not a verdict: the LSMI
-        rises with the number of clusters, and links are violated for want of clusters or of link_weights.
+        For a fit with an open number of clusters: the best candidate for every number, with its LSMI, the LSMI as a
+        share of its largest possible value, ``(c - 1) / 2``, and the links that it violates. It is an aid, not a
+        decision: the LSMI rises with the number of clusters, and links are violated if clusters are too few or
+        link_weights too small.
     """
 
     _tells: ClassVar = {"violated": None}
@@ -223,12 +223,12 @@ class Result(LabelingsResult):
 
     @property
     def n_links(self) -> Any:
-        """Linked pairs."""
+        """Number of linked pairs."""
         return self._links("n_links")
 
     @property
     def n_violated(self) -> Any:
-        """Linked pairs that the labels do not keep."""
+        """Number of linked pairs that the labels violate."""
         return self._links("n_violated")
 
     def _links(self, name: str) -> Any:
@@ -240,7 +240,7 @@ class Result(LabelingsResult):
 
     @property
     def violated(self) -> Any:
-        """The links that the labels do not keep."""
+        """The links that the labels violate."""
         if self.settings.undecided:
             raise InputError("violated: the number of clusters is open; see curve, then cut(c).violated")
         if self.settings.n_clusters == 1:
@@ -250,9 +250,9 @@ class Result(LabelingsResult):
         return {"must_links": read("must"), "cannot_links": read("cannot"), "strays": read("strays")}
 
     def cut(self, n_clusters: int) -> Self:
-        """Result for one number of clusters, of a fit that was given several: from the same eigenvectors, no refit.
+        """Result for one number of clusters, from the eigenvectors of a fit with an open number: no refit.
 
-        With two clusters the link_weights of cannot-links is 0 here, where a fit to two chooses it.
+        With two clusters the weight of cannot-links is 0 here, while a fit for two clusters chooses it.
         """
         run, settings = cut(self._run, self.settings, n_clusters)
         return type(self)(run, settings, temporary=True, base=self)

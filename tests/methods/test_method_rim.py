@@ -324,7 +324,7 @@ def test_weights_have_the_shape_of_the_input():
     X = np.random.default_rng(0).standard_normal((80, 6)) + 4 * (np.arange(80) % 2)[:, None]
     result = fit(X, 2)
     assert result.weights((2, 3)).shape == (2, 2, 3)
-    with pytest.raises(InputError, match=r"weights: 6 columns do not make \(4, 2\)"):
+    with pytest.raises(InputError, match=r"weights: got the shape \(4, 2\) for 6 columns"):
         result.weights((4, 2))
 
 
@@ -374,7 +374,7 @@ def test_options_of_smic_are_refused(toy):
 def test_a_strength_that_leaves_one_category_is_refused(toy):
     with pytest.raises(CollapseError, match="a single category contains every row; use a smaller reg, such as 5"):
         fit(toy[0], reg=50.0)
-    with pytest.raises(InputError, match=r"no 3 categories stay alive of the 30 to begin with; use a reg below 50"):
+    with pytest.raises(InputError, match=r"of 30 initial categories, fewer than 3 stay alive; use a reg below 50"):
         fit(toy[0], 3, reg=50.0)
 
 
@@ -429,7 +429,7 @@ def test_polish_that_would_lose_a_category_is_left_out(toy, monkeypatch):
         return point._replace(alive=point.alive - 1) if polish else point
 
     monkeypatch.setattr(Search, "ascend", losing)
-    with pytest.warns(BigsmicWarning, match="polish would have lost a category"):
+    with pytest.warns(BigsmicWarning, match="polish was left out, as it would have lost a category"):
         assert fit(toy[0], 3, polish=5).n_clusters == 3
 
 

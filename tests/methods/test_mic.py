@@ -145,7 +145,7 @@ def test_one_cluster_and_few_rows(blobs):
 
 
 def test_categories_without_rows_are_said(blobs):
-    with pytest.warns(BigsmicWarning, match="all rows are in one cluster, which says nothing"):
+    with pytest.warns(BigsmicWarning, match="all rows are in one cluster"):
         found = bigsmic.fit(blobs[0][:200], 4, **FIT | {"reg": 1e3})
     assert found.diagnostics["output"]["empty_clusters"]
 

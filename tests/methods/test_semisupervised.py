@@ -338,7 +338,7 @@ def test_a_curve_over_numbers_of_clusters(blobs):
     assert adjusted_rand_score(cut.labels, plain.labels) > 0.97
     assert cut.n_violated == result.curve.n_violated[4]
     assert cut.predict(X[:5]).shape == (5,)
-    with pytest.raises(InputError, match="this fit was asked for 2 to 6"):
+    with pytest.raises(InputError, match="this fit allows 2 to 6"):
         result.cut(7)
     with pytest.raises(InputError, match="curve: the fit was given one number"):
         _ = plain.curve

@@ -1,6 +1,6 @@
 """RIM: scan -> start -> ascent -> output. An unsupervised linear classifier; see `numerics.objectives.rim`.
 
-No graph: what a fit holds is some blocks of rows and the classifier, so that its memory does not grow with the rows.
+There is no graph: a fit keeps only some blocks of rows and the classifier in memory, which does not grow with the rows.
 """
 
 import warnings
@@ -29,13 +29,13 @@ from bigsmic.store import Run
 
 __all__ = ["Model", "Result", "Settings", "admit", "ascend", "model", "pages", "plan", "run", "summary"]
 
-FIRST_REG = 0.003  # times the mean variance of a column: few categories die at it
-ATTEMPTS = 4  # at finding enough categories to begin with
+FIRST_REG = 0.003  # times the mean variance of a column, at which few categories die
+ATTEMPTS = 4  # at finding enough initial categories
 MAX_DYING = 20
 
 
 def run(job: Job) -> None:
-    """Run the stages of a fit; each does what the ledger lacks."""
+    """Run the stages of a fit; each runs the blocks that the ledger lacks."""
     with job.timed("scan"):
         scan.run(job)
         keep_side_inputs(job)
@@ -44,7 +44,7 @@ def run(job: Job) -> None:
 
 
 def ascend(job: Job) -> None:
-    """Find the classifier of scanned rows, and write labels and posteriors."""
+    """Fit the classifier to scanned rows, and write labels and posteriors."""
     if job.plan.rows_in_memory:
         keep_rows(job.context)
     with job.timed("ascent"):
@@ -56,7 +56,7 @@ def ascend(job: Job) -> None:
 
 
 def _has_path(run: Run) -> bool:
-    """Whether every point that the classifier was found by is there, and every start: the search goes by them again."""
+    """Whether every start and every point of the search exist, through which a repeated search would go."""
     if not run.done("model", 0):
         return False
     info = run.info("model", 0)
@@ -65,7 +65,7 @@ def _has_path(run: Run) -> bool:
 
 
 def _find(job: Job, _: int) -> None:
-    """Find the classifier, and write it."""
+    """Fit the classifier, and write it."""
     n, settings = job.context.n, job.context.settings
     search, reg = Search(job), settings.strength(n)
     if search.known > (settings.n_clusters or n):
@@ -90,7 +90,7 @@ def _at_strength(search: Search, reg: float) -> tuple[Linear, float]:
 
 
 def _with_clusters(search: Search, n_clusters: int, reg: float | None) -> tuple[Linear, float]:
-    """Find a number of categories: by the strength of the penalty, or at a given strength by closing the smallest."""
+    """Find a number of categories: by the strength of the penalty, or at a given strength by removing the smallest."""
     guess = _guess(search.context) if reg is None else reg
     for search.attempt in range(ATTEMPTS):
         enough = find_categories(search.job, search.attempt, guess) >= n_clusters
@@ -106,8 +106,8 @@ def _with_clusters(search: Search, n_clusters: int, reg: float | None) -> tuple[
     start = search.job.run.info("start", search.attempt)["categories"]
     remedy = "ask for fewer clusters" if reg is None else f"use a reg below {reg:.3g}, or ask for fewer clusters"
     raise InputError(
-        f"rim: no {n_clusters} categories stay alive of the {start} to begin with; {remedy}, or give more "
-        "n_init_categories if rows are not mostly the same"
+        f"rim: of {start} initial categories, fewer than {n_clusters} stay alive; {remedy}, or give more "
+        "n_init_categories unless most rows are equal"
     )
 
 
@@ -133,7 +133,7 @@ def _by_information(search: Search) -> tuple[Linear, float]:
 
 
 def _polished(search: Search, found: Linear, reg: float) -> Linear:
-    """The classifier after some exact iterations, if they were asked for and lose no category that is asked for."""
+    """The classifier after some exact iterations, if they were requested and lose no requested category."""
     settings = search.settings
     if not settings.polish:
         return found
@@ -141,7 +141,7 @@ def _polished(search: Search, found: Linear, reg: float) -> Linear:
     if settings.n_clusters is None:
         refuse_collapse(point.alive, reg)
     elif point.alive < found.n_categories:
-        warnings.warn("rim: polish would have lost a category, and was left out", BigsmicWarning, stacklevel=2)
+        warnings.warn("rim: polish was left out, as it would have lost a category", BigsmicWarning, stacklevel=2)
         return found
     return search.living(point)
 

@@ -1,4 +1,4 @@
-"""What a report says of a fit by RIM: the path of strengths, the weights, the rows that are sure least."""
+"""Report sections about a fit by RIM: the path of strengths, the weights, the least certain rows."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from bigsmic.report import WIDTH, Facts, Figure, Paragraph, Part, Section, Table
 from bigsmic.report.words import count
 
 UNCERTAIN = 20
-"""Rows that are shown."""
+"""Number of rows shown."""
 
 
 def pages(result: Any) -> list[Section]:
@@ -15,7 +15,7 @@ def pages(result: Any) -> list[Section]:
 
 
 def path(result: Any) -> list[Section]:
-    """The strengths of the penalty that were tried, and what was left of the categories."""
+    """The strengths of the penalty that were tried, and the categories that stayed alive."""
     points = sorted(result.diagnostics.get("path", []), key=lambda point: point["reg"])
     if not points:
         return []
@@ -49,7 +49,7 @@ def _weights(result: Any) -> list[Section]:
     draw = drawings.weights(coef, ("column", "cluster"))
     height = min(8.0, 1.3 + 0.2 * len(coef))
     shown = min(coef.shape[1], drawings.MOST_COLUMNS)
-    caption = "Weights of the classifier on the columns as they came: red speaks for the cluster, blue against it."
+    caption = "Weights of the classifier on the unscaled columns: red is evidence for the cluster, blue against it."
     if shown < coef.shape[1]:
         caption += f" The {shown} columns with the largest weights of {coef.shape[1]:,}."
     figure = Figure(draw, f"Weights of {len(coef)} clusters on {shown} columns, as an image", caption, (WIDTH, height))
@@ -64,7 +64,7 @@ def _uncertain(result: Any) -> Section:
 
 
 def features(result: Any) -> list[Section]:
-    """What kernel RIM classified in the place of the rows."""
+    """The features that kernel RIM classified in place of the rows."""
     facts, settings = result.diagnostics, result.settings
     length = facts.get("length_scale")
     rows = [

@@ -12,8 +12,8 @@ from bigsmic.runtime.planning import Size, StagePlan
 from bigsmic.stages.rim.minibatches import READERS
 from bigsmic.stages.rim.search import LEAST_STEPS
 
-START_ROWS = 10_000  # of the sample that categories are found on
-ROWS_BYTES = 256 << 20  # of scaled rows that stay in memory at most; more of them are read again
+START_ROWS = 10_000  # of the sample on which categories are found
+ROWS_BYTES = 256 << 20  # largest size of scaled rows that stay in memory; otherwise rows are read again
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,9 +23,9 @@ class Plan(planning.Plan):
     Parameters
     ----------
     rows_in_memory : bool
-        Whether scaled rows stay in memory once they have been read.
+        Whether scaled rows stay in memory after they were read.
     posteriors_in_memory : bool
-        Whether the second sweep for an exact gradient takes the posteriors of the first.
+        Whether the second pass for an exact gradient uses the posteriors of the first.
     """
 
     rows_in_memory: bool = False
@@ -42,13 +42,13 @@ def plan(
 ) -> Plan:
     """Plan a fit: blocks of rows with their posteriors, and the classifier.
 
-    What grows with the rows is kept only where there is room: rows that are few, posteriors for exact gradients.
-    ``adapted(stages)`` are the stages of a method that has others beside them.
+    Arrays that grow with the rows, scaled rows and posteriors for exact gradients, are kept only if there is room.
+    ``adapted(stages)`` returns the stages of a method that has additional ones.
 
     Raises
     ------
     PlanError
-        The message says what would do.
+        A stage does not fit; the message names the remedy.
     """
     limit = planning.limit_of(memory_limit)
     exact = not settings.by_batches(size.n) or settings.polish > 0

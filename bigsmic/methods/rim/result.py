@@ -44,7 +44,7 @@ class Model:
     ----------
     context : Context
     features : callable, optional
-        What is classified in the place of the rows.
+        Map to the features that are classified in place of the rows.
     """
 
     def __init__(self, context: Context, features: Callable[[Floats], Floats] | None = None) -> None:
@@ -76,23 +76,25 @@ class Result(BaseResult):
 
     @property
     def coef(self) -> Floats:
-        """Weights of every cluster on the columns as they came, not scaled: ndarray of float64, shape (c, d)."""
+        """Weights of every cluster on the unscaled columns: ndarray of float64, shape (c, d)."""
         return (self._linear.W * self._context.scaler.factor[:, None]).T
 
     @property
     def intercept(self) -> Floats:
         """Bias of every cluster: ndarray of float64, shape (c,). ``X @ coef.T + intercept`` are the logits.
 
-        ``-inf`` where no cluster of the fit has the number; see :attr:`numbers`.
+        ``-inf`` for numbers without a cluster of the fit; see :attr:`numbers`.
         """
         return self._linear.b - self.coef @ self._context.scaler.center
 
     def weights(self, shape: Sequence[int]) -> Floats:
-        """The weights in the shape of the input, (4, 38) for waveforms on four wires: shape (c, 4, 38)."""
+        """The weights in the shape of an input row: (c, 4, 38) for `shape` (4, 38) of waveforms on four wires."""
         try:
             return self.coef.reshape(self.n_clusters, *shape)
         except ValueError:
-            raise InputError(f"weights: {self.coef.shape[1]} columns do not make {tuple(shape)}") from None
+            raise InputError(
+                f"weights: got the shape {tuple(shape)} for {self.coef.shape[1]} columns; give one with as many entries"
+            ) from None
 
     @cached_property
     def marginal(self) -> Floats:
@@ -105,12 +107,12 @@ class Result(BaseResult):
 
     @cached_property
     def means(self) -> Floats:
-        """Mean row of every cluster, as it came, not scaled: ndarray of float64, shape (c, d); 0 rows give the mean."""
+        """Unscaled mean row of every cluster: ndarray of float64, shape (c, d); without rows, the mean of all."""
         return self._context.scaler.center + self._scaled_moments[0] * self._divisor
 
     @cached_property
     def spreads(self) -> Floats:
-        """Standard deviation of the columns in every cluster, not scaled: ndarray of float64, shape (c, d)."""
+        """Unscaled standard deviation of the columns in every cluster: ndarray of float64, shape (c, d)."""
         mean, square = self._scaled_moments
         return np.sqrt(np.maximum(square - mean**2, 0)) * self._divisor
 
@@ -145,7 +147,7 @@ class Result(BaseResult):
     def path(self) -> Any:
         """Strengths that were tried, ascending: a pandas DataFrame with ``reg``, ``alive``, ``objective``, ``lsmi``.
 
-        LSMI is of the labels of up to 5,000 rows, and takes some seconds when it is first asked for.
+        LSMI is estimated from the labels of up to 5,000 rows, which takes some seconds at the first access.
         """
         import pandas as pd
 

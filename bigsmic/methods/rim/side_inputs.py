@@ -14,7 +14,7 @@ from bigsmic.types import StorageOptions
 def admit(
     settings: Any, given: Mapping[str, Any], n_rows: int, storage_options: StorageOptions = None
 ) -> tuple[Any, dict[str, NDArray[Any]]]:
-    """Read and check the side inputs, arrays in memory or places where they are stored."""
+    """Read and check the side inputs, which are arrays in memory or their locations."""
     read = {name: read_array(name, given.get(name), storage_options) for name in settings.side_inputs}
     return settings, checked_side_inputs({name: array for name, array in read.items() if array is not None}, n_rows)
 
@@ -25,7 +25,7 @@ def checked_side_inputs(side_inputs: Mapping[str, Any], n_rows: int) -> dict[str
     Raises
     ------
     InputError
-        Not one value per row, negative weights, labels that are not 0, 1, .. or -1.
+        There is not one value per row, a weight is negative, or a label is not 0, 1, .. or -1.
     """
     arrays = {name: np.asarray(array) for name, array in side_inputs.items()}
     for name, array in arrays.items():

@@ -1,1 +1,1 @@
-"""What reports say of fits by methods that are one module each: a module for each of them, with ``pages(result)``."""
+"""Report sections of methods that are one module each: a module for each of them, with ``pages(result)``."""

@@ -1,4 +1,4 @@
-"""What a report says of a fit by MIC: the neighbour numbers that were tried, and the one that was taken."""
+"""Report sections about a fit by MIC: the neighbour numbers that were tried, and the chosen one."""
 
 from typing import Any
 

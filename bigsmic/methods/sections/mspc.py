@@ -1,4 +1,4 @@
-"""What a report says of a fit by MSPC: the splits, and the hyperplanes that make them."""
+"""Report sections about a fit by MSPC: the splits and their hyperplanes."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from bigsmic.report import WIDTH, Figure, Finding, Part, Section, Table, drawing
 from bigsmic.report.words import count, listed
 
 LEAST_MSP = 0.7
-"""Separation probability below which both sides of a hyperplane reach into each other."""
+"""Separation probability below which both sides of a hyperplane are considered to overlap."""
 
 
 def pages(result: Any) -> list[Section | Finding]:

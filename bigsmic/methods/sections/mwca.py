@@ -1,4 +1,4 @@
-"""What a report says of a fit by MWCA: how the starts ended, and how memberships overlap."""
+"""Report sections about a fit by MWCA: the starts, and overlaps of memberships."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,9 +11,9 @@ from bigsmic.types import Floats
 from bigsmic.views.passes import Block, Sight
 
 SAME = 1e-6
-"""Relative difference of associations below which two starts found the same."""
+"""Relative difference of associations below which two starts count as equal."""
 MOST_CLUSTERS = 60
-"""Of an image of memberships."""
+"""Largest number of clusters in an image of memberships."""
 
 
 def pages(result: Any) -> list[Section | Finding]:
@@ -25,7 +25,7 @@ def pages(result: Any) -> list[Section | Finding]:
 
 
 def _has_starts(ascent: dict[str, Any]) -> bool:
-    """Whether memberships were climbed to from several starts, and not read from an eigenvector."""
+    """Whether memberships come from ascents from several starts, and not from an eigenvector."""
     return isinstance(ascent.get("n_iter"), list)
 
 
@@ -72,17 +72,17 @@ def _memberships(result: Any) -> list[Section]:
 
 @dataclass(frozen=True)
 class Memberships(Sight):
-    """Posteriors of the rows of every cluster, added up."""
+    """Sums of the posteriors of the rows of every cluster."""
 
     def __call__(self, block: Block) -> Floats:
-        """Those of a block: float64, shape (c, c)."""
+        """Sums over a block: float64, shape (c, c)."""
         total = np.zeros((block.posterior.shape[1],) * 2)
         np.add.at(total, block.labels, block.posterior)
         return total
 
 
 def sights(result: Any) -> list[Sight]:
-    """What the sections want of the rows."""
+    """Statistics of the rows that the sections need."""
     return [Memberships()] if 1 < result.n_clusters <= MOST_CLUSTERS else []
 
 

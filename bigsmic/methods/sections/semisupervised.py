@@ -1,4 +1,4 @@
-"""What a report says of a fit by 3SMIC: the links that the labels do not keep."""
+"""Report sections about a fit by 3SMIC: the links that the labels violate."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from bigsmic.report import Finding, Paragraph, Part, Section, Table
 from bigsmic.report.words import count, percent
 
 MOST_LINKS = 50
-"""Violated links that are shown, of each kind."""
+"""Number of violated links of each kind that are shown."""
 KINDS = {"must_links": "Must-links", "cannot_links": "Cannot-links"}
 
 

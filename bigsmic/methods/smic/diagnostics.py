@@ -25,7 +25,7 @@ def smic_summary(job: Job) -> dict[str, Any]:
             "components": _components(context),
             "eigen": [_spectrum(context, q) for q in range(len(eigenproblems(context.settings)))],
         }
-    if context.settings.reads_valleys and job.run.done(labelings.NUMBER, 0):  # that of a cut is of what it was cut from
+    if context.settings.reads_valleys and job.run.done(labelings.NUMBER, 0):  # in a cut, it belongs to the base run
         summary |= {"valleys": job.run.info(labelings.NUMBER, 0)}
     if context.settings.n_clusters > 1 and not context.settings.undecided:
         scores = {} if context.settings.precomputed else _scores(context)
@@ -40,7 +40,7 @@ def smic_summary(job: Job) -> dict[str, Any]:
 
 
 def _hubness(context: Context) -> dict[str, Any]:
-    """Share of rows in nobody's list, and skewness of the in-degree."""
+    """Share of rows in no other row's list, and skewness of the in-degree."""
     sums = [info["in_degree"] for info in context.run.infos("graph", context.blocks)]
     n, unlisted, first, second, third = np.sum(sums, axis=0)
     mean = first / n
@@ -96,7 +96,7 @@ def _lsmi(context: Context, scores: Scores) -> dict[str, Any]:
 
 
 def _median_ari(context: Context) -> Any:
-    """Median ARI of every labeling to the others, where they were compared."""
+    """Median ARI of every labeling to the others, if they were compared."""
     if not context.run.done("consensus", 0):
         return {}
     ari = context.run.read("consensus", 0, "ari")
@@ -134,7 +134,7 @@ def _output(context: Context) -> dict[str, Any]:
 
 
 def _noise(context: Context) -> dict[str, Any]:
-    """Rows in no cluster, and by the cluster that they would be in."""
+    """Number of rows in no cluster, in all and by the cluster that they would otherwise be in."""
     rows = noise.rows_of_clusters(context)
     return {
         "rows": int(rows.sum()),

@@ -1,4 +1,4 @@
-"""What a fit says of the number of clusters: valleys between them, and how this changes with their number."""
+"""Evidence for the number of clusters: valleys between clusters, as a function of their number."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Valleys:
-    """How many clusters the data show, and how surely.
+    """Number of clusters that the data show, and the evidence for it.
 
-    Two clusters are parted by a valley if the density of both, along the direction that tells them apart best, has a
-    minimum between them that is at least four standard errors deep. See :attr:`bigsmic.Result.valleys`.
+    A valley separates two clusters if the density of both, along the direction that best separates them, has a minimum
+    between them that is at least four standard errors deep. See :attr:`bigsmic.Result.valleys`.
 
     Attributes
     ----------
     n_clusters : int
-        Groups that valleys part from all of their neighbours: the median over labelings.
+        Number of groups that valleys separate from all of their neighbours: the median over labelings.
     clear : bool
-        Whether this is an answer. It is none where there is one group, or one that has most of the rows, is no blob,
-        and leaves crumbs to the others; and none where the labelings do not agree on which groups they are.
+        Whether this number is reliable. It is not if there is only one group, if one group has most of the rows and is
+        not a single blob while the others are tiny, or if the labelings do not agree on the groups.
     votes : list of int
         Number of groups by each labeling.
     largest, second : float
         Shares of all rows in the two largest of the groups.
     clumpiness : float or None
-        How much nearer the rows of the largest are to their neighbours than those of a Gaussian blob would be: the
-        difference of log distances; 0 for a blob. None where it decides nothing: the largest has not most of the rows,
-        or does not leave crumbs.
+        How much nearer the rows of the largest group are to their neighbours than in a Gaussian blob: the difference of
+        log distances; 0 for a blob. None if it is not needed, as the largest group does not have most of the rows or
+        the others are not tiny.
     agreement : float
         Mean adjusted Rand index between the labelings, cut into as many groups as they show; below 0.4 they do not
         agree.
@@ -60,12 +60,11 @@ class Valleys:
 
     @cached_property
     def curve(self) -> "pd.DataFrame":
-        """What is known of each number of clusters; a pandas DataFrame.
+        """Evidence for each number of clusters: a pandas DataFrame.
 
-        Columns ``n_clusters``; ``weakest_z``: z of the weakest valley, infinite where no two clusters touch, nan where
-        there are more than the groups of many rows, between which valleys are looked for; and
-        ``stability``: mean ARI between labelings, both of clusters that are merged by valleys; ``modularity`` of
-        clusters that are merged by density, as by :meth:`SMICResult.cut`.
+        Columns ``n_clusters``; ``weakest_z``: z of the weakest valley, infinite if no clusters are neighbours, nan if
+        there are more clusters than groups of enough rows for the test; and ``stability``: mean ARI between labelings,
+        both for clusters merged by valleys; ``modularity`` of clusters merged by density, as by :meth:`SMICResult.cut`.
         """
         import pandas as pd
 
@@ -78,10 +77,10 @@ class Valleys:
 
     @cached_property
     def pairs(self) -> "pd.DataFrame":
-        """Every two clusters of the result that touch, weakest valley first; a pandas DataFrame.
+        """Pairs of neighbouring clusters of the result, weakest valley first: a pandas DataFrame.
 
         Columns ``cluster`` and ``neighbor``; ``depth``: the density at the bottom of the valley over that at the lower
-        of the two peaks, 1 for no valley; ``z``: how many standard errors ``-log(depth)`` is. Empty without labels.
+        of the two peaks, 1 for no valley; ``z``: ``-log(depth)`` in standard errors. Empty without labels.
         """
         import pandas as pd
 
@@ -92,26 +91,26 @@ class Valleys:
         return table.sort_values("z", kind="stable", ignore_index=True)
 
     def of_clusters(self, n_clusters: int) -> dict[str, NDArray[Any]]:
-        """The weakest valley of every cluster of the result, by name.
+        """The weakest valley of every cluster of the result, as arrays by name.
 
         Parameters
         ----------
         n_clusters : int
-            Of the result, c.
+            Number of clusters of the result, c.
 
         Returns
         -------
         valley_to : ndarray of int64, shape (c,)
-            The cluster on its other side; -1 of a cluster that touches none.
+            The cluster on its other side; -1 for a cluster without neighbours.
         valley_depth, valley_z : ndarray of float64, shape (c,)
-            As of `pairs`; nan and infinity of a cluster that touches none.
+            As in `pairs`; nan and infinity for a cluster without neighbours.
         """
         found = {
             "valley_to": np.full(n_clusters, -1),
             "valley_depth": np.full(n_clusters, np.nan),
             "valley_z": np.full(n_clusters, np.inf),
         }
-        for _, y, z, *values in self.pairs[::-1].itertuples():  # the weakest comes last, and stays
+        for _, y, z, *values in self.pairs[::-1].itertuples():  # the weakest comes last, and overwrites the others
             for one, other in ((y, z), (z, y)):
                 for array, value in zip(found.values(), (other, *values), strict=True):
                     array[one] = value
@@ -119,14 +118,14 @@ class Valleys:
 
     @property
     def best(self) -> int:
-        """Number of clusters to look at first: the one shown, or where none is, that of largest modularity."""
+        """Number of clusters to try first: the one that the data show, or else that of largest modularity."""
         if self.clear or not len(self._curve["numbers"]):
             return self.n_clusters
         return int(self._curve["numbers"][np.argmax(self._curve["modularity"])])
 
     @property
     def sentence(self) -> str:
-        """The answer in words."""
+        """The evidence as a sentence."""
         if not self.clear:
             advice = ": give c" if self.asked is None else ""
             return f"{self._no_answer()}{advice}. Modularity is largest with {self.best} clusters."
@@ -179,7 +178,7 @@ class Valleys:
 
 
 FAR_APART = 1.5
-"""Times the least vote, from which on a largest one is told."""
+"""Quotient of the largest and the least vote from which both are reported."""
 
 
 def _errors(z: float) -> str:
@@ -187,7 +186,7 @@ def _errors(z: float) -> str:
 
 
 def read(context: Any) -> Valleys | None:
-    """The evidence that a finished fit keeps; None where valleys were not looked for."""
+    """The evidence stored by a finished fit; None if valleys were not tested."""
     from bigsmic.stages import labelings, numbering, selection, valleys
     from bigsmic.stages.labeling_specs import specs_of
 

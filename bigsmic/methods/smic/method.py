@@ -52,7 +52,7 @@ def temporary(settings: Settings) -> tuple[str, ...]:
 
 
 def run(job: Job) -> None:
-    """Run the stages of a fit; each does what the ledger lacks."""
+    """Run the stages of a fit; each runs the blocks that the ledger lacks."""
     if not graph_pipeline.scan_rows(job):
         return
     graph_pipeline.build_graph(job)
@@ -67,13 +67,13 @@ def run(job: Job) -> None:
 
 
 def _solve(job: Job) -> None:
-    """Find the eigenvectors that labelings read."""
+    """Compute the eigenvectors that labelings use."""
     with job.timed("eigen"):
         eigenvectors.run(job, wider_columns.steps(job.run))
 
 
 def _label(job: Job) -> None:
-    """Make all labelings, and count the groups that valleys part, if some labelings are read by valleys."""
+    """Compute all labelings, and count the groups that valleys separate, if some labelings are merged by valleys."""
     with job.timed("assign"):
         labelings.run(job)
     if specs_of(job.context).by_valleys:
@@ -83,9 +83,9 @@ def _label(job: Job) -> None:
 
 
 def _plain(job: Job) -> Job:
-    """The job with labels that valleys alone tell, where they show as many clusters as were asked for; else the same.
+    """The job with labels from valleys alone, if they show the requested number of clusters; else the same job.
 
-    Most of a fit's time goes into labelings of many numbers of columns. They are for data whose clusters touch.
+    Most of a fit's time is spent on labelings with several numbers of columns, which are needed only if clusters touch.
     """
     first = _by_valleys(job)
     if first is None:
@@ -101,9 +101,10 @@ def _plain(job: Job) -> Job:
 
 
 def _by_valleys(job: Job) -> Job | None:
-    """The job with labelings that are read by valleys and no others; None where there are none, or all are wanted.
+    """The job with only the labelings merged by valleys; None if there are none, or all labelings are needed.
 
-    All are wanted, too, once the fit has begun again with more columns: the first ones did not tell the labels.
+    All are also needed after the stages were repeated with more columns, as the first ones did not determine the
+    labels.
     """
     settings, n = job.context.settings, job.context.n
     if not settings.begins_with_valleys or job.run.done(wider_columns.WIDER, 0):
@@ -113,7 +114,7 @@ def _by_valleys(job: Job) -> Job | None:
 
 
 def _decided(job: Job) -> Job:
-    """The job asked for as many clusters as the data show; the same job where they show no valleys."""
+    """The job with the number of clusters that the data show; the same job if they show no valleys."""
     settings = job.context.settings
     if not specs_of(job.context).by_valleys or distinct.are_few(job.context):
         return job
@@ -131,13 +132,13 @@ def _decided(job: Job) -> Job:
 
 
 def _resumed(job: Job) -> Job:
-    """The job with as many columns as the run has noted, planned anew for them."""
+    """The job with the number of columns that the run has recorded, and a new plan for them."""
     wide = wider_columns.resumed(job)
     return job if wide is job else replace(wide, plan=_planned(job, wide.context.settings))
 
 
 def _check_fits(job: Job, n_columns: int) -> None:
-    """Raise PlanError if the memory limit does not allow so many columns: it may not change the labels."""
+    """Raise PlanError if the memory limit does not allow so many columns, as the limit must not change labels."""
     try:
         _planned(job, replace(job.context.settings, columns_read=n_columns))
     except PlanError as error:
@@ -154,7 +155,7 @@ def _planned(job: Job, settings: Settings) -> Plan:
 
 
 def choose(job: Job) -> None:
-    """Label the rows by their eigenvectors, for one number of clusters."""
+    """Compute labels from the eigenvectors, for one number of clusters."""
     _label(job)
     if specs_of(job.context).by_valleys:
         with job.timed("valleys"):
@@ -168,7 +169,7 @@ def choose(job: Job) -> None:
 
 
 def _warn_of_other_number(job: Job) -> None:
-    """Warn if all labelings show another number of clusters than was asked for, and by more than a hair."""
+    """Warn if all labelings clearly show another number of clusters than the requested one."""
     context = job.context
     c, shown = context.settings.n_clusters, valleys.counted(job.run)
     if not context.settings.reads_valleys or shown in (None, c) or context.settings.open:
@@ -184,7 +185,7 @@ def _warn_of_other_number(job: Job) -> None:
 
 
 def summary(job: Job) -> dict[str, Any]:
-    """What the stages noted, with the number of clusters where the fit found it."""
+    """Diagnostics of the stages, with the number of clusters if the fit found it."""
     first = _by_valleys(job)
     if first and valleys.is_plain(job.run, job.context.settings.n_clusters):
         return smic_summary(first) | {"plain": True}
@@ -206,7 +207,7 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     Returns
     -------
     run : Overlay
-        In a temporary directory over that of the fit.
+        In a temporary directory, on top of that of the fit.
     settings : Settings
     """
     distinct.refuse_cut(base, n_clusters)
@@ -217,8 +218,8 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     columns = columns or tuple(sorted(m for m in width if m >= n_clusters))
     if not columns or n_clusters < 2:
         raise InputError(
-            f"cut: got {n_clusters} clusters; this fit has trees of {sorted(width)} columns, which cut into 2 to "
-            f"{max(width, default=0)}: fit with a larger c for more"
+            f"cut: got {n_clusters} clusters, but this fit has trees of {sorted(width)} columns, which can be cut "
+            f"into 2 to {max(width, default=0)}: fit with a larger c for more"
         )
     if eigenvectors.falls_apart(context, n_clusters):
         if settings.open or n_clusters != settings.n_clusters:
@@ -240,7 +241,7 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
 
 
 def _chosen_columns(context: Context, n_clusters: int) -> list[int]:
-    """Columns of the eigenvector set that the fit chose; where it was left open, of the first for so many clusters."""
+    """Columns of the eigenvector set that the fit chose; if c was left open, of the first set for so many clusters."""
     settings = context.settings
     if settings.open:
         of_open = eigenvector_sets(settings.opened, context.n)

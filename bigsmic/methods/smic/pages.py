@@ -1,4 +1,4 @@
-"""What a report says of a fit by SMIC: the eigenvalues, and the valleys between clusters."""
+"""Report sections about a fit by SMIC: the eigenvalues, and the valleys between clusters."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from bigsmic.report import WIDTH, Figure, Part, Section, Table, drawings
 from bigsmic.report.words import count
 
 MOST_PAIRS = 40
-"""Pairs of clusters that are shown, those parted least."""
+"""Number of pairs of clusters that are shown, those with the weakest valleys."""
 
 
 def pages(result: Any) -> list[Section]:

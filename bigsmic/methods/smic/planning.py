@@ -42,11 +42,11 @@ def plan(
     ----------
     size : Size
     settings : Settings
-        Cut to the number of rows.
+        Reduced to what the number of rows allows.
     memory_limit : int, optional
         Bytes that the process may use; three quarters of :func:`bigsmic.engines.memory.machine_memory` by default.
     n_threads : int
-        Tasks at once where memory allows.
+        Largest number of concurrent tasks.
     checkpoints : bool
         Whether there is a run directory to resume from.
 
@@ -57,7 +57,7 @@ def plan(
     Raises
     ------
     PlanError
-        A stage does not fit even with one task at a time; the message says which, and what would do.
+        A stage does not fit even with one task at a time; the message names the stage and the remedy.
     """
     limit = limit_of(memory_limit)
     figures = _Figures(size, settings, n_threads)
@@ -105,7 +105,7 @@ class _Figures:
         self.params = LanczosParams(self.specs.most_eigenvectors)
 
     def route(self, wanted: int) -> StagePlan:
-        """A block of input, scaled, and its pieces twice; the cells' sample."""
+        """A block of input, scaled, and its routed rows twice; the sample for the cells."""
         n, d = self.size.n, self.size.d
         n_cells = max(1, n // self.partition.cell_rows)
         r = self.partition.overlap
@@ -145,17 +145,17 @@ class _Figures:
         """
         n, held = self.size.n, self._held_rows()
         entries, matrix_bytes = n * EDGES_PER_NEIGHBOR * self.t_max, self._matrix_bytes()
-        looked_up = min(8 * n, BLOCK_CACHE_BYTES + 8 * self.block_rows)  # degrees of neighbours, in their own blocks
+        looked_up = min(8 * n, BLOCK_CACHE_BYTES + 8 * self.block_rows)  # degrees of neighbours, read with their blocks
         building = building_bytes(self.block_rows, self.k, self.t_max) + looked_up
         products = self.params.matvec_limit / 8  # seldom more than an eighth of the limit
         m = self.params.size(n)
-        wide = 4 * (5 if self.links else 3)  # with links, what is between two products
+        wide = 4 * (5 if self.links else 3)  # with links, intermediate results between two products
         flops = self.n_eigenproblems * products * (2 * entries + 6.0 * n * m)
         disk = int(self.n_eigenproblems * 4 * n * self.params.n_wanted + matrix_bytes)
         for basis, matrix in ((True, True), (False, True), (False, False)):
             fixed = held * (wide * self.params.block_width + basis * 4 * m + 12) + matrix * matrix_bytes * held // n
             task = 0 if matrix else matrix_bytes * self.block_rows // n
-            task += 0 if basis else 2 * 4 * m * self.block_rows  # what is read, and what is made of it
+            task += 0 if basis else 2 * 4 * m * self.block_rows  # columns that are read, and their transformation
             task += 4 * self.params.block_width * self.block_rows * 2
             on_disk = disk + (0 if basis else 4 * n * m)
             task = int(max(task, building))
@@ -172,7 +172,7 @@ class _Figures:
         return max(0, min(left, 4 * self._held_rows() * self.params.size(self.size.n)))
 
     def _held_rows(self) -> int:
-        """Rows of the largest share, and those of others that it touches."""
+        """Rows of the largest shard, and of its halo."""
         n, n_workers = self.size.n, self.size.n_workers
         return n if n_workers == 1 else min(n, math.ceil(HELD * n / n_workers))
 
@@ -184,7 +184,7 @@ class _Figures:
         return int(self.size.n * (8 * EDGES_PER_NEIGHBOR * self.t_max + 8))
 
     def _tile_bytes(self) -> int:
-        """Posteriors over all columns and over the clusters, with what they are made of."""
+        """Posteriors over all columns and over the clusters, with their operands."""
         return min(TILE_ROWS, self.block_rows) * 24 * (self.params.n_wanted + self.c)
 
     def _assign(self, kernel_in_memory: bool) -> StagePlan:
@@ -212,20 +212,20 @@ class _Figures:
         return 24 + (2 if self.size.n_workers == 1 else 3) * at_once * self._label_bytes()
 
     def valleys(self, kernel_in_memory: bool) -> StagePlan:
-        """Labels of all rows under the labelings that are merged, then samples of all groups, and sums over groups."""
+        """Labels of all rows under the merged labelings, then samples of all groups, and sums over groups."""
         held, m, r = self._held_rows(), self.valley_columns, min(N_AXES, self.size.d)
         in_memory = self._matrix_bytes() * held // self.size.n if kernel_in_memory else 0
         n_sources = self.n_eigenproblems
         sums = n_sources * m * 8 * (r * (r + 1) + m)
         sample = (n_sources + 2) * min(self.size.n, m * SAMPLE_ROWS) * (4 * r + 12)
         depth = math.ceil(math.log2(max(2, self.n_groups)))
-        labels = held * n_sources * (4 if self.size.n_workers == 1 else 8) + in_memory  # gone before rows are drawn
+        labels = held * n_sources * (4 if self.size.n_workers == 1 else 8) + in_memory  # freed before rows are drawn
         fixed = VALLEY_BYTES + max(labels, (depth + 1) * sums + sample)
         task = self.block_rows * (self.row_bytes + 8 * r + 8 * n_sources) + sums
         return StagePlan("valleys", self.n_groups, int(fixed), int(task), passes=5 + 2 * n_sources)
 
     def select_choices(self, kernel_in_memory: bool) -> Any:
-        """All LSMI bandwidths in one pass, or fewer; then kernel and labels of all rows, to rate the sets."""
+        """Alternatives: all LSMI bandwidths in one pass, or fewer; then kernel and labels of all rows for rating."""
         settings, n, d = self.settings, self.size.n, self.size.d
         b, drawn = settings.n_centers, settings.n_lsmi_rows(n)
         rows = self.block_rows * drawn // n
@@ -239,7 +239,7 @@ class _Figures:
             sums = sums_bytes(b, gammas, 5, self.n_scored, self.c)
             depth = math.ceil(math.log2(max(2, self.n_groups)))
             flops = 2.0 * drawn * b * (b / 2 + self.n_scored) * n_gammas
-            # a term being made by each task, the partial sums that the tree still waits with, and one being added
+            # the term that each task computes, partial sums waiting in the tree, and one being added
             stage = StagePlan(
                 "select",
                 self.n_groups,
@@ -251,7 +251,7 @@ class _Figures:
             yield replace(stage, passes=passes), gammas
 
     def output(self, kernel_in_memory: bool) -> StagePlan:
-        """Final posteriors of a block, and the same rows in input order; with links, what predictions need of U."""
+        """Final posteriors of a block, and the same rows in input order; with links, the extension of U."""
         n, c, held = self.size.n, self.c, self._held_rows()
         block = self.block_rows * (4 * self.params.n_wanted + 32 * c + 24) + self._tile_bytes()
         task = max(block, self.source_rows * (16 * c + 24))
@@ -267,9 +267,9 @@ class _Figures:
         return replace(stage, fixed_bytes=extended + in_memory, disk_bytes=disk, passes=2 + 3 * N_TAKEN)
 
 
-VALLEY_BYTES = 2 << 20  # of pairs of groups under test, and of what the test is compiled to
-CONSENSUS_CUTS = 8  # seldom more, until as many clusters as asked for win rows
-LINK_PASSES = 5  # labels of linked rows, those that neighbours predict, and rows that labels are propagated to
+VALLEY_BYTES = 2 << 20  # of pairs of groups under test, and of compiled code
+CONSENSUS_CUTS = 8  # until the requested number of clusters win rows; seldom more
+LINK_PASSES = 5  # labels of linked rows, those predicted by neighbours, and rows during propagation
 ORDER = ("scan", "route", "neighbors", "graph", "eigen", "assign", "valleys", "select", "output")
 
 

@@ -29,15 +29,15 @@ class LabelingsResult(Result):
     def agreement(self) -> NDArray[np.float32]:
         """Share of the labelings that agree with the consensus at every row: ndarray of float32, shape (n,).
 
-        1 everywhere where a single labeling was chosen.
+        1 everywhere if a single labeling was chosen.
         """
         return np.asarray(self._array("agreement"))
 
     @cached_property
     def scores(self) -> "pd.DataFrame":
-        """Every candidate, the chosen ones marked: a pandas DataFrame, one row per candidate.
+        """All candidates as a pandas DataFrame, one row each, with the chosen ones marked.
 
-        LSMI is that of all candidates where it chooses among them, and otherwise of the one most like the others; see
+        It has the LSMI of all candidates if LSMI chooses among them, and otherwise only of the medoid labeling; see
         :meth:`lsmi`.
         """
         import pandas as pd
@@ -48,37 +48,37 @@ class LabelingsResult(Result):
     def embedding(self) -> Embedding:
         """Leading eigenvectors at every row, in input order: a lazy array of float32, shape (n, m), on disk.
 
-        Those that the labeling most like the others was read from; the first of the fit where the number of clusters is
-        open. Slice it, or take ``numpy.asarray`` of it for all of it in memory.
+        They are those of the medoid labeling, or the first of the fit if the number of clusters is open. Slice it, or
+        load it with ``numpy.asarray``.
         """
         views.refuse_trivial(self._context, "embedding")
         return Embedding(self._context, views.central(self._context))
 
     def graph(self, rows: Integers | None = None, *, max_rows: int = SAMPLE_ROWS) -> "csr_array":
-        """Affinities between rows: the weights of the graph that :attr:`embedding` was found on, before normalisation.
+        """Affinities between rows: the weights of the graph of :attr:`embedding`, before normalisation.
 
         Parameters
         ----------
         rows : array_like of int, shape (m,), optional
             Distinct row numbers; by default all rows, in input order.
         max_rows : int
-            More rows are refused: the matrix is made in memory.
+            Largest number of rows, as the matrix is made in memory.
 
         Returns
         -------
         affinities : scipy.sparse.csr_array of float32, shape (m, m)
-            Symmetric, without a diagonal; without links, where the fit was given some.
+            Symmetric, without diagonal; without links, even if the fit was given some.
 
         Raises
         ------
         InputError
-            More than `max_rows` rows, numbers that are not those of distinct rows, or a fit without a graph
+            There are more than `max_rows` rows, row numbers are repeated or out of range, or the fit has no graph
             (:class:`~bigsmic.errors.AbsentResultError`).
         """
         return views.graph(self._context, rows, max_rows)
 
     def labelings(self, rows: Integers | None = None) -> NDArray[np.int32]:
-        """Labels under every labeling of the fit, those of ``scores`` in their order.
+        """Labels under every labeling of the fit, in the order of ``scores``.
 
         Parameters
         ----------
@@ -88,12 +88,12 @@ class LabelingsResult(Result):
         Returns
         -------
         labels : ndarray of int32, shape (n_labelings, m)
-            Labels of different labelings have nothing to do with each other, nor with those of the result.
+            The numbers of labels are unrelated between labelings, and to those of the result.
 
         Raises
         ------
         InputError
-            Numbers that are not those of distinct rows, or a fit that made no labelings.
+            Row numbers are repeated or out of range, or the fit made no labelings.
         """
         self._refuse_undecided("labelings")
         return views.labelings(self._context, rows)
@@ -101,22 +101,23 @@ class LabelingsResult(Result):
     def lsmi(self, *, max_rows: int = REPORTED_ROWS) -> NDArray[np.float64]:
         """Squared-loss mutual information between rows and labels, under every labeling of the fit.
 
-        A fit estimates it where it chooses by it, and otherwise of its result and of the labeling most like the others.
+        A fit itself estimates it for all labelings only if it chooses by LSMI, and otherwise for its result and the
+        medoid labeling.
 
         Parameters
         ----------
         max_rows : int
-            Rows, drawn by hash, that the estimates are from; at least 2.
+            Number of rows, drawn by hash, from which LSMI is estimated; at least 2.
 
         Returns
         -------
         lsmi : ndarray of float64, shape (n_labelings,)
-            Of the labelings of ``scores``, in their order; larger is better for as many labels.
+            In the order of ``scores``; larger is better at an equal number of labels.
 
         Raises
         ------
         InputError
-            Fewer rows than 2, or a fit that made no labelings, or had a graph for its rows.
+            `max_rows` is less than 2, the fit made no labelings, or its input was a graph.
         """
         self._refuse_undecided("lsmi")
         return views.lsmi_of_labelings(self._context, max_rows)
@@ -150,7 +151,7 @@ class SMICResult(LabelingsResult):
     _tells: ClassVar[dict[str, Any]] = {"number": None, "evidence": None}
 
     def cut(self, n_clusters: int) -> Self:
-        """Result for another number of clusters, from the same eigenvectors: no refit.
+        """Result for another number of clusters, from the same eigenvectors, without another fit.
 
         Every over-segmented labeling is cut at `n_clusters` and moved, and the consensus is formed again. Labelings
         with fewer columns are left out. Cuts at different numbers need not nest.
@@ -168,17 +169,16 @@ class SMICResult(LabelingsResult):
         Raises
         ------
         InputError
-            Out of range, or a fit without trees.
+            The number is out of range, or the fit has no trees.
         """
         run, settings = tree_cuts.cut(self._run, self.settings, n_clusters)
         return type(self)(run, settings, temporary=True, base=self)
 
     @cached_property
     def valleys(self) -> Valleys | None:
-        """How many clusters the data show, and the valleys between those of the result: a :class:`Valleys`.
+        """Evidence for the number of clusters, and valleys between the clusters of the result: a :class:`Valleys`.
 
-        None where they were not looked for: of a cut, a graph without features, other ways to make labelings, or where
-        rows are few.
+        None if valleys were not tested: for a cut, a graph without features, another `assignment`, or few rows.
         """
         return evidence.read(self._context)
 
@@ -201,7 +201,7 @@ class SMICResult(LabelingsResult):
 
     @cached_property
     def noise(self) -> NDArray[np.float32]:
-        """How far every row lies out of its cluster, of a fit with ``noise=True``: ndarray of float32, shape (n,).
+        """Noise score of every row, for a fit with ``noise=True``: ndarray of float32, shape (n,).
 
         0 to 1; above .5 where the label is -1.
         """
@@ -209,24 +209,24 @@ class SMICResult(LabelingsResult):
         return np.asarray(self._array("noise"))
 
     def predict_noise(self, data: Rows, **options: Any) -> NDArray[np.float32]:
-        """How far new rows lie out of the clusters, by a fit with ``noise=True``.
+        """Noise scores of new rows, by a fit with ``noise=True``.
 
         Parameters
         ----------
         data : array_like, Zarr array, dask array or dataframe, path or URL, shape (m, d)
         **options
-            As of :meth:`predict_proba`, but for `out` and `overwrite`.
+            As in :meth:`predict_proba`, except `out` and `overwrite`.
 
         Returns
         -------
         noise : ndarray of float32, shape (m,)
-            0 to 1; above .5 where :meth:`predict` gives -1. A dask array of the chunks of `data`, lazy, where that is
-            one.
+            0 to 1; above .5 where :meth:`predict` gives -1. If `data` is a dask array, a lazy dask array with its
+            chunks.
 
         Raises
         ------
         InputError
-            As of :meth:`predict_proba`, or a fit without noise (:class:`~bigsmic.errors.AbsentResultError`).
+            As in :meth:`predict_proba`, or the fit was without noise (:class:`~bigsmic.errors.AbsentResultError`).
         """
         self._refuse_unasked()
         found: NDArray[np.float32] = self._score("predict_noise", data, options)
@@ -238,10 +238,10 @@ class SMICResult(LabelingsResult):
 
     @cached_property
     def tree(self) -> NDArray[np.float64]:
-        """Merge tree of the labeling most like the others, as scipy's linkage: ndarray of float64, shape (m - 1, 4).
+        """Merge tree of the medoid labeling as a linkage matrix of scipy: ndarray of float64, shape (m - 1, 4).
 
-        Leaves are its columns; heights the running maximum of ``-log r``, shifted to start at 0, r the density ratio
-        of what is merged. `tree_sizes` has the rows below every merge.
+        Leaves are its columns; heights are the running maximum of ``-log r``, shifted to start at 0, with r the density
+        ratio of the merged groups. `tree_sizes` has the rows below every merge.
         """
         tree: NDArray[np.float64] = self._medoid_tree()[0].linkage()
         return tree
@@ -262,8 +262,8 @@ class SMICResult(LabelingsResult):
     def stability(self) -> "pd.Series":
         """Agreement of the labelings at every number of clusters: a pandas Series of mean pairwise ARI.
 
-        A hint, never a choice: on data with known classes its peak was as often beside the truth as on it. Moves are
-        left out, and rows sampled.
+        It is only a hint: on data with known classes its peak was as often wrong as right. Local moving is left out,
+        and rows are sampled.
         """
         import pandas as pd
 

@@ -35,7 +35,7 @@ def _merged(context: Context) -> list[Reader]:
 
 
 def _sampled_labels(context: Context, readers: list[Reader], numbers: Iterable[int]) -> dict[int, NDArray[Any]]:
-    """Labels of sampled rows under every labeling that has enough columns, at every cut: dict of int to (rows, B)."""
+    """Labels of sampled rows under every labeling with enough columns, at every cut: dict of int to (rows, B)."""
     rows = draw_rows(context.n, SAMPLE_ROWS, context.settings.seed, "stability")
     found: dict[int, list[Any]] = {number: [] for number in numbers}
     for reader in readers:
@@ -50,7 +50,7 @@ def _sampled_labels(context: Context, readers: list[Reader], numbers: Iterable[i
 
 
 def stability(run: Run, settings: Any) -> tuple[list[int], list[float]]:
-    """Mean pairwise ARI of the labelings at every cut that at least two of them have.
+    """Mean pairwise ARI of the labelings at every cut of at least two of them.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def stability(run: Run, settings: Any) -> tuple[list[int], list[float]]:
 
 
 def medoid_tree(run: Run, settings: Any) -> tuple[MergeTree, NDArray[Any]]:
-    """Tree of the labeling that is most like the others, and the rows of its columns.
+    """Tree of the medoid labeling, and the number of rows of its columns.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def cut(run: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     Returns
     -------
     run : Overlay
-        In a temporary directory over that of the fit.
+        In a temporary directory, on top of that of the fit.
     settings : Settings
     """
     kind = registry.of(settings)

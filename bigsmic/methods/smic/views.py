@@ -1,4 +1,4 @@
-"""What a finished fit on a neighbour graph keeps for those who look on: eigenvectors, affinities, labelings."""
+"""Views of a finished fit on a neighbour graph: eigenvectors, affinities, labelings."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -26,16 +26,16 @@ from bigsmic.types import Integers
 from bigsmic.validation import check_integer
 from bigsmic.views.layout import Neighborhoods
 
-ENTRY_BYTES = 12  # of a sparse matrix: an index and a weight
+ENTRY_BYTES = 12  # of an entry of a sparse matrix: an index and a weight
 
 
 def has_graph(context: Context) -> bool:
-    """Whether the fit had anything to find."""
+    """Whether the fit was not trivial, so that it has a graph."""
     return context.run.done("spectrum", 0)
 
 
 def refuse_trivial(context: Context, name: str) -> None:
-    """Refuse what a fit that had nothing to find did not make.
+    """Refuse views of artifacts that a trivial fit lacks.
 
     Raises
     ------
@@ -43,15 +43,15 @@ def refuse_trivial(context: Context, name: str) -> None:
     """
     if not has_graph(context):
         raise AbsentResultError(
-            f"{name}: this fit made none: it was asked for one cluster, or no more rows differ than it was asked for "
-            "clusters; fit with another number of clusters"
+            f"{name}: this fit has none, as it was asked for one cluster, or for at least as many clusters as "
+            "distinct rows; fit with another number of clusters"
         )
 
 
 def central(context: Context) -> Eigenproblem:
-    """Eigenproblem of the labeling that is most like the others, among those that make up the result.
+    """Eigenproblem of the medoid labeling among those of the result.
 
-    The first one of a fit that leaves the number of clusters open.
+    The first eigenproblem if a fit leaves the number of clusters open.
     """
     specs = specs_of(context)
     if context.settings.undecided:
@@ -64,8 +64,8 @@ def central(context: Context) -> Eigenproblem:
 class Embedding:
     """Leading eigenvectors at every row, on disk, read where they are sliced; rows in input order.
 
-    A slice costs the row blocks that have rows of it; ``numpy.asarray`` reads every block once. Rows are indexed as
-    NumPy does: by a number, a slice, numbers, or booleans, and columns beside.
+    A slice reads the row blocks with its rows; ``numpy.asarray`` reads every block once. Rows are indexed as in NumPy,
+    by a number, a slice, numbers or booleans; an index of columns may follow.
 
     Parameters
     ----------
