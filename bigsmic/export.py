@@ -87,7 +87,7 @@ class _Table:
         names = list(dict.fromkeys(there if wanted is None else wanted))
         unknown = sorted(set(names) - set(there))
         if unknown or not names:
-            raise InputError(f"columns: got {unknown or names}; this run has {list(there)}: name some of them")
+            raise InputError(f"columns: got {unknown or names}; this run has {list(there)}: choose among them")
         return cls(context.n, int(context.source_bounds[1]), {name: there[name] for name in names})
 
     def fields(self) -> dict[str, tuple[np.dtype[Any], tuple[int, ...]]]:

@@ -130,7 +130,7 @@ def test_runs_that_know_nothing_of_it(rows, tmp_path):
     found = result.predict_proba(rows[1])
     bigsmic.store.Run(str(tmp_path / "run")).drop("novelty", [0])
     again = bigsmic.Result.open(tmp_path / "run")
-    with pytest.raises(AbsentResultError, match="novelty: the run does not have what it is measured by"):
+    with pytest.raises(AbsentResultError, match="novelty: the run has no reference distances"):
         again.novelty(rows[1])
     plain = again.predict_proba(rows[1])
     assert (plain.max(axis=1) >= found.max(axis=1)).all()

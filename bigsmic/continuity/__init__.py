@@ -1,4 +1,4 @@
-"""Clusters of one fit that continue those of an earlier one: found, numbered and named."""
+"""Clusters that continue those of an earlier fit: matching, numbers and names."""
 
 from bigsmic.continuity.match import Match
 

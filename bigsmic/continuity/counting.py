@@ -1,7 +1,7 @@
-"""Rows by the clusters that they are in under two fits, counted block by block.
+"""Counts of rows by their clusters in two fits, block by block.
 
-Where both fits are of the same rows of one archive, these are counted, all of them. Elsewhere each fit labels rows that
-the other one was made of: those of the scan's sample, which a run keeps.
+If both fits have rows of the same archive in common, all of these are counted. Otherwise each fit labels sampled rows
+of the other one, which a run keeps from its scan.
 """
 
 from collections.abc import Iterator
@@ -23,14 +23,14 @@ from bigsmic.stages.rowwise_output import read_array
 from bigsmic.types import Integers
 
 COMPARED_ROWS = 20_000
-"""Rows of each fit that the other one labels."""
+"""Number of rows of each fit that the other one labels."""
 PROBED_ROWS = 1000
-"""Rows by which it is told whether two fits are of the same archive."""
-TILE_ROWS = 4096  # that are predicted at once
+"""Number of rows that are compared to decide whether two fits have the same archive."""
+TILE_ROWS = 4096  # predicted at once
 
 
 class Labelled(NamedTuple):
-    """A fit whose labels are written.
+    """A fit with written labels.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def count(later: Labelled, earlier: Labelled) -> Counts:
     Raises
     ------
     InputError
-        Fits of rows with other columns, or of other graphs.
+        The fits have rows with other columns, or other graphs.
     RunError
         A block of the earlier run is damaged.
     """
@@ -78,7 +78,7 @@ def count(later: Labelled, earlier: Labelled) -> Counts:
         table = _by_row_number(later, earlier, offset)
         return Counts(table, table, "row number")
     if any(is_graph):
-        raise InputError("like: got the run of a graph of other rows; give one of the same rows, and maybe more")
+        raise InputError("like: got the run of a graph of other rows; give one of the same rows, or of some of them")
     with _of_earlier(before):
         X, labels = _known(before)
     stayed = _table(labels, _predicted(after, X), (earlier.width, later.width))
@@ -92,9 +92,9 @@ def count(later: Labelled, earlier: Labelled) -> Counts:
 
 
 def _offset(later: Context, earlier: Context) -> int | None:
-    """What to add to the number of a row of the earlier fit for that in the later one; None where rows are others.
+    """Offset from row numbers of the earlier fit to those of the later one; None if the rows differ.
 
-    Half of the earlier rows at least must be among the later ones.
+    At least half of the earlier rows must be among the later ones.
     """
     if later.settings.precomputed and earlier.settings.precomputed:
         return 0 if later.n >= earlier.n else None
@@ -108,7 +108,7 @@ def _offset(later: Context, earlier: Context) -> int | None:
 
 
 def _shift(before: Selection, after: Selection) -> int | None:
-    """Difference between numbers of a row in two selections from one archive; None where it is not one number."""
+    """Offset between numbers of a row in two selections from one archive; None if it is not constant."""
     if before.packed is None and after.packed is None:
         return before.start - after.start
     whole = (min(before.stop, after.stop) - before.start) // 8
@@ -126,7 +126,7 @@ def _shared(later: Context, earlier: Context, offset: int) -> range:
 
 
 def _is_equal(later: Context, earlier: Context, offset: int) -> bool:
-    """Whether rows that both scans have kept are the same, bit by bit."""
+    """Whether the rows that both scans have kept are equal to the bit."""
     with _of_earlier(earlier):
         before = _sampled(earlier)
     common = np.intersect1d(before + offset, _sampled(later), assume_unique=True)
@@ -139,7 +139,7 @@ def _is_equal(later: Context, earlier: Context, offset: int) -> bool:
 
 
 def _by_row_number(later: Labelled, earlier: Labelled, offset: int) -> Integers:
-    """Rows of both fits by their labels in the earlier one and in the later one."""
+    """Counts of common rows by their earlier and later labels."""
     before, after = (read_array(labelled.context, "labels") for labelled in (earlier, later))
     table = np.zeros((earlier.width, later.width), np.int64)
     rows = _shared(later.context, earlier.context, offset)
@@ -162,7 +162,7 @@ def _known(context: Context) -> tuple[NDArray[np.generic], NDArray[np.int32]]:
 
 
 def _predicted(context: Context, X: NDArray[np.generic]) -> NDArray[np.int32]:
-    """Labels that a fit gives to rows as stored."""
+    """Labels that a fit predicts for stored rows."""
     model = model_of(context)
     return np.concatenate([model(context.scaler.apply(X[part]))[1] for part in tiles(len(X), TILE_ROWS)])
 
@@ -171,14 +171,14 @@ def _predicted(context: Context, X: NDArray[np.generic]) -> NDArray[np.int32]:
 
 
 def _table(before: Integers, after: Integers, shape: tuple[int, ...]) -> Integers:
-    """Rows by their two labels, without rows that either fit leaves in no cluster."""
+    """Counts of rows by their two labels, without rows that are in no cluster of either fit."""
     known = (before >= 0) & (after >= 0)
     table: Integers = contingency(before[known], after[known], *shape)
     return table
 
 
 def _spread(n: int, most: int) -> NDArray[np.int64]:
-    """At most so many of n places, evenly spread."""
+    """At most `most` of n numbers, evenly spaced."""
     return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))
 
 
@@ -195,7 +195,7 @@ def _values(context: Context, rows: Integers) -> NDArray[np.generic]:
 
 @contextmanager
 def _of_earlier(earlier: Context) -> Iterator[None]:
-    """Damage of the earlier run is no damage of the one that is being written, which could be mended."""
+    """Raise RunError for damage of the earlier run, as only blocks of the run being written are computed anew."""
     try:
         yield
     except CorruptBlockError as error:

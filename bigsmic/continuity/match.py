@@ -1,4 +1,4 @@
-"""What became of the clusters of an earlier fit, in numbers and in a sentence."""
+"""Correspondence between the clusters of an earlier and a later fit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -24,13 +24,13 @@ class Match:
     vanished : list of int
         Clusters of the earlier fit that none continues.
     splits : dict of int to list of int
-        Clusters of the earlier fit by number, and those that its rows are in now, which consist mostly of them.
+        Clusters of the earlier fit that were split, with the clusters that consist mostly of their rows.
     merges : dict of int to list of int
-        Clusters, and those of the earlier fit most of whose rows they have.
+        Clusters that merge several of the earlier fit, with these, most of whose rows they contain.
     rows : int
         Rows that were compared.
     by : {"row number", "prediction"}
-        Whether both fits are of the same rows of one archive, or each labelled rows of the other.
+        Whether common rows were counted, or each fit labelled rows of the other.
     """
 
     continued: dict[int, int]
@@ -44,7 +44,7 @@ class Match:
 
     @property
     def sentence(self) -> str:
-        """All of it in words."""
+        """The correspondence as a sentence."""
         parts = [self._continued()]
         parts += [f"new: {_listed(self.new)}"] if self.new else []
         parts += [f"vanished: {_listed(self.vanished)}"] if self.vanished else []
@@ -62,12 +62,12 @@ class Match:
         return self.sentence
 
     def renumbered(self, numbers: Sequence[int]) -> Self:
-        """The same, with other numbers of the later clusters.
+        """The same with renumbered later clusters.
 
         Parameters
         ----------
         numbers : sequence of int
-            By the numbers that they have here.
+            New numbers, indexed by the present ones.
         """
         return type(self)(
             _rekeyed(self.continued, numbers),
@@ -81,26 +81,26 @@ class Match:
         )
 
     def document(self) -> dict[str, Any]:
-        """JSON-like form, with lists of pairs for dicts: JSON has no numbers for keys."""
+        """JSON-like form, with lists of pairs for dicts, as keys in JSON are texts."""
         return {name: _pairs(value) if isinstance(value, dict) else value for name, value in asdict(self).items()}
 
     @classmethod
     def of_document(cls, document: Mapping[str, Any]) -> Self:
-        """From what `document` gave."""
+        """From the form of `document`."""
         found = {name: document[name] for name in cls.__dataclass_fields__}
         return cls(**found | {name: dict(found[name]) for name in ("continued", "overlap", "splits", "merges")})
 
 
 @dataclass(frozen=True)
 class Counts:
-    """Rows by the clusters that they are in under two fits.
+    """Counts of rows by their clusters in two fits.
 
     Parameters
     ----------
     stayed, came : ndarray of int64, shape (a, b)
-        Rows of the earlier fit and rows of the later one; the same table where these are the same.
+        Counts of rows of the earlier fit, and of rows of the later one; the same table if the rows are the same.
     by : str
-        As of :class:`Match`.
+        As in :class:`Match`.
     """
 
     stayed: Integers
@@ -114,7 +114,7 @@ class Counts:
         return int(self.stayed.sum() + own)
 
     def match(self, before: Integers, after: Integers) -> Match:
-        """What became of the clusters `before`, in those `after`: numbers of rows and columns of the tables."""
+        """Correspondence of clusters; `before` and `after` are the numbers of the tables' rows and columns."""
         stayed, came = self.stayed, self.came
         earlier, overlap = matching.continued(stayed, came), matching.overlap(stayed, came)
         continued = {j: int(earlier[j]) for j in after.tolist() if earlier[j] >= 0}

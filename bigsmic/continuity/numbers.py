@@ -1,4 +1,4 @@
-"""Numbers that clusters of a fit take from an earlier run: found while the fit runs, and stored in its run."""
+"""Numbers that clusters take from an earlier run: computed by the fit, and stored in its run."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,21 +14,21 @@ from bigsmic.stages import numbering
 
 
 def find(later: Labelled, earlier: Labelled) -> Match:
-    """What became of the clusters of an earlier fit in a later one."""
+    """Match the clusters of a later fit with those of an earlier one."""
     return count(later, earlier).match(earlier.numbers, later.numbers)
 
 
 def give(job: Job, n_clusters: int, earlier: Labelled, info: Mapping[str, Any]) -> None:
-    """Give the clusters of a fit, whose rows are written, the numbers of those of an earlier run that they continue.
+    """Number the clusters of a fit, after its output, like the clusters of an earlier run that they continue.
 
     Parameters
     ----------
     job : Job
     n_clusters : int
-        That the fit found.
+        Number of clusters of the fit.
     earlier : Labelled
     info : dict
-        What else is noted, JSON-like.
+        JSON-like facts to store as well.
     """
     found = find(Labelled(job.context, n_clusters), earlier)
     before = np.array([found.continued.get(j, -1) for j in range(n_clusters)], np.int64)
@@ -39,6 +39,6 @@ def give(job: Job, n_clusters: int, earlier: Labelled, info: Mapping[str, Any]) 
 
 
 def stored(context: Context) -> Match | None:
-    """What was found of the clusters of the run whose numbers a fit has taken; None where it took none."""
+    """The stored match with the run whose numbers a fit uses; None if it uses none."""
     info = numbering.info(context)
     return Match.of_document(info["match"]) if info else None

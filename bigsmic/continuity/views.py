@@ -1,4 +1,4 @@
-"""What a Result says of its clusters' numbers and names, and of those of an earlier run."""
+"""Numbers and names of a Result's clusters, and their match with an earlier run."""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -19,7 +19,7 @@ from bigsmic.validation import check_integer
 
 
 class NumberedViews:
-    """Numbers and names of clusters, which a later fit can take over."""
+    """Numbers and names of clusters, which a later fit can use."""
 
     if TYPE_CHECKING:
         location: str
@@ -47,10 +47,10 @@ class NumberedViews:
 
     @property
     def numbers(self) -> NDArray[np.int64]:
-        """Numbers of the clusters, ascending: ndarray of int64, 0 to c - 1 but after a fit with ``like=``.
+        """Numbers of the clusters, ascending: ndarray of int64, 0 to c - 1 unless the fit had ``like=``.
 
-        Labels, and columns of the posterior, have these numbers. Those of clusters that have vanished are given to no
-        other: their columns of the posterior are 0.
+        Labels, and columns of the posterior, have these numbers. Numbers of vanished clusters are not used again, and
+        their columns of the posterior are 0.
         """
         self._refuse_undecided("numbers")
         return self._labelled.numbers
@@ -61,15 +61,15 @@ class NumberedViews:
 
     @cached_property
     def matched(self) -> Match | None:
-        """What became of the clusters of the run that ``like=`` named, a :class:`bigsmic.continuity.Match`; or None."""
+        """Match with the clusters of the run given by ``like=``, a :class:`bigsmic.continuity.Match`; or None."""
         return numbers.stored(self._context)
 
     def match(self, previous: "StrPath | NumberedViews", *, storage_options: StorageOptions = None) -> Match:
         """Find the clusters that continue those of an earlier run.
 
-        Where both runs are of the same rows of one archive, of which this one may have more, those are counted.
-        Elsewhere each run labels up to 20,000 rows of the other one. Pairs of clusters are chosen for the largest sum
-        of overlaps; a pair of overlap below one half is no continuation.
+        If both runs have rows of one archive in common, these are counted. Otherwise each run labels up to 20,000 rows
+        of the other one. Pairs of clusters maximise the sum of overlaps; a pair of overlap below one half is not
+        matched.
 
         Parameters
         ----------
@@ -85,9 +85,9 @@ class NumberedViews:
         Raises
         ------
         InputError
-            A run of other columns or without labels, or graphs of other rows.
+            The run has other columns or no labels, or is of a graph of other rows.
         RunError
-            `previous` is no finished run, or is damaged.
+            `previous` is not a finished run, or is damaged.
         """
         self._refuse_undecided("match")
         if isinstance(previous, NumberedViews):
@@ -99,16 +99,16 @@ class NumberedViews:
 
     @property
     def names(self) -> dict[int, str]:
-        """Names of clusters by number: those given here, and of the run that ``like=`` named; a new dict."""
+        """Names of clusters by number, including those from the run given by ``like=``; a new dict."""
         return naming.given(self._context)
 
     def set_names(self, names: Mapping[int, str | None]) -> Self:
-        """Give names to clusters, which are stored in the run. A fit with ``like=`` takes them over.
+        """Name clusters. The names are stored in the run, and a fit with ``like=`` keeps them.
 
         Parameters
         ----------
         names : dict of int to str
-            By number; None or an empty text takes a name away. Other clusters keep theirs.
+            Names by number; None or an empty text removes a name. Other clusters keep theirs.
 
         Returns
         -------
@@ -118,7 +118,7 @@ class NumberedViews:
         Raises
         ------
         InputError
-            A number that no cluster has, or a name that is no text of one line.
+            No cluster has the number, or a name is not a text of one line.
         RunError
             The run is being written, or is only in memory.
         """
@@ -140,7 +140,7 @@ def _checked(name: Any) -> str:
     if name is None:
         return ""
     if not isinstance(name, str) or not name.isprintable() or len(name) > 200:
-        raise InputError(f"names: got {name!r}; give a text of one line, of 200 characters at most")
+        raise InputError(f"names: got {name!r}; give a text of one line with at most 200 characters")
     return name.strip()
 
 

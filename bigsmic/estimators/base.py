@@ -1,4 +1,4 @@
-"""What the scikit-learn clusterers share."""
+"""Base class of the scikit-learn clusterers."""
 
 import numbers
 import sys
@@ -26,19 +26,20 @@ _OF_EVERY_FIT = """
 out : str or Path, optional
     Run directory: the same fit resumes there, and the fitted estimator is pickled as the path.
 memory_limit : int or str, optional
-    What the process may use, such as ``"1GiB"``.
+    Memory that the process may use, such as ``"1GiB"``.
 n_jobs : int, optional
-    Threads; by default all processors that the process may use, as -1 says.
+    Threads; by default, and with -1, all processors that the process may use.
 random_state : int, RandomState or None
     Seed; None draws one, kept as ``seed_``.
 """
 
 
 class Clusterer(ClusterMixin, BaseEstimator):
-    """A clusterer whose parameters, but for those of every fit, are the options of its method by the same names.
+    """A clusterer whose parameters, except those of every fit, are the options of its method.
 
-    A subclass has the method's name, a constructor with the defaults of the method's settings, or None for what follows
-    from others, and :meth:`_take`. Its docstring has the mark ``{options}`` where the options are described.
+    A subclass has the method's name, a constructor with the defaults of the method's settings, or None for options that
+    follow from others, and :meth:`_take`. In its docstring the mark ``{options}`` is replaced by descriptions of the
+    options.
     """
 
     _method: str
@@ -56,7 +57,7 @@ class Clusterer(ClusterMixin, BaseEstimator):
             cls.__doc__ = documented(cls.__doc__, _options_of(cls._method), _OF_EVERY_FIT)
 
     def _keep(self, given: Mapping[str, Any]) -> None:
-        """Set the parameters of a constructor as attributes, as scikit-learn wants them: ``self._keep(locals())``."""
+        """Set the parameters of a constructor as attributes, as scikit-learn requires: ``self._keep(locals())``."""
         for name in given.keys() - {"self", "__class__"}:
             setattr(self, name, given[name])
 
@@ -66,7 +67,7 @@ class Clusterer(ClusterMixin, BaseEstimator):
         Parameters
         ----------
         X : array_like, Zarr array, dask array or dataframe, or path, shape (n, d)
-            Arrays out of core are read in blocks and never held.
+            Out-of-core arrays are read in blocks, and never held whole.
         y : ignored
 
         Returns
@@ -76,7 +77,7 @@ class Clusterer(ClusterMixin, BaseEstimator):
         return self._fit(X)
 
     def _fit(self, X: Rows, **side_inputs: Any) -> Self:
-        """Cluster the rows of X, with what came beside them."""
+        """Cluster the rows of X with side inputs."""
         X = self._rows(X, reset=True)
         self.seed_ = seed_of(self.random_state)
         given = {name: value for name, value in side_inputs.items() if value is not None}
@@ -89,17 +90,17 @@ class Clusterer(ClusterMixin, BaseEstimator):
         return self
 
     def _result(self, X: Any, n_clusters: Any, **options: Any) -> Result:
-        """Result of a fit by the method, where and with what memory the caller wants it."""
+        """Result of a fit by the method, with the parameters of every fit."""
         place = {"memory_limit": self.memory_limit, **self._place(X)}
         return fit(X, n_clusters, method=self._method, seed=self.seed_, **place, **options)
 
     def _without_answer(self, X: Any) -> Result | None:
-        """What answers in the place of a result without labels; None where it has some."""
+        """Substitute for a result without labels; None if it has labels."""
         return None
 
     @property
     def _answering(self) -> Result:
-        """The result whose labels and predictions are the estimator's."""
+        """The result that gives the estimator's labels and predictions."""
         return getattr(self, "_one_cluster", None) or self.result_
 
     @property
@@ -109,10 +110,10 @@ class Clusterer(ClusterMixin, BaseEstimator):
         return len(self.classes_)
 
     def _take(self, result: Result) -> None:
-        """Set the attributes that not every method has."""
+        """Set the attributes that only some methods have."""
 
     def _options(self) -> dict[str, Any]:
-        """Options that the caller set: of others, what has to be cut to few rows needs no warning."""
+        """Options that the caller set; others are left out, as reductions of them for few rows need no warning."""
         defaults = type(self)().get_params(deep=False)
         given = self.get_params(deep=False)
         return {
@@ -122,7 +123,7 @@ class Clusterer(ClusterMixin, BaseEstimator):
         }
 
     def _place(self, X: Any) -> dict[str, Any]:
-        """Where the fit runs: within a task of Dask, rows in memory are fitted there, without asking for more tasks."""
+        """Options of where the fit runs: within a Dask task, rows in memory are fitted in that task."""
         n_threads = threads_of(self.n_jobs)
         if "distributed" in sys.modules and isinstance(X, np.ndarray):
             from bigsmic.engines.dask import within_task
@@ -137,7 +138,7 @@ class Clusterer(ClusterMixin, BaseEstimator):
         return self._answering.predict(self._rows(X, reset=False))
 
     def predict_proba(self, X: Rows) -> Posterior:
-        """Posteriors of new rows, float32, shape (m, c); a row's do not depend on the other rows."""
+        """Posteriors of new rows, float32, shape (m, c); that of a row does not depend on the other rows."""
         check_is_fitted(self)
         return self._answering.predict_proba(self._rows(X, reset=False))
 
@@ -147,14 +148,14 @@ class Clusterer(ClusterMixin, BaseEstimator):
         Parameters
         ----------
         X : array_like, Zarr array, dask array or dataframe, or path, shape (m, d)
-            At least two rows; of more than 10,000, so many are drawn.
+            At least two rows; if there are more than 10,000, so many are drawn.
         y : ignored
 
         Returns
         -------
         score : float
-            0 where labels say nothing of the rows, up to (c - 1) / 2; it grows with the number of clusters that can be
-            told apart, so that it compares settings better than numbers of clusters.
+            From 0, if labels are independent of the rows, to (c - 1) / 2. It grows with the number of clusters that can
+            be separated, so that it compares settings better than numbers of clusters.
 
         Raises
         ------
@@ -163,11 +164,11 @@ class Clusterer(ClusterMixin, BaseEstimator):
         """
         check_is_fitted(self)
         if get_tags(self).input_tags.pairwise:
-            raise InputError("score: needs features, which what is precomputed has not; give scoring=")
+            raise InputError("score: needs features, which precomputed input lacks; give scoring=")
         return lsmi_score(self._answering, self._rows(X, reset=False), self.seed_)
 
     def _rows(self, X: Any, reset: bool) -> Any:
-        """Validate what is in memory; leave alone what is read in blocks, which the pipeline checks."""
+        """Validate rows in memory; rows that are read in blocks are validated by the fit."""
         if hasattr(X, "dask"):
             from bigsmic.lazy import rows_of
 
@@ -175,7 +176,7 @@ class Clusterer(ClusterMixin, BaseEstimator):
         if in_blocks(X):
             return X
         sparse = "csr" if get_tags(self).input_tags.sparse else False
-        if not sparse:  # what scikit-learn takes for an array as well as what it refuses in other words
+        if not sparse:  # arrays, and objects that scikit-learn refuses with its own messages
             refuse_unreadable(X)
         return validate_data(
             self, X, reset=reset, accept_sparse=sparse, dtype="numeric", ensure_min_samples=2 if reset else 1
@@ -188,21 +189,21 @@ def _options_of(method: str) -> dict[str, Option]:
 
 
 def seed_of(random_state: RandomState) -> int:
-    """Seed that a `random_state` stands for; None, or a generator, draws one."""
+    """Seed for a `random_state`; None, or a generator, draws one."""
     if isinstance(random_state, numbers.Integral):
         return int(random_state)
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
 def threads_of(n_jobs: int | None) -> int | None:
-    """Threads that an `n_jobs` stands for: as in scikit-learn, -1 is all processors, -2 all but one."""
+    """Number of threads for an `n_jobs`: as in scikit-learn, -1 is all processors, -2 all but one."""
     if not isinstance(n_jobs, numbers.Integral) or int(n_jobs) >= 0:
         return n_jobs
     return max(1, RunOptions().threads + 1 + int(n_jobs))
 
 
 def _same(value: object, default: object) -> bool:
-    """Whether a parameter has its default, also after a copy or a pickle has made another object of it."""
+    """Whether a parameter has its default value, also after a copy or a pickle."""
     return value is default or (type(value) is type(default) and isinstance(value, _PLAIN) and value == default)
 
 

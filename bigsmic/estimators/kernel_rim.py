@@ -14,13 +14,14 @@ from bigsmic.types import MemoryLimit, RandomState, Rows, Scale, StrPath
 class KernelRIM(Clusterer):
     """Regularized information maximization with a kernel: clusters of rows, on disk or in memory.
 
-    Linear RIM on features of the kernel, which are made of the rows as they are read; with "local_scaling", on the
-    sparse kernel of the neighbour graph.
+    Linear RIM on features of the kernel, computed from the rows when they are read; with "local_scaling", on the sparse
+    kernel of the neighbour graph.
 
     Parameters
     ----------
     n_clusters : int, optional
-        The strength of the penalty is found at which so many categories stay alive. None: as many as do at `reg`.
+        The strength of the penalty is searched for at which so many categories stay alive. None: as many as stay alive
+        at `reg`.
     {options}
 
     Attributes
@@ -32,12 +33,12 @@ class KernelRIM(Clusterer):
         Posteriors, diagnostics.
     seed_ : int
     n_iter_ : int
-        Strengths that were tried; iterations with "local_scaling".
+        Number of strengths that were tried; with "local_scaling", iterations.
     n_features_in_ : int
 
     See Also
     --------
-    MIC : The neighbour graph, with its neighbour number chosen.
+    MIC : The neighbour graph, with a choice of its neighbour number.
 
     References
     ----------
@@ -90,11 +91,10 @@ class KernelRIM(Clusterer):
         Parameters
         ----------
         X : array_like, Zarr array, dask array or dataframe, or path, shape (n, d)
-            Arrays out of core are read in blocks and never held.
+            Out-of-core arrays are read in blocks, and never held whole.
         y : ignored
         labels : array_like of int, shape (n,), optional
-            Known categories 0, 1, ..; -1 where there is none. They are clusters of the same numbers. Not with
-            "local_scaling".
+            Known categories 0, 1, ..; -1 for unknown. They are clusters of the same numbers. Not with "local_scaling".
         sample_weight : array_like of float, shape (n,), optional
             At least 0. Not with "local_scaling".
 

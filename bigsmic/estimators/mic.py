@@ -10,13 +10,13 @@ from bigsmic.types import MemoryLimit, NeighborSearch, Preset, RandomState, Scal
 class MIC(Clusterer):
     """Mutual information clustering of rows, on disk or in memory: kernel RIM on the neighbour graph.
 
-    Starts from self-tuning spectral clustering, ascends for every neighbour number, and takes the one whose labels have
-    the largest maximum-likelihood mutual information with the rows.
+    Starts from self-tuning spectral clustering, ascends for every neighbour number, and chooses the one whose labels
+    have the largest maximum-likelihood mutual information with the rows.
 
     Parameters
     ----------
     n_clusters : int
-        Number of clusters; some are left without rows where `reg` is large, which is warned of.
+        Number of clusters; some may have no rows if `reg` is large, which gives a warning.
     {options}
 
     Attributes
@@ -28,7 +28,7 @@ class MIC(Clusterer):
         Scores of the neighbour numbers, posteriors, diagnostics.
     seed_ : int
     n_iter_ : int
-        Iterations of the ascent that was chosen.
+        Iterations of the chosen ascent.
     n_features_in_ : int
 
     See Also

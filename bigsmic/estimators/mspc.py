@@ -8,12 +8,12 @@ from bigsmic.types import MemoryLimit, RandomState, Scale, StrPath
 
 
 class MSPC(Clusterer):
-    """Maximin separation probability clustering of rows, on disk or in memory: clusters on two sides of hyperplanes.
+    """Maximin separation probability clustering of rows, on disk or in memory: clusters on both sides of hyperplanes.
 
     Parameters
     ----------
     n_clusters : int
-        2; more by splitting the cluster again whose split separates most rows.
+        2, or more by repeatedly splitting the cluster whose split separates most rows.
     {options}
 
     Attributes
@@ -25,7 +25,7 @@ class MSPC(Clusterer):
         Separation probabilities, posteriors, diagnostics.
     seed_ : int
     n_iter_ : int
-        Labelings after the start, of the split that took most.
+        Largest number of labelings after the start of any split.
     n_features_in_ : int
 
     References

@@ -24,7 +24,7 @@ class MWCA(Clusterer):
         Association of every start, posteriors, diagnostics.
     seed_ : int
     n_iter_ : int
-        Products that the best start took.
+        Number of products of the best start.
     n_features_in_ : int
 
     References

@@ -29,7 +29,8 @@ class RIM(Clusterer):
     Parameters
     ----------
     n_clusters : int, optional
-        The strength of the penalty is found at which so many categories stay alive. None: as many as do at `reg`.
+        The strength of the penalty is searched for at which so many categories stay alive. None: as many as stay alive
+        at `reg`.
     {options}
 
     Attributes
@@ -39,16 +40,16 @@ class RIM(Clusterer):
     classes_ : ndarray of int, shape (c,)
         Columns of `predict_proba`.
     coef_ : ndarray of float64, shape (c, d)
-        Weights on the columns as they came, not scaled.
+        Weights on the unscaled columns.
     intercept_ : ndarray of float64, shape (c,)
     marginal_ : ndarray of float64, shape (c,)
         Mean posterior.
     path_ : pandas.DataFrame
         Strengths that were tried: ``reg``, categories ``alive``, ``objective``, ``lsmi``. After `fit` only.
     result_ : bigsmic.Result
-        What else there is: the least certain rows, means and spreads, diagnostics. After `fit` only.
+        Further results: the least certain rows, means and spreads, diagnostics. After `fit` only.
     n_iter_ : int
-        Strengths that were tried; chunks seen after `partial_fit`.
+        Number of strengths that were tried; after `partial_fit`, number of chunks.
     seed_ : int
     n_features_in_ : int
 
@@ -100,10 +101,10 @@ class RIM(Clusterer):
         Parameters
         ----------
         X : array_like, Zarr array, dask array or dataframe, or path, shape (n, d)
-            Arrays out of core are read in blocks and never held.
+            Out-of-core arrays are read in blocks, and never held whole.
         y : ignored
         labels : array_like of int, shape (n,), optional
-            Known categories 0, 1, ..; -1 where there is none. They are clusters of the same numbers.
+            Known categories 0, 1, ..; -1 for unknown. They are clusters of the same numbers.
         sample_weight : array_like of float, shape (n,), optional
             At least 0.
 
@@ -121,11 +122,11 @@ class RIM(Clusterer):
     def partial_fit(
         self, X: ArrayLike, y: object = None, *, labels: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Go on learning from a chunk of rows.
+        """Continue learning from a chunk of rows.
 
-        The scaling and the categories are those of the first chunk, which should be thousands of rows of every kind.
-        `n_clusters` categories are there from the start and no strength is looked for: `reg`, or 4 over the number of
-        rows seen.
+        The scaling and the categories are those of the first chunk, which should have thousands of rows of every kind.
+        There are `n_clusters` categories from the start, and no strength is searched for: it is `reg`, or 4 over the
+        number of rows seen.
 
         Parameters
         ----------
@@ -159,7 +160,7 @@ class RIM(Clusterer):
     def _settings(self) -> Settings:
         settings = Settings.of(self.n_clusters, seed=self.seed_, **self._options())
         if settings.reg == "lsmi":
-            raise InputError("partial_fit: reg='lsmi' needs all rows; give a number, or a shard such as '4/N'")
+            raise InputError("partial_fit: reg='lsmi' needs all rows; give a number, or a share such as '4/N'")
         return settings
 
     def _classify_by(
@@ -204,7 +205,7 @@ class RIM(Clusterer):
         return lazily(what, self._rows(X, reset=False), Answer(dtype, width))
 
     def score(self, X: Rows, y: object = None) -> float:
-        """What RIM maximises, on X: information less penalty, in nats; larger is better.
+        """Objective of RIM on X: information minus penalty, in nats; larger is better.
 
         Parameters
         ----------
@@ -215,8 +216,8 @@ class RIM(Clusterer):
         Returns
         -------
         score : float
-            Mutual information between rows and clusters, or its like under `prior`, less ``reg |W|^2``; of the fitted
-            rows, when there were neither labels nor weights, ``result_.diagnostics["objective"]``.
+            Mutual information between rows and clusters, or its equivalent under `prior`, minus ``reg |W|^2``. For the
+            fitted rows, without labels and weights, it equals ``result_.diagnostics["objective"]``.
         """
         check_is_fitted(self)
         stream = getattr(self, "_stream", None)
@@ -231,7 +232,7 @@ class RIM(Clusterer):
 
 @dataclass(frozen=True)
 class Logits:
-    """A linear classifier of rows as they came.
+    """A linear classifier of unscaled rows.
 
     Parameters
     ----------

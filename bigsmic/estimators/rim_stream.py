@@ -1,8 +1,8 @@
-"""RIM on a stream: a classifier that goes on learning, chunk by chunk, and forgets the chunks.
+"""RIM on a stream: a classifier that learns chunk by chunk, without keeping the chunks.
 
-The scaling and the categories are those of the first chunk. Every chunk is gone through a few times by Adam. Its own
-mean posterior stands in the gradient where it has as many rows as a batch; a smaller one borrows from those before it,
-which then count for what is missing.
+The scaling and the categories are those of the first chunk. Adam makes a few passes over every chunk. The gradient uses
+the chunk's own mean posterior if it has at least as many rows as a batch; for a smaller chunk, earlier ones contribute
+the missing weight.
 """
 
 from dataclasses import dataclass, field
@@ -23,12 +23,12 @@ from bigsmic.numerics.objectives.rim.start import first_centers, supervised_star
 from bigsmic.numerics.shared_unit import likeness, scale_of
 from bigsmic.types import Floats, Integers
 
-PASSES = 5  # over a chunk, where the number of epochs is not given
+PASSES = 5  # over a chunk, if the number of epochs is not given
 
 
 @dataclass
 class Stream:
-    """A classifier and what it remembers of the rows that it has seen.
+    """A classifier and its statistics of earlier rows.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Stream:
 
     @property
     def classifier(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Weights on the columns as they come, shape (c, d), and biases (c,), float64."""
+        """Weights on the unscaled columns, shape (c, d), and biases (c,), float64."""
         model = self.state.model
         coef = (model.W * self.scaler.factor[:, None]).T
         return coef, model.b - coef @ self.scaler.mean
@@ -84,7 +84,7 @@ class Stream:
         self.state = Adam.start(supervised_start(scaled, found, len(centers), self.reg(len(X))))
 
     def reg(self, n: int) -> float:
-        """Strength of the penalty after n rows: none is looked for, as the categories are there from the start."""
+        """Strength of the penalty after n rows; it is not searched for, as the number of categories is fixed."""
         given = self.settings.strength(n)
         return 4 / n if given is None else given
 
@@ -102,7 +102,7 @@ class Stream:
                     self._remember(sums)
 
     def _slope(self, X: Floats, weighting: Any, aim: Aim) -> tuple[Linear, Information]:
-        """Gradient of a batch, with a mean posterior that borrows what the batch lacks, and the batch's own sums."""
+        """Gradient of a batch, with a mean posterior to which earlier rows contribute, and the batch's own sums."""
         model = self.state.model
         sums = linear_information(X, model, weighting)
         reference = Reference.of(self._lent(sums), aim.prior, aim.tau)
@@ -111,7 +111,7 @@ class Stream:
         return Linear.of_vector(penalised(slope, model, aim.reg), X.shape[1]), sums
 
     def _lent(self, sums: Information) -> Information:
-        """Sums of a batch, with those before it for the weight that it lacks."""
+        """Sums of a batch, plus those of earlier rows for the missing weight."""
         lacking = self.settings.batch_size - float(sums.weight)
         if self.memory is None or lacking <= 0 or self.memory.weight == 0:
             return sums
@@ -130,5 +130,5 @@ def _scaler(X: Floats, scale: str | None) -> Scaler:
 
 
 def prior_of(settings: Any) -> NDArray[np.float64] | str | None:
-    """Prior over categories as the objective wants it."""
+    """Prior over categories for the objective."""
     return settings.prior if settings.prior is None or isinstance(settings.prior, str) else np.array(settings.prior)

@@ -1,4 +1,4 @@
-"""How well a fitted model does on rows, as one number: larger is better."""
+"""Scores of a fitted model on rows; larger is better."""
 
 import itertools
 from collections.abc import Iterator
@@ -25,14 +25,14 @@ LSMI_CENTERS = 200
 
 
 def lsmi_score(result: Result, data: Rows, seed: int) -> float:
-    """Squared-loss mutual information between rows and the labels that are predicted for them, without rows of none.
+    """Squared-loss mutual information between rows and their predicted labels, without rows in no cluster.
 
     Parameters
     ----------
     result : Result
     data : array_like, Zarr array, dask array or path, shape (m, d)
     seed : int
-        Of the rows and centres that are drawn.
+        Seed of the draw of rows and centres.
 
     Returns
     -------
@@ -49,7 +49,7 @@ def lsmi_score(result: Result, data: Rows, seed: int) -> float:
 
 
 def objective_score(classifier: tuple[Linear, Scaler], aim: Aim, data: Rows) -> float:
-    """What RIM maximises, on rows.
+    """Objective of RIM on rows.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""scikit-learn clusterer on SMIC with links."""
+"""scikit-learn clusterer by SMIC with links."""
 
 from collections.abc import Sequence
 from typing import Literal, Self
@@ -26,7 +26,7 @@ class SemiSupervisedSMIC(Clusterer):
         Scores, posteriors, diagnostics, and the links that are violated.
     seed_ : int
     n_iter_ : int
-        Restarts of the eigensolver, of the eigenproblem that took most, and 1.
+        One more than the largest number of restarts of the eigensolver.
     n_features_in_ : int
 
     References
@@ -88,12 +88,12 @@ class SemiSupervisedSMIC(Clusterer):
         Parameters
         ----------
         X : array_like, Zarr array, dask array or dataframe, or path, shape (n, d)
-            Arrays out of core are read in blocks and never held.
+            Out-of-core arrays are read in blocks, and never held whole.
         y : ignored
         must_links, cannot_links : array_like of int, shape (m, 2), Zarr array or path, optional
             Pairs of row numbers.
         labels : array_like of int, shape (n,), Zarr array or path, optional
-            Known labels, -1 where there is none; they link all rows that have one, and do not number the clusters.
+            Known labels, -1 for unknown; they link all labelled rows, and do not determine the numbers of the clusters.
 
         Returns
         -------

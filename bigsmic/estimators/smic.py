@@ -19,9 +19,9 @@ class SMIC(Clusterer):
     Parameters
     ----------
     n_clusters : int, sequence of int, or None
-        Number of clusters, c. None, or a range that limits it: as many as valleys part. Where the data show none, all
-        rows are one cluster, with a ConvergenceWarning that says what they show instead, and `result_` has no labels
-        but can be cut.
+        Number of clusters, c. With None, or a range that limits it, as many as valleys separate. If there are no
+        valleys, all rows are one cluster, with a ConvergenceWarning about the evidence, and `result_` has no labels but
+        can be cut.
     {options}
 
     Attributes
@@ -33,7 +33,7 @@ class SMIC(Clusterer):
     n_clusters_ : int
         Number of clusters, given or found.
     result_ : bigsmic.Result
-        Scores, posteriors, diagnostics; what the data show of the number of clusters (``result_.valleys``).
+        Scores, posteriors, diagnostics, and the evidence for the number of clusters (``result_.valleys``).
     seed_ : int
     n_features_in_ : int
 

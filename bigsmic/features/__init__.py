@@ -1,7 +1,7 @@
-"""Windows of recordings and their features, as rows of a Zarr archive that a fit takes.
+"""Windows of recordings and their features, as rows of a Zarr archive for fits.
 
-:func:`windows` makes them. ``definition`` says what is asked for, ``extraction`` has the tasks, ``archive`` extends the
-group of windows and what it returns. The features themselves are in :mod:`bigsmic.numerics.windows`.
+:func:`windows` makes them. ``definition`` has the specification, ``extraction`` the tasks, and ``archive`` extends the
+group of windows and returns it. The features themselves are in :mod:`bigsmic.numerics.windows`.
 """
 
 import lazy_loader

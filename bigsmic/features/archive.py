@@ -1,4 +1,4 @@
-"""Archives of windows: made, and extended by what is new."""
+"""Archives of windows, and their extension by new windows."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -24,32 +24,32 @@ from bigsmic.types import Client, MemoryLimit, Progress, StorageOptions, StrPath
 from bigsmic.validation import check_choice, parse_bytes
 
 PIECES = 16
-"""Pieces per task at once after which the archive says how far it is."""
+"""Pieces per concurrent task after which progress is recorded in the archive."""
 
 
 @dataclass(frozen=True)
 class Windows:
-    """An archive of windows; :func:`bigsmic.fit` and ``Result.update`` take it as they take its path.
+    """An archive of windows; :func:`bigsmic.fit` and ``Result.update`` accept it like its path.
 
     Attributes
     ----------
     location : str
     X : zarr.Array of float32, shape (n, d)
-        Features; NaN where a window is not valid.
+        Features; NaN for invalid windows.
     start : zarr.Array of int64, shape (n,)
         First sample of every window, within its source.
     time : zarr.Array of shape (n,), or None
-        Its time, in the unit of the times of the recordings.
+        Time of every window, in the unit of the recordings' times.
     source : zarr.Array of int32, shape (n,)
-        Place of its session in `sources`.
+        Index of its session in `sources`.
     valid : zarr.Array of bool, shape (n,)
         Whether the window has no gap, no NaN, and features that fit float32.
     columns, sources : list of str
         Names of the columns of X, and of the sessions.
     n_new : int
-        Windows that the call has added.
+        Number of windows that the call has added.
     left_out : dict of str to int
-        Windows that are not valid, by reason: ``gap``, ``nan``, ``overflow``.
+        Number of invalid windows, by reason: ``gap``, ``nan``, ``overflow``.
     """
 
     location: str
@@ -101,11 +101,11 @@ def windows(  # noqa: PLR0913
     scheduler: str | None = None,
     engine: Engine | None = None,
 ) -> Windows:
-    """Describe windows of recordings by features, as rows that :func:`bigsmic.fit` takes.
+    """Describe windows of recordings by features, as rows for :func:`bigsmic.fit`.
 
-    Windows begin with every `step`-th sample of each session; one that would end after the last sample is made when
-    there are more. The same call later adds the windows that have become whole since, after those that are there, and
-    computes nothing twice. Windows over a gap in time, NaN or infinity are marked in ``valid``; fits leave them out.
+    Windows begin with every `step`-th sample of each session; a window that would end after the last sample is left for
+    a later call. The same call later appends the windows that have become complete since, and computes nothing twice.
+    Windows over a gap in time, NaN or infinity are marked in ``valid``; fits leave them out.
 
     Parameters
     ----------
@@ -113,20 +113,20 @@ def windows(  # noqa: PLR0913
         Samples. A group is one session if it has `component`; else every two-dimensional array in it is a session, or,
         with `component`, every group in it that has one.
     length, step : int or str
-        Samples of a window, and from one to the next, by default `length`. Or durations such as ``"10s"``, which need
-        `rate` or `times`.
+        Samples of a window, and from one window to the next, by default `length`; or durations such as ``"10s"``, which
+        need `rate` or `times`.
     out : str or Path
-        Zarr group for the windows, which is made or extended.
+        Zarr group for the windows, which is created or extended.
     features : str, callable, or sequence of them
         ``"summary"`` (level, spread, quantiles, range, crossings, jerk, correlations of channels), ``"spectral"``
         (amplitude in octaves, centroid, entropy), ``"raw"`` (the samples), ``"catch22"`` (with the extra of that
-        name), or a function of windows, shape (b, length, channels), that returns (b, columns), each row of its window
-        alone. It is called with windows that are valid, and once with zeros, to count its columns.
+        name), or a function of windows, shape (b, length, channels), that returns (b, columns), where each row depends
+        only on its window. It is called with valid windows, and once with zeros, to count its columns.
     rate : float, optional
-        Samples per second; what `times` say, where they are given.
+        Samples per second; by default derived from `times`.
     times : str or array_like of shape (T,), optional
-        Times of the samples, ascending numbers or datetimes: an array, or the name of one beside the samples. ``units``
-        among its attributes is the unit, seconds by default. Two samples are parted by a gap where their times differ
+        Times of the samples, ascending numbers or datetimes: an array, or the name of one beside the samples. Its
+        attribute ``units`` is the unit, seconds by default. There is a gap between two samples if their times differ
         from one period by more than half of it.
     channels : sequence of str, optional
         Names of the channels, for the names of the columns.
@@ -135,38 +135,38 @@ def windows(  # noqa: PLR0913
     storage_options : dict, optional
         For file systems behind URLs, of `archive` and `out`; never written anywhere.
     missing_chunks : {"error", "fill"}
-        What an absent chunk of `archive` is.
+        Whether an absent chunk of `archive` is an error, or is read as fill values.
     verify : {"some", "all"}
-        Whether some or all of the samples behind the windows that are there are checked to be what they were.
+        Whether some or all of the samples of existing windows are checked for changes.
     memory_limit, n_threads, progress, client, scheduler, engine
-        As of :func:`bigsmic.fit`. Samples, or times, in the memory of this process are described here, whatever
-        cluster or engine is given.
+        As in :func:`bigsmic.fit`. Samples or times in the memory of this process are processed here, even if a cluster
+        or an engine is given.
 
     Returns
     -------
     windows : Windows
-        The archive, with all windows that it has now.
+        The archive with all windows.
 
     Raises
     ------
     InputError
-        Something cannot be used: features of windows that are too short, sessions that differ in channels, ...
+        An argument cannot be used: windows are too short for features, sessions differ in channels, ...
     RunMismatchError
         `out` has windows of another definition, or the recordings behind it have changed or have become shorter.
     RunError
-        `out` is something else, which stays as it is; workers do not see it; RunLockedError while another process
+        `out` is something else, which stays as it is, or workers cannot see it; RunLockedError if another process
         writes there.
     StorageError
-        Workers do not see the archive, or a chunk of it is absent.
+        Workers cannot see the archive, or a chunk of it is absent.
     PlanError
         The memory limit cannot be met; nothing has run.
     ClusterError
-        The cluster does not answer, or workers are lost again and again; the same call goes on.
+        The cluster does not answer, or workers are lost repeatedly; the same call resumes.
 
     Warns
     -----
     BigsmicWarning
-        Most new windows are not valid, or no session is as long as a window.
+        Most new windows are invalid, or no session is as long as a window.
     """
     check_choice("verify", verify, ("some", "all"))
     share_arena()
@@ -182,7 +182,7 @@ def windows(  # noqa: PLR0913
 
 
 def _rate(recording: Recording, rate: float | None) -> float | None:
-    """Samples per second: as given, or by the times, to four digits, so that more samples do not change it."""
+    """Samples per second: as given, or from the times, to four digits, so that more samples do not change it."""
     if rate is not None or recording.times is None:
         return rate
     period = period_of(recording.times.read(0, min(PERIOD_SAMPLES, len(recording)))) * recording.times.seconds
@@ -190,7 +190,7 @@ def _rate(recording: Recording, rate: float | None) -> float | None:
 
 
 def _describe(definition: Definition, recordings: list[Recording]) -> dict[str, Any]:
-    """What tells windows from those of another definition."""
+    """Identity of the windows."""
     first = recordings[0]
     facts = {"dtype": first.samples.dtype.str, "times": None if first.times is None else first.times.attributes}
     return definition.describe() | facts
@@ -222,7 +222,7 @@ class _Call:
             before, left_out = state["rows"], dict(state["left_out"])
             with self._engine() as opened:
                 opened.reach(None, self.group, None)
-                self._extend(state, opened)  # what a killed call has left, as it would have been: rows keep their order
+                self._extend(state, opened)  # completes a killed call first, so that the order of rows is kept
                 self._note(state)
                 self._extend(state, opened)
             self._warn(state, left_out, state["rows"] - before)
@@ -244,7 +244,7 @@ class _Call:
         return arrays
 
     def _engine(self) -> Any:
-        """Context in which the engine is open; what is in the memory of this process is described here."""
+        """Context manager of the engine; threads of this process for samples in memory."""
         asked = self.options
         if not all(recording.travels for recording in self.recordings):
             return self._threads()
@@ -252,13 +252,13 @@ class _Call:
         return choose_engine(asked.engine, asked.client, asked.scheduler, n_threads)
 
     def _threads(self) -> Any:
-        """Context in which an engine of threads of this process is open."""
+        """Context manager of an engine of threads of this process."""
         return choose_engine(None, False, None, self.options.threads)
 
-    # -- what is there
+    # -- existing windows
 
     def _refuse_changed(self, state: Mapping[str, Any], check_all: bool) -> None:
-        """Raise RunMismatchError if recordings are gone, are shorter, or are not what they were."""
+        """Raise RunMismatchError if recordings are missing, are shorter, or have changed."""
         by_name = {recording.name: recording for recording in self.recordings}
         for source in state["sources"]:
             recording = by_name.get(source["name"])
@@ -285,10 +285,10 @@ class _Call:
     def _session(self, name: str) -> str:
         return f"session {name!r}" if name else "the recording"
 
-    # -- what is new
+    # -- new windows
 
     def _note(self, state: dict[str, Any]) -> None:
-        """Have the group say which samples there are: those are to be described, before any that come later."""
+        """Record the number of samples in the group; these are described before later ones."""
         known = {source["name"]: source for source in state["sources"]}
         for recording in self.recordings:
             if recording.name not in known:
@@ -298,7 +298,7 @@ class _Call:
         self.group.write_state(state)
 
     def _extend(self, state: dict[str, Any], engine: Engine) -> None:
-        """Describe the windows that the group lacks of the samples that it has noted."""
+        """Describe the missing windows of the recorded samples."""
         segments = self._lacking(state)
         if not segments:
             return
@@ -315,9 +315,9 @@ class _Call:
                 self._commit(state, done, self._describe(engine, self._task(state, done), done, options))
 
     def _describe(self, engine: Engine, task: Extraction, pieces: list[Piece], options: TaskOptions) -> list[Found]:
-        """Describe pieces: whole chunks on the engine, and chunks that a later call writes to again by this process.
+        """Describe pieces: whole chunks on the engine, and chunks that a later call extends in this process.
 
-        A worker that is taken for lost may still write, when the chunk has rows that it does not know of.
+        A worker that is considered lost may still write its chunk, when a later call has added rows to it.
         """
         whole = [piece for piece in pieces if piece.is_whole]
         parts = [piece for piece in pieces if not piece.is_whole]
@@ -328,7 +328,7 @@ class _Call:
         return [found[piece] for piece in pieces]
 
     def _lacking(self, state: Mapping[str, Any]) -> list[Segment]:
-        """Windows of every session that are not there, in the order of the sessions."""
+        """Missing windows of every session, in the order of the sessions."""
         row, found = state["rows"], []
         for number, source in enumerate(state["sources"]):
             count = self._n_windows(source["samples"]) - source["windows"]
@@ -342,7 +342,7 @@ class _Call:
         return (samples - length) // step + 1 if samples >= length else 0
 
     def _task(self, state: Mapping[str, Any], pieces: list[Piece]) -> Extraction:
-        """What describes some pieces; it takes along the sessions of these alone."""
+        """Task for some pieces, pickled only with their sessions."""
         by_name = {recording.name: recording for recording in self.recordings}
         numbers = {segment.source for piece in pieces for segment in piece.segments}
         recordings = {number: by_name[state["sources"][number]["name"]] for number in sorted(numbers)}
@@ -351,7 +351,7 @@ class _Call:
         return Extraction(self.definition, recordings, self.group, len(state["columns"]), period)
 
     def _commit(self, state: dict[str, Any], pieces: list[Piece], found: list[Found]) -> None:
-        """Have the group count the rows of some pieces, which are written."""
+        """Add the written rows of some pieces to the group's number of rows."""
         segments = [segment for one in found for segment in one.segments]
         self.group.append_segments(state["segments"], segments)
         for piece in pieces:
@@ -364,7 +364,7 @@ class _Call:
         self.group.write_state(state)
 
     def _plan(self, resources: Resources) -> planning.StagePlan:
-        """Memory of the tasks, and how many of them may run at once."""
+        """Memory of the tasks, and the number of concurrent ones."""
         limits = [limit for limit in (parse_bytes(self.options.memory_limit), resources.memory_limit) if limit]
         bands = max(recording.samples.band_bytes for recording in self.recordings)
         task = self.definition.task_bytes(sum(self.definition.widths()))
@@ -373,7 +373,7 @@ class _Call:
         return planning.widened([stage], limit, resources.n_threads)["windows"]
 
     def _warn(self, state: Mapping[str, Any], left_out: Mapping[str, int], n_new: int) -> None:
-        """Warn where a call has made nothing that a fit could take."""
+        """Warn if a call has made few or no valid windows."""
         if not state["rows"]:
             longest = max(map(len, self.recordings))
             warnings.warn(
@@ -386,8 +386,8 @@ class _Call:
         if 2 * sum(new.values()) > n_new:
             reasons = ", ".join(f"{count:,} for {REASON_TEXTS[reason]}" for reason, count in new.items() if count)
             warnings.warn(
-                f"windows: {sum(new.values()):,} of {n_new:,} new windows are left out, {reasons}; see to the "
-                "recording, or make another archive with the rate that it has now",
+                f"windows: {sum(new.values()):,} of {n_new:,} new windows are left out, {reasons}; check the "
+                "recording, or make another archive with its present rate",
                 BigsmicWarning,
                 stacklevel=4,
             )

@@ -1,4 +1,4 @@
-"""What windows are made of: their length, their step, and the features that describe them."""
+"""Definition of windows: their length, their step, and their features."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -18,13 +18,13 @@ Feature: TypeAlias = str | Callable[[Floats], Floats]
 NAMES = ("raw", "summary", "spectral", "catch22")
 DEFAULT = ("summary", "spectral")
 LEAST = {"raw": 1, "summary": summary.LEAST_LENGTH, "spectral": spectral.LEAST_LENGTH, "catch22": 10}
-"""Samples that a window has at least."""
+"""Least number of samples of a window."""
 CHUNK_BYTES, LEAST_CHUNK = 4 << 20, 64
-"""float32 bytes of the features of one chunk of windows, and windows in it at least."""
+"""float32 bytes of the features of one chunk of windows, and the least number of windows in it."""
 SAMPLE_BYTES = 64 << 20
-"""float64 bytes of the samples below one chunk of windows, where it has more than the least number."""
+"""float64 bytes of the samples of one chunk of windows, if it has more than the least number."""
 TILE_BYTES = 1 << 20
-"""float64 bytes of the windows that are described at a time, unless one alone has more."""
+"""float64 bytes of the windows that are described at a time, unless a single one has more."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Definition:
             _catch22()
 
     def describe(self) -> dict[str, Any]:
-        """What tells these windows from others; JSON-like."""
+        """JSON-like identity of the windows."""
         names = [identity_of(feature) if callable(feature) else feature for feature in self.features]
         return {
             "length": self.length,
@@ -85,7 +85,7 @@ class Definition:
 
     @property
     def tile(self) -> int:
-        """Windows that are described together: always as many, so that the bits of one do not depend on the others."""
+        """Windows that are described together: a fixed number, so that the bits of one do not depend on the others."""
         return max(1, TILE_BYTES // (8 * self.length * len(self.channels)))
 
     def chunk_rows(self, n_columns: int) -> int:
@@ -94,7 +94,7 @@ class Definition:
         return max(LEAST_CHUNK, min(CHUNK_BYTES // (4 * n_columns), by_samples))
 
     def task_bytes(self, n_columns: int) -> int:
-        """Memory of a task: the features of a chunk, the samples of a tile, and what describes them."""
+        """Memory of a task: the features of a chunk, the samples of a tile, and temporary arrays."""
         tile = 8 * self.tile * self.length * len(self.channels)
         return self.chunk_rows(n_columns) * (4 * n_columns + 32) + 10 * tile + (8 << 20)
 
@@ -115,7 +115,7 @@ class Definition:
         return [f"{channel}.{name}" for channel in self.channels for name in _catch22_names()]
 
     def widths(self) -> list[int]:
-        """Columns of each feature; a function is asked by a window of zeros."""
+        """Number of columns of each feature; a function is called with a window of zeros."""
         zeros = np.zeros((len(self.channels), 1, self.length))
         return [self._one(feature, zeros).shape[1] for feature in self.features]
 
@@ -125,21 +125,21 @@ class Definition:
         Parameters
         ----------
         W : ndarray of float64, shape (channels, tile, length)
-            Always of as many windows; those that are not asked for may hold anything finite.
+            Always has as many windows; those that are not requested may have any finite values.
         lanes : ndarray of int64, shape (b,)
-            Those that are asked for.
+            Numbers of the requested windows.
 
         Returns
         -------
         features : ndarray of float32, shape (b, d)
-            Infinite where they are too large for it.
+            Infinite if they are too large for float32.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             found = [self._of_lanes(feature, W, lanes) for feature in self.features]
             return np.concatenate(found, axis=1).astype(np.float32)
 
     def _of_lanes(self, feature: Feature, W: NDArray[np.float64], lanes: NDArray[np.int64]) -> Floats:
-        """One feature: of the whole tile where that is ours, of the wanted windows alone where a caller's code runs."""
+        """One feature: built-in ones of the whole tile, a caller's function only of the requested windows."""
         if feature in ("raw", "summary", "spectral"):
             return self._one(feature, W)[lanes]
         return self._one(feature, W[:, lanes])
@@ -158,7 +158,7 @@ class Definition:
 
 
 def _called(function: Any, windows: Floats) -> Floats:
-    """What a user's function makes of windows, checked."""
+    """Validated result of a user's function of windows."""
     found = np.asarray(function(windows))
     if found.ndim != 2 or len(found) != len(windows) or found.dtype.kind not in "fiub" or found.shape[1] < 1:
         name = getattr(function, "__name__", type(function).__name__)
@@ -188,12 +188,12 @@ def _describe_by_catch22(W: Floats) -> Floats:
 
 
 def samples_in(name: str, value: Any, rate: float | None) -> int:
-    """Samples of a number of samples, or of a duration such as ``"10s"``.
+    """Number of samples, from a number or a duration such as ``"10s"``.
 
     Parameters
     ----------
     name : str
-        Of the parameter.
+        Name of the parameter.
     value : int or str
     rate : float, optional
         Samples per second.
@@ -228,7 +228,7 @@ def _seconds(name: str, text: str) -> float:
 
 
 def as_features(features: Feature | Sequence[Feature]) -> tuple[Feature, ...]:
-    """The features that were asked for, as a tuple.
+    """The requested features as a tuple.
 
     Raises
     ------
@@ -242,12 +242,12 @@ def as_features(features: Feature | Sequence[Feature]) -> tuple[Feature, ...]:
 
 
 def channel_names(names: Sequence[str] | None, n_channels: int) -> tuple[str, ...]:
-    """Names of the channels: those that were given, or ``ch0``, ``ch1``, ...
+    """Names of the channels: the given ones, or ``ch0``, ``ch1``, ...
 
     Raises
     ------
     InputError
-        Not one for each channel, or some are equal.
+        There is not one name for each channel, or names are equal.
     """
     if names is None:
         return tuple(f"ch{i}" for i in range(n_channels))
@@ -258,7 +258,7 @@ def channel_names(names: Sequence[str] | None, n_channels: int) -> tuple[str, ..
 
 
 def check_rate(rate: float | None) -> float | None:
-    """A sampling rate that was given.
+    """Validate a sampling rate.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Tasks that describe windows: a piece of the archive of windows each, tile by tile."""
+"""Tasks that describe windows: each task computes a piece of the archive of windows, tile by tile."""
 
 import zlib
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ from bigsmic.numerics.windows.validity import any_in_windows, irregular
 from bigsmic.store import Recording, WindowGroup
 
 REASONS = ("gap", "nan", "overflow")
-"""Why windows are left out: time jumps within them, samples are not finite, features do not fit float32."""
-CHECK_BYTES = 16 << 20  # of samples that are read at once for a checksum
+"""Reasons why windows are left out: gaps in time, non-finite samples, features that exceed float32."""
+CHECK_BYTES = 16 << 20  # of samples read at once for a checksum
 
 
 class Segment(NamedTuple):
@@ -52,19 +52,19 @@ class Piece(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Windows in it."""
+        """Number of windows."""
         return sum(segment.size for segment in self.segments)
 
 
 class Found(NamedTuple):
-    """What a task says of its piece.
+    """Result of a task.
 
     Parameters
     ----------
     segments : list of tuple of int
-        Segments, each with the checksum of its samples.
+        Segments, with the checksums of their samples.
     left_out : ndarray of int64, shape (3,)
-        Windows by :data:`REASONS`.
+        Windows left out, by :data:`REASONS`.
     """
 
     segments: list[tuple[int, ...]]
@@ -72,7 +72,7 @@ class Found(NamedTuple):
 
 
 def pieces_of(segments: list[Segment], chunk_rows: int) -> Iterator[Piece]:
-    """Cut segments at the chunks of the archive of windows, and join those that share one."""
+    """Cut segments at the chunks of the archive of windows, and join those within one chunk."""
     held: list[Segment] = []
     for segment in segments:
         for part in _cut(segment, chunk_rows):
@@ -149,13 +149,13 @@ class Extraction:
         return arrays, samples.crc, counts
 
     def _tiles(self, segment: Segment) -> Iterator[tuple[int, int]]:
-        """Windows that are described together: cut by their number, not by where the segment begins."""
+        """Ranges of windows that are described together; they depend on their numbers, not on the segment's start."""
         size, end = self.definition.tile, segment.window + segment.size
         for tile in range(segment.window // size * size, end, size):
             yield max(tile, segment.window), min(tile + size, end)
 
     def _tile(self, source: "CheckedSamples", lo: int, hi: int, into: tuple[NDArray[Any], NDArray[Any]]) -> None:
-        """Describe windows ``lo:hi`` of a recording, which lie in one tile."""
+        """Describe windows ``lo:hi`` of a recording, which are in one tile."""
         X, reason = into
         length, step, first = self.definition.length, self.definition.step, lo % self.definition.tile
         W = np.zeros((len(self.definition.channels), self.definition.tile, length))
@@ -176,14 +176,14 @@ class Extraction:
         X[overflown], reason[overflown] = np.nan, 3
 
     def _spans(self, lo: int, hi: int) -> Iterator[tuple[int, int]]:
-        """Windows whose samples are read together: one by one where samples between them belong to none."""
+        """Ranges of windows whose samples are read together: single windows if there are samples between them."""
         if self.definition.step <= self.definition.length:
             yield lo, hi
         else:
             yield from ((k, k + 1) for k in range(lo, hi))
 
     def _over_gaps(self, recording: Recording, at: int, size: int) -> NDArray[np.bool_]:
-        """Whether time jumps within each of the windows of `size` samples from `at` on."""
+        """Whether each of the windows of `size` samples from `at` on has a gap in time."""
         length, step = self.definition.length, self.definition.step
         if recording.times is None or self.period is None or length == 1:
             return np.zeros((size - length) // step + 1, bool)
@@ -199,7 +199,7 @@ class Extraction:
 
 
 class CheckedSamples:
-    """Samples of a recording, read from one of them on, and the checksum of all up to the last one that was read.
+    """Samples of a recording, read from a first one on, with the checksum of all up to the last one read.
 
     Parameters
     ----------
@@ -211,14 +211,14 @@ class CheckedSamples:
         self.recording, self.crc, self._seen = recording, 0, first
 
     def read(self, lo: int, hi: int) -> NDArray[Any]:
-        """Samples ``lo:hi``; `lo` and `hi` do not go back from call to call."""
+        """Samples ``lo:hi``; `lo` and `hi` must not decrease from call to call."""
         self.skip(lo)
         found: NDArray[Any] = self.recording.samples.read(lo, hi)
         self._count(found[max(0, self._seen - lo) :])
         return found
 
     def skip(self, hi: int) -> None:
-        """Have samples before `hi` count that no window has."""
+        """Include samples before `hi` that are in no window in the checksum."""
         samples = self.recording.samples
         most = max(1, CHECK_BYTES // (samples.shape[1] * samples.dtype.itemsize))
         while self._seen < hi:
@@ -230,7 +230,7 @@ class CheckedSamples:
 
 
 def checksum_of(definition: Definition, recording: Recording, segment: Segment) -> int:
-    """CRC-32 of the samples, as stored, from the first one of a segment to its last."""
+    """CRC-32 of the stored samples from the first one of a segment to its last."""
     lo = segment.window * definition.step
     samples = CheckedSamples(recording, lo)
     samples.skip(lo + (segment.size - 1) * definition.step + definition.length)

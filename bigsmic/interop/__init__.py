@@ -1,4 +1,4 @@
-"""Fits of what other libraries hold, with the results where their users look for them.
+"""Fits of data in other libraries' objects, with results stored in these objects.
 
 Each module imports its library when it is used. ``spikeinterface_clustering`` imports nothing of bigsmic, and may be
 copied into another environment.

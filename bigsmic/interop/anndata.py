@@ -1,4 +1,4 @@
-"""Clusters of the cells of an AnnData, in memory, backed by a file, or in a store that is named by its path.
+"""Clusters of the cells of an AnnData, in memory, backed by a file, or in a store given by its path.
 
 >>> from bigsmic.interop.anndata import cluster
 >>> cluster(adata, c=12)  # doctest: +SKIP
@@ -20,7 +20,7 @@ from bigsmic.result import Result
 from bigsmic.store import open_group
 
 AFFINITIES = "connectivities"
-"""How names of graphs in ``obsp`` end whose entries are affinities; those of others are distances."""
+"""Suffix of the names of graphs in ``obsp`` with affinities; others have distances."""
 HDF5 = (".h5ad", ".h5", ".hdf5")
 ONE_A_CELL = ("agreement", "noise")
 
@@ -39,20 +39,20 @@ def cluster(
     Parameters
     ----------
     adata : AnnData, or path or URL of one
-        In memory, or backed by a file: it gets the result; see :func:`annotate`. A store that is named by its path,
-        ``.h5ad`` or Zarr, is read in blocks, never loaded, and not written to: :func:`annotate` gives the result to an
-        AnnData of the same cells.
+        An object, in memory or backed by a file, gets the result; see :func:`annotate`. A store given by its path,
+        ``.h5ad`` or Zarr, is read in blocks and not written to; :func:`annotate` sets the result in an AnnData of the
+        same cells.
     c : int, None, or sequence of int
-        As of :func:`bigsmic.fit`: None finds the number where the cells show it.
+        As in :func:`bigsmic.fit`; None finds the number if the cells show it.
     use_rep : str
-        Key of ``obsm`` whose columns describe the cells, or ``"X"``.
+        Key of ``obsm`` with the features of the cells, or ``"X"``.
     use_graph : str, optional
-        Key of ``obsp``, in the place of `use_rep`: ``"distances"``, the neighbours that scanpy has found, or
-        ``"connectivities"``, its weights. A graph does not show how many clusters there are: give `c`.
+        Key of ``obsp``, instead of `use_rep`: ``"distances"``, the neighbours found by scanpy, or ``"connectivities"``,
+        its weights. A graph does not show the number of clusters: give `c`.
     key_added : str
-        What names of results begin with.
+        Prefix of the names of results.
     **options
-        As of :func:`bigsmic.fit`, such as ``out=`` and ``noise=True``.
+        As in :func:`bigsmic.fit`, such as ``out=`` and ``noise=True``.
 
     Returns
     -------
@@ -62,13 +62,12 @@ def cluster(
     ------
     InputError
         There is no such representation or graph, it is sparse, `adata` is a view, or has something else under
-        `key_added`; and as :func:`bigsmic.fit`.
+        `key_added`; and as in :func:`bigsmic.fit`.
 
     Warns
     -----
     BigsmicWarning
-        The cells show no number of clusters and none was given: nothing but ``uns`` is set, and the warning says what
-        to try.
+        The cells show no number of clusters and none was given. Only ``uns`` is set, and the warning names the remedy.
     """
     if isinstance(adata, str | os.PathLike):
         return _fit_stored(os.fspath(adata), c, (use_rep, use_graph), options)
@@ -80,23 +79,22 @@ def cluster(
 
 
 def annotate(adata: Any, result: Result, key_added: str = "bigsmic") -> None:
-    """Set what a fit found in an AnnData of the same cells.
+    """Set the results of a fit in an AnnData of the same cells.
 
     Parameters
     ----------
     adata : AnnData
         ``obs[key]`` gets the labels as categories ``"0"``, ``"1"``, .., missing for cells in no cluster;
-        ``obs[key_agreement]`` and ``obs[key_noise]`` what the fit has of them; ``obsm[key_posterior]`` the posterior;
-        ``uns[key]`` the ``n_clusters``, ``method``, ``settings`` as JSON, the ``run`` that was named by ``out=``, and
-        ``valleys``, what the cells show of the number of clusters, in words. What an earlier result left there is
-        replaced.
+        ``obs[key_agreement]`` and ``obs[key_noise]`` agreement and noise, if the fit has them; ``obsm[key_posterior]``
+        the posterior; ``uns[key]`` the ``n_clusters``, ``method``, ``settings`` as JSON, the ``run`` given by ``out=``,
+        and ``valleys``, the evidence for the number of clusters as a sentence. Earlier results are replaced.
     result : Result
     key_added : str
 
     Raises
     ------
     InputError
-        Another number of cells, a view, or something else under `key_added`.
+        The number of cells differs, `adata` is a view, or has something else under `key_added`.
 
     Warns
     -----
@@ -106,7 +104,9 @@ def annotate(adata: Any, result: Result, key_added: str = "bigsmic") -> None:
     _refuse(adata, key_added)
     n = result.diagnostics["rows"]
     if adata.n_obs != n:
-        raise InputError(f"adata: got {adata.n_obs:,} cells, the fit has {n:,} rows; give the cells that were fitted")
+        raise InputError(
+            f"adata: got {adata.n_obs:,} cells, but the fit has {n:,} rows; give the cells that were fitted"
+        )
     _forget(adata, key_added)
     adata.uns[key_added] = _facts(result)
     if result.settings.undecided:
@@ -116,12 +116,12 @@ def annotate(adata: Any, result: Result, key_added: str = "bigsmic") -> None:
 
 
 def _columns_there(adata: Any, key: str) -> list[str]:
-    """Columns of cells that an earlier result, or something else of the name, has left."""
+    """Existing columns of cells of these names, from an earlier result or another source."""
     return [name for name in (key, *(f"{key}_{what}" for what in ONE_A_CELL)) if name in adata.obs]
 
 
 def _forget(adata: Any, key: str) -> None:
-    """Take away what an earlier result has left: another one may not have all of it."""
+    """Remove an earlier result, as a new one may have fewer arrays."""
     for name in _columns_there(adata, key):
         del adata.obs[name]
     if f"{key}_posterior" in adata.obsm:
@@ -139,7 +139,7 @@ def _set_labels(adata: Any, result: Result, key: str) -> None:
 
 
 def _facts(result: Result) -> dict[str, Any]:
-    """What is known of the fit, of types that every AnnData file takes."""
+    """Facts about the fit, of types that AnnData can write."""
     valleys = getattr(result, "valleys", None)
     facts = {"method": result.settings.method, "settings": json.dumps(result.settings.identity())}
     facts |= {} if result.settings.undecided else {"n_clusters": int(result.n_clusters)}
@@ -155,11 +155,11 @@ def _warn_of_open(result: Result) -> None:
     )
 
 
-# -- what is fitted
+# -- input
 
 
 def _chosen(adata: Any, use_rep: str, use_graph: str | None) -> tuple[Any, dict[str, str]]:
-    """Rows or graph of an AnnData, and how `fit` is to take them."""
+    """Rows or graph of an AnnData, and options of `fit` for them."""
     if use_graph is not None:
         return _member(adata.obsp, "obsp", use_graph, "scanpy.pp.neighbors(adata) makes 'distances'"), _taken(use_graph)
     graph = f"use_graph={use_rep!r} takes what obsp has" if use_rep in adata.obsp else None
@@ -191,7 +191,7 @@ def _is_sparse(rows: Any) -> bool:
 
 
 def _refuse(adata: Any, key: str) -> None:
-    """Refuse what cannot be given a result."""
+    """Refuse objects in which a result cannot be set."""
     if not (hasattr(adata, "obsm") and hasattr(adata, "uns")):
         raise InputError(f"adata: got {type(adata).__name__}; give an AnnData, or the path of one")
     if adata.is_view:
@@ -201,7 +201,7 @@ def _refuse(adata: Any, key: str) -> None:
     facts = adata.uns.get(key)
     if taken and not (isinstance(facts, Mapping) and {"method", "settings"} <= set(facts)):
         raise InputError(
-            f"key_added: got {key!r}, but {taken[0]!r} is there and not of this function; give another key_added="
+            f"key_added: got {key!r}, but {taken[0]!r} exists and is not from this function; give another key_added="
         )
 
 

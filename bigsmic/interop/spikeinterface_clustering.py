@@ -1,8 +1,8 @@
 """bigsmic as a clustering method of SpikeInterface.
 
-SpikeInterface wants zarr < 3 and bigsmic zarr >= 3, so that they cannot share an environment. This module belongs into
-that of SpikeInterface: copy the file there. It imports neither zarr nor bigsmic, and runs ``bigsmic`` as a command in
-its own environment::
+SpikeInterface needs zarr < 3 and bigsmic zarr >= 3, so that they cannot share an environment. Copy this file to the
+environment of SpikeInterface. It imports neither zarr nor bigsmic, and runs ``bigsmic`` as a command in its own
+environment::
 
     import bigsmic_clustering  # this file, copied
     from spikeinterface.sortingcomponents.clustering import find_clusters_from_peaks
@@ -29,13 +29,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 BLOCK_BYTES = 16 << 20
-"""Features that are copied at once."""
+"""Number of features that are copied at once."""
 UNINSTALLED = (
     "bigsmic runs in an environment of its own: python -m venv DIR && DIR/bin/pip install bigsmic, then "
     "method_kwargs={'command': 'DIR/bin/bigsmic'}"
 )
 OF_THIS_ENVIRONMENT = ("PYTHONPATH", "PYTHONHOME")
-"""Variables that would have another environment load libraries of this one."""
+"""Variables that would make another environment load libraries of this one."""
 
 
 class BigsmicClustering:
@@ -110,7 +110,7 @@ class BigsmicClustering:
 
 
 def register() -> None:
-    """Have SpikeInterface know the method ``bigsmic``."""
+    """Register the method ``bigsmic`` with SpikeInterface."""
     from spikeinterface.sortingcomponents.clustering.method_list import clustering_methods
 
     clustering_methods[BigsmicClustering.name] = BigsmicClustering
@@ -150,7 +150,7 @@ def _features(recording: Any, peaks: Any, params: Mapping[str, Any], job_kwargs:
 
 
 def _merged(recording: Any, peaks: Any, labels: Any, params: Mapping[str, Any], svd: tuple[Any, ...]) -> Any:
-    """Labels after clusters with like templates were merged, as SpikeInterface's own methods do."""
+    """Labels after merging clusters with similar templates, as in SpikeInterface's own methods."""
     from spikeinterface.sortingcomponents.clustering.merging_tools import merge_peak_labels_from_templates
     from spikeinterface.sortingcomponents.clustering.tools import get_templates_from_peaks_and_svd
 
@@ -190,7 +190,7 @@ def write_features(path: Path, features: Any, peak_channels: Any, rows: Any, mas
     Parameters
     ----------
     path : Path
-        Written over.
+        Overwritten.
     features : array_like of float32, shape (n, components, sparse channels)
         Those of peak i are on the channels ``flatnonzero(mask[peak_channels[i]])``.
     peak_channels : ndarray of int, shape (n,)
@@ -221,7 +221,7 @@ def _aligned(features: Any, peak_channels: Any, mask: Any, place: Any, n_reached
 
 
 def without_small(labels: NDArray[np.int64], min_size: int) -> NDArray[np.int64]:
-    """Labels with -1 in the place of those that fewer rows than `min_size` have."""
+    """Labels with -1 in place of labels with fewer rows than `min_size`."""
     found, counts = np.unique(labels, return_counts=True)
     return np.where(np.isin(labels, found[counts < min_size]), -1, labels)
 
@@ -230,11 +230,11 @@ def without_small(labels: NDArray[np.int64], min_size: int) -> NDArray[np.int64]
 
 
 def _found(command: str | Path | Sequence[str]) -> list[str]:
-    """The command as words; an error that says what to install where there is none."""
+    """The command as a list of words; raises an error with instructions if it is not installed."""
     words = [command] if isinstance(command, str | Path) else list(command)
     path = shutil.which(os.fspath(words[0]))
     if path is None:
-        raise FileNotFoundError(f"command: {words[0]!r} is not there, nor on PATH; {UNINSTALLED}")
+        raise FileNotFoundError(f"command: {words[0]!r} does not exist, and is not on PATH; {UNINSTALLED}")
     return [path, *(os.fspath(word) for word in words[1:])]
 
 
@@ -264,19 +264,19 @@ class _Runner:
         ]
 
     def labels(self, path: Path) -> tuple[NDArray[np.int64], dict[str, Any]]:
-        """Labels of the rows of a file, -1 for none, and what was found of the number of clusters."""
+        """Labels of the rows of a file, -1 for none, and the evidence for the number of clusters."""
         run, out = str(path.with_suffix(".run.zarr")), path.with_suffix(".labels.npy")
         fit = self._run("fit", str(path), "--out", run, *self._options)
         sentence = (fit.get("valleys") or {}).get("sentence", f"{fit['n_clusters']} clusters.")
         fact = {"n_clusters": fit["n_clusters"] or 1, "sentence": sentence}
-        if fit["n_clusters"] is None:  # nothing parts them: one cluster
+        if fit["n_clusters"] is None:  # no valleys: one cluster
             return np.zeros(np.load(path, mmap_mode="r").shape[0], np.int64), fact
         out.unlink(missing_ok=True)
         self._run("export", run, str(out), "--columns", "label")
         return np.load(out)["label"].astype(np.int64), fact
 
     def _run(self, *words: str) -> dict[str, Any]:
-        """The JSON document of a command; an error with what it says where it fails."""
+        """The JSON document of a command; raises an error with its message if it fails."""
         environment = {name: value for name, value in os.environ.items() if name not in OF_THIS_ENVIRONMENT}
         command = [*self.command, *words, "--json", "--quiet"]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)

@@ -1,7 +1,8 @@
-"""One HTML file about a finished run: what ran, what was found, what to trust and what not.
+"""One HTML file about a finished run: its settings, the clusters, and how far to trust them.
 
-``document`` has the parts that a report is made of, which methods use for sections of their own; ``subject`` is what is
-reported on, ``pages`` has a module for each section, ``rendering`` makes HTML of them, and ``writing`` writes the file.
+``document`` has the parts of a report, which methods use for their own sections; ``subject`` is the run that is
+reported on, ``pages`` has a module for each section, ``rendering`` converts them to HTML, and ``writing`` writes the
+file.
 """
 
 from bigsmic.report.document import WIDTH, Command, Facts, Figure, Finding, Paragraph, Part, Section, Table

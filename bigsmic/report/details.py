@@ -1,4 +1,4 @@
-"""What a caller says of the rows and columns that a run does not know: names, channels, times."""
+"""Facts about rows and columns that a run lacks and a caller gives: names, channels, times."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -22,7 +22,7 @@ class Details:
     column_names : sequence of str
         Of all columns, or none.
     columns_per_channel : int, optional
-        Columns are ordered, and every so many belong to another channel.
+        Number of columns of one channel, if columns are ordered by channel.
     times : ndarray, shape (n,), optional
         A time for every row.
     map_rows : int
@@ -41,7 +41,7 @@ class Details:
 
     @classmethod
     def of(cls, shape: tuple[int, int], given: Mapping[str, Any], storage_options: StorageOptions = None) -> Self:
-        """What was given, checked.
+        """Validate the given options.
 
         Parameters
         ----------

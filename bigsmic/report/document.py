@@ -1,4 +1,4 @@
-"""What a report says, as plain data: sections of paragraphs, facts, findings, tables and figures.
+"""Contents of a report as plain data: sections of paragraphs, facts, findings, tables and figures.
 
 Methods add sections of their own from the same parts; see :mod:`bigsmic.methods`. Nothing here is HTML: text is text,
 and is escaped when it is rendered.
@@ -11,10 +11,10 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 MOST_ROWS = 300
-"""Of a table that is shown; of more, the first are."""
+"""Largest number of rows of a table that are shown."""
 
 WIDTH = 6.4
-"""Of a figure that is as wide as the page, in inches."""
+"""Width of a figure as wide as the page, in inches."""
 
 Level: TypeAlias = Literal["good", "note", "warning"]
 Cell: TypeAlias = str | int | float | bool | None
@@ -29,21 +29,21 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Command:
-    """What to type, as it is typed."""
+    """A command line."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Names and what they are, two columns without a heading."""
+    """Names and values, two columns without a heading."""
 
     rows: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What is to be known before a result is used, with its numbers, and what to do.
+    """A finding that matters before a result is used, with its numbers and a remedy.
 
     Parameters
     ----------
@@ -80,12 +80,12 @@ class Table:
 
     @property
     def left_out(self) -> int:
-        """How many rows are not shown."""
+        """Number of rows that are not shown."""
         return max(0, len(self.rows) - MOST_ROWS)
 
     @cached_property
     def are_numeric(self) -> list[bool]:
-        """Whether columns have numbers, where they have anything."""
+        """Whether all entries of each column are numbers, apart from empty ones."""
         return [self._is_numeric(column) for column in range(len(self.columns))]
 
     def _is_numeric(self, column: int) -> bool:
@@ -97,7 +97,7 @@ class Table:
 
     @cached_property
     def decimals(self) -> list[int | None]:
-        """Decimals that numbers of each column are shown with; None where none would do for all of them."""
+        """Number of decimals for each column; None if no number suits all of its entries."""
         return [self._decimals(column) if numeric else None for column, numeric in enumerate(self.are_numeric)]
 
     def _decimals(self, column: int) -> int | None:
@@ -120,7 +120,7 @@ class Figure:
     draw : callable
         ``draw(ax=ax)`` draws into axes of matplotlib.
     alt : str
-        What it shows, for who cannot see it.
+        Description for readers who cannot see it.
     caption : str
     size : tuple of float
         Width and height in inches, with text of 11 points; a page is as wide as :data:`WIDTH`.
@@ -142,7 +142,7 @@ class Section:
     Parameters
     ----------
     name : str
-        Of its anchor: letters, digits and hyphens.
+        Name of its anchor: letters, digits and hyphens.
     title : str
     parts : sequence of Paragraph, Command, Facts, Finding, Table or Figure
     """
@@ -161,7 +161,7 @@ class Document:
     title : str
     sections : sequence of Section
     run : str
-        Identity of the run, by which a later report of it is allowed to take its place.
+        Identity of the run; a later report of the same run may overwrite this one.
     version : str
         Of bigsmic.
     """

@@ -9,7 +9,7 @@ from bigsmic.plots import palette
 from bigsmic.types import Floats
 
 MOST_COLUMNS = 400
-"""Of an image of weights; of more, those with the largest weights are shown, in their order."""
+"""Largest number of columns of an image of weights; with more, those with the largest weights are shown in order."""
 
 Draw = Callable[..., None]
 
@@ -21,7 +21,7 @@ def curves(x: Any, ys: dict[str, Any], labels: tuple[str, str], log: bool = Fals
     ----------
     x : array_like, shape (m,)
     ys : dict of str to array_like, shape (m,)
-        By their names, which a legend shows if they are several.
+        Lines by name; a legend shows the names if there are several.
     labels : tuple of str
         Of the two axes.
     log : bool
@@ -72,13 +72,13 @@ def shares(values: Floats, labels: tuple[str, str]) -> Draw:
 
 
 def strongest(values: Floats) -> Any:
-    """Numbers of the columns with the largest weights, ascending; all of them where they are few."""
+    """Numbers of the columns with the largest weights, ascending; all of them if they are few."""
     if values.shape[1] <= MOST_COLUMNS:
         return np.arange(values.shape[1])
     return np.sort(np.argsort(-np.abs(values).max(axis=0), kind="stable")[:MOST_COLUMNS])
 
 
 def _name_ticks(ax: Any, columns: Sequence[int]) -> None:
-    """Have ticks at some places say the numbers of the columns that are there."""
+    """Label ticks with the numbers of their columns."""
     places = np.unique(np.linspace(0, len(columns) - 1, min(len(columns), 9)).round().astype(int))
     ax.set_xticks(places, [str(columns[place]) for place in places])

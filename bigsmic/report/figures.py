@@ -10,11 +10,11 @@ from typing import Any
 from bigsmic.report.document import Figure
 
 INK = "#010203"
-"""Stands for the colour of text while a figure is drawn; no plot draws with it by chance."""
+"""Placeholder for the colour of text while a figure is drawn; a colour that no plot uses."""
 MOST_BYTES = 250_000
-"""Of a figure as shapes; a larger one becomes an image."""
+"""Largest size of a figure as shapes; a larger one becomes an image."""
 RESOLUTIONS = (160, 110, 75, 50)
-"""Dots per inch of an image, of which the first is taken that is small enough."""
+"""Dots per inch of an image; the first that gives a small enough image is used."""
 MOST_IMAGE_BYTES = 250_000
 
 STYLE: dict[str, Any] = {
@@ -44,7 +44,7 @@ def inline_svg(figure: Figure, prefix: str) -> str:
     ----------
     figure : Figure
     prefix : str
-        What identities within the SVG begin with: those of two figures of a page must differ.
+        Prefix of identifiers within the SVG, which must differ between figures of a page.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def _saved(canvas: Any, resolution: int) -> str:
 
 
 def _shortened(coordinates: re.Match[str]) -> str:
-    """Coordinates to a hundredth of a point, which nobody sees."""
+    """Coordinates rounded to a hundredth of a point, which is not visible."""
     return re.sub(r"(\.\d\d)\d+", r"\1", coordinates[0])
 
 

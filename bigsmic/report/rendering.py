@@ -1,4 +1,4 @@
-"""A document as one HTML page that needs nothing else: no script, no network, no other file."""
+"""Rendering of a document as one self-contained HTML page, without scripts, network or other files."""
 
 import math
 from datetime import datetime
@@ -10,10 +10,10 @@ from bigsmic.report.document import Cell, Document, Figure
 from bigsmic.report.figures import inline_svg
 
 MARK = "bigsmic report"
-"""Stands in the first line of every report, with the run that it is about."""
+"""Mark in the first line of every report, with the identity of the run."""
 MOST_BYTES = 3_000_000
 ROOM = 500_000
-"""Bytes that tables and text take at most."""
+"""Largest number of bytes of tables and text."""
 
 
 def first_line(run: str) -> str:
@@ -28,7 +28,7 @@ def render(document: Document, written: datetime) -> str:
     ----------
     document : Document
     written : datetime
-        When; nothing else in the page differs between two reports of one run.
+        Time of writing, in which alone two reports of one run differ.
 
     Returns
     -------
@@ -61,24 +61,22 @@ def _environment() -> Any:
 
 
 def needed() -> None:
-    """Raise InputError where what reports are made with is not installed."""
+    """Raise InputError if the packages for reports are not installed."""
     try:
         import jinja2  # noqa: F401
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise InputError(
-            f"report: {error.name} is not installed; pip install 'bigsmic[report]', which brings it"
-        ) from None
+        raise InputError(f"report: {error.name} is not installed; pip install 'bigsmic[report]' installs it") from None
 
 
 class _Drawn:
-    """Figures of a page, as far as there is room for them."""
+    """Figures of a page, within a limit of its size."""
 
     def __init__(self) -> None:
         self.n_bytes = 0
 
     def markup(self, figure: Figure, prefix: str) -> Any:
-        """Markup of a figure, or of a sentence in its place; both are escaped."""
+        """Markup of a figure, or of a sentence in place of it; both are escaped."""
         from markupsafe import Markup
 
         found = inline_svg(figure, prefix)
@@ -91,7 +89,7 @@ class _Drawn:
 
 
 def cell_text(value: Cell, decimals: int | None = None) -> str:
-    """A value as people read it; `decimals` of numbers that are no integers, or four significant digits.
+    """A value as text; numbers other than integers have `decimals`, or four significant digits.
 
     >>> cell_text(12345), cell_text(0.123456), cell_text(True), cell_text(float("inf"))
     ('12,345', '0.1235', 'yes', '∞')

@@ -1,4 +1,4 @@
-"""What a report is about: a Result, where it can be reached the archive, and what their columns are called."""
+"""Subject of a report: a Result, its archive if it is given, and names of columns."""
 
 import shlex
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ from bigsmic.views.columns import ColumnTable, ColumnTotals, archive_of
 from bigsmic.views.passes import AllLabels, OnMap, Sight
 
 EXAMPLES = 3
-"""Rows of each cluster that are named."""
+"""Number of rows of each cluster that are listed."""
 
 
 @dataclass
 class Subject:
-    """A finished run as a report sees it.
+    """A finished run with everything that a report needs.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Subject:
     archive : Source, optional
         The rows of the run.
     details : Details
-        Names, channels and times that the run does not know.
+        Names, channels and times that the run lacks.
     """
 
     result: Any
@@ -45,14 +45,14 @@ class Subject:
 
     @classmethod
     def of(cls, result: Any, archive: Any, reading: dict[str, Any], details: Details) -> Self:
-        """A run and its archive, which is opened and compared with what the run is of.
+        """A run and its archive, which is opened and compared with the run's input.
 
         Raises
         ------
         InputError
-            Nothing readable there.
+            The archive cannot be read.
         RunMismatchError
-            The archive is of another shape or dtype than the rows of the run.
+            The archive has another shape or dtype than the rows of the run.
         """
         if archive is None:
             return cls(result, None, details)
@@ -68,13 +68,13 @@ class Subject:
 
     @property
     def input(self) -> dict[str, Any]:
-        """What the run is a run of: rows, columns, dtype."""
+        """Input of the run: rows, columns, dtype."""
         found: dict[str, Any] = self.run.identity["input"]
         return found
 
     @property
     def archive_text(self) -> str:
-        """What is said of the archive."""
+        """Description of the archive."""
         if self.archive is not None:
             return self.archive.name
         if self.result.settings.precomputed:
@@ -82,19 +82,19 @@ class Subject:
         return "not given: there are no pages about columns; add them with --archive, or archive= in Python"
 
     def column_name(self, column: int) -> str:
-        """Name of a column: its number where it was given none, or those of its channel and of it in there."""
+        """Name of a column; without one, its number, or the numbers of its channel and within it."""
         names, per_channel = self.details.column_names, self.details.columns_per_channel
         if names:
             return shortened(names[column])
         return f"{column // per_channel}:{column % per_channel}" if per_channel else str(column)
 
     def look(self, engine: Engine) -> None:
-        """Find, in one pass over blocks of the run and of the archive, all that pages say of rows.
+        """Collect all statistics of rows that pages need, in one pass over blocks of the run and of the archive.
 
         Raises
         ------
         RunMismatchError
-            Rows of the archive are not those of the run.
+            Rows of the archive differ from those of the run.
         """
         columns, *_ = self.result._look(*self._sights(), source=self.archive, engine=engine)
         if self.archive is not None:
@@ -112,29 +112,29 @@ class Subject:
 
     @cached_property
     def map_rows(self) -> Integers | None:
-        """Numbers of the rows that are on the map; None where there is none."""
+        """Numbers of the rows on the map; None without a map."""
         with suppress(AbsentResultError):
             return self.result.map(self.details.map_rows).rows if self.details.map_rows else None
         return None
 
     @property
     def map_color(self) -> str:
-        """What tells on the map how sure rows are."""
+        """Measure of certainty that colours the map."""
         return "agreement" if self.compares_labelings else "posterior"
 
     @cached_property
     def clusters(self) -> Any:
-        """The table of clusters, without numbers that an earlier run had and this one has not."""
+        """The table of clusters, without numbers that only an earlier run had."""
         return self.result.clusters.loc[self.result.numbers]
 
     @cached_property
     def valleys(self) -> Any:
-        """What the fit says of the number of clusters; None where it looked for nothing."""
+        """Evidence for the number of clusters; None if the fit has none."""
         return getattr(self.result, "valleys", None)
 
     @property
     def compares_labelings(self) -> bool:
-        """Whether several labelings make up the result, so that agreement says something."""
+        """Whether the result is a consensus, so that agreement is informative."""
         return sum(row["chosen"] for row in self.result.diagnostics.get("candidates", [])) > 1
 
     @cached_property
@@ -144,20 +144,20 @@ class Subject:
         return found
 
     def cut_command(self, c: object = None) -> str:
-        """What to type for labels of `c` clusters, by default of as many as an open fit hints at."""
+        """Command for labels of `c` clusters, by default of the number that an open fit hints at."""
         if c is None:
             c = self.valleys.best if self.valleys is not None and self.valleys.best > 1 else "C"
         return f"bigsmic cut {shlex.quote(self.result.location)} -c {c} --out OTHER_RUN"
 
     @cached_property
     def own(self) -> Sequence[Section | Finding]:
-        """What the method of the fit adds of its own."""
+        """Sections and findings of the fit's method."""
         method = registry.of(self.result.settings)
         return list(method.pages(self.result)) if hasattr(method, "pages") else []
 
     @property
     def own_findings(self) -> list[Finding]:
-        """What the method says to be known before the result is used."""
+        """Findings of the method."""
         return [part for part in self.own if isinstance(part, Finding)]
 
     @property

@@ -8,11 +8,11 @@ from bigsmic.views.passes import Block, Sight
 FEW_AGREE = 0.75
 """Share of the labelings below which they disagree on a row."""
 UNSURE = 0.5
-"""Posterior of its label below which a row may as well be elsewhere."""
+"""Posterior of its label below which a row counts as uncertain."""
 
 
 class Tally(NamedTuple):
-    """How many rows something is to be said of.
+    """Numbers of rows of which reports tell.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Tallied(Sight):
     """Counts rows in a pass over them."""
 
     def __call__(self, block: Block) -> Tally:
-        """Those of a block."""
+        """Counts over a block."""
         known = block.labels >= 0
         own, agreement = block.own[known], block.agreement[known]
         disputed, unsure = int((agreement < FEW_AGREE).sum()), int((own < UNSURE).sum())

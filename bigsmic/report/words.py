@@ -15,7 +15,7 @@ def count(number: int, singular: str, plural: str = "") -> str:
 
 
 def percent(share: float) -> str:
-    """A share, such that what is there is never 0 and what is not all never 100.
+    """A share in percent; a positive one is never shown as 0, and one below 1 never as 100.
 
     >>> percent(0.1234), percent(0.00001), percent(0.0), percent(0.99999), percent(1.0)
     ('12.3%', 'under 0.1%', '0%', 'over 99.9%', '100%')
@@ -40,7 +40,7 @@ def size(n_bytes: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds, or minutes and hours where there are many.
+    """Seconds, or minutes or hours for long durations.
 
     >>> duration(0.04), duration(75.2), duration(600), duration(9000)
     ('0.04 s', '75 s', '10.0 min', '2.5 h')
@@ -53,7 +53,7 @@ def duration(seconds: float) -> str:
 
 
 def shortened(name: str, most: int = 24) -> str:
-    """A name without its middle, if it is long: what tells names apart is mostly at their ends.
+    """A long name without its middle, as names mostly differ at their ends.
 
     >>> shortened("amplitude"), shortened("peak amplitude at the first wire", 12)
     ('amplitude', 'peak a..wire')
@@ -65,7 +65,7 @@ def shortened(name: str, most: int = 24) -> str:
 
 
 def listed(items: Iterable[object], most: int = 8) -> str:
-    """Some things in a sentence, the first ones of many.
+    """A list of items for a sentence; only the first ones if there are many.
 
     >>> listed([3]), listed([1, 2]), listed([1, 2, 3]), listed(range(30), 3)
     ('3', '1 and 2', '1, 2 and 3', '0, 1, 2 and 27 more')

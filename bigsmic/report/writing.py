@@ -1,4 +1,4 @@
-"""From a Result to the file of its report."""
+"""Writing of the report of a Result to a file."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -32,9 +32,9 @@ from bigsmic.types import StorageOptions, StrPath
 from bigsmic.version import __version__
 
 READING = ("component", "missing_chunks")
-"""Options that say how the archive is read."""
+"""Options for reading the archive."""
 RUNNING = ("engine", "client", "scheduler", "n_threads")
-"""Options that say where."""
+"""Options of where tasks run."""
 Maker = Callable[[Subject], Section | None]
 BEFORE: tuple[Maker, ...] = (run.section, trust.section, maps.section, clusters.section, columns.section)
 AFTER: tuple[Maker, ...] = (continuity.section, relations.section, number.section, labelings.section, timeline.section)
@@ -57,14 +57,14 @@ def write(
     context, reading, where = result._context, _taken(READING, options), _taken(RUNNING, options)
     details = Details.of((context.n, context.d), options, storage_options)
     subject = Subject.of(result, archive, {"storage_options": storage_options, **reading}, details)
-    if not result.settings.undecided:  # else there are no labels to look at
+    if not result.settings.undecided:  # otherwise there are no labels
         with _engine(subject, where) as engine:
             subject.look(engine)
     place.write(render(document(subject), datetime.now(UTC)).encode())
 
 
 def _taken(names: Iterable[str], options: dict[str, Any]) -> dict[str, Any]:
-    """Those of the options that have some names, which are no longer there afterwards."""
+    """Pop the options of these names."""
     return {name: options.pop(name) for name in names if name in options}
 
 
@@ -91,13 +91,14 @@ def _clusters(result: Any) -> str:
 
 
 def _admit(place: WrittenFile, run: str, overwrite: bool) -> None:
-    """Refuse to write over what is no report, and over the report of another run unless it was asked for."""
+    """Refuse to overwrite files that are not reports, and reports of other runs unless that was requested."""
     head = place.head()
     if head is None or head.startswith(first_line(run).encode()):
         return
     if MARK.encode() not in head:
-        raise RunError(f"out: {place.location} is there and is no report of bigsmic; give another place")
+        raise RunError(f"out: {place.location} exists and is not a report of bigsmic; give another location")
     if not overwrite:
         raise RunError(
-            f"out: {place.location} is the report of another run; give another place, or allow that by overwrite="
+            f"out: {place.location} is the report of another run; give another location, or allow overwriting by "
+            "overwrite="
         )

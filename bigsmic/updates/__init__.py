@@ -1,1 +1,1 @@
-"""Results and the archives that they are of: which rows were fitted, and what has come after them."""
+"""Results and their growing archives: fitted rows, and labels of later ones."""

@@ -1,4 +1,4 @@
-"""drift_reference, drift: what stretches of the fitted rows vary by, and whether new rows differ by more."""
+"""drift_reference, drift: variation between stretches of the fitted rows, and tests of whether new rows differ more."""
 
 from typing import Any, NamedTuple
 
@@ -18,23 +18,23 @@ from bigsmic.stages.update_log import Entry
 from bigsmic.types import Floats, Integers
 
 REFERENCE, STAGE = "drift_reference", "drift"
-LEAST_ROWS = 50  # new ones, without which nothing is said
+LEAST_ROWS = 50  # new rows, with fewer of which there is no verdict
 MOST_BATCHES, BATCH_SAMPLE = 32, 256
-"""Stretches that are compared, and rows of each that are looked at."""
+"""Number of stretches that are compared, and of sampled rows of each."""
 RECOMMENDED = "refit recommended"
-"""Verdict on new rows that differ from the fit by more than stretches of it do from each other."""
-CANDIDATES = 64  # neighbours of a fitted row, of which those near in time are left out
+"""Verdict on new rows that differ from the fit by more than its stretches differ from each other."""
+CANDIDATES = 64  # neighbours of a fitted row, from which those near in time are left out
 
 
 class Reference(NamedTuple):
-    """What stretches of the fitted rows are like.
+    """Statistics of stretches of the fitted rows.
 
     Parameters
     ----------
     batches : Batches
     spreads : ndarray of float64, shape (c, d)
     length : int
-        Rows of a stretch.
+        Number of rows of a stretch.
     """
 
     batches: Batches
@@ -43,7 +43,7 @@ class Reference(NamedTuple):
 
 
 def level_of(n_fitted: int, n_new: int) -> int | None:
-    """Binary logarithm of the length of the stretches with which new rows are compared; None where rows are few."""
+    """Binary logarithm of the length of the stretches with which new rows are compared; None if rows are too few."""
     if n_new < LEAST_ROWS or n_fitted < LEAST_ROWS * drift.LEAST_BATCHES:
         return None
     most = int(np.log2(n_fitted // drift.LEAST_BATCHES))
@@ -51,7 +51,7 @@ def level_of(n_fitted: int, n_new: int) -> int | None:
 
 
 def reference_of(context: Context, level: int) -> Reference:
-    """Stretches of ``2**level`` fitted rows; kept in the run, which may be written to."""
+    """Statistics of stretches of ``2**level`` fitted rows, which are stored in the run."""
     run = context.run
     if not run.done(REFERENCE, level):
         found = _make_reference(context, 2**level)
@@ -78,7 +78,7 @@ def _make_reference(context: Context, length: int) -> Reference:
 
 
 def _sample(context: Context, starts: Integers, length: int) -> tuple[Floats, Integers]:
-    """Scaled rows of the scan's sample that are in some stretches, up to :data:`BATCH_SAMPLE` of each, and numbers."""
+    """Sampled scaled rows of some stretches, up to :data:`BATCH_SAMPLE` of each, and their numbers."""
     parts = [context.scan(s, "sample", "sample_rows") for s in context.source_blocks]
     rows = np.concatenate([numbers for _, numbers in parts])
     chosen = []
@@ -91,9 +91,9 @@ def _sample(context: Context, starts: Integers, length: int) -> tuple[Floats, In
 
 
 def _novelty_elsewhere(context: Context, X: Floats, rows: Integers, length: int) -> NDArray[np.float32]:
-    """Novelty of fitted rows among those that are a stretch away from them, as new rows are from all.
+    """Novelty of fitted rows compared with rows at least a stretch away from them, as new rows are from all.
 
-    Neighbours in time are alike, and share samples where windows overlap.
+    Neighbours in time are similar, and share samples if windows overlap.
     """
     assessor = Assessor(context, model_of(context))
     if assessor.novelty is None:
@@ -113,7 +113,7 @@ def _novelty_elsewhere(context: Context, X: Floats, rows: Integers, length: int)
 
 
 def facts(counts: Integers, X: Floats, labels: Integers, novel: NDArray[np.bool_]) -> Batches:
-    """Facts about one stretch: counts of all rows, and a sample of them."""
+    """Statistics of one stretch: counts of all rows, and sums over a sample."""
     c = len(counts)
     known = labels >= 0
     sums = np.zeros((c, X.shape[1]))
@@ -124,17 +124,17 @@ def facts(counts: Integers, X: Floats, labels: Integers, novel: NDArray[np.bool_
 
 
 def together(parts: list[Batches]) -> Batches:
-    """Several stretches as one table."""
+    """Concatenate statistics of several stretches."""
     return Batches(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def judge(context: Context, source: Any, entry: Entry) -> dict[str, Any]:
-    """Compare the rows of one call of update with the fit, and keep what came of it in the run.
+    """Compare the rows of one call of update with the fit, and store the result in the run.
 
     Parameters
     ----------
     context : Context
-        Whose run may be written to.
+        Its run is open for writing.
     source : Source
         The archive.
     entry : Entry
@@ -226,7 +226,7 @@ def _rows(source: Any, entry: Entry, drawn: Integers) -> Any:
 
 
 def _sentence(name: str, test: dict[str, Any]) -> str:
-    """What a test has found, for people."""
+    """Result of a test as a sentence."""
     if name in ("shares", "recent_shares"):
         of = f"the rows of {test['nights']} updates" if name == "recent_shares" else "the rows"
         return f"cluster {test['cluster']} has {test['now']:.1%} of {of}, {test['before']:.1%} in the fit"
@@ -238,7 +238,7 @@ def _sentence(name: str, test: dict[str, Any]) -> str:
 
 
 def read_all(run: Any) -> list[dict[str, Any]]:
-    """What was found of every call of update that is finished, in order."""
+    """Results for every finished call of update, in order."""
     known = {entry.number: entry for entry in update_log.entries(run)}
     numbers = [number for number in run.numbers(STAGE) if number in known]
     return [

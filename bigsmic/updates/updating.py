@@ -1,4 +1,4 @@
-"""Rows that have come since a fit are labelled by it, and kept in its run."""
+"""Labels of rows added after a fit, which are stored in its run."""
 
 import inspect
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from bigsmic.updates import drift
 from bigsmic.validation import check_choice
 
 SPARSE = 4
-"""Rows of the archive per fitted row above which single rows of a block are compared, and not the whole of it."""
+"""Rows of the archive per fitted row above which single rows of a block are compared, not the whole block."""
 
 
 def update(  # noqa: PLR0913
@@ -43,19 +43,19 @@ def update(  # noqa: PLR0913
     engine: Engine | None = None,
     progress: Progress = None,
 ) -> list[Entry]:
-    """Label the rows of an archive that come after those that a run has seen.
+    """Label the rows of an archive after those that a run has seen.
 
     Parameters
     ----------
     context : Context
-        Of a finished fit.
+        Context of a finished fit.
     data, component, storage_options, missing_chunks, stop, verify, n_threads, client, scheduler, engine, progress
-        As of :meth:`bigsmic.Result.update`.
+        As in :meth:`bigsmic.Result.update`.
 
     Returns
     -------
     entries : list of Entry
-        Those that this call has finished: what a killed call has left, and what is new.
+        Entries that this call has finished: one of a killed call, if any, and that of new rows.
 
     Raises
     ------
@@ -63,11 +63,11 @@ def update(  # noqa: PLR0913
     """
     check_choice("verify", verify, ("some", "all"))
     if context.settings.precomputed:
-        raise InputError("update: the fit was of a graph, which has no rows that could be added; use predict")
+        raise InputError("update: the fit was of a graph, to which rows cannot be added; use predict")
     if type(context.run) is not Run:
         raise InputError(
-            f"update: {context.run.location} is no run directory that could be written to; save the result, and update "
-            "what save returns"
+            f"update: {context.run.location} is not a run directory that can be written to; save the result, and "
+            "update the saved one"
         )
     share_arena()
     source = open_source(data, component, storage_options, missing_chunks)
@@ -92,14 +92,14 @@ def update(  # noqa: PLR0913
 
 
 def _todo(run: Run, known: list[Entry], stop: int, height: int) -> list[Entry]:
-    """Calls to be finished: one that was killed, then what has come since."""
+    """Entries to be finished: one of a killed call, if any, then that of new rows."""
     left = [entry for entry in known[-1:] if not run.done(drift.STAGE, entry.number)]
     new = update_log.next_entry(run, known, stop, height)
     return left + ([new] if new.last > new.first else [])
 
 
 def _fill(context: Context, source: Source, entry: Entry, engine: Engine, report: Any) -> None:
-    """Label the blocks of one call that the run lacks."""
+    """Label the blocks of one entry that the run lacks."""
     blocks = list(entry.blocks)
     todo = context.run.missing(update_log.STAGE, blocks)
     tick = ticks(report, "update", len(blocks), len(blocks) - len(todo))
@@ -117,7 +117,7 @@ class Labeler:
     source : Source
         The archive.
     entry : Entry
-        The call that the blocks are of.
+        Entry of the blocks.
     """
 
     context: Context
@@ -126,11 +126,11 @@ class Labeler:
 
     @cached_property
     def predictor(self) -> Predictor:
-        """What labels rows; a process reads the model once."""
+        """The model; a process reads it once."""
         return Predictor(self.context, self.source, self.entry.height)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process needs."""
+        """State that another process needs."""
         return {"context": self.context, "source": self.source, "entry": self.entry}
 
     def __call__(self, block: int) -> None:
@@ -144,7 +144,7 @@ class Labeler:
 
 
 class Archive:
-    """The archive of a run, compared with what the run knows of it.
+    """The archive of a run, with checks of whether it has changed.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class Archive:
         self.run = context.run
 
     def refuse_changed(self, check_all: bool) -> None:
-        """Raise RunMismatchError if the archive is another one, has become shorter, or has other rows than it had."""
+        """Raise RunMismatchError if the archive is another one, has become shorter, or has changed rows."""
         self._refuse_other()
         self._check_fitted(check_all)
         self._check_updates(check_all)
@@ -190,9 +190,9 @@ class Archive:
             raise self._another(f"fitted rows {lo}:{hi} of {self.source.name} have changed")
 
     def _check_sampled(self, fitted: Source, s: int) -> None:
-        """Compare single rows, some that change from call to call, with those that the scan has kept."""
+        """Compare single rows, different ones in each call, with those kept by the scan."""
         rows, kept = self.context.scan(s, "sample_rows", "sample")
-        if not len(rows):  # of this block, none was drawn
+        if not len(rows):  # no row of this block was drawn
             self._check_block(fitted, s)
         for i in spot_checks(len(rows), len(self.known), "checked"):
             row = int(rows[i])
@@ -215,28 +215,28 @@ class Archive:
 
 
 def _chosen(count: int, turn: int, check_all: bool) -> list[int]:
-    """Blocks that are checked: some that change from call to call, or all."""
+    """Blocks to check: some, different ones in each call, or all."""
     return list(range(count)) if check_all else spot_checks(count, turn, "checked")
 
 
 @dataclass(frozen=True)
 class Update:
-    """What one call of :meth:`bigsmic.Result.update` has labelled.
+    """Result of one call of :meth:`bigsmic.Result.update`.
 
     Attributes
     ----------
     rows : int
-        That are new; 0 where nothing was.
+        Number of new rows.
     first, last : int
-        These rows in the archive: ``first:last``.
+        Range of these rows in the archive: ``first:last``.
     cluster_sizes : list of int
-        Of the new rows, those of every cluster.
+        Number of new rows in every cluster.
     in_none : int
-        Of the new rows, those that are in no cluster or not valid.
+        Number of new rows that are in no cluster or invalid.
     novel : int
-        Of the new rows, those with a novelty above 1.
+        Number of new rows with a novelty above 1.
     drift : dict, optional
-        How the new rows compare with the fit; None where there are none. See :attr:`bigsmic.Result.drift`.
+        Comparison of the new rows with the fit; None without new rows. See :attr:`bigsmic.Result.drift`.
     """
 
     rows: int
@@ -249,7 +249,7 @@ class Update:
 
     @classmethod
     def of(cls, context: Context, data: Any, options: Mapping[str, Any]) -> Self:
-        """Label what is new in an archive."""
+        """Label the new rows of an archive."""
         refuse_unknown("update", options, _OPTIONS)
         entries = update(context, data, **options)
         run, n_clusters = context.run, rowwise_output.read_array(context, "posterior").shape[1]
@@ -285,12 +285,12 @@ _OPTIONS = {name for name, p in inspect.signature(update).parameters.items() if 
 
 @dataclass(frozen=True)
 class Updates:
-    """What all updates have found, in the order of the archive.
+    """Results of all updates, in the order of the archive.
 
     Attributes
     ----------
     first : int
-        Row of the archive that the first entry is of.
+        Row of the archive of the first entry.
     labels : ndarray of int32, shape (m,)
     posterior : ndarray of float32, shape (m, c)
     novelty : ndarray of float32, shape (m,)
@@ -303,7 +303,7 @@ class Updates:
 
     @classmethod
     def of(cls, context: Context, first: int) -> Self:
-        """Read those of a run; an update that is not finished does not count."""
+        """Read the finished updates of a run."""
         n_clusters = rowwise_output.read_array(context, "posterior").shape[1]
         empty = {"labels": np.empty(0, np.int32), "novelty": np.empty(0, np.float32)}
         empty["posterior"] = np.empty((0, n_clusters), np.float32)

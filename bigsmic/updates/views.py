@@ -1,4 +1,4 @@
-"""What a Result says of the archive that its rows are from."""
+"""Views of a Result on the archive of its rows."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ArchiveViews:
-    """Which rows of an archive were fitted, and labels of all that were seen."""
+    """Fitted rows of an archive, labels of all rows seen, and updates."""
 
     _run: Any
     labels: Any
@@ -38,7 +38,7 @@ class ArchiveViews:
     def rows(self) -> NDArray[np.int64]:
         """Number in the archive of every fitted row, ascending: ndarray of int64, shape (n,).
 
-        All of them, unless the fit was given ``rows=``, or windows of which some are not valid.
+        These are all rows, unless the fit was given ``rows=``, or windows of which some are invalid.
         """
         found: NDArray[np.int64] = self._selection.numbers(0, len(self._selection))
         return found
@@ -46,7 +46,7 @@ class ArchiveViews:
     def archive_labels(self) -> NDArray[np.int32]:
         """Cluster of every row of the archive that the fit and its updates have seen: ndarray of int32, one per row.
 
-        -1 for rows that are in no cluster, are not valid, or were not fitted.
+        -1 for rows that are in no cluster, are invalid, or were not fitted.
         """
         found = np.full(self._selection.stop, -1, np.int32)
         found[self.rows] = self.labels
@@ -54,38 +54,38 @@ class ArchiveViews:
         return np.concatenate([found, new])
 
     def update(self, data: Rows, **options: Any) -> "Update":
-        """Label the rows of the archive that have come since the fit, and keep that in the run.
+        """Label the rows of the archive that were added after the fit, and store the labels in the run.
 
-        Rows after those that the fit, and earlier updates, have seen are labelled block by block as `predict` does, and
-        appended to ``updates`` of the run. The same call again finds nothing new; one that was killed is finished by
-        the next one. The archive may grow meanwhile: what is there at the start counts.
+        Rows after those that the fit and earlier updates have seen are labelled block by block, as by `predict`, and
+        appended to ``updates`` of the run. A repeated call finds nothing new, and a killed call is finished by the next
+        one. The archive may grow meanwhile; rows added after the start of the call are left to the next one.
 
         Parameters
         ----------
         data : str, Path, Zarr array, array_like or Windows, shape (m, d)
-            The archive that the fit was of, with more rows at its end.
+            The archive of the fit, with more rows at its end.
         **options
-            `component`, `storage_options`, `missing_chunks`, `client`, `scheduler`, `engine` and `progress`, as of
+            `component`, `storage_options`, `missing_chunks`, `client`, `scheduler`, `engine` and `progress`, as in
             :func:`bigsmic.fit`; `n_threads`, 1 by default; `stop`, the number of the row before which to end;
-            ``verify="all"`` has all rows that were seen compared with what they were, in the place of some blocks.
+            ``verify="all"``, which checks all earlier rows for changes, instead of some blocks.
 
         Returns
         -------
         update : Update
-            What is new.
+            The new rows.
 
         Raises
         ------
         InputError
-            The result is not in a run directory of its own, or the fit chose no number of clusters.
+            The result is not in a run directory, or the fit left the number of clusters open.
         RunMismatchError
-            The archive is another one, has become shorter, or has other rows than it had.
+            The archive is another one, has become shorter, or has changed rows.
         RunLockedError
             Another process writes to the run.
         RunError, StorageError
-            Workers do not see the run, or the archive.
+            Workers cannot see the run or the archive.
         ClusterError
-            The cluster does not answer, or workers are lost again and again; the same call goes on.
+            The cluster does not answer, or workers are lost repeatedly; the same call resumes.
         """
         from bigsmic.updates.updating import Update
 
@@ -101,47 +101,46 @@ class ArchiveViews:
 
     @property
     def drift(self) -> list[dict[str, Any]]:
-        """How the rows of every update compare with the fit: a list of dicts, in order.
+        """Comparison of the rows of every update with the fit: a list of dicts, in order.
 
         ``verdict``, "refit recommended", "none" or "unknown", and the ``reason``; ``tests``, of ``shares`` of clusters
         (chi-square with the effective sample size), ``recent_shares`` of up to eight updates together, ``novelty``, the
         ``shift`` of columns within clusters, and the ``confidence`` of posteriors, each with its ``p``; ``sizes`` of
-        the clusters; ``batches`` of the fit that they are compared with.
+        the clusters; ``batches``, the number of stretches of the fit with which they are compared.
         """
         from bigsmic.updates import drift
 
         return drift.read_all(self._run)
 
     def novelty(self, data: Rows, **options: Any) -> Any:
-        """How far rows are from the rows that they are labelled by, in units of what is usual there.
+        """Distance of rows from the rows that determine their labels, relative to the usual distance there.
 
-        Of a method that knows neighbours, the distance to the t-th of them, over the mean distance of these to their
-        own t-th neighbours, as local outlier factors have it; of others, the deviation from the mean of the cluster, in
-        its spreads. Divided by what 99 % of the fitted rows do not exceed, or by 1 where that is less: one fitted row
-        in a hundred, at most, has a novelty above 1, when it is left out. Posteriors of rows that are more novel than
-        any fitted row, or than 3, are mixed with a uniform one.
+        For methods with neighbours, it is the distance to the t-th neighbour over the mean distance of the neighbours
+        to their own t-th ones, as in local outlier factors; for other methods, the deviation from the mean of the
+        cluster, in its spreads. The ratio is divided by its 99 % quantile over fitted rows, or by 1 if that is less: at
+        most one fitted row in a hundred has a novelty above 1, if it is left out of its own comparison. Posteriors of
+        rows that are more novel than any fitted row, or than 3, are mixed with a uniform one.
 
         Parameters
         ----------
         data : array_like, Zarr array, dask array or dataframe, path or URL, shape (m, d)
         **options
-            As of :meth:`predict_proba`, but for `out` and `overwrite`.
+            As in :meth:`predict_proba`, except `out` and `overwrite`.
 
         Returns
         -------
         novelty : ndarray of float32, shape (m,)
-            At least 0; NaN where rows are marked as not valid. A dask array of the chunks of `data`, lazy, where that
-            is one.
+            At least 0; NaN for invalid rows. If `data` is a dask array, a lazy dask array with its chunks.
 
         Raises
         ------
         InputError
-            As of :meth:`predict_proba`, or a run that was made before novelty was known, or of rows that are all
-            equal (:class:`~bigsmic.errors.AbsentResultError`).
+            As in :meth:`predict_proba`; or the run was made by a version without novelty, or its rows are all equal
+            (:class:`~bigsmic.errors.AbsentResultError`).
         """
         if not self._run.done("novelty", 0):
             raise AbsentResultError(
-                "novelty: the run does not have what it is measured by, as an earlier version made it, or its rows are "
-                "equal; run fit on it again, which adds it"
+                "novelty: the run has no reference distances, as an earlier version made it, or its rows are equal; "
+                "run fit on it again, which adds them"
             )
         return self._score("novelty", data, options)

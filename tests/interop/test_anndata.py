@@ -192,7 +192,10 @@ def test_places_that_are_no_store(tmp_path):
         ({"use_rep": "distances"}, r"got 'distances', obsm has .*; use_graph='distances' takes what obsp has"),
         ({"use_rep": "X"}, r"use_rep: 'X' is a sparse matrix, .* use_rep='X_pca'"),
         ({"use_graph": "knn"}, r"use_graph: got 'knn', obsp has .*scanpy\.pp\.neighbors"),
-        ({"key_added": "truth"}, "key_added: got 'truth', but 'truth' is there and not of this function; give another"),
+        (
+            {"key_added": "truth"},
+            "key_added: got 'truth', but 'truth' exists and is not from this function; give another",
+        ),
         ({"method": "nosuch"}, "nosuch"),
     ],
 )
@@ -222,7 +225,7 @@ def test_cells_that_are_empty_a_view_or_none(cells, rows):
 
 def test_results_of_other_cells_are_refused(cells, rows):
     result = bigsmic.fit(rows[:200], 3, method="mspc")
-    with pytest.raises(InputError, match="got 300 cells, the fit has 200 rows"):
+    with pytest.raises(InputError, match="got 300 cells, but the fit has 200 rows"):
         annotate(cells, result)
 
 
@@ -232,5 +235,5 @@ def test_what_another_tool_has_written_is_left_alone(cells, place):
     getattr(cells, place)[name] = (
         np.ones((300, 2)) if place == "obsm" else np.arange(300) if place == "obs" else {"params": {}}
     )
-    with pytest.raises(InputError, match=f"key_added: got 'leiden', but '{name}' is there and not of this function"):
+    with pytest.raises(InputError, match=f"key_added: got 'leiden', but '{name}' exists and is not from this function"):
         cluster(cells, 3, key_added="leiden", method="mspc")

@@ -54,7 +54,7 @@ def test_small_clusters_are_none():
 
 
 def test_a_command_that_is_not_there_says_what_to_install():
-    with pytest.raises(FileNotFoundError, match=r"'no-such-bigsmic' is not there.*-m venv DIR .*'command': 'DIR/bin"):
+    with pytest.raises(FileNotFoundError, match=r"'no-such-bigsmic' does not exist.*-m venv DIR .*'command': 'DIR/bin"):
         clustering._found("no-such-bigsmic")
 
 

@@ -555,7 +555,9 @@ def test_a_report_takes_the_place_of_one_of_the_same_run_alone(results, tmp_path
     results("one").report(place)
     results("one").report(place)
     before = place.read_bytes()
-    with pytest.raises(RunError, match="is the report of another run; give another place, or allow that by overwrite="):
+    with pytest.raises(
+        RunError, match="is the report of another run; give another location, or allow overwriting by overwrite="
+    ):
         results("mspc").report(place)
     assert place.read_bytes() == before
     results("mspc").report(place, overwrite=True, map_rows=0)
@@ -566,7 +568,7 @@ def test_a_report_takes_the_place_of_one_of_the_same_run_alone(results, tmp_path
 def test_what_is_no_report_is_never_written_over(results, tmp_path, text):
     place = tmp_path / "notes.html"
     place.write_text(text)
-    with pytest.raises(RunError, match=r"is there and is no report of bigsmic; give another place"):
+    with pytest.raises(RunError, match=r"exists and is not a report of bigsmic; give another location"):
         results("one").report(place, overwrite=True)
     assert place.read_text() == text
 
@@ -590,7 +592,7 @@ def test_a_link_is_followed_to_what_it_stands_for(results, tmp_path):
     assert link.is_symlink()
     assert Page(target).errors == []
     target.write_text("notes")
-    with pytest.raises(RunError, match="is no report of bigsmic"):
+    with pytest.raises(RunError, match="is not a report of bigsmic"):
         results("one").report(link, overwrite=True)
     assert target.read_text() == "notes"
 
@@ -620,7 +622,7 @@ def test_command(results, archive, tmp_path):
     assert archive in Page(place).text("run")
     done = CliRunner().invoke(app, ["report", results("one").location, "-o", str(place)])
     assert done.exit_code == 5
-    assert "or allow that by --overwrite" in done.stderr
+    assert "or allow overwriting by --overwrite" in done.stderr
 
 
 def test_a_file_of_names_that_is_not_there(results, tmp_path):

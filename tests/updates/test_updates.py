@@ -220,7 +220,7 @@ def test_one_at_a_time(archive):
 
 def test_what_cannot_be_updated_is_refused(archive, rows):
     _, result, path = archive
-    with pytest.raises(InputError, match=r"update: .* is no run directory that could be written to; save the result"):
+    with pytest.raises(InputError, match=r"update: .* is not a run directory that can be written to; save the result"):
         result.cut(2).update(path / "X")
     with pytest.raises(OptionError, match=r"update: got unexpected option foo="):
         result.update(path / "X", foo=1)

@@ -1,1 +1,1 @@
-"""The sections that a report of any method has: a module each, with ``section(subject)``, None where it has nothing."""
+"""The sections of reports of all methods: a module each, with ``section(subject)``, which may return None."""

@@ -11,7 +11,7 @@ from bigsmic.report.subject import EXAMPLES, Subject
 from bigsmic.report.words import count, listed
 
 COLUMNS = 3
-"""Columns of each cluster that are named."""
+"""Number of columns of each cluster that are listed."""
 APART = "Told apart by"
 FACTS = {
     "rows": ("Rows", "rows"),
@@ -26,11 +26,11 @@ FACTS = {
     "valley_to": ("Valley to", "valley to: the neighbour that is parted least"),
     "valley_z": ("Valley z", "valley z: depth of that valley in standard errors; 4 and more part them"),
 }
-"""Columns of `Result.clusters` that are shown: their heading, and what is said of them."""
+"""Columns of `Result.clusters` that are shown: their heading and their description."""
 
 
 def section(subject: Subject) -> Section | None:
-    """The clusters, with columns that tell them apart and rows to look at."""
+    """The clusters, with columns that distinguish them and rows to inspect."""
     if subject.result.settings.undecided:
         return None
     return Section("clusters", "Clusters", [_facts(subject), *_figures(subject), _examples(subject)])
@@ -51,7 +51,7 @@ def _facts(subject: Subject) -> Table:
 
 
 def _examples(subject: Subject) -> Table:
-    """Columns and rows of every cluster to look at."""
+    """Columns and rows of every cluster to inspect."""
     found = _told_apart(subject) | _rows(subject)
     rows = [(cluster, *(of[cluster] for of in found.values())) for cluster in subject.clusters.index.tolist()]
     return Table(["Cluster", *found], rows, f"{_how(subject) * (APART in found)}{_numbering(subject)}")
@@ -72,7 +72,7 @@ def _numbering(subject: Subject) -> str:
 
 
 def _figures(subject: Subject) -> list[Part]:
-    """Sizes, and how sure every cluster is, of several."""
+    """Figures of sizes, and of certainty if there are several clusters."""
     result, clusters = subject.result, count(subject.result.n_clusters, "cluster")
     if result.n_clusters < 2:
         return []
@@ -101,7 +101,7 @@ def _names(subject: Subject) -> dict[str, dict[int, str]]:
 
 
 def _told_apart(subject: Subject) -> dict[str, dict[int, str]]:
-    """Columns that tell each cluster from the rest, as texts by cluster."""
+    """Columns that distinguish each cluster from the rest, as texts by cluster."""
     table = subject.columns
     if table is None or subject.result.n_clusters < 2:
         return {}
@@ -118,7 +118,7 @@ def _effect(effect: float) -> str:
 
 
 def _rows(subject: Subject) -> dict[str, dict[int, str]]:
-    """Rows of each cluster to look at, as texts by heading and cluster."""
+    """Rows of each cluster to inspect, as texts by heading and cluster."""
     tables = {"Most typical rows": subject.result.typical_rows, "Least certain rows": subject.result.uncertain_rows}
     found = {}
     for heading, of in tables.items():

@@ -18,7 +18,7 @@ MOST_CHARACTERS_PER_INCH = 14
 
 
 def section(subject: Subject) -> Section | None:
-    """The columns, where there is an archive to read them from."""
+    """The columns, if there is an archive to read them from."""
     table = subject.columns
     if table is None:
         return None
@@ -47,7 +47,7 @@ def _figure(subject: Subject, table: ColumnTable, clusters: list[int]) -> Figure
 
 
 def _how(subject: Subject) -> str:
-    """What is drawn: lines where columns are ordered, bars where they are not."""
+    """Description of the figure: lines if columns are ordered, else bars."""
     if subject.details.columns_per_channel or (not subject.details.column_names and are_ordered(subject.result)):
         return "Lines are means, bands one standard deviation to either side, in the units of the archive."
     return (

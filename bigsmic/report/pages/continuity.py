@@ -1,4 +1,4 @@
-"""What became of the clusters of an earlier run, whose numbers this one has taken over."""
+"""Correspondence with the clusters of an earlier run, whose numbers this one uses."""
 
 from bigsmic.report.document import Paragraph, Section, Table
 from bigsmic.report.subject import Subject
@@ -6,7 +6,7 @@ from bigsmic.report.words import count
 
 
 def section(subject: Subject) -> Section | None:
-    """The clusters that continue earlier ones, of a fit with ``like=``."""
+    """The clusters that continue earlier ones, for a fit with ``like=``."""
     match = None if subject.result.settings.undecided else subject.result.matched
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""The labelings that a result was chosen or formed from, and how they agree."""
+"""The labelings from which a result was chosen or formed, and their agreement."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ NAMES = {
     "columns": "Eigenvectors", "median_ari": "Median ARI", "lsmi": "LSMI", "n_violated": "Links not kept",
     "n_held_out": "Held-out links not kept", "criterion": "Criterion", "n_iter": "Iterations", "converged": "Converged",
 }  # fmt: skip
-"""Facts of a labeling that are shown, with their names."""
+"""Properties of a labeling that are shown, with their headings."""
 
 
 def section(subject: Subject) -> Section | None:
@@ -34,7 +34,7 @@ def section(subject: Subject) -> Section | None:
 
 
 def _figure(subject: Subject, n_labelings: int) -> list[Part]:
-    """How the labelings agree, of several."""
+    """Agreement of the labelings, if there are several."""
     if n_labelings < 2 or subject.result.settings.undecided:
         return []
     caption = (

@@ -1,4 +1,4 @@
-"""A map of rows, by cluster and by how sure they are."""
+"""A map of rows, by cluster and by certainty."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ SIZE = (WIDTH, 5.2)
 
 
 def section(subject: Subject) -> Section | None:
-    """The map; what there is to say where a fit has nothing to lay out."""
+    """The map, or the reason why there is none."""
     if not subject.details.map_rows:
         return None
     try:

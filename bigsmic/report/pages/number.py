@@ -1,4 +1,4 @@
-"""How many clusters: what the fit says of every number."""
+"""Number of clusters: the evidence for every number."""
 
 from functools import partial
 from typing import Any
@@ -48,7 +48,7 @@ def _figure(subject: Subject) -> Figure:
 
 
 def _records(result: Any) -> list[dict[str, Any]]:
-    """What is known of every number of clusters, as dicts of plain values."""
+    """Evidence for every number of clusters, as dicts of plain values."""
     if (valleys := getattr(result, "valleys", None)) is not None:
         table = valleys.curve
     elif result.settings.undecided:

@@ -1,4 +1,4 @@
-"""How clusters are related: density ratios, and the tree in which they would be merged."""
+"""Relations between clusters: density ratios, and their merge tree."""
 
 from functools import partial
 
@@ -9,7 +9,7 @@ from bigsmic.report.words import count
 
 
 def section(subject: Subject) -> Section | None:
-    """The relations of two clusters or more."""
+    """The relations, if there are at least two clusters."""
     result = subject.result
     if result.settings.undecided or result.n_clusters < 2:
         return None

@@ -1,4 +1,4 @@
-"""What ran: the rows, the settings that are not the defaults, what they were run with."""
+"""The run: its rows, its settings other than the defaults, and its environment."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ from bigsmic.runtime.diagnostics import scaling_text
 from bigsmic.settings.options import options_of
 
 MOST_CHARACTERS = 200
-"""Of the value of a setting."""
+"""Largest length of the text of a setting's value."""
 
 
 def section(subject: Subject) -> Section:
-    """What ran."""
+    """The run."""
     result, found = subject.result, subject.result.diagnostics
     rows = [
         ("Run", result.location),
@@ -32,7 +32,7 @@ def section(subject: Subject) -> Section:
 
 
 def _clusters(result: Any) -> str:
-    """How many clusters there are, and who said so."""
+    """Number of clusters, and whether it was given or found."""
     if result.settings.undecided:
         return "not decided"
     n, asked = len(result.numbers), result.settings.n_clusters
@@ -48,7 +48,7 @@ def _dtype(subject: Subject) -> str:
 
 
 def _changed(settings: Any, n: int) -> str:
-    """Settings that are not their defaults, but for the number of clusters."""
+    """Settings other than the defaults, except the number of clusters."""
     stored, default = settings.identity(), _defaults(settings, n)
     changed = [
         f"{name} = {_shortened(stored[name])}"
@@ -59,7 +59,7 @@ def _changed(settings: Any, n: int) -> str:
 
 
 def _defaults(settings: Any, n: int) -> Any:
-    """What the settings would be had nothing been given but the number of clusters."""
+    """The settings with all defaults except the number of clusters."""
     c = None if settings.undecided else settings.n_clusters
     return type(settings).of(c).fitted_to(n)[0]
 

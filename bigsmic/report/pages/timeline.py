@@ -8,7 +8,7 @@ from bigsmic.report.subject import Subject
 
 
 def section(subject: Subject) -> Section | None:
-    """Shares over time, where rows have times."""
+    """Shares over time, if rows have times."""
     if subject.details.times is None or subject.result.settings.undecided:
         return None
     draw = partial(plots.timeline, subject.result, subject.details.times)

@@ -1,4 +1,4 @@
-"""What to trust and what not, in words: every finding with its numbers, and with what to do."""
+"""Findings about how far to trust the result, each with its numbers and a remedy."""
 
 from collections.abc import Iterator
 
@@ -12,26 +12,26 @@ from bigsmic.report.words import count, listed, percent
 from bigsmic.runtime.diagnostics import MOST_CONSTANT
 
 LEAST_RECALL = 0.9
-"""Of neighbours that the search found, below which the graph is not that of the rows."""
+"""Recall of neighbours below which the graph does not represent the rows."""
 MOST_UNLISTED = 0.1
-"""Share of rows in nobody's list of neighbours, above which few rows stand for the others."""
+"""Share of rows in no other row's list of neighbours above which there is a finding about hubs."""
 MOST_SKEWED = 5.0
-"""Skewness of how often rows are in lists of neighbours, above which there are hubs."""
+"""Skewness of the in-degrees above which there is a finding about hubs."""
 LEAST_STABILITY = 0.6
-"""Mean Jaccard index below which a cluster is dissolved rather than found again (Hennig 2007)."""
+"""Mean Jaccard index below which a cluster counts as dissolved, not recovered (Hennig 2007)."""
 MOST_DISPUTED = 0.05
-"""Share of rows on which labelings disagree, above which it is more than the borders of clusters."""
+"""Share of rows on which labelings disagree above which they are more than the borders of clusters."""
 LEAST_ROWS = 10
-"""Rows of a cluster below which it may be an accident."""
+"""Number of rows below which a cluster may be spurious."""
 MOST_PAIRS = 5
-"""Of clusters that are named."""
+"""Number of pairs of clusters that are listed."""
 
 
 TITLE = "What to trust, and what not"
 
 
 def section(subject: Subject) -> Section:
-    """What to trust."""
+    """The findings."""
     if subject.result.settings.undecided:
         of_input = [finding for make in (*OF_THE_GRAPH, _input) for finding in make(subject)]
         return Section("trust", TITLE, [*_undecided(subject), *of_input])
@@ -47,7 +47,7 @@ LEVELS = {"good": 0, "warning": 1, "note": 2}
 
 
 def _all_well(subject: Subject) -> str:
-    """One line, where there is nothing to look at."""
+    """Summary if there are no findings."""
     tally, c = subject.tally, subject.result.n_clusters
     if c == 1:
         return "One cluster was asked for and has all rows: there is nothing to doubt, and nothing to learn."
@@ -67,7 +67,7 @@ def _undecided(subject: Subject) -> Iterator[Part]:
 
 
 def _rows(subject: Subject) -> Iterator[Finding]:
-    """Rows that labelings, or the posterior, are not sure of."""
+    """Rows on which labelings disagree, or with a small posterior."""
     tally = subject.tally
     if subject.compares_labelings and tally.disputed:
         share = tally.disputed / tally.rows
@@ -92,7 +92,7 @@ def _rows(subject: Subject) -> Iterator[Finding]:
 
 
 def _touching(subject: Subject) -> Iterator[Finding]:
-    """Clusters that no valley parts."""
+    """Clusters without a valley between them."""
     if subject.valleys is None:
         return
     pairs = subject.valleys.pairs
@@ -108,7 +108,7 @@ def _touching(subject: Subject) -> Iterator[Finding]:
 
 
 def _number(subject: Subject) -> Iterator[Finding]:
-    """Another number of clusters than the data show."""
+    """A number of clusters other than the data show."""
     valleys, c = subject.valleys, len(subject.result.numbers)
     if valleys is None:
         return
@@ -161,7 +161,7 @@ def _unstable(subject: Subject) -> Iterator[Finding]:
 
 
 def _neighbors(subject: Subject) -> Iterator[Finding]:
-    """Neighbours that were missed, and rows that are neighbours of very many."""
+    """Missed neighbours, and hubs."""
     found = subject.result.diagnostics.get("neighbors", {})
     recall = found.get("recall", 1.0)
     if recall < LEAST_RECALL:
@@ -182,7 +182,7 @@ def _neighbors(subject: Subject) -> Iterator[Finding]:
 
 
 def _pieces(subject: Subject) -> Iterator[Finding]:
-    """Graphs that fell to pieces."""
+    """Disconnected graphs."""
     found = subject.result.diagnostics.get("components", {})
     torn = {t: facts for t, facts in found.items() if facts.get("before", 1) > 1}
     if torn:
@@ -209,7 +209,7 @@ def _eigenvectors(subject: Subject) -> Iterator[Finding]:
 
 
 def _input(subject: Subject) -> Iterator[Finding]:
-    """What is to be known of the rows, and of settings that they did not allow."""
+    """Constant columns, and parameters that were reduced."""
     found = subject.result.diagnostics
     constant = found.get("constant_columns", [])
     if constant:
