@@ -204,26 +204,26 @@ def plan(
     n_workers: int | None = None,
     **options: Any,
 ) -> Plan:
-    """Say what a fit will take, before anything runs.
+    """Predict memory, disk and work of a fit, before anything runs.
 
     Parameters
     ----------
     data, c, **options
-        As of :func:`fit`.
+        As in :func:`fit`.
     n_rows : int, optional
-        Plan for as many rows like those of `data`.
+        Plan for this number of rows like those of `data`.
     n_workers : int, optional
-        Plan for as many workers of a cluster, each with `n_threads` and `memory_limit`, without one.
+        Plan for a cluster of this number of workers, each with `n_threads` and `memory_limit`, which need not exist.
 
     Returns
     -------
     plan : bigsmic.runtime.planning.Plan
-        Memory, disk and work per stage, how many tasks run at once, and what workers send each other.
+        Memory, disk and work per stage, the number of concurrent tasks, and the traffic between workers.
 
     Raises
     ------
     InputError, PlanError
-        As :func:`fit` does before it begins; workers are asked for beside a cluster that is there.
+        The same as :func:`fit` raises before it starts; or `n_workers` is given together with a cluster.
     """
     _check_imagined(n_rows, n_workers, options)
     run_options = {name: options.get(name, default) for name, default in _DEFAULTS.items()}
@@ -235,7 +235,7 @@ def plan(
 
 
 def _check_imagined(n_rows: int | None, n_workers: int | None, options: Mapping[str, Any]) -> None:
-    """Check the rows and workers of a plan for others than there are.
+    """Check the numbers of rows and workers of a plan that differ from the existing ones.
 
     Raises
     ------
@@ -252,7 +252,7 @@ def _check_imagined(n_rows: int | None, n_workers: int | None, options: Mapping[
 
 
 OF_NUMBER = ("n_clusters", "undecided", "open_from", "open_to")
-"""Settings that say how many clusters are asked for, or looked for."""
+"""Settings that determine the requested number of clusters."""
 FEW_ROWS = 50  # with no more rows, and ten times as many columns, a fit warns
 _DEFAULTS: dict[str, Any] = dict(fit.__kwdefaults__ or {})
 """Parameters of every fit, whatever its method."""
@@ -293,7 +293,7 @@ class _Request:
         return cls(source, n_rows, settings, cuts, run_options, sizes, _like(asked, side_inputs), side_inputs)
 
     def open_engine(self) -> AbstractContextManager[Engine]:
-        """Context in which the engine of the fit is open."""
+        """Context manager of the fit's engine."""
         asked = self.run_options
         n_threads = asked.n_threads if asked.engine is not None else asked.threads
         return choose_engine(asked.engine, asked.client, asked.scheduler, n_threads)
@@ -313,15 +313,15 @@ class _Request:
         return self.source.describe() | side_inputs
 
     def plan(self, resources: Resources) -> Plan:
-        """Plan the fit for what there is to run on."""
+        """Plan the fit for the available resources."""
         n, d, run_options = self.n_rows, self.source.shape[1], self.run_options
         source, n_workers = self.source, resources.n_workers
         size = planning.Size(n, d, source.dtype.itemsize, source.band_bytes, n_workers, self.block_sizes)
         limits = [limit for limit in (parse_bytes(run_options.memory_limit), resources.memory_limit) if limit]
         checkpoints = run_options.out is not None or resources.n_workers > 1
-        limit, kind = min(limits, default=None), registry.of(self.settings)
+        limit, method = min(limits, default=None), registry.of(self.settings)
         try:
-            found: Plan = kind.plan(size, self.settings, limit, resources.n_threads, checkpoints=checkpoints)
+            found: Plan = method.plan(size, self.settings, limit, resources.n_threads, checkpoints=checkpoints)
         except PlanError as error:
             if resources.n_workers > 1 or address_room() is None or limit != resources.memory_limit:
                 raise
@@ -347,9 +347,9 @@ def _stages(job: Job, cuts: Mapping[str, str], like: Result | None) -> None:
 
 def _found(job: Job) -> dict[str, Any]:
     """Run the blocks that the ledger lacks, and return the method's summary."""
-    kind = registry.of(job.context.settings)
-    kind.run(job)
-    found = {} if distinct.is_all(job.context) else kind.summary(job)
+    method = registry.of(job.context.settings)
+    method.run(job)
+    found = {} if distinct.is_all(job.context) else method.summary(job)
     return found | distinct.summary(job.context)
 
 

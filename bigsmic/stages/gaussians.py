@@ -120,7 +120,7 @@ class Shapes(NamedTuple):
     may_move: NDArray[np.bool_]
     gaussians: gaussians.Gaussians
 
-    def heard(
+    def relabelled(
         self, X: Floats, votes: NDArray[Any], labels: Integers, posterior: Floats
     ) -> tuple[NDArray[np.int32], Floats]:
         """Labels and posteriors of scaled rows after relabelling by shapes.

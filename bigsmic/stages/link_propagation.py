@@ -26,7 +26,7 @@ def run(job: Job) -> None:
     context = job.context
     if selection.chosen(context) is None and not job.complete("propagated", context.blocks):
         kernel_matrix.prepare(job, link_scores.graph(context))
-        make = partial(Settling, in_memory=job.plan.kernel_in_memory)
+        make = partial(PropagatedLabels, in_memory=job.plan.kernel_in_memory)
         job.run_actors("propagated", make, _settle)
     job.run_steps("violated", [0], _list)
 
@@ -41,7 +41,7 @@ def read_labels(context: Context, p: int) -> Integers:
     return context.run.read("propagated", p, "labels")
 
 
-class Settling(local_moving.RowMoves):
+class PropagatedLabels(local_moving.RowMoves):
     """Labels of the rows of one shard during propagation; sums of a sweep have an additional row per group of links.
 
     Parameters

@@ -65,7 +65,7 @@ def _consensus(context: Context, p: int, posterior: Floats) -> tuple[Integers, F
     labels = link_propagation.read_labels(context, p) if propagated else consensus.consensus_labels(votes, posterior)
     shapes = gaussians.read(context)
     if shapes is not None:
-        labels, posterior = shapes.heard(context.run.read("rows", p, "X"), votes / len(of), labels, posterior)
+        labels, posterior = shapes.relabelled(context.run.read("rows", p, "X"), votes / len(of), labels, posterior)
     return labels, consensus.agreement(votes, labels, len(of)), posterior
 
 

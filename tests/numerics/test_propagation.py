@@ -116,7 +116,7 @@ def test_a_pull_without_links_is_a_share_of_the_weight():
     np.testing.assert_allclose(affinity.degree(propagation.pull(block, links)), W.any(axis=1), atol=1e-6)
 
 
-class Settling(local_moving.RowMoves):
+class PropagatedLabels(local_moving.RowMoves):
     """As the stage makes it, of arrays."""
 
     def __init__(self, shard, blocks, links, ballots, labels):
@@ -142,7 +142,7 @@ def test_sweeps_over_blocks_and_places_are_those_of_the_matrix():
     blocks = [propagation.pull(block, links) for block in kernel_blocks(W, [7, 15, 30])]
     bounds = np.array([0, *(block.hi for block in blocks)])
     for places in ((), (1,), (1, 3)):
-        with group_of(lambda shard: Settling(shard, blocks, links, ballots, labels), bounds, places) as group:
+        with group_of(lambda shard: PropagatedLabels(shard, blocks, links, ballots, labels), bounds, places) as group:
             local_moving.local_moves(group)
             found = np.concatenate([actor.labels[:, 0] for actor in group.actors])
         np.testing.assert_array_equal(found, wanted)

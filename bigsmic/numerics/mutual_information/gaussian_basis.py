@@ -165,7 +165,7 @@ class Estimate(Protocol):
         """The labels without a centre."""
 
 
-def told(result: Estimate) -> str:
+def described(result: Estimate) -> str:
     """Describe classes and centres of an estimate, for its repr."""
     silent = f", {len(result.without_center)} classes without a center" if len(result.without_center) else ""
     return f"{len(result.classes)} classes, {result.n_centers} centers{silent}"

@@ -61,7 +61,7 @@ class LSMIResult:
     without_center: np.ndarray = field(repr=False)
 
     def __repr__(self) -> str:
-        return f"LSMIResult({self.value:.4f}, gamma={self.gamma:.4g}, delta={self.delta:.4g}; {told(self)})"
+        return f"LSMIResult({self.value:.4f}, gamma={self.gamma:.4g}, delta={self.delta:.4g}; {described(self)})"
 
 
 def lsmi(  # noqa: PLR0913 - a public function lists its settings

@@ -44,7 +44,7 @@ from bigsmic.numerics.mutual_information.gaussian_basis import (
     fold_of,
     half_squared_distances,
     row_blocks,
-    told,
+    described,
 )
 from bigsmic.numerics.mutual_information.mixture_weights import mixture_weights
 from bigsmic.types import Floats, Integers, Preset
@@ -212,7 +212,7 @@ class MLMIResult:
     without_center: np.ndarray = field(repr=False)
 
     def __repr__(self) -> str:
-        return f"MLMIResult({self.value:.4f}, gamma={self.gamma:.4g}; {told(self)})"
+        return f"MLMIResult({self.value:.4f}, gamma={self.gamma:.4g}; {described(self)})"
 
 
 def mlmi(  # noqa: PLR0913 - a public function lists its settings
