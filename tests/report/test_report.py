@@ -430,7 +430,7 @@ def test_an_archive_is_compared_every_time(results, blobs, tmp_path):
     """Although what is known of the run is kept with the result."""
     result, place = bigsmic.Result.open(results("smic").location), tmp_path / "report.html"
     result.report(place, archive=blobs[0], map_rows=0)
-    with pytest.raises(RunMismatchError, match="are not those that"):
+    with pytest.raises(RunMismatchError, match="are not those with which"):
         result.report(place, archive=blobs[0] + 1, map_rows=0)
 
 
@@ -618,7 +618,7 @@ def test_command(results, archive, tmp_path):
     names.write_text("a\nb\nc\nd\ne\n")
     options = ["--archive", archive, "--column-names", str(names), "--map-rows", "0", "-o", str(place)]
     done = CliRunner().invoke(app, ["report", results("smic").location, *options])
-    assert (done.exit_code, done.stdout) == (0, f"report of {results('smic').location} is in {place}\n")
+    assert (done.exit_code, done.stdout) == (0, f"the report of {results('smic').location} is in {place}\n")
     assert archive in Page(place).text("run")
     done = CliRunner().invoke(app, ["report", results("one").location, "-o", str(place)])
     assert done.exit_code == 5

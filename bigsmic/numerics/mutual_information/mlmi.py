@@ -40,11 +40,11 @@ from bigsmic.numerics.mutual_information.gaussian_basis import (
     GaussianSettings,
     check_data,
     check_preset,
+    described,
     draw_design,
     fold_of,
     half_squared_distances,
     row_blocks,
-    described,
 )
 from bigsmic.numerics.mutual_information.mixture_weights import mixture_weights
 from bigsmic.types import Floats, Integers, Preset
