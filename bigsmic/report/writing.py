@@ -70,7 +70,7 @@ def _taken(names: Iterable[str], options: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _engine(subject: Subject, where: dict[str, Any]) -> Iterator[Engine]:
-    """The engine that reads blocks of the run and of the archive; in this process where it alone has these rows."""
+    """The engine that reads blocks of the run and of the archive; this process if only it has the rows."""
     travels = subject.archive is None or subject.archive.travels
     with engine_for_rows(travels, **where) as opened:
         opened.reach(None, subject.run, None)

@@ -75,7 +75,7 @@ class StagePlan:
     disk_bytes : int
         Bytes that the stage writes.
     passes : int
-        Maps and sums over its blocks.
+        Number of maps and sums over its blocks.
     traffic_bytes : int
         What workers send each other.
     """
@@ -116,7 +116,7 @@ class Plan:
     n_gammas : int
         LSMI widths per pass.
     basis_in_memory, kernel_in_memory : bool
-        Where the eigensolver keeps its basis and the matrix.
+        Whether the eigensolver keeps its basis, and the matrix, in memory.
     basis_bytes : int
         Bytes of a basis on disk that stay in memory: its first blocks.
     checkpoints : bool

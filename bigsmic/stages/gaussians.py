@@ -91,7 +91,7 @@ def _moments(context: Context, p: int, w: int, of_clusters: Spacing) -> GroupMom
 
 
 def _confusion(context: Context, p: int, w: int, of_clusters: Spacing, found: gaussians.Gaussians) -> Integers:
-    """Rows that all labelings agree on, and that lie amid their clusters, by cluster and by Gaussian."""
+    """Counts by cluster and by Gaussian of unanimous rows that lie well inside their clusters."""
     labels, unanimous = _ballot(context, p, w)
     sure = noise.is_amid(log_distances(context, p), labels, of_clusters) & (unanimous == 1)
     sure &= np.isfinite(found.offsets)[labels]

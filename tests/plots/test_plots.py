@@ -404,7 +404,7 @@ def test_other_rows_than_those_of_the_fit_are_refused(fits, rows, ax):
     result = fits("smic")
     with pytest.raises(RunMismatchError, match="profiles: array has 699 rows where the run has 700; give the archive"):
         plots.profiles(result, rows["blobs"][1:], ax=ax)
-    with pytest.raises(RunMismatchError, match="are not those that"):
+    with pytest.raises(RunMismatchError, match="are not those with which"):
         plots.profiles(result, rows["blobs"] + 1, ax=ax)
 
 

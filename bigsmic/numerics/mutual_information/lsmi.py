@@ -21,7 +21,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from bigsmic.numerics.mutual_information.gaussian_basis import check_data, check_preset, draw_design, row_blocks, told
+from bigsmic.numerics.mutual_information.gaussian_basis import (
+    check_data,
+    check_preset,
+    described,
+    draw_design,
+    row_blocks,
+)
 from bigsmic.numerics.mutual_information.lsmi_scores import LSMIScore, score_one
 from bigsmic.numerics.mutual_information.lsmi_sums import LSMIDesign, LSMISettings, LSMISums, accumulate
 from bigsmic.types import Floats, Integers, Preset
@@ -183,7 +189,7 @@ def lsmi_of_each(X: ArrayLike, labelings: Iterable[ArrayLike], *, n_centers: int
 def _scores(features: Floats, codes: Integers, n_classes: int, design: LSMIDesign) -> list[LSMIScore]:
     """Score of every labeling: labels of shape (n_labelings, n) below `n_classes`."""
     sums, rows = LSMISums.zeros(design, len(codes), n_classes), np.arange(len(features))
-    with threadpool_limits(limits=1):  # tiles are small: more threads would only wait for each other
+    with threadpool_limits(limits=1):  # tiles are small, so that more threads would only wait for each other
         for block in row_blocks(len(features)):
             accumulate(sums, features[block], rows[block], codes[:, block], design)
         return [score_one(sums, b, labels[design.center_rows], design) for b, labels in enumerate(codes)]
