@@ -50,7 +50,7 @@ def update(
     run: Annotated[str, typer.Argument(help="Run directory of a finished fit.")],
     archive: Annotated[str, typer.Argument(help="The archive of RUN, with more rows at its end.")],
     fail_on_drift: Annotated[
-        bool, typer.Option("--fail-on-driftf", help=f"Exit with {REFIT} if a refit is recommended.")
+        bool, typer.Option("--fail-on-drift", help=f"Exit with {REFIT} if a refit is recommended.")
     ] = False,
     **given: Any,
 ) -> None:

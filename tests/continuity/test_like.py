@@ -319,7 +319,7 @@ def test_what_cannot_be_compared_is_refused(first, tmp_path):
     before, X, _ = first
     with pytest.raises(InputError, match="run of 3 columns for a fit of 2"):
         fit(X[:, :2], 2, valleys=False, like=before)
-    with pytest.raises(InputError, match="out= of this fit too"):
+    with pytest.raises(InputError, match="also the out= of this fit"):
         fit(X, 4, like=before.location, out=before.location)
     with pytest.raises(RunError, match="not a directory"):
         fit(X, 4, like=tmp_path / "nothing")
