@@ -323,7 +323,7 @@ def test_what_cannot_be_compared_is_refused(first, tmp_path):
         fit(X, 4, like=before.location, out=before.location)
     with pytest.raises(RunError, match="not a directory"):
         fit(X, 4, like=tmp_path / "nothing")
-    with pytest.raises(InputError, match="beside labels="):
+    with pytest.raises(InputError, match="together with labels="):
         bigsmic.fit(X, 4, method="rim", labels=np.full(len(X), -1) + (np.arange(len(X)) == 0), like=before)
     undecided = fit(np.random.default_rng(0).normal(size=(300, 3)), None)
     with pytest.raises(InputError, match="given no number of clusters"):
