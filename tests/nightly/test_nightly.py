@@ -257,7 +257,7 @@ def test_a_report_that_cannot_be_written_is_written_by_the_next_call(tmp_path, m
             nightly(file)
     assert not (tmp_path / "nights").exists(), "it was said before anything was done"
     for _ in range(2):
-        with pytest.raises(RunError, match="which is no directory"):
+        with pytest.raises(RunError, match="which is not a directory"):
             nightly(file)
     (tmp_path / "reports").mkdir()
     outcome = nightly(file)

@@ -117,7 +117,7 @@ def sealed(name, value):
     return change
 
 
-NOT_A_FIT = r"run/zarr\.json does not say what a fit by this version of bigsmic is asked to do"
+NOT_A_FIT = r"run/zarr\.json has no settings that this version of bigsmic can read"
 ATTRIBUTES = {
     "format of text": (lambda a: a.update(bigsmic_format="2"), r"bigsmic_format in .*run/zarr\.json is not a number"),
     "format of truth": (lambda a: a.update(bigsmic_format=True), r"bigsmic_format in .*run/zarr\.json is not a number"),
