@@ -1,4 +1,4 @@
-"""What is due for an archive that grows: rows labelled, drift looked for, a refit, a report, old runs deleted.
+"""Nightly jobs for a growing archive: labels of new rows, tests for drift, refits, reports, deletion of old runs.
 
 :func:`nightly` does it for a job file. ``job`` is what the file may say, ``toml_file`` checks it line by line,
 ``journal`` is what a call leaves for the next one, ``steps`` are what a night is made of, ``night`` does them in order,

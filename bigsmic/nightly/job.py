@@ -1,4 +1,4 @@
-"""What a job file may say."""
+"""Contents of a job file."""
 
 import os
 import shlex
@@ -17,7 +17,7 @@ from bigsmic.validation import parse_bytes
 OF_JOBS = ("archive", "folder", "component", "memory_limit", "threads", "keep", "report", "after")
 TABLES = ("windows", "fit", "refit")
 NIGHT = "{night}"
-"""What stands for the number of the night in the place of a report."""
+"""Placeholder for the number of the night in the path of a report."""
 
 
 def _size(value: Any) -> str | int:
@@ -62,7 +62,7 @@ def _place(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Refits:
-    """When there is a refit, and of which rows.
+    """Rules for refits, and their rows.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Refits:
 
 @dataclass(frozen=True)
 class Job:
-    """What a job file says.
+    """A job file.
 
     Parameters
     ----------
@@ -172,12 +172,12 @@ class Job:
 
     @property
     def rows_of(self) -> str:
-        """What tells the rows from those of another archive, or of other windows."""
+        """Identity of the rows: their archive and windows."""
         return digest([absolute(self.archive), self.component, self.windows])
 
     @property
     def fit_of(self) -> str:
-        """What tells a fit from those of another method, other options or other rows."""
+        """Identity of a fit: its method, options and rows."""
         rows = [self.refits.last, self.refits.reservoir]
         return digest([self.rows_of, self.c, self.method, dict(self.options), rows])
 
@@ -213,12 +213,12 @@ def _refits(file: TOMLFile) -> Refits:
 
 
 def _beside(base: str, location: str) -> str:
-    """A path that is relative to the job file's folder; URLs are as they are."""
+    """A path relative to the job file's folder; URLs are not changed."""
     return location if "://" in location else os.path.join(base, os.path.expanduser(location))
 
 
 def _key_of(error: InputError, options: Mapping[str, Any]) -> tuple[str, ...]:
-    """The key of [fit] that a refusal of settings begins with, or names."""
+    """The key of [fit] that an error of settings begins with, or mentions."""
     message = str(error)
     for name in ("method", "c", *options):
         if message.startswith(f"{name}:") or f" {name}=" in message:

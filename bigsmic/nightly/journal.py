@@ -1,4 +1,4 @@
-"""What a call leaves for the next one: how the last night ended, and how far the one that was begun is."""
+"""State that a call leaves for the next one: the end of the last night, and the progress of an unfinished one."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -13,7 +13,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Ended:
-    """How things are after the last night that was finished.
+    """State after the last finished night.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Ended:
 
 @dataclass
 class Begun:
-    """A night that is not finished.
+    """An unfinished night.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Begun:
 
 
 class Journal:
-    """The journal of a job's folder; every change is on the disk before the next thing happens.
+    """The journal of a job's folder; every change is on disk before the next step.
 
     Parameters
     ----------
@@ -93,18 +93,18 @@ class Journal:
             ) from None
 
     def begin(self, night: Begun) -> None:
-        """Note that a night has begun."""
+        """Record the start of a night."""
         self.begun = night
         self._write()
 
     def note(self, step: str, facts: Mapping[str, Any]) -> None:
-        """Note that a step of the night is done."""
+        """Record a finished step of the night."""
         assert self.begun is not None
         self.begun.steps[step] = dict(facts)
         self._write()
 
     def end(self, ended: Ended | None = None) -> None:
-        """Note that the night has ended, or, without saying how, that it will be begun anew."""
+        """Record the end of the night, or, without a state, that it is to be started again."""
         self.ended, self.begun = ended or self.ended, None
         self._write()
 

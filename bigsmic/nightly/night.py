@@ -1,4 +1,4 @@
-"""A night from beginning to end, or on from where it was cut short."""
+"""A night from start to end, or resumed after an interruption."""
 
 import time
 from dataclasses import asdict, dataclass
@@ -15,7 +15,7 @@ from bigsmic.types import Progress, StorageOptions, StrPath
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call has done.
+    """Result of a call.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Outcome:
 
     @property
     def sentence(self) -> str:
-        """All of it in words."""
+        """The result as a sentence."""
         if not self.night:
             return f"Nothing to do: {self.rows:,} rows, as before."
         refit, fitted, found = (self.steps.get(name, {}) for name in ("decide", "fit", "label"))
@@ -61,7 +61,7 @@ def _clusters(fitted: dict[str, Any]) -> str:
 
 
 def nightly(job: Job | StrPath, *, storage_options: StorageOptions = None, progress: Progress = None) -> Outcome:
-    """Do what is due for an archive that grows, and nothing else.
+    """Do the steps that are due for a growing archive, and nothing else.
 
     Rows that have come are labelled by the run that ``latest`` names; where the job file has it so, there is a refit,
     whose clusters keep their numbers; then a report, a row of the history, old runs deleted, a command. A call that was
@@ -114,14 +114,14 @@ def nightly(job: Job | StrPath, *, storage_options: StorageOptions = None, progr
 
 
 def _resumed(job: Job, journal: Journal) -> bool:
-    """Whether a night that was begun is to be finished: one of another job is begun anew."""
+    """Whether an unfinished night is to be finished; one of another job is started again."""
     if journal.begun is not None and journal.begun.fit_of != job.fit_of:
         _abandon(journal)
     return journal.begun is not None
 
 
 def _begin(job: Job, journal: Journal, storage_options: StorageOptions, progress: Progress) -> Begun | None:
-    """Begin a night, where one is due."""
+    """Start a night, if one is due."""
     rows = count_rows(job, journal.folder, storage_options, progress)
     ended = journal.ended
     refuse_shrunk(job, ended, rows)
@@ -132,7 +132,7 @@ def _begin(job: Job, journal: Journal, storage_options: StorageOptions, progress
 
 
 def _go_through(night: Night, journal: Journal) -> None:
-    """Do the steps that the journal lacks."""
+    """Run the steps that the journal lacks."""
     for name, step in STEPS.items():
         if name not in night.begun.steps:
             journal.note(name, step(night))
@@ -140,7 +140,7 @@ def _go_through(night: Night, journal: Journal) -> None:
 
 
 def _abandon(journal: Journal) -> None:
-    """Forget a night that cannot be finished, with the run that it has begun, if nothing names that yet."""
+    """Discard a night that cannot be finished, with its unfinished run, unless `latest` points at that."""
     if journal.begun is None:
         return
     if "point" not in journal.begun.steps:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 NAME = "history.zarr"
 REASONS = ("", "first", "job", "drift", "growth", "every")
-"""Why there was a refit, by number: none; no fit yet; another job; as the job file says."""
+"""Reasons for a refit by number: none; no fit yet; another job; rules of the job file."""
 COLUMNS = {
     "night": "i8",
     "begun": "f8",
@@ -35,7 +35,7 @@ def table(folder: str) -> Table:
 
 
 def history(folder: StrPath) -> "pd.DataFrame":
-    """All nights of a job, a row for each: a pandas DataFrame with the night for index.
+    """All nights of a job: a pandas DataFrame with one row for each, indexed by the night.
 
     Columns ``begun`` and ``ended``; ``rows`` of the archive, ``new_rows`` and ``novel_rows`` of them, -1 where they
     were not labelled; ``drift``, 1 or 0, and its ``drift_p``, -1 and nan where it was not looked for; ``refit``, the

@@ -1,4 +1,4 @@
-"""What a night is made of: steps that can be done again, each of which notes what it found.
+"""Steps of a night, each of which can be repeated and records its result.
 
 A step that was cut short, or whose note was lost, is done again and comes to the same; the command after the night is
 the one thing that may then run twice.
@@ -37,7 +37,7 @@ Facts = dict[str, Any]
 
 @dataclass
 class Night:
-    """A night, and what its steps work with.
+    """A night, and the objects that its steps use.
 
     Parameters
     ----------
@@ -60,37 +60,37 @@ class Night:
 
     @property
     def number(self) -> int:
-        """1 is the first."""
+        """Number of the night, from 1."""
         return self.begun.number
 
     def noted(self, step: str) -> Facts:
-        """What a step has noted."""
+        """Recorded result of a step."""
         return self.begun.steps.get(step, {})
 
     @property
     def refit(self) -> str:
-        """Why there is a refit; empty for none."""
+        """Reason for a refit; empty for none."""
         reason: str = self.noted("decide").get("refit", "")
         return reason
 
     @property
     def run(self) -> int:
-        """Night whose run `latest` is to name after this night; 0 for none."""
+        """Night whose run `latest` will point at after this night; 0 for none."""
         return self.number if self.noted("fit").get("labels") else self.ended.run
 
     @cached_property
     def before(self) -> Result | None:
-        """The run that `latest` named when the night began."""
+        """The run at which `latest` pointed when the night started."""
         return None if not self.ended.run else Result.open(self.folder.at(run_name(self.ended.run)))
 
     @cached_property
     def rows(self) -> Any:
-        """What rows are read from."""
+        """Archive of the rows."""
         return rows_of(self.job, self.folder)
 
     @property
     def reading(self) -> Facts:
-        """How they are read."""
+        """Options for reading them."""
         component = (
             {} if self.job.windows is not None or self.job.component is None else {"component": self.job.component}
         )
@@ -103,12 +103,12 @@ def run_name(night: int) -> str:
 
 
 def rows_of(job: Job, folder: WorkFolder) -> str:
-    """Where the rows of a job are."""
+    """Location of the rows of a job."""
     return job.archive if job.windows is None else folder.at(f"{WINDOWS}{job.rows_of[:12]}.zarr")
 
 
 def count_rows(job: Job, folder: WorkFolder, storage_options: StorageOptions, progress: Progress) -> int:
-    """Rows that the archive has now; windows of recordings are made of what has come."""
+    """Count the rows of the archive, after adding windows of new samples."""
     if job.windows is None:
         return int(open_source(job.archive, job.component, storage_options).shape[0])
     limits = {"memory_limit": job.memory_limit, "n_threads": job.threads, "component": job.component}
@@ -121,7 +121,7 @@ def count_rows(job: Job, folder: WorkFolder, storage_options: StorageOptions, pr
 
 
 def label(night: Night) -> Facts:
-    """Label the rows that have come, by the run that `latest` names, and say whether they are others than those fitted.
+    """Label the new rows with the run at which `latest` points, and test whether they differ from the fitted ones.
 
     What is noted is read from the run: a call before may have labelled them.
     """
@@ -136,7 +136,7 @@ def label(night: Night) -> Facts:
 
 
 def decide(night: Night) -> Facts:
-    """Say whether there is to be a fit, and why."""
+    """Decide whether there is a fit, and why."""
     ended, begun, refits = night.ended, night.begun, night.job.refits
     due = {
         "first": not ended.run,
@@ -150,7 +150,7 @@ def decide(night: Night) -> Facts:
 
 
 def fit(night: Night) -> Facts:
-    """Fit the rows, where that is due; clusters keep the numbers of the run before."""
+    """Fit the rows, if that is due; clusters keep the numbers of the previous run."""
     if not night.refit:
         return {}
     job = night.job
@@ -177,7 +177,7 @@ def fit(night: Night) -> Facts:
 
 
 def _like(night: Night) -> Result | None:
-    """The run whose numbers a fit takes over; None where its rows have other columns."""
+    """The run whose numbers a fit keeps; None if its rows have other columns."""
     if night.before is None or "labels" in night.job.options:
         return None
     component = night.reading.get("component")
@@ -186,7 +186,7 @@ def _like(night: Night) -> Result | None:
 
 
 def _taken(night: Night) -> slice | Selection:
-    """Rows that a fit takes."""
+    """Rows of a fit."""
     refits, n = night.job.refits, night.begun.rows
     if refits.reservoir is not None and refits.reservoir < n:
         return reservoir(n, refits.reservoir, RESERVOIR_SEED)
@@ -194,14 +194,14 @@ def _taken(night: Night) -> slice | Selection:
 
 
 def point(night: Night) -> Facts:
-    """Have `latest` name the run of the night, where it has labels."""
+    """Point `latest` at the run of the night, if it has labels."""
     if night.run:
         night.folder.point(LATEST, run_name(night.run))
     return {"run": night.run}
 
 
 def report(night: Night) -> Facts:
-    """Write the report on the run that `latest` names."""
+    """Write the report on the run at which `latest` points."""
     if night.job.report is None or not night.run:
         return {}
     place = night.job.report.replace(NIGHT, f"{night.number:06d}")
@@ -241,7 +241,7 @@ def _clusters_of(night: Night) -> int:
 
 
 def tidy(night: Night) -> Facts:
-    """Delete old runs, never the one that `latest` names, and windows that are those of no run any more."""
+    """Delete old runs, except the one at which `latest` points, and windows that no run uses."""
     folder, kept = night.folder, os.path.basename(run_name(night.run))
     runs = folder.names(RUNS)
     old = [name for name in runs[: -night.job.keep] if name != kept]
@@ -256,7 +256,7 @@ def tidy(night: Night) -> Facts:
 
 
 def after(night: Night) -> Facts:
-    """Run the command that comes after the night.
+    """Run the job file's command after the night.
 
     Raises
     ------
@@ -292,16 +292,16 @@ STEPS: dict[str, Callable[[Night], Facts]] = {
     "tidy": tidy,
     "after": after,
 }
-"""In their order."""
+"""The steps in order."""
 
 
 def _run_rows_of(night: Night) -> str:
-    """Which rows the run that `latest` names after the night is of."""
+    """Rows of the run at which `latest` points after the night."""
     return night.begun.rows_of if night.run == night.begun.number else night.ended.run_rows_of
 
 
 def ended_after(night: Night) -> Ended:
-    """How things are after a night whose steps are done."""
+    """State after a night with all steps done."""
     begun, fitted = night.begun, bool(night.refit)
     return Ended(
         nights=begun.number,

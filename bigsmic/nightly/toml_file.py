@@ -1,4 +1,4 @@
-"""A TOML file that is checked key by key; whatever is wrong is said with its line and what would do."""
+"""A TOML file that is validated key by key; errors have the line and the remedy."""
 
 import re
 import tomllib
@@ -9,7 +9,7 @@ from typing import Any
 from bigsmic.errors import InputError
 
 Check = Callable[[Any], Any]
-"""Returns the value of a key from what TOML has; ValueError says what would do."""
+"""Converts a TOML value to that of a key; ValueError names valid values."""
 
 _TABLE = re.compile(r"\s*\[([^\[\]]+)\]")
 _KEY = re.compile(r"\s*([\w.\"'-]+)\s*=")
@@ -46,7 +46,7 @@ class TOMLFile:
             raise InputError(f"{path}: cannot be read ({error}); give a job file, see the guide") from None
 
     def line(self, *key: str) -> int | None:
-        """Number of the line that a key, or the table that has it, begins in."""
+        """Number of the first line of a key, or of its table."""
         found, table = None, ""
         for number, text in enumerate(self.text.splitlines(), 1):
             if opened := _TABLE.match(text):
@@ -57,13 +57,13 @@ class TOMLFile:
         return found
 
     def refuse(self, key: tuple[str, ...], why: str) -> InputError:
-        """The error that says what is wrong with a key, and where it is."""
+        """The error for a key, with its line."""
         line = self.line(*key)
         where = f"{self.path}, line {line}" if line else self.path
         return InputError(f"{where}: {'.'.join(key)}: {why}")
 
     def values(self, table: str | None, checks: Mapping[str, Check], others: bool = False) -> dict[str, Any]:
-        """Values of the keys of a table, checked.
+        """Validated values of the keys of a table.
 
         Parameters
         ----------

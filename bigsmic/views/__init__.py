@@ -1,1 +1,1 @@
-"""What is read off a finished fit to be looked at: tables of clusters, samples of rows, layouts."""
+"""Views of a finished fit: tables of clusters, samples of rows, layouts."""

@@ -1,4 +1,4 @@
-"""Tables of the clusters of a finished fit, of any method, made in passes over blocks of rows."""
+"""Tables of the clusters of a finished fit of any method, computed in passes over blocks of rows."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SAMPLE_ROWS = layout.MOST_ROWS
-"""Rows of a sample that is looked at."""
+"""Number of rows of a sample."""
 EXAMPLES = 5
-"""Rows of a cluster that are shown as examples."""
+"""Number of example rows of a cluster."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Certain(Sight):
 
 
 class ClusterViews:
-    """What a Result of any method says of its clusters, and of the rows to look at."""
+    """Views of a Result of any method on its clusters and on single rows."""
 
     settings: Any
 
@@ -107,7 +107,7 @@ class ClusterViews:
 
     @cached_property
     def _seen(self) -> dict[Sight, Any]:
-        """What passes over the run have found, which is not looked for again."""
+        """Cached results of passes over the run."""
         return {}
 
     def _look(self, *sights: Sight, source: Any = None, engine: Engine | None = None) -> list[Any]:
@@ -147,7 +147,7 @@ class ClusterViews:
 
     @property
     def density_ratios(self) -> NDArray[np.float64]:
-        """How much more often than by chance two clusters have posterior at one row: ndarray of float64, shape (c, c).
+        """Ratio of the clusters' joint posterior mass at one row to that by chance: ndarray of float64, shape (c, c).
 
         0 for clusters that never meet, and 1 where they meet as often as by chance; a larger value off the diagonal
         marks clusters that are hard to tell apart. In one pass over the posterior.
@@ -167,7 +167,7 @@ class ClusterViews:
 
     @cached_property
     def clusters(self) -> "pd.DataFrame":
-        """What is known of every cluster: a pandas DataFrame with the cluster for index.
+        """Properties of every cluster: a pandas DataFrame indexed by the cluster.
 
         Columns ``rows``; ``share`` of all rows; ``posterior`` and ``agreement``, their means over the rows of the
         cluster, nan where it has none; ``nearest`` other cluster by density ratio, -1 for none, and ``density_ratio``
@@ -181,11 +181,11 @@ class ClusterViews:
         return found.rename_axis("cluster")
 
     def _cluster_columns(self) -> dict[str, NDArray[Any]]:
-        """What the method knows beside: columns of `clusters`."""
+        """Further columns of `clusters` from the method."""
         return {}
 
     def typical_rows(self, count: int = EXAMPLES) -> "pd.DataFrame":
-        """The rows of every cluster that are surest to be in it: a pandas DataFrame.
+        """The most certain rows of every cluster: a pandas DataFrame.
 
         Parameters
         ----------
@@ -206,7 +206,7 @@ class ClusterViews:
         return self._examples("typical_rows", count, -1)
 
     def uncertain_rows(self, count: int = EXAMPLES) -> "pd.DataFrame":
-        """The rows of every cluster that are least sure to be in it; see :meth:`typical_rows`."""
+        """The least certain rows of every cluster; see :meth:`typical_rows`."""
         return self._examples("uncertain_rows", count, 1)
 
     def _examples(self, name: str, count: int, sign: int) -> "pd.DataFrame":
@@ -218,7 +218,7 @@ class ClusterViews:
         return pd.DataFrame({"cluster": found.clusters, "row": found.rows, "certainty": sign * found.keys})
 
     def sample(self, n_rows: int = SAMPLE_ROWS) -> NDArray[np.int64]:
-        """Numbers of rows that are drawn by a hash of the seed and of their numbers.
+        """Numbers of rows drawn by a hash of the seed and of their numbers.
 
         Parameters
         ----------
@@ -238,7 +238,7 @@ class ClusterViews:
         return draw_rows(self._context.n, int(n_rows), self.settings.seed, "view")
 
     def map(self, n_rows: int = layout.MOST_ROWS) -> layout.Map:
-        """Rows in the plane, laid out by t-SNE from the affinities that the fit has, started at its eigenvectors.
+        """Layout of rows in the plane by t-SNE, from the fit's affinities, starting from its eigenvectors.
 
         Of a fit of more rows, those of :meth:`sample` are laid out, by what they own of the graph: every other row
         belongs to the one that it is tied to most closely, and affinities are added up. Of a fit without a graph, by
@@ -272,7 +272,7 @@ class ClusterViews:
         return self._maps[n_rows]
 
     def profiles(self, data: Rows, **reading: Any) -> ColumnTable:
-        """Mean and spread of columns in every cluster, in one pass over the rows that the fit was made of.
+        """Mean and spread of columns in every cluster, in one pass over the fitted rows.
 
         Parameters
         ----------
@@ -303,12 +303,12 @@ class ClusterViews:
         return {}
 
     def _neighborhoods(self, n_rows: int) -> layout.Neighborhoods:
-        """What a map is laid out from."""
+        """Affinities and start of a map."""
         return layout.among_sample(self._context, n_rows)
 
     @property
     def costs(self) -> "pd.DataFrame":
-        """Seconds and memory of every stage, over all calls of the fit: a pandas DataFrame with the stage for index.
+        """Seconds and memory of every stage, over all calls of the fit: a pandas DataFrame indexed by the stage.
 
         Columns ``wall`` and ``cpu`` seconds, and ``peak_bytes`` of the process, or of the workers.
         """

@@ -40,7 +40,7 @@ class ColumnTable:
     effects: Floats
 
     def strongest(self, cluster: int, most: int, per_group: int = 1) -> list[tuple[int, float]]:
-        """Columns that tell a cluster from the rest, the strongest first, with their effects.
+        """Columns that distinguish a cluster from the rest, the strongest first, with their effects.
 
         Parameters
         ----------
@@ -57,7 +57,7 @@ class ColumnTable:
 
     @classmethod
     def of(cls, context: Context, total: ColumnSums) -> Self:
-        """The table of sums over all rows, which :class:`ColumnTotals` finds."""
+        """The table from sums over all rows, which :class:`ColumnTotals` computes."""
         columns = held(context, len(total.counts))
         center = context.scaler.center[columns]
         return cls(columns, total.mean + center, total.spread, effects(total))
@@ -65,7 +65,7 @@ class ColumnTable:
 
 @dataclass(frozen=True)
 class ColumnTotals(Sight):
-    """Sums of columns by cluster, of rows as stored."""
+    """Sums of columns by cluster over stored rows."""
 
     of_archive = True
 
@@ -78,7 +78,7 @@ class ColumnTotals(Sight):
 
 
 def archive_of(context: Context, who: str, data: Any, reading: Mapping[str, Any]) -> Source:
-    """The rows of an archive that a finished fit is of.
+    """The rows of an archive that a finished fit used.
 
     Parameters
     ----------
