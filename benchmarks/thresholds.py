@@ -143,7 +143,7 @@ def _consensus(fitted, trees, k):
     cuts = [found.tree.cut(min(max(k, found.n_clusters), len(found.tree.columns))) for found in trees]
     merged = [int(cut.max()) + 1 for cut in cuts]
     labels = np.stack([cut[groups] for cut, groups in zip(cuts, fitted.groups, strict=True)], axis=1).astype(np.int32)
-    tree = consensus.consensus_tree(consensus.label_gram(labels, merged), merged)
+    tree = consensus.overlap_tree(consensus.label_gram(labels, merged))
     classes = tree.cut(min(max(k, 1), len(tree.columns)))
     won = consensus.vote(labels, merged, classes, int(classes.max()) + 1).argmax(axis=1)
     return np.unique(won, return_inverse=True)[1]
