@@ -44,6 +44,7 @@ from bigsmic.engines.dask_tasks import (
     _usage,
     _versions,
 )
+from bigsmic.engines.paused_workers import PausedWorkers
 from bigsmic.engines.processor import Processor, differences
 from bigsmic.errors import BigsmicWarning, ClusterError, InputError, LostBlocksError, RunError
 from bigsmic.numerics.row_blocks import MAX_TASKS, split_blocks, stretches
@@ -55,8 +56,6 @@ RETURN_SECONDS = 10
 """Seconds to wait for lost workers to return, before their blocks are given to others."""
 WATCH_SECONDS = 30
 """Seconds between checks of workers that report nothing."""
-PAUSED_SECONDS = 120
-"""Seconds after which the fit fails if all workers are out of memory."""
 SUMS_PER_THREAD = 2  # partial sums kept in the memory of a worker
 JOINED = 8  # partial sums that one task adds
 
@@ -426,7 +425,7 @@ class ClusterEngine:
 
     def _completed(self, futures: list[AnyFuture]) -> Iterator[AnyFuture]:
         """Yield futures as they finish; ClusterError if all workers are paused."""
-        pending, watch = dict.fromkeys(futures), _Watch(self)
+        pending, watch = dict.fromkeys(futures), PausedWorkers(self.client, self.address)
         while pending:
             done = as_completed(
                 pending, loop=self.client.loop, timeout=WATCH_SECONDS
@@ -472,36 +471,6 @@ def _next(completed: Any) -> "AnyFuture | None":
         return next(completed, None)
     except TimeoutError:
         return None
-
-
-class _Watch:
-    """Raises an error if all workers are out of memory, as Dask would wait forever."""
-
-    def __init__(self, engine: "ClusterEngine") -> None:
-        self.engine = engine
-        self.paused_since: float | None = None
-
-    def look(self) -> None:
-        """Check the workers once.
-
-        Raises
-        ------
-        ClusterError
-        """
-        if self.engine.client.status != "running":
-            return
-        statuses = self.engine.client.run_on_scheduler(_statuses)
-        if not statuses or {*statuses.values()} != {"paused"}:
-            self.paused_since = None
-            return
-        now = time.monotonic()
-        self.paused_since = self.paused_since or now
-        if now - self.paused_since >= PAUSED_SECONDS:
-            raise ClusterError(
-                f"cluster: all {len(statuses)} workers of {self.engine.address} have been paused for {PAUSED_SECONDS} "
-                "s: their memory is full and cannot be spilled to their disks, which may be full too; give workers "
-                "more memory, or free space in their local_directory; the same call resumes"
-            )
 
 
 def _secede() -> bool:

@@ -329,8 +329,12 @@ def groups_by_valleys(context: Context, spec: LabelingSpec) -> Integers:
 def is_shown(run: Run, n_clusters: int) -> bool:
     """Whether at least half of the labelings show so many clusters, and their median is about the same."""
     info = run.info(NUMBER, 0)
-    near = abs(info["shown"] - n_clusters) <= ABOUT * n_clusters
-    return bool(near and 2 * info["votes"].count(n_clusters) >= len(info["votes"]))
+    return is_near(info["shown"], n_clusters) and 2 * info["votes"].count(n_clusters) >= len(info["votes"])
+
+
+def is_near(found: int, n_clusters: int) -> bool:
+    """Whether a number of clusters that was found is about the one asked for."""
+    return abs(found - n_clusters) <= ABOUT * n_clusters
 
 
 def valley_tree_of(context: Context, spec: LabelingSpec) -> ValleyTree:

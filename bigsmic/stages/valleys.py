@@ -24,6 +24,7 @@ from bigsmic.stages.labelings import (
     Reader,
     StoredLabels,
     groups_by_valleys,
+    is_near,
     is_shown,
     merged_name,
     read_groups,
@@ -37,6 +38,8 @@ COLLAPSED = 0.1
 """Difference in modularity from the best labeling beyond which the number of clusters of a labeling is ignored."""
 PLAIN = 0.9
 """Mean adjusted Rand index between the labelings, cut at the requested number, from which no others are needed."""
+PLAIN_OF_ONE_VOICE = 0.8
+"""The same where all of them show that number, or about that."""
 SHAPE_ROWS = 20_000
 """Number of rows, drawn by hash, on which the largest cluster is compared with a blob."""
 
@@ -156,7 +159,11 @@ def counted(run: Run) -> int | None:
 
 def is_plain(run: Run, n_clusters: int) -> bool:
     """Whether the data show as many clusters, and the labelings agree on which ones they are."""
-    return counted(run) is not None and is_shown(run, n_clusters) and _agreement_at(run, n_clusters) >= PLAIN
+    if counted(run) is None or not is_shown(run, n_clusters):
+        return False
+    votes = run.info(NUMBER, 0)["votes"]
+    one_voice = all(is_near(vote, n_clusters) for vote in votes)
+    return _agreement_at(run, n_clusters) >= (PLAIN_OF_ONE_VOICE if one_voice else PLAIN)
 
 
 def are_fewer(run: Run, n_clusters: int) -> bool:

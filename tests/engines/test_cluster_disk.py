@@ -10,6 +10,7 @@ from distributed import Status
 from small_fits import cut_small, keep_on_disk
 
 from bigsmic.engines import dask as dask_cluster
+from bigsmic.engines import paused_workers
 from bigsmic.errors import ClusterError, StorageError
 
 pytestmark = [
@@ -68,7 +69,7 @@ def test_what_cannot_be_spilled_stays_in_memory(blobs, alone, worker_disk, tmp_p
 
 def test_workers_that_are_all_out_of_memory_are_one_error_and_the_run_goes_on(blobs, alone, tmp_path, monkeypatch):
     monkeypatch.setattr(dask_cluster, "WATCH_SECONDS", 0.5)
-    monkeypatch.setattr(dask_cluster, "PAUSED_SECONDS", 1)
+    monkeypatch.setattr(paused_workers, "PAUSED_SECONDS", 1)
 
     def pause(stage, done, total):
         if stage == "lists" and not done:

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import linkage
 
 from bigsmic.numerics.compiled import compiled
 from bigsmic.numerics.frozen import frozen
@@ -193,6 +192,8 @@ def overlap_tree(sums: Integers) -> MergeTree:
     MergeTree
         Over S columns; labels that no row has are dropped.
     """
+    from scipy.cluster.hierarchy import linkage  # which not all fits need
+
     counts = np.diag(sums).astype(np.float64)
     columns = np.flatnonzero(counts)
     distances = 1.0 - sums[np.ix_(columns, columns)] / np.sqrt(np.multiply.outer(counts[columns], counts[columns]))
