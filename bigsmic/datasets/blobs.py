@@ -1,4 +1,4 @@
-"""Gaussian blobs of very uneven size, some of which may overlap, and rows that belong to none."""
+"""Gaussian blobs of very uneven sizes, some of which may overlap, and rows in no blob."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from bigsmic.datasets.row_generators import require, require_at_most
 from bigsmic.types import Sample
 
 SMALLEST = 30
-"""Least rows of a blob."""
+"""Least number of rows of a blob."""
 
 
 def uneven_blobs(
@@ -16,25 +16,26 @@ def uneven_blobs(
 ) -> Sample:
     """Draw Gaussian blobs whose sizes follow a power law, most of them well apart.
 
-    Means are uniform in a cube of side 20; standard deviations are uniform from .5 to 1.5, one for each blob; sizes are
-    in proportion to Pareto variables of exponent 1, so that the largest often has most of the rows.
+    Means are uniform in a cube of side 20; standard deviations, one for each blob, are uniform from .5 to 1.5; sizes
+    are proportional to Pareto variables of exponent 1, so the largest blob often has most of the rows.
 
     Parameters
     ----------
     n_rows : int
-        Rows of the blobs, about: small blobs are filled up to 30 rows.
+        Approximate number of rows in blobs: a blob has at least 30.
     c, d : int, optional
-        Blobs and columns; from 4 to 14 and from 2 to 19 by the seed if not given.
+        Blobs and columns; by default drawn from 4 to 14 and from 2 to 19.
     noise : float
-        Rows in no blob, uniform in the box that holds the blobs, as a share of the blobs' rows, which they follow.
+        Number of rows in no blob, as a share of those in blobs, after which they come. They are uniform in the bounding
+        box of the blobs.
     seed : int
-        Equal seeds give equal data; the blobs are the same with any noise.
+        Equal seeds give equal data; the blobs do not depend on `noise`.
 
     Returns
     -------
     X : ndarray of float32, shape (n, d)
     labels : ndarray of int32, shape (n,)
-        Blobs from 0, the largest first; -1 of rows in none.
+        Blobs from 0, the largest first; -1 for rows in no blob.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A machine that is recorded day by day: regimes that follow on each other, a fault, a sensor that drifts."""
+"""Recording of a machine, day by day: successive operating regimes, a fault, a sensor that drifts."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,19 +14,19 @@ CHANNELS = ("pressure", "flow", "current", "temperature")
 
 
 class Regime(NamedTuple):
-    """How the machine works at a time.
+    """An operating regime of the machine.
 
     Parameters
     ----------
     name : str
     share : float
-        Of the stretches of time, before the fault.
+        Share of the episodes that have this regime before the fault.
     level, stroke : tuple of float
-        Mean of every channel, and the amplitude with which it goes up and down in every cycle.
+        Mean of every channel, and amplitude of its cycle.
     period : float
         Seconds of a cycle.
     sharpness : float
-        Amplitude of the third harmonic, in strokes.
+        Amplitude of the third harmonic, as a multiple of the stroke.
     """
 
     name: str
@@ -44,39 +44,39 @@ REGIMES = (
     Regime("heavy", 0.10, (110.0, 7.0, 22.0, 55.0), (30.0, 3.0, 8.0, 0.5), 24.0, 0.4),
     Regime("leak", 0.00, (48.0, 11.0, 13.0, 46.0), (22.0, 1.5, 4.0, 0.3), 24.0, 0.5),
 )
-"""The last one is the fault."""
+"""Regimes of the machine; the last one is the fault."""
 NOISE = np.array([1.0, 0.3, 0.3, 0.2])
 """Standard deviation of a sample, by channel."""
 MOST_FAULTY = 0.5
-"""Share that stretches with the fault come to at most."""
+"""Largest share of episodes with the fault."""
 
 
 @dataclass(frozen=True)
 class MachineSimulator(BlockSimulator):
     """Recording of a hydraulic machine: pressure, flow, current and temperature, sample by sample.
 
-    Regimes last for some time, exponentially distributed; speed and load of every stretch are its own. From
-    `fault_day` on there are stretches with a leak, more of them every day. From `drift_day` on the thermometer shows
-    more every day.
+    The machine works in one regime for an exponentially distributed time; each such episode has its own speed and load.
+    From `fault_day` on, some episodes have a leak, more of them every day. From `drift_day` on, the reading of the
+    thermometer rises every day.
 
     Parameters
     ----------
     n_rows : int
-        Samples of the whole; ``day_samples`` make a day.
+        Samples in total; ``day_samples`` of them make a day.
     seed : int
     day_samples : int
     rate : float
         Samples per second.
     hold : float
-        Seconds that a regime lasts on average.
+        Mean duration of an episode, in seconds.
     variation : float
-        Standard deviation, as a share, by which speed and load of stretches differ.
+        Standard deviation of the logarithms of speed and load over episodes.
     fault_day, drift_day : int, optional
-        The first day is 0; never if not given.
+        First day of the fault and of the drift, counted from 0; never by default.
     fault_growth : float
-        By which the share of stretches with the leak grows every day.
+        Daily increase of the share of episodes with the leak.
     drift : float
-        Degrees by which the thermometer shows more every day.
+        Daily increase of the thermometer's reading, in degrees.
 
     Raises
     ------
@@ -110,7 +110,7 @@ class MachineSimulator(BlockSimulator):
 
     @property
     def chunk_rows(self) -> int:
-        """Samples of a day, which is drawn as a whole."""
+        """Samples of a day, which are drawn together."""
         return self.day_samples
 
     def day(self, number: int) -> Sample:
@@ -134,7 +134,7 @@ class MachineSimulator(BlockSimulator):
         return X.astype(np.float32), regime.astype(np.int32)
 
     def _lengths(self, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Samples of stretches of time that are a day, or more, together."""
+        """Lengths, in samples, of episodes that together last a day or more."""
         left, lengths = self.day_samples, []
         while left > 0:
             lengths.append(1 + int(rng.exponential(self.hold * self.rate)))
@@ -142,7 +142,7 @@ class MachineSimulator(BlockSimulator):
         return np.array(lengths)
 
     def _shares(self, number: int) -> NDArray[np.float64]:
-        """Of the regimes, on a day."""
+        """Probability of each regime on a day."""
         faulty = min(MOST_FAULTY, self.fault_growth * _days_since(self.fault_day, number))
         shares: NDArray[np.float64] = (1 - faulty) * _of_regimes("share")
         shares[-1] = faulty
@@ -154,5 +154,5 @@ def _of_regimes(name: str) -> NDArray[np.float64]:
 
 
 def _days_since(first: int | None, number: int) -> int:
-    """1 on the first day of something, 0 before it."""
+    """Days since `first`, counted from 1; 0 before it."""
     return 0 if first is None else max(0, number - first + 1)

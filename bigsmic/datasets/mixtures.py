@@ -1,4 +1,4 @@
-"""Gaussian mixtures of many columns."""
+"""Gaussian mixtures in many dimensions."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +12,7 @@ from bigsmic.types import Floats, Sample
 
 @dataclass(frozen=True)
 class MixtureSimulator(BlockSimulator):
-    """A Gaussian mixture whose clusters are flat: few wide directions each, and noise in all.
+    """A Gaussian mixture whose clusters are flat: wide in a few directions, with noise in all.
 
     ``x = mean_y + sum_j z_j A_yj + noise``, with z standard normal.
 
@@ -25,10 +25,10 @@ class MixtureSimulator(BlockSimulator):
     rank : int
         Wide directions of each cluster.
     separation : float
-        Standard deviation of the cluster means in each column, where that of the noise is 1. With the other
-        defaults .94 of a row's 15 nearest rows are of its cluster at .5 and 50,000 rows, and .84 at .3.
+        Standard deviation of the cluster means in each column, relative to that of the noise. With the other
+        defaults and 50,000 rows, .94 of a row's 15 nearest neighbours are in its cluster at .5, and .84 at .3.
     size_exponent : float
-        Cluster k of 1..c has rows in proportion to ``k ** -size_exponent``.
+        The size of cluster k of 1..c is proportional to ``k ** -size_exponent``.
     """
 
     d: int = 64
@@ -75,5 +75,5 @@ class MixtureSimulator(BlockSimulator):
 
 
 def gaussian_mixture(n_rows: int, d: int = 64, c: int = 20, *, seed: int = 0, **options: Any) -> MixtureSimulator:
-    """Make a :class:`MixtureSimulator`: a Gaussian mixture in blocks."""
+    """Make a :class:`MixtureSimulator`, which generates a Gaussian mixture in blocks."""
     return MixtureSimulator(n_rows=n_rows, d=d, c=c, seed=seed, **options)

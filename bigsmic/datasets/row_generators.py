@@ -1,4 +1,4 @@
-"""Rows drawn in fixed chunks, each from a generator keyed by (seed, chunk), so that any blocks can be had."""
+"""Rows drawn in fixed chunks, each from a generator keyed by (seed, chunk): any block can be generated alone."""
 
 import zlib
 from dataclasses import dataclass
@@ -9,19 +9,19 @@ from bigsmic.errors import InputError
 from bigsmic.types import Sample
 
 CHUNK_ROWS = 4096
-"""Rows drawn from one generator; blocks that begin and end on multiples of it waste nothing."""
+"""Rows drawn from one generator; blocks that begin and end at multiples of it discard no rows."""
 
 
 @dataclass(frozen=True)
 class BlockSimulator:
-    """Rows that can be generated in any blocks.
+    """Base class of simulators whose rows can be generated in any blocks.
 
     Subclasses define ``n_features`` and ``_chunk``.
 
     Parameters
     ----------
     n_rows : int
-        Rows of the whole; at least 1.
+        Rows in total, at least 1.
     seed : int
         Equal seeds give equal data with one numpy version.
     """
@@ -68,7 +68,7 @@ class BlockSimulator:
 
         Notes
         -----
-        Memory: X, and temporaries of a few times ``chunk_rows`` rows.
+        Memory: X, and temporary arrays of a few times ``chunk_rows`` rows.
         """
         if not 0 <= lo <= hi <= self.n_rows:
             raise InputError(f"block: got rows {lo}:{hi}, need 0 <= lo <= hi <= n_rows={self.n_rows}")
@@ -84,7 +84,7 @@ class BlockSimulator:
         return X, labels
 
     def _chunk(self, chunk: int) -> Sample:
-        """All ``chunk_rows`` rows of one chunk, also past ``n_rows``, and their labels."""
+        """All ``chunk_rows`` rows of one chunk, including those beyond ``n_rows``, and their labels."""
         raise NotImplementedError
 
     def _generator(self, stage: str, *key: int) -> np.random.Generator:
@@ -93,12 +93,12 @@ class BlockSimulator:
 
 
 def require(name: str, value: float, least: float) -> None:
-    """Refuse a parameter below the least that makes sense."""
+    """Refuse a parameter below `least`."""
     if not value >= least:
         raise InputError(f"simulate: {name}={value!r} is too small; use at least {least}")
 
 
 def require_at_most(name: str, value: float, most: float) -> None:
-    """Refuse a parameter above the most that makes sense."""
+    """Refuse a parameter above `most`."""
     if not value <= most:
         raise InputError(f"simulate: {name}={value!r} is too large; use at most {most}")

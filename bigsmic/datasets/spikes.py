@@ -1,4 +1,4 @@
-"""Spikes of several neurons seen by a few electrode wires, as spike sorters are given them."""
+"""Spikes of several neurons recorded by a few electrode wires, as spike sorters receive them."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,17 +22,18 @@ BIOPHYSICAL: dict[str, Any] = {
     "overlap_any": True,
     "drift": 0.0,
 }
-"""Options that bring the spikes near those of a tetrode simulated with biophysical cell models (18 neurons, 548,132
-spikes in an hour, 24 % of them with another within 1 ms). With 18 units and ``size_exponent=0.55``, which gives its
-sizes, figures here and there are: deviation of the background 8.0 and 8.0 uV, its correlation at lags of one to
-three samples .92 .74 .52 and .92 .74 .58, between wires .20 and .20; median amplitude 59 and 57 uV; spread of
+"""Options that make the spikes similar to those of a tetrode simulated with biophysical cell models (18 neurons,
+548,132 spikes in an hour, 24 % of them with another within 1 ms). With 18 units and ``size_exponent=0.55``, which gives
+its sizes, the values of these and of those spikes are: standard deviation of the background 8.0 and 8.0 uV, its
+correlation at lags of one to three samples .92 .74 .52 and .92 .74 .58, between wires .20 and .20; median amplitude 59 and 57 uV; spread of
 amplitudes within a neuron beyond the noise .06 and .05; median distance to the nearest mean spike 73 and 68 uV;
-variance within neurons .49 and .47 of the whole. Less like it: ten principal components hold .85 and .91 of the
-variance, and the median neuron is seen on its second wire at .76 and .62 of its best."""
+variance within neurons .49 and .47 of the total. Two values differ more: ten principal components explain .85 and .91
+of the variance, and the median neuron's amplitude on its second-best wire is .76 and .62 of that on its best."""
 
 LIFELIKE: dict[str, Any] = BIOPHYSICAL | {"burst_decay": 0.85, "drift": 8.0}
-"""`BIOPHYSICAL` with what that recording lacks and living animals show: spikes that lose 15 % of their amplitude with
-each earlier one of a burst, and neurons that drift along the wires. No recording was matched in these two."""
+"""`BIOPHYSICAL` with two properties that recordings of animals have and that simulation lacks: each spike of a burst
+loses 15 % of its amplitude for every earlier one, and neurons drift along the wires. Neither is fitted to a
+recording."""
 
 HASH: dict[str, Any] = LIFELIKE | {
     "amplitudes": (45.0, 220.0),
@@ -40,11 +41,11 @@ HASH: dict[str, Any] = LIFELIKE | {
     "hash_share": 0.8,
     "threshold": 36.0,
 }
-"""`LIFELIKE` with four rows of five in the hash, as in recordings that were sorted by hand: with 1,500 to 10,000 rows
-and 4 to 10 units, units have some 10 to 900 spikes. The threshold is 4.5 deviations of the background."""
+"""`LIFELIKE` with four rows in five in the hash, as in recordings sorted by hand: with 1,500 to 10,000 rows and 4 to 10
+units, a unit has about 10 to 900 spikes. The threshold is 4.5 standard deviations of the background."""
 
 PHASES = 32
-"""Sub-sample shifts at which a spike's shape is tabulated: 1/32 sample moves a 300 uV spike by under 2 uV."""
+"""Sub-sample shifts at which a spike's shape is tabulated: 1/32 sample changes a 300 uV spike by less than 2 uV."""
 
 _LEAST = {"n_units": 1, "n_channels": 1, "n_samples": 8, "hash_neurons": 1, "threshold": 1}
 _LEAST |= dict.fromkeys(
@@ -54,7 +55,7 @@ _MOST = {"overlap": 1, "noise_shared": 1, "burst_decay": 1, "burst_share": 0.9, 
 
 
 class TetrodeUnits(NamedTuple):
-    """What distinguishes the simulated neurons, u of them.
+    """Properties of the u simulated neurons.
 
     Parameters
     ----------
@@ -63,12 +64,12 @@ class TetrodeUnits(NamedTuple):
     narrow : ndarray of bool, shape (u,)
         Inhibitory: narrow spikes, no bursts.
     position, drift : ndarray of float64, shape (u, 3)
-        Place in um in the middle of the recording, and the way from its beginning to its end.
+        Position in um in the middle of the recording, and displacement from its beginning to its end.
     amplitude : ndarray of float64, shape (u,)
-        Depth in uV of the spike on the channel that sees it best, in the middle of the recording.
+        Depth in uV of the spike on its best channel, in the middle of the recording.
     shape : ndarray of float64, shape (u, 6)
         Width of the trough; delay, width and height of the positive wave after it; height and delay of the
-        one before. Times in samples, heights relative to the trough.
+        positive wave before it. Times are in samples, heights relative to the trough.
     """
 
     share: np.ndarray
@@ -81,23 +82,23 @@ class TetrodeUnits(NamedTuple):
 
 @dataclass(frozen=True)
 class TetrodeSimulator(BlockSimulator):
-    """Spikes of several neurons seen by a few electrode wires, in time order.
+    """Spikes of several neurons recorded by a few electrode wires, in time order.
 
-    A unit has a place near the wires, hence an amplitude on each that falls with distance and drifts slowly,
-    and a spike shape of three lobes. Spikes of a burst shrink, alignment is off by part of a sample, the
-    background is correlated in time and across wires, and a share of the rows holds a second spike. The sizes
+    A unit has a position near the wires, and so an amplitude on each wire that decreases with distance and drifts
+    slowly, and a spike shape of three lobes. Spikes of a burst shrink, alignment is off by part of a sample, the
+    background is correlated in time and across wires, and a share of the rows contains a second spike. The sizes
     of units follow a power law.
 
     With the defaults, spikes are easier to sort than those of recordings; `BIOPHYSICAL` and `LIFELIKE` are options
-    that make them harder. A share of the rows may be hash: spikes of many distant neurons that just pass the
-    detection threshold, none of which fires enough in it to be a cluster. Their label is -1.
+    that make them harder. A share of the rows may be hash: spikes of many distant neurons just above the detection
+    threshold, each of which has too few spikes to be a cluster. Their label is -1.
 
     Parameters
     ----------
     n_units : int
         Number of neurons, which are the clusters.
     n_channels, n_samples : int
-        Wires, and samples of each per spike at 30 kHz; a row is the wires' samples one after the other.
+        Wires, and samples of a spike on each at 30 kHz; a row has the samples of the first wire, then of the next.
     size_exponent : float
         Unit k of 1..n_units fires in proportion to ``k ** -size_exponent``: .9 gives 33 units a range of 23.
     noise : float
@@ -105,9 +106,9 @@ class TetrodeSimulator(BlockSimulator):
     overlap : float
         Share of rows with a second spike at a random lag.
     overlap_any : bool
-        The second spike is any other neuron's, and at most 1 ms earlier or later, as where spikes are aligned on
-        times that are known. Otherwise its neuron is not deeper, since detectors align on the deeper of two spikes,
-        and may be the same, and it comes at most half a window earlier or a window later.
+        If True, the second spike is that of any other neuron, at most 1 ms earlier or later, as if spikes were aligned
+        on known times. If False, its neuron is one of at most the same depth (perhaps the same one), because detectors
+        align on the deeper of two spikes, and it comes at most half a window earlier or a window later.
     noise_memory : tuple of float
         The two coefficients of the background's autoregression.
     noise_shared : float
@@ -115,21 +116,22 @@ class TetrodeSimulator(BlockSimulator):
     amplitudes : tuple of float
         Range of the units' depths in uV on their best wire; their logarithms are uniform.
     apart : float
-        Least Euclidean distance in uV between the mean spikes of two units, over the whole row; less where so many
-        units do not find room.
+        Least Euclidean distance in uV between the mean spikes of two units, over the whole row; it is lowered if too
+        few units can be drawn with it.
     drift : float
-        Standard deviation in um along each axis of a unit's way from the beginning to the end of the recording.
+        Standard deviation in um, along each axis, of a unit's displacement from the beginning to the end of the
+        recording.
     burst_share : float
-        Probability that one more spike came before in the burst; narrow spikes do not burst.
+        Probability of each further earlier spike in the burst; narrow spikes do not burst.
     burst_decay : float
-        Factor on the amplitude for each spike that came before in the burst, five at most.
+        Factor on the amplitude for each earlier spike in the burst, for five at most.
     hash_share : float
         Share of rows, below 1, that are hash.
     hash_neurons : int
-        Number of distant neurons that the hash is of; all fire equally.
+        Number of distant neurons in the hash; all fire equally often.
     threshold : float
-        Least depth in uV of a neuron of the hash on its best wire, at most 2 times which it is. The nearer half of
-        the depths is rarer, as where neurons fill the space evenly and depth is in proportion to 1 / distance.
+        Least depth in uV of a neuron of the hash on its best wire; the largest is twice that. Large depths are rarer,
+        because neurons fill the space evenly and depth is proportional to 1 / distance.
     """
 
     n_units: int = 12
@@ -142,7 +144,7 @@ class TetrodeSimulator(BlockSimulator):
     noise_memory: tuple[float, float] = (1.05, -0.35)
     noise_shared: float = 0.4
     amplitudes: tuple[float, float] = (50.0, 300.0)
-    apart: float = 185.0  # nearer ones would be one unit to any sorter
+    apart: float = 185.0  # any sorter would take nearer ones for one unit
     drift: float = 4.0
     burst_share: float = 0.35
     burst_decay: float = 0.93
@@ -151,9 +153,9 @@ class TetrodeSimulator(BlockSimulator):
     threshold: float = 50.0
 
     _candidates_per_unit: ClassVar[int] = 10
-    _peak: ClassVar[float] = 12 / 38  # where in the window detectors put the trough
+    _peak: ClassVar[float] = 12 / 38  # position of the trough in a detector's window
     _wire_radius: ClassVar[float] = 12.5
-    _farthest: ClassVar[float] = 120.0  # um, of the hash; twice as far as its nearest neuron
+    _farthest: ClassVar[float] = 120.0  # um, of neurons of the hash; twice the distance of the nearest
     _lag: ClassVar[int] = 30  # samples, 1 ms
 
     def __post_init__(self) -> None:
@@ -174,7 +176,7 @@ class TetrodeSimulator(BlockSimulator):
 
     @cached_property
     def units(self) -> TetrodeUnits:
-        """The neurons drawn for this seed: candidates in turn, unless too like one that is taken already."""
+        """The neurons drawn for this seed: candidates in turn, except those too similar to one already taken."""
         candidates = self._candidates(self._candidates_per_unit * self.n_units)
         waves = self._windows(candidates, n_phases=1)[:, 0, :, self.n_samples] * self._depths(candidates)[:, :, None]
         taken = _spread(waves.reshape(len(waves), -1), self.n_units, self.apart)
@@ -198,7 +200,7 @@ class TetrodeSimulator(BlockSimulator):
 
     @cached_property
     def _neurons(self) -> TetrodeUnits:
-        """All that fire: the units, and after them the neurons of the hash."""
+        """All neurons: the units, then those of the hash."""
         if not self.hash_share:
             return self.units
         distant = self._distant()
@@ -207,12 +209,12 @@ class TetrodeSimulator(BlockSimulator):
         return TetrodeUnits(share, *(np.concatenate(pair) for pair in fields))
 
     def _distant(self) -> TetrodeUnits:
-        """Neurons that fill a shell around the wires evenly, seen at depths in proportion to 1 / distance."""
+        """Neurons that fill a shell around the wires evenly; their depths are proportional to 1 / distance."""
         rng, size = self._generator("hash"), self.hash_neurons
         narrow = rng.random(size) < 0.3
         direction = rng.standard_normal((size, 3))
         direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-        relative = np.cbrt(rng.uniform(1 / 8, 1, size))  # from half of the farthest distance on
+        relative = np.cbrt(rng.uniform(1 / 8, 1, size))  # of the farthest distance, 1/2 to 1
         return TetrodeUnits(
             share=np.full(size, self.hash_share / size),
             narrow=narrow,
@@ -287,7 +289,7 @@ class TetrodeSimulator(BlockSimulator):
         return self._draw_another(rng, neurons) if self.overlap_any else self._draw_weaker(rng, neurons)
 
     def _draw_another(self, rng: np.random.Generator, neurons: Integers) -> Integers:
-        """For each neuron a different one, if there is any: none fires twice within a millisecond."""
+        """For each neuron a different one, if there is any: a neuron does not fire twice within a millisecond."""
         share = self._neurons.share
         below = np.cumsum(share)
         at = rng.random(neurons.size) * (1 - share[neurons])
@@ -295,7 +297,7 @@ class TetrodeSimulator(BlockSimulator):
         return np.searchsorted(below[:-1], at, side="right")
 
     def _draw_weaker(self, rng: np.random.Generator, neurons: Integers) -> Integers:
-        """For each neuron one that is not deeper: a detector aligns two spikes on the deeper one."""
+        """For each neuron one of at most its depth: a detector aligns two spikes on the deeper one."""
         order = np.argsort(self._neurons.amplitude)
         below = np.cumsum(self._neurons.share[order])
         reach = below[np.argsort(order)[neurons]]
@@ -312,7 +314,7 @@ class TetrodeSimulator(BlockSimulator):
         return spikes
 
     def _amplitudes(self, rng: np.random.Generator, units: Integers, time: Floats) -> Floats:
-        """Scale of each spike on each wire, in uV: place at that time, burst, and chance."""
+        """Scale of each spike on each wire, in uV, from position at that time, burst, and random variation."""
         neurons = self._neurons
         place = neurons.position[units] + neurons.drift[units] * (time - 0.5)[:, None]
         earlier = rng.geometric(1 - self.burst_share, units.size) - 1
@@ -351,7 +353,7 @@ def tetrodes(n_rows: int = 50_000, n_units: int = 12, *, seed: int = 0, **option
     X : ndarray of float32, shape (n_rows, n_channels * n_samples)
         In uV.
     labels : ndarray of int32, shape (n_rows,)
-        -1 of the hash.
+        -1 for the hash.
     """
     simulator = TetrodeSimulator(n_rows=n_rows, n_units=n_units, seed=seed, **options)
     return simulator.block(0, n_rows)
@@ -365,7 +367,7 @@ def _require_stationary(a: float, b: float) -> None:
 
 
 def _spread(points: Floats, size: int, apart: float) -> list[int]:
-    """The first `size` points that keep `apart` from those before; closer ones where there are too few."""
+    """The first `size` points at least `apart` from all taken before; `apart` is lowered until there are enough."""
     squared = ((points[:, None] - points) ** 2).sum(axis=2)
     while True:
         taken: list[int] = []

@@ -1,4 +1,4 @@
-"""The four toy sets in the plane of the paper on SMIC."""
+"""The four toy data sets, in the plane, of the paper on SMIC."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +34,9 @@ def four_blobs(n: int = 200, *, seed: int = 0) -> Sample:
 
 
 def circle_and_gaussian(n: int = 200, *, seed: int = 0) -> Sample:
-    """Draw a standard normal inside evenly spaced points of a circle of radius 5, all with noise of sd .1.
+    """Draw a standard normal cluster inside a circle of radius 5 with evenly spaced points, all with noise of sd .1.
 
-    Section 4.1 (b) of the paper named in :func:`four_blobs`, which also tells the parameters and results.
+    Section 4.1 (b) of the paper cited in :func:`four_blobs`, which also describes parameters and results.
     """
     labels, rng = _toy(n, 2, seed)
     angle = 2 * np.pi * np.arange(np.count_nonzero(labels)) / np.count_nonzero(labels)
@@ -45,10 +45,10 @@ def circle_and_gaussian(n: int = 200, *, seed: int = 0) -> Sample:
 
 
 def double_spirals(n: int = 200, *, seed: int = 0) -> Sample:
-    """Draw two spirals, one the other turned by half a circle, with noise of sd .1.
+    """Draw two spirals, the second one the first turned by half a circle, with noise of sd .1.
 
     Point i (from 0) of a spiral is at radius ``1 + 4 i / n`` and angle ``3 pi i / n``; section 4.1 (c) of the
-    paper named in :func:`four_blobs`, which also tells the parameters and results.
+    paper cited in :func:`four_blobs`, which also describes parameters and results.
     """
     labels, rng = _toy(n, 2, seed)
     i = np.concatenate([np.arange(np.count_nonzero(labels == 0)), np.arange(np.count_nonzero(labels))])
@@ -57,9 +57,9 @@ def double_spirals(n: int = 200, *, seed: int = 0) -> Sample:
 
 
 def two_densities(n: int = 200, *, seed: int = 0) -> Sample:
-    """Draw a standard normal, and one of a tenth of its width at the same place.
+    """Draw two normal clusters with the same mean, of standard deviations 1 and .1.
 
-    Section 4.1 (d) of the paper named in :func:`four_blobs`, which also tells the parameters and results.
+    Section 4.1 (d) of the paper cited in :func:`four_blobs`, which also describes parameters and results.
     """
     labels, rng = _toy(n, 2, seed)
     return _float32(np.where(labels == 0, 1.0, 0.1)[:, None] * rng.standard_normal((n, 2))), labels
@@ -71,7 +71,7 @@ TOYS = {
     "double spirals": double_spirals,
     "high and low densities": two_densities,
 }
-"""The four toys by their names in the paper."""
+"""The four toy data sets by their names in the paper."""
 
 
 def _toy(n: int, c: int, seed: int) -> tuple[NDArray[np.int32], np.random.Generator]:

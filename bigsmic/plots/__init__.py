@@ -1,8 +1,8 @@
-"""Pictures of a finished fit, each drawn into matplotlib's axes: ``f(result, ..., ax=None) -> Axes``.
+"""Plots of a finished fit, each drawn into matplotlib's axes: ``f(result, ..., ax=None) -> Axes``.
 
-They need the extra ``plots`` (``pip install 'bigsmic[plots]'``). Colours can be told apart by who is colour-blind as
-well, as far as colours of many clusters can, and are seen on light and on dark grounds; text, lines and grounds are
-those of matplotlib's style. With `ax` nothing else of matplotlib is touched; without, a new figure of pyplot is made.
+They need the extra ``plots`` (``pip install 'bigsmic[plots]'``). Colours are chosen to be distinguished by colour-blind
+readers too, as far as many colours can be, and to be visible on light and dark backgrounds; text, lines and backgrounds
+follow matplotlib's style. With `ax`, only these axes are changed; without it, pyplot creates a new figure.
 
 >>> from bigsmic import plots
 >>> plots.map(result)  # doctest: +SKIP

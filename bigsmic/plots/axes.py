@@ -1,4 +1,4 @@
-"""Axes to draw into, and how all plots look."""
+"""Axes to draw into, and the style that all plots share."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_BESIDE = 20
-"""Names of clusters that stand beside each other."""
+"""Clusters whose names are written horizontally on an x axis; with more, names are vertical."""
 MOST_NAMED = 40
-"""Clusters that are named along an axis or on a map; of more, some are."""
+"""Largest number of clusters named along an axis or on a map; with more, only some are named."""
 
 
 def axes_or_new(ax: "Axes | None") -> "Axes":
-    """The axes that were given, or those of a new figure of pyplot.
+    """The given axes, or those of a new pyplot figure.
 
     Raises
     ------
@@ -37,19 +37,19 @@ def axes_or_new(ax: "Axes | None") -> "Axes":
 
 
 def colors_of(labels: Integers) -> NDArray[np.str_]:
-    """Colour of every label; grey of -1."""
+    """Colour of every label; grey for -1."""
     return np.array([*palette(int(labels.max(initial=-1)) + 1), NONE])[labels]
 
 
 def sureness() -> Any:
-    """Colours from unsure, which catches the eye, to sure."""
+    """Colour map from uncertain (conspicuous) to certain."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("sureness", SURENESS)
 
 
 def name_clusters(axis: Any, numbers: Sequence[int]) -> None:
-    """Name clusters along an axis on which they stand at 0, 1, ..; of many, every so many, and upright."""
+    """Name clusters along an axis at 0, 1, ..; with many clusters, at regular intervals and vertically."""
     step = -(-len(numbers) // MOST_NAMED) or 1
     axis.set_ticks(range(0, len(numbers), step), [str(number) for number in numbers[::step]])
     if axis.axis_name == "x" and len(numbers) > MOST_BESIDE:
@@ -57,12 +57,12 @@ def name_clusters(axis: Any, numbers: Sequence[int]) -> None:
 
 
 def add_legend(ax: "Axes", lines: Sequence[Any]) -> None:
-    """Name lines above the axes, where they hide nothing."""
+    """Add a legend above the axes, where it covers nothing."""
     place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": len(lines)}
     ax.legend(lines, [str(line.get_label()) for line in lines], fontsize="small", frameon=False, **place)
 
 
 def add_scale(ax: "Axes", drawn: Any, label: str) -> None:
-    """Add a scale of colours beside the axes."""
+    """Add a colour bar beside the axes."""
     bar = ax.figure.colorbar(drawn, ax=ax, pad=0.02, fraction=0.05, label=label)
     bar.outline.set_visible(False)

@@ -1,4 +1,4 @@
-"""Clusters: how large and how sure they are, and how they are related."""
+"""Plots of the sizes, the certainty and the relations of clusters."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LEAST_RATIO = 1e-4
-"""Density ratios below it are drawn as it."""
+"""Smaller density ratios are drawn as this one."""
 MARKS = {"posterior": "o", "stability": "D"}
-"""Figures of a cluster that are drawn beside its agreement."""
+"""Further values of a cluster that are drawn over its agreement, and their markers."""
 
 
 def sizes(result: Any, *, ax: "Axes | None" = None) -> "Axes":
-    """Draw the rows of every cluster as bars.
+    """Draw the number of rows of every cluster as bars.
 
     Parameters
     ----------
@@ -43,10 +43,10 @@ def sizes(result: Any, *, ax: "Axes | None" = None) -> "Axes":
 
 
 def agreement(result: Any, *, ax: "Axes | None" = None) -> "Axes":
-    """Draw how sure every cluster is: bars for the mean agreement of the labelings at its rows, marks for the rest.
+    """Draw the certainty of every cluster: bars for the mean agreement of the labelings at its rows, and markers.
 
-    Marks are the mean posterior of the label, and the mean Jaccard index with the labelings where the method compares
-    several; see ``Result.clusters``.
+    Markers show the mean posterior of the label and, if the method compares several labelings, the mean Jaccard index
+    with them; see ``Result.clusters``.
 
     Parameters
     ----------
@@ -80,10 +80,11 @@ def agreement(result: Any, *, ax: "Axes | None" = None) -> "Axes":
 
 
 def relations(result: Any, *, ax: "Axes | None" = None) -> "Axes":
-    """Draw how often two clusters meet at one row, over how often they would by chance, as an image.
+    """Draw the density ratios of all pairs of clusters as an image.
 
-    Clusters stand in the order of the merge tree, those that are alike beside each other. The diagonal is left out, and
-    so are clusters without posterior.
+    The density ratio is the joint posterior mass of two clusters at one row, divided by that expected by chance.
+    Clusters are in the order of the leaves of the merge tree, so that similar ones are adjacent. The diagonal and
+    clusters without posterior are left out.
 
     Parameters
     ----------
@@ -103,7 +104,7 @@ def relations(result: Any, *, ax: "Axes | None" = None) -> "Axes":
     shown = np.maximum(ratios, LEAST_RATIO)[np.ix_(order, order)]
     np.fill_diagonal(shown, np.nan)
     ax = axes_or_new(ax)
-    from matplotlib.colors import LogNorm  # which an error about what is not installed comes before
+    from matplotlib.colors import LogNorm  # here, as axes_or_new refuses first if matplotlib is not installed
 
     top = max(1.0, float(np.nanmax(shown, initial=1.0)))
     drawn = ax.imshow(shown, norm=LogNorm(LEAST_RATIO, top), cmap="viridis", interpolation="nearest")
@@ -115,7 +116,7 @@ def relations(result: Any, *, ax: "Axes | None" = None) -> "Axes":
 
 
 def leaves(result: Any) -> list[int]:
-    """Clusters in the order of the merge tree, but for those without posterior, which it merges last."""
+    """Clusters in the order of the merge tree's leaves, without those that have no posterior (it merges them last)."""
     from scipy.cluster.hierarchy import leaves_list
 
     Z, known = result.cluster_tree, np.diag(result.density_ratios) > 0
@@ -123,7 +124,9 @@ def leaves(result: Any) -> list[int]:
 
 
 def tree(result: Any, *, ax: "Axes | None" = None) -> "Axes":
-    """Draw the merge tree of the clusters, with the most alike ones merged first; without those without posterior.
+    """Draw the merge tree of the clusters, in which the most similar merge first.
+
+    Clusters without posterior are left out.
 
     Parameters
     ----------
@@ -150,7 +153,7 @@ def tree(result: Any, *, ax: "Axes | None" = None) -> "Axes":
 
 
 def _branches(Z: Any, order: list[int]) -> Any:
-    """Corners of the line that stands for every merge: places (4,) and heights (4,)."""
+    """Corners of the line that shows each merge: x coordinates (4,) and heights (4,)."""
     place = {leaf: float(at) for at, leaf in enumerate(order)}
     height = dict.fromkeys(order, 0.0)
     for step, (left, right, merged, _) in enumerate(Z[: len(order) - 1].tolist()):

@@ -1,4 +1,4 @@
-"""Mean and spread of the columns of every cluster."""
+"""Plots of the mean and spread of columns in every cluster."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_CLUSTERS = 20
-"""Clusters that are drawn where none are named: the largest."""
+"""Largest number of clusters drawn if none are named; the largest clusters are drawn."""
 MOST_BARS, MOST_POINTS = 24, 2000
-"""Columns that are drawn: as bars those that tell clusters apart best, as lines every so many."""
+"""Largest number of columns drawn as bars (the most distinctive ones) and as lines (at regular intervals)."""
 GAP, BAR_GAP = 1.08, 1.6
-"""Height of a cluster's strip, in the range of all lines, and in the length of the longest bar."""
+"""Height of a cluster's strip, relative to the range of all lines, and to the longest bar."""
 
 
 def profiles(
@@ -32,23 +32,23 @@ def profiles(
     names: Sequence[str] | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw mean and spread of the columns of clusters, a strip for each, the smallest number on top.
+    """Draw mean and spread of columns in each cluster, one strip per cluster, the smallest number at the top.
 
-    Where columns are ordered, such as samples of a waveform or pixels, as lines, in the units of the rows. Where they
-    are not, as bars of the columns that tell the clusters apart best, in standard deviations from the mean of the
+    Ordered columns, such as samples of a waveform or pixels, are drawn as lines, in the units of the rows. Of other
+    columns, those that distinguish the clusters best are drawn as bars, in standard deviations from the mean of the
     clusters.
 
     Parameters
     ----------
     result : Result
     data : array_like, Zarr array, path or URL, shape (n, d); or ColumnTable
-        The rows of the fit, which are read in one pass, or what ``result.profiles(data)`` has made of them.
+        The rows of the fit, which are read in one pass, or the table that ``result.profiles(data)`` returned.
     clusters : sequence of int, optional
-        Those to draw; by default all, and of more than twenty the largest.
+        Clusters to draw; by default all, or the twenty largest.
     columns_per_channel : int, optional
-        Columns are ordered, and every so many belong to another channel: lines are interrupted between channels.
+        Number of columns of each channel. Columns then count as ordered, and lines are interrupted between channels.
     names : sequence of str, shape (d,), optional
-        Of the columns, which then count as unordered unless `columns_per_channel` is given.
+        Names of the columns, which then count as unordered unless `columns_per_channel` is given.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -58,9 +58,9 @@ def profiles(
     Raises
     ------
     InputError
-        Clusters that there are not, another number of names than columns, or as of ``Result.profiles``.
+        `clusters` names one that does not exist, `names` is not one for each column, or as ``Result.profiles``.
     RunMismatchError
-        Other rows than those of the fit.
+        The rows are not those of the fit.
     """
     d = result.diagnostics["columns"]
     if names is not None and len(names) != d:
@@ -80,13 +80,13 @@ def profiles(
 
 
 def are_ordered(result: Any) -> bool:
-    """Whether neighbouring columns vary together, as samples and pixels do: what the fit has found, where it looked."""
+    """Whether the fit found that neighbouring columns vary together, as samples and pixels do; False if not tested."""
     found: bool = result.diagnostics.get("scaling", {}).get("sign") == "neighbors"
     return found
 
 
 def _clusters(result: Any, clusters: Sequence[int] | None) -> Integers:
-    """Clusters that are drawn, ascending."""
+    """Clusters to draw, ascending."""
     sizes = result.sizes
     if clusters is None:
         return np.sort(np.argsort(-sizes, kind="stable")[:MOST_CLUSTERS])
@@ -97,7 +97,7 @@ def _clusters(result: Any, clusters: Sequence[int] | None) -> Integers:
 
 
 def _lines(ax: "Axes", table: ColumnTable, shown: Integers, per_channel: int) -> None:
-    """A line of means and a band of spreads for every cluster."""
+    """Draw a line of means and a band of spreads for every cluster."""
     at = np.arange(0, len(table.columns), max(1, -(-len(table.columns) // MOST_POINTS)))
     columns, mean, spread = table.columns[at], table.mean[shown][:, at], table.spread[shown][:, at]
     low, high = np.nanmin(mean - spread, initial=np.inf), np.nanmax(mean + spread, initial=-np.inf)
@@ -117,12 +117,12 @@ def _height(low: float, high: float) -> float:
 
 
 def _broken(starts: Integers, columns: Integers, *values: Floats) -> list[Any]:
-    """Places and values, with nan before every start of a channel, where lines are interrupted."""
+    """Columns and values, with nan before the start of every channel, where lines are interrupted."""
     return [np.insert(np.asarray(one, float), starts, np.nan) for one in (columns, *values)]
 
 
 def _bars(ax: "Axes", table: ColumnTable, shown: Integers, names: Sequence[str] | None) -> None:
-    """A bar for every cluster and column: the effect, with a line for the spread within the cluster."""
+    """Draw a bar for every cluster and column: the effect, with a line for the spread within the cluster."""
     size = np.abs(table.effects[shown]).max(axis=0, initial=0.0)
     at = np.sort(np.argsort(-size, kind="stable")[:MOST_BARS])
     mean, spread = table.mean[:, at], table.spread[:, at]

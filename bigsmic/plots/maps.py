@@ -1,4 +1,4 @@
-"""A map of rows, by cluster or by how sure the fit is."""
+"""Map of rows, coloured by cluster or by certainty."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 INK = 30_000.0
-"""Area of all points together, in square points of print: many are small, and few are seen."""
+"""Total area of all points, in square points of print: the more points, the smaller each one."""
 LARGEST = 9.0
-"""Area of a point at most."""
+"""Largest area of a point."""
 DARK = 0.3
 """Luminance of a colour below which text on it is white."""
 
@@ -36,12 +36,12 @@ def map(
     ----------
     result : Result
     color : {"cluster", "agreement", "posterior"} or array_like, shape (n,), optional
-        What points are coloured by: the cluster, the default where the fit has labels; the agreement of the labelings;
-        the posterior of the row's label; or a number for every row of the fit. The least sure rows are drawn on top.
+        Value that colours the points: the cluster, the default if the fit has labels; the agreement of the labelings;
+        the posterior of the row's label; or a number for every row of the fit. The least certain rows are drawn on top.
     n_rows : int
-        Of the map, 20,000 at most.
+        Rows of the map, at most 20,000.
     names : bool
-        Whether clusters are named at the middle of their rows.
+        Whether to name clusters at the centre of their rows.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -51,7 +51,7 @@ def map(
     Raises
     ------
     InputError
-        As of :meth:`bigsmic.Result.map`, or a colour that there is not.
+        As :meth:`bigsmic.Result.map`, or `color` is not one of those above.
     """
     _check_color(result, color)
     rows, points = result.map(n_rows)
@@ -78,11 +78,11 @@ def map(
 
 
 VALUES = {"agreement": "agreement", "posterior": "own"}
-"""What the result calls the values that rows can be coloured by."""
+"""Names, in the result, of the values that can colour rows."""
 
 
 def _check_color(result: Any, color: Any) -> None:
-    """Refuse colours that there are not, before anything is laid out."""
+    """Refuse an unknown `color` before the map is laid out."""
     n = result.diagnostics["rows"]
     if isinstance(color, str):
         if color not in ("cluster", *VALUES):
@@ -91,7 +91,7 @@ def _check_color(result: Any, color: Any) -> None:
             )
         result._refuse_undecided("map")
         if color == "agreement" and not hasattr(type(result), "agreement"):
-            _ = result.agreement  # which says what a fit by this method has
+            _ = result.agreement  # raises the error that names what a fit by this method has
     elif color is not None:
         found = np.asarray(color)
         if found.shape != (n,) or found.dtype.kind not in "fiub":
@@ -101,7 +101,7 @@ def _check_color(result: Any, color: Any) -> None:
 
 
 def _name(ax: "Axes", points: Floats, labels: Integers) -> None:
-    """Write the number of every cluster at one of its points, the largest ones where there are many."""
+    """Write the number of each cluster at one of its points; with many clusters, of the largest only."""
     found, counts = np.unique(labels[labels >= 0], return_counts=True)
     for k in found[np.argsort(-counts, kind="stable")[:MOST_NAMED]].tolist():
         own = points[labels == k]
@@ -118,7 +118,7 @@ def _name(ax: "Axes", points: Floats, labels: Integers) -> None:
 
 
 def _on(color: str) -> str:
-    """Black or white, whichever is read on a colour."""
+    """Black or white, whichever is legible on a colour."""
     from matplotlib.colors import to_rgb
 
     return "white" if np.dot(np.power(to_rgb(color), 2.2), (0.2126, 0.7152, 0.0722)) < DARK else "black"

@@ -1,4 +1,4 @@
-"""How many clusters there are, and how labelings agree."""
+"""Plots about the number of clusters and the agreement of labelings."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -17,35 +17,35 @@ COMPARED_ROWS = 5000
 """Rows on which labelings are compared."""
 VALLEY = "weakest valley, standard errors"
 DEEPEST = 3.0
-"""Valleys deeper than so many thresholds are drawn at that height: no more is to be learned from them."""
+"""Valleys deeper than this multiple of the threshold are drawn at it: their exact depth tells nothing more."""
 
 
 def curve(result: Any, *, ax: "Axes | None" = None) -> "Axes":
-    """Draw what the fit knows of every number of clusters.
+    """Draw the evidence for every number of clusters.
 
-    Of SMIC, how deep the weakest valley is, in standard errors, with the limit from which on it is one, and on a second
-    scale stability and modularity. Where valleys were not looked for, the agreement of the labelings. Of 3SMIC, the
-    score of every number that was asked for. The number of the result, or the one to look at first, is marked.
+    For SMIC: the depth of the weakest valley in standard errors, with the threshold of the test, and on a second scale
+    stability and modularity; for a fit without valleys, the agreement of the labelings. For 3SMIC: the score of every
+    number in the range. The number of the result is marked or, if it is open, the one to look at first.
 
     Parameters
     ----------
     result : Result
-        Also one without labels, whose number of clusters is open.
+        May be one without labels, whose number of clusters is open.
     ax : matplotlib.axes.Axes, optional
 
     Returns
     -------
     ax : matplotlib.axes.Axes
-        Of the first scale.
+        The axes of the first scale.
 
     Raises
     ------
     InputError
-        A method that compares no numbers of clusters, or a fit without trees.
+        The method compares no numbers of clusters, or the fit has no trees.
     """
     ours, number = _curves(result)
     ax = axes_or_new(ax)
-    from matplotlib.ticker import MaxNLocator  # after what says that matplotlib is not installed
+    from matplotlib.ticker import MaxNLocator  # here, as axes_or_new refuses first if matplotlib is not installed
 
     first, *others = ours
     _draw(ax, first, FIRST[0], "o-")
@@ -93,15 +93,15 @@ def _curves(result: Any) -> tuple[list[tuple[str, Any, Any]], int | None]:
 
 
 def labelings(result: Any, *, ax: "Axes | None" = None) -> "Axes":
-    """Draw how well every two labelings of the fit agree, as an image of their adjusted Rand indices.
+    """Draw the adjusted Rand indices between all pairs of labelings of the fit as an image.
 
-    The labelings that make up the result come first, and are framed; within both parts they have the order of
-    ``Result.scores``, whose numbers they are named by. They are compared on up to 5,000 rows.
+    The labelings of which the result is the consensus come first, in a frame. Both these and the others are in the
+    order of ``Result.scores`` and are named by its numbers. They are compared on up to 5,000 rows.
 
     Parameters
     ----------
     result : Result
-        Of SMIC or 3SMIC.
+        A fit by SMIC or 3SMIC.
     ax : matplotlib.axes.Axes, optional
 
     Returns
@@ -111,7 +111,7 @@ def labelings(result: Any, *, ax: "Axes | None" = None) -> "Axes":
     Raises
     ------
     InputError
-        A fit that made no labelings.
+        The fit made no labelings.
     """
     labels = result.labelings(result.sample(COMPARED_ROWS))
     chosen = result.scores.chosen.to_numpy()

@@ -1,4 +1,4 @@
-"""Colours of clusters: as far apart as may be, also for the colour-blind, and seen on light and dark grounds."""
+"""Colours of clusters: as distinct as possible, also to the colour-blind, and visible on light and dark backgrounds."""
 
 from functools import cache
 
@@ -8,21 +8,21 @@ from bigsmic.types import Floats
 from bigsmic.validation import check_integer
 
 FIRST = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-"""Of Okabe and Ito's palette, those that are seen on white and on black."""
+"""The colours of Okabe and Ito's palette that are visible on white and on black."""
 NONE = "#8b949e"
-"""Of rows in no cluster."""
+"""Colour of rows in no cluster."""
 SURENESS = ("#d55e00", "#e69f00", "#56b4e9", "#0072b2")
-"""From rows that nothing is sure of to those that all is."""
+"""Colours from the least certain rows to the most certain."""
 LUMINANCE = 0.12, 0.45
-"""Relative luminance of colours: a contrast of 2 to white and of 3 to black at least."""
+"""Range of relative luminance: a contrast of at least 2 to white and of at least 3 to black."""
 LEVELS = 18
-"""Of red, green and blue, whose mixtures are chosen from."""
+"""Levels of red, green and blue; the candidate colours are all their combinations."""
 MOST = 256
-"""Colours that differ; more clusters begin anew."""
+"""Number of different colours; further clusters repeat them from the first."""
 
 _TO_LMS = np.array([[17.8824, 43.5161, 4.11935], [3.45565, 27.1554, 3.86714], [0.0299566, 0.184309, 1.46709]])
-"""Cones' answers to linear sRGB (Vienot, Brettel, Mollon 1999)."""
-_BLIND = {  # what takes the place of the missing cone, of red or of green (the same)
+"""Responses of the cones to linear sRGB (Vienot, Brettel, Mollon 1999)."""
+_BLIND = {  # replaces the response of the missing cone by those of the others
     "protan": np.array([[0, 2.02344, -2.52581], [0, 1, 0], [0, 0, 1]]),
     "deutan": np.array([[1, 0, 0], [0.494207, 0, 1.24827], [0, 0, 1]]),
 }
@@ -39,12 +39,13 @@ def palette(n_colors: int) -> list[str]:
     Returns
     -------
     colors : list of str
-        Such as ``"#0072b2"``. Cluster k has the same colour, however many there are: the one that is farthest from all
-        before it, for normal, red-blind and green-blind eyes alike [1]_. From the 257th on, colours begin anew.
+        Such as ``"#0072b2"``. The colour of cluster k does not depend on the number of clusters: it is the one farthest
+        from all colours before it, the least distance over normal, red-blind and green-blind vision [1]_. From the
+        257th on, colours repeat.
 
     Notes
     -----
-    Nobody tells fifty colours apart without doubt: plots name the clusters beside, where there is room.
+    Fifty colours cannot be told apart reliably: plots therefore also name clusters if there is room.
 
     References
     ----------
@@ -72,13 +73,13 @@ def _every() -> tuple[str, ...]:
 
 
 def _distance(seen: Floats, one: Floats) -> Floats:
-    """Least distance over kinds of eyes of every colour to one: float64, shape (m,)."""
+    """Distance of every colour to one, the least over the kinds of vision: float64, shape (m,)."""
     distances: Floats = np.linalg.norm(seen - one[:, None], axis=2).min(axis=0)
     return distances
 
 
 def _seen(colors: Floats) -> Floats:
-    """Colours in Oklab as each kind of eyes sees them: float64, shape (3, m, 3)."""
+    """Colours in Oklab as each kind of vision perceives them: float64, shape (3, m, 3)."""
     linear = _linear(colors)
     lms = linear @ _TO_LMS.T
     back = np.linalg.inv(_TO_LMS).T
@@ -91,7 +92,7 @@ def _linear(colors: Floats) -> Floats:
 
 
 def _oklab(linear: Floats) -> Floats:
-    """Coordinates in which distances are about those that are seen (Ottosson 2020)."""
+    """Coordinates in Oklab, where distances approximate perceived differences (Ottosson 2020)."""
     to_cones = np.array(
         [
             [0.4122214708, 0.5363325363, 0.0514459929],

@@ -1,4 +1,4 @@
-"""Shares of clusters over time, or in the order of the rows."""
+"""Plot of the shares of clusters over time, or over row numbers."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -26,14 +26,14 @@ def timeline(result: Any, times: ArrayLike | None = None, *, n_bins: int = BINS,
     times : array_like, shape (n,), optional
         A time for every row, numbers or datetime64; by default the number of the row.
     n_bins : int
-        Stretches of equal length that shares are counted in; fewer where times are whole numbers, or dates, and differ
-        by less.
+        Number of bins of equal length in which shares are counted; if times are integers or dates that span fewer
+        units, there is one bin for each unit.
     ax : matplotlib.axes.Axes, optional
 
     Returns
     -------
     ax : matplotlib.axes.Axes
-        Areas from cluster 0 up; rows in no cluster come last, in grey.
+        With cluster 0 at the bottom, and rows in no cluster at the top, in grey.
 
     Raises
     ------
@@ -56,15 +56,14 @@ def timeline(result: Any, times: ArrayLike | None = None, *, n_bins: int = BINS,
 
 
 def shares_over(at: Any, labels: Any, n_clusters: int, n_bins: int) -> tuple[Any, Floats]:
-    """Share of every cluster, and of no cluster, in stretches of equal length.
+    """Share of every cluster, and of rows in no cluster, in bins of equal length.
 
     Returns
     -------
     edges : ndarray, shape (b + 1,)
-        `n_bins` stretches; of times that are counted in whole units, such as dates, one for each unit where these are
-        fewer.
+        Bounds of `n_bins` bins; of one bin for each unit if times are integers or dates that span fewer units.
     shares : ndarray of float64, shape (c + 1, b)
-        nan in stretches without rows.
+        nan in bins without rows.
     """
     edges = _edges(at, n_bins)
     n_bins = len(edges) - 1
@@ -76,13 +75,13 @@ def shares_over(at: Any, labels: Any, n_clusters: int, n_bins: int) -> tuple[Any
 
 
 def _edges(at: Any, n_bins: int) -> Any:
-    """Bounds of stretches of equal length, ascending."""
+    """Bounds of bins of equal length, ascending."""
     low, high = at.min(), at.max()
     if at.dtype.kind == "f":
         return np.linspace(low, high if high > low else low + 1, n_bins + 1)
     is_date = at.dtype.kind == "M"
     start, units = (low, int((high - low).astype(np.int64))) if is_date else (int(low), int(high) - int(low))
-    if units < n_bins:  # or there were stretches between two units, which no row can be in
+    if units < n_bins:  # otherwise some bins would lie between two units, where no row can be
         return start + np.arange(units + 2)
     steps = np.linspace(0, units, n_bins + 1)
     return start + (np.ceil(steps).astype(np.int64) if is_date else steps)
@@ -97,5 +96,5 @@ def _checked(times: Any, n: int) -> Any:
         )
     bad = np.isnat(found) if found.dtype.kind == "M" else ~np.isfinite(found)
     if bad.any():
-        raise InputError(f"times: row {int(bad.argmax())} has none; give a finite number or a time for every row")
+        raise InputError(f"times: row {int(bad.argmax())} has no time; give a finite number or datetime for every row")
     return found

@@ -339,8 +339,8 @@ def test_rows_in_no_cluster_have_an_area(fits, ax):
     ("times", "why"),
     [
         (np.arange(3), r"shape \(3,\); give a number or a time for each of 700 rows"),
-        (np.where(np.arange(700) == 9, np.nan, 1.0), "row 9 has none"),
-        (np.where(np.arange(700) == 8, np.datetime64("nat"), np.datetime64("2026-01-01")), "row 8 has none"),
+        (np.where(np.arange(700) == 9, np.nan, 1.0), "row 9 has no time"),
+        (np.where(np.arange(700) == 8, np.datetime64("nat"), np.datetime64("2026-01-01")), "row 8 has no time"),
     ],
 )
 def test_times_that_are_none_are_refused(fits, ax, times, why):
