@@ -25,10 +25,11 @@ BIOPHYSICAL: dict[str, Any] = {
 """Options that make the spikes similar to those of a tetrode simulated with biophysical cell models (18 neurons,
 548,132 spikes in an hour, 24 % of them with another within 1 ms). With 18 units and ``size_exponent=0.55``, which gives
 its sizes, the values of these and of those spikes are: standard deviation of the background 8.0 and 8.0 uV, its
-correlation at lags of one to three samples .92 .74 .52 and .92 .74 .58, between wires .20 and .20; median amplitude 59 and 57 uV; spread of
-amplitudes within a neuron beyond the noise .06 and .05; median distance to the nearest mean spike 73 and 68 uV;
-variance within neurons .49 and .47 of the total. Two values differ more: ten principal components explain .85 and .91
-of the variance, and the median neuron's amplitude on its second-best wire is .76 and .62 of that on its best."""
+correlation at lags of one to three samples .92 .74 .52 and .92 .74 .58, between wires .20 and .20; median amplitude 59
+and 57 uV; spread of amplitudes within a neuron beyond the noise .06 and .05; median distance to the nearest mean spike
+73 and 68 uV; variance within neurons .49 and .47 of the total. Two values differ more: ten principal components explain
+.85 and .91 of the variance, and the median neuron's amplitude on its second-best wire is .76 and .62 of that on its
+best."""
 
 LIFELIKE: dict[str, Any] = BIOPHYSICAL | {"burst_decay": 0.85, "drift": 8.0}
 """`BIOPHYSICAL` with two properties that recordings of animals have and that simulation lacks: each spike of a burst
