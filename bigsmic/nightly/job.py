@@ -168,7 +168,7 @@ class Job:
         except InputError as error:
             raise file.refuse(_key_of(error, self.options), str(error)) from None
         if settings.precomputed:
-            raise file.refuse(("fit", "kernel"), "got a graph, which has no rows that come after; fit rows")
+            raise file.refuse(("fit", "kernel"), "got a graph, which cannot have new rows; fit rows")
 
     @property
     def rows_of(self) -> str:

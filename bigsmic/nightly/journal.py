@@ -89,7 +89,7 @@ class Journal:
             self.begun = None if stored["begun"] is None else _made(Begun, stored["begun"])
         except (KeyError, TypeError, ValueError) as error:
             raise RunError(
-                f"folder: {folder.at(FILE)} cannot be used ({error}); move it away, and the next call begins with a fit"
+                f"folder: {folder.at(FILE)} cannot be read ({error}); move it away, and the next call begins with a fit"
             ) from None
 
     def begin(self, night: Begun) -> None:

@@ -324,6 +324,6 @@ def refuse_shrunk(job: Job, ended: Ended, rows: int) -> None:
     """
     if rows < ended.rows and ended.rows_of == job.rows_of:
         raise RunMismatchError(
-            f"archive: {job.archive} has {rows:,} rows, and had {ended.rows:,} on the night before; restore it, or "
-            "give another folder to begin anew"
+            f"archive: {job.archive} has {rows:,} rows, fewer than the {ended.rows:,} of the night before; restore it, "
+            "or give another folder to start again"
         )

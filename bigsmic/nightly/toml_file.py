@@ -34,7 +34,7 @@ class TOMLFile:
         try:
             self.tables: dict[str, Any] = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise InputError(f"{path}: is no TOML: {error}; see https://toml.io") from None
+            raise InputError(f"{path}: not valid TOML: {error}; see https://toml.io") from None
 
     @classmethod
     def read(cls, path: str) -> "TOMLFile":
@@ -92,7 +92,7 @@ class TOMLFile:
             if name in checks:
                 values[name] = self._checked((*lead, name), checks[name], value)
             elif not others:
-                raise self.refuse((*lead, name), f"is no key here; {_meant(name, checks)}")
+                raise self.refuse((*lead, name), f"unknown key; {_meant(name, checks)}")
         return values
 
     def _checked(self, key: tuple[str, ...], check: Check, value: Any) -> Any:

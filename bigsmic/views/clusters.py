@@ -39,7 +39,7 @@ class ClusterTotals(Sight):
 
 
 class Examples(NamedTuple):
-    """Some rows of each cluster; the sum of two is as many of both, those of smallest keys.
+    """Some rows of each cluster; the sum of two keeps as many rows, those with the smallest keys.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class ClusterViews:
 
         @property
         def diagnostics(self) -> dict[str, Any]:
-            """How the fit went."""
+            """Diagnostics of the fit."""
 
         @property
         def _context(self) -> Context: ...
@@ -111,7 +111,7 @@ class ClusterViews:
         return {}
 
     def _look(self, *sights: Sight, source: Any = None, engine: Engine | None = None) -> list[Any]:
-        """What sights find, in one pass for those of them that are new or of the archive.
+        """Results of several sights, in one pass over the run for those that are not cached or read the archive.
 
         Parameters
         ----------

@@ -16,7 +16,7 @@ from bigsmic.types import Floats, Integers
 from bigsmic.views.passes import Block, Sight
 
 MOST_SUMS = 1 << 21
-"""Clusters times columns whose sums are held, in 16 bytes each; of more columns, those of largest variance are.
+"""Largest number of clusters times columns whose sums are kept, in 16 bytes each; then columns of largest variance.
 
 A pass over many blocks holds as many sums as its tree has levels.
 """
@@ -97,27 +97,27 @@ def archive_of(context: Context, who: str, data: Any, reading: Mapping[str, Any]
         Rows of another number, width or dtype; of other content, it is raised where they are read.
     """
     if context.settings.precomputed:
-        raise InputError(f"{who}: the run is of a graph, which has no columns to show; leave the archive out")
+        raise InputError(f"{who}: the run is of a graph, which has no columns; leave the archive out")
     source: Source = selected.of_run(context.run, _opened(data, reading))
     found, known = source.describe(), context.run.identity["input"]
     differing = [name for name in ("rows", "columns", "dtype", "decoded") if found.get(name) != known.get(name)]
     if differing:
         said = ", ".join(f"{found.get(name)} {name} where the run has {known.get(name)}" for name in differing)
         raise RunMismatchError(
-            f"{who}: {source.name} has {said}; give the archive that the run was made of, as it was then"
+            f"{who}: {source.name} has {said}; give the archive of the fit, with the same rows as then"
         )
     return source
 
 
 def _opened(data: Any, reading: Mapping[str, Any]) -> Any:
-    """The source of whatever is handed in; of a dask dataframe, which does not know its length, with its names."""
+    """The source of the given rows; a dask dataframe, which does not know its length, comes with its column names."""
     if hasattr(data, "to_dask_array"):
         return open_source(data.to_dask_array(lengths=True), **reading).named(list(map(str, data.columns)))
     return open_source(data, **reading)
 
 
 def held(context: Context, c: int) -> Integers:
-    """Columns whose sums fit."""
+    """Columns whose sums are kept."""
     columns: Integers = context.cached(("held columns", c), partial(_held, context, c))
     return columns
 

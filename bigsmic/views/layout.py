@@ -14,21 +14,21 @@ from bigsmic.runtime.context import Context
 from bigsmic.types import Floats, Integers
 
 MOST_ROWS = 20_000
-"""Rows of a map: more make it slower, and nothing on it is seen better."""
+"""Largest number of rows of a map: more would make it slower, but no clearer."""
 LEAST_ROWS = 4
-"""Rows that t-SNE lays out; fewer are put in a line."""
+"""Least number of rows for t-SNE; fewer are placed on a line."""
 NEIGHBORS, SCALE_NEIGHBOR, AXES = 30, 10, 50
-"""Of each row among those of the map, where the fit has no graph; the one that sets its scale; principal components."""
+"""For a fit without a graph: neighbours of each row of the map; the one that sets its scale; principal components."""
 SHARES = 90
-"""Rows that each row is drawn to: as of t-SNE at its usual perplexity of 30."""
+"""Rows that attract each row, as many as in t-SNE at its usual perplexity of 30."""
 ROUNDS, EXAGGERATED_ROUNDS, EXAGGERATION = 500, 250, 12.0
 """Steps of t-SNE, steps before with larger affinities, and by how much: the defaults of openTSNE."""
 ROWS_PER_EXAGGERATION = 40
-"""Few rows, each of which is tied to most others, fall into one point under larger affinities."""
+"""Rows for each unit of early exaggeration: few rows, mostly neighbours, would collapse to one point under more."""
 FEW_ROWS = 10_000
-"""Rows up to which forces are added up by a tree, in the place of a grid: faster where rows are few."""
+"""Largest number of rows whose forces are computed by Barnes-Hut; with more, interpolation (FFT) is faster."""
 SPREAD, JITTER = 1e-4, 1e-6
-"""Standard deviation of where t-SNE starts, and how far rows that start at one point are moved apart."""
+"""Standard deviation of t-SNE's start, and of the displacement that separates rows with the same start."""
 
 
 class Map(NamedTuple):
@@ -47,7 +47,7 @@ class Map(NamedTuple):
 
 
 class Neighborhoods(NamedTuple):
-    """What a map is laid out from.
+    """Affinities and start from which a map is laid out.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def _imported() -> Any:
 
 
 def among_sample(context: Context, n_rows: int) -> Neighborhoods:
-    """What a map is laid out from where the fit has no graph: nearest neighbours among rows that its scan has drawn.
+    """Affinities and start of a map for a fit without a graph, from nearest neighbours among rows drawn by its scan.
 
     Distances are those of the scaled rows in their leading principal components.
 
@@ -165,7 +165,7 @@ def _projected(X: Floats, n_axes: int) -> Floats:
 
 
 def _nearest(P: Floats) -> csr_array:
-    """Affinities of every row with its nearest neighbours, scaled to the distance of the tenth of both."""
+    """Affinities of every row with its nearest neighbours, scaled by the distances to the tenth neighbours of both."""
     from sklearn.neighbors import NearestNeighbors
 
     m, k = len(P), min(NEIGHBORS, -(-(len(P) - 1) // 3))

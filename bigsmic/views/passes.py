@@ -1,4 +1,4 @@
-"""Passes over the rows of a finished fit: whatever is to be known of them is found in one, and kept with the Result."""
+"""Passes over the rows of a finished fit: several views are computed in one pass, and cached with the Result."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ class Block:
 
     @property
     def hi(self) -> int:
-        """Number of the last row, and one."""
+        """Number of the last row, plus one."""
         return int(self.context.source_bounds[self.number + 1])
 
     @cached_property
@@ -74,7 +74,7 @@ class Block:
 
 
 class Sight:
-    """What is looked at in every block. Equal sights find the same, and what one finds in two blocks adds up.
+    """A computation on every block. Equal sights have equal results, and the results of two blocks can be added.
 
     Attributes
     ----------
@@ -85,22 +85,22 @@ class Sight:
     of_archive: ClassVar[bool] = False
 
     def __call__(self, block: Block) -> Any:
-        """What there is in one block."""
+        """Result of one block."""
         raise NotImplementedError
 
 
 class Seen(tuple[Any, ...]):
-    """What several sights have found."""
+    """Results of several sights."""
 
     __slots__ = ()
 
     def __add__(self, other: Any) -> "Seen":  # tuples would grow longer
-        """What they find in the rows of both."""
+        """Results for the rows of both."""
         return Seen(mine + theirs for mine, theirs in zip(self, other, strict=True))
 
 
 def pass_over(context: Context, sights: Sequence[Sight], engine: Engine) -> Seen:
-    """What sights find in all rows, in one pass; sums are the same on any number of workers.
+    """Results of several sights over all rows, in one pass; sums are the same on any number of workers.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class AllLabels(Sight):
 
 @dataclass(frozen=True)
 class OnMap(Sight):
-    """What is known of the rows of a map.
+    """Values of the rows of a map.
 
     Parameters
     ----------
@@ -171,6 +171,6 @@ class OnMap(Sight):
     rows: Integers = field(compare=False)
 
     def __call__(self, block: Block) -> Values:
-        """That of the rows that are on the map and in a block."""
+        """Values of the rows of a block that are on the map."""
         first, last = np.searchsorted(self.rows, [block.lo, block.hi])
         return Values(getattr(block, self.name)[self.rows[first:last] - block.lo])

@@ -82,10 +82,10 @@ def test_archives_behind_urls_stay_where_they_are(tmp_path):
 
 
 WRONG = {
-    "archive = machine": "is no TOML: .*line 1",
+    "archive = machine": "not valid TOML: .*line 1",
     'folder = "x"': "has no archive; write archive = ",
     'archive = "x"': "has no folder",
-    LEAST + 'memory = "1GiB"': r"line 3: memory: is no key here; did you mean memory_limit\?",
+    LEAST + 'memory = "1GiB"': r"line 3: memory: unknown key; did you mean memory_limit\?",
     LEAST + 'memory_limit = "much"': "line 3: memory_limit: got 'much'; write a size",
     LEAST + "threads = 0": "line 3: threads: got 0; write an integer, 1 or more",
     LEAST + "keep = 0": "line 3: keep: got 0; write an integer, 1 or more",
@@ -93,9 +93,9 @@ WRONG = {
     LEAST + 'report = "{date}.html"': r"line 3: report: .*\{night\} stands for the number",
     LEAST + "after = 3": "line 3: after: got 3; write a list of texts",
     LEAST + 'after = ""': "line 3: after: got ''; write a command",
-    LEAST + "archive = 3": "is no TOML: .*overwrite a value",
+    LEAST + "archive = 3": "not valid TOML: .*overwrite a value",
     LEAST + "fit = 3": "line 3: fit: got 3; write a table",
-    LEAST + "\n[fits]\nc = 3": "line 4: fits: is no key here; did you mean fit",
+    LEAST + "\n[fits]\nc = 3": "line 4: fits: unknown key; did you mean fit",
     LEAST + "[windows]\nstep = 3": "line 3: windows: has no length",
     LEAST + "[windows]\nlength = 0.5": "line 4: windows.length: got 0.5; write a number of samples, or a duration",
     LEAST + "[windows]\nlength = 3\nrate = -1": "line 5: windows.rate: got -1; write a number above 0",

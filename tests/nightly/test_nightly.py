@@ -405,7 +405,7 @@ def test_a_journal_that_is_damaged_is_said(tmp_path, machine):
     file = job(tmp_path)
     nightly(file)
     journal = tmp_path / "nights" / "journal.json"
-    for text, why in (("{", "is damaged"), ('{"format": 2}', "of format 2"), ('{"format": 1}', "cannot be used")):
+    for text, why in (("{", "is damaged"), ('{"format": 2}', "of format 2"), ('{"format": 1}', "cannot be read")):
         journal.write_text(text)
         with pytest.raises(RunError, match=why):
             nightly(file)

@@ -306,7 +306,7 @@ def test_a_graph_has_no_archive(tmp_path):
     result = bigsmic.fit(csr_array(np.exp(-squares)), 2, kernel="precomputed", out=tmp_path / "run", t=(3, 5))
     result.report(tmp_path / "graph.html", map_rows=0)
     assert Page(tmp_path / "graph.html").errors == []
-    with pytest.raises(InputError, match="the run is of a graph, which has no columns to show"):
+    with pytest.raises(InputError, match="the run is of a graph, which has no columns"):
         result.report(tmp_path / "graph.html", archive=points)
 
 
