@@ -26,7 +26,7 @@ class TOMLFile:
     Raises
     ------
     InputError
-        The text is no TOML.
+        The text is not valid TOML.
     """
 
     def __init__(self, path: str, text: str) -> None:

@@ -389,7 +389,7 @@ def test_archives_that_shrank_or_were_rewritten_are_refused(tmp_path, machine):
     file = job(tmp_path)
     nightly(file)
     machine.array.resize((200, 3))
-    with pytest.raises(RunMismatchError, match=r"machine\.zarr has 200 rows, and had 300"):
+    with pytest.raises(RunMismatchError, match=r"machine\.zarr has 200 rows, fewer than the 300 of the night before"):
         nightly(file)
     machine.array.resize((300, 3))
     machine.array[:] = 7
