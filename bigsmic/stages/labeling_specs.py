@@ -230,7 +230,7 @@ class LabelingSpecs(Sequence[LabelingSpec]):
         """Numbers of the labelings that form a consensus together: one list per eigenvector set.
 
         Every eigenvector set with all shrinkages, then every eigenvector set with each shrinkage alone; beside several
-        of them :attr:`plain`; then those that are read by valleys, likewise.
+        of them :attr:`plain`; then those that are merged by valleys, likewise.
         """
         return [*self._density_sets, *self._with_shrinkages([self.by_valleys])] or [list(range(len(self)))]
 
