@@ -201,7 +201,8 @@ def _count(job: Job, block: int) -> None:
     n_clusters = int(np.clip(parts or shown, least, most))
     by_density = [Reader(context, spec).tree for spec in specs]
     curve["modularity"] = _modularity(by_density, weights, curve["numbers"])
-    shape = _largest(job, trees, total, sizes, n_clusters)
+    found = by_density if n_clusters == parts else [tree.tree for tree in trees]
+    shape = _largest(job, found, total, sizes, n_clusters)
     differ = n_clusters == shown and agreement < consensus.AGREED
     clear = n_clusters > 1 and not differ and not (shape["clumpiness"] or 0.0) > blobs.CLUMPED
     info = {"shown": shown, "n_clusters": n_clusters, "clear": clear, "votes": votes, "columns": sizes[0]}
@@ -258,11 +259,13 @@ def _cuts(trees: Trees, k: int) -> list[Integers]:
     return [tree.tree.cut(min(k, len(tree.tree.columns))) for tree in trees]
 
 
-def _largest(job: Job, trees: Trees, total: Integers, sizes: Sequence[int], n_clusters: int) -> dict[str, float | None]:
-    """Shares of the two largest clusters, and clumpiness of the largest, if it dominates."""
+def _largest(
+    job: Job, trees: Sequence[MergeTree], total: Integers, sizes: Sequence[int], n_clusters: int
+) -> dict[str, float | None]:
+    """Shares of the two largest clusters of the trees' cuts, and clumpiness of the largest, if it dominates."""
     if n_clusters < 2:
         return {"largest": 1.0, "second": 0.0, "clumpiness": None}
-    cuts = _cuts(trees, n_clusters)
+    cuts = [tree.cut(min(n_clusters, len(tree.columns))) for tree in trees]
     gram, merged = valleys.merged_gram(total, sizes, cuts)
     tree = consensus.consensus_tree(gram, merged)
     classes = tree.cut(min(n_clusters, len(tree.columns)))

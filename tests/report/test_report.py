@@ -436,9 +436,7 @@ def test_an_archive_is_compared_every_time(results, blobs, tmp_path):
 
 def test_another_archive_is_refused(results, archive, blobs, tmp_path):
     place = tmp_path / "report.html"
-    with pytest.raises(
-        RunMismatchError, match="699 rows where the run has 700; give the archive of the fit"
-    ):
+    with pytest.raises(RunMismatchError, match="699 rows where the run has 700; give the archive of the fit"):
         results("smic").report(place, archive=blobs[0][:-1])
     changed = blobs[0].copy()
     changed[650, 2] += 1
