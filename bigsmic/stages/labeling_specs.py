@@ -268,7 +268,7 @@ def specs_of(context: Context) -> LabelingSpecs:
 def eigenvector_sets_of(context: Context) -> list[list[int]]:
     """:attr:`LabelingSpecs.sets` of the fit that tasks see; with links one, of the labelings taken for keeping them."""
     if context.settings.propagates:
-        return [context.run.read("kept", 0, "taken").tolist()]
+        return context.cached("kept_set", lambda: [context.run.read("kept", 0, "taken").tolist()])
     return specs_of(context).sets
 
 

@@ -222,7 +222,10 @@ def _all_groups(context: Context, p: int) -> Integers:
 def _curve(trees: Trees, total: Integers, sizes: Sequence[int], numbers: Iterable[int]) -> dict[str, NDArray[Any]]:
     """For each number of clusters: z of the weakest valley, median over labelings, and agreement of the cuts."""
     numbers = [k for k in numbers if all(k <= len(tree.tree.columns) for tree in trees)]
-    agree = [consensus.pairwise_ari(*valleys.merged_gram(total, sizes, _cuts(trees, k))) for k in numbers]
+    agree = [
+        consensus.pairwise_ari(*valleys.merged_gram(total, sizes, _cuts([tree.tree for tree in trees], k)))
+        for k in numbers
+    ]
     weakest = np.array([[tree.weakest[k] for tree in trees] for k in numbers]).reshape(len(numbers), len(trees))
     return {
         "numbers": np.array(numbers, np.int64),
@@ -255,8 +258,8 @@ def _modularity(trees: Sequence[MergeTree], weights: Sequence[Floats], numbers: 
     return found / len(trees)
 
 
-def _cuts(trees: Trees, k: int) -> list[Integers]:
-    return [tree.tree.cut(min(k, len(tree.tree.columns))) for tree in trees]
+def _cuts(trees: Sequence[MergeTree], k: int) -> list[Integers]:
+    return [tree.cut(min(k, len(tree.columns))) for tree in trees]
 
 
 def _largest(
@@ -265,7 +268,7 @@ def _largest(
     """Shares of the two largest clusters of the trees' cuts, and clumpiness of the largest, if it dominates."""
     if n_clusters < 2:
         return {"largest": 1.0, "second": 0.0, "clumpiness": None}
-    cuts = [tree.cut(min(n_clusters, len(tree.columns))) for tree in trees]
+    cuts = _cuts(trees, n_clusters)
     gram, merged = valleys.merged_gram(total, sizes, cuts)
     tree = consensus.consensus_tree(gram, merged)
     classes = tree.cut(min(n_clusters, len(tree.columns)))
