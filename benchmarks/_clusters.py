@@ -53,7 +53,16 @@ def fit(archive, c, n_workers=0, n_threads=1, memory_limit=None, scheduler=None,
             "matvecs": [eigenproblem["n_matvecs"] for eigenproblem in result.diagnostics["eigen"]],
             "shape": [result.diagnostics["rows"], result.diagnostics["columns"]],
             "plain": result.diagnostics.get("plain", False),
+            "solves": [_solve(eigenproblem) for eigenproblem in result.diagnostics["eigen"]],
         }
+
+
+def _solve(eigenproblem):
+    """Neighbours, vectors, products and steps of an eigensolver, with those of a solve for fewer vectors before."""
+    parts = [eigenproblem, *([eigenproblem["first"]] if "first" in eigenproblem else [])]
+    products = sum(part["n_matvecs"] for part in parts)
+    steps = sum(part["n_matvecs"] / part["filter"]["degree"] for part in parts)
+    return [eigenproblem["t"], eigenproblem["n_wanted"], products, steps]
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from bigsmic.runtime import planning
 from bigsmic.runtime.block_sizes import UNNAMED_SIZES, BlockSizes, or_default
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.diagnostics import diagnose
+from bigsmic.runtime.duration import Duration, Rates, duration_of
 from bigsmic.runtime.job import Job, with_repair
 from bigsmic.runtime.options import RunOptions
 from bigsmic.runtime.planning import Plan
@@ -202,9 +203,10 @@ def plan(
     *,
     n_rows: int | None = None,
     n_workers: int | None = None,
+    calibrate: bool = False,
     **options: Any,
 ) -> Plan:
-    """Predict memory, disk and work of a fit, before anything runs.
+    """Predict memory, disk, work and duration of a fit, before anything runs.
 
     Parameters
     ----------
@@ -214,11 +216,15 @@ def plan(
         Plan for this number of rows like those of `data`.
     n_workers : int, optional
         Plan for a cluster of this number of workers, each with `n_threads` and `memory_limit`, which need not exist.
+    calibrate : bool
+        Measure for about a second how fast a thread of this machine is, for the duration. By default it is that of the
+        machine on which the rates were measured.
 
     Returns
     -------
     plan : bigsmic.runtime.planning.Plan
-        Memory, disk and work per stage, the number of concurrent tasks, and the traffic between workers.
+        Memory, disk and work per stage, the number of concurrent tasks, the traffic between workers, and the
+        duration.
 
     Raises
     ------
@@ -231,7 +237,21 @@ def plan(
     request = _Request.of(data, c, run_options, others, n_rows)
     with request.open_engine() as opened:
         found = opened.resources
-        return request.plan(found if n_workers is None else replace(found, n_workers=n_workers))
+        planned = request.plan(found if n_workers is None else replace(found, n_workers=n_workers))
+    return replace(planned, duration=_duration(planned, request.settings, calibrate))
+
+
+def _duration(planned: Plan, settings: Any, calibrate: bool) -> Duration | None:
+    """Expected duration of a fit, if its method says how much work it is."""
+    works = getattr(registry.of(settings), "works", None)
+    if works is None or "eigen" not in planned.stages:
+        return None
+    rates = Rates.stored()
+    if calibrate:
+        from bigsmic.runtime.probe import probe
+
+        rates = replace(rates, factor=probe() / rates.probe_seconds)
+    return duration_of(planned, works(planned, settings, rates), rates)
 
 
 def _check_imagined(n_rows: int | None, n_workers: int | None, options: Mapping[str, Any]) -> None:

@@ -87,6 +87,19 @@ def bytes_text(size: float) -> str:
     return f"{size / 1024**power:.{max(power - 2, 0)}f} {UNITS[power]}"
 
 
+def seconds_text(seconds: float) -> str:
+    """Seconds in readable form: as minutes or hours if there are many.
+
+    >>> seconds_text(0.04), seconds_text(75.2), seconds_text(600), seconds_text(9000)
+    ('0.04 s', '75 s', '10.0 min', '2.5 h')
+    """
+    if seconds < 10:
+        return f"{seconds:.2g} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
+
+
 # -- columns: cells by the name of the column
 
 

@@ -30,7 +30,7 @@ import typer
 from bigsmic.cli import finished_runs, names, nightly, report, sensors
 from bigsmic.cli.application import EXIT_CODES, INTERRUPTED, STOPPED, app, command
 from bigsmic.cli.finished_runs import FINISHED, Labelings, RunArgument
-from bigsmic.cli.options import BLOCKWISE, FIT, RESOURCES, ROWS, STORAGE
+from bigsmic.cli.options import BLOCKWISE, FIT, IMAGINED, RESOURCES, ROWS, STORAGE
 
 __all__ = ["EXIT_CODES", "FIT", "app", "finished_runs", "main", "names", "nightly", "report", "sensors"]
 
@@ -144,25 +144,20 @@ def predict(
     screen.say(formatting.predict_page(document))
 
 
-@command(FIT)
+@command({"Plan": IMAGINED, **FIT})
 def plan(
     screen: Any,
     archive: Archive,
     c: Clusters = None,
     out: Annotated[str | None, typer.Option("-o", "--out", help="Run directory whose disk is looked at.")] = None,
-    n_rows: Annotated[float | None, typer.Option(help="Plan for as many rows like those, such as 1e9.")] = None,
-    n_workers: Annotated[
-        int | None, typer.Option("--workers", help="Plan for as many workers, each of these threads and this limit.")
-    ] = None,
     **given: Any,
 ) -> None:
-    """Show memory, disk and work of every stage that a fit of ARCHIVE takes, before it runs."""
+    """Show memory, disk, work and time that a fit of ARCHIVE takes, before it runs."""
     import bigsmic
     from bigsmic.cli import formatting
     from bigsmic.runtime.plan_text import plan_page
 
-    rows: Any = int(n_rows) if n_rows is not None and n_rows.is_integer() else n_rows  # others are refused
-    planned = bigsmic.plan(archive, c, n_rows=rows, n_workers=n_workers, **given)
+    planned = bigsmic.plan(archive, c, **given)
     screen.say(plan_page(planned))
     formatting.refuse_full_disk(planned, out)
     screen.write(formatting.plan_document(planned))

@@ -129,6 +129,19 @@ FIT = {"Rows": ROWS, **method_panels(METHOD, LIKE), "Resources": RESOURCES}
 """Options of a fit by panel of the help."""
 
 
+def _whole(number: float) -> Any:
+    """A number such as 1e9 as an integer, if it is one; others are refused later."""
+    return int(number) if number.is_integer() else number
+
+
+IMAGINED = (
+    Flag("n_rows", float, "Plan for as many rows like those, such as 1e9.", _whole),
+    Flag("n_workers", int, "Plan for as many workers, each of these threads and this limit.", option="--workers"),
+    Flag("calibrate", bool, "Measure for a second how fast this machine is, for the time."),
+)
+"""Options of a plan."""
+
+
 ARGUMENTS = (
     Flag("c", int, "", option="--clusters"),
     Flag("n_clusters", int, "", option="--clusters"),

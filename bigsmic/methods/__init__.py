@@ -6,6 +6,8 @@
     admit(settings, given, n_rows, storage_options)      -> settings, side inputs by name; optional
     temporary(settings) names of stages, or how they begin, that are deleted when the fit has ended; optional
     plan(size, settings, limit, n_threads, checkpoints)  -> planning.Plan
+    works(plan, settings, rates)        -> work of rows with clear clusters, and with unclear ones, in the units whose
+                        seconds :mod:`bigsmic.runtime.duration` has; optional
     run(job)            the stages, each doing what the ledger lacks; ends with ``labels`` and ``posterior``
     summary(job)        JSON-like facts for the diagnostics; ``n_clusters`` where the method has found it
     model(context)      -> callable with ``n_clusters``: scaled rows (b, d) to posteriors (b, c) and labels (b,);

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from bigsmic.tables import seconds_text
+
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -45,11 +47,7 @@ def duration(seconds: float) -> str:
     >>> duration(0.04), duration(75.2), duration(600), duration(9000)
     ('0.04 s', '75 s', '10.0 min', '2.5 h')
     """
-    if seconds < 10:
-        return f"{seconds:.2g} s"
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    return seconds_text(seconds)
 
 
 def shortened(name: str, most: int = 24) -> str:

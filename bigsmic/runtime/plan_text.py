@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bigsmic.tables import bytes_text, folded, tables
+from bigsmic.tables import bytes_text, folded, seconds_text, tables
 
 PLACES = {True: "in memory", False: "on disk"}
 UNSCALED = "columns divided by their standard deviation, unless the scan finds that they share a unit"
@@ -22,6 +22,7 @@ def plan_page(plan: Any) -> list[Any]:
         *([f"traffic {bytes_text(plan.traffic_bytes)} between workers at most"] if plan.size.n_workers > 1 else []),
         f"cluster {plan.scheduler_tasks:,} tasks for its scheduler at most",
         *([_eigen(plan)] if "eigen" in plan.stages else []),
+        *([folded(_time(plan.duration))] if plan.duration else []),
     ]
 
 
@@ -43,3 +44,12 @@ def _row(stage: Any) -> dict[str, Any]:
 def _eigen(plan: Any) -> str:
     held = f" but for {bytes_text(plan.basis_bytes)}" if plan.basis_bytes else ""
     return f"eigen   basis {PLACES[plan.basis_in_memory]}{held}, kernel {PLACES[plan.kernel_in_memory]}"
+
+
+def _time(duration: Any) -> str:
+    """From clear clusters to unclear ones, and on which processor."""
+    (least, most), cpu = map(seconds_text, duration.seconds), " to ".join(map(seconds_text, duration.cpu_seconds))
+    speed = f"a thread of {duration.machine}"
+    if duration.factor != 1:
+        speed = f"this machine, whose threads take {duration.factor:.2f} times as long as those of {duration.machine}"
+    return f"time    {least} if clusters are clear, {most} if they are not; {cpu} of CPU time of {speed}"

@@ -11,6 +11,7 @@ from bigsmic.engines.memory import machine_memory
 from bigsmic.errors import PlanError
 from bigsmic.numerics.row_blocks import MAX_TASKS
 from bigsmic.runtime.block_sizes import BlockSizes
+from bigsmic.runtime.duration import Duration
 from bigsmic.runtime.plan_text import plan_page
 from bigsmic.tables import rendered
 from bigsmic.types import Integers
@@ -125,6 +126,8 @@ class Plan:
         Description of how stored numbers are decoded; empty if they are used as they are.
     scale : str or None
         Scaling of the columns; "auto" if the scan, which reads the rows, is to choose it.
+    duration : Duration or None
+        How long the fit is expected to take; None for methods without measured rates.
     """
 
     size: Size
@@ -138,6 +141,7 @@ class Plan:
     checkpoints: bool = True
     decoded: str = ""
     scale: str | None = None
+    duration: Duration | None = None
 
     def __repr__(self) -> str:
         return rendered(plan_page(self))

@@ -9,6 +9,7 @@ from bigsmic.methods.smic.diagnostics import smic_summary
 from bigsmic.methods.smic.pages import pages
 from bigsmic.methods.smic.planning import plan
 from bigsmic.methods.smic.result import SMICResult as Result
+from bigsmic.methods.smic.work import works
 from bigsmic.numerics.labeling.valleys import THRESHOLD
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
@@ -37,7 +38,7 @@ from bigsmic.stages.labeling_specs import (
 )
 from bigsmic.store import Overlay, Run
 
-__all__ = ["Result", "Settings", "choose", "cut_run", "model", "pages", "plan", "run", "summary", "temporary"]
+__all__ = ["Result", "Settings", "choose", "cut_run", "model", "pages", "plan", "run", "summary", "temporary", "works"]
 
 OF_ONE_CUT = (
     *("assigned", "scores", "consensus", "eigenvector_sets"),

@@ -1,0 +1,155 @@
+"""Work of a SMIC fit, in the units whose seconds are measured; see :mod:`bigsmic.runtime.duration`."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from bigsmic.numerics.eigen.lanczos_state import LanczosParams
+from bigsmic.numerics.labeling.local_moving import N_SWEEPS
+from bigsmic.runtime.duration import Answer, Rates, Work
+from bigsmic.runtime.planning import EDGES_PER_NEIGHBOR, HELD, Plan
+from bigsmic.stages.labeling_specs import LabelingSpecs, eigenproblems, valley_columns
+
+BLOCK_WIDTH = LanczosParams(1).block_width
+HALF_GROWN = 4 * BLOCK_WIDTH  # columns of a basis beyond the wanted ones, on average
+BASIS_READS = 3  # for a block of vectors: two passes over the basis, and what further orthogonalisation takes
+ALWAYS_VISITED, SAMPLED_PER_CELL = 2, 10  # cells that every row visits; least rows of the sample in a cell
+
+
+class Solve(NamedTuple):
+    """What the solver of one eigenproblem does.
+
+    Parameters
+    ----------
+    t : int
+        Neighbours of the graph.
+    n_vectors : int
+    products : float
+        Of the matrix with one vector.
+    steps : float
+        Vectors that were orthogonalised.
+    """
+
+    t: int
+    n_vectors: int
+    products: float
+    steps: float
+
+
+def works(plan: Plan, settings: Any, rates: Rates) -> tuple[Work, Work]:
+    """Work of a fit of rows with clear clusters, whose labels come from valleys alone, and with unclear ones."""
+    n_columns = valley_columns(settings, plan.size.n)
+    plain = settings.by_valleys(n_columns) if settings.begins_with_valleys and n_columns else settings
+    clear, unclear = (
+        work(plan, of_kind, _solves(of_kind, plan.size.n, rates.answers[kind]), rates.missed)
+        for kind, of_kind in (("clear", plain), ("unclear", settings))
+    )
+    return clear, unclear
+
+
+def _solves(settings: Any, n: int, answer: Answer) -> list[Solve]:
+    m = LabelingSpecs(settings, n).most_eigenvectors
+    limit = LanczosParams(m, max_matvecs=settings.max_matvecs).matvec_limit
+    products, steps = (min(m * each, limit) for each in answer.at(n))
+    return [Solve(eigenproblem.t, m, products, steps) for eigenproblem in eigenproblems(settings)]
+
+
+def work(plan: Plan, settings: Any, solves: Sequence[Solve], missed: Callable[[float], float]) -> dict[str, float]:
+    """Units of work of all stages, by ``stage.kind``.
+
+    Parameters
+    ----------
+    plan : Plan
+    settings : Settings
+        Those by which labels are derived.
+    solves : list of Solve
+        One for each eigenproblem.
+    missed : callable
+        Share of random reads, of vectors of so many bytes, that the cache does not serve.
+    """
+    found = _of_neighbors(plan, settings) | _of_eigen(plan, solves, missed) | _of_labels(plan, settings, solves)
+    return found if plan.size.n_workers == 1 else found | _of_messages(plan, settings, solves)
+
+
+def _of_neighbors(plan: Plan, settings: Any) -> dict[str, float]:
+    """Units until the graph is there."""
+    n, d = plan.size.n, plan.size.d
+    partition = plan.size.block_sizes.partition(n, d)
+    n_cells = max(1.0, min(n / partition.cell_rows, plan.sample_rows / SAMPLED_PER_CELL))
+    pairs = n * min(n, max(partition.candidates, ALWAYS_VISITED * n / n_cells))
+    return {
+        "scan.values": n * d,
+        "route.values": n * d,
+        "route.centroids": n * math.sqrt(n_cells),
+        "route.fixed": 1.0,
+        "neighbors.pairs": pairs,
+        "neighbors.values": pairs * d,
+        "neighbors.rows": n,
+        "graph.edges": n * settings.n_neighbors * (1 + len(settings.t)),
+        "graph.fixed": 1.0,
+    }
+
+
+def _of_eigen(plan: Plan, solves: Sequence[Solve], missed: Callable[[float], float]) -> dict[str, float]:
+    """Units of the eigensolver: products of an entry and a vector, dense algebra, and what is on disk."""
+    n = plan.size.n
+    entries = sum(_entries(n, solve.t) * solve.products for solve in solves)
+    dense = sum(n * (solve.n_vectors + HALF_GROWN) * solve.steps for solve in solves)
+    return {
+        "eigen.entries": entries,
+        "eigen.missed": entries * missed(4.0 * BLOCK_WIDTH * _held(plan)),
+        "eigen.dense": dense,
+        "eigen.basis_bytes": 4 * dense * BASIS_READS / BLOCK_WIDTH * _share_on_disk(plan, solves),
+        "eigen.matrix_bytes": 0.0 if plan.kernel_in_memory else 8 * entries / BLOCK_WIDTH,
+        "eigen.fixed": 1.0,
+    }
+
+
+def _of_labels(plan: Plan, settings: Any, solves: Sequence[Solve]) -> dict[str, float]:
+    """Units of the stages that derive labels from eigenvectors."""
+    n, specs = plan.size.n, LabelingSpecs(settings, plan.size.n)
+    squares = sum(spec.n_eigenvectors**2 for spec in specs)
+    moved = sum(_entries(n, spec.eigenproblem.t) for spec in specs if spec.assignment in ("merge", "valleys"))
+    return {
+        "assign.turned": float(n * squares),
+        "assign.moved": moved,
+        "assign.serial": float(squares),
+        "valleys.rows": float(n * len(solves)),
+        "valleys.serial": float(sum(solve.n_vectors**2 for solve in solves)),
+        "select.rows": float(n * len(specs)),
+        "select.fixed": 1.0,
+        "output.turned": float(n * sum(solve.n_vectors**2 for solve in solves)),
+        "output.values": float(n * plan.size.d),
+        "output.fixed": 1.0,
+    }
+
+
+def _of_messages(plan: Plan, settings: Any, solves: Sequence[Solve]) -> dict[str, float]:
+    """Rounds of messages between workers, and bytes that these send."""
+    lent = (HELD - 1) * plan.size.n
+    products, steps = (sum(column) / BLOCK_WIDTH for column in zip(*(solve[2:] for solve in solves), strict=True))
+    n_specs = len(LabelingSpecs(settings, plan.size.n))
+    return {
+        "eigen.rounds": products + 2 * steps,
+        "eigen.sent": 4 * BLOCK_WIDTH * products * lent,
+        "assign.rounds": 2.0 * N_SWEEPS * len(solves),
+        "assign.sent": N_SWEEPS * n_specs * lent,
+    }
+
+
+def _entries(n: int, t: int) -> float:
+    return n * EDGES_PER_NEIGHBOR * t
+
+
+def _held(plan: Plan) -> float:
+    """Rows that a worker holds, with those of others."""
+    n, n_workers = plan.size.n, plan.size.n_workers
+    return n if n_workers == 1 else min(n, HELD * n / n_workers)
+
+
+def _share_on_disk(plan: Plan, solves: Sequence[Solve]) -> float:
+    """Share of the basis that is on disk."""
+    if plan.basis_in_memory:
+        return 0.0
+    columns = LanczosParams(max(solve.n_vectors for solve in solves)).size(plan.size.n)
+    return max(0.0, 1.0 - plan.basis_bytes / (4 * columns * _held(plan)))
