@@ -4,6 +4,7 @@ Every figure is a function of shape and settings. The memory limit determines ho
 basis and kernel stay in memory or on disk, and how many LSMI widths share a pass. It changes no label.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -22,6 +23,10 @@ numba compiles functions that its cache lacks, as in the first fit after install
 memory."""
 EDGES_PER_NEIGHBOR = 1.6  # undirected edges of a t-graph per row and neighbour; measured up to 1.55
 HELD = 1.5  # rows of a shard and of its halo, over an even share
+LENT, LENT_ROWS, LENT_POWER = 0.75, 5e4, 0.1
+"""Rows of others that all workers need together, over the rows, for each doubling of the workers: measured up to .73
+with t = 10 and so many rows. The share falls with this power of the rows, or faster. Clusters that are apart need far
+fewer if each lies on one worker."""
 GHOSTS = 2.0  # copies of a row that routing makes; measured up to 1.93
 
 
@@ -174,6 +179,16 @@ class Plan:
 def limit_of(memory_limit: int | None) -> int:
     """Memory limit in bytes: the given one, or three quarters of the machine's memory."""
     return memory_limit or int(0.75 * machine_memory())
+
+
+def lent_rows(n: int, n_workers: int) -> int:
+    """Rows that workers send to others, in all, whenever the matrix is multiplied or labels move.
+
+    Parameters
+    ----------
+    n, n_workers : int
+    """
+    return int(LENT * math.log2(n_workers) * n * min(1.0, LENT_ROWS / n) ** LENT_POWER)
 
 
 def widened(stages: Iterable[StagePlan], limit: int, n_threads: int) -> dict[str, StagePlan]:

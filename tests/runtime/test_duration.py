@@ -70,8 +70,9 @@ def test_messages_are_only_between_workers():
     assert duration(10**7, only(ROUNDS, SENT)).seconds == (0, 0)
     rounds = [duration(10**7, only(ROUNDS), n_workers=w).seconds for w in (2, 4)]
     assert rounds[0] == rounds[1] > (0, 0)
-    sent = [duration(10**7, only(SENT), n_workers=w).seconds for w in (2, 4)]
-    assert np.divide(*sent) == pytest.approx(2)
+    sent = [duration(10**7, only(SENT), n_workers=w).seconds for w in (2, 4, 16)]
+    assert np.divide(sent[0], sent[1]) == pytest.approx(1)  # twice as many rows are needed by twice as many workers
+    assert np.divide(sent[1], sent[2]) == pytest.approx(2)
 
 
 def test_threads_share_work_and_wait_for_memory():

@@ -132,6 +132,27 @@ def test_workers_that_are_not_there_are_planned_for():
     assert shared.stages["eigen"].fixed_bytes < alone.stages["eigen"].fixed_bytes / 8
 
 
+def test_more_workers_need_more_rows_of_each_other():
+    assert planning.lent_rows(10**6, 1) == 0
+    per_row = [planning.lent_rows(n, 16) / n for n in (10**4, 5 * 10**4, 10**6, 10**9)]
+    assert per_row[0] == per_row[1] > per_row[2] > per_row[3] > 1
+    assert per_row[1] >= 2.86  # of 50,000 rows of a mixture in 16 columns, t = 10
+    assert [planning.lent_rows(5 * 10**4, w) / 5e4 for w in (2, 4, 64)] == pytest.approx([0.75, 1.5, 4.5])
+
+
+def test_rows_of_others_are_in_the_memory_of_a_worker(monkeypatch):
+    """The eigensolver holds eight of their columns, in float32, as often as those of its own rows."""
+
+    def fixed_bytes():
+        planned = smic_planning.plan(planning.Size(10**8, 16, n_workers=64), resolve(20), 1 << 45)
+        return planned.stages["eigen"].fixed_bytes
+
+    many = fixed_bytes()
+    monkeypatch.setattr(planning, "LENT", 0.0)
+    lent = 0.75 * 6 * (5e4 / 1e8) ** 0.1 * 10**8
+    assert many - fixed_bytes() == pytest.approx(3 * 32 * (lent - 0.5 * 10**8) / 64, rel=1e-3)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -23,6 +23,7 @@ from bigsmic.runtime.planning import (
     Size,
     StagePlan,
     building_bytes,
+    lent_rows,
     limit_of,
     scan_stage,
     widened,
@@ -153,14 +154,15 @@ class _Figures:
         flops = self.n_eigenproblems * products * (2 * entries + 6.0 * n * m)
         disk = int(self.n_eigenproblems * 4 * n * self.params.n_wanted + matrix_bytes)
         for basis, matrix in ((True, True), (False, True), (False, False)):
-            fixed = held * (wide * self.params.block_width + basis * 4 * m + 12) + matrix * matrix_bytes * held // n
+            fixed = held * (basis * 4 * m + 12) + matrix * matrix_bytes * held // n
+            fixed += (held + self._further_rows()) * wide * self.params.block_width
             task = 0 if matrix else matrix_bytes * self.block_rows // n
             task += 0 if basis else 2 * 4 * m * self.block_rows  # columns that are read, and their transformation
             task += 4 * self.params.block_width * self.block_rows * 2
             on_disk = disk + (0 if basis else 4 * n * m)
             task = int(max(task, building))
             stage = StagePlan("eigen", self.n_groups, int(fixed), task, flops=flops, disk_bytes=on_disk)
-            sent = int(self.n_eigenproblems * products * 4 * self._lent_rows())
+            sent = int(self.n_eigenproblems * products * 4 * lent_rows(self.size.n, self.size.n_workers))
             stage = replace(stage, passes=4 * self.n_eigenproblems, traffic_bytes=sent)
             others = [self.valleys(matrix)] if self.valley_columns else []
             *_, (select, _) = self.select_choices(matrix)
@@ -176,9 +178,10 @@ class _Figures:
         n, n_workers = self.size.n, self.size.n_workers
         return n if n_workers == 1 else min(n, math.ceil(HELD * n / n_workers))
 
-    def _lent_rows(self) -> int:
-        """Rows that workers send to others, in all, whenever the matrix is multiplied or rows move."""
-        return 0 if self.size.n_workers == 1 else int((HELD - 1) * self.size.n)
+    def _further_rows(self) -> int:
+        """Rows of others that a worker of many needs, beyond those that `_held_rows` counts."""
+        n, n_workers = self.size.n, self.size.n_workers
+        return max(0, lent_rows(n, n_workers) - int((HELD - 1) * n)) // n_workers
 
     def _matrix_bytes(self) -> int:
         return int(self.size.n * (8 * EDGES_PER_NEIGHBOR * self.t_max + 8))
@@ -196,7 +199,7 @@ class _Figures:
         n_grams = len(list(gram_batches([spec for spec in self.specs if spec.assignment == "merge"])))
         passes = 2 + 6 * self.n_eigenproblems + n_grams
         fixed = held * self._moving_row_bytes() + in_memory
-        sent = N_SWEEPS * self.n_candidates * self._label_bytes() * self._lent_rows()
+        sent = N_SWEEPS * self.n_candidates * self._label_bytes() * lent_rows(self.size.n, self.size.n_workers)
         stage = StagePlan("assign", self.n_groups, fixed, int(task), disk_bytes=disk, passes=passes)
         return replace(stage, traffic_bytes=sent)
 

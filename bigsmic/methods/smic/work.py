@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams
 from bigsmic.numerics.labeling.local_moving import N_SWEEPS
 from bigsmic.runtime.duration import Answer, Rates, Work
-from bigsmic.runtime.planning import EDGES_PER_NEIGHBOR, HELD, Plan
+from bigsmic.runtime.planning import EDGES_PER_NEIGHBOR, HELD, Plan, lent_rows
 from bigsmic.stages.labeling_specs import LabelingSpecs, eigenproblems, valley_columns
 
 BLOCK_WIDTH = LanczosParams(1).block_width
@@ -126,7 +126,7 @@ def _of_labels(plan: Plan, settings: Any, solves: Sequence[Solve]) -> dict[str, 
 
 def _of_messages(plan: Plan, settings: Any, solves: Sequence[Solve]) -> dict[str, float]:
     """Rounds of messages between workers, and bytes that these send."""
-    lent = (HELD - 1) * plan.size.n
+    lent = lent_rows(plan.size.n, plan.size.n_workers)
     products, steps = (sum(column) / BLOCK_WIDTH for column in zip(*(solve[2:] for solve in solves), strict=True))
     n_specs = len(LabelingSpecs(settings, plan.size.n))
     return {
