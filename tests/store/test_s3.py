@@ -8,6 +8,7 @@ import threading
 import time
 import traceback
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -56,10 +57,16 @@ def run(url, proxy):
 
 @pytest.fixture
 def hasty(monkeypatch):
-    """Seconds instead of minutes."""
-    for name, seconds in {"PATIENCE": 3, "FIRST_PAUSE": 0.05, "UNKNOWN": 0}.items():
+    """Short pauses between attempts."""
+    for name, seconds in {"FIRST_PAUSE": 0.05, "UNKNOWN": 0}.items():
         monkeypatch.setattr(retrying, name, seconds)
     monkeypatch.setattr(lease, "HASTE", 1)
+
+
+@pytest.fixture
+def impatient(hasty, monkeypatch):
+    """A third of a second for what does not pass."""
+    monkeypatch.setattr(retrying, "PATIENCE", 0.3)
 
 
 SMALL = FAST | {"t": (3,), "widths": (1.5, 2)}
@@ -188,7 +195,7 @@ import s3
 from bigsmic.store import Run, lease
 if len(sys.argv) > 3:
     socket.sethostname(sys.argv[3])
-    lease.SECONDS, lease.BEAT = 12, 1
+    lease.SECONDS, lease.BEAT = 12, 0.3
 run = Run(sys.argv[1], s3.options(int(sys.argv[2])))
 print(1, flush=True)
 time.sleep(60)
@@ -220,9 +227,11 @@ def test_one_that_was_killed_on_this_host_is_not_waited_for(url, server):
 def test_one_on_another_host_is_refused_while_it_lives_and_a_while_after(url, server, monkeypatch):
     if subprocess.run(["unshare", "--uts", "--pid", "--fork", "--mount-proc", "true"], capture_output=True).returncode:
         pytest.skip("unshare is not permitted here, so there is no other host")
-    monkeypatch.setattr(lease, "BEAT", 1)
+    monkeypatch.setattr(lease, "BEAT", 0.3)
 
-    def attempt():
+    def attempt(at=None):
+        clock = time.time if at is None else lambda: at
+        monkeypatch.setattr(lease, "time", SimpleNamespace(**vars(time) | {"time": clock}))
         store.Run(f"{url}/run.zarr", s3.options(server)).close()
 
     def lease_there():
@@ -233,7 +242,7 @@ def test_one_on_another_host_is_refused_while_it_lives_and_a_while_after(url, se
     with holder(url, server, "far") as other:
         first = lease_there()
         while lease_there()["until"] < first["until"] + 2 * lease.BEAT:  # renewed twice
-            time.sleep(0.2)
+            time.sleep(0.1)
         with pytest.raises(
             RunLockedError, match=r"by process \d+ on far; its lease ends in 1?\d s unless it is renewed"
         ):
@@ -243,13 +252,9 @@ def test_one_on_another_host_is_refused_while_it_lives_and_a_while_after(url, se
         with pytest.raises(RunLockedError, match=r"on far; its lease ends in 1?\d s"):
             attempt()
         ends = lease_there()["until"]
-        while True:
-            try:
-                attempt()
-                break
-            except RunLockedError:
-                time.sleep(0.2)
-        assert time.time() > ends
+        with pytest.raises(RunLockedError, match=r"on far; its lease ends in 1 s"):
+            attempt(ends - 1)
+        attempt(ends + 0.1)
 
 
 # -- a store in trouble
@@ -257,8 +262,7 @@ def test_one_on_another_host_is_refused_while_it_lives_and_a_while_after(url, se
 
 @pytest.mark.parametrize("trouble", [503, 500, "reset", "stall"])
 def test_trouble_that_passes_is_waited_for(run, proxy, hasty, caplog, monkeypatch, trouble):
-    monkeypatch.setattr(retrying, "SILENCE", 1 if trouble == "stall" else 30)
-    monkeypatch.setattr(retrying, "PATIENCE", 60)
+    monkeypatch.setattr(retrying, "SILENCE", 0.3 if trouble == "stall" else 30)
     run = pickle.loads(pickle.dumps(run))  # its connections know how long to wait
     run._open("r+")
     proxy.requests.clear()
@@ -271,8 +275,8 @@ def test_trouble_that_passes_is_waited_for(run, proxy, hasty, caplog, monkeypatc
 
 
 @pytest.mark.parametrize("trouble", [503, "reset", "stall"])
-def test_trouble_that_does_not_pass_is_one_clear_error(run, proxy, hasty, monkeypatch, trouble):
-    monkeypatch.setattr(retrying, "SILENCE", 0.5 if trouble == "stall" else 30)
+def test_trouble_that_does_not_pass_is_one_clear_error(run, proxy, impatient, monkeypatch, trouble):
+    monkeypatch.setattr(retrying, "SILENCE", 0.2 if trouble == "stall" else 30)
     proxy.trouble = lambda number, method, path: trouble
     with pytest.raises(StorageError, match=r"writing s3://bucket/.*\(\d attempts in .*run the same command again"):
         run.write("stage", 0, {"rows": rows()})
@@ -288,12 +292,13 @@ def test_refusals_are_not_repeated(run, proxy):
 
 
 @pytest.mark.parametrize("trouble", [503, "reset"])
-def test_rows_are_waited_for(url, proxy, hasty, trouble):
+def test_rows_are_waited_for(url, proxy, hasty, monkeypatch, trouble):
     X = rows()
     source = store.open_source(archive(url, X, proxy.port, 20), "X", s3.options(proxy.port))
     proxy.trouble = lambda number, method, path: trouble if number % 2 else None
     np.testing.assert_array_equal(source.read(0, 100), X)
     proxy.trouble = lambda number, method, path: trouble
+    monkeypatch.setattr(retrying, "PATIENCE", 0.3)
     with pytest.raises(
         StorageError, match=r"input: rows 20:50 could not be read; store: reading s3://bucket/.*attempts"
     ):
@@ -370,7 +375,7 @@ def test_a_whole_fit_on_a_store_that_stumbles(url, proxy, blobs, many_blocks, lo
 
 
 @pytest.mark.end_to_end
-def test_a_fit_on_a_store_that_is_gone_ends_in_time_and_goes_on_later(url, proxy, blobs, local_labels, hasty):
+def test_a_fit_on_a_store_that_is_gone_ends_in_time_and_goes_on_later(url, proxy, blobs, local_labels, impatient):
     options = s3.options(proxy.port)
     address = archive(url, blobs[0], proxy.port)
 

@@ -109,6 +109,7 @@ class Proxy(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # a body would wait 40 ms for the client to acknowledge its headers
 
     def handle_one(self):
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
