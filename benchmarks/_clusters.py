@@ -10,6 +10,7 @@ from _data import SIMULATORS
 
 import bigsmic
 from bigsmic import datasets
+from bigsmic.runtime.block_sizes import BlockSizes
 
 SIMULATORS["mixture3m32"] = datasets.MixtureSimulator(n_rows=3_000_000, d=32, c=20)
 SIZES = (100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)
@@ -32,13 +33,14 @@ def client_of(n_workers, n_threads, scheduler=None, memory_limit=None):
             yield client
 
 
-def fit(archive, c, n_workers=0, n_threads=1, memory_limit=None, scheduler=None, warm=True, **options):
+def fit(archive, c, n_workers=0, n_threads=1, memory_limit=None, scheduler=None, warm=True, group_rows=None, **options):
     """Fit an archive in process (``n_workers=0``) or on a cluster; a fingerprint of labels and posterior, and costs.
 
     A small fit comes first, so that the workers have compiled what they run.
     """
     with client_of(n_workers, n_threads, scheduler, memory_limit) as client, _folder() as folder:
         where = {"client": client} if client is not None else {"n_threads": n_threads}
+        where |= {"block_sizes": BlockSizes(group_rows=group_rows)}
         if warm:
             small = np.random.default_rng(0).standard_normal((4000, 8)).astype(np.float32)
             bigsmic.fit(small, 3, **where, out=folder / "warm", **options)

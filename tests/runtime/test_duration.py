@@ -9,6 +9,7 @@ import bigsmic
 from bigsmic.methods.smic import planning as smic_planning
 from bigsmic.methods.smic.work import works
 from bigsmic.runtime import planning, probe
+from bigsmic.runtime.block_sizes import BlockSizes
 from bigsmic.runtime.duration import ALONE, ROUNDS, SENT, Answer, Rates, duration_of
 from bigsmic.settings.smic import resolve
 from bigsmic.tables import seconds_text
@@ -59,7 +60,7 @@ def test_more_of_anything_takes_longer(grows):
 
 
 def test_twice_the_workers_take_half_as_long_but_for_what_one_thread_does():
-    shared = only(*({name.split(".")[-1] for name in RATES.seconds} - {*ALONE, ROUNDS, SENT, "missed"}))
+    shared = only(*({name.split(".")[-1] for name in RATES.seconds} - {*ALONE, ROUNDS, SENT, "gathered"}))
     few, many = (duration(10**8, shared, n_workers=w).seconds for w in (8, 16))
     assert np.divide(few, many) == pytest.approx(2)
     few, many = (duration(10**8, only(*ALONE), n_workers=w).seconds for w in (8, 16))
@@ -95,9 +96,16 @@ def test_vectors_that_leave_the_cache_cost_more():
     rates = replace(RATES, cache_bytes=1e6)
     assert rates.missed(1e5) == rates.missed(1e6) == 0
     assert rates.missed(2e6) == 0.5
-    assert duration(10**6, replace(only("missed"), cache_bytes=1e12)).cpu_seconds == (0, 0)
-    whole, shard = (duration(10**8, only("missed"), n_workers=w).cpu_seconds for w in (1, 64))
+    assert duration(10**6, replace(only("missed", "gathered"), cache_bytes=1e12)).cpu_seconds == (0, 0)
+    whole, shard = (duration(10**8, only("gathered"), n_workers=w).cpu_seconds for w in (1, 64))
     assert np.less(shard, whole).all()
+
+
+def test_blocks_whose_vectors_leave_the_cache_cost_more():
+    rates, sizes = replace(only("missed"), cache_bytes=2e6), (20_000, 200_000)
+    small, large = (duration(10**6, rates, block_sizes=BlockSizes(group_rows=rows)).cpu_seconds for rows in sizes)
+    assert small[0] < large[0]
+    assert small[1] < large[1]
 
 
 def test_cells_that_the_sample_cannot_make_smaller_cost_more_comparisons():

@@ -7,13 +7,18 @@ from typing import Any, NamedTuple
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams
 from bigsmic.numerics.labeling.local_moving import N_SWEEPS
 from bigsmic.runtime.duration import Answer, Rates, Work
-from bigsmic.runtime.planning import EDGES_PER_NEIGHBOR, HELD, Plan, lent_rows
+from bigsmic.runtime.planning import EDGES_PER_NEIGHBOR, GHOSTS, HELD, Plan, lent_rows
 from bigsmic.stages.labeling_specs import LabelingSpecs, eigenproblems, valley_columns
 
 BLOCK_WIDTH = LanczosParams(1).block_width
 HALF_GROWN = 4 * BLOCK_WIDTH  # columns of a basis beyond the wanted ones, on average
 BASIS_READS = 3  # for a block of vectors: two passes over the basis, and what further orthogonalisation takes
 ALWAYS_VISITED, SAMPLED_PER_CELL = 2, 10  # cells that every row visits; least rows of the sample in a cell
+NUMBER_BYTES = 8  # of a neighbour: its number and its distance
+WITH_HALO = 2  # rows of a block and of its halo, over those of the block
+
+Missed = Callable[[float], float]
+"""Share of random reads, of vectors of so many bytes in all, that the cache does not serve."""
 
 
 class Solve(NamedTuple):
@@ -54,7 +59,7 @@ def _solves(settings: Any, n: int, answer: Answer) -> list[Solve]:
     return [Solve(eigenproblem.t, m, products, steps) for eigenproblem in eigenproblems(settings)]
 
 
-def work(plan: Plan, settings: Any, solves: Sequence[Solve], missed: Callable[[float], float]) -> dict[str, float]:
+def work(plan: Plan, settings: Any, solves: Sequence[Solve], missed: Missed) -> dict[str, float]:
     """Units of work of all stages, by ``stage.kind``.
 
     Parameters
@@ -64,19 +69,19 @@ def work(plan: Plan, settings: Any, solves: Sequence[Solve], missed: Callable[[f
         Those by which labels are derived.
     solves : list of Solve
         One for each eigenproblem.
-    missed : callable
-        Share of random reads, of vectors of so many bytes, that the cache does not serve.
+    missed : Missed
     """
-    found = _of_neighbors(plan, settings) | _of_eigen(plan, solves, missed) | _of_labels(plan, settings, solves)
+    found = _of_neighbors(plan, settings, missed) | _of_eigen(plan, solves, missed) | _of_labels(plan, settings, solves)
     return found if plan.size.n_workers == 1 else found | _of_messages(plan, settings, solves)
 
 
-def _of_neighbors(plan: Plan, settings: Any) -> dict[str, float]:
+def _of_neighbors(plan: Plan, settings: Any, missed: Missed) -> dict[str, float]:
     """Units until the graph is there."""
     n, d = plan.size.n, plan.size.d
     partition = plan.size.block_sizes.partition(n, d)
     n_cells = max(1.0, min(n / partition.cell_rows, plan.sample_rows / SAMPLED_PER_CELL))
     pairs = n * min(n, max(partition.candidates, ALWAYS_VISITED * n / n_cells))
+    group_bytes = GHOSTS * _block_rows(plan) * (4 * d + NUMBER_BYTES * settings.n_neighbors)
     return {
         "scan.values": n * d,
         "route.values": n * d,
@@ -85,19 +90,21 @@ def _of_neighbors(plan: Plan, settings: Any) -> dict[str, float]:
         "neighbors.pairs": pairs,
         "neighbors.values": pairs * d,
         "neighbors.rows": n,
+        "neighbors.missed": pairs * missed(group_bytes),
         "graph.edges": n * settings.n_neighbors * (1 + len(settings.t)),
         "graph.fixed": 1.0,
     }
 
 
-def _of_eigen(plan: Plan, solves: Sequence[Solve], missed: Callable[[float], float]) -> dict[str, float]:
-    """Units of the eigensolver: products of an entry and a vector, dense algebra, and what is on disk."""
+def _of_eigen(plan: Plan, solves: Sequence[Solve], missed: Missed) -> dict[str, float]:
+    """Units of the eigensolver: entries times vectors, rows that blocks copy, dense algebra, and what is on disk."""
     n = plan.size.n
     entries = sum(_entries(n, solve.t) * solve.products for solve in solves)
     dense = sum(n * (solve.n_vectors + HALF_GROWN) * solve.steps for solve in solves)
     return {
         "eigen.entries": entries,
-        "eigen.missed": entries * missed(4.0 * BLOCK_WIDTH * _held(plan)),
+        "eigen.missed": entries * missed(4 * BLOCK_WIDTH * WITH_HALO * _block_rows(plan)),
+        "eigen.gathered": n * sum(solve.products for solve in solves) * missed(4 * BLOCK_WIDTH * _held(plan)),
         "eigen.dense": dense,
         "eigen.basis_bytes": 4 * dense * BASIS_READS / BLOCK_WIDTH * _share_on_disk(plan, solves),
         "eigen.matrix_bytes": 0.0 if plan.kernel_in_memory else 8 * entries / BLOCK_WIDTH,
@@ -139,6 +146,10 @@ def _of_messages(plan: Plan, settings: Any, solves: Sequence[Solve]) -> dict[str
 
 def _entries(n: int, t: int) -> float:
     return n * EDGES_PER_NEIGHBOR * t
+
+
+def _block_rows(plan: Plan) -> float:
+    return plan.size.n / plan.stages["eigen"].tasks
 
 
 def _held(plan: Plan) -> float:
