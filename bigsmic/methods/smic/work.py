@@ -108,6 +108,7 @@ def _of_eigen(plan: Plan, solves: Sequence[Solve], missed: Missed) -> dict[str, 
         "eigen.dense": dense,
         "eigen.basis_bytes": 4 * dense * BASIS_READS / BLOCK_WIDTH * _share_on_disk(plan, solves),
         "eigen.matrix_bytes": 0.0 if plan.kernel_in_memory else 8 * entries / BLOCK_WIDTH,
+        "eigen.built": sum(_entries(n, solve.t) for solve in solves),
         "eigen.fixed": 1.0,
     }
 
