@@ -128,7 +128,7 @@ class Duration:
     seconds : tuple of float
         On the clock, with the workers and threads of the plan.
     cpu_seconds : tuple of float
-        Of all threads together.
+        Of all threads together, but for messages between workers.
     stages : dict of str to tuple of float
         CPU seconds of every stage.
     machine : str
