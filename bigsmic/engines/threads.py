@@ -161,6 +161,10 @@ class ThreadEngine:
         if max_concurrency == 1 or self._pool is None:
             yield from ((i, task(block)) for i, block in enumerate(blocks))
             return
+        blocks = list(blocks)
+        if len(blocks) == 1:  # a small input has one block, and a round of it costs less than to wake a thread
+            yield 0, task(blocks[0])
+            return
         pending: dict[Future[Any], int] = {}
         try:
             for i, block in enumerate(blocks):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.numerics.graph import neighbors
+from bigsmic.numerics.graph.equal_rows import find_points
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
@@ -108,8 +109,10 @@ def _recall(job: Job, block: int) -> None:
 
 
 def _nearest(context: Context, p: int, X: Floats, k: int) -> Floats:
-    """Squared distances from some rows to the k + 1 rows of one block that are nearest to them."""
-    return np.sort(neighbors.exact_neighbors(X, context.run.read("rows", p, "X"), k + 1)[1], axis=1)
+    """Squared distances from some rows to the k + 1 distinct rows of one block that are nearest to them."""
+    rows = context.run.read("rows", p, "X")
+    points = find_points(rows, np.zeros(len(rows), np.int32), context.settings.n_neighbors).rows
+    return np.sort(neighbors.exact_neighbors(X, rows, k + 1, points)[1], axis=1)
 
 
 def _queries(context: Context, p: int, wanted: Integers, k: int) -> tuple[Integers, Floats, Floats]:

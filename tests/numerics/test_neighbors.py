@@ -126,9 +126,17 @@ def test_distance_is_the_same_both_ways():
 def test_coincident_rows_far_from_the_origin_are_at_zero():
     Y = np.repeat(blobs(50) + np.float32(1000), 6, axis=0)
     indices, squares = one_cell(Y, 5)
-    assert (squares == 0).all()
     group = np.arange(300) // 6
-    assert (group[indices] == group[:, None]).all()
+    assert (squares[:, 0] == 0).all()
+    assert (group[indices[:, 0]] == np.arange(50).repeat(6)).all()
+    assert (squares[:, 1:] > 0).all()
+
+
+def test_lists_of_few_distinct_rows_have_their_copies():
+    Y = np.repeat(blobs(5) + np.float32(1000), 60, axis=0)
+    indices, squares = one_cell(Y, 5)
+    assert (squares == 0).all()
+    assert (indices // 60 == np.arange(300)[:, None] // 60).all()
     assert (np.diff(indices, axis=1) > 0).all()
 
 
@@ -142,7 +150,8 @@ def test_thousands_of_duplicates():
     _, routed = cells_of(Y, 50)
     indices, squares = group_neighbors(Y, np.arange(len(Y)), routed, NeighborSettings(20))
     check_lists(Y, indices, squares, 20)
-    assert (squares[500:3500] == 0).all()
+    assert (squares[500:3500, 0] == 0).all()
+    assert (squares[500:3500, 1:] > 0).all()
 
 
 def test_constant_rows():
@@ -215,9 +224,9 @@ def test_pynndescent_finds_nearly_all_and_is_reproducible():
 
 def test_auto_takes_the_index_where_cells_are_huge(monkeypatch):
     settings = NeighborSettings(10)
-    assert neighbors._method(X, ROUTED, settings) == "exact"
+    assert neighbors._method(*X.shape, ROUTED, settings) == "exact"
     monkeypatch.setattr(neighbors, "_n_pairs", lambda cells: 1e15)
-    assert neighbors._method(X, ROUTED, settings) == "pynndescent"
+    assert neighbors._method(*X.shape, ROUTED, settings) == "pynndescent"
 
 
 def test_pairs_are_counted():

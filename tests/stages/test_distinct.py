@@ -137,3 +137,13 @@ def test_the_nearest_row_and_the_equal_one():
     rows = np.array([[0, 0], [0, 1e-30], [5, 5]], np.float32)
     X = np.concatenate([rows[::-1], [[4, 4]]]).astype(np.float32)
     assert nearest(X, rows).tolist() == [2, 1, 0, 2]
+
+
+def test_rows_of_integers_with_many_copies_are_told_apart():
+    """Neighbours that are all copies would make each point a part of the graph."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], [450, 250])
+    X = 1.0 + rng.binomial(9, np.where(y == 0, 0.04, 0.45)[:, None], (700, 6))
+    assert len(np.unique(X, axis=0)) < 400
+    for c in (2, None):
+        np.testing.assert_array_equal(bigsmic.fit(X, c).labels, y)

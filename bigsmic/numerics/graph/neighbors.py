@@ -16,17 +16,14 @@ import numpy as np
 from bigsmic.errors import InputError
 from bigsmic.numerics.compiled import compiled, compiled_sum
 from bigsmic.numerics.frozen import frozen
+from bigsmic.numerics.graph.equal_rows import find_points, list_copies
 from bigsmic.types import Floats, Integers
 
 _SLACK = 4  # nominated beyond k, as rounding of a matrix product may misplace some
 _QUERY_SLACK = 8  # the same, if a list must not depend on the other rows of the call
 _LANE = 32  # pairs that one branch decides
 _TILE_ROWS, _TILE_COLUMNS = 512, 1024  # a tile and its operands stay in a second-level cache of a megabyte or so
-_OWN, _VISITS, _ONE_SIDED = (
-    0,
-    1,
-    2,
-)  # rows of a tile: residents like the columns, visitors, or not of the group
+_OWN, _VISITS, _ONE_SIDED = 0, 1, 2  # rows of a tile: residents like the columns, visitors, or not of the group
 _NO_CELLS = np.empty((0, 1), np.int32)
 _FAR = np.finfo(np.float32).max  # worse than any neighbour; unlike with inf, arithmetic with inf gives no nan
 _PYNNDESCENT_LOCK = threading.Lock()  # numba's default threading layer ends the process if two threads enter it
@@ -69,7 +66,8 @@ def group_neighbors(
     """Find neighbours among the members of one group of cells.
 
     A pair is compared if one of its rows belongs to the home cell of the other. A home row that meets fewer than k
-    others this way is compared with every member.
+    others this way is compared with every member. Equal rows count as one, in lists the first of them; a row that has
+    copies lists one of them first.
 
     Parameters
     ----------
@@ -103,13 +101,16 @@ def group_neighbors(
         raise InputError(
             "neighbors: got rows that are not strictly ascending, so ties cannot go to the smaller; sort the members"
         )
-    member_cells = np.ascontiguousarray(member_cells, np.int32)
-    if _method(X, member_cells, settings) == "pynndescent":
-        ids = _nominate_by_index(X, settings)
+    points = find_points(X, member_cells[:, 0], settings.k)
+    compared, member_cells = points.rows, points.cells(member_cells)
+    if _method(len(compared), X.shape[1], member_cells, settings) == "pynndescent":
+        ids = _nominate_by_index(X, compared, settings)
     else:
         ids = _nominate_by_cells(X, member_cells, settings.k + _SLACK)
-    _complete(X, np.flatnonzero(member_cells[:, 0] >= 0), ids, settings.k)
-    return _settled(X, X, np.argsort(member_cells[:, 0], kind="stable"), ids, settings.k)
+    _complete(X, compared, member_cells[:, 0], ids, settings.k)
+    indices, squares = _settled(X, X, np.argsort(member_cells[:, 0], kind="stable"), ids, settings.k)
+    list_copies(indices, squares, points)
+    return indices, squares
 
 
 def group_bytes(m: int, d: int, k: int, overlap: int = 16) -> int:
@@ -143,7 +144,7 @@ def merge_neighbors(lists: list[tuple[Integers, Floats]]) -> tuple[Integers, Flo
     return indices.astype(dtype, copy=False), squares
 
 
-def exact_neighbors(Q: Floats, X: Floats, k: int) -> tuple[Integers, Floats]:
+def exact_neighbors(Q: Floats, X: Floats, k: int, members: Integers | None = None) -> tuple[Integers, Floats]:
     """Find the nearest rows of one block by comparing with all of them.
 
     Parameters
@@ -151,18 +152,17 @@ def exact_neighbors(Q: Floats, X: Floats, k: int) -> tuple[Integers, Floats]:
     Q : ndarray of float32, shape (q, d)
     X : ndarray of float32, shape (b, d)
     k : int
+    members : ndarray of int64, shape (m,), ascending, optional
+        Rows of the block that are compared; all of them by default.
 
     Returns
     -------
     indices : ndarray of int32, shape (q, k)
-        Rows of the block by (distance, row); -1 where the block has fewer than k.
+        Rows of the block by (distance, row); -1 where the block has fewer than k. :func:`merge_neighbors` puts lists
+        of several blocks together.
     squares : ndarray of float32, shape (q, k)
-
-    Notes
-    -----
-    Lists of several blocks, once their indices are global, are put together by :func:`merge_neighbors`.
     """
-    ids = _nominate_by_force(Q, X, k + _QUERY_SLACK)
+    ids = _nominate_by_force(Q, X, np.arange(len(X)) if members is None else members, k + _QUERY_SLACK)
     return _settled(Q, X, np.arange(len(Q)), ids, k)
 
 
@@ -193,12 +193,13 @@ def update_knn(
     Returns
     -------
     best : (indices, squares)
-        By (distance, row). The list of a query does not depend on the other queries, nor on the order of the blocks,
-        except that of more than k + 8 coincident training rows other ones may be chosen.
+        By (distance, row), the first of equal rows of a cell. The list of a query does not depend on the other
+        queries, nor on the order of the blocks.
     """
     k = best[0].shape[1]
     lists = _empty_lists(len(queries), k + _QUERY_SLACK)
-    residents, askers = _by_cell(np.arange(len(rows)), homes), _by_cell(*_flat(probes))
+    points = find_points(X, homes, k).rows
+    residents, askers = _by_cell(points, homes[points]), _by_cell(*_flat(probes))
     for cell in sorted(residents.keys() & askers.keys()):
         _compare(lists, (queries, askers[cell]), (X, residents[cell]), _ONE_SIDED)
     found, squares = _settled(queries, X, np.arange(len(queries)), lists.ids, k)
@@ -274,9 +275,8 @@ def _by_cell(rows: Integers, cells: Integers) -> dict[int, Integers]:
     return dict(zip(names.tolist(), np.split(rows[order], starts[1:]), strict=False))
 
 
-def _method(X: Floats, cells: Integers, settings: NeighborSettings) -> str:
-    """The method; "auto" compares rough CPU seconds, and never builds an index over few rows."""
-    m, d = X.shape
+def _method(m: int, d: int, cells: Integers, settings: NeighborSettings) -> str:
+    """The method for m points; "auto" compares rough CPU seconds, and never builds an index over few."""
     if settings.method == "exact" or m <= 10 * (settings.k + _SLACK):
         return "exact"
     if settings.method == "pynndescent":
@@ -307,29 +307,33 @@ def _nominate_by_cells(X: Floats, cells: Integers, size: int) -> Integers:
     return lists.ids
 
 
-def _nominate_by_force(Q: Floats, X: Floats, size: int) -> Integers:
-    """Nominate the nearest among all rows of X."""
+def _nominate_by_force(Q: Floats, X: Floats, members: Integers, size: int) -> Integers:
+    """Nominate the nearest among some rows of X."""
     lists = _empty_lists(len(Q), size)
-    _compare(lists, (Q, np.arange(len(Q))), (X, np.arange(len(X))), _ONE_SIDED)
+    _compare(lists, (Q, np.arange(len(Q))), (X, members), _ONE_SIDED)
     return lists.ids
 
 
-def _nominate_by_index(X: Floats, settings: NeighborSettings) -> Integers:
-    """Nominate neighbours by one pynndescent index, on one thread, as its result depends on the number of threads."""
+def _nominate_by_index(X: Floats, points: Integers, settings: NeighborSettings) -> Integers:
+    """Nominate neighbours by a pynndescent index of some rows, on one thread, as more would change its result."""
     from pynndescent import NNDescent
 
     size = settings.k + _SLACK + 1
     with _PYNNDESCENT_LOCK:
-        index = NNDescent(X, n_neighbors=size, max_candidates=size, random_state=settings.seed, n_jobs=1)
+        rows = X if len(points) == len(X) else X[points]
+        index = NNDescent(rows, n_neighbors=size, max_candidates=size, random_state=settings.seed, n_jobs=1)
         found = index.neighbor_graph[0]
-    return np.where(found == np.arange(len(X))[:, None], -1, found).astype(np.int32)
+    ids = np.full((len(X), size), -1, np.int32)
+    ids[points] = np.where((found < 0) | (found == np.arange(len(points))[:, None]), -1, points[found])
+    return ids
 
 
-def _complete(X: Floats, home: Integers, ids: Integers, k: int) -> None:
-    """Nominate by brute force for home rows with fewer than k neighbours, if there are other members."""
-    few = home[np.count_nonzero(ids[home] >= 0, axis=1) < min(k, len(X) - 1)]
+def _complete(X: Floats, points: Integers, homes: Integers, ids: Integers, k: int) -> None:
+    """Nominate by brute force for home rows with fewer than k neighbours, if there are other points."""
+    home = np.flatnonzero(homes >= 0)
+    few = home[np.count_nonzero(ids[home] >= 0, axis=1) < min(k, len(points) - 1)]
     if len(few):
-        found = _nominate_by_force(X[few], X, ids.shape[1])
+        found = _nominate_by_force(X[few], X, points, ids.shape[1])
         ids[few] = np.where(found == few[:, None], -1, found)
 
 
