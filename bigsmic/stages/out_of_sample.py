@@ -142,7 +142,7 @@ class Model(Neighborhood):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.n_clusters = context.settings.n_clusters
-        self.classes = selection.members(context)
+        self.classes, self.tied = selection.members(context), selection.tied_classes(context)
         self.readers = {b: Reader(context, specs_of(context)[b]) for b in self.classes}
         self.eigenproblems = list(dict.fromkeys(specs_of(context)[b].eigenproblem for b in self.classes))
         self.power = output.sharpness(context)
@@ -200,7 +200,7 @@ class Model(Neighborhood):
             votes[rows[to >= 0], to[to >= 0]] += 1
             has_mass |= found.has_mass
         posterior = (total / len(self.readers)).astype(np.float32)
-        labels = consensus.consensus_labels(votes, posterior)
+        labels = consensus.consensus_labels(votes, posterior, self.tied)
         labels = self._adopt(labels, has_mass, indices)
         if self.shapes is not None and X is not None:
             labels, posterior = self.shapes.relabelled(X, votes / len(self.readers), labels, posterior)

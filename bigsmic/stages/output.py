@@ -14,7 +14,7 @@ from bigsmic.runtime.job import Job
 from bigsmic.stages import gaussians, link_propagation, noise, rowwise_output
 from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.labelings import TILE_ROWS, Reader, read_basis, read_labels
-from bigsmic.stages.selection import ballots, chosen, chosen_set, members
+from bigsmic.stages.selection import ballots, chosen, chosen_set, members, tied_classes
 from bigsmic.types import Floats, Integers
 
 SHARPNESS_ROWS = 10_000  # on which the posterior is calibrated
@@ -62,7 +62,10 @@ def _consensus(context: Context, p: int, posterior: Floats) -> tuple[Integers, F
     labels, of, classes = ballots(context, p, chosen_set(context))
     votes = consensus.vote(labels, of, classes, context.settings.n_clusters)
     propagated = context.settings.propagates
-    labels = link_propagation.read_labels(context, p) if propagated else consensus.consensus_labels(votes, posterior)
+    if propagated:
+        labels = link_propagation.read_labels(context, p)
+    else:
+        labels = consensus.consensus_labels(votes, posterior, tied_classes(context))
     shapes = gaussians.read(context)
     if shapes is not None:
         labels, posterior = shapes.relabelled(context.run.read("rows", p, "X"), votes / len(of), labels, posterior)

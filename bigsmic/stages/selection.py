@@ -155,8 +155,9 @@ def _agree(job: Job, block: int) -> None:
         columns = np.concatenate([np.arange(at[b], at[b + 1]) for b in eigenvector_set])
         shared, sizes = total[np.ix_(columns, columns)], [of[b] for b in eigenvector_set]
         trees.append(consensus.overlap_tree(shared) if w in by_valleys else consensus.consensus_tree(shared, sizes))
-    classes = {f"classes.{w}": found for w, found in enumerate(_cut_full(job, trees, of))}
-    context.run.write("consensus", 0, {"ari": consensus.pairwise_ari(total, of)} | classes, info={"sizes": of})
+    found, tied = _cut_full(job, trees, of)
+    arrays = {"ari": consensus.pairwise_ari(total, of)} | {f"classes.{w}": classes for w, classes in enumerate(found)}
+    context.run.write("consensus", 0, arrays, info={"sizes": of, "tied": tied})
 
 
 def _label_gram(context: Context, p: int, of: Sequence[int]) -> Integers:
@@ -164,7 +165,7 @@ def _label_gram(context: Context, p: int, of: Sequence[int]) -> Integers:
     return consensus.label_gram(all_labels(context, p, range(len(of))), of)
 
 
-def _cut_full(job: Job, trees: list[MergeTree], of: Sequence[int]) -> list[NDArray[Any]]:
+def _cut_full(job: Job, trees: list[MergeTree], of: Sequence[int]) -> tuple[list[NDArray[Any]], list[list[int]]]:
     """Cut the tree of every eigenvector set so that c classes win rows.
 
     A cut into c often contains classes that occur in few labelings and are outvoted in every row. Such a tree is cut
@@ -174,34 +175,39 @@ def _cut_full(job: Job, trees: list[MergeTree], of: Sequence[int]) -> list[NDArr
     -------
     classes : list of ndarray of int64
         Class of each label of the labelings of an eigenvector set.
+    tied : list of list of int
+        Classes of a set that win no row alone; see :func:`bigsmic.numerics.labeling.consensus.consensus_labels`.
     """
     c = job.context.settings.n_clusters
     most = [min(FINEST_CUT * c, len(tree.columns)) for tree in trees]
     cuts = {w: min(c, len(tree.columns)) for w, tree in enumerate(trees)}
     found: list[np.ndarray] = [np.empty(0, np.int64)] * len(trees)
+    tied: list[list[int]] = [[] for _ in trees]
     while cuts:
         classes = {w: trees[w].cut(k) for w, k in cuts.items()}
         total = job.sum_blocks("consensus", job.context.blocks, partial(_rows_won, of=of, classes=classes))
-        for w, counts in zip(classes, np.split(total, np.cumsum(list(cuts.values()))[:-1]), strict=True):
+        parts = np.split(total, np.cumsum(list(cuts.values()))[:-1], axis=1)
+        for w, (counts, alone) in zip(classes, parts, strict=True):
             n_winners = np.count_nonzero(counts)
             if n_winners <= c and n_winners > found[w].max(initial=-1) + 1:
                 found[w] = consensus.winners(classes[w], counts)
+                tied[w] = np.flatnonzero(alone[counts > 0] == 0).tolist()
             finer = min(cuts[w] + max(c - n_winners, -(-c // 8)), most[w])
             if n_winners < c and finer > cuts[w]:
                 cuts[w] = finer
             else:
                 del cuts[w]
-    return found
+    return found, tied
 
 
 def _rows_won(context: Context, p: int, of: Sequence[int], classes: dict[int, Integers]) -> Integers:
-    """Numbers of rows won by each class, one eigenvector set after the other."""
+    """Numbers of rows won by each class, one eigenvector set after the other: int64, shape (2, classes of all)."""
     labels, counts = all_labels(context, p, range(len(of))), []
     for w, of_set in classes.items():
         eigenvector_set = eigenvector_sets_of(context)[w]
         votes = consensus.vote(labels[:, eigenvector_set], [of[b] for b in eigenvector_set], of_set, of_set.max() + 1)
         counts.append(consensus.rows_won(votes))
-    return np.concatenate(counts)
+    return np.concatenate(counts, axis=1)
 
 
 def _rate(job: Job, block: int) -> None:
@@ -270,6 +276,14 @@ def ballots(context: Context, p: int, w: int) -> tuple[Integers, list[int], Inte
     return all_labels(context, p, eigenvector_set), [of[b] for b in eigenvector_set], read(f"classes.{w}")
 
 
+def tied_classes(context: Context) -> list[int]:
+    """Clusters of the consensus of the result that no row votes for alone; none in runs of earlier versions."""
+    if chosen(context) is not None:
+        return []
+    tied = context.run.info("consensus", 0).get("tied")
+    return [] if tied is None else tied[chosen_set(context)]
+
+
 def all_labels(context: Context, p: int, numbers: Iterable[int]) -> Integers:
     """Labels of one block under the given labelings, int32, shape (b, B)."""
     return np.stack([read_labels(context, p, b) for b in numbers], axis=1)
@@ -331,13 +345,16 @@ def best_rated(context: Context, numbers: Sequence[int]) -> int:
     """Number of the best rated of some eigenvector sets, all merged by density or all by valleys.
 
     If the graph falls into parts by itself, the set of largest normalised association, the last among equals, which
-    over-segments least. Otherwise first the shrinkages of largest mean modularity over their eigenvector sets, since
-    the modularity of one consensus is random in the third digit; then the eigenvector set among these.
+    over-segments least; one of fewer clusters has more association in any case, and does not count. Otherwise first
+    the shrinkages of largest mean modularity over their eigenvector sets, since the modularity of one consensus is
+    random in the third digit; then the eigenvector set among these.
     """
     if len(numbers) == 1:
         return numbers[0]
     if falls_apart(context, context.settings.n_clusters):
         rates = context.run.read("eigenvector_sets", 0, "association").mean(axis=1)[numbers]
+        sizes = np.array([context.run.read("consensus", 0, f"classes.{w}").max() for w in numbers])
+        rates[sizes < sizes.max()] = -np.inf
         return numbers[int(np.flatnonzero(rates >= rates.max() - ROUNDING)[-1])]
     if eigenvector_sets_of(context)[numbers[-1]] == specs_of(context).plain:
         numbers = numbers[:-1]

@@ -220,8 +220,8 @@ def test_classes_without_rows_are_left_out_and_nothing_else_changes():
     labels = np.array([[0, 0, 0], [1, 1, 1], [0, 0, 1], [1, 1, 0]])
     votes = consensus_module.vote(labels, sizes, classes, 3)
     counts = consensus_module.rows_won(votes)
-    np.testing.assert_array_equal(counts, [2, 2, 0])
-    kept = consensus_module.winners(classes, counts)
+    np.testing.assert_array_equal(counts, [[2, 2, 0], [2, 2, 0]])
+    kept = consensus_module.winners(classes, counts[0])
     np.testing.assert_array_equal(kept, [0, 1, 0, 1, 0, -1])
     np.testing.assert_array_equal(consensus_module.vote(labels, sizes, kept, 2).argmax(axis=1), votes.argmax(axis=1))
     np.testing.assert_array_equal(consensus_module.winners(np.array([2, -1, 0]), np.array([1, 0, 5])), [1, -1, 0])
@@ -233,6 +233,14 @@ def test_tied_votes_go_by_posterior_then_to_the_smallest():
     labels = consensus_module.consensus_labels(votes, posterior)
     np.testing.assert_array_equal(labels, [1, 0, 1])
     np.testing.assert_allclose(consensus_module.agreement(votes, labels, 5), [0.4, 0.2, 0.6])
+
+
+def test_a_class_that_has_rows_by_ties_only_wins_them():
+    votes = np.array([[2, 2, 0], [0, 4, 0], [2, 2, 0], [1, 1, 2]])
+    posterior = np.tile(np.float32([0.1, 0.8, 0.1]), (4, 1))
+    np.testing.assert_array_equal(consensus_module.rows_won(votes), [[2, 1, 1], [0, 1, 1]])
+    np.testing.assert_array_equal(consensus_module.consensus_labels(votes, posterior), [1, 1, 1, 2])
+    np.testing.assert_array_equal(consensus_module.consensus_labels(votes, posterior, [0]), [0, 1, 0, 2])
 
 
 def test_copies_of_a_large_cluster_are_merged_as_early_as_those_of_a_small_one():

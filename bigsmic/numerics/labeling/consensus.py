@@ -303,10 +303,12 @@ def rows_won(votes: Integers) -> Integers:
 
     Returns
     -------
-    counts : ndarray of int64, shape (k,)
-        Add over blocks.
+    counts : ndarray of int64, shape (2, k)
+        Rows in which no smaller class has as many votes, and those in which no other class has. Add over blocks.
     """
-    return np.bincount(votes.argmax(axis=1), minlength=votes.shape[1])
+    first, k = votes.argmax(axis=1), votes.shape[1]
+    alone = (votes == votes.max(axis=1, keepdims=True)).sum(axis=1) == 1
+    return np.stack([np.bincount(first, minlength=k), np.bincount(first[alone], minlength=k)])
 
 
 def winners(classes: Integers, counts: Integers) -> Integers:
@@ -328,20 +330,24 @@ def winners(classes: Integers, counts: Integers) -> Integers:
     return np.where(classes >= 0, number[classes], -1)
 
 
-def consensus_labels(votes: Integers, posterior: Floats) -> NDArray[np.int32]:
+def consensus_labels(votes: Integers, posterior: Floats, tied: Sequence[int] = ()) -> NDArray[np.int32]:
     """Class with the most votes; ties by posterior, then the smallest class.
 
     Parameters
     ----------
     votes : ndarray of int, shape (b, c)
     posterior : ndarray of float32, shape (b, c)
+    tied : sequence of int
+        Classes that win no row alone; each wins its ties, or it could have no rows.
 
     Returns
     -------
     labels : ndarray of int32, shape (b,)
     """
     leading = votes == votes.max(axis=1, keepdims=True)
-    return np.argmax(np.where(leading, posterior, -1.0), axis=1).astype(np.int32)
+    claims = np.where(leading, posterior, -1.0)
+    claims[:, list(tied)] += 2.0 * leading[:, list(tied)]
+    return claims.argmax(axis=1).astype(np.int32)
 
 
 def agreement(votes: Integers, labels: Integers, n_labelings: int) -> Floats:
