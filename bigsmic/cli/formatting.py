@@ -41,9 +41,12 @@ def names_document(result: Any) -> Any:
     return {str(number): name for number, name in result.names.items()}
 
 
-def valleys_document(valleys: bool) -> Any:
+FACTS_OF_VALLEYS = ("sentence", "n_clusters", "clear", "best", "votes", "agreement", "parts", "unlinked", "forced")
+
+
+def valleys_document(valleys: Any) -> Any:
     """Evidence in the data for the number of clusters."""
-    facts = {name: getattr(valleys, name) for name in ("sentence", "n_clusters", "clear", "best", "votes")}
+    facts = {name: getattr(valleys, name) for name in FACTS_OF_VALLEYS}
     return facts | {name: getattr(valleys, name).to_dict("records") for name in ("curve", "pairs")}
 
 
@@ -90,10 +93,11 @@ def _hinted(result: Any) -> Any:
 
 def _numbers_of_clusters(result: Any) -> Any:
     """Evidence for every number of clusters that a fit leaves open, as dicts."""
+    if hasattr(type(result), "curve"):
+        return result.curve.reset_index().to_dict("records")
     if valleys := getattr(result, "valleys", None):
         return valleys.curve.to_dict("records")
-    found = result.curve if hasattr(result, "curve") else result.stability.to_frame()
-    return found.reset_index().to_dict("records")
+    return result.stability.to_frame().reset_index().to_dict("records")
 
 
 # -- predict

@@ -2,6 +2,7 @@
 
 import numbers
 import sys
+import warnings
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bigsmic import registry
-from bigsmic.errors import InputError
+from bigsmic.errors import ConvergenceWarning, InputError
 from bigsmic.estimators.scores import lsmi_score
 from bigsmic.pipeline import fit
 from bigsmic.result import Result
@@ -95,8 +96,14 @@ class Clusterer(ClusterMixin, BaseEstimator):
         return fit(X, n_clusters, method=self._method, seed=self.seed_, **place, **options)
 
     def _without_answer(self, X: Any) -> Result | None:
-        """Substitute for a result without labels; None if it has labels."""
-        return None
+        """A result with a single cluster in place of one without labels, with a warning; None if it has labels."""
+        settings: Any = self.result_.settings
+        if not (settings.undecided and settings.reads_valleys):
+            return None
+        found = getattr(self.result_, "valleys", None)
+        why = found.sentence if found else "The rows that differ are too few to show valleys: give c."
+        warnings.warn(f"n_clusters: one cluster has all rows. {why}", ConvergenceWarning, stacklevel=4)
+        return self._result(X, 1)
 
     @property
     def _answering(self) -> Result:

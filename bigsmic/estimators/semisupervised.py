@@ -13,8 +13,10 @@ class SemiSupervisedSMIC(Clusterer):
 
     Parameters
     ----------
-    n_clusters : int
-        Number of clusters, c.
+    n_clusters : int, sequence of int, or None
+        Number of clusters, c. With None, or a range that limits it, as many as valleys and links separate. If they show
+        none, all rows are one cluster, with a ConvergenceWarning about the evidence, and `result_` has no labels but
+        can be cut.
     {options}
 
     Attributes
@@ -22,6 +24,8 @@ class SemiSupervisedSMIC(Clusterer):
     labels_ : ndarray of int32, shape (n,)
     classes_ : ndarray of int, shape (c,)
         Columns of `predict_proba`.
+    n_clusters_ : int
+        Number of clusters, given or found.
     result_ : bigsmic.methods.semisupervised.Result
         Scores, posteriors, diagnostics, and the links that are violated.
     seed_ : int
@@ -49,9 +53,10 @@ class SemiSupervisedSMIC(Clusterer):
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | Sequence[int] | None = 8,
         *,
         t: int | Sequence[int] | None = None,
+        valleys: bool = True,
         normalization: Literal["auto", "symmetric"] | None = "symmetric",
         assignment: Literal["auto", "rotation", "paper", "merge"] | None = None,
         selection: Literal["consensus", "links"] = "consensus",

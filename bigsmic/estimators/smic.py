@@ -1,15 +1,12 @@
 """scikit-learn clusterer by SMIC, the default method."""
 
-import warnings
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
-from bigsmic.errors import ConvergenceWarning
 from bigsmic.estimators.base import Clusterer
-from bigsmic.result import Result
 from bigsmic.types import MemoryLimit, NeighborSearch, Preset, RandomState, Scale, StrPath, WeightFunction
 
 
@@ -80,15 +77,6 @@ class SMIC(Clusterer):
         random_state: RandomState = None,
     ) -> None:
         self._keep(locals())
-
-    def _without_answer(self, X: Any) -> Result | None:
-        settings: Any = self.result_.settings
-        if not (settings.undecided and settings.reads_valleys):
-            return None
-        found = getattr(self.result_, "valleys", None)
-        why = found.sentence if found else "The rows that differ are too few to show valleys: give c."
-        warnings.warn(f"n_clusters: one cluster has all rows. {why}", ConvergenceWarning, stacklevel=4)
-        return self._result(X, 1)
 
     def _is_pairwise(self) -> bool:
         return "precomputed" in (self.metric, self.kernel if isinstance(self.kernel, str) else None)

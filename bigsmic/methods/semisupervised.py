@@ -7,24 +7,27 @@ links that they violate; the labels of the consensus of the best ones are propag
 import numbers
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bigsmic.errors import InputError
+from bigsmic.errors import InputError, PlanError
 from bigsmic.methods.sections.semisupervised import pages
 from bigsmic.methods.smic import diagnostics as smic_diagnostics
-from bigsmic.methods.smic.planning import plan
+from bigsmic.methods.smic.planning import plan as smic_plan
 from bigsmic.methods.smic.result import LabelingsResult
 from bigsmic.methods.smic.tree_cuts import cut
 from bigsmic.numerics.constraints.links import make_links
+from bigsmic.runtime import planning
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
+from bigsmic.runtime.planning import Plan
 from bigsmic.settings.semisupervised import FEW_ROWS, FEW_T, Settings
 from bigsmic.stages import (
+    distinct,
     eigenvectors,
     graph_pipeline,
     kernel_matrix,
@@ -36,18 +39,25 @@ from bigsmic.stages import (
     out_of_sample,
     output,
     selection,
+    valleys,
+    wider_columns,
 )
-from bigsmic.stages.graph_pipeline import temporary
-from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, specs_of
+from bigsmic.stages.labeling_specs import Eigenproblem, LabelingSpecs, eigenproblems, specs_of, valley_columns
 from bigsmic.store import Overlay, Run
 from bigsmic.store.side_inputs import read_array
 from bigsmic.types import Floats, Integers, StorageOptions
 
 __all__ = ["Result", "Settings", "admit", "choose", "cut_run", "model", "pages", "plan", "run", "summary", "temporary"]
 
+
+def temporary(settings: Any) -> tuple[str, ...]:
+    """Stages that are deleted when a fit has ended."""
+    return (*graph_pipeline.temporary(settings), valleys.AXES)
+
+
 OF_ONE_NUMBER = (
     *("assigned", "scores", "kept", "consensus", "propagated", "violated"),
-    *("final", "sharpness", "numbering", "names", "output"),
+    *("final", "sharpness", valleys.EVIDENCE, "numbering", "names", "output"),
 )
 """Stages that depend on the number of clusters."""
 
@@ -78,7 +88,8 @@ def admit(
         See :func:`bigsmic.numerics.constraints.links.make_links`.
     """
     must, cannot, labels = (read_array(name, given.get(name), storage_options) for name in settings.side_inputs)
-    found = make_links(n_rows, settings.n_clusters, must=must, cannot=cannot, labels=labels, close=settings.close_links)
+    most = None if settings.valleys and not settings.open_to else settings.n_clusters
+    found = make_links(n_rows, most, must=must, cannot=cannot, labels=labels, close=settings.close_links)
     if given.get("t") is None and n_rows <= FEW_ROWS:
         settings, _ = replace(settings, t=FEW_T).fitted_to(n_rows)
     sizes = found.sizes
@@ -96,9 +107,105 @@ def run(job: Job) -> None:
     graph_pipeline.build_graph(job)
     with job.timed("graph"):
         links.run(job)
-    with job.timed("eigen"):
-        eigenvectors.run(job)
+    if may_count(job.context):
+        job = _decided(_resumed(job))
+    else:
+        job = _open(job)
+        _solve(job)
     choose(job)
+
+
+def may_count(context: Context) -> bool:
+    """Whether the number of clusters is open, and rows are enough and distinct enough to find it."""
+    settings = context.settings
+    return settings.reads_valleys and valley_columns(settings, context.n) > 0 and not distinct.are_few(context)
+
+
+def _open(job: Job) -> Job:
+    """The job that leaves the number of clusters open; the same job if it was given."""
+    settings = job.context.settings
+    return job.under(settings.curved()) if settings.undecided else job
+
+
+def _solve(job: Job) -> None:
+    with job.timed("eigen"):
+        eigenvectors.run(job, wider_columns.steps(job.run))
+
+
+def _decided(job: Job) -> Job:
+    """The job with the number of clusters that valleys and links show; else the job that leaves it open."""
+    _solve(max(_open(job), job, key=lambda one: specs_of(one.context).most_eigenvectors))
+    with job.timed("assign"):
+        labelings.frames(job)
+    found = job.under(job.context.settings.counted())
+    with found.timed("assign"):
+        labelings.run(found)
+    with found.timed("valleys"):
+        valleys.merge_groups(found)
+        n_clusters = valleys.count(found)
+    wider = wider_columns.wanted(found)
+    if wider:
+        _planned(job, replace(job.context.settings, columns_read=wider))
+        wider_columns.begin(job, job, wider)
+        return _decided(_resumed(job))
+    return _with_number(job, n_clusters) if n_clusters else _open(job)
+
+
+def _with_number(job: Job, n_clusters: int) -> Job:
+    """The job with the number of clusters that was found, and a plan for it."""
+    n_columns = valley_columns(job.context.settings, job.context.n)
+    if n_clusters > n_columns:
+        raise InputError(
+            f"c: links need at least {n_clusters} clusters, and no more than {n_columns} are looked for; give c"
+        )
+    found = job.under(job.context.settings.decided(n_clusters, n_columns))
+    return replace(found, plan=_planned(job, found.context.settings))
+
+
+def _resumed(job: Job) -> Job:
+    """The job with the number of columns that the run has recorded, and a new plan for them."""
+    wide = wider_columns.resumed(job)
+    return job if wide is job else replace(wide, plan=_planned(job, wide.context.settings))
+
+
+def _planned(job: Job, settings: Any) -> Plan:
+    """Plan for other settings within the same limit.
+
+    Raises
+    ------
+    PlanError
+        The memory limit does not allow them; finished blocks are kept.
+    """
+    planned = job.plan
+    try:
+        return plan(planned.size, settings, planned.memory_limit, job.engine.resources.n_threads, planned.checkpoints)
+    except PlanError as error:
+        raise PlanError(
+            f"{error}; the data and their links show more clusters than were planned for: raise the memory limit and "
+            "resume, or give a number"
+        ) from None
+
+
+def plan(
+    size: planning.Size,
+    settings: Any,
+    memory_limit: int | None = None,
+    n_threads: int = 1,
+    checkpoints: bool = True,
+) -> Plan:
+    """Plan a fit; see :func:`bigsmic.methods.smic.planning.plan`.
+
+    If the number of clusters is open, the plan has room for finding it, for labels with as many clusters as may be
+    found, and for the curve.
+    """
+    plan_one = partial(smic_plan, size, memory_limit=memory_limit, n_threads=n_threads, checkpoints=checkpoints)
+    if not settings.undecided:
+        return plan_one(settings)
+    n_columns = valley_columns(settings, size.n)
+    if not n_columns:
+        return plan_one(settings.curved())
+    parts = settings, settings.decided(min(settings.n_clusters, n_columns), n_columns), settings.curved()
+    return planning.joined([plan_one(part) for part in parts], ("assign", "select"), n_threads)
 
 
 def choose(job: Job) -> None:
@@ -111,17 +218,22 @@ def choose(job: Job) -> None:
         if not job.context.settings.undecided:
             selection.agree(job)
             link_propagation.run(job)
-    if not job.context.settings.undecided:
-        with job.timed("output"):
-            nystrom.run(job)
-            kernel_matrix.drop_weights(job)
-            output.run(job)
+    if job.context.settings.undecided:
+        return
+    if job.context.settings.reads_valleys:
+        with job.timed("valleys"):
+            valleys.test(job, {0: link_propagation.read_labels})
+    with job.timed("output"):
+        nystrom.run(job)
+        kernel_matrix.drop_weights(job)
+        output.run(job)
 
 
 def summary(job: Job) -> dict[str, Any]:
     """Diagnostics of the stages, with weights and violated links of every candidate."""
+    job, of_number = _as_it_ended(job)
     context = job.context
-    found = smic_diagnostics.smic_summary(job)
+    found = smic_diagnostics.smic_summary(job) | of_number
     if context.settings.n_clusters == 1:
         return found
     read = context.run.reader("kept", 0)
@@ -136,6 +248,19 @@ def summary(job: Job) -> dict[str, Any]:
         return found | {"links": links_of, "curve": _curve(context, read, rows)}
     candidates = [one | row for one, row in zip(found["candidates"], rows, strict=True)]
     return found | {"candidates": candidates, "links": job.run.info("violated", 0)}
+
+
+def _as_it_ended(job: Job) -> tuple[Job, dict[str, Any]]:
+    """The job as it was when it ended, and the evidence for the number of clusters, if that was left open."""
+    if not may_count(job.context):
+        return _open(job), {}
+    wide, n_clusters = wider_columns.resumed(job), valleys.counted(job.run)
+    evidence = {"valleys": job.run.info(labelings.NUMBER, 0)}
+    if not n_clusters:
+        return _open(wide), evidence
+    settings = wide.context.settings
+    n_columns = valley_columns(settings, job.context.n)
+    return job.under(settings.decided(n_clusters, n_columns)), evidence | {"n_clusters": n_clusters}
 
 
 def _curve(context: Context, read: Callable[..., Any], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -183,17 +308,37 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
         In a temporary directory, on top of that of the fit.
     settings : Settings
     """
+    numbers_allowed = _numbers_of_cuts(settings)
     if (
         isinstance(n_clusters, bool)
         or not isinstance(n_clusters, numbers.Integral)
-        or n_clusters not in settings.numbers
+        or n_clusters not in numbers_allowed
     ):
         raise InputError(
-            f"cut: got {n_clusters} clusters, but this fit allows {settings.numbers[0]} to {settings.numbers[-1]}"
+            f"cut: got {n_clusters} clusters, but this fit allows {numbers_allowed[0]} to {numbers_allowed[-1]}"
         )
-    settings = replace(settings, n_clusters=int(n_clusters), undecided=False, open_from=0, open_to=0, eta=(0.0,))
-    own = [labelings.Merging.DENSITY.labeling(eigenproblem) for eigenproblem in eigenproblems(settings)]
+    settings = _cut_settings(settings, int(n_clusters))
+    n = base.identity["input"]["rows"]
+    frames = [labelings.frame_name(spec) for spec in LabelingSpecs(settings, n)]
+    own = [
+        *(name for name in frames if not base.done(name, 0)),
+        *(labelings.Merging.DENSITY.labeling(eigenproblem) for eigenproblem in eigenproblems(settings)),
+        *(nystrom.name(eigenproblem) for eigenproblem in eigenproblems(settings)),
+    ]
     return Overlay.over(base, (*OF_ONE_NUMBER, *own)), settings
+
+
+def _numbers_of_cuts(settings: Any) -> range:
+    """Numbers of clusters that a fit of an open number can be cut into."""
+    if settings.undecided:
+        return range(2, settings.n_clusters + 1)
+    return range(2, settings.columns_read) if settings.open else range(settings.n_clusters, settings.n_clusters + 1)
+
+
+def _cut_settings(settings: Any, n_clusters: int) -> Any:
+    """Settings of a cut: those of labels with a number that was found, or of the curve, for another number."""
+    found = settings.curved() if settings.undecided else settings.decided(n_clusters)
+    return replace(found, n_clusters=n_clusters, undecided=False, open_from=0, open_to=0, eta=(0.0,))
 
 
 class Result(LabelingsResult):
@@ -213,7 +358,7 @@ class Result(LabelingsResult):
         link_weights too small.
     """
 
-    _tells: ClassVar = {"violated": None}
+    _tells: ClassVar = {"violated": None, **LabelingsResult._tells}
     _hint: ClassVar = "curve"
 
     @cached_property
@@ -260,6 +405,8 @@ class Result(LabelingsResult):
     @property
     def curve(self) -> Any:
         """Score and violations over numbers of clusters."""
+        if self.settings.found:
+            raise InputError("curve: the fit found its number of clusters; valleys.curve has the evidence for it")
         if not self.settings.undecided:
             raise InputError("curve: the fit was given one number of clusters; give a range, such as c=range(2, 12)")
         return pd.DataFrame(self.diagnostics.get("curve", [])).set_index("n_clusters")

@@ -24,8 +24,8 @@ def curve(result: Any, *, ax: "Axes | None" = None) -> "Axes":
     """Draw the evidence for every number of clusters.
 
     For SMIC: the depth of the weakest valley in standard errors, with the threshold of the test, and on a second scale
-    stability and modularity; for a fit without valleys, the agreement of the labelings. For 3SMIC: the score of every
-    number in the range. The number of the result is marked or, if it is open, the one to look at first.
+    stability and modularity; for a fit without valleys, the agreement of the labelings. For 3SMIC without labels: the
+    score of every number. The number of the result is marked or, if it is open, the one to look at first.
 
     Parameters
     ----------
@@ -73,6 +73,9 @@ def _draw(ax: "Axes", one: tuple[str, Any, Any], color: str, style: str) -> None
 def _curves(result: Any) -> tuple[list[tuple[str, Any, Any]], int | None]:
     """Name, numbers of clusters and values of every curve, and the number to mark."""
     number = None if result.settings.undecided else result.n_clusters
+    if result.settings.method == "3smic" and result.settings.undecided:
+        table = result.curve
+        return [("LSMI over its limit", table.index, table.lsmi_of_limit)], int(table.lsmi_of_limit.idxmax())
     valleys = getattr(result, "valleys", None)
     if valleys is not None and len(valleys.curve):
         table = valleys.curve
@@ -80,15 +83,12 @@ def _curves(result: Any) -> tuple[list[tuple[str, Any, Any]], int | None]:
         found = [(VALLEY, table.n_clusters, weakest)]
         found += [(name, table.n_clusters, table[name]) for name in ("stability", "modularity")]
         return found, valleys.best if number is None else number
-    if result.settings.method == "3smic" and result.settings.undecided:
-        table = result.curve
-        return [("LSMI over its limit", table.index, table.lsmi_of_limit)], int(table.lsmi_of_limit.idxmax())
     if hasattr(type(result), "stability"):
         found = result.stability
         return [("agreement of the labelings, mean ARI", found.index, found)], number
     raise AbsentResultError(
         f"curve: a fit by method {result.settings.method!r} compares no numbers of clusters; fit by 'smic', or by "
-        "'3smic' with a range"
+        "'3smic' without a number"
     )
 
 

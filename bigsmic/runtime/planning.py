@@ -5,7 +5,7 @@ basis and kernel stay in memory or on disk, and how many LSMI widths share a pas
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from bigsmic.engines.memory import machine_memory
@@ -174,6 +174,44 @@ class Plan:
     def traffic_bytes(self) -> int:
         """What workers send each other, beside what they write to the run directory and read there."""
         return sum(stage.traffic_bytes for stage in self.stages.values())
+
+
+def joined(plans: Sequence[Plan], repeated: Collection[str], n_threads: int) -> Plan:
+    """Plan with room for the parts of one fit, which are planned within one limit.
+
+    Parameters
+    ----------
+    plans : sequence of Plan
+        The first has every stage.
+    repeated : collection of str
+        Stages that run in every part, and whose work adds up.
+    n_threads : int
+        Largest number of concurrent tasks.
+
+    Raises
+    ------
+    PlanError
+        A stage does not fit with one task at a time.
+    """
+    stages = []
+    for name in plans[0].stages:
+        of_parts = [plan.stages[name] for plan in plans if name in plan.stages]
+        total = sum if name in repeated else max
+        most = {figure: max(getattr(stage, figure) for stage in of_parts) for figure in ("fixed_bytes", "task_bytes")}
+        work = {figure: total([getattr(stage, figure) for stage in of_parts]) for figure in WORK}
+        stages.append(replace(of_parts[0], **most, **work))
+    return replace(
+        plans[0],
+        stages=widened(stages, plans[0].memory_limit, n_threads),
+        n_gammas=min(plan.n_gammas for plan in plans),
+        basis_in_memory=all(plan.basis_in_memory for plan in plans),
+        kernel_in_memory=all(plan.kernel_in_memory for plan in plans),
+        basis_bytes=min(plan.basis_bytes for plan in plans),
+    )
+
+
+WORK = ("flops", "disk_bytes", "passes", "traffic_bytes")
+"""Figures of a stage that add up if it runs several times."""
 
 
 def limit_of(memory_limit: int | None) -> int:

@@ -3,7 +3,7 @@
 import math
 import numbers
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from bigsmic.errors import InputError
@@ -32,8 +32,9 @@ MANY_T = (3, 10)
 class Settings(smic.Settings):
     """Settings of a fit by 3SMIC; further options are those of SMIC.
 
-    ``n_clusters``: a range, or None for 2 to 30, leaves the number open: the Result has a curve over it, and gives
-    labels by ``cut``.
+    A number of clusters that is left open, with None or a range, is found where valleys and links show it. Else the
+    Result has a curve over numbers, up to 30 with None, and gives labels by ``cut``. ``counting`` is for the part of a
+    fit that finds the number; it reads the labelings that valleys and links merge.
     """
 
     method: ClassVar[str] = "3smic"
@@ -59,7 +60,15 @@ class Settings(smic.Settings):
         INTEGERS,
         help="Neighbour numbers of the kernel. By default (2, 3, 5, 10) up to 1,000 rows, and (3, 10) for more.",
     )
-    valleys: bool = False  # not used, as links may separate rows without a valley between them
+    valleys: bool = option(
+        True,
+        choices=(True, False),
+        help="""Find the number of clusters from valleys and links if none is given. Groups of over-segmented labelings
+        are merged where neither a valley of the density nor cannot-links separate them, and where a majority of
+        must-links joins them. With False, another `assignment` than "merge" or another `selection` than "consensus",
+        the fit only has the curve over the number of clusters.""",
+    )
+    counting: bool = False
     noise: bool = False  # a linked row has a label
     trim: bool = False
     normalization: str | None = option(
@@ -121,28 +130,66 @@ class Settings(smic.Settings):
     shrinkage: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
+        if not (self.open and self.selection == "consensus" and self.assignment in (None, "merge")):
+            object.__setattr__(self, "valleys", False)
         if self.assignment is None:
-            plain = self.undecided or self.n_clusters == 2
-            object.__setattr__(self, "assignment", "rotation" if plain else "merge")
+            merges = self.valleys if self.undecided else self.n_clusters != 2
+            object.__setattr__(self, "assignment", "merge" if merges else "rotation")
         if self.t is None:
             object.__setattr__(self, "t", MANY_T)
         super().__post_init__()
         object.__setattr__(self, "gamma", _link_weights("gamma", self.gamma))
         object.__setattr__(self, "eta", self._checked_eta())
-        if self.undecided and self.assignment == "merge":
+        if self.undecided and self.assignment == "merge" and not self.valleys:
             raise InputError(
                 "assignment: got 'merge' with an open number of clusters; use 'rotation', or give a number"
             )
 
     @classmethod
     def of(cls, c: int, **given: Any) -> Any:
-        """Settings for `c`: a number, or a range that leaves it open."""
+        """Settings for `c`: a number, or a range that leaves it open; see :class:`Settings`."""
         n_clusters, least = number_of_clusters(c)
-        return cls(n_clusters, undecided=least > 0, open_from=least, **given)
+        settings = cls(n_clusters, undecided=least > 0, open_from=least, **given)
+        return replace(settings, open_to=n_clusters) if settings.valleys and c is not None else settings
 
     def identity(self) -> Any:
         """JSON-like form by which settings are compared on resume."""
-        return {"method": self.method} | super().identity()
+        found = {"method": self.method} | super().identity()
+        del found["counting"]  # a part of a fit, and not an option
+        return found
+
+    @property
+    def reads_valleys(self) -> bool:
+        """Whether the number of clusters is found from valleys and links."""
+        return self.valleys
+
+    @property
+    def mergings(self) -> tuple[str, ...]:
+        """What the groups of over-segmented labelings are merged by: "density", "valleys", or both."""
+        if self.counting:
+            return ("valleys",)
+        return ("density", "valleys") if self.undecided and self.valleys else ("density",)
+
+    def counted(self) -> Any:
+        """The settings of the part of a fit that finds the number of clusters."""
+        return replace(self, undecided=False, counting=True)
+
+    def curved(self) -> Any:
+        """The settings for the curve over the number of clusters, where none is found."""
+        return replace(self, assignment="rotation", columns_read=0)
+
+    def decided(self, n_clusters: int, n_columns: int = 0) -> Any:
+        """The settings with the number of clusters that was found, for labelings of at most so many columns."""
+        n_columns = n_columns or self.columns_read
+        wanted = {min(round(factor * n_clusters), n_columns) for factors in self.widths for factor in factors}
+        columns = tuple(sorted(m for m in wanted if m >= n_clusters))
+        return replace(self, n_clusters=n_clusters, undecided=False, columns_read=n_columns, columns=columns)
+
+    def found_in(self, summary: Mapping[str, Any]) -> Any:
+        """The settings with the number of clusters that the fit found, if it found one, from its summary."""
+        if not (self.undecided and "n_clusters" in summary):
+            return self
+        return self.decided(summary["n_clusters"], summary["valleys"]["columns"])
 
     def _checked_eta(self) -> Any:
         two = self.n_clusters == 2 and not self.undecided

@@ -303,6 +303,11 @@ class Settings(MethodSettings):
         return self.valleys and self.knows_shapes
 
     @property
+    def mergings(self) -> tuple[str, ...]:
+        """What the groups of over-segmented labelings are merged by: "density", "valleys", or both."""
+        return ("valleys",) if self.found else ("density", "valleys")
+
+    @property
     def knows_shapes(self) -> bool:
         """Whether shapes of clusters affect labels: in a consensus of merged labelings of features."""
         merged = (self.assignment, self.selection) == ("merge", "consensus")

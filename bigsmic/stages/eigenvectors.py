@@ -1,6 +1,6 @@
 """eigen: the leading eigenvectors of every eigenproblem, by block Lanczos on row blocks, with checkpoints."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.errors import CorruptBlockError
+from bigsmic.numerics.constraints.links import LinkWeights
 from bigsmic.numerics.constraints.operator import LinkedProduct
 from bigsmic.numerics.eigen.block_vectors import (
     Basis,
@@ -37,6 +38,7 @@ from bigsmic.types import Floats, Integers
 TOLERANCE = {"normalized": 1e-4}
 CLEAR_GAP = 2.2  # eigengap from which the graph is considered to fall into parts
 STATE_ARRAYS = ("images", "norms", "locked_values", "locked_norms")
+UNWEIGHTED = LinkWeights()
 DEFAULT_TOLERANCE = 1e-6  # as top vectors of the plain kernel are localised, with many entries near zero
 
 
@@ -338,19 +340,21 @@ def clear_parts(context: Context, n_clusters: int) -> int | None:
     context : Context
     n_clusters : int
     """
-    spectra, numbers = _plain_spectra(context), range(2, n_clusters)
+    spectra, numbers = _plain_spectra(context, (None, UNWEIGHTED)), range(2, n_clusters)
     if not (spectra and numbers):
         return None
     gaps = common_gaps(spectra, numbers)
     return numbers[int(gaps.argmax())] if gaps.max() >= CLEAR_GAP else None
 
 
-def _plain_spectra(context: Context) -> list[Floats]:
-    """Eigenvalues of the normalised kernel of every t, without shrinkage."""
+def _plain_spectra(context: Context, link_weights: Collection[Any] = ()) -> list[Floats]:
+    """Eigenvalues of the normalised kernel of every t, without shrinkage; all, or those of some weights of links."""
     return [
         context.run.read("spectrum", q, "ritz_values")
         for q, eigenproblem in enumerate(eigenproblems(context.settings))
-        if eigenproblem.kernel == "normalized" and not eigenproblem.shrinkage
+        if eigenproblem.kernel == "normalized"
+        and not eigenproblem.shrinkage
+        and (not link_weights or eigenproblem.link_weights in link_weights)
     ]
 
 

@@ -76,7 +76,7 @@ def degree_name(eigenproblem: Eigenproblem) -> str:
 
 
 def _write_weights(context: Context, p: int, eigenproblem: Eigenproblem) -> None:
-    block, of_groups = links.linked(context, eigenproblem, weights_block(context, eigenproblem, p))
+    block, of_groups = links.linked(context, weights_block(context, eigenproblem, p))
     context.run.write(degree_name(eigenproblem), p, {"degree": affinity.degree(block) + of_groups})
     _write_block(context, weights_name(eigenproblem), p, block)
 

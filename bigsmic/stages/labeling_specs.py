@@ -180,8 +180,8 @@ class LabelingSpecs(Sequence[LabelingSpec]):
     """
 
     def __init__(self, settings: Any, n: int) -> None:
-        by_valleys = valley_specs(settings, n)
-        self._specs = by_valleys if settings.found else [*cut_specs(settings, n), *by_valleys]
+        specs = {"density": cut_specs, "valleys": valley_specs}
+        self._specs = [spec for merging in settings.mergings for spec in specs[merging](settings, n)]
         self._n_clusters, self._columns = settings.n_clusters, eigenvector_sets(settings, n)
 
     @overload

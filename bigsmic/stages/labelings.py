@@ -339,8 +339,8 @@ def is_near(found: int, n_clusters: int) -> bool:
 
 def valley_tree_of(context: Context, spec: LabelingSpec) -> ValleyTree:
     """The tree that merges the groups of a labeling by valleys; see :mod:`bigsmic.stages.valleys`."""
-    read = context.run.reader(VALLEYS, 0)
-    i = [other for other in specs_of(context) if other.assignment == "valleys"].index(spec)
+    read, specs = context.run.reader(VALLEYS, 0), specs_of(context)
+    i = [specs[b] for b in specs.by_valleys].index(spec)
     *fields, weakest = (read(f"{name}.{i}") for name in VALLEY_FIELDS)
     tree = MergeTree(spec.n_eigenvectors, *fields)
     return ValleyTree(tree, context.run.info(VALLEYS, 0)["n_clusters"][i], weakest)

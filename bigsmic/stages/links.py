@@ -51,9 +51,9 @@ def placed(context: Context) -> Links:
     return given(context).reordered(context.run.read("links", PLACED, "positions"))
 
 
-def linked(context: Context, eigenproblem: Eigenproblem, block: KernelBlock) -> tuple[KernelBlock, Any]:
-    """Row block of the kernel with the links of an eigenproblem, if any, and the contribution of groups to row sums."""
-    if eigenproblem.link_weights is None:
+def linked(context: Context, block: KernelBlock) -> tuple[KernelBlock, Any]:
+    """Row block of the kernel with the links of the fit, if any, and the contribution of groups to row sums."""
+    if context.settings.link_weights == (None,):
         return block, 0.0
     links = placed(context)
     of_groups = np.zeros(block.hi - block.lo)

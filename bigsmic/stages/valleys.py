@@ -14,7 +14,7 @@ from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import eigenvectors, kernel_matrix
+from bigsmic.stages import eigenvectors, kernel_matrix, linked_groups
 from bigsmic.stages.labeling_specs import Eigenproblem, eigenvector_sets_of, specs_of
 from bigsmic.stages.labelings import (
     NUMBER,
@@ -83,11 +83,28 @@ def _merge_groups(job: Job, block: int) -> None:
     ]
     groups = gather(job, sources)
     arrays = {f"weights.{i}": one.weights.copy() for i, one in enumerate(groups)}
+    info = {}
+    if linked_groups.has_links(job.context):
+        linked = _linked(job, groups)
+        info["unlinked"] = [found.n_clusters for found in job.map_here(valleys.valley_tree, groups)]
+        groups = linked
     trees = job.map_here(valleys.valley_tree, groups)
     for i, found in enumerate(trees):
         values = *found.tree_arrays, found.weakest
         arrays |= {f"{name}.{i}": value for name, value in zip(VALLEY_FIELDS, values, strict=True)}
-    job.run.write(VALLEYS, block, arrays, info={"n_clusters": [found.n_clusters for found in trees]})
+    job.run.write(VALLEYS, block, arrays, info={"n_clusters": [found.n_clusters for found in trees]} | info)
+
+
+def _linked(job: Job, groups: Sequence[valleys.Groups]) -> list[valleys.Groups]:
+    """Groups of the labelings with the links between them."""
+    return [one.with_links(counts) for one, counts in zip(groups, _links(job, VALLEYS), strict=True)]
+
+
+def _links(job: Job, stage: str) -> list[Floats]:
+    """Must-links and cannot-links between the groups of each labeling: float64, shapes (2, m, m)."""
+    numbers = Merging.VALLEYS.numbers(job.context)
+    sizes = [specs_of(job.context)[b].n_eigenvectors for b in numbers]
+    return linked_groups.between(job, stage, [partial(read_groups, b=b) for b in numbers], sizes)
 
 
 def cut(job: Job) -> None:
@@ -197,17 +214,35 @@ def _count(job: Job, block: int) -> None:
     shown = int(np.median(whole))
     curve = _curve(trees, total, sizes, range(max(2, least), most + 1))
     agreement = float(curve["stability"][curve["numbers"] == shown].min(initial=1.0))
-    parts = eigenvectors.clear_parts(context, shown) if agreement < PLAIN else None
-    n_clusters = int(np.clip(parts or shown, least, most))
     by_density = [Reader(context, spec).tree for spec in specs]
+    parts = eigenvectors.clear_parts(context, shown) if agreement < PLAIN else None
+    if parts and _n_kept(job, by_density, parts) < _n_kept(job, [tree.tree for tree in trees], shown):
+        parts = None
+    by_groups = int(np.clip(parts or shown, least, most))
+    n_clusters = max(by_groups, linked_groups.least_clusters(context)) if by_groups > 1 else by_groups
     curve["modularity"] = _modularity(by_density, weights, curve["numbers"])
     found = by_density if n_clusters == parts else [tree.tree for tree in trees]
     shape = _largest(job, found, total, sizes, n_clusters)
     differ = n_clusters == shown and agreement < consensus.AGREED
-    clear = n_clusters > 1 and not differ and not (shape["clumpiness"] or 0.0) > blobs.CLUMPED
+    clear = by_groups > 1 and not differ and not (shape["clumpiness"] or 0.0) > blobs.CLUMPED
     info = {"shown": shown, "n_clusters": n_clusters, "clear": clear, "votes": votes, "columns": sizes[0]}
-    info |= shape | {"agreement": agreement, "parts": parts}
+    info |= shape | {"agreement": agreement, "parts": parts} | _of_links(context, n_clusters, by_groups)
     job.run.write(NUMBER, block, curve, info=info)
+
+
+def _n_kept(job: Job, trees: Sequence[MergeTree], k: int) -> float:
+    """Must-links minus cannot-links within the clusters of the trees' cuts, twice the sum over labelings.
+
+    A cut with more of them violates fewer links.
+    """
+    cuts = zip(_cuts(trees, k), _links(job, NUMBER), strict=True)
+    return float(sum((must - cannot)[np.equal.outer(of, of)].sum() for of, (must, cannot) in cuts))
+
+
+def _of_links(context: Context, n_clusters: int, by_groups: int) -> dict[str, Any]:
+    """What links change: the number that valleys show without them, and whether they force the number that is found."""
+    unlinked = context.run.info(VALLEYS, 0).get("unlinked")
+    return {"unlinked": int(np.median(unlinked)), "forced": n_clusters > by_groups} if unlinked else {}
 
 
 def _group_gram(context: Context, p: int, sizes: Sequence[int]) -> Integers:

@@ -292,7 +292,7 @@ def test_predict_reads_as_fit_does(blobs, fitted, tmp_path):
 @pytest.mark.parametrize(("method", "column"), [("smic", "mean ari"), ("3smic", "lsmi")])
 def test_a_fit_of_an_open_number_shows_what_hints_at_it(fitted, tmp_path, method, column):
     archive, run = fitted[0], tmp_path / "run.zarr"
-    options = (*FAST, "--method", method, *(("--valleys", "off") if method == "smic" else ()))
+    options = (*FAST, "--method", method, "--valleys", "off")
     result = bigsmic_cli("fit", archive, "--out", run, *options)
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
@@ -323,6 +323,9 @@ def test_a_fit_without_a_number_finds_it_and_says_how(fitted, tmp_path):
     assert (document["n_clusters"], found["n_clusters"], found["clear"]) == (3, 3, True)
     assert found["sentence"].startswith("The data show 3 groups")
     assert set(found["votes"]) == {3}
+    evidence = bigsmic.Result.open(run).valleys
+    assert (found["agreement"], found["parts"]) == (evidence.agreement, None)
+    assert found["agreement"] > 0.9
     assert [row["n_clusters"] for row in found["curve"]][:2] == [2, 3]
     assert all(set(row) == {"cluster", "neighbor", "depth", "z"} for row in found["pairs"])
     assert "numbers" not in document

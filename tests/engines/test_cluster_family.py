@@ -18,6 +18,7 @@ pytestmark = [
 PAIRS = np.random.default_rng(0).permutation(700).reshape(-1, 2)
 FITS = {
     "3smic": {"method": "3smic", "t": 5, "n_centers": 40, "gamma": 1, "normalization": "symmetric"},
+    "3smic, open": {"method": "3smic", "t": 5, "n_centers": 40, "gamma": 0, "scale": None},
     "mic": {"method": "mic", "t": (5,), "n_centers": 40},
     "mwca, dense": {"method": "mwca", "n_starts": 2},
     "mwca, dense, spectral": {"method": "mwca", "solver": "spectral"},
@@ -44,7 +45,8 @@ def fit(blobs, name, **options):
         options |= {"must_links": PAIRS[same], "cannot_links": PAIRS[~same]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of labels that have not settled on so few rows
-        return bigsmic.fit(X, 2 if "solver" in options else 3 if "mspc" in name else 4, n_threads=1, **options)
+        c = None if "open" in name else 2 if "solver" in options else 3 if "mspc" in name else 4
+        return bigsmic.fit(X, c, n_threads=1, **options)
 
 
 @pytest.mark.parametrize("name", [pytest.param(f, marks=pytest.mark.slow if f in SLOW else []) for f in FITS])

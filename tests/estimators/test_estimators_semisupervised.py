@@ -15,6 +15,14 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
+@pytest.mark.sklearn_checks
+@pytest.mark.filterwarnings("ignore:n_clusters. one cluster has all rows:bigsmic.errors.ConvergenceWarning")
+@parametrize_with_checks([SemiSupervisedSMIC(n_clusters=None)])
+def test_scikit_learn_checks_of_a_number_that_is_found(estimator, check):
+    check(estimator)
+
+
 @pytest.fixture(scope="module")
 def rows():
     return make_blobs(200, 4, centers=3, random_state=0)

@@ -12,6 +12,8 @@ from small_links import drawn_links, written_out
 
 from bigsmic.engines.threads import ThreadEngine
 from bigsmic.errors import InputError
+from bigsmic.numerics.constraints.consistency import Quotient
+from bigsmic.numerics.constraints.group_links import links_between
 from bigsmic.numerics.constraints.links import (
     LinkAlgebra,
     LinkWeights,
@@ -338,3 +340,38 @@ def test_residuals_and_polynomials_are_of_the_same_operator(filter):
         np.testing.assert_allclose(
             space.residual_norms(theta, 1), np.linalg.norm(U @ V[:, 1:3] - V[:, 1:3] * theta, axis=0), rtol=1e-6
         )
+
+
+# -- between groups, and the least number of clusters
+
+
+@pytest.mark.parametrize("labelled", [0, 12])
+def test_links_between_groups_are_those_of_the_matrices_written_out(labelled):
+    links, _ = drawn_links(3, 40, 4, 30, labelled=labelled)
+    of_rows = np.random.default_rng(0).integers(0, 5, 40)
+    member = np.eye(5)[of_rows]
+    M, C = written_out(links)
+    found = links_between(links, of_rows[links.rows], 5)
+    np.testing.assert_array_equal(found, [member.T @ (M - np.eye(40)) @ member, member.T @ C @ member])
+
+
+@pytest.mark.parametrize(
+    ("given_links", "least"),
+    [
+        ({}, 1),
+        ({"must": [[0, 1]]}, 1),
+        ({"cannot": [[0, 1], [1, 2]]}, 2),
+        ({"cannot": [[0, 1], [1, 2], [0, 2]]}, 3),
+        ({"cannot": [[0, 1], [1, 2], [3, 4]], "must": [[0, 3], [2, 4]]}, 3),
+        ({"cannot": [[i, (i + 1) % 5] for i in range(5)]}, 3),
+        ({"labels": [*range(6), -1, -1, -1, -1]}, 6),
+    ],
+)
+def test_the_least_number_of_clusters_is_that_of_colors(given_links, least):
+    links = make_links(10, None, **given_links)
+    assert Quotient.of(links).least_clusters() == least
+
+
+def test_any_number_of_clusters_still_has_no_contradiction():
+    with pytest.raises(InputError, match="rows 1 and 2 are joined by must-links"):
+        make_links(10, None, must=[[1, 2]], cannot=[[2, 1]])

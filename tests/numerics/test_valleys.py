@@ -203,3 +203,37 @@ def test_axes_span_the_leading_components():
     Vt = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2][:3]
     assert np.linalg.norm(Vt @ axes) == pytest.approx(np.sqrt(3), abs=1e-3)
     np.testing.assert_array_equal(principal_axes(X[:, :3].astype(np.float32), 3)[1], np.eye(3))
+
+
+def linked(groups, must=(), cannot=()):
+    """Groups with links between some, given as triples: two groups, and how many."""
+    counts = np.zeros((2, *groups.weights.shape))
+    for matrix, given in zip(counts, (must, cannot), strict=True):
+        for y, z, n in given:
+            matrix[y, z] = matrix[z, y] = n
+    return groups.with_links(counts)
+
+
+@pytest.mark.parametrize(("n_links", "n_clusters"), [(0, 1), (1, 1), (2, 2), (9, 2)])
+def test_cannot_links_that_are_no_chance_part_what_no_valley_parts(n_links, n_clusters):
+    X = blob_rows((0, 0, 0), n=600)
+    groups = groups_of(X, cut_into(X, 2))
+    assert valleys.valley_tree(linked(groups, cannot=[(0, 1, n_links)])).n_clusters == n_clusters
+
+
+@pytest.mark.parametrize(("n_must", "n_cannot", "n_clusters"), [(0, 0, 2), (1, 0, 1), (2, 1, 1), (1, 1, 2), (1, 2, 2)])
+def test_a_majority_of_must_links_joins_what_a_valley_parts(n_must, n_cannot, n_clusters):
+    X = blob_rows((0, 0, 0), (20, 0, 0))
+    groups = groups_of(X, np.repeat([0, 1], 300))
+    tree = valleys.valley_tree(linked(groups, must=[(0, 1, n_must)], cannot=[(0, 1, n_cannot)]))
+    assert tree.n_clusters == n_clusters
+
+
+def test_links_of_merged_groups_add():
+    X = blob_rows((0, 0, 0), n=900)
+    groups = groups_of(X, cut_into(X, 3))
+    one_each = linked(groups, cannot=[(0, 1, 1), (0, 2, 1)])
+    assert (
+        valleys.valley_tree(one_each).n_clusters == 2
+    )  # once the last two are one, they have two links with the first
+    assert valleys.valley_tree(groups).n_clusters == 1  # with_links is a copy

@@ -52,7 +52,7 @@ def fits(rows):
         "waves": (rows["waves"], {"c": 4, "valleys": False} | BRIEF),
         "open": (rows["blobs"], {"c": None, "valleys": False} | BRIEF),
         "no valleys": (np.random.default_rng(0).normal(size=(300, 3)), {"c": None} | BRIEF),
-        "links": (rows["blobs"], {"c": range(2, 5), "method": "3smic"} | LINKS),
+        "links": (rows["blobs"], {"c": range(2, 5), "method": "3smic", "valleys": False} | LINKS),
         "single": (rows["blobs"], {"c": 1} | BRIEF),
         "many": (rows["many"], {"c": 200} | BRIEF | {"widths": (1.2,), "t": 5, "block_sizes": BlockSizes()}),
         "rim": (rows["blobs"], {"c": 4, "method": "rim", "n_threads": 1}),

@@ -44,6 +44,10 @@ class Valleys:
         labelings show, and these agree to less than 0.9: the answer, then. None elsewhere.
     asked : int or None
         Number of clusters that the fit was given.
+    unlinked : int or None
+        Of a fit with links: number of groups that valleys separate if links are ignored, the median over labelings.
+    forced : bool
+        Whether `n_clusters` is the smallest number that the links allow, as groups are fewer.
     """
 
     n_clusters: int
@@ -57,6 +61,8 @@ class Valleys:
     asked: int | None
     _curve: dict[str, NDArray[Any]] = field(repr=False)
     _pairs: dict[str, NDArray[Any]] = field(repr=False)
+    unlinked: int | None = None
+    forced: bool = False
 
     @cached_property
     def curve(self) -> "pd.DataFrame":
@@ -131,7 +137,13 @@ class Valleys:
             return f"{self._no_answer()}{advice}. Modularity is largest with {self.best} clusters."
         if self.parts == self.n_clusters:
             return self._parts()
-        text = f"The data show {self.n_clusters} groups that valleys part from each other{self._candidates()}."
+        linked = self.unlinked is not None
+        separated = "valleys and links part" if linked else "valleys part"
+        text = f"The data show {self.n_clusters} groups that {separated} from each other{self._candidates()}."
+        if self.forced:
+            text = f"The links need at least {self.n_clusters} clusters, more than the groups that {separated}."
+        elif self.unlinked not in (None, self.n_clusters):
+            text = f"{text[:-1]}; without links they would show {self.unlinked}."
         if max(self.votes) > FAR_APART * min(self.votes):
             text = f"{text[:-1]}, though single labelings show {min(self.votes)} to {max(self.votes)}."
         return text + self._asked()
@@ -182,7 +194,7 @@ FAR_APART = 1.5
 
 
 def _errors(z: float) -> str:
-    return "none touch" if np.isinf(z) else f"{max(z, 0.0):.1f} standard errors"
+    return "none touch" if np.isinf(z) else f"{max(z, 0.0) + 0.0:.1f} standard errors"
 
 
 def read(context: Any) -> Valleys | None:
@@ -195,7 +207,7 @@ def read(context: Any) -> Valleys | None:
         return None
     curve = {name: run.read(labelings.NUMBER, 0, name) for name in ("numbers", "weakest", "stability", "modularity")}
     pairs = {}
-    if not settings.undecided and specs_of(context).valley_sets:
+    if not settings.undecided and (specs_of(context).valley_sets or settings.propagates):
         read_pairs = run.reader(valleys.EVIDENCE, selection.chosen_set(context))
         pairs = {name: read_pairs(name) for name in ("pairs", "depth", "z")}
         pairs["pairs"] = numbering.labels(context, pairs["pairs"])
@@ -203,4 +215,5 @@ def read(context: Any) -> Valleys | None:
     facts = {name: stored[name] for name in ("n_clusters", "clear", "votes", "largest", "second", "clumpiness")}
     found = settings.undecided or (settings.open and settings.n_clusters == stored["n_clusters"])
     facts |= {"agreement": stored.get("agreement", 1.0), "parts": stored.get("parts")}
+    facts |= {name: stored[name] for name in ("unlinked", "forced") if name in stored}
     return Valleys(**facts, asked=None if found else settings.n_clusters, _curve=curve, _pairs=pairs)

@@ -220,7 +220,8 @@ class _Figures:
         in_memory = self._matrix_bytes() * held // self.size.n if kernel_in_memory else 0
         n_sources = self.n_eigenproblems
         sums = n_sources * m * 8 * (r * (r + 1) + m)
-        sample = (n_sources + 2) * min(self.size.n, m * SAMPLE_ROWS) * (4 * r + 12)
+        n_trees = n_sources * (1 + self.links)  # with links, the groups are merged without them, too
+        sample = (n_trees + 2) * min(self.size.n, m * SAMPLE_ROWS) * (4 * r + 12)
         depth = math.ceil(math.log2(max(2, self.n_groups)))
         labels = held * n_sources * (4 if self.size.n_workers == 1 else 8) + in_memory  # freed before rows are drawn
         fixed = VALLEY_BYTES + max(labels, (depth + 1) * sums + sample)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 class LabelingsResult(Result):
     """Result of a fit that compares labelings: the candidates and their agreement."""
 
+    _tells: ClassVar[dict[str, Any]] = {"number": None, "evidence": None}
+
     @cached_property
     def agreement(self) -> NDArray[np.float32]:
         """Share of the labelings that agree with the consensus at every row: ndarray of float32, shape (n,).
@@ -127,10 +129,32 @@ class LabelingsResult(Result):
             return super()._neighborhoods(n_rows)
         return views.neighborhoods(self._context, self.sample(n_rows))
 
+    @cached_property
+    def valleys(self) -> Valleys | None:
+        """Evidence for the number of clusters, and valleys between the clusters of the result: a :class:`Valleys`.
+
+        None if valleys were not tested: for a cut, a graph without features, another `assignment`, or few rows; and by
+        3SMIC if the number was given.
+        """
+        return evidence.read(self._context)
+
     def _cluster_columns(self) -> dict[str, NDArray[Any]]:
-        return {"stability": views.stability(self._context)} if views.has_graph(self._context) else {}
+        found = {"stability": views.stability(self._context)} if views.has_graph(self._context) else {}
+        return found | (self.valleys.of_clusters(self.n_clusters) if self.valleys else {})
+
+    def _open_line(self) -> str:
+        return self.valleys.sentence if self.valleys else super()._open_line()
+
+    def _open_reason(self) -> str:
+        if self.valleys is None:
+            return super()._open_reason()
+        return f"found no valleys that would tell it; valleys.best, {self.valleys.best},"
 
     def _choice_lines(self) -> list[str]:
+        lines = [f"  valleys    {self.valleys.sentence}"] if self.valleys else []
+        return [*self._chosen_lines(), *lines]
+
+    def _chosen_lines(self) -> list[str]:
         rows = self.diagnostics.get("candidates", [])
         chosen = [row for row in rows if row["chosen"]]
         if not chosen:
@@ -148,7 +172,6 @@ class SMICResult(LabelingsResult):
     """Result of a fit by SMIC, whose merge trees can be cut at other numbers of clusters."""
 
     _hint: ClassVar[str] = "stability"
-    _tells: ClassVar[dict[str, Any]] = {"number": None, "evidence": None}
 
     def cut(self, n_clusters: int) -> Self:
         """Result for another number of clusters, from the same eigenvectors, without another fit.
@@ -174,29 +197,9 @@ class SMICResult(LabelingsResult):
         run, settings = tree_cuts.cut(self._run, self.settings, n_clusters)
         return type(self)(run, settings, temporary=True, base=self)
 
-    @cached_property
-    def valleys(self) -> Valleys | None:
-        """Evidence for the number of clusters, and valleys between the clusters of the result: a :class:`Valleys`.
-
-        None if valleys were not tested: for a cut, a graph without features, another `assignment`, or few rows.
-        """
-        return evidence.read(self._context)
-
-    def _cluster_columns(self) -> dict[str, NDArray[Any]]:
-        return super()._cluster_columns() | (self.valleys.of_clusters(self.n_clusters) if self.valleys else {})
-
-    def _open_line(self) -> str:
-        return self.valleys.sentence if self.valleys else super()._open_line()
-
-    def _open_reason(self) -> str:
-        if self.valleys is None:
-            return super()._open_reason()
-        return f"found no valleys that would tell it; valleys.best, {self.valleys.best},"
-
     def _choice_lines(self) -> list[str]:
-        lines = [f"  valleys    {self.valleys.sentence}"] if self.valleys else []
         noise = self.diagnostics.get("noise")
-        lines += [f"  noise      {noise['rows']:,} rows ({noise['share']:.1%}) in no cluster"] if noise else []
+        lines = [f"  noise      {noise['rows']:,} rows ({noise['share']:.1%}) in no cluster"] if noise else []
         return [*super()._choice_lines(), *lines]
 
     @cached_property

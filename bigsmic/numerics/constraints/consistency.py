@@ -67,17 +67,18 @@ class Quotient:
 
     def refuse_infeasible(self, n_clusters: int) -> None:
         """Refuse links that are found to have no labeling with non-empty clusters."""
+        n_labels = self.links.n_groups
+        if n_labels > n_clusters:
+            raise InputError(
+                f"labels: got {n_labels} different labels for {n_clusters} clusters; ask for at least {n_labels}"
+            )
         most = self.links.n_rows - len(self.links.rows) + self.n_vertices
         if most < n_clusters <= self.links.n_rows:
             raise InputError(
                 f"must_links: got {n_clusters} clusters, but links and equal labels join the rows to at most {most} "
                 "groups; ask for as many clusters, or drop links"
             )
-        if n_clusters == 2:
-            found = self._odd_cycle()
-        else:
-            pairs = _core(distinct(self.apart), self.n_vertices, n_clusters)
-            found = _uncolorable(pairs, self.n_vertices, n_clusters)
+        found = self._infeasible(n_clusters)
         if len(found):
             rows = self.links.rows[np.unique(self.vertex, return_index=True)[1]][found]
             shown = ", ".join(str(row) for row in rows[:SHOWN]) + (", .." if len(rows) > SHOWN else "")
@@ -85,6 +86,19 @@ class Quotient:
                 f"cannot_links: no labeling with {n_clusters} clusters satisfies all links among rows {shown} (each "
                 "stands for all rows must-linked with it); ask for more clusters, or drop one of these links"
             )
+
+    def least_clusters(self) -> int:
+        """Smallest number of clusters, from 1, for which no contradiction among the links is found."""
+        n_clusters = 1
+        while len(self._infeasible(n_clusters)):
+            n_clusters += 1
+        return n_clusters
+
+    def _infeasible(self, n_clusters: int) -> Integers:
+        """Vertices that are found to allow no labeling with so many clusters; empty if none are."""
+        if n_clusters == 2:
+            return self._odd_cycle()
+        return _uncolorable(_core(distinct(self.apart), self.n_vertices, n_clusters), self.n_vertices, n_clusters)
 
     def _odd_cycle(self) -> Integers:
         """Vertices of an odd cycle of cannot-links; none if two clusters are enough."""
@@ -100,7 +114,7 @@ class Quotient:
             [np.stack(pair, axis=1) for pair in ((first, second + self.n_vertices), (first + self.n_vertices, second))]
         )
 
-    def closed(self, n_clusters: int) -> Any:
+    def closed(self, n_clusters: int | None) -> Any:
         """Links with vertices as groups; for two clusters, vertices known to be on one side are one group."""
         group, apart = self.vertex, self.apart
         if n_clusters == 2:

@@ -138,7 +138,7 @@ class Links:
 
 def make_links(
     n_rows: int,
-    n_clusters: int,
+    n_clusters: int | None,
     *,
     must: Any = None,
     cannot: Any = None,
@@ -149,7 +149,9 @@ def make_links(
 
     Parameters
     ----------
-    n_rows, n_clusters : int
+    n_rows : int
+    n_clusters : int or None
+        None if any number of clusters is allowed.
     must, cannot : array_like of int, shape (m, 2), optional
         Pairs of row numbers. A pair that is given several times, either way round, counts once.
     labels : array_like of int, shape (n_rows,), optional
@@ -185,19 +187,12 @@ def make_links(
     whole = np.full(len(rows), UNLABELLED, np.int64)
     whole[np.searchsorted(rows, labelled)] = group
     apart = np.stack(np.triu_indices(int(group.max(initial=-1)) + 1, 1), axis=1)
-    _refuse_too_many_labels(len(np.unique(group)), n_clusters)
     links = Links(n_rows, rows, np.searchsorted(rows, must), np.searchsorted(rows, cannot), whole, apart)
     quotient = Quotient.of(links)
     quotient.refuse_contradictions()
-    quotient.refuse_infeasible(n_clusters)
+    if n_clusters is not None:
+        quotient.refuse_infeasible(n_clusters)
     return quotient.closed(n_clusters) if close else links
-
-
-def _refuse_too_many_labels(n_labels: int, n_clusters: int) -> None:
-    if n_labels > n_clusters:
-        raise InputError(
-            f"labels: got {n_labels} different labels for {n_clusters} clusters; ask for at least {n_labels}"
-        )
 
 
 def _checked_pairs(name: str, pairs: Any, n_rows: int) -> Integers:

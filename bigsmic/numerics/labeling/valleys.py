@@ -11,6 +11,7 @@ Groups are known by sums over rows (:func:`group_moments`, :func:`pair_weights`)
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +40,9 @@ NEIGHBOR_WEIGHT = 0.002
 """Share of the smaller degree sum of two groups that has to lie between them, for the two to be neighbours."""
 SCATTERED = 4.0
 """Times the variance of its neighbours, median, from which on a group may be no part of any cluster."""
+BARRING = 1.4
+"""Cannot-links beyond the must-links, over the square root of all links, that bar two groups from being one: two links
+if these agree, and five if one must-link is against them."""
 SMALLEST_GROUP, SMALLEST_ROWS = 3, 20
 """Rows of the smallest group that stays: a 200th of all, but no less than the first and no more than the second."""
 _NOTHING = 1e-12
@@ -145,6 +149,11 @@ class Groups:
         Total of :func:`pair_weights`.
     sample : tuple of ndarray
         Principal components (s, r), uniform numbers (s,) and group (s,) of the rows drawn; see :func:`is_drawn`.
+
+    Attributes
+    ----------
+    links : ndarray of float64, shape (2, m, m)
+        Must-links and cannot-links between every two groups; see :meth:`with_links`.
     """
 
     def __init__(
@@ -152,6 +161,7 @@ class Groups:
     ) -> None:
         self.moments = GroupMoments(*(array.copy() for array in moments))
         self.weights = weights.copy()
+        self.links = np.zeros((2, *weights.shape))
         self.degrees = weights.sum(axis=1)
         self._scatters: dict[int, tuple[Floats, Floats]] = {}
         P, uniform, labels = sample
@@ -159,6 +169,14 @@ class Groups:
         cuts = np.searchsorted(labels[order], np.arange(len(weights) + 1))
         rows = [order[cuts[y] : cuts[y + 1]] for y in range(len(weights))]
         self.samples = [(P[at], uniform[at]) for at in rows]
+
+    def with_links(self, links: Floats) -> "Groups":
+        """A copy with other links between the groups."""
+        found = copy(self)
+        found.moments = GroupMoments(*(array.copy() for array in self.moments))
+        found.weights, found.degrees, found.links = self.weights.copy(), self.degrees.copy(), links.copy()
+        found.samples, found._scatters = [*self.samples], {}
+        return found
 
     @property
     def counts(self) -> Floats:
@@ -174,7 +192,7 @@ class Groups:
         """Add group z to group y."""
         for array in self.moments:
             array[y] += array[z]
-        for axis in (self.weights, self.weights.T):
+        for axis in self._between:
             axis[y] += axis[z]
         self.degrees[y] += self.degrees[z]
         self._scatters.pop(y, None)
@@ -183,9 +201,21 @@ class Groups:
         self.samples[y] = P[drawn], uniform[drawn]
         self.leave_out(z)
 
+    @property
+    def _between(self) -> list[NDArray[Any]]:
+        """Weights and links between groups, along either axis."""
+        return [axis for counts in (self.weights, *self.links) for axis in (counts, counts.T)]
+
     def leave_out(self, z: int) -> None:
         """Forget the rows of group z."""
-        for array in (*self.moments, self.weights, self.weights.T, self.degrees):
+        for array in (
+            *self.moments,
+            self.weights,
+            self.weights.T,
+            *self.links,
+            *self.links.transpose(0, 2, 1),
+            self.degrees,
+        ):
             array[z] = 0.0
         self._scatters.pop(z, None)
         P, uniform = self.samples[z]
@@ -197,6 +227,12 @@ class Groups:
         n = np.maximum(self.counts, 1.0)
         squares = np.trace(self.moments.outers, axis1=1, axis2=2)
         return squares / n - (self.moments.sums**2).sum(axis=1) / n**2
+
+    @property
+    def are_barred(self) -> NDArray[np.bool_]:
+        """Whether cannot-links bar two groups from being one: bool, shape (m, m)."""
+        must, cannot = self.links
+        return (cannot > must) & (cannot - must >= BARRING * np.sqrt(must + cannot))
 
     def are_neighbors(self, y: int, z: int) -> bool:
         """Whether enough of the weight of the smaller group lies between the two."""
@@ -270,6 +306,11 @@ def valley_tree(groups: Groups, threshold: float = THRESHOLD) -> ValleyTree:
     without them. A wide cluster is not touched by this: valleys part it from its neighbours. A scattered group that is
     parted from all, too, is none if it has fewer rows than half of the others and is less held together than any.
 
+    Links outvote valleys. Two groups are not merged if cannot-links between them outnumber must-links by more than
+    chance, :data:`BARRING`: some rows are in a wrong group, and a single link of such a row is no reason. When all
+    others are parted, groups with more must-links than cannot-links are merged, those with the most first. That comes
+    last, as one link of a row in a wrong group would join two clusters while groups are small.
+
     Parameters
     ----------
     groups : Groups
@@ -291,6 +332,8 @@ def valley_tree(groups: Groups, threshold: float = THRESHOLD) -> ValleyTree:
         y, z, ratio = pairs.best(threshold) if not n_clusters else (0, 0, 0.0)
         if y == z and not n_clusters:
             y, z, ratio = pairs.stray(scattered)
+        if y == z and not n_clusters:
+            y, z, ratio = pairs.most_linked()
         if y == z:
             n_clusters = n_clusters or left
             y, z, ratio = pairs.best(np.inf)
@@ -368,6 +411,13 @@ class _Pairs:
                 return min(y, int(z)), max(y, int(z)), float(ratio)
         return 0, 0, 0.0
 
+    def most_linked(self) -> tuple[int, int, float]:
+        """The pair with the most must-links beyond its cannot-links, if there is one; as :meth:`best`."""
+        must, cannot = self.groups.links
+        more = np.triu(must - cannot, 1)
+        y, z = divmod(int(np.argmax(more)), len(more))
+        return (y, z, 0.0) if more[y, z] > 0 else (0, 0, 0.0)
+
     def weakest(self) -> float:
         """Z of the weakest valley between neighbours."""
         return float(np.where(self.near, self.z, np.inf).min())
@@ -376,9 +426,8 @@ class _Pairs:
         """The pair to merge and its score; a pair of one group where no neighbours are below the threshold."""
         s = self.groups.degrees
         tied = self.groups.weights / np.sqrt(np.maximum(np.multiply.outer(s, s), _NOTHING))
-        score = np.where(
-            self.near & (self.z < threshold), np.minimum(1.0, self.depth * np.exp(2 * self.error)) * tied, 0
-        )
+        mergeable = self.near & (self.z < threshold) & ~self.groups.are_barred
+        score = np.where(mergeable, np.minimum(1.0, self.depth * np.exp(2 * self.error)) * tied, 0)
         if score.max() > 0:
             y, z = divmod(int(np.argmax(score)), len(s))
             return y, z, float(score[y, z])

@@ -49,10 +49,12 @@ def _figure(subject: Subject) -> Figure:
 
 def _records(result: Any) -> list[dict[str, Any]]:
     """Evidence for every number of clusters, as dicts of plain values."""
-    if (valleys := getattr(result, "valleys", None)) is not None:
+    if result.settings.undecided and hasattr(type(result), "curve"):
+        table = result.curve.reset_index()
+    elif (valleys := getattr(result, "valleys", None)) is not None:
         table = valleys.curve
     elif result.settings.undecided:
-        table = (result.curve if hasattr(result, "curve") else result.stability.to_frame()).reset_index()
+        table = result.stability.to_frame().reset_index()
     else:
         return []
     found: list[dict[str, Any]] = table.to_dict("records")
