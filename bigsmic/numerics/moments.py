@@ -168,7 +168,9 @@ class Scaler(NamedTuple):
         out = np.empty(X.shape, np.float32)
         step = _tile_rows(X)
         for i, tile in enumerate(_tiles(X, origin=self.origin)):
-            out[i * step : i * step + len(tile)] = (tile - self.mean) * self.factor
+            centred = tile - self.mean
+            centred *= self.factor
+            out[i * step : i * step + len(tile)] = centred
         return out
 
 

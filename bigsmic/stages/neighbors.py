@@ -25,9 +25,11 @@ RECALL_NEIGHBORS = 10
 def run(job: Job) -> None:
     """Search every group, then merge the lists that different groups have found for a row."""
     context = job.context
-    job.fill("rows", context.blocks, _keep)
-    if not job.complete("graph", context.blocks) or not job.run.done("recall", 0):
+    is_wanted = not job.complete("graph", context.blocks) or not job.run.done("recall", 0)
+    if is_wanted:
         job.fill("neighbors", context.blocks, _search)
+    job.fill("rows", context.blocks, _keep)  # those that no search has written
+    if is_wanted:
         if not job.complete("lists", context.blocks):
             task = partial(_merge, sent_by=senders(job, "neighbors", "ghost_positions"))
             job.fill("lists", context.blocks, task)
@@ -39,14 +41,20 @@ def run(job: Job) -> None:
 def _keep(context: Context, p: int) -> None:
     """Write the rows at home in one group, which LSMI and predictions read."""
     X, rows, _, tags = _gather(context, p)
+    _write_rows(context, p, X, rows, tags)
+
+
+def _write_rows(context: Context, p: int, X: Floats, rows: Integers, tags: Integers) -> None:
     at_home = tags[:, HOME] == context.layout.group_ids[p]
     arrays = {"X": X[at_home], "rows": rows[at_home], "cell": tags[at_home, FIRST_CELL]}
     context.run.write("rows", p, arrays)
 
 
 def _search(context: Context, p: int) -> None:
-    """Neighbours among the members of one group, for the rows at home and for the ghosts."""
+    """Neighbours among the members of one group, for the rows at home and for the ghosts; and the rows at home."""
     X, rows, positions, tags = _gather(context, p)
+    if not context.run.done("rows", p):
+        _write_rows(context, p, X, rows, tags)
     asked = context.settings
     settings = neighbors.NeighborSettings(asked.n_neighbors, asked.neighbors, asked.seed)
     indices, squares = neighbors.group_neighbors(X, rows, tags[:, FIRST_CELL:], settings)

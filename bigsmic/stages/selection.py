@@ -31,6 +31,7 @@ from bigsmic.types import Integers
 
 CONSENSUS = -1
 """Stands for the consensus in place of a labeling's number."""
+LEAST_SIGN = np.finfo(float).tiny  # least z of a valley of which there is any sign
 ROUNDING = 1e-9  # by which associations of equal labelings may differ if their clusters are numbered differently
 
 
@@ -316,17 +317,18 @@ def chosen_set(context: Context) -> int:
     The best rated of those that are cut by density, unless two of its clusters are clearly not parted by a valley, or
     one has no rows, and those of the best rated of the others are all there and are parted. Between the two limits a
     valley is in doubt, and modularity decides. Where labelings agree that there are fewer clusters than were asked
-    for, no cut has them all parted; trees of valleys then cut off what hangs on least, where density would halve the
-    largest clusters.
+    for, no cut has them all parted; if there is no sign of a valley between two of the first, density has halved a
+    large cluster, and trees of valleys, which cut off what hangs on least, are taken.
     """
     if not specs_of(context).valley_sets:
         return best_rated(context, range(len(eigenvector_sets_of(context))))
     by_density, *by_valleys = _rivals(context)
-    in_doubt = THRESHOLD / 2
-    if by_valleys and not is_parted(context, by_density, in_doubt):
-        least = 0.0 if valleys.are_fewer(context.run, context.settings.n_clusters) else THRESHOLD
-        if is_parted(context, by_valleys[0], least):
-            return by_valleys[0]
+    if not by_valleys:
+        return by_density
+    are_fewer = valleys.are_fewer(context.run, context.settings.n_clusters)
+    in_doubt, least = (LEAST_SIGN, 0.0) if are_fewer else (THRESHOLD / 2, THRESHOLD)
+    if not is_parted(context, by_density, in_doubt) and is_parted(context, by_valleys[0], least):
+        return by_valleys[0]
     return by_density
 
 

@@ -33,7 +33,7 @@ from bigsmic.stages.labelings import (
 from bigsmic.store import Run
 from bigsmic.types import Floats, Integers
 
-AXES, EVIDENCE = "axes", "evidence"
+AXES, COMPONENTS, EVIDENCE = "axes", "components_of_rows", "evidence"
 COLLAPSED = 0.1
 """Difference in modularity from the best labeling beyond which the number of clusters of a labeling is ignored."""
 PLAIN = 0.9
@@ -390,8 +390,9 @@ def gather(job: Job, sources: Sequence[LabelSource]) -> list[valleys.Groups]:
 
 
 def find_axes(job: Job) -> None:
-    """Find the axes of the principal components; the stage ``axes``."""
+    """Find the principal components of the rows; stages ``axes`` and ``components_of_rows``."""
     job.run_steps(AXES, [0], _find_axes)
+    job.fill(COMPONENTS, job.context.blocks, _write_components)
 
 
 def _find_axes(job: Job, block: int) -> None:
@@ -400,10 +401,15 @@ def _find_axes(job: Job, block: int) -> None:
     job.run.write(AXES, block, {"mean": mean, "axes": axes})
 
 
-def components(context: Context, p: int) -> Floats:
-    """Leading principal components of the rows of one block, float32, shape (b, r)."""
+def _write_components(context: Context, p: int) -> None:
+    """Write the components of one block, as several passes read them, which are fewer than the columns."""
     mean, axes = context.cached(AXES, lambda: [context.run.read(AXES, 0, name) for name in ("mean", "axes")])
-    return (context.run.read("rows", p, "X") - mean) @ axes
+    context.run.write(COMPONENTS, p, {"P": (context.run.read("rows", p, "X") - mean) @ axes})
+
+
+def components(context: Context, p: int) -> Floats:
+    """Leading principal components of the rows of one block, float32, shape (b, r); see :func:`find_axes`."""
+    return context.run.read(COMPONENTS, p, "P")
 
 
 def _widest(sources: Sequence[LabelSource]) -> int:

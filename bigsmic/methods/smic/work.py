@@ -60,7 +60,7 @@ def _solves(settings: Any, n: int, answer: Answer) -> list[Solve]:
 
 
 def work(plan: Plan, settings: Any, solves: Sequence[Solve], missed: Missed) -> dict[str, float]:
-    """Units of work of all stages, by ``stage.kind``.
+    """Units of work of the stages that a plan has, by ``stage.kind``.
 
     Parameters
     ----------
@@ -72,7 +72,9 @@ def work(plan: Plan, settings: Any, solves: Sequence[Solve], missed: Missed) -> 
     missed : Missed
     """
     found = _of_neighbors(plan, settings, missed) | _of_eigen(plan, solves, missed) | _of_labels(plan, settings, solves)
-    return found if plan.size.n_workers == 1 else found | _of_messages(plan, settings, solves)
+    if plan.size.n_workers > 1:
+        found |= _of_messages(plan, settings, solves)
+    return {name: amount for name, amount in found.items() if name.split(".")[0] in plan.stages}
 
 
 def _of_neighbors(plan: Plan, settings: Any, missed: Missed) -> dict[str, float]:

@@ -305,10 +305,18 @@ def _nearest(points: Floats, centroids: Floats) -> Integers:
 
 def _means(points: Floats, labels: Integers) -> Floats:
     """Mean of the points of every label 0..max, summed in float64 in the order of the points."""
-    order = np.argsort(labels, kind="stable")
     counts = np.bincount(labels)
-    starts = np.cumsum(counts) - counts
-    return (np.add.reduceat(points[order], starts, axis=0, dtype=np.float64) / counts[:, None]).astype(np.float32)
+    sums = np.zeros((len(counts), points.shape[1]))
+    _add_rows(frozen(points), frozen(labels), sums)
+    return (sums / counts[:, None]).astype(np.float32)
+
+
+@compiled
+def _add_rows(points: Any, labels: Any, sums: Floats) -> None:
+    """Add the points (m, d) of every label (m,) to its row of `sums` (k, d)."""
+    for i in range(len(points)):
+        for p in range(points.shape[1]):
+            sums[labels[i], p] += points[i, p]
 
 
 def _chain(points: Floats) -> Integers:
