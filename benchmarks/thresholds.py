@@ -40,7 +40,7 @@ CONSTANTS = {
     density_valley: ("BANDWIDTH",),
     stage: ("COLLAPSED",),
     blobs: ("LARGEST", "CRUMB", "CLUMPED"),
-    noise: ("THRESHOLD", "SPARSE", "LEAST_SPREAD"),
+    noise: ("THRESHOLD", "SPARSE", "LEAST_OF_SCORES"),
 }
 
 
@@ -129,7 +129,7 @@ def figures(fitted, trees):
     found = {"n_clusters": k, "true": int(truth.max()) + 1, "answer": k > 1 and not _is_clumped(fitted, labels)}
     found["ari"] = float(ari(truth[in_cluster], labels[in_cluster]))
     spacing, _ = noise.spacing(fitted.log_sigma, labels, int(labels.max()) + 1, np.ones(len(labels), bool))
-    is_noise = noise.is_noise(noise.scores(fitted.log_sigma, labels, spacing))
+    is_noise = noise.is_noise(noise.scores(fitted.log_sigma, labels, noise.for_scores(spacing)))
     if in_cluster.all():
         return found | {"alarms": float(is_noise.mean())}
     right = np.count_nonzero(is_noise & ~in_cluster)

@@ -31,8 +31,7 @@ def _find_spacing(job: Job, block: int) -> None:
     sums = context.run.gather("final", context.blocks, ["sums"])
     counts = summarise(np.sum([of_block for (of_block,) in sums], axis=0)).counts
     of_clusters, of_all = spacing(job, SPACING, counts, _labels)
-    arrays = {"center": of_clusters.center, "spread": of_clusters.spread}
-    arrays["all"] = np.array(of_all)
+    arrays = noise.for_scores(of_clusters)._asdict() | {"all": np.array(of_all)}
     job.run.write(SPACING, block, arrays)
 
 

@@ -89,6 +89,18 @@ def test_spreads_are_a_twentieth_at_least():
     assert found.spread == of_all.spread == noise.LEAST_SPREAD
 
 
+def test_noise_is_twice_as_far_from_its_neighbours_as_is_usual():
+    """Where distances hardly vary, as with many columns, a few spreads are next to nothing."""
+    log_sigma = np.random.default_rng(0).normal(0, 0.06, 2000)
+    found, _ = spacing(log_sigma, np.zeros(2000, int), 1)
+    scored = noise.for_scores(found)
+    times = np.log([1.5, 2.0, 2.4])
+    assert noise.is_noise(noise.scores(times, np.zeros(3, int), found)).all()
+    assert noise.is_noise(noise.scores(times, np.zeros(3, int), scored)).tolist() == [False, False, True]
+    wide = Spacing(np.zeros(1), np.array([0.3]))
+    np.testing.assert_array_equal(noise.for_scores(wide).spread, wide.spread)
+
+
 def test_no_row_of_a_cluster_is_in_the_sample():
     found, of_all = spacing(np.array([0.0, 0.3, 0.5]), np.zeros(3, int), 2)
     assert (found.center[1], found.spread[1]) == (of_all.center, of_all.spread)

@@ -17,6 +17,10 @@ FAR_OUT = 3.0
 """Spreads of all rows above their centre beyond which a row is left out of the kernel, if such rows are trimmed."""
 LEAST_SPREAD = 0.05
 """Least spread of log distances: distances to neighbours vary by at least a twentieth, even if a sample does not."""
+LEAST_OF_SCORES = 0.2
+"""Least spread by which rows are scored, so that noise is at least exp(.8) = 2.2 times as far from its neighbours as is
+usual in its cluster. With many columns, distances vary so little that rows which only err, such as a spike on which
+another one falls, would be noise at a distance of 1.2 times the usual one."""
 TIED = 1e-3
 """Spread below which most distances are equal, as between rows of integers, so that the median deviation is useless."""
 MEDIAN_TO_DEVIATION = 1.4826
@@ -74,6 +78,11 @@ def spacing(
     return Spacing(*(np.array(values, np.float64) for values in zip(*taken, strict=True))), of_all
 
 
+def for_scores(spacing: Spacing) -> Spacing:
+    """Spacing by which rows are scored: with spreads of at least :data:`LEAST_OF_SCORES`."""
+    return spacing._replace(spread=np.maximum(spacing.spread, LEAST_OF_SCORES))
+
+
 def _center_and_spread(log_sigma: Floats) -> Spacing:
     """Centre and spread of the distances above 0, as rows with t copies are not informative about the others."""
     positive = log_sigma[np.isfinite(log_sigma)]
@@ -113,6 +122,7 @@ def scores(log_sigma: Floats, labels: Integers, spacing: Any) -> Floats:
     log_sigma : ndarray of float64, shape (b,)
     labels : ndarray of int, shape (b,)
     spacing : Spacing
+        See :func:`for_scores`.
 
     Returns
     -------
