@@ -271,8 +271,8 @@ def _check_imagined(n_rows: int | None, n_workers: int | None, options: Mapping[
         )
 
 
-OF_NUMBER = ("n_clusters", "undecided", "open_from", "open_to")
-"""Settings that determine the requested number of clusters."""
+OF_NUMBER = ("n_clusters", "undecided", "open_from", "open_to", "valleys")
+"""Settings that determine the requested number of clusters, and whether it may be found."""
 FEW_ROWS = 50  # with no more rows, and ten times as many columns, a fit warns
 _DEFAULTS: dict[str, Any] = dict(fit.__kwdefaults__ or {})
 """Parameters of every fit, whatever its method."""

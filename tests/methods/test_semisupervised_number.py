@@ -1,6 +1,8 @@
 """3SMIC without a number of clusters: it is found from valleys and links, with its evidence, or refused."""
 
+import html
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from typer.testing import CliRunner
 import bigsmic
 from bigsmic import SemiSupervisedSMIC
 from bigsmic.cli import main
-from bigsmic.errors import ConvergenceWarning, InputError, PlanError
+from bigsmic.errors import ConvergenceWarning, InputError, PlanError, RunMismatchError
 from bigsmic.stages import labelings, link_propagation, link_scores, valleys, wider_columns
 
 CENTERS = [[0, 0, 0], [2, 0, 0], [14, 0, 0], [0, 14, 0]]
@@ -111,6 +113,20 @@ def test_a_cut_at_the_number_is_the_result_and_others_can_be_had(found):
         found.cut(99)
     with pytest.raises(InputError, match="curve: the fit found its number of clusters"):
         _ = found.curve
+
+
+def test_a_run_of_an_open_number_need_only_be_cut(classes, tmp_path):
+    links = links_of(classes[1], 400)
+    fit(classes[0], out=tmp_path / "run", **links)
+    with pytest.raises(RunMismatchError, match=r"needs no other fit for 3 of them: .*Result.open\(..\).cut\(3\)"):
+        fit(classes[0], 3, out=tmp_path / "run", **links)
+
+
+def test_the_evidence_travels_and_is_reported(found, tmp_path):
+    sentence = found.valleys.sentence
+    assert pickle.loads(pickle.dumps(found)).valleys.sentence == sentence
+    found.report(tmp_path / "report.html")
+    assert html.escape(sentence) in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_one_blob_has_a_curve_and_no_labels():
