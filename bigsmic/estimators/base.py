@@ -98,7 +98,7 @@ class Clusterer(ClusterMixin, BaseEstimator):
     def _without_answer(self, X: Any) -> Result | None:
         """A result with a single cluster in place of one without labels, with a warning; None if it has labels."""
         settings: Any = self.result_.settings
-        if not (settings.undecided and settings.reads_valleys):
+        if not (settings.undecided and getattr(settings, "reads_valleys", False)):  # other methods have no valleys
             return None
         found = getattr(self.result_, "valleys", None)
         why = found.sentence if found else "The rows that differ are too few to show valleys: give c."
