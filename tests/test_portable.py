@@ -19,16 +19,16 @@ from bigsmic.store import CarriedRun, Run
 pytestmark = pytest.mark.filterwarnings("ignore:c. got 2, but the data show")
 
 METHODS = {
-    "smic": {"t": (3, 5), "widths": (1.5, 2)},
-    "paper": {"preset": "paper", "t": (3,)},
-    "medoid": {"t": (3, 5), "widths": (1.5, 2), "selection": "medoid"},
-    "3smic": {"method": "3smic", "t": 5, "must_links": [[0, 1]]},
-    "links": {"method": "3smic", "t": (3, 5), "selection": "links"},
+    "smic": {"t": (3, 5), "widths": (1.5, 2), "n_centers": 40},
+    "paper": {"preset": "paper", "t": (3,), "n_centers": 40},
+    "medoid": {"t": (3, 5), "widths": (1.5, 2), "n_centers": 40, "selection": "medoid"},
+    "3smic": {"method": "3smic", "t": 5, "n_centers": 40, "must_links": [[0, 1]]},
+    "links": {"method": "3smic", "t": (3, 5), "n_centers": 40, "selection": "links"},
     "rim": {"method": "rim"},
     "kernel_rim": {"method": "kernel_rim", "n_components": 64},
     "fourier": {"method": "kernel_rim", "n_components": 64, "approximation": "fourier"},
     "on_graph": {"method": "kernel_rim", "kernel": "local_scaling"},
-    "mic": {"method": "mic", "t": (5, 7)},
+    "mic": {"method": "mic", "t": (5, 7), "n_centers": 40},
     "mspc": {"method": "mspc"},
     "dense": {"method": "mwca", "n_starts": 2},
     "spectral": {"method": "mwca", "kernel": "local_scaling", "solver": "spectral"},
@@ -119,7 +119,7 @@ def test_a_single_cluster_travels(blobs):
 
 
 def test_a_number_left_open_has_its_curve_when_it_was_saved(blobs, tmp_path):
-    result = bigsmic.fit(blobs[0], None, t=(5,), widths=(1, 1.5), n_threads=1)
+    result = bigsmic.fit(blobs[0], None, t=(5,), widths=(1, 1.5), n_centers=40, n_threads=1)
     with pytest.raises(RunError, match=r"is missing from .*: a pickle contains what predictions need"):
         pickle.loads(pickle.dumps(result)).cut(3)
     saved = result.save(tmp_path / "run")

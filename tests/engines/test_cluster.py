@@ -134,16 +134,16 @@ def test_a_killed_scheduler_is_an_error_and_the_next_fit_goes_on(client, blobs, 
 
 def test_an_address_where_nothing_answers_is_an_error_in_time(blobs, monkeypatch):
     allowed = []
-    monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 2)
+    monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 1)
     monkeypatch.setattr(
         dask_cluster, "Client", lambda *args, **more: (allowed.append(more["timeout"]), Client(*args, **more))[1]
     )
-    with pytest.raises(ClusterError, match="did not answer within 2 s"):
+    with pytest.raises(ClusterError, match="did not answer within 1 s"):
         fit(blobs[0], scheduler="tcp://127.0.0.1:9")
-    assert allowed == [2]
+    assert allowed == [1]
     with pytest.raises(ClusterError, match="give the address that the scheduler prints"):
         fit(blobs[0], scheduler="no address")
-    assert allowed == [2], "which is not even tried"
+    assert allowed == [1], "which is not even tried"
 
 
 def test_workers_with_other_versions_are_refused(client, blobs, monkeypatch):
@@ -203,7 +203,7 @@ def _blind(payload):
 
 @pytest.mark.parametrize("address", ["tcp://me:PASSWORD@127.0.0.1:9", "me:PASSWORD@127.0.0.1:9"])
 def test_a_password_in_an_address_is_not_shown(blobs, monkeypatch, address):
-    monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 2)
+    monkeypatch.setattr(dask_cluster, "CONNECT_SECONDS", 1)
     with pytest.raises(ClusterError, match=r"did not answer .*127\.0\.0\.1:9") as caught:
         fit(blobs[0], scheduler=address)
     assert "PASSWORD" not in "".join(traceback.format_exception(caught.value))
