@@ -259,3 +259,11 @@ def test_as_many_clusters_come_out_as_are_asked_for():
     won, alone = consensus.rows_won(consensus.vote(labels, of, classes, 4))
     assert (won > 0).all()
     assert tied == np.flatnonzero(alone == 0).tolist()
+
+
+def test_one_labeling_votes_alone_where_no_cut_has_enough_winners():
+    ari = np.array([[1.0, 0.9, 0.9, 0.1], [0.9, 1.0, 0.2, 0.2], [0.9, 0.2, 1.0, 0.3], [0.1, 0.2, 0.3, 1.0]])
+    found = np.array([0, 1, 0, 1, 0, 1, 1])
+    classes = selection._of_one([0, 2, 3], [2, 3, 3, 2], ari, 3, found)
+    np.testing.assert_array_equal(classes, [-1, -1, 0, 1, 2, -1, -1])
+    assert selection._of_one([0, 3], [2, 3, 3, 2], ari, 3, found) is found

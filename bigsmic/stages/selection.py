@@ -27,7 +27,7 @@ from bigsmic.stages.labeling_specs import (
     specs_of,
 )
 from bigsmic.stages.labelings import Reader, read_labels
-from bigsmic.types import Integers
+from bigsmic.types import Floats, Integers
 
 CONSENSUS = -1
 """Stands for the consensus in place of a labeling's number."""
@@ -157,7 +157,11 @@ def _agree(job: Job, block: int) -> None:
         shared, sizes = total[np.ix_(columns, columns)], [of[b] for b in eigenvector_set]
         trees.append(consensus.overlap_tree(shared) if w in by_valleys else consensus.consensus_tree(shared, sizes))
     found, tied = _cut_full(job, trees, of)
-    arrays = {"ari": consensus.pairwise_ari(total, of)} | {f"classes.{w}": classes for w, classes in enumerate(found)}
+    ari = consensus.pairwise_ari(total, of)
+    for w, eigenvector_set in enumerate(eigenvector_sets_of(context)):
+        if found[w].max(initial=-1) + 1 < context.settings.n_clusters:
+            found[w], tied[w] = _of_one(eigenvector_set, of, ari, context.settings.n_clusters, found[w]), []
+    arrays = {"ari": ari} | {f"classes.{w}": classes for w, classes in enumerate(found)}
     context.run.write("consensus", 0, arrays, info={"sizes": of, "tied": tied})
 
 
@@ -170,7 +174,8 @@ def _cut_full(job: Job, trees: list[MergeTree], of: Sequence[int]) -> tuple[list
     """Cut the tree of every eigenvector set so that c classes win rows.
 
     A cut into c often contains classes that occur in few labelings and are outvoted in every row. Such a tree is cut
-    finer, up to `FINEST_CUT` c classes, and classes that win no row are left out.
+    finer, up to `FINEST_CUT` c classes, and classes that win no row are left out. If no cut has c winners, the labeling
+    with c labels that agrees most with the others of its set votes alone, as no cluster may be empty.
 
     Returns
     -------
@@ -199,6 +204,19 @@ def _cut_full(job: Job, trees: list[MergeTree], of: Sequence[int]) -> tuple[list
             else:
                 del cuts[w]
     return found, tied
+
+
+def _of_one(
+    eigenvector_set: Sequence[int], of: Sequence[int], ari: Floats, c: int, found: NDArray[Any]
+) -> NDArray[Any]:
+    """Classes by which one labeling with c labels votes alone; as they were found, if there is none in the set."""
+    full = [i for i, b in enumerate(eigenvector_set) if of[b] == c]
+    if not full:
+        return found
+    agreement = ari[np.ix_(eigenvector_set, eigenvector_set)].mean(axis=1)
+    best = max(full, key=lambda i: agreement[i])
+    classes = [np.arange(c) if i == best else np.full(of[b], -1) for i, b in enumerate(eigenvector_set)]
+    return np.concatenate(classes)
 
 
 def _rows_won(context: Context, p: int, of: Sequence[int], classes: dict[int, Integers]) -> Integers:

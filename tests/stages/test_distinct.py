@@ -147,3 +147,15 @@ def test_rows_of_integers_with_many_copies_are_told_apart():
     assert len(np.unique(X, axis=0)) < 400
     for c in (2, None):
         np.testing.assert_array_equal(bigsmic.fit(X, c).labels, y)
+
+
+@pytest.mark.parametrize("c", [None, 10])
+@pytest.mark.filterwarnings("ignore:c. got 10, but the data show")
+def test_no_cluster_is_empty_where_labelings_disagree(c):
+    """Ten digits on a display whose segments fail: no cut of the consensus has as many clusters that win rows."""
+    lit = "1110111001001010111011011011011101011010111101111101001011111111111011"
+    patterns = np.array(list(lit), int).reshape(10, 7)
+    rng = np.random.default_rng(5)
+    fails = rng.random((500, 7)) < 0.1
+    result = bigsmic.fit(patterns[rng.integers(0, 10, 500)] ^ fails, c)
+    assert np.bincount(result.labels, minlength=result.n_clusters).min() > 0
