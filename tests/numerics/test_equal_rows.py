@@ -73,6 +73,13 @@ def test_cells_that_share_a_point_are_linked_by_it():
     assert (HOMES[indices[:, 1:]] == HOMES[:, None]).all()
 
 
+def test_no_row_is_listed_twice_by_one_that_was_compared_with_all_points():
+    cells = (np.arange(600) % 40).astype(np.int32)[:, None]  # fewer rows each than a list has places
+    indices, _ = lists(TABLE, 20, cells)
+    assert (indices >= 0).all()
+    assert all(len(set(listed)) == 20 for listed in indices.tolist())
+
+
 def test_distinct_rows_have_the_lists_that_they_have_alone():
     X = RNG.normal(size=(300, 4)).astype(np.float32)
     alone, squares = lists(X, 5)

@@ -102,8 +102,10 @@ def list_copies(indices: Integers, squares: Floats, points: Points) -> None:
     indices[copies], squares[copies] = indices[nearby[copies]], squares[nearby[copies]]
     listed = np.where(nearby == own, first, nearby)[copies]
     for rows, others in ((copies, listed), (firsts, copies[at])):
+        is_new = indices[rows, 0] != others  # a row that has met few others was compared with all points
+        rows = rows[is_new]
         indices[rows, 1:], squares[rows, 1:] = indices[rows, :-1], squares[rows, :-1]
-        indices[rows, 0], squares[rows, 0] = others, 0
+        indices[rows, 0], squares[rows, 0] = others[is_new], 0
 
 
 @compiled
