@@ -11,7 +11,6 @@ seconds measured: caches can bring it above 1. Writes results/roofline.json.
 
 import argparse
 import math
-import time
 
 import numpy as np
 from _clusters import SIMULATORS  # noqa: F401  registers its sets
@@ -22,11 +21,11 @@ from bigsmic.numerics.eigen.lanczos_state import LanczosParams
 from bigsmic.numerics.labeling.local_moving import N_SWEEPS
 from bigsmic.runtime.block_sizes import BlockSizes
 from bigsmic.runtime.planning import GHOSTS
+from bigsmic.runtime.probe import least_seconds
 from bigsmic.settings.smic import resolve
 from bigsmic.stages.labeling_specs import LabelingSpecs, eigenproblems
 
 ENTRIES = 1.5  # of the matrix, per row and neighbour
-REPEATS = 5
 COLUMNS = ("cpu_s", "gbyte", "gflop", "gb/s", "gflop/s", "bound_s", "share")
 
 
@@ -35,19 +34,9 @@ def speeds():
     a, b, c = (np.ones(1 << 26, np.float32) for _ in range(3))
     A = np.ones((2048, 2048), np.float32)
     return {
-        "bytes": 3 * a.nbytes / _seconds(lambda: np.add(a, b, out=c)),
-        "flops": 2 * 2048**3 / _seconds(lambda: A @ A),
+        "bytes": 3 * a.nbytes / least_seconds(lambda: np.add(a, b, out=c)),
+        "flops": 2 * 2048**3 / least_seconds(lambda: A @ A),
     }
-
-
-def _seconds(call):
-    """CPU seconds of the fastest of some calls."""
-    found = []
-    for _ in range(REPEATS):
-        started = time.process_time()
-        call()
-        found.append(time.process_time() - started)
-    return min(found)
 
 
 def demands(shape, c, fit):

@@ -52,7 +52,7 @@ __all__ = ["Result", "Settings", "admit", "choose", "cut_run", "model", "pages",
 
 def temporary(settings: Any) -> tuple[str, ...]:
     """Stages that are deleted when a fit has ended."""
-    return (*graph_pipeline.temporary(settings), valleys.AXES)
+    return (*graph_pipeline.temporary(settings), *valleys.TEMPORARY)
 
 
 OF_ONE_NUMBER = (

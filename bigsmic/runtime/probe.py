@@ -30,15 +30,15 @@ def _sparse_seconds() -> float:
     no_halo = np.empty(0, np.int64)
     block = KernelBlock(0, N_ROWS, no_halo, indptr, indices, rng.random(len(indices), np.float32))
     rows, out = Rows(X, X[:0], slice(0, N_ROWS), no_halo), np.empty_like(X)
-    return _least_seconds(lambda: multiply(block, (1.0, 0.0, 0.0), rows, X, out))
+    return least_seconds(lambda: multiply(block, (1.0, 0.0, 0.0), rows, X, out))
 
 
 def _dense_seconds() -> float:
     A = np.random.default_rng(0).standard_normal((SIDE, SIDE), np.float32)
-    return _least_seconds(lambda: A @ A)
+    return least_seconds(lambda: A @ A)
 
 
-def _least_seconds(call: Callable[[], Any]) -> float:
+def least_seconds(call: Callable[[], Any]) -> float:
     """CPU seconds of the fastest of several calls; the first one, which may compile, does not count."""
     call()
     found = []

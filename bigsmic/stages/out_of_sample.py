@@ -142,7 +142,9 @@ class Model(Neighborhood):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.n_clusters = context.settings.n_clusters
-        self.classes, self.tied = selection.members(context), selection.tied_classes(context)
+        self.classes = selection.members(context)
+        is_one = selection.chosen(context) is not None
+        self.tied = [] if is_one else selection.tied_classes(context, selection.chosen_set(context))
         self.readers = {b: Reader(context, specs_of(context)[b]) for b in self.classes}
         self.eigenproblems = list(dict.fromkeys(specs_of(context)[b].eigenproblem for b in self.classes))
         self.power = output.sharpness(context)

@@ -59,13 +59,14 @@ def _consensus(context: Context, p: int, posterior: Floats) -> tuple[Integers, F
 
     Both take the Gaussians of the clusters into account, where these are used.
     """
-    labels, of, classes = ballots(context, p, chosen_set(context))
+    w = chosen_set(context)
+    labels, of, classes = ballots(context, p, w)
     votes = consensus.vote(labels, of, classes, context.settings.n_clusters)
     propagated = context.settings.propagates
     if propagated:
         labels = link_propagation.read_labels(context, p)
     else:
-        labels = consensus.consensus_labels(votes, posterior, tied_classes(context))
+        labels = consensus.consensus_labels(votes, posterior, tied_classes(context, w))
     shapes = gaussians.read(context)
     if shapes is not None:
         labels, posterior = shapes.relabelled(context.run.read("rows", p, "X"), votes / len(of), labels, posterior)

@@ -146,7 +146,11 @@ def _table(scores: Sequence[LSMIScore], design: LSMIDesign) -> dict[str, Any]:
 
 
 def _agree(job: Job, block: int) -> None:
-    """Write ARIs of all pairs of labelings, and the classes of labels in the consensus of each eigenvector set."""
+    """Write ARIs of all pairs of labelings, and the classes of labels in the consensus of each eigenvector set.
+
+    If no cut of a consensus has c classes that win rows, the labeling with c labels that agrees most with the others of
+    its set votes alone, as no cluster may be empty.
+    """
     context = job.context
     of = [Reader(context, spec).n_groups for spec in specs_of(context)]
     total = job.sum_blocks("consensus", context.blocks, partial(_label_gram, of=of))
@@ -174,8 +178,7 @@ def _cut_full(job: Job, trees: list[MergeTree], of: Sequence[int]) -> tuple[list
     """Cut the tree of every eigenvector set so that c classes win rows.
 
     A cut into c often contains classes that occur in few labelings and are outvoted in every row. Such a tree is cut
-    finer, up to `FINEST_CUT` c classes, and classes that win no row are left out. If no cut has c winners, the labeling
-    with c labels that agrees most with the others of its set votes alone, as no cluster may be empty.
+    finer, up to `FINEST_CUT` c classes, and classes that win no row are left out.
 
     Returns
     -------
@@ -295,12 +298,10 @@ def ballots(context: Context, p: int, w: int) -> tuple[Integers, list[int], Inte
     return all_labels(context, p, eigenvector_set), [of[b] for b in eigenvector_set], read(f"classes.{w}")
 
 
-def tied_classes(context: Context) -> list[int]:
-    """Clusters of the consensus of the result that no row votes for alone; none in runs of earlier versions."""
-    if chosen(context) is not None:
-        return []
+def tied_classes(context: Context, w: int) -> list[int]:
+    """Clusters of the consensus of an eigenvector set that win no row alone; none in runs of earlier versions."""
     tied = context.run.info("consensus", 0).get("tied")
-    return [] if tied is None else tied[chosen_set(context)]
+    return [] if tied is None else tied[w]
 
 
 def all_labels(context: Context, p: int, numbers: Iterable[int]) -> Integers:

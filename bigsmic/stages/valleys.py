@@ -34,6 +34,7 @@ from bigsmic.store import Run
 from bigsmic.types import Floats, Integers
 
 AXES, COMPONENTS, EVIDENCE = "axes", "components_of_rows", "evidence"
+TEMPORARY = (AXES, COMPONENTS)  # stages that are deleted when a fit has ended
 COLLAPSED = 0.1
 """Difference in modularity from the best labeling beyond which the number of clusters of a labeling is ignored."""
 PLAIN = 0.9

@@ -137,7 +137,7 @@ def test_one_blob_has_a_curve_and_no_labels():
     assert result.valleys.sentence.startswith("The data show no valleys: give c.")
     assert result.curve.index.tolist() == list(range(2, 31))
     with pytest.raises(InputError, match=r"found no valleys .*; valleys\.best, \d+, is a hint, cut\(c\) gives"):
-        result.labels  # noqa: B018
+        np.asarray(result.labels)
     np.testing.assert_array_equal(result.cut(3).labels, fit(X, valleys=False, **links).cut(3).labels)
 
 
@@ -228,3 +228,12 @@ def test_a_plan_has_room_for_finding_the_number_and_for_labels(classes):
     with pytest.raises(PlanError, match="set memory_limit to at least"):
         bigsmic.plan(X, memory_limit=least, **options)
     assert whole.peak_bytes <= whole.memory_limit
+
+
+@pytest.mark.parametrize("method", ["3smic", "smic"])
+def test_components_of_the_rows_are_deleted_at_the_end(method, classes, tmp_path):
+    """They are read only while the number is found, and may be as large as the rows."""
+    bigsmic.fit(classes[0], None, method=method, t=5, n_centers=40, out=tmp_path / "run")
+    left = {path.name for path in (tmp_path / "run").iterdir()}
+    assert "rows" in left
+    assert not left & set(valleys.TEMPORARY)

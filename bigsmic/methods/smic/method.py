@@ -49,7 +49,7 @@ OF_ONE_CUT = (
 
 def temporary(settings: Settings) -> tuple[str, ...]:
     """Stages that are deleted when a fit has ended."""
-    return (*graph_pipeline.temporary(settings), valleys.AXES, valleys.COMPONENTS)
+    return (*graph_pipeline.temporary(settings), *valleys.TEMPORARY)
 
 
 def run(job: Job) -> None:
