@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_blobs, make_circles, make_moons
+from sklearn.datasets import load_iris, make_blobs, make_circles, make_moons
 from sklearn.metrics import adjusted_rand_score
 from small_fits import cut_small
 
@@ -179,6 +179,36 @@ def test_clusters_beyond_those_shown_are_cut_off_what_hangs_on_least():
     with pytest.warns(BigsmicWarning, match="got 5, but the data show 4 groups"):
         result = bigsmic.fit(X, 5, n_threads=1)
     assert adjusted_rand_score(y, result.labels) > 0.95
+
+
+@pytest.fixture(scope="module")
+def nested():
+    """Fifteen clusters that do not touch, in three distant groups of five."""
+    draw = np.random.default_rng(1)
+    centers = 24 * np.repeat(draw.normal(size=(3, 8)), 5, axis=0) + 6 * draw.normal(size=(15, 8))
+    of_row = draw.choice(15, 1500, p=draw.dirichlet(np.full(15, 2.0)))
+    return centers[of_row] + draw.normal(size=(1500, 8)), of_row // 5
+
+
+@pytest.mark.filterwarnings("ignore:c. got 3, but the data show")
+@pytest.mark.parametrize(("c", "cut"), [(3, 3), (range(2, 4), 3), (None, 3), (15, 3)])
+def test_clusters_that_do_not_touch_are_joined_by_distance_where_fewer_are_asked_for(nested, c, cut):
+    """A graph does not tell which of its parts belong together."""
+    X, y = nested
+    result = bigsmic.fit(X, c, **QUICK)
+    result = result if result.n_clusters == cut else result.cut(cut)
+    assert adjusted_rand_score(y, result.labels) == 1
+    assert adjusted_rand_score(y, result.predict(X)) == 1
+    assert adjusted_rand_score(y, result.cut(3).labels) == 1
+    assert set(result.cut(2).labels) == {0, 1}
+
+
+def test_one_labeling_votes_alone_only_where_there_is_no_consensus_of_as_many():
+    """Of three consensuses by valleys, one has only two clusters; the labeling in its place halves a kind of flower."""
+    X, y = load_iris(return_X_y=True)
+    with pytest.warns(BigsmicWarning, match="got 3, but the data show 2 groups"):
+        result = bigsmic.fit(X, 3, n_threads=1)
+    assert adjusted_rand_score(y, result.labels) > 0.6
 
 
 def test_labels_that_no_valley_parts_are_mended():

@@ -162,11 +162,11 @@ def _agree(job: Job, block: int) -> None:
         trees.append(consensus.overlap_tree(shared) if w in by_valleys else consensus.consensus_tree(shared, sizes))
     found, tied = _cut_full(job, trees, of)
     ari = consensus.pairwise_ari(total, of)
-    for w, eigenvector_set in enumerate(eigenvector_sets_of(context)):
-        if found[w].max(initial=-1) + 1 < context.settings.n_clusters:
-            found[w], tied[w] = _of_one(eigenvector_set, of, ari, context.settings.n_clusters, found[w]), []
+    lacking = [w for w, classes in enumerate(found) if classes.max(initial=-1) + 1 < context.settings.n_clusters]
+    for w in lacking:
+        found[w], tied[w] = _of_one(eigenvector_sets_of(context)[w], of, ari, context.settings.n_clusters, found[w]), []
     arrays = {"ari": ari} | {f"classes.{w}": classes for w, classes in enumerate(found)}
-    context.run.write("consensus", 0, arrays, info={"sizes": of, "tied": tied})
+    context.run.write("consensus", 0, arrays, info={"sizes": of, "tied": tied, "lacking": lacking})
 
 
 def _label_gram(context: Context, p: int, of: Sequence[int]) -> Integers:
@@ -337,13 +337,16 @@ def chosen_set(context: Context) -> int:
     one has no rows, and those of the best rated of the others are all there and are parted. Between the two limits a
     valley is in doubt, and modularity decides. Where labelings agree that there are fewer clusters than were asked
     for, no cut has them all parted; if there is no sign of a valley between two of the first, density has halved a
-    large cluster, and trees of valleys, which cut off what hangs on least, are taken.
+    large cluster, and trees of valleys, which cut off what hangs on least, are taken. They are also taken where more
+    clusters were left when no two touched: the graph does not tell which of these to join, but distances do.
     """
     if not specs_of(context).valley_sets:
         return best_rated(context, range(len(eigenvector_sets_of(context))))
     by_density, *by_valleys = _rivals(context)
     if not by_valleys:
         return by_density
+    if valleys.are_apart(context.run, context.settings.n_clusters):
+        return by_valleys[0]
     are_fewer = valleys.are_fewer(context.run, context.settings.n_clusters)
     in_doubt, least = (LEAST_SIGN, 0.0) if are_fewer else (THRESHOLD / 2, THRESHOLD)
     if not is_parted(context, by_density, in_doubt) and is_parted(context, by_valleys[0], least):
@@ -368,21 +371,30 @@ def best_rated(context: Context, numbers: Sequence[int]) -> int:
     If the graph falls into parts by itself, the set of largest normalised association, the last among equals, which
     over-segments least; one of fewer clusters has more association in any case, and does not count. Otherwise first
     the shrinkages of largest mean modularity over their eigenvector sets, since the modularity of one consensus is
-    random in the third digit; then the eigenvector set among these.
+    random in the third digit; then the eigenvector set among these. Either way, a set without a consensus of c
+    clusters, for which one labeling votes, counts only if all are.
     """
     if len(numbers) == 1:
         return numbers[0]
     if falls_apart(context, context.settings.n_clusters):
         rates = context.run.read("eigenvector_sets", 0, "association").mean(axis=1)[numbers]
         sizes = np.array([context.run.read("consensus", 0, f"classes.{w}").max() for w in numbers])
-        rates[sizes < sizes.max()] = -np.inf
+        rates[~_are_whole(context, numbers) | (sizes < sizes.max())] = -np.inf
         return numbers[int(np.flatnonzero(rates >= rates.max() - ROUNDING)[-1])]
     if eigenvector_sets_of(context)[numbers[-1]] == specs_of(context).plain:
         numbers = numbers[:-1]
     rates = context.run.read("eigenvector_sets", 0, "modularity").mean(axis=1)[numbers]
     rates = rates.reshape(len(specs_of(context).shrinkages), -1)
-    best = int(np.argmax(rates.mean(axis=1)))
-    return numbers[best * rates.shape[1] + int(np.argmax(rates[best]))]
+    whole = _are_whole(context, numbers).reshape(rates.shape)
+    best = int(np.argmax(np.where(whole.any(axis=1), rates.mean(axis=1), -np.inf)))
+    return numbers[best * rates.shape[1] + int(np.argmax(np.where(whole[best], rates[best], -np.inf)))]
+
+
+def _are_whole(context: Context, numbers: Sequence[int]) -> NDArray[np.bool_]:
+    """Whether eigenvector sets have a consensus of c clusters: bool, one for each; true for all if none has."""
+    lacking = context.run.info("consensus", 0).get("lacking") or []
+    found = ~np.isin(numbers, lacking)
+    return found if found.any() else ~found
 
 
 def members(context: Context) -> dict[int, NDArray[Any]]:

@@ -41,6 +41,8 @@ PLAIN = 0.9
 """Mean adjusted Rand index between the labelings, cut at the requested number, from which no others are needed."""
 PLAIN_OF_ONE_VOICE = 0.8
 """The same where all of them show that number, or about that."""
+FEWER_AGREED = 0.8
+"""The same at a smaller number that they show, from which trees of valleys may cut off those beyond it."""
 SHAPE_ROWS = 20_000
 """Number of rows, drawn by hash, on which the largest cluster is compared with a blob."""
 
@@ -177,6 +179,8 @@ def counted(run: Run) -> int | None:
 
 def is_plain(run: Run, n_clusters: int) -> bool:
     """Whether the data show as many clusters, and the labelings agree on which ones they are."""
+    if are_apart(run, n_clusters):
+        return True
     if counted(run) is None or not is_shown(run, n_clusters):
         return False
     votes = run.info(NUMBER, 0)["votes"]
@@ -184,10 +188,20 @@ def is_plain(run: Run, n_clusters: int) -> bool:
     return _agreement_at(run, n_clusters) >= (PLAIN_OF_ONE_VOICE if one_voice else PLAIN)
 
 
+def are_apart(run: Run, n_clusters: int) -> bool:
+    """Whether more clusters than that are left when no two of them touch: only distances tell which ones to join."""
+    if counted(run) is None:
+        return False
+    trees = range(len(run.info(VALLEYS, 0)["n_clusters"]))
+    weakest = [run.read(VALLEYS, 0, f"weakest.{i}") for i in trees]
+    more = [of_one[n_clusters + 1] for of_one in weakest if len(of_one) > n_clusters + 1]
+    return bool(more) and bool(np.isinf(np.median(more)))
+
+
 def are_fewer(run: Run, n_clusters: int) -> bool:
     """Whether the labelings agree which clusters the data show, and these are fewer, but more than half as many."""
     shown = counted(run)
-    return shown is not None and shown < n_clusters < 2 * shown and _agreement_at(run, shown) >= PLAIN
+    return shown is not None and shown < n_clusters < 2 * shown and _agreement_at(run, shown) >= FEWER_AGREED
 
 
 def _agreement_at(run: Run, n_clusters: int) -> float:

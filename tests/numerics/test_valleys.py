@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.cluster.hierarchy import fcluster, ward
 from scipy.stats import norm
 
 from bigsmic.numerics.graph.affinity import KernelBlock
@@ -159,6 +160,38 @@ def test_groups_without_rows_take_no_part():
     found = valleys.valley_tree(groups_of(X, np.repeat([1, 4], 300)))
     assert found.tree.columns.tolist() == [1, 4]
     assert found.tree.cut(2).tolist() == [-1, 0, -1, -1, 1]
+
+
+def far_apart(seed=0, m=12):
+    """Rows of groups without a neighbour, and their labels."""
+    draw = np.random.default_rng(seed)
+    labels = np.repeat(np.arange(m), draw.integers(30, 90, m))
+    return 100 * draw.normal(size=(m, 3))[labels] + draw.normal(size=(len(labels), 3)), labels
+
+
+def test_groups_that_do_not_touch_are_merged_by_ward():
+    X, labels = far_apart()
+    found, reference = valleys.valley_tree(groups_of(X, labels)), ward(X)
+    assert np.isinf(found.weakest[2:13]).all()
+    for k in range(2, 12):
+        expected = fcluster(reference, k, "maxclust")
+        assert (
+            consensus.pairwise_ari(
+                consensus.label_gram(np.stack([found.tree.cut(k)[labels], expected - 1], axis=1), [k, k]), [k, k]
+            )[0, 1]
+            == 1
+        )
+
+
+def test_groups_that_links_bar_are_merged_last_by_ward():
+    X, labels = far_apart()
+    groups = groups_of(X, labels)
+    cannot = np.zeros((2, 12, 12))
+    y, z = groups.nearest()
+    cannot[1, y, z] = cannot[1, z, y] = 2
+    assert groups.with_links(cannot).nearest() != (y, z)
+    found = valleys.valley_tree(groups.with_links(cannot)).tree.cut(2)
+    assert found[y] != found[z]
 
 
 def test_equal_rows_are_parted_from_others():

@@ -173,7 +173,7 @@ def _warn_of_other_number(job: Job) -> None:
     """Warn if all labelings clearly show another number of clusters than the requested one."""
     context = job.context
     c, shown = context.settings.n_clusters, valleys.counted(job.run)
-    if not context.settings.reads_valleys or shown in (None, c) or context.settings.open:
+    if not context.settings.reads_valleys or shown in (None, c) or not context.settings.number_given:
         return
     weakest = selection.weakest_valley(context) if c > shown else -valleys.weakest_shown(job.run)
     limit = THRESHOLD / 2 if c > shown else -1.5 * THRESHOLD
@@ -212,6 +212,8 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     settings : Settings
     """
     distinct.refuse_cut(base, n_clusters)
+    if settings.reads_valleys and valleys.are_apart(base, n_clusters):
+        return _cut_by_valleys(base, settings, n_clusters)
     specs = cut_specs(settings.opened, base.identity["input"]["rows"])
     width = {spec.n_eigenvectors for spec in specs if spec.assignment == "merge"}
     context = Context(None, base, settings)
@@ -239,6 +241,14 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
         *(labelings.Merging.DENSITY.labeling(eigenproblem) for eigenproblem in eigenproblems(settings)),
     )
     return Overlay.over(base, own), settings
+
+
+def _cut_by_valleys(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
+    """A cut of the trees of valleys, where more clusters than that are left when no two of them touch."""
+    columns = base.info(labelings.NUMBER, 0)["columns"]
+    found = replace(settings.opened.by_valleys(columns).decided(int(n_clusters)), plain=False)
+    merged = [labelings.merged_name(spec) for spec in specs_of(Context(None, base, found))]
+    return Overlay.over(base, (*OF_ONE_CUT, *merged, valleys.EVIDENCE)), found
 
 
 def _chosen_columns(context: Context, n_clusters: int) -> list[int]:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
 
 from bigsmic.numerics.compiled import compiled
 from bigsmic.numerics.frozen import frozen
@@ -234,6 +235,19 @@ class Groups:
         must, cannot = self.links
         return (cannot > must) & (cannot - must >= BARRING * np.sqrt(must + cannot))
 
+    def nearest(self) -> tuple[int, int]:
+        """The two groups whose union adds least to the squared distances of rows from the means of their groups.
+
+        By Ward's criterion that is ``n_y n_z / (n_y + n_z) |mean_y - mean_z|^2``. Groups that cannot-links bar from
+        being one come after all others.
+        """
+        alive = self.alive
+        n, (i, j) = self.counts[alive], np.triu_indices(len(alive), 1)
+        added = pdist(self.moments.sums[alive] / n[:, np.newaxis], "sqeuclidean") / (1 / n[i] + 1 / n[j])
+        added[self.are_barred[alive[i], alive[j]]] += added.max()
+        best = int(np.argmin(added))
+        return int(alive[i[best]]), int(alive[j[best]])
+
     def are_neighbors(self, y: int, z: int) -> bool:
         """Whether enough of the weight of the smaller group lies between the two."""
         return self.weights[y, z] > NEIGHBOR_WEIGHT * min(self.degrees[y], self.degrees[z])
@@ -298,7 +312,8 @@ def valley_tree(groups: Groups, threshold: float = THRESHOLD) -> ValleyTree:
 
     Among neighbours with ``z < threshold`` the two of largest ``min(1, depth exp(2 error)) W_yz / sqrt(s_y s_z)`` are
     merged, s the degree sums. When none is left, the number of groups is that of the clusters; the tree goes on without
-    the condition. Groups of very few rows are given to the one they are tied to most before any test.
+    the condition, and when no two groups are neighbours, with those whose means are nearest (:meth:`Groups.nearest`).
+    Groups of very few rows are given to the one they are tied to most before any test.
 
     Rows that are of no cluster, sums of two spikes say, make groups that lie between many others and are much wider
     than they. Merged with such a group, a cluster is parted from none of these any more, and one after the other
@@ -423,7 +438,10 @@ class _Pairs:
         return float(np.where(self.near, self.z, np.inf).min())
 
     def best(self, threshold: float) -> tuple[int, int, float]:
-        """The pair to merge and its score; a pair of one group where no neighbours are below the threshold."""
+        """The pair to merge and its score; a pair of one group where no neighbours are below the threshold.
+
+        Without a threshold, the nearest two if no neighbours may be merged.
+        """
         s = self.groups.degrees
         tied = self.groups.weights / np.sqrt(np.maximum(np.multiply.outer(s, s), _NOTHING))
         mergeable = self.near & (self.z < threshold) & ~self.groups.are_barred
@@ -433,11 +451,7 @@ class _Pairs:
             return y, z, float(score[y, z])
         if threshold < np.inf:
             return 0, 0, 0.0
-        alive = self.groups.alive
-        rest = np.triu(tied, 1)[np.ix_(alive, alive)]
-        rest[np.tril_indices(len(alive))] = -1.0
-        y, z = (int(alive[i]) for i in divmod(int(np.argmax(rest)), len(alive)))
-        return y, z, 0.0
+        return *self.groups.nearest(), 0.0
 
 
 def valleys_between(groups: Groups) -> tuple[Integers, Floats, Floats]:
