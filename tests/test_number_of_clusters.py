@@ -203,6 +203,17 @@ def test_clusters_that_do_not_touch_are_joined_by_distance_where_fewer_are_asked
     assert set(result.cut(2).labels) == {0, 1}
 
 
+def test_pieces_of_bent_clusters_are_not_joined_by_distance():
+    """Two arms of a spiral, whose graph of the nearest five rows has gaps: pieces of both arms are near each other."""
+    draw = np.random.default_rng(0)
+    angle, y = draw.uniform(0, 3 * np.pi, 2000), draw.integers(0, 2, 2000)
+    turned = angle + np.pi * y
+    X = ((angle + 1) * np.stack([np.cos(turned), np.sin(turned)])).T + draw.normal(0, 0.1, (2000, 2))
+    result = bigsmic.fit(X, 2, **UNSCALED)
+    assert result.valleys.parts == 4
+    assert adjusted_rand_score(y, result.labels) == 1
+
+
 def test_one_labeling_votes_alone_only_where_there_is_no_consensus_of_as_many():
     """Of three consensuses by valleys, one has only two clusters; the labeling in its place halves a kind of flower."""
     X, y = load_iris(return_X_y=True)

@@ -189,13 +189,15 @@ def is_plain(run: Run, n_clusters: int) -> bool:
 
 
 def are_apart(run: Run, n_clusters: int) -> bool:
-    """Whether more clusters than that are left when no two of them touch: only distances tell which ones to join."""
-    if counted(run) is None:
+    """Whether more clusters than that are left when no two of them touch: only distances tell which ones to join.
+
+    All labelings must show it, and none if the clusters are bent: their parts are no clusters, and means tell nothing.
+    """
+    if counted(run) is None or run.info(NUMBER, 0).get("parts"):
         return False
     trees = range(len(run.info(VALLEYS, 0)["n_clusters"]))
-    weakest = [run.read(VALLEYS, 0, f"weakest.{i}") for i in trees]
-    more = [of_one[n_clusters + 1] for of_one in weakest if len(of_one) > n_clusters + 1]
-    return bool(more) and bool(np.isinf(np.median(more)))
+    weakest = [run.read(VALLEYS, 0, f"weakest.{i}")[n_clusters + 1 :] for i in trees]
+    return all(of_one[:1].max(initial=-np.inf) == np.inf for of_one in weakest)
 
 
 def are_fewer(run: Run, n_clusters: int) -> bool:
