@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bigsmic.errors import InputError, PlanError
+from bigsmic.errors import InputError
 from bigsmic.methods.sections.semisupervised import pages
 from bigsmic.methods.smic import diagnostics as smic_diagnostics
 from bigsmic.methods.smic.planning import plan as smic_plan
@@ -28,7 +28,6 @@ from bigsmic.runtime.planning import Plan
 from bigsmic.settings.semisupervised import FEW_ROWS, FEW_T, Settings
 from bigsmic.stages import (
     distinct,
-    eigenvectors,
     graph_pipeline,
     kernel_matrix,
     labelings,
@@ -108,10 +107,10 @@ def run(job: Job) -> None:
     with job.timed("graph"):
         links.run(job)
     if may_count(job.context):
-        job = _decided(_resumed(job))
+        job = _decided(wider_columns.resumed(job))
     else:
         job = _open(job)
-        _solve(job)
+        graph_pipeline.solve(job)
     choose(job)
 
 
@@ -127,14 +126,9 @@ def _open(job: Job) -> Job:
     return job.under(settings.curved()) if settings.undecided else job
 
 
-def _solve(job: Job) -> None:
-    with job.timed("eigen"):
-        eigenvectors.run(job, wider_columns.steps(job.run))
-
-
 def _decided(job: Job) -> Job:
     """The job with the number of clusters that valleys and links show; else the job that leaves it open."""
-    _solve(max(_open(job), job, key=lambda one: specs_of(one.context).most_eigenvectors))
+    graph_pipeline.solve(max(_open(job), job, key=lambda one: specs_of(one.context).most_eigenvectors))
     with job.timed("assign"):
         labelings.frames(job)
     found = job.under(job.context.settings.counted())
@@ -143,11 +137,9 @@ def _decided(job: Job) -> Job:
     with found.timed("valleys"):
         valleys.merge_groups(found)
         n_clusters = valleys.count(found)
-    wider = wider_columns.wanted(found)
+    wider = wider_columns.widened(job, found)
     if wider:
-        _planned(job, replace(job.context.settings, columns_read=wider))
-        wider_columns.begin(job, job, wider)
-        return _decided(_resumed(job))
+        return _decided(wider)
     return _with_number(job, n_clusters) if n_clusters else _open(job)
 
 
@@ -158,32 +150,7 @@ def _with_number(job: Job, n_clusters: int) -> Job:
         raise InputError(
             f"c: links need at least {n_clusters} clusters, and no more than {n_columns} are looked for; give c"
         )
-    found = job.under(job.context.settings.decided(n_clusters, n_columns))
-    return replace(found, plan=_planned(job, found.context.settings))
-
-
-def _resumed(job: Job) -> Job:
-    """The job with the number of columns that the run has recorded, and a new plan for them."""
-    wide = wider_columns.resumed(job)
-    return job if wide is job else replace(wide, plan=_planned(job, wide.context.settings))
-
-
-def _planned(job: Job, settings: Any) -> Plan:
-    """Plan for other settings within the same limit.
-
-    Raises
-    ------
-    PlanError
-        The memory limit does not allow them; finished blocks are kept.
-    """
-    planned = job.plan
-    try:
-        return plan(planned.size, settings, planned.memory_limit, job.engine.resources.n_threads, planned.checkpoints)
-    except PlanError as error:
-        raise PlanError(
-            f"{error}; the data and their links show more clusters than were planned for: raise the memory limit and "
-            "resume, or give a number"
-        ) from None
+    return job.replanned(job.context.settings.decided(n_clusters, n_columns))
 
 
 def plan(

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from bigsmic import registry
 from bigsmic.engines.base import Engine, TaskOptions
 from bigsmic.engines.memory import release_memory
 from bigsmic.engines.threads import ThreadEngine
-from bigsmic.errors import CorruptBlockError, LostBlocksError
+from bigsmic.errors import CorruptBlockError, LostBlocksError, PlanError
 from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.progress import ticks
@@ -53,6 +54,24 @@ class Job:
     def under(self, settings: Any) -> "Job":
         """The same job with other settings, for stages of another method."""
         return replace(self, context=self.context.under(settings))
+
+    def replanned(self, settings: Any) -> "Job":
+        """The same job with settings for more clusters than were planned for, and a plan for them within its limit.
+
+        Raises
+        ------
+        PlanError
+            The memory limit does not allow them, as it must not change labels. Finished blocks are kept.
+        """
+        size, limit, n_threads = self.plan.size, self.plan.memory_limit, self.engine.resources.n_threads
+        try:
+            plan = registry.of(settings).plan(size, settings, limit, n_threads, self.plan.checkpoints)
+        except PlanError as error:
+            raise PlanError(
+                f"{error}; the data show more clusters than were planned for: raise the memory limit and resume, or "
+                "give a number of clusters, or a range"
+            ) from None
+        return replace(self.under(settings), plan=plan)
 
     def afresh(self) -> "Job":
         """The same job with empty caches, so that nothing read before a repair is used after it."""

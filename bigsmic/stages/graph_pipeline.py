@@ -1,8 +1,19 @@
-"""First stages of a fit on the neighbour graph: scan, then route -> neighbors -> graph -> repair."""
+"""First stages of a fit on the neighbour graph: scan, then route -> neighbors -> graph -> repair, then eigen."""
 
 from bigsmic.runtime.job import Job
 from bigsmic.settings import MethodSettings
-from bigsmic.stages import connectivity, distinct, graph, neighbors, precomputed, route, scan, trimming
+from bigsmic.stages import (
+    connectivity,
+    distinct,
+    eigenvectors,
+    graph,
+    neighbors,
+    precomputed,
+    route,
+    scan,
+    trimming,
+    wider_columns,
+)
 
 TEMPORARY = ("routed_rows", "neighbors", "edges", "lists", "matrix.")
 
@@ -40,3 +51,9 @@ def build_graph(job: Job) -> None:
         graph.run(job)
         connectivity.run(job)
         trimming.run(job)
+
+
+def solve(job: Job) -> None:
+    """Compute the eigenvectors that labelings use, from those of fewer columns where the run has any."""
+    with job.timed("eigen"):
+        eigenvectors.run(job, wider_columns.steps(job.run))

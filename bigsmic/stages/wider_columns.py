@@ -9,6 +9,7 @@ columns are read, and how many there were before, so that an interrupted fit goe
 
 from dataclasses import replace
 
+from bigsmic.errors import PlanError
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages.eigenvectors import can_go_on
@@ -25,19 +26,39 @@ OF_EIGENVECTORS = ("spectrum", "basis.", "restart.")
 OF_LABELINGS = ("frame.", "assigned", "labeling.", VALLEYS, NUMBER)
 
 
-def wanted(job: Job) -> int:
+def widened(job: Job, found: Job) -> Job | None:
+    """The job with more columns, if the labelings of `found` show too many clusters for its columns; else None.
+
+    Raises
+    ------
+    PlanError
+        The memory limit does not allow so many columns.
+    """
+    n_columns = _wanted(found.context)
+    if not n_columns:
+        return None
+    try:
+        job.replanned(replace(job.context.settings, columns_read=n_columns))
+    except PlanError as error:
+        most = valley_columns(job.context.settings, job.context.n) // 2
+        raise PlanError(f"{error} such as range(2, {most + 1})") from None
+    begin(job, job.context, n_columns)
+    return resumed(job)
+
+
+def _wanted(context: Context) -> int:
     """Number of columns with which to repeat the stages, 0 for none."""
-    settings, n = job.context.settings, job.context.n
+    settings, n = context.settings, context.n
     m = valley_columns(settings, n)
     wider = min(FACTOR * m, most_valley_columns(n))
-    votes = job.run.info(NUMBER, 0)["votes"]
+    votes = context.run.info(NUMBER, 0)["votes"]
     return wider if not settings.open_to and max(votes) > FULL * m and wider >= LEAST_FACTOR * m else 0
 
 
-def begin(job: Job, found: Job, n_columns: int) -> None:
+def begin(job: Job, found: Context, n_columns: int) -> None:
     """Note the number of columns from now on; what was made of those of `found` is deleted by :func:`resumed`."""
     before = steps(job.run)
-    narrow = [specs_of(found.context).most_eigenvectors] if can_go_on(found.context) else []
+    narrow = [specs_of(found).most_eigenvectors] if can_go_on(found) else []
     info = {"columns": n_columns, "ready": False, "steps": [*before, *narrow] if narrow else []}
     job.run.write(WIDER, 0, {}, info=info)
 
@@ -48,7 +69,7 @@ def steps(run: Run) -> list[int]:
 
 
 def resumed(job: Job) -> Job:
-    """The job with the columns that the run has noted, and nothing left that others of fewer are made of."""
+    """The job with the columns that the run has noted, a plan for them, and nothing left that is made of fewer."""
     context = job.context
     if not job.run.done(WIDER, 0):
         return job
@@ -56,7 +77,8 @@ def resumed(job: Job) -> Job:
     if not info["ready"]:
         _delete_narrow(context)
         job.run.write(WIDER, 0, {}, info=info | {"ready": True})
-    return job.under(replace(context.settings, columns_read=info["columns"])) if context.settings.undecided else job
+    wide = replace(context.settings, columns_read=info["columns"])
+    return job.replanned(wide) if context.settings.undecided else job
 
 
 def _outdated(context: Context) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ from sklearn.datasets import make_blobs
 from small_fits import cut_small, keep_on_disk
 
 import bigsmic
-from bigsmic.errors import BigsmicWarning
+from bigsmic import registry
+from bigsmic.errors import BigsmicWarning, PlanError
 from bigsmic.stages import selection, wider_columns
 from bigsmic.store import Run
 
@@ -132,3 +133,20 @@ def test_threads_and_disk_do_not_matter(touching, whole, monkeypatch):
     np.testing.assert_array_equal(result.labels, whole.labels)
     for name, V in bases(whole._run).items():
         np.testing.assert_array_equal(bases(result._run)[name], V)
+
+
+@pytest.mark.parametrize("method", ["smic", "3smic"])
+def test_columns_that_the_memory_limit_does_not_allow_are_refused_with_what_to_do(touching, method, monkeypatch):
+    module = registry.load(method)
+    plan = module.plan
+
+    def tight(size, settings, *args, **options):
+        if settings.columns_read:
+            raise PlanError("memory_limit: got too little")
+        return plan(size, settings, *args, **options)
+
+    monkeypatch.setattr(module, "plan", tight)
+    monkeypatch.setattr(wider_columns, "_wanted", lambda context: ALL)
+    remedy = r"show more clusters than were planned for: raise the memory limit and resume, .* such as range\(2, \d+\)"
+    with pytest.raises(PlanError, match=f"memory_limit: got too little; the data {remedy}"):
+        bigsmic.fit(touching, None, method=method, **OPTIONS)

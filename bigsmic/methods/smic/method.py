@@ -4,7 +4,7 @@ import warnings
 from dataclasses import replace
 from typing import Any
 
-from bigsmic.errors import BigsmicWarning, InputError, PlanError
+from bigsmic.errors import BigsmicWarning, InputError
 from bigsmic.methods.smic.diagnostics import smic_summary
 from bigsmic.methods.smic.pages import pages
 from bigsmic.methods.smic.planning import plan
@@ -13,7 +13,6 @@ from bigsmic.methods.smic.work import works
 from bigsmic.numerics.labeling.valleys import THRESHOLD
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.runtime.planning import Plan
 from bigsmic.settings.smic import Settings
 from bigsmic.stages import (
     distinct,
@@ -57,20 +56,14 @@ def run(job: Job) -> None:
     if not graph_pipeline.scan_rows(job):
         return
     graph_pipeline.build_graph(job)
-    job = _plain(_resumed(job))
-    _solve(job)
+    job = _plain(wider_columns.resumed(job))
+    graph_pipeline.solve(job)
     if job.context.settings.undecided:
         with job.timed("assign"):
             labelings.frames(job)
         job = _decided(job)
     if not job.context.settings.undecided:
         choose(job)
-
-
-def _solve(job: Job) -> None:
-    """Compute the eigenvectors that labelings use."""
-    with job.timed("eigen"):
-        eigenvectors.run(job, wider_columns.steps(job.run))
 
 
 def _label(job: Job) -> None:
@@ -91,13 +84,13 @@ def _plain(job: Job) -> Job:
     first = _by_valleys(job)
     if first is None:
         return job
-    _solve(first)
+    graph_pipeline.solve(first)
     _label(first)
     if valleys.is_plain(job.run, job.context.settings.n_clusters):
         return first
     wanted, found = (specs_of(one.context).most_eigenvectors for one in (job, first))
     if wanted > found:
-        wider_columns.begin(job, first, wanted)
+        wider_columns.begin(job, first.context, wanted)
     return wider_columns.resumed(job)
 
 
@@ -121,38 +114,12 @@ def _decided(job: Job) -> Job:
         return job
     found = job.under(settings.decided(settings.n_clusters))
     _label(found)
-    wider = wider_columns.wanted(found)
+    wider = wider_columns.widened(job, found)
     if wider:
-        _check_fits(job, wider)
-        wider_columns.begin(job, job, wider)
-        job = _resumed(job)
-        _solve(job)
-        return _decided(job)
+        graph_pipeline.solve(wider)
+        return _decided(wider)
     n_clusters = valleys.counted(job.run)
     return job.under(settings.decided(n_clusters)) if n_clusters else job
-
-
-def _resumed(job: Job) -> Job:
-    """The job with the number of columns that the run has recorded, and a new plan for them."""
-    wide = wider_columns.resumed(job)
-    return job if wide is job else replace(wide, plan=_planned(job, wide.context.settings))
-
-
-def _check_fits(job: Job, n_columns: int) -> None:
-    """Raise PlanError if the memory limit does not allow so many columns, as the limit must not change labels."""
-    try:
-        _planned(job, replace(job.context.settings, columns_read=n_columns))
-    except PlanError as error:
-        most = valley_columns(job.context.settings, job.context.n) // 2
-        raise PlanError(
-            f"{error}; the data show so many clusters that {n_columns} eigenvectors are needed: raise the memory limit "
-            f"and resume, or give a number, or a range such as range(2, {most + 1})"
-        ) from None
-
-
-def _planned(job: Job, settings: Settings) -> Plan:
-    planned = job.plan
-    return plan(planned.size, settings, planned.memory_limit, job.engine.resources.n_threads, planned.checkpoints)
 
 
 def choose(job: Job) -> None:
@@ -164,20 +131,19 @@ def choose(job: Job) -> None:
     with job.timed("select"):
         selection.run(job, job.plan.n_gammas)
         kernel_matrix.drop_weights(job)
-    _warn_of_other_number(job)
+    _warn_of_other_number(job.context)
     with job.timed("output"):
         output.run(job)
 
 
-def _warn_of_other_number(job: Job) -> None:
+def _warn_of_other_number(context: Context) -> None:
     """Warn if all labelings clearly show another number of clusters than the requested one."""
-    context = job.context
-    c, shown = context.settings.n_clusters, valleys.counted(job.run)
+    c, shown = context.settings.n_clusters, valleys.counted(context.run)
     if not context.settings.reads_valleys or shown in (None, c) or not context.settings.number_given:
         return
-    weakest = selection.weakest_valley(context) if c > shown else -valleys.weakest_shown(job.run)
+    weakest = selection.weakest_valley(context) if c > shown else -valleys.weakest_shown(context.run)
     limit = THRESHOLD / 2 if c > shown else -1.5 * THRESHOLD
-    if weakest < limit and set(job.run.info(labelings.NUMBER, 0)["votes"]) == {shown}:
+    if weakest < limit and set(context.run.info(labelings.NUMBER, 0)["votes"]) == {shown}:
         warnings.warn(
             f"c: got {c}, but the data show {shown} groups that valleys part; see the result's valleys, or leave c out",
             BigsmicWarning,
