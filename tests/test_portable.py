@@ -33,7 +33,7 @@ METHODS = {
     "dense": {"method": "mwca", "n_starts": 2},
     "spectral": {"method": "mwca", "kernel": "local_scaling", "solver": "spectral"},
 }
-SMALL = {"consensus", "scores", "eigenvector_sets", "kept", "spectrum", "final", "evidence", "valleys"}
+SMALL = {"consensus", "scores", "eigenvector_sets", "kept", "spectrum", "final", "evidence", "valleys", "number"}
 """Stages of a few numbers, and the labels of row blocks, which only rows without mass ask for."""
 
 

@@ -151,7 +151,7 @@ class Model(Neighborhood):
         self.shapes = gaussians.read(context)
         self.spacing = noise.read_spacing(context) if context.settings.finds_noise else None
         self.reads = self.reads | _CHOICE | {labelings.frame_name(r.spec): None for r in self.readers.values()}
-        if any(reader.spec.assignment == "valleys" for reader in self.readers.values()):
+        if specs_of(context).by_valleys:  # which labelings are returned depends on them, too
             self.reads |= {labelings.VALLEYS: None, labelings.NUMBER: None}
         normalised = [eigenproblem for eigenproblem in self.eigenproblems if eigenproblem.kernel == "normalized"]
         self.reads |= {kernel_matrix.degree_name(eigenproblem): ("degree",) for eigenproblem in normalised}
