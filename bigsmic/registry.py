@@ -6,10 +6,12 @@ lie below the methods, can use the method of a run, and the command line can rea
 """
 
 import importlib
+import os
+import sys
 import warnings
 from dataclasses import fields, is_dataclass
-from functools import partial
-from importlib.metadata import entry_points
+from functools import lru_cache, partial
+from importlib.metadata import EntryPoints, entry_points
 from typing import Any
 
 import numpy as np
@@ -54,7 +56,26 @@ OF_EVERY_FIT = frozenset(
 
 def names() -> tuple[str, ...]:
     """Names of the methods, those of other packages last."""
-    return (*BUILT_IN, *sorted({entry.name for entry in entry_points(group=GROUP)} - BUILT_IN.keys()))
+    return (*BUILT_IN, *sorted({entry.name for entry in _offered()} - BUILT_IN.keys()))
+
+
+def _offered() -> EntryPoints:
+    """Methods of other packages, looked up again where packages may have been installed since."""
+    return _found_in(tuple((path, _changed(path)) for path in sys.path))
+
+
+@lru_cache(maxsize=1)
+def _found_in(places: tuple[tuple[str, float], ...]) -> EntryPoints:
+    """Methods of the packages in `places`; to find them, the metadata of all installed packages are read."""
+    return entry_points(group=GROUP)
+
+
+def _changed(path: str) -> float:
+    """Time at which a folder was last changed; 0 for one that does not exist."""
+    try:
+        return os.stat(path or ".").st_mtime
+    except OSError:
+        return 0.0
 
 
 def loadable() -> dict[str, type[Any]]:
@@ -82,7 +103,7 @@ def settings_of(name: str) -> type[Any]:
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
         return getattr(importlib.import_module(module), attribute)
-    entries = entry_points(group=GROUP, name=name)
+    entries = _offered().select(name=name)
     if not entries:
         raise InputError(f"method: got {name!r}; use one of {', '.join(names())}")
     if len({entry.value for entry in entries}) > 1:
@@ -179,7 +200,7 @@ def settings(name: str, c: Any, given: Any, others: Any = ()) -> Any:
 
 def _warn_of_clash(name: str) -> None:
     """Warn that a built-in method is used where another package offers one of the same name."""
-    clashing = entry_points(group=GROUP, name=name) if name in BUILT_IN else ()
+    clashing = _offered().select(name=name) if name in BUILT_IN else ()
     for entry in clashing:
         warnings.warn(
             f"method: {name!r} is bigsmic's own; that of {_source(entry)} is refused and must take another name",

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import zarr
-from small_fits import BRIEF
+from small_fits import BRIEF, cut_small
 
 import bigsmic
 from bigsmic import export
@@ -18,8 +18,6 @@ from bigsmic.errors import CorruptBlockError, InputError, RunError
 def result(blobs, tmp_path_factory):
     run = tmp_path_factory.mktemp("fit") / "run.zarr"
     with pytest.MonkeyPatch.context() as patch:
-        from small_fits import cut_small
-
         cut_small(patch)
         return bigsmic.fit(blobs[0], 4, out=run, noise=True, **BRIEF)
 
@@ -126,14 +124,23 @@ def test_what_another_process_wrote_meanwhile_stays(result, tmp_path, monkeypatc
     assert (os.listdir(tmp_path), path.read_text()) == ([path.name], "theirs")
 
 
-@pytest.mark.parametrize("end", ["csv", "parquet", "npy", "zarr"])
-def test_a_table_is_whole_or_absent(blobs, tmp_path, many_blocks, end):
-    result = bigsmic.fit(blobs[0], 4, out=tmp_path / "run.zarr", **BRIEF)
-    chunk = tmp_path / "run.zarr" / "agreement" / "c" / "1"
+@pytest.fixture(scope="module")
+def torn(blobs, tmp_path_factory):
+    """Result of a run that has lost a part of its agreement."""
+    folder = tmp_path_factory.mktemp("torn")
+    with pytest.MonkeyPatch.context() as patch:
+        cut_small(patch)
+        result = bigsmic.fit(blobs[0], 4, out=folder / "run.zarr", **BRIEF)
+    chunk = folder / "run.zarr" / "agreement" / "c" / "1"
     chunk.write_bytes(chunk.read_bytes()[:-3])
+    return result
+
+
+@pytest.mark.parametrize("end", ["csv", "parquet", "npy", "zarr"])
+def test_a_table_is_whole_or_absent(torn, tmp_path, end):
     (tmp_path / "out").mkdir()
     with pytest.raises(CorruptBlockError, match="agreement"):
-        result.export(tmp_path / "out" / f"labels.{end}")
+        torn.export(tmp_path / "out" / f"labels.{end}")
     assert os.listdir(tmp_path / "out") == []
 
 

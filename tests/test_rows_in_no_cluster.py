@@ -157,7 +157,7 @@ def test_a_cut_knows_noise(found, rows):
 
 
 def test_noise_where_the_number_of_clusters_is_found(rows):
-    result = bigsmic.fit(rows[0], scale=None, n_centers=40, noise=True)
+    result = bigsmic.fit(rows[0], scale=None, t=5, n_centers=40, noise=True)
     assert result.n_clusters > 1
     assert -1 in result.labels
     np.testing.assert_array_equal(result.noise > 0.5, result.labels == -1)

@@ -158,11 +158,11 @@ def test_a_killed_ascent_goes_on_where_it_was(tmp_path, many_blocks, monkeypatch
 
 def test_a_width_is_in_the_units_of_the_scaled_rows(blobs):
     X, _ = blobs
-    assert bigsmic.fit(X, 2, method="mwca").sigma == pytest.approx(1.06 * 900**-0.2, rel=1e-6)
-    unscaled = bigsmic.fit(X, 2, method="mwca", scale=None).sigma
+    assert bigsmic.fit(X, 2, method="mwca", n_starts=1).sigma == pytest.approx(1.06 * 900**-0.2, rel=1e-6)
+    unscaled = bigsmic.fit(X, 2, method="mwca", n_starts=1, scale=None).sigma
     assert unscaled == pytest.approx(1.06 * np.sqrt(X.astype(float).var(axis=0).mean()) * 900**-0.2, rel=1e-6)
-    assert bigsmic.fit(X, 2, method="mwca", sigma=0.7).sigma == 0.7
-    assert 0 < bigsmic.fit(X, 2, method="mwca", sigma="likelihood").sigma < 1
+    assert bigsmic.fit(X, 2, method="mwca", n_starts=1, sigma=0.7).sigma == 0.7
+    assert 0 < bigsmic.fit(X, 2, method="mwca", n_starts=1, sigma="likelihood").sigma < 1
 
 
 # ---------------------------------------------------------------- what is refused, and what is said

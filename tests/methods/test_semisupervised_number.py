@@ -9,6 +9,7 @@ import pytest
 import zarr
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
+from small_fits import cut_small
 from typer.testing import CliRunner
 
 import bigsmic
@@ -166,12 +167,20 @@ KILLS = {
 }
 
 
+@pytest.fixture(scope="module")
+def of_blocks(classes):
+    """A fit of many blocks that nothing has disturbed."""
+    X, y = classes
+    with pytest.MonkeyPatch.context() as patch:
+        cut_small(patch)
+        return fit(X, **links_of(y, 400))
+
+
 @pytest.mark.usefixtures("many_blocks")
 @pytest.mark.parametrize("name", KILLS)
-def test_what_was_killed_goes_on(classes, tmp_path, monkeypatch, name):
+def test_what_was_killed_goes_on(classes, of_blocks, tmp_path, monkeypatch, name):
     X, y = classes
-    links = links_of(y, 400)
-    expected = fit(X, **links)
+    links, expected = links_of(y, 400), of_blocks
     with monkeypatch.context() as patch:
         patch.setattr(*KILLS[name], lambda job: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):

@@ -97,6 +97,18 @@ def test_its_options_are_its_own(shells):
         bigsmic.fit(X, 3, method="nope")
 
 
+def test_installed_packages_are_read_again_only_where_one_was_added(path, monkeypatch):
+    reads, read = [], registry.entry_points
+    monkeypatch.setattr(registry, "entry_points", lambda **options: reads.append(options) or read(**options))
+    for _ in range(3):
+        registry.settings("smic", 3, {})
+        assert "shells" not in registry.names()
+    assert len(reads) == 1
+    install(path, shells="shells:Settings")
+    assert "shells" in registry.names()
+    assert len(reads) == 2
+
+
 def command(*args):
     done = subprocess.run(
         [sys.executable, "-m", "bigsmic", *map(str, args)], capture_output=True, text=True, check=False

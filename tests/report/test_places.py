@@ -15,7 +15,7 @@ import bigsmic
 from bigsmic.cli.main import app
 from bigsmic.errors import RunError, StorageError
 
-OPTIONS = {"map_rows": 300, "times": np.arange(700) / 60}
+OPTIONS = {"map_rows": 100, "times": np.arange(700) / 60}
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import zarr
+from matplotlib.figure import Figure as Canvas
 from pages import Page
 from scipy.sparse import csr_array
 from small_fits import BRIEF, cut_small
@@ -89,10 +90,20 @@ def page(results, plain_pages, tmp_path):
     return made
 
 
+def blank(figure, prefix):
+    """Leave a figure out: most of the time of a report, where only its text is looked at."""
+    return "<svg></svg>"
+
+
+def unsaved(figure, prefix):
+    """Draw a figure into axes, with all that it reads, but make no markup of them."""
+    figure.draw(ax=Canvas(figsize=figure.size).add_subplot())
+    return "<svg></svg>"
+
+
 @pytest.fixture
 def undrawn(monkeypatch):
-    """Have figures left blank: most of the time of a report, where only its text is looked at."""
-    monkeypatch.setattr(rendering, "inline_svg", lambda figure, prefix: "<svg></svg>")
+    monkeypatch.setattr(rendering, "inline_svg", blank)
 
 
 # -- what is there
@@ -414,14 +425,15 @@ def test_run_and_archive_are_read_once(of_blocks, results, archive, tmp_path, mo
 
     monkeypatch.setattr(CheckedArray, "_read", counted)
     monkeypatch.setattr(Context, "input_block", counted_input)
+    monkeypatch.setattr(rendering, "inline_svg", unsaved)
     result = bigsmic.Result.open(of_blocks.location)
-    result.report(tmp_path / "report.html", archive=archive, map_rows=300, times=np.arange(700))
+    result.report(tmp_path / "report.html", archive=archive, map_rows=100, times=np.arange(700))
     blocks = result._context.source_blocks
     assert len(blocks) > 2
     assert reads == dict.fromkeys(product(("archive", "labels", "posterior", "agreement"), blocks), 1)
     of_mwca = results("mwca").location
     reads.clear()
-    bigsmic.Result.open(of_mwca).report(tmp_path / "mwca.html", map_rows=300)
+    bigsmic.Result.open(of_mwca).report(tmp_path / "mwca.html", map_rows=100)
     assert reads == {("labels", 0): 1, ("posterior", 0): 1}
 
 
@@ -508,7 +520,7 @@ def test_names_of_the_archive_are_escaped(blobs, tmp_path):
     assert "</style> (" in told
 
 
-def test_names_and_numbers_of_clusters(blobs, archive, tmp_path):
+def test_names_and_numbers_of_clusters(blobs, archive, tmp_path, monkeypatch):
     evil = "<script>alert(1)</script>"
     before = bigsmic.fit(blobs[0], 4, out=tmp_path / "before", **BRIEF).set_names({1: evil})
     later = bigsmic.fit(blobs[0][blobs[1] != 1], 3, like=before, out=tmp_path / "later", **BRIEF)
@@ -521,6 +533,7 @@ def test_names_and_numbers_of_clusters(blobs, archive, tmp_path):
     assert sum(int(row["Rows"]) for row in rows) == len(later.labels)
     assert later.matched.sentence in page.text("continuity")
     assert not any("no rows" in text for text in page.findings("warning"))
+    monkeypatch.setattr(rendering, "inline_svg", blank)
     before.report(tmp_path / "before.html", map_rows=0)
     rows, _ = Page(tmp_path / "before.html").tables("clusters")
     assert [row["Name"] for row in rows] == ["", evil, "", ""]
@@ -541,7 +554,7 @@ def test_rows_of_a_range_are_found_in_the_archive(blobs, archive, tmp_path):
 
 def test_two_reports_differ_in_their_date_alone(results, tmp_path):
     for name in ("a", "b"):
-        results("smic").report(tmp_path / name, map_rows=300)
+        results("smic").report(tmp_path / name, map_rows=100)
     a, b = (Page(tmp_path / name) for name in ("a", "b"))
     assert a.undated == b.undated
     assert a.undated != a.html

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from small_fits import FAST
+from small_fits import BRIEF, FAST
 
 import bigsmic
 from bigsmic.errors import InputError
@@ -106,11 +106,11 @@ def written(monkeypatch, X, out, **options):
 
     with monkeypatch.context() as patch:
         patch.setattr(Run, "write", noting)
-        result = bigsmic.fit(X, 4, out=out, n_threads=1, **options)
+        result = bigsmic.fit(X, 4, out=out, **{"n_threads": 1} | options)
     return found, result
 
 
-@pytest.mark.parametrize("options", [{"n_centers": 40}, {"method": "mwca", "kernel": "local_scaling"}])
+@pytest.mark.parametrize("options", [BRIEF, {"method": "mwca", "kernel": "local_scaling"}])
 def test_a_short_solve_writes_none_and_gives_the_same_labels(monkeypatch, blobs, tmp_path, options):
     every, with_all = written(monkeypatch, blobs[0], tmp_path / "all", **options)
     monkeypatch.setenv(INTERVAL, "60")

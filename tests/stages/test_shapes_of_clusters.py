@@ -17,12 +17,14 @@ from bigsmic.stages import gaussians
 from bigsmic.stages.gaussians import _votes
 from bigsmic.stages.selection import chosen_set
 
+OPTIONS = {"t": 7, "n_centers": 40, "n_threads": 1}
+
 
 @pytest.fixture(scope="module")
 def spikes():
     simulator = TetrodeSimulator(n_rows=3000, n_units=6, seed=3)
     X, truth = simulator.block(0, 3000)
-    return X, truth, bigsmic.fit(X, 6, n_threads=1)
+    return X, truth, bigsmic.fit(X, 6, **OPTIONS)
 
 
 def voted(result):
@@ -93,7 +95,7 @@ def test_moons_are_left_to_the_graph():
 
 def test_a_single_labeling_has_no_votes_to_join(spikes):
     X, _, _ = spikes
-    result = bigsmic.fit(X[:1000], 6, n_threads=1, selection="medoid")
+    result = bigsmic.fit(X[:1000], 6, **OPTIONS, selection="medoid")
     assert not result._run.done(gaussians.GAUSSIANS, 0)
 
 
@@ -128,8 +130,8 @@ def test_a_cut_has_shapes_of_its_own(spikes, tmp_path):
 
 def test_clusters_with_numbers_of_an_earlier_run_have_them(spikes, tmp_path):
     X, truth, _ = spikes
-    earlier = bigsmic.fit(X[truth != 2], 5, n_threads=1, out=tmp_path / "earlier")
-    later = bigsmic.fit(X, 6, n_threads=1, like=earlier)
+    earlier = bigsmic.fit(X[truth != 2], 5, **OPTIONS, out=tmp_path / "earlier")
+    later = bigsmic.fit(X, 6, **OPTIONS, like=earlier)
     plain = spikes[2]
     np.testing.assert_array_equal(np.unique(later.predict(X)), later.numbers)
     own = plain.predict(X)
@@ -139,7 +141,7 @@ def test_clusters_with_numbers_of_an_earlier_run_have_them(spikes, tmp_path):
 
 def test_rows_far_out_are_noise_in_predictions_as_in_the_fit(spikes):
     X = spikes[0]
-    result = bigsmic.fit(X, 6, n_threads=1, noise=True)
+    result = bigsmic.fit(X, 6, **OPTIONS, noise=True)
     assert gaussians.read(result._context) is not None
     np.testing.assert_array_equal(result.predict(X) < 0, result.predict_noise(X) > 0.5)
     assert np.mean((result.predict(X) < 0) == (result.labels < 0)) > 0.98
@@ -148,7 +150,7 @@ def test_rows_far_out_are_noise_in_predictions_as_in_the_fit(spikes):
 def test_rows_that_come_later_are_labelled_as_they_are_predicted(spikes, tmp_path):
     X = spikes[0]
     rows = zarr.create_array(str(tmp_path / "rows.zarr"), data=X[:2500], chunks=(500, X.shape[1]))
-    result = bigsmic.fit(rows, 6, n_threads=1, out=tmp_path / "run")
+    result = bigsmic.fit(rows, 6, **OPTIONS, out=tmp_path / "run")
     assert gaussians.read(result._context) is not None
     rows.append(X[2500:])
     result.update(rows)

@@ -1,5 +1,6 @@
 """More eigenvectors for labelings that need them: added to those that there are, the same whenever a fit is killed."""
 
+import shutil
 from contextlib import closing
 
 import numpy as np
@@ -54,6 +55,22 @@ def killed_at(module, name, X, out, c=C, **options):
             bigsmic.fit(X, c, **OPTIONS | options, out=out)
 
 
+@pytest.fixture(scope="module")
+def killed(touching, tmp_path_factory):
+    """Run of a fit that was killed in a function, made when it is asked for."""
+    made = {}
+
+    def run(module, name):
+        if name not in made:
+            made[name] = tmp_path_factory.mktemp(name) / "run"
+            with pytest.MonkeyPatch.context() as patch:
+                cut_small(patch)
+                killed_at(module, name, touching, made[name])
+        return made[name]
+
+    return run
+
+
 def test_eigenvectors_are_added_to_those_of_labelings_by_valleys(touching, whole, tmp_path):
     killed_at(wider_columns, "begin", touching, tmp_path / "run")
     run = Run(tmp_path / "run", writable=False)
@@ -79,8 +96,8 @@ def test_eigenvectors_are_added_to_those_of_labelings_by_valleys(touching, whole
         (BASES[1], selection, "run"),
     ],
 )
-def test_what_is_lost_is_found_again_in_the_same_steps(touching, whole, tmp_path, stage, module, name):
-    killed_at(module, name, touching, tmp_path / "run")
+def test_what_is_lost_is_found_again_in_the_same_steps(touching, whole, killed, tmp_path, stage, module, name):
+    shutil.copytree(killed(module, name), tmp_path / "run")
     with closing(Run(tmp_path / "run")) as run:
         run.forget(stage, 1)
     result = bigsmic.fit(touching, C, **OPTIONS, out=tmp_path / "run")

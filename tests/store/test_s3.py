@@ -8,10 +8,12 @@ import threading
 import time
 import traceback
 from contextlib import contextmanager
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import s3
 import zarr
 from locations import environment
 from small_fits import FAST
@@ -19,12 +21,10 @@ from small_fits import FAST
 import bigsmic
 from bigsmic import store
 from bigsmic.errors import CorruptBlockError, InputError, RunError, RunLockedError, StorageError
-
-pytest.importorskip("moto.server", reason="needs moto[server]: pip install '.[test]'")
-pytest.importorskip("s3fs", reason="needs s3fs: pip install '.[s3]'")
-import s3
-
 from bigsmic.store import lease, retrying
+
+if not all(map(find_spec, ("moto", "s3fs"))):  # not imported, as every process of the tests reads this file
+    pytest.skip("needs moto[server] and s3fs: pip install '.[test]'", allow_module_level=True)
 
 
 @pytest.fixture(scope="module")
