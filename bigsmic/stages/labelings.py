@@ -98,7 +98,9 @@ def frames(job: Job) -> None:
 def _rotation(of_spec: tuple[LabelingSpec, Floats]) -> Floats:
     """Rotation of the columns of a labeling; less accurate if they are merged, where its last digits do not matter."""
     spec, sample = of_spec
-    return rotation.rotation(sample, MERGED_ITERATIONS) if spec.assignment in MOVED else rotation.rotation(sample)
+    if spec.assignment in MOVED:
+        return rotation.rotation(sample, MERGED_ITERATIONS, dtype=np.float32)
+    return rotation.rotation(sample)
 
 
 def frame_name(spec: LabelingSpec) -> str:

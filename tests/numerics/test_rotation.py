@@ -65,6 +65,26 @@ def test_rotation_is_reproducible_and_ignores_zero_rows():
     np.testing.assert_allclose(rotation.rotation(np.vstack([V, np.zeros((9, 4))])), R, atol=1e-6)
 
 
+def test_rotation_in_single_precision_differs_by_rounding_alone():
+    V = components((30, 10, 5, 40))[3] @ random_orthogonal(4)
+    R = rotation.rotation(V, dtype=np.float32)
+    assert R.dtype == np.float64
+    np.testing.assert_allclose(R.T @ R, np.eye(4), atol=1e-12)
+    np.testing.assert_allclose(R, rotation.rotation(V), atol=1e-5)
+
+
+def test_a_step_decomposes_only_what_squares_would_spoil(monkeypatch):
+    well, ill = rng.normal(size=(6, 6)), random_orthogonal(6) * np.logspace(0, -5, 6)
+    wanted = [rotation._polar(A) for A in (well, ill)]
+    decomposed = []
+    exact = rotation._polar
+    monkeypatch.setattr(rotation, "_polar", lambda A: decomposed.append(A) or exact(A))
+    for A, R in zip((well, ill), wanted, strict=True):
+        np.testing.assert_allclose(rotation._near_polar(A), R, atol=1e-8)
+    assert len(decomposed) == 1
+    assert decomposed[0] is ill
+
+
 @settings(deadline=None, max_examples=20)
 @given(seeds)
 def test_information_does_not_change_under_rotation(seed):

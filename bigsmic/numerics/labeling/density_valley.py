@@ -63,10 +63,13 @@ def between(a: Floats, b: Floats, counts: NDArray[Any], means: Any) -> Valley:
     return Valley(*_valley(a, b, (counts[0] / len(a), counts[1] / len(b)), grid, h))
 
 
+@compiled
 def _spread(x: Floats) -> float:
-    """Standard deviation: that of ``x.std()``, which takes three times as long on some hundred numbers."""
-    deviations = x - np.add.reduce(x) / len(x)
-    return math.sqrt(np.add.reduce(deviations * deviations) / len(x))
+    """Standard deviation of x (s,)."""
+    mean, squares = np.sum(x) / len(x), 0.0
+    for value in x:
+        squares += (value - mean) ** 2
+    return math.sqrt(squares / len(x))
 
 
 @compiled

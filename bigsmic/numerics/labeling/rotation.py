@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import qr, svd
 
 from bigsmic.errors import InputError
@@ -24,6 +24,9 @@ from bigsmic.numerics.compiled import compiled
 from bigsmic.numerics.frozen import frozen
 from bigsmic.types import Floats, Integers
 from bigsmic.validation import check_prior
+
+LEAST_SQUARE = 1e-6
+"""Least eigenvalue of ``A' A`` over the largest one for which the polar factor has ten digits without an SVD."""
 
 
 class Assignment(NamedTuple):
@@ -69,7 +72,9 @@ class AssignmentSummary:
         return np.flatnonzero(self.counts == 0)
 
 
-def rotation(sample: Floats, max_iterations: int = 300, tolerance: float = 1e-7) -> Floats:
+def rotation(
+    sample: Floats, max_iterations: int = 300, tolerance: float = 1e-7, dtype: DTypeLike = np.float64
+) -> Floats:
     """Find the rotation R for which the columns of ``V R`` are nearly non-negative and nearly disjoint.
 
     ``R <- polar(Z' [Z R]+)``, Z the rows of V normalised, repeated to convergence from the polar factor of
@@ -82,6 +87,8 @@ def rotation(sample: Floats, max_iterations: int = 300, tolerance: float = 1e-7)
     max_iterations : int
     tolerance : float
         The iteration ends when no entry of R changes by more.
+    dtype : numpy dtype
+        Precision of the products with the rows; float32 takes half of the time, and R has an error of about 1e-6.
 
     Returns
     -------
@@ -94,11 +101,19 @@ def rotation(sample: Floats, max_iterations: int = 300, tolerance: float = 1e-7)
     """
     Z = _unit_rows(np.asarray(sample, dtype=np.float64))
     R = _polar(_pivot_rows(Z).T)
+    Z = Z.astype(dtype, copy=False)
     for _ in range(max_iterations):
-        previous, R = R, _polar(Z.T @ np.maximum(Z @ R, 0.0))
+        previous, R = R, _near_polar(_step(Z, R))
         if np.abs(R - previous).max() <= tolerance:
             break
-    return R
+    return _polar(R)
+
+
+def _step(Z: Floats, R: Floats) -> Floats:
+    """``Z' [Z R]+``, whose polar factor is the next R."""
+    Y = Z @ R.astype(Z.dtype, copy=False)
+    product: Floats = (Z.T @ np.maximum(Y, 0.0, out=Y)).astype(np.float64, copy=False)
+    return product
 
 
 def _unit_rows(V: Floats) -> Floats:
@@ -120,6 +135,17 @@ def _polar(A: Floats) -> Floats:
     # scipy.linalg.polar returns the same factor, but also forms the other one, which is not needed here
     U, _, Vt = svd(A, check_finite=False)
     return U @ Vt
+
+
+def _near_polar(A: Floats) -> Floats:
+    """``A (A' A)^-1/2``, which takes a third of the time of a singular value decomposition.
+
+    Squares of singular values lose half of the digits: where that leaves too few, the decomposition is computed.
+    """
+    squares, V = np.linalg.eigh(A.T @ A)
+    if squares[0] <= LEAST_SQUARE * squares[-1]:
+        return _polar(A)
+    return (A @ (V / np.sqrt(squares))) @ V.T
 
 
 def rotate(V: Floats, R: Floats) -> Floats:

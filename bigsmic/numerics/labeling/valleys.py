@@ -23,6 +23,7 @@ from bigsmic.numerics.frozen import frozen
 from bigsmic.numerics.graph.affinity import KernelBlock
 from bigsmic.numerics.labeling.consensus import label_offsets
 from bigsmic.numerics.labeling.density_valley import NO_VALLEY, Valley, between
+from bigsmic.numerics.labeling.fisher import fisher_direction
 from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.numerics.self_product import self_product
 from bigsmic.types import Floats, Integers
@@ -248,40 +249,38 @@ class Groups:
         best = int(np.argmin(added))
         return int(alive[i[best]]), int(alive[j[best]])
 
-    def are_neighbors(self, y: int, z: int) -> bool:
-        """Whether enough of the weight of the smaller group lies between the two."""
-        return self.weights[y, z] > NEIGHBOR_WEIGHT * min(self.degrees[y], self.degrees[z])
+    def are_neighbors(self, y: Integers, z: Integers) -> NDArray[np.bool_]:
+        """Whether enough of the weight of the smaller group lies between two groups, each of y and of z: bool, (p,)."""
+        near: NDArray[np.bool_] = self.weights[y, z] > NEIGHBOR_WEIGHT * np.minimum(self.degrees[y], self.degrees[z])
+        return near
 
     def valley(self, y: int, z: int) -> Valley:
         """Look for a valley between two groups, along the direction of Fisher's discriminant.
 
         ``w = S^-1 (mean_z - mean_y)``, S the pooled covariance of the two and :data:`RIDGE` of its mean variance.
         """
-        r = self._axes(y, z)
-        (scatter_y, mean_y), (scatter_z, mean_z) = self._scatter(y, r), self._scatter(z, r)
-        S = (scatter_y + scatter_z) / (self.counts[y] + self.counts[z])
-        S[np.diag_indices_from(S)] += RIDGE * np.trace(S) / len(S) + _NOTHING
-        w = np.linalg.solve(S, mean_z - mean_y)
-        length = np.linalg.norm(w)
-        few = min(len(self.samples[y][0]), len(self.samples[z][0])) < 2
-        if few or not 0.0 < length < np.inf:
+        (rows_y, _), (rows_z, _) = self.samples[y], self.samples[z]
+        if min(len(rows_y), len(rows_z)) < 2:
             return NO_VALLEY
-        a, b = (self.samples[g][0][:, :r].astype(np.float64) @ (w / length) for g in (y, z))
-        return between(a, b, self.counts[[y, z]], (mean_y @ w / length, mean_z @ w / length))
+        r, n = self._axes(y, z), self.counts[[y, z]]
+        w, mean_y, mean_z = fisher_direction(self._scatter(y), self._scatter(z), n.sum(), r, RIDGE)
+        if not np.isfinite(mean_y + mean_z):
+            return NO_VALLEY
+        a, b = (rows[:, :r].astype(np.float64) @ w for rows in (rows_y, rows_z))
+        return between(a, b, n, (mean_y, mean_z))
 
     def _axes(self, y: int, z: int) -> int:
         """Number of components in which two groups are compared: of few rows, any direction parts them in many."""
         r, fewest = self.moments.sums.shape[1], int(min(self.counts[y], self.counts[z]))
         return min(r, max(FEWEST_AXES, fewest // ROWS_PER_AXIS))
 
-    def _scatter(self, y: int, r: int) -> tuple[Floats, Floats]:
-        """Sum of squared deviations, and mean, of a group in the leading r components."""
+    def _scatter(self, y: int) -> tuple[Floats, Floats]:
+        """Sum of squared deviations, and mean, of a group."""
         if y not in self._scatters:
             n = self.counts[y]
             mean = self.moments.sums[y] / n
             self._scatters[y] = self.moments.outers[y] - n * np.outer(mean, mean), mean
-        scatter, mean = self._scatters[y]
-        return scatter[:r, :r], mean[:r]
+        return self._scatters[y]
 
 
 class ValleyTree(NamedTuple):
@@ -393,21 +392,21 @@ class _Pairs:
         self.groups, self.depth, self.z, self.error = groups, np.ones((m, m)), np.full((m, m), np.inf), np.zeros((m, m))
         self.near = np.zeros((m, m), bool)
         for i, y in enumerate(groups.alive):
-            for z in groups.alive[i + 1 :]:
-                self._test(y, z)
+            self._test(y, groups.alive[i + 1 :])
 
-    def _test(self, y: int, z: int) -> None:
-        at = min(y, z), max(y, z)
-        self.near[at] = self.groups.are_neighbors(*at)
-        if self.near[at]:
+    def _test(self, y: int, others: Integers) -> None:
+        """Test group y and each of the others."""
+        first, second = np.minimum(y, others), np.maximum(y, others)
+        near = self.groups.are_neighbors(first, second)
+        self.near[first, second] = near
+        for at in zip(first[near].tolist(), second[near].tolist(), strict=True):
             self.depth[at], self.z[at], self.error[at] = self.groups.valley(*at)
 
     def merged(self, y: int, z: int) -> None:
         """Test group y anew, to which z was added."""
         self.near[z] = self.near[:, z] = False
-        for other in self.groups.alive:
-            if other != y:
-                self._test(y, other)
+        alive = self.groups.alive
+        self._test(y, alive[alive != y])
 
     def stray(self, scattered: NDArray[np.bool_]) -> tuple[int, int, float]:
         """A scattered group that is no cluster with the one it is tied to most, and how much; as :meth:`best`.

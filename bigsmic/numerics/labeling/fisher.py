@@ -1,0 +1,66 @@
+"""Direction of Fisher's discriminant between two groups."""
+
+import math
+
+import numpy as np
+
+from bigsmic.numerics.compiled import compiled
+from bigsmic.types import Floats
+
+_NOTHING = 1e-12
+
+
+@compiled
+def fisher_direction(
+    y: tuple[Floats, Floats], z: tuple[Floats, Floats], n_rows: float, r: int, ridge: float
+) -> tuple[Floats, float, float]:
+    """Direction of Fisher's discriminant between groups y and z, and where their means are along it.
+
+    ``w = S^-1 (mean_z - mean_y)``, S the pooled covariance. One call takes a fifth of the time that NumPy's functions
+    take for so small a system, and a tree of groups has thousands.
+
+    Parameters
+    ----------
+    y, z : tuple of ndarray of float64, shapes (R, R) and (R,)
+        Sum of squared deviations of the rows of a group, and their mean.
+    n_rows : float
+        Rows of both.
+    r : int
+        Number of leading components that are used.
+    ridge : float
+        Share of the mean variance that is added to every variance.
+
+    Returns
+    -------
+    w : ndarray of float64, shape (r,)
+        Of unit length.
+    mean_y, mean_z : float
+        Not a number if there is no direction, as the means are equal.
+    """
+    S = (y[0][:r, :r] + z[0][:r, :r]) / n_rows
+    w = z[1][:r] - y[1][:r]
+    added = ridge * np.trace(S) / r + _NOTHING
+    for k in range(r):
+        S[k, k] += added
+    _solve(S, w)
+    length = math.sqrt(np.sum(w * w))
+    if not 0.0 < length < np.inf:
+        return w, np.nan, np.nan
+    w /= length
+    return w, np.sum(w * y[1][:r]), np.sum(w * z[1][:r])
+
+
+@compiled
+def _solve(S: Floats, w: Floats) -> None:
+    """Replace w (r,) by ``S^-1 w``; S (r, r) is symmetric and used up. Its ridge makes pivoting unnecessary."""
+    r = len(w)
+    for k in range(r):
+        for i in range(k + 1, r):
+            factor = S[k, i] / S[k, k]
+            w[i] -= factor * w[k]
+            for j in range(i, r):
+                S[i, j] -= factor * S[k, j]
+    for k in range(r - 1, -1, -1):
+        for j in range(k + 1, r):
+            w[k] -= S[k, j] * w[j]
+        w[k] /= S[k, k]
