@@ -35,6 +35,7 @@ from bigsmic.settings.smic import Settings
 from bigsmic.stages import distinct, novelty, numbering, recovery, selected
 from bigsmic.stages.checkpoints import interval
 from bigsmic.store import (
+    HELD_BYTES,
     Run,
     Source,
     SparseSource,
@@ -182,7 +183,7 @@ def fit(
     request = _Request.of(data, c, run_options, options)
     with request.open_engine() as opened:
         planned = request.plan(opened.resources)
-        with _run_directory(request.run_options) as run:
+        with _run_directory(request.run_options, planned.held_bytes) as run:
             _bind(run, request)
             context = Context(request.source, run, request.settings)
             with opened.recorded(performance_report), reported(progress, context.n) as report:
@@ -347,7 +348,8 @@ class _Request:
                 raise
             raise PlanError(f"{error}; that limit is what `ulimit -v` leaves to this process: raise it") from None
         scale = None if self.settings.precomputed else self.settings.scale
-        return replace(found, decoded=self.source.decoded, scale=scale)
+        held = 0 if limits or checkpoints else min(HELD_BYTES, found.disk_bytes, found.memory_limit - found.peak_bytes)
+        return replace(found, decoded=self.source.decoded, scale=scale, held_bytes=held)
 
 
 def _stages(job: Job, cuts: Mapping[str, str], like: Result | None) -> None:
@@ -469,8 +471,8 @@ def _but_for_number(identity: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _run_directory(run_options: RunOptions) -> Iterator[Run]:
-    """A run directory that is open and locked; a temporary one is deleted if the fit fails."""
+def _run_directory(run_options: RunOptions, held_bytes: int) -> Iterator[Run]:
+    """A run directory that is open and locked; a temporary one is partly in memory, and deleted if the fit fails."""
     location = temporary_run() if run_options.out is None else os.fspath(run_options.out)
     if run_options.memory_limit is not None and lies_in_memory(location):
         warnings.warn(
@@ -481,6 +483,8 @@ def _run_directory(run_options: RunOptions) -> Iterator[Run]:
         )
     try:
         run = Run(location, run_options.storage_options)
+        if held_bytes and run_options.engine is None:  # another engine's processes need not share this memory
+            run.hold(held_bytes)
         try:
             yield run
         finally:

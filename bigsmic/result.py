@@ -34,7 +34,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
     Attributes
     ----------
     location : str
-        The run directory.
+        The run directory. Blocks of a temporary one may be in memory, and become files when it is read.
     settings : Settings
         Parameters of the fit, reduced to what the number of rows allowed.
     """
@@ -43,7 +43,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         self._run, self.settings, self._base = run, settings, base
         self._temporary = temporary
         self._rows: Any = None if base is None else base._rows
-        self.location = str(run.location)
+        self._location = str(run.location)
         if temporary:
             run.delete_when_unused()
 
@@ -120,6 +120,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         made.__dict__ |= values | {
             "_run": self._run,
             "_base": self._base,
+            "_location": self._location,
             "_temporary": self._temporary,
             "_rows": self._rows,
         }
@@ -130,7 +131,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
 
         if not self.settings.undecided:
             _ = self.labels
-        values = self._public() | {"_rows": self._rows}
+        values = self._public() | {"location": self._location, "_rows": self._rows}
         if isinstance(self._run, CarriedRun):
             return values | {"_run": self._run}
         if not self._temporary and self._run.is_public:
@@ -138,7 +139,8 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         return values | {"_run": portable.carried(self._context, self._tells)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__ |= {"_base": None, "_temporary": False, "_rows": None} | state
+        state = dict(state)
+        self.__dict__ |= {"_location": state.pop("location"), "_base": None, "_temporary": False, "_rows": None} | state
         place: Any = self._run
         if not isinstance(place, CarriedRun):
             self._run = place.open()
@@ -172,6 +174,12 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         kernel = getattr(self.settings, "kernel", None)
         kernel = kernel if callable(kernel) else None
         return type(self).open(address, storage_options=storage_options, kernel=kernel)._of_rows(self._rows)
+
+    @property
+    def location(self) -> str:
+        """The run directory, whose blocks are in files from then on, for whoever reads it."""
+        self._run.settle()
+        return self._location
 
     @property
     def is_temporary(self) -> bool:

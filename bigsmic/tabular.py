@@ -14,11 +14,14 @@ from bigsmic.types import StrPath
 class TabularViews:
     """Methods of a Result that export per-row results to other programs."""
 
-    location: str
     settings: Any
     _rows: Any
 
     if TYPE_CHECKING:
+
+        @property
+        def location(self) -> str:
+            """The run directory."""
 
         @cached_property
         def labels(self) -> NDArray[np.int32]:

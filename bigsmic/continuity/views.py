@@ -22,9 +22,12 @@ class NumberedViews:
     """Numbers and names of clusters, which a later fit can use."""
 
     if TYPE_CHECKING:
-        location: str
         settings: Any
         _run: Any
+
+        @property
+        def location(self) -> str:
+            """The run directory."""
 
         @property
         def n_clusters(self) -> int:

@@ -74,8 +74,33 @@ def lies_in_memory(path: Any) -> bool:
     return max(above, default=(0, ""))[1] in ("tmpfs", "ramfs")
 
 
+FREED_BYTES = 12 << 20
+"""Freed memory that is kept: to return it and take it again costs a small fit a twentieth of its time."""
+
+
+class _Allocated(ctypes.Structure):
+    """What ``mallinfo2`` of glibc returns."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks")] + [
+        (name, ctypes.c_size_t) for name in ("fsmblks", "uordblks", "fordblks", "keepcost")
+    ]
+
+
+def freed_bytes() -> int | None:
+    """Bytes that were freed and that the allocator keeps, returned pages among them; None if it does not tell."""
+    try:
+        count = ctypes.CDLL(None).mallinfo2
+    except (AttributeError, OSError):  # glibc before 2.33, other C libraries
+        return None
+    count.restype = _Allocated
+    return int(count().fordblks)
+
+
 def release_memory() -> None:
-    """Return freed memory to the system; glibc's allocator otherwise keeps megabytes per thread."""
+    """Return freed memory to the system, if it is much; glibc's allocator otherwise keeps megabytes per thread."""
+    freed = freed_bytes()
+    if freed is not None and freed < FREED_BYTES:
+        return
     with contextlib.suppress(AttributeError, OSError):  # other C libraries lack this function
         ctypes.CDLL(None).malloc_trim(0)
 

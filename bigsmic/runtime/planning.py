@@ -133,6 +133,8 @@ class Plan:
         Scaling of the columns; "auto" if the scan, which reads the rows, is to choose it.
     duration : Duration or None
         How long the fit is expected to take; None for methods without measured rates.
+    held_bytes : int
+        Bytes of a temporary run directory that stay in memory instead of on disk.
     """
 
     size: Size
@@ -147,6 +149,7 @@ class Plan:
     decoded: str = ""
     scale: str | None = None
     duration: Duration | None = None
+    held_bytes: int = 0
 
     def __repr__(self) -> str:
         return rendered(plan_page(self))
@@ -163,7 +166,7 @@ class Plan:
     @property
     def peak_bytes(self) -> int:
         """Predicted peak of the process."""
-        return max(stage.peak_bytes for stage in self.stages.values())
+        return self.held_bytes + max(stage.peak_bytes for stage in self.stages.values())
 
     @property
     def disk_bytes(self) -> int:

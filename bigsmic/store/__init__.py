@@ -7,7 +7,7 @@ stored numbers as the archive's metadata ask, ``shards`` finds chunks that are m
 The run directory: ``run_group`` opens and locks it, ``blocks`` writes and reads arrays of blocks, ``run`` adds the
 arrays for its user, ``overlay`` reads through to another run; ``ledger`` seals ledger entries with checksums, ``lease``
 lets one process write, ``checked_arrays`` checks rows when they are read, ``basis`` keeps an eigensolver's basis on
-disk, and ``in_memory`` carries a run in a pickle.
+disk, ``held`` keeps small temporary runs in memory, and ``in_memory`` carries a run in a pickle.
 
 Output: ``predictions`` writes predictions, ``destinations`` says whether a location may be written to, ``new_places``
 makes files and folders that are whole or absent, ``work_folder`` is a folder in which one process at a time works,
@@ -22,6 +22,7 @@ from bigsmic.store.admission import in_blocks, refuse_unreadable
 from bigsmic.store.basis import FileBasis
 from bigsmic.store.checked_arrays import CheckedArray
 from bigsmic.store.destinations import as_location, lies_in
+from bigsmic.store.held import HELD_BYTES
 from bigsmic.store.in_memory import CarriedRun, block_bytes, copy_array, copy_block
 from bigsmic.store.new_places import new_place
 from bigsmic.store.objects import absolute, checksum, is_local, remove_tree
@@ -46,6 +47,7 @@ from bigsmic.store.written_file import WrittenFile
 
 __all__ = [
     "FORMAT_VERSION",
+    "HELD_BYTES",
     "CarriedRun",
     "CheckedArray",
     "DaskSource",

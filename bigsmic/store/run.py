@@ -26,7 +26,8 @@ class Run(BlockStore):
     """
 
     def recipe(self) -> Any:
-        """Return how a task in another process opens the same run."""
+        """Return how a task in another process opens the same run, whose blocks are in files from then on."""
+        self.settle()
         return Run, (self.address, self._options, self._writable, False)
 
     def for_writing(self) -> Any:

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from bigsmic.errors import RunError, RunMismatchError, RunVersionError, StorageError
+from bigsmic.store import held
 from bigsmic.store.destinations import RUN_MARK, as_location, make_run
 from bigsmic.store.identity import differences
 from bigsmic.store.lease import GROUP as LEASE
 from bigsmic.store.lease import Lease
 from bigsmic.store.ledger import RUN_ID, seal
-from bigsmic.store.objects import LocalBytes, StoreBytes, absolute, is_local, remove_tree, storage_errors, store_of
+from bigsmic.store.objects import StoreBytes, absolute, is_local, remove_tree, storage_errors, store_of
 from bigsmic.store.redaction import scrubbed, shown
 from bigsmic.store.reopenable import Shared
 from bigsmic.store.temporary import delete_with, temporary_folder
@@ -70,7 +71,7 @@ class RunGroup(Shared):
             make_run(self.address, self.location, storage_options, FORMAT_VERSION)
         self._group = self._open(mode)
         self._check_version()
-        self._bytes = LocalBytes(self.address) if self._local else StoreBytes(self._group.store)
+        self._bytes = held.bytes_of(self.address) if self._local else StoreBytes(self._group.store)
         if writable and lock:
             self._take(mode)
 
@@ -275,6 +276,19 @@ class RunGroup(Shared):
                 self._scratch = temporary_folder("scratch")
                 delete_with(self, self._scratch)
             return self._scratch
+
+    def hold(self, room: int) -> None:
+        """Keep up to `room` bytes of blocks in memory, of a new temporary run that this process alone writes."""
+        self._bytes = held.hold(self.address, room)
+
+    def settle(self) -> None:
+        """Write blocks that are in memory to files, so that others who know the location can read the run.
+
+        Raises
+        ------
+        StorageError
+        """
+        held.settle(self._bytes, self.location)
 
     def delete_when_unused(self) -> None:
         """Delete the directory once nothing refers to this run or to one of its arrays."""

@@ -166,3 +166,28 @@ print(actor() - before)
     places = {"PYTHONPATH": str(Path(bigsmic.__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | places)
     assert int(done.stdout) < 16 * MIB, done.stderr
+
+
+@pytest.mark.skipif(memory.freed_bytes() is None, reason="the allocator does not tell what it keeps")
+def test_little_memory_is_kept_and_much_is_given_back():
+    code = """
+import numpy as np
+from bigsmic.engines.memory import freed_bytes, keep_memory, release_memory
+actor = lambda: int(open("/proc/self/statm").read().split()[1]) * 4096
+def grown(size):
+    before = actor()
+    held = [np.ones(1 << 13) for _ in range(size >> 16)]  # too small for pages of their own
+    top = np.ones(1 << 12)
+    del held
+    release_memory()
+    return actor() - before
+keep_memory(), release_memory()
+start = freed_bytes()
+print(start, grown(4 << 20), grown(96 << 20))
+"""
+    places = {"PYTHONPATH": str(Path(bigsmic.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | places)
+    freed, little, much = (int(number) for number in done.stdout.split())
+    assert freed < 8 * MIB
+    assert little > 2 * MIB
+    assert much < 16 * MIB
