@@ -63,7 +63,7 @@ def test_what_is_found_comes_with_its_evidence(found):
     valleys = found.valleys
     assert valleys.clear
     assert valleys.sentence == str(valleys)
-    assert valleys.sentence.startswith("The data show 4 groups that valleys part")
+    assert valleys.sentence.startswith("The data show 4 groups that valleys separate")
     assert valleys.sentence in repr(found)
     assert (valleys.pairs.z >= 4).all()
     assert valleys.curve.n_clusters.is_monotonic_increasing
@@ -158,7 +158,7 @@ def test_labelings_that_do_not_agree_are_no_answer(monkeypatch):
     monkeypatch.setattr(consensus, "AGREED", 0.95)
     result = bigsmic.fit(X, **UNSCALED)
     assert result.settings.undecided
-    assert result.valleys.sentence.startswith("Labelings do not agree on the groups that valleys part: they show ")
+    assert result.valleys.sentence.startswith("Labelings do not agree on the groups that valleys separate: they show ")
     assert result.cut(result.valleys.best).n_clusters == result.valleys.best
 
 
@@ -237,7 +237,7 @@ def test_labels_that_no_valley_parts_are_mended():
 
 @pytest.mark.parametrize(("c", "shown"), [(2, 4), (9, 4)])
 def test_another_number_than_the_data_show_is_warned_of(uneven, c, shown):
-    with pytest.warns(BigsmicWarning, match=f"got {c}, but the data show {shown} groups that valleys part"):
+    with pytest.warns(BigsmicWarning, match=f"got {c}, but the data show {shown} groups that valleys separate"):
         result = bigsmic.fit(uneven[0], c, **QUICK)
     assert f"{c} clusters were asked for" in result.valleys.sentence
     assert result.n_clusters == c

@@ -39,7 +39,7 @@ OF_THIS_ENVIRONMENT = ("PYTHONPATH", "PYTHONHOME")
 
 
 class BigsmicClustering:
-    """Clusters of peaks that density valleys part from each other, found by ``bigsmic fit``.
+    """Clusters of peaks that density valleys separate from each other, found by ``bigsmic fit``.
 
     Principal components of the waveforms on the channels around each peak go to ``.npy`` files, one for each group of
     neighbouring channels, and each is clustered by itself, in bounded memory. The number of clusters is found. Clusters

@@ -276,7 +276,7 @@ class Settings(MethodSettings):
         return self.open and not self.undecided
 
     @property
-    def opened(self) -> Any:
+    def as_requested(self) -> Any:
         """The settings as they were before the number of clusters was found."""
         return replace(self, n_clusters=self.open_to or UNDECIDED, undecided=True) if self.found else self
 

@@ -333,10 +333,10 @@ def _rivals(context: Context) -> dict[int, None]:
 def chosen_set(context: Context) -> int:
     """Number of the eigenvector set whose consensus the fit returns.
 
-    The best rated of those that are cut by density, unless two of its clusters are clearly not parted by a valley, or
-    one has no rows, and those of the best rated of the others are all there and are parted. Between the two limits a
+    The best rated of those that are cut by density, unless two of its clusters are clearly not separated by a valley,
+    or one has no rows, and those of the best rated of the others are all there and separated. Between the two limits a
     valley is in doubt, and modularity decides. Where labelings agree that there are fewer clusters than were asked
-    for, no cut has them all parted; if there is no sign of a valley between two of the first, density has halved a
+    for, no cut has them all separated; if there is no sign of a valley between two of the first, density has halved a
     large cluster, and trees of valleys, which cut off what hangs on least, are taken. They are also taken where more
     clusters were left when no two touched: the graph does not tell which of these to join, but distances do.
     """
@@ -349,12 +349,12 @@ def chosen_set(context: Context) -> int:
         return by_valleys[0]
     are_fewer = valleys.are_fewer(context.run, context.settings.n_clusters)
     in_doubt, least = (LEAST_SIGN, 0.0) if are_fewer else (THRESHOLD / 2, THRESHOLD)
-    if not is_parted(context, by_density, in_doubt) and is_parted(context, by_valleys[0], least):
+    if not are_separated(context, by_density, in_doubt) and are_separated(context, by_valleys[0], least):
         return by_valleys[0]
     return by_density
 
 
-def is_parted(context: Context, w: int, threshold: float = THRESHOLD) -> bool:
+def are_separated(context: Context, w: int, threshold: float = THRESHOLD) -> bool:
     """Whether the requested number of clusters have rows, and valleys of at least this z separate all neighbours."""
     read = context.run.reader(valleys.EVIDENCE, w)
     return np.count_nonzero(read("counts")) == context.settings.n_clusters and bool(np.all(read("z") >= threshold))

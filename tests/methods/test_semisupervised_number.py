@@ -50,15 +50,15 @@ def test_without_links_it_is_the_number_that_valleys_show(classes):
     result = fit(classes[0])
     assert result.n_clusters == bigsmic.fit(classes[0], t=5, scale=None, n_threads=1).n_clusters == 3
     assert result.valleys.unlinked is None
-    assert result.valleys.sentence.startswith("The data show 3 groups that valleys part")
+    assert result.valleys.sentence.startswith("The data show 3 groups that valleys separate")
 
 
-def test_cannot_links_part_what_no_valley_parts(found, classes):
+def test_cannot_links_separate_what_no_valley_separates(found, classes):
     X, y = classes
     assert (found.n_clusters, found.valleys.unlinked, found.valleys.forced) == (4, 3, False)
     assert adjusted_rand_score(y, found.labels) > 0.8
     assert found.valleys.clear
-    assert found.valleys.sentence.startswith("The data show 4 groups that valleys and links part from each other (")
+    assert found.valleys.sentence.startswith("The data show 4 groups that valleys and links separate from each other (")
     assert "; without links they would show 3, though single labelings show 3 to 5." in found.valleys.sentence
     assert found.valleys.sentence in repr(found)
     weakest = found.valleys.pairs.iloc[0]
@@ -84,7 +84,7 @@ def test_no_fewer_clusters_than_links_allow(classes):
     assert result.n_clusters == result.valleys.n_clusters == 6
     assert result.valleys.forced
     assert result.valleys.sentence == (
-        "The links need at least 6 clusters, more than the groups that valleys and links part."
+        "The links need at least 6 clusters, more than the groups that valleys and links separate."
     )
 
 

@@ -81,7 +81,7 @@ def test_notes(findings, changed, said):
 
 
 def test_clusters_that_touch_are_named_as_the_valleys_have_them(blobs):
-    """Two halves of a blob: no valley parts them."""
+    """Two halves of a blob: no valley separates them."""
     X = np.random.default_rng(0).normal(size=(800, 3)).astype(np.float32)
     result = bigsmic.fit(X, 2, **BRIEF)
     (pair,) = result.valleys.pairs.itertuples()

@@ -138,10 +138,10 @@ class Valleys:
         if self.parts == self.n_clusters:
             return self._parts()
         linked = self.unlinked is not None
-        separated = "valleys and links part" if linked else "valleys part"
-        text = f"The data show {self.n_clusters} groups that {separated} from each other{self._candidates()}."
+        separate = "valleys and links separate" if linked else "valleys separate"
+        text = f"The data show {self.n_clusters} groups that {separate} from each other{self._candidates()}."
         if self.forced:
-            text = f"The links need at least {self.n_clusters} clusters, more than the groups that {separated}."
+            text = f"The links need at least {self.n_clusters} clusters, more than the groups that {separate}."
         elif self.unlinked not in (None, self.n_clusters):
             text = f"{text[:-1]}; without links they would show {self.unlinked}."
         if max(self.votes) > FAR_APART * min(self.votes):
@@ -151,7 +151,7 @@ class Valleys:
     def _parts(self) -> str:
         return (
             f"The neighbour graph falls into {self.n_clusters} parts by a clear eigengap; labelings show "
-            f"{min(self.votes)} to {max(self.votes)} groups that valleys part, but agree on these to "
+            f"{min(self.votes)} to {max(self.votes)} groups that valleys separate, but agree on these to "
             f"{self.agreement:.2f} only.{self._asked()}"
         )
 
@@ -163,7 +163,7 @@ class Valleys:
             return "The data show no valleys"
         if not (self.clumpiness or 0.0) > CLUMPED:
             return (
-                f"Labelings do not agree on the groups that valleys part: they show {min(self.votes)} to "
+                f"Labelings do not agree on the groups that valleys separate: they show {min(self.votes)} to "
                 f"{max(self.votes)}, and agree to {self.agreement:.2f}"
             )
         small = self.n_clusters - 1

@@ -145,7 +145,8 @@ def _warn_of_other_number(context: Context) -> None:
     limit = THRESHOLD / 2 if c > shown else -1.5 * THRESHOLD
     if weakest < limit and set(context.run.info(labelings.NUMBER, 0)["votes"]) == {shown}:
         warnings.warn(
-            f"c: got {c}, but the data show {shown} groups that valleys part; see the result's valleys, or leave c out",
+            f"c: got {c}, but the data show {shown} groups that valleys separate; see the "
+            "result's valleys, or leave c out",
             BigsmicWarning,
             stacklevel=2,
         )
@@ -180,7 +181,7 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     distinct.refuse_cut(base, n_clusters)
     if settings.reads_valleys and valleys.are_apart(base, n_clusters):
         return _cut_by_valleys(base, settings, n_clusters)
-    specs = cut_specs(settings.opened, base.identity["input"]["rows"])
+    specs = cut_specs(settings.as_requested, base.identity["input"]["rows"])
     width = {spec.n_eigenvectors for spec in specs if spec.assignment == "merge"}
     context = Context(None, base, settings)
     columns = tuple(m for m in _chosen_columns(context, n_clusters) if m >= n_clusters)
@@ -212,7 +213,7 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
 def _cut_by_valleys(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     """A cut of the trees of valleys, where more clusters than that are left when no two of them touch."""
     columns = base.info(labelings.NUMBER, 0)["columns"]
-    found = replace(settings.opened.by_valleys(columns).decided(int(n_clusters)), plain=False)
+    found = replace(settings.as_requested.by_valleys(columns).decided(int(n_clusters)), plain=False)
     merged = [labelings.merged_name(spec) for spec in specs_of(Context(None, base, found))]
     return Overlay.over(base, (*OF_ONE_CUT, *merged, valleys.EVIDENCE)), found
 
@@ -221,7 +222,7 @@ def _chosen_columns(context: Context, n_clusters: int) -> list[int]:
     """Columns of the eigenvector set that the fit chose; if c was left open, of the first set for so many clusters."""
     settings = context.settings
     if settings.open:
-        of_open = eigenvector_sets(settings.opened, context.n)
+        of_open = eigenvector_sets(settings.as_requested, context.n)
         wanted = {round(factor * n_clusters) for factor in settings.widths[0]}
         return sorted(m for m in wanted if of_open and m <= of_open[0][-1])
     w = 0 if settings.selection != "consensus" else selection.chosen_set(context)

@@ -19,9 +19,9 @@ def _valleys(result: Any) -> Section | None:
         return None
     rows = [(int(row.cluster), int(row.neighbor), row.depth, row.z) for row in pairs.head(MOST_PAIRS).itertuples()]
     caption = (
-        f"{len(rows)} of {count(len(pairs), 'pair')} of clusters that touch, those parted least first. Depth: density "
-        "at the bottom of the valley over that of the lower peak, 1 for no valley. z: how many standard errors it is "
-        "deep; 4 and more part two clusters."
+        f"{len(rows)} of {count(len(pairs), 'pair')} of clusters that touch, those separated least first. Depth: "
+        "density at the bottom of the valley over that of the lower peak, 1 for no valley. z: how many standard errors "
+        "it is deep; 4 and more separate two clusters."
     )
     table = Table(("Cluster", "Neighbour", "Depth", "z"), rows, caption)
     return Section("valleys", "Valleys between clusters", [table])

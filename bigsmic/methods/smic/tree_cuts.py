@@ -27,7 +27,7 @@ SAMPLE_ROWS = 20_000
 
 def _merged(context: Context) -> list[Reader]:
     """Readers of the labelings that have a tree."""
-    specs = cut_specs(context.settings.opened, context.n)
+    specs = cut_specs(context.settings.as_requested, context.n)
     readers = [Reader(context, spec) for spec in specs if spec.assignment == "merge"]
     if not readers:
         raise InputError("tree: this fit has no over-segmented labeling; use assignment='merge', or more rows")

@@ -2,8 +2,8 @@
 
 Two groups are looked at along the line that tells them apart best. If the density of both together has a valley
 between their peaks, and one deeper than chance makes it, they are two clusters; else they are parts of one. A tree
-merges groups, most strongly tied ones first, until every two neighbours are parted: what is left are the clusters that
-the data show.
+merges groups, most strongly tied ones first, until every two neighbours are separated: what is left are the clusters
+that the data show.
 
 Groups are known by sums over rows (:func:`group_moments`, :func:`pair_weights`), and by a sample of each
 (:func:`is_drawn`).
@@ -284,14 +284,14 @@ class Groups:
 
 
 class ValleyTree(NamedTuple):
-    """A tree of groups, and where it stops to merge what no valley parts.
+    """A tree of groups, and where it stops to merge what no valley separates.
 
     Parameters
     ----------
     tree : MergeTree
         Its ratios are the scores by which pairs were chosen.
     n_clusters : int
-        Groups left when every two neighbours are parted by a valley.
+        Groups left when every two neighbours are separated by a valley.
     weakest : ndarray of float64, shape (k + 1,)
         z of the weakest valley between neighbours, by number of groups left; infinite where none are neighbours.
     """
@@ -307,7 +307,7 @@ class ValleyTree(NamedTuple):
 
 
 def valley_tree(groups: Groups, threshold: float = THRESHOLD) -> ValleyTree:
-    """Merge groups, the most strongly tied of those that no valley parts first; then the others.
+    """Merge groups, the most strongly tied of those that no valley separates first; then the others.
 
     Among neighbours with ``z < threshold`` the two of largest ``min(1, depth exp(2 error)) W_yz / sqrt(s_y s_z)`` are
     merged, s the degree sums. When none is left, the number of groups is that of the clusters; the tree goes on without
@@ -315,15 +315,15 @@ def valley_tree(groups: Groups, threshold: float = THRESHOLD) -> ValleyTree:
     Groups of very few rows are given to the one they are tied to most before any test.
 
     Rows that are of no cluster, sums of two spikes say, make groups that lie between many others and are much wider
-    than they. Merged with such a group, a cluster is parted from none of these any more, and one after the other
+    than they. Merged with such a group, a cluster is separated from none of these any more, and one after the other
     follows. So what merges with a group that is `scattered` among its neighbours takes its rows, but is looked at
-    without them. A wide cluster is not touched by this: valleys part it from its neighbours. A scattered group that is
-    parted from all, too, is none if it has fewer rows than half of the others and is less held together than any.
+    without them. A wide cluster is not touched by this: valleys separate it from its neighbours. A scattered group that
+    is separated from all, too, is none if it has fewer rows than half of the others and is less held together than any.
 
     Links outvote valleys. Two groups are not merged if cannot-links between them outnumber must-links by more than
     chance, :data:`BARRING`: some rows are in a wrong group, and a single link of such a row is no reason. When all
-    others are parted, groups with more must-links than cannot-links are merged, those with the most first. That comes
-    last, as one link of a row in a wrong group would join two clusters while groups are small.
+    others are separated, groups with more must-links than cannot-links are merged, those with the most first. That
+    comes last, as one link of a row in a wrong group would join two clusters while groups are small.
 
     Parameters
     ----------

@@ -23,8 +23,8 @@ FACTS = {
     ),
     "nearest": ("Nearest", "nearest: the cluster whose posterior it shares most"),
     "density_ratio": ("Ratio", "ratio: how much more often than by chance both have posterior at one row; 0 for never"),
-    "valley_to": ("Valley to", "valley to: the neighbour that is parted least"),
-    "valley_z": ("Valley z", "valley z: depth of that valley in standard errors; 4 and more part them"),
+    "valley_to": ("Valley to", "valley to: the neighbour that is separated least"),
+    "valley_z": ("Valley z", "valley z: depth of that valley in standard errors; 4 and more separate them"),
 }
 """Columns of `Result.clusters` that are shown: their heading and their description."""
 

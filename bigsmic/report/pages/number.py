@@ -8,8 +8,8 @@ from bigsmic.report.document import WIDTH, Command, Figure, Paragraph, Part, Sec
 from bigsmic.report.subject import Subject
 
 MEANINGS = {
-    "weakest_z": "weakest valley: how deep the valley between the two clusters is that are parted least, in standard "
-    "errors; 4 and more part them, ∞ where no two touch",
+    "weakest_z": "weakest valley: how deep the valley between the two clusters is that are separated least, in "
+    "standard errors; 4 and more separate them, ∞ where no two touch",
     "stability": "stability: mean adjusted Rand index between labelings of that many clusters",
     "modularity": "modularity of the clusters on the neighbour graph",
     "mean_ari": "agreement: mean adjusted Rand index between labelings cut at that number",

@@ -116,7 +116,7 @@ def _number(subject: Subject) -> Iterator[Finding]:
         shown = count(valleys.n_clusters, "group")
         yield Finding(
             "warning",
-            f"The data show {shown} that valleys part from each other, and there are {count(c, 'cluster')}.",
+            f"The data show {shown} that valleys separate from each other, and there are {count(c, 'cluster')}.",
             f"{subject.cut_command(valleys.n_clusters)} gives that many, without another fit.",
         )
     if not valleys.clear and c > 1:
