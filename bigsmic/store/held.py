@@ -5,6 +5,7 @@ this process can know the run, until somebody is told its location or a task in 
 :meth:`HeldBytes.settle` writes the files.
 """
 
+import itertools
 import os
 import threading
 import weakref
@@ -34,7 +35,7 @@ class HeldBytes(LocalBytes):
     def __init__(self, root: str, room: int) -> None:
         super().__init__(root)
         self._room, self._size = room, 0
-        self._held: dict[str, bytes] = {}
+        self._held: dict[str, dict[str, bytes]] = {}  # by stage, as whole stages are listed and deleted
         self._files: set[str] = set()
         self._lock = threading.RLock()
 
@@ -45,7 +46,7 @@ class HeldBytes(LocalBytes):
 
     def get(self, key: str, start: int | None = None, stop: Any = None) -> bytes | None:
         """Return the bytes, or a range of them; None if there are none."""
-        data = self._held.get(key)
+        data = self._of_stage(key).get(key)
         return super().get(key, start, stop) if data is None else data[start:stop]
 
     def set(self, key: str, data: Any) -> None:
@@ -54,7 +55,7 @@ class HeldBytes(LocalBytes):
         with self._lock:
             if key not in self._files and self._size - self._size_of(key) + size <= self._room:
                 self._size += size - self._size_of(key)
-                self._held[key] = memoryview(data).tobytes()
+                self._held.setdefault(_stage(key), {})[key] = memoryview(data).tobytes()
                 return
             super().set(key, data)
             self._release(key)
@@ -87,22 +88,30 @@ class HeldBytes(LocalBytes):
             self._room = 0
             if not os.path.isdir(self._root):
                 return
-            for key, data in list(self._held.items()):
-                super().set(key, data)
+            for key in self._under(""):
+                super().set(key, self._of_stage(key)[key])
                 self._release(key)
                 self._files.add(key)
 
     def _under(self, prefix: str) -> list[str]:
         with self._lock:
-            return [key for key in self._held if not prefix or key.startswith(f"{prefix}/")]
+            keys = self._of_stage(prefix) if prefix else itertools.chain.from_iterable(self._held.values())
+            return [key for key in keys if not prefix or key.startswith(f"{prefix}/")]
+
+    def _of_stage(self, key: str) -> dict[str, bytes]:
+        return self._held.get(_stage(key), {})
 
     def _size_of(self, key: str) -> int:
-        return len(self._held.get(key, b""))
+        return len(self._of_stage(key).get(key, b""))
 
     def _release(self, key: str) -> bool:
         """Drop a key from memory; whether it was there."""
         self._size -= self._size_of(key)
-        return self._held.pop(key, None) is not None
+        return self._of_stage(key).pop(key, None) is not None
+
+
+def _stage(key: str) -> str:
+    return key.partition("/")[0]
 
 
 def hold(root: str, room: int) -> HeldBytes:
