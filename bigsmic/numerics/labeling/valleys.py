@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import pdist
 
 from bigsmic.numerics.compiled import compiled
 from bigsmic.numerics.frozen import frozen
@@ -242,6 +241,8 @@ class Groups:
         By Ward's criterion that is ``n_y n_z / (n_y + n_z) |mean_y - mean_z|^2``. Groups that cannot-links bar from
         being one come after all others.
         """
+        from scipy.spatial.distance import pdist  # takes half a second to import, and few fits need it
+
         alive = self.alive
         n, (i, j) = self.counts[alive], np.triu_indices(len(alive), 1)
         added = pdist(self.moments.sums[alive] / n[:, np.newaxis], "sqeuclidean") / (1 / n[i] + 1 / n[j])
