@@ -24,7 +24,7 @@ from bigsmic.numerics.labeling import blobs, consensus, density_valley, noise, v
 from bigsmic.numerics.labeling.components import principal_axes
 from bigsmic.runtime.context import Context
 from bigsmic.stages import labelings
-from bigsmic.stages import valleys as stage
+from bigsmic.stages import number as stage
 from bigsmic.stages.labeling_specs import specs_of
 
 PARTED = ("spikes12", "spikes15", "spikes30", "spikes60", "spikes-d0", "spikes-d1", "spikes-d2", "spikes-d3")

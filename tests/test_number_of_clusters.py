@@ -203,6 +203,19 @@ def test_clusters_that_do_not_touch_are_joined_by_distance_where_fewer_are_asked
     assert set(result.cut(2).labels) == {0, 1}
 
 
+def test_groups_are_joined_by_distance_where_the_graph_itself_shows_that_this_is_better():
+    """Binary columns cut each of four clusters into groups, of which density joins some of different clusters."""
+    draw = np.random.default_rng(2)
+    y = draw.integers(0, 4, 1500)
+    numbers = 3 * draw.normal(size=(4, 5))[y] + draw.normal(size=(1500, 5))
+    binary = draw.random((1500, 5)) < draw.beta(0.5, 0.5, (4, 5))[y]
+    skewed = np.exp(2 * draw.normal(size=(4, 2))[y] + draw.normal(size=(1500, 2)))
+    result = bigsmic.fit(np.column_stack([numbers, binary, skewed]), 4, n_threads=1)
+    assert min(result.valleys.votes) > 10
+    assert np.isfinite(result.valleys.curve.weakest_z[4])  # some groups touch
+    assert adjusted_rand_score(y, result.labels) > 0.9
+
+
 def test_pieces_of_bent_clusters_are_not_joined_by_distance():
     """Two arms of a spiral, whose graph of the nearest five rows has gaps: pieces of both arms are near each other."""
     draw = np.random.default_rng(0)

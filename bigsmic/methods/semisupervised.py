@@ -34,6 +34,7 @@ from bigsmic.stages import (
     link_propagation,
     link_scores,
     links,
+    number,
     nystrom,
     out_of_sample,
     output,
@@ -136,7 +137,7 @@ def _decided(job: Job) -> Job:
         labelings.run(found)
     with found.timed("valleys"):
         valleys.merge_groups(found)
-        n_clusters = valleys.count(found)
+        n_clusters = number.count(found)
     wider = wider_columns.widened(job, found)
     if wider:
         return _decided(wider)
@@ -221,7 +222,7 @@ def _as_it_ended(job: Job) -> tuple[Job, dict[str, Any]]:
     """The job as it was when it ended, and the evidence for the number of clusters, if that was left open."""
     if not may_count(job.context):
         return _open(job), {}
-    wide, n_clusters = wider_columns.resumed(job), valleys.counted(job.run)
+    wide, n_clusters = wider_columns.resumed(job), number.counted(job.run)
     evidence = {"valleys": job.run.info(labelings.NUMBER, 0)}
     if not n_clusters:
         return _open(wide), evidence

@@ -1,6 +1,7 @@
 """assign: labelings of the rows, by rotation of eigenvectors and merging and moving of over-segmented labels."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from enum import Enum
 from functools import cached_property, partial
 from typing import Any
@@ -316,13 +317,14 @@ def read_groups(context: Context, p: int, b: int) -> Integers:
 def groups_by_valleys(context: Context, spec: LabelingSpec) -> Integers:
     """Cluster of each group of a labeling, from a cut of its tree of valleys: int64, shape (m,).
 
-    Where as many clusters are asked for as the labelings show, one that shows more keeps them: the consensus
-    merges what the others do not know, and better than the tree, which would merge where a valley is. Where the answer
-    is parts of the graph, and valleys mislead, groups are merged by density.
+    Where as many clusters are asked for as labelings show, one that shows more keeps them: the consensus merges what
+    others do not know, and no valley. Where the answer is parts of the graph, groups are merged by density.
     """
     if context.run.info(NUMBER, 0).get("parts") == context.settings.n_clusters:
         return Reader(context, spec).tree.cut(context.settings.n_clusters)
     found, n_clusters = valley_tree_of(context, spec), context.settings.n_clusters
+    if are_joined(context.run, n_clusters):
+        return found.by_distance.cut(n_clusters)
     if is_shown(context.run, n_clusters):
         n_clusters = max(n_clusters, found.n_clusters)
     return found.tree.cut(min(n_clusters, len(found.tree.columns)))
@@ -332,6 +334,11 @@ def is_shown(run: Run, n_clusters: int) -> bool:
     """Whether at least half of the labelings show so many clusters, and their median is about the same."""
     info = run.info(NUMBER, 0)
     return is_near(info["shown"], n_clusters) and 2 * info["votes"].count(n_clusters) >= len(info["votes"])
+
+
+def are_joined(run: Run, n_clusters: int) -> bool:
+    """Whether distances, and not the graph, tell which groups to join into so few clusters."""
+    return n_clusters in run.info(NUMBER, 0).get("joined", [])  # none in earlier runs
 
 
 def is_near(found: int, n_clusters: int) -> bool:
@@ -344,8 +351,10 @@ def valley_tree_of(context: Context, spec: LabelingSpec) -> ValleyTree:
     read, specs = context.run.reader(VALLEYS, 0), specs_of(context)
     i = [specs[b] for b in specs.by_valleys].index(spec)
     *fields, weakest = (read(f"{name}.{i}") for name in VALLEY_FIELDS)
-    tree = MergeTree(spec.n_eigenvectors, *fields)
-    return ValleyTree(tree, context.run.info(VALLEYS, 0)["n_clusters"][i], weakest)
+    tree, info = MergeTree(spec.n_eigenvectors, *fields), context.run.info(VALLEYS, 0)
+    tail = np.array(info["nearest"][i] if "nearest" in info else [], np.int64).reshape(-1, 2)  # none in earlier runs
+    by_distance = replace(tree, merges=np.concatenate([tree.merges[: len(tree.merges) - len(tail)], tail]))
+    return ValleyTree(tree, info["n_clusters"][i], weakest, by_distance)
 
 
 def _labelings(context: Context, eigenproblem: Eigenproblem, merging: Merging) -> list[int]:

@@ -17,7 +17,7 @@ from bigsmic.numerics.mutual_information.lsmi_sums import LSMIDesign, LSMISettin
 from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import kernel_matrix, link_scores, mi_samples, valleys
+from bigsmic.stages import kernel_matrix, link_scores, mi_samples, number, valleys
 from bigsmic.stages.eigenvectors import falls_apart
 from bigsmic.stages.labeling_specs import (
     FINEST_CUT,
@@ -26,7 +26,7 @@ from bigsmic.stages.labeling_specs import (
     eigenvector_sets_of,
     specs_of,
 )
-from bigsmic.stages.labelings import Reader, read_labels
+from bigsmic.stages.labelings import Reader, are_joined, read_labels
 from bigsmic.types import Floats, Integers
 
 CONSENSUS = -1
@@ -337,17 +337,17 @@ def chosen_set(context: Context) -> int:
     or one has no rows, and those of the best rated of the others are all there and separated. Between the two limits a
     valley is in doubt, and modularity decides. Where labelings agree that there are fewer clusters than were asked
     for, no cut has them all separated; if there is no sign of a valley between two of the first, density has halved a
-    large cluster, and trees of valleys, which cut off what hangs on least, are taken. They are also taken where more
-    clusters were left when no two touched: the graph does not tell which of these to join, but distances do.
+    large cluster, and trees of valleys, which cut off what hangs on least, are taken. They are also taken where
+    distances tell which groups belong together, and the graph does not.
     """
     if not specs_of(context).valley_sets:
         return best_rated(context, range(len(eigenvector_sets_of(context))))
     by_density, *by_valleys = _rivals(context)
     if not by_valleys:
         return by_density
-    if valleys.are_apart(context.run, context.settings.n_clusters):
+    if are_joined(context.run, context.settings.n_clusters):
         return by_valleys[0]
-    are_fewer = valleys.are_fewer(context.run, context.settings.n_clusters)
+    are_fewer = number.are_fewer(context.run, context.settings.n_clusters)
     in_doubt, least = (LEAST_SIGN, 0.0) if are_fewer else (THRESHOLD / 2, THRESHOLD)
     if not are_separated(context, by_density, in_doubt) and are_separated(context, by_valleys[0], least):
         return by_valleys[0]

@@ -16,7 +16,7 @@ import bigsmic
 from bigsmic import SemiSupervisedSMIC
 from bigsmic.cli import main
 from bigsmic.errors import ConvergenceWarning, InputError, PlanError, RunMismatchError
-from bigsmic.stages import labelings, link_propagation, link_scores, valleys, wider_columns
+from bigsmic.stages import labelings, link_propagation, link_scores, number, valleys, wider_columns
 
 CENTERS = [[0, 0, 0], [2, 0, 0], [14, 0, 0], [0, 14, 0]]
 """Of four classes; no valley is between the first two, and deep ones are around the others."""
@@ -161,7 +161,7 @@ def test_an_estimator_finds_the_number(classes, found):
 
 KILLS = {
     "labelings": (labelings, "run"),
-    "valleys": (valleys, "count"),
+    "valleys": (number, "count"),
     "scores": (link_scores, "run"),
     "propagation": (link_propagation, "run"),
 }

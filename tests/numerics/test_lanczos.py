@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bigsmic.errors import ConvergenceWarning, InputError
+from bigsmic.numerics.eigen import lanczos
 from bigsmic.numerics.eigen.bulk import BulkRule, Spectrum
 from bigsmic.numerics.eigen.chebyshev import Filter
 from bigsmic.numerics.eigen.lanczos import _expand, begin, solve
@@ -272,6 +273,18 @@ def test_a_misleading_warm_filter_is_dropped(warm_filter):
     result = solve(space, LanczosParams(c, tol=1e-9), warm_filter=warm_filter)
     assert result.converged
     np.testing.assert_allclose(result.ritz_values, top(K, c)[0], atol=1e-8)
+
+
+@pytest.mark.parametrize("long", [6, 10**9])
+def test_a_long_solve_takes_a_better_filter(long, monkeypatch):
+    """On a path, values crowd near the largest, and the first Ritz values show an edge far below those wanted."""
+    monkeypatch.setattr(lanczos, "LONG", long)
+    K = (np.diag(np.ones(799), 1) + np.diag(np.ones(799), -1)) / 2
+    space, params = DenseSpace(K), LanczosParams(30, tol=1e-6, dimension=62)
+    result = solve(space, params)
+    assert result.converged
+    np.testing.assert_allclose(result.ritz_values, np.linalg.eigvalsh(K)[::-1][:30], atol=1e-8)
+    assert (result.filter.degree > params.degree) == (long < 10**9)
 
 
 def test_resume_from_any_restart_is_bit_identical():

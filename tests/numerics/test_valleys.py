@@ -10,6 +10,7 @@ from bigsmic.numerics.graph.affinity import KernelBlock
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.labeling import blobs, consensus, density_valley, valleys
 from bigsmic.numerics.labeling.components import principal_axes
+from bigsmic.numerics.labeling.pair_weights import pair_weights
 
 pytestmark = pytest.mark.unit
 
@@ -36,7 +37,7 @@ def groups_of(X, labels):
     moments = valleys.group_moments(P, labels, m)
     uniform = row_uniform(0, "valleys", np.arange(len(X)))
     drawn = valleys.is_drawn(uniform, moments.counts[labels])
-    weights = valleys.pair_weights(kernel(X), labels, m)
+    weights = pair_weights(kernel(X), labels, m)
     return valleys.Groups(moments, weights, (P[drawn], uniform[drawn], labels[drawn]))
 
 
@@ -99,7 +100,7 @@ def test_weights_between_groups_are_those_of_the_dense_product():
     block = kernel(X, 5)
     W = sparse.csr_matrix((block.data, block.indices, block.indptr), (60, 60)).toarray()
     A = np.eye(4)[labels]
-    np.testing.assert_allclose(valleys.pair_weights(block, labels, 4), A.T @ W @ A)
+    np.testing.assert_allclose(pair_weights(block, labels, 4), A.T @ W @ A)
 
 
 def test_the_sample_of_a_union_lies_in_the_samples_of_its_parts():
@@ -174,22 +175,18 @@ def test_groups_that_do_not_touch_are_merged_by_ward():
     found, reference = valleys.valley_tree(groups_of(X, labels)), ward(X)
     assert np.isinf(found.weakest[2:13]).all()
     for k in range(2, 12):
-        expected = fcluster(reference, k, "maxclust")
-        assert (
-            consensus.pairwise_ari(
-                consensus.label_gram(np.stack([found.tree.cut(k)[labels], expected - 1], axis=1), [k, k]), [k, k]
-            )[0, 1]
-            == 1
-        )
+        both = np.stack([found.by_distance.cut(k)[labels], fcluster(reference, k, "maxclust") - 1], axis=1)
+        assert consensus.pairwise_ari(consensus.label_gram(both, [k, k]), [k, k])[0, 1] == 1
+        np.testing.assert_array_equal(found.by_distance.cut(k), found.tree.cut(k))  # as no two groups touch
 
 
 def test_groups_that_links_bar_are_merged_last_by_ward():
     X, labels = far_apart()
     groups = groups_of(X, labels)
     cannot = np.zeros((2, 12, 12))
-    y, z = groups.nearest()
+    y, z = valleys.Nearest(groups).pair()
     cannot[1, y, z] = cannot[1, z, y] = 2
-    assert groups.with_links(cannot).nearest() != (y, z)
+    assert valleys.Nearest(groups.with_links(cannot)).pair() != (y, z)
     found = valleys.valley_tree(groups.with_links(cannot)).tree.cut(2)
     assert found[y] != found[z]
 
@@ -222,7 +219,7 @@ def test_gram_of_merged_labels_is_that_of_the_merged_labelings():
     labels = np.stack([draw.integers(0, 5, 200), draw.integers(0, 4, 200)], axis=1)
     groups = [np.array([0, 1, 0, 2, 1]), np.array([1, 0, 0, 1])]
     merged = np.stack([group[column] for group, column in zip(groups, labels.T, strict=True)], axis=1)
-    sums, sizes = valleys.merged_gram(consensus.label_gram(labels, [5, 4]), [5, 4], groups)
+    sums, sizes = consensus.merged_gram(consensus.label_gram(labels, [5, 4]), [5, 4], groups)
     assert sizes == [3, 2]
     np.testing.assert_array_equal(sums, consensus.label_gram(merged, [3, 2]))
 

@@ -20,6 +20,7 @@ from bigsmic.stages import (
     graph_pipeline,
     kernel_matrix,
     labelings,
+    number,
     out_of_sample,
     output,
     selection,
@@ -73,7 +74,7 @@ def _label(job: Job) -> None:
     if specs_of(job.context).by_valleys:
         with job.timed("valleys"):
             valleys.merge_groups(job)
-            valleys.count(job)
+            number.count(job)
 
 
 def _plain(job: Job) -> Job:
@@ -86,7 +87,7 @@ def _plain(job: Job) -> Job:
         return job
     graph_pipeline.solve(first)
     _label(first)
-    if valleys.is_plain(job.run, job.context.settings.n_clusters):
+    if number.is_plain(job.run, job.context.settings.n_clusters):
         return first
     wanted, found = (specs_of(one.context).most_eigenvectors for one in (job, first))
     if wanted > found:
@@ -118,7 +119,7 @@ def _decided(job: Job) -> Job:
     if wider:
         graph_pipeline.solve(wider)
         return _decided(wider)
-    n_clusters = valleys.counted(job.run)
+    n_clusters = number.counted(job.run)
     return job.under(settings.decided(n_clusters)) if n_clusters else job
 
 
@@ -138,10 +139,10 @@ def choose(job: Job) -> None:
 
 def _warn_of_other_number(context: Context) -> None:
     """Warn if all labelings clearly show another number of clusters than the requested one."""
-    c, shown = context.settings.n_clusters, valleys.counted(context.run)
+    c, shown = context.settings.n_clusters, number.counted(context.run)
     if not context.settings.reads_valleys or shown in (None, c) or not context.settings.number_given:
         return
-    weakest = selection.weakest_valley(context) if c > shown else -valleys.weakest_shown(context.run)
+    weakest = selection.weakest_valley(context) if c > shown else -number.weakest_shown(context.run)
     limit = THRESHOLD / 2 if c > shown else -1.5 * THRESHOLD
     if weakest < limit and set(context.run.info(labelings.NUMBER, 0)["votes"]) == {shown}:
         warnings.warn(
@@ -155,10 +156,10 @@ def _warn_of_other_number(context: Context) -> None:
 def summary(job: Job) -> dict[str, Any]:
     """Diagnostics of the stages, with the number of clusters if the fit found it."""
     first = _by_valleys(job)
-    if first and valleys.is_plain(job.run, job.context.settings.n_clusters):
+    if first and number.is_plain(job.run, job.context.settings.n_clusters):
         return smic_summary(first) | {"plain": True}
     job = wider_columns.resumed(job)
-    settings, shown = job.context.settings, valleys.counted(job.run)
+    settings, shown = job.context.settings, number.counted(job.run)
     if not (settings.undecided and shown):
         return smic_summary(job)
     return smic_summary(job.under(settings.decided(shown))) | {"n_clusters": shown}
@@ -179,7 +180,7 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     settings : Settings
     """
     distinct.refuse_cut(base, n_clusters)
-    if settings.reads_valleys and valleys.are_apart(base, n_clusters):
+    if settings.reads_valleys and number.counted(base) and labelings.are_joined(base, n_clusters):
         return _cut_by_valleys(base, settings, n_clusters)
     specs = cut_specs(settings.as_requested, base.identity["input"]["rows"])
     width = {spec.n_eigenvectors for spec in specs if spec.assignment == "merge"}
@@ -211,7 +212,7 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
 
 
 def _cut_by_valleys(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
-    """A cut of the trees of valleys, where more clusters than that are left when no two of them touch."""
+    """A cut in which groups that valleys separate are joined by distance."""
     columns = base.info(labelings.NUMBER, 0)["columns"]
     found = replace(settings.as_requested.by_valleys(columns).decided(int(n_clusters)), plain=False)
     merged = [labelings.merged_name(spec) for spec in specs_of(Context(None, base, found))]

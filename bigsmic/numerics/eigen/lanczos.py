@@ -52,6 +52,10 @@ from bigsmic.types import Floats, Integers
 
 AMPLIFICATION = 20.0  # of the largest eigenvalue but known ones by a filter; more spends products on what has converged
 GROWTH = 4  # factor in the degree that justifies a new filter, as this discards the basis
+LONG, LONG_DEGREE, LONG_GROWTH = 20, 3, 2
+"""Restarts after which a solve is a long one, factor of its largest degree from then on, and factor that justifies a
+new filter. Where wanted values crowd below 1, as on the graph of rows in a plane, those beyond them do, too: the edge
+that the first Ritz values show is far too low."""
 NOTHING = Spectrum(np.zeros(0), np.zeros(0))
 HOPELESS = 1e3  # slack at which rounding, not the subspace, limits the residuals
 
@@ -397,8 +401,9 @@ def _better_filter(params: LanczosParams, state: LanczosState, eps: float) -> Fi
     low = state.low - 0.05 * (edge - state.low)
     center, half_width = (edge + low) / 2, (edge - low) / 2
     degree = np.arccosh(AMPLIFICATION) / np.arccosh((largest - center) / half_width)
-    degree = min(params.degree, 2 * int((degree - 1) / 2) + 1)
-    return Filter(degree, float(center), float(half_width)) if degree >= GROWTH * state.filter.degree else None
+    factor, growth = (LONG_DEGREE, LONG_GROWTH) if state.n_restarts >= LONG else (1, GROWTH)
+    degree = min(factor * params.degree, 2 * int((degree - 1) / 2) + 1)
+    return Filter(degree, float(center), float(half_width)) if degree >= growth * state.filter.degree else None
 
 
 def _finish(space: Any, params: LanczosParams, state: LanczosState) -> LanczosResult:

@@ -365,3 +365,28 @@ def agreement(votes: Integers, labels: Integers, n_labelings: int) -> Floats:
     """
     chosen = np.take_along_axis(votes, np.asarray(labels, dtype=np.int64)[:, None], axis=1)[:, 0]
     return (chosen / n_labelings).astype(np.float32)
+
+
+def merged_gram(sums: Integers, sizes: Sequence[int], groups: list[Integers]) -> tuple[Integers, list[int]]:
+    """Gram matrix of the indicator columns of labelings whose labels are merged.
+
+    Parameters
+    ----------
+    sums : ndarray of int64, shape (S, S)
+        Total of `label_gram`.
+    sizes : sequence of int, length B
+    groups : sequence of ndarray of int, shapes (sizes[j],)
+        New label of every label.
+
+    Returns
+    -------
+    sums : ndarray of int64, shape (T, T)
+    sizes : list of int
+        Labels of each labeling now, T in all.
+    """
+    merged = [int(group.max()) + 1 for group in groups]
+    at = np.concatenate([group + first for group, first in zip(groups, label_offsets(merged)[:-1], strict=True)])
+    order = np.argsort(at, kind="stable")
+    starts = np.searchsorted(at[order], np.arange(label_offsets(merged)[-1]))
+    rows = np.add.reduceat(sums[order], starts, axis=0)
+    return np.add.reduceat(rows[:, order], starts, axis=1), merged

@@ -5,22 +5,19 @@ between their peaks, and one deeper than chance makes it, they are two clusters;
 merges groups, most strongly tied ones first, until every two neighbours are separated: what is left are the clusters
 that the data show.
 
-Groups are known by sums over rows (:func:`group_moments`, :func:`pair_weights`), and by a sample of each
+Groups are known by sums over rows (:func:`group_moments`,
+:func:`~bigsmic.numerics.labeling.pair_weights.pair_weights`), and by a sample of each
 (:func:`is_drawn`).
 """
 
 import math
-from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bigsmic.numerics.compiled import compiled
-from bigsmic.numerics.frozen import frozen
-from bigsmic.numerics.graph.affinity import KernelBlock
-from bigsmic.numerics.labeling.consensus import label_offsets
 from bigsmic.numerics.labeling.density_valley import NO_VALLEY, Valley, between
 from bigsmic.numerics.labeling.fisher import fisher_direction
 from bigsmic.numerics.labeling.merge_tree import MergeTree
@@ -94,34 +91,6 @@ def group_moments(P: Floats, labels: Integers, n_groups: int) -> GroupMoments:
     return GroupMoments(np.diff(cuts).astype(np.float64), sums, outers)
 
 
-def pair_weights(block: KernelBlock, labels: Integers, n_groups: int) -> Floats:
-    """Weight between every two groups, over one block of rows.
-
-    Parameters
-    ----------
-    block : KernelBlock
-        Rows of W, the kernel before normalisation.
-    labels : ndarray of int, shape (b + h,)
-        Groups of the block's own rows and then of its halo.
-    n_groups : int
-
-    Returns
-    -------
-    weights : ndarray of float64, shape (m, m)
-        ``sum of W_ij`` over rows i of one group and j of the other; add over blocks. Row sums are the degree sums.
-    """
-    weights = np.zeros((n_groups, n_groups))
-    _add_pairs(block.indptr, block.indices, block.data, frozen(labels, np.int32), weights)
-    return weights
-
-
-@compiled
-def _add_pairs(indptr: Integers, indices: Integers, data: Floats, labels: Any, weights: Floats) -> None:
-    for i in range(len(indptr) - 1):
-        for entry in range(indptr[i], indptr[i + 1]):
-            weights[labels[i], labels[indices[entry]]] += data[entry]
-
-
 def is_drawn(uniform: Floats, group_rows: Floats | float) -> NDArray[np.bool_]:
     """Whether a row is in the sample of its group.
 
@@ -147,7 +116,7 @@ class Groups:
     ----------
     moments : GroupMoments
     weights : ndarray of float64, shape (m, m)
-        Total of :func:`pair_weights`.
+        Total of :func:`~bigsmic.numerics.labeling.pair_weights.pair_weights`.
     sample : tuple of ndarray
         Principal components (s, r), uniform numbers (s,) and group (s,) of the rows drawn; see :func:`is_drawn`.
 
@@ -235,21 +204,6 @@ class Groups:
         must, cannot = self.links
         return (cannot > must) & (cannot - must >= BARRING * np.sqrt(must + cannot))
 
-    def nearest(self) -> tuple[int, int]:
-        """The two groups whose union adds least to the squared distances of rows from the means of their groups.
-
-        By Ward's criterion that is ``n_y n_z / (n_y + n_z) |mean_y - mean_z|^2``. Groups that cannot-links bar from
-        being one come after all others.
-        """
-        from scipy.spatial.distance import pdist  # takes half a second to import, and few fits need it
-
-        alive = self.alive
-        n, (i, j) = self.counts[alive], np.triu_indices(len(alive), 1)
-        added = pdist(self.moments.sums[alive] / n[:, np.newaxis], "sqeuclidean") / (1 / n[i] + 1 / n[j])
-        added[self.are_barred[alive[i], alive[j]]] += added.max()
-        best = int(np.argmin(added))
-        return int(alive[i[best]]), int(alive[j[best]])
-
     def are_neighbors(self, y: Integers, z: Integers) -> NDArray[np.bool_]:
         """Whether enough of the weight of the smaller group lies between two groups, each of y and of z: bool, (p,)."""
         near: NDArray[np.bool_] = self.weights[y, z] > NEIGHBOR_WEIGHT * np.minimum(self.degrees[y], self.degrees[z])
@@ -295,11 +249,14 @@ class ValleyTree(NamedTuple):
         Groups left when every two neighbours are separated by a valley.
     weakest : ndarray of float64, shape (k + 1,)
         z of the weakest valley between neighbours, by number of groups left; infinite where none are neighbours.
+    by_distance : MergeTree
+        The same merges down to `n_clusters`, and then those of the nearest means (:class:`Nearest`).
     """
 
     tree: MergeTree
     n_clusters: int
     weakest: np.ndarray
+    by_distance: MergeTree
 
     @property
     def tree_arrays(self) -> tuple[Integers, Integers, Floats]:
@@ -312,7 +269,7 @@ def valley_tree(groups: Groups, threshold: float = THRESHOLD) -> ValleyTree:
 
     Among neighbours with ``z < threshold`` the two of largest ``min(1, depth exp(2 error)) W_yz / sqrt(s_y s_z)`` are
     merged, s the degree sums. When none is left, the number of groups is that of the clusters; the tree goes on without
-    the condition, and when no two groups are neighbours, with those whose means are nearest (:meth:`Groups.nearest`).
+    the condition, and when no two groups are neighbours, with those whose means are nearest (:class:`Nearest`).
     Groups of very few rows are given to the one they are tied to most before any test.
 
     Rows that are of no cluster, sums of two spikes say, make groups that lie between many others and are much wider
@@ -341,7 +298,7 @@ def valley_tree(groups: Groups, threshold: float = THRESHOLD) -> ValleyTree:
     ratios = [np.inf] * len(merges)
     pairs = _Pairs(groups)
     scattered = _scattered(groups, pairs.near)
-    weakest, n_clusters = np.full(len(columns) + 1, np.inf), 0
+    weakest, n_clusters, nearest = np.full(len(columns) + 1, np.inf), 0, list[tuple[int, int]]()
     for left in range(len(groups.alive), 1, -1):
         weakest[left] = pairs.weakest()
         y, z, ratio = pairs.best(threshold) if not n_clusters else (0, 0, 0.0)
@@ -350,7 +307,8 @@ def valley_tree(groups: Groups, threshold: float = THRESHOLD) -> ValleyTree:
         if y == z and not n_clusters:
             y, z, ratio = pairs.most_linked()
         if y == z:
-            n_clusters = n_clusters or left
+            if not n_clusters:
+                n_clusters, nearest = left, _nearest_merges(groups)
             y, z, ratio = pairs.best(np.inf)
         merges.append((y, z))
         ratios.append(ratio)
@@ -360,7 +318,55 @@ def valley_tree(groups: Groups, threshold: float = THRESHOLD) -> ValleyTree:
         groups.merge(y, z)
         pairs.merged(y, z)
     tree = MergeTree(len(groups.counts), columns, np.array(merges, np.int64).reshape(-1, 2), np.array(ratios))
-    return ValleyTree(tree, n_clusters or 1, weakest)
+    tail = np.array(nearest, np.int64).reshape(-1, 2)
+    by_distance = replace(tree, merges=np.concatenate([tree.merges[: len(merges) - len(tail)], tail]))
+    return ValleyTree(tree, n_clusters or 1, weakest, by_distance)
+
+
+def _nearest_merges(groups: Groups) -> list[tuple[int, int]]:
+    """Merges of the nearest two groups until one is left."""
+    left, merges = groups.with_links(groups.links), []
+    nearest = Nearest(left)
+    while len(left.alive) > 1:
+        merges.append(nearest.pair())
+        left.merge(*merges[-1])
+        nearest.merged(*merges[-1])
+    return merges
+
+
+class Nearest:
+    """Distances between all groups by Ward's criterion, kept up as groups are merged.
+
+    The union of two groups adds ``n_y n_z / (n_y + n_z) |mean_y - mean_z|^2`` to the sum of squared distances of rows
+    from the means of their groups.
+
+    Parameters
+    ----------
+    groups : Groups
+    """
+
+    def __init__(self, groups: Groups) -> None:
+        self.groups, self.added = groups, np.full((len(groups.counts),) * 2, np.inf)
+        for y in groups.alive:
+            self._measure(y)
+
+    def _measure(self, y: int) -> None:
+        others = self.groups.alive[self.groups.alive != y]
+        n, sums = self.groups.counts, self.groups.moments.sums
+        gaps = sums[others] / n[others, np.newaxis] - sums[y] / n[y]
+        self.added[y, others] = self.added[others, y] = (gaps**2).sum(axis=1) / (1 / n[others] + 1 / n[y])
+
+    def merged(self, y: int, z: int) -> None:
+        """Measure group y anew, to which z was added."""
+        self.added[z] = self.added[:, z] = np.inf
+        self._measure(y)
+
+    def pair(self) -> tuple[int, int]:
+        """The two groups to merge, those that cannot-links bar from being one after all others."""
+        found = np.isfinite(self.added)
+        later = self.added + self.added[found].max()
+        y, z = divmod(int(np.argmin(np.where(found & self.groups.are_barred, later, self.added))), len(found))
+        return min(y, z), max(y, z)
 
 
 def _absorb_small(groups: Groups) -> list[tuple[int, int]]:
@@ -392,6 +398,7 @@ class _Pairs:
         m = len(groups.counts)
         self.groups, self.depth, self.z, self.error = groups, np.ones((m, m)), np.full((m, m), np.inf), np.zeros((m, m))
         self.near = np.zeros((m, m), bool)
+        self.nearest: Nearest | None = None
         for i, y in enumerate(groups.alive):
             self._test(y, groups.alive[i + 1 :])
 
@@ -405,6 +412,8 @@ class _Pairs:
 
     def merged(self, y: int, z: int) -> None:
         """Test group y anew, to which z was added."""
+        if self.nearest:
+            self.nearest.merged(y, z)
         self.near[z] = self.near[:, z] = False
         alive = self.groups.alive
         self._test(y, alive[alive != y])
@@ -451,7 +460,8 @@ class _Pairs:
             return y, z, float(score[y, z])
         if threshold < np.inf:
             return 0, 0, 0.0
-        return *self.groups.nearest(), 0.0
+        self.nearest = self.nearest or Nearest(self.groups)
+        return *self.nearest.pair(), 0.0
 
 
 def valleys_between(groups: Groups) -> tuple[Integers, Floats, Floats]:
@@ -471,28 +481,3 @@ def valleys_between(groups: Groups) -> tuple[Integers, Floats, Floats]:
     at = np.argwhere(pairs.near)
     where = tuple(at.T)
     return at, pairs.depth[where], pairs.z[where]
-
-
-def merged_gram(sums: Integers, sizes: Sequence[int], groups: list[Integers]) -> tuple[Integers, list[int]]:
-    """Gram matrix of the indicator columns of labelings whose labels are merged.
-
-    Parameters
-    ----------
-    sums : ndarray of int64, shape (S, S)
-        Total of `label_gram`.
-    sizes : sequence of int, length B
-    groups : sequence of ndarray of int, shapes (sizes[j],)
-        New label of every label.
-
-    Returns
-    -------
-    sums : ndarray of int64, shape (T, T)
-    sizes : list of int
-        Labels of each labeling now, T in all.
-    """
-    merged = [int(group.max()) + 1 for group in groups]
-    at = np.concatenate([group + first for group, first in zip(groups, label_offsets(merged)[:-1], strict=True)])
-    order = np.argsort(at, kind="stable")
-    starts = np.searchsorted(at[order], np.arange(label_offsets(merged)[-1]))
-    rows = np.add.reduceat(sums[order], starts, axis=0)
-    return np.add.reduceat(rows[:, order], starts, axis=1), merged
