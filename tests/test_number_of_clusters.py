@@ -193,7 +193,7 @@ def nested():
 @pytest.mark.filterwarnings("ignore:c. got 3, but the data show")
 @pytest.mark.parametrize(("c", "cut"), [(3, 3), (range(2, 4), 3), (None, 3), (15, 3)])
 def test_clusters_that_do_not_touch_are_joined_by_distance_where_fewer_are_asked_for(nested, c, cut):
-    """A graph does not tell which of its parts belong together."""
+    """A graph hardly tells which of its parts belong together."""
     X, y = nested
     result = bigsmic.fit(X, c, **QUICK)
     result = result if result.n_clusters == cut else result.cut(cut)

@@ -196,12 +196,9 @@ def _are_joined(
 ) -> bool:
     """Whether the groups that valleys separate are to be joined by distance, if k clusters are wanted, which are fewer.
 
-    They are if more than k are left when no two touch in any labeling, as the graph then tells nothing, or if it tells
-    less: labelings agree more on clusters joined by distance than by density, and these are the better ones by the
-    modularity of the graph itself.
+    They are if clusters joined by distance are better than those joined by density by the modularity of the graph
+    itself, and labelings agree more on them.
     """
-    if all(np.isinf(tree.weakest[k + 1 :][:1]).any() for tree in trees):
-        return True
     near, dense = _cuts([tree.by_distance for tree in trees], k), _cuts(by_density, k)
     if sum(map(_modularity_of, weights, near)) <= sum(map(_modularity_of, weights, dense)):
         return False
