@@ -93,7 +93,16 @@ def test_on_s3(archive, bucket, tmp_path, monkeypatch):
     assert url in page.text("run")
     assert bucket["secret"] not in page.html
     monkeypatch.setenv("BIGSMIC_STORAGE_OPTIONS", json.dumps(bucket))
-    asked = ["report", "s3://bucket/run.zarr", "--archive", url, "-o", "s3://bucket/again.html", "--map-rows", "300"]
+    asked = [
+        "report",
+        "s3://bucket/run.zarr",
+        "--archive",
+        url,
+        "-o",
+        "s3://bucket/again.html",
+        "--map-rows",
+        str(OPTIONS["map_rows"]),
+    ]
     done = CliRunner().invoke(app, asked)
     assert done.exit_code == 0, done.stderr
     again = downloaded("s3://bucket/again.html", bucket, tmp_path)
