@@ -1,7 +1,6 @@
 """assign: labelings of the rows, by rotation of eigenvectors and merging and moving of over-segmented labels."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from enum import Enum
 from functools import cached_property, partial
 from typing import Any
@@ -352,9 +351,8 @@ def valley_tree_of(context: Context, spec: LabelingSpec) -> ValleyTree:
     i = [specs[b] for b in specs.by_valleys].index(spec)
     *fields, weakest = (read(f"{name}.{i}") for name in VALLEY_FIELDS)
     tree, info = MergeTree(spec.n_eigenvectors, *fields), context.run.info(VALLEYS, 0)
-    tail = np.array(info["nearest"][i] if "nearest" in info else [], np.int64).reshape(-1, 2)  # none in earlier runs
-    by_distance = replace(tree, merges=np.concatenate([tree.merges[: len(tree.merges) - len(tail)], tail]))
-    return ValleyTree(tree, info["n_clusters"][i], weakest, by_distance)
+    nearest = info["nearest"][i] if "nearest" in info else []  # none in earlier runs
+    return ValleyTree(tree, info["n_clusters"][i], weakest, tree.ending_in(nearest))
 
 
 def _labelings(context: Context, eigenproblem: Eigenproblem, merging: Merging) -> list[int]:

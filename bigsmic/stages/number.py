@@ -1,15 +1,16 @@
 """number: how many clusters the data show, and whether fewer are to be joined by the graph or by distance."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.numerics.hashing import draw_rows
-from bigsmic.numerics.labeling import blobs, consensus, local_moving, valleys
+from bigsmic.numerics.labeling import blobs, consensus, cuts
 from bigsmic.numerics.labeling.merge_tree import MergeTree
+from bigsmic.numerics.labeling.valleys import ValleyTree
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import eigenvectors, linked_groups
@@ -40,7 +41,7 @@ FEWER_AGREED = 0.8
 SHAPE_ROWS = 20_000
 """Number of rows, drawn by hash, on which the largest cluster is compared with a blob."""
 
-Trees = Sequence[valleys.ValleyTree]
+ValleyTrees = Sequence[ValleyTree]
 
 
 def count(job: Job) -> int | None:
@@ -87,39 +88,67 @@ def weakest_shown(run: Run) -> float:
     return float(run.read(NUMBER, 0, "weakest")[numbers == run.info(NUMBER, 0)["n_clusters"]].min(initial=np.inf))
 
 
+class _Shared(NamedTuple):
+    """What is known of the groups of all labelings.
+
+    Parameters
+    ----------
+    rows : ndarray of int64, shape (S, S)
+        Number of rows shared by every two groups.
+    sizes : list of int, length B
+        Groups of each labeling, S in all.
+    weights : list of ndarray of float64, shapes (sizes[j], sizes[j])
+        Weight of the graph between every two groups of a labeling.
+    """
+
+    rows: np.ndarray
+    sizes: list[int]
+    weights: list[np.ndarray]
+
+    def agreements(self, trees: Sequence[MergeTree], numbers: Integers) -> Floats:
+        """Mean adjusted Rand index between the labelings, cut at each number of clusters."""
+        return cuts.agreements(self.rows, self.sizes, trees, numbers)
+
+    def modularities(self, trees: Sequence[MergeTree], numbers: Integers) -> Floats:
+        """Modularity of the labelings, cut at each number of clusters: mean over labelings."""
+        found = [cuts.modularities(tree, W, numbers) for tree, W in zip(trees, self.weights, strict=True)]
+        return np.mean(found, axis=0)
+
+
 def _count(job: Job, block: int) -> None:
     context = job.context
     specs = [specs_of(context)[b] for b in Merging.VALLEYS.numbers(context)]
-    trees = [valley_tree_of(context, spec) for spec in specs]
-    sizes = [spec.n_eigenvectors for spec in specs]
+    found = [valley_tree_of(context, spec) for spec in specs]
+    trees, by_density = [tree.tree for tree in found], [Reader(context, spec).tree for spec in specs]
+    sizes, votes = [spec.n_eigenvectors for spec in specs], [tree.n_clusters for tree in found]
     total = job.sum_blocks(NUMBER, context.blocks, partial(_group_gram, sizes=sizes))
-    votes = [tree.n_clusters for tree in trees]
-    weights = [context.run.read(VALLEYS, 0, f"weights.{i}") for i in range(len(trees))]
-    whole = _of_whole_labelings(trees, weights)
+    shared = _Shared(total, sizes, [context.run.read(VALLEYS, 0, f"weights.{i}") for i in range(len(trees))])
     least = context.settings.open_from or 1
-    most = context.settings.open_to or min(len(tree.tree.columns) for tree in trees)
-    shown = int(np.median(whole))
-    curve = _curve(trees, total, sizes, range(max(2, least), most + 1))
+    most = context.settings.open_to or min(len(tree.columns) for tree in trees)
+    shown = int(np.median(_of_whole_labelings(found, shared)))
+    curve = _curve(found, by_density, shared, max(2, least), most)
     agreement = float(curve["stability"][curve["numbers"] == shown].min(initial=1.0))
-    by_density = [Reader(context, spec).tree for spec in specs]
-    parts = eigenvectors.clear_parts(context, shown) if agreement < PLAIN else None
-    if parts and _n_kept(job, by_density, parts) < _n_kept(job, [tree.tree for tree in trees], shown):
-        parts = None
-    if parts and _dominates(_largest(job, by_density, total, sizes, parts)):
-        parts = None
+    parts = _parts(job, shown, trees, by_density, shared) if agreement < PLAIN else None
     by_groups = int(np.clip(parts or shown, least, most))
     n_clusters = max(by_groups, linked_groups.least_clusters(context)) if by_groups > 1 else by_groups
-    curve["modularity"] = _modularity(by_density, weights, curve["numbers"])
-    found = by_density if n_clusters == parts else [tree.tree for tree in trees]
-    shape = _largest(job, found, total, sizes, n_clusters)
+    shape = _largest(job, by_density if n_clusters == parts else trees, shared, n_clusters)
     differ = n_clusters == shown and agreement < consensus.AGREED
     clear = by_groups > 1 and not differ and not _dominates(shape)
+    joined = _joined(found, by_density, shared, curve, shown) if clear and not parts else []
     info = {"shown": shown, "n_clusters": n_clusters, "clear": clear, "votes": votes, "columns": sizes[0]}
-    fewer = [k for k in curve["numbers"].tolist() if k < shown] if clear and not parts else []
-    joined = [k for k in fewer if _are_joined(trees, by_density, weights, total, sizes, k)]
     info |= shape | {"agreement": agreement, "parts": parts, "joined": joined}
     info |= _of_links(context, n_clusters, by_groups)
     job.run.write(NUMBER, block, curve, info=info)
+
+
+def _parts(
+    job: Job, shown: int, trees: Sequence[MergeTree], by_density: Sequence[MergeTree], shared: _Shared
+) -> int | None:
+    """Number of clear parts of the graph; None if they violate more links than the groups, or are one and crumbs."""
+    parts = eigenvectors.clear_parts(job.context, shown)
+    if not parts or _n_kept(job, by_density, parts) < _n_kept(job, trees, shown):
+        return None
+    return None if _dominates(_largest(job, by_density, shared, parts)) else parts
 
 
 def _n_kept(job: Job, trees: Sequence[MergeTree], k: int) -> float:
@@ -127,8 +156,8 @@ def _n_kept(job: Job, trees: Sequence[MergeTree], k: int) -> float:
 
     A cut with more of them violates fewer links.
     """
-    cuts = zip(_cuts(trees, k), valley_stage.links_between(job, NUMBER), strict=True)
-    return float(sum((must - cannot)[np.equal.outer(of, of)].sum() for of, (must, cannot) in cuts))
+    links = zip(_cuts(trees, k), valley_stage.links_between(job, NUMBER), strict=True)
+    return float(sum((must - cannot)[np.equal.outer(of, of)].sum() for of, (must, cannot) in links))
 
 
 def _of_links(context: Context, n_clusters: int, by_groups: int) -> dict[str, Any]:
@@ -146,84 +175,68 @@ def _all_groups(context: Context, p: int) -> Integers:
     return np.stack([read_groups(context, p, b) for b in Merging.VALLEYS.numbers(context)], axis=1)
 
 
-def _curve(trees: Trees, total: Integers, sizes: Sequence[int], numbers: Iterable[int]) -> dict[str, NDArray[Any]]:
-    """For each number of clusters: z of the weakest valley, median over labelings, and agreement of the cuts."""
-    numbers = [k for k in numbers if all(k <= len(tree.tree.columns) for tree in trees)]
-    weakest = np.array([[tree.weakest[k] for tree in trees] for k in numbers]).reshape(len(numbers), len(trees))
+def _curve(
+    found: ValleyTrees, by_density: Sequence[MergeTree], shared: _Shared, least: int, most: int
+) -> dict[str, NDArray[Any]]:
+    """For each number of clusters: z of the weakest valley, median over labelings, agreement, and modularity.
+
+    The latter is that of the labelings as they are cut by density.
+    """
+    most = min(most, *(len(tree.tree.columns) for tree in found))
+    numbers = np.arange(least, max(least, most + 1))
+    weakest = np.stack([tree.weakest[numbers] for tree in found], axis=1)
     return {
-        "numbers": np.array(numbers, np.int64),
+        "numbers": numbers,
         "weakest": np.median(weakest, axis=1),
-        "stability": np.array([_agreement(total, sizes, _cuts([tree.tree for tree in trees], k)) for k in numbers]),
+        "stability": shared.agreements([tree.tree for tree in found], numbers),
+        "modularity": shared.modularities(by_density, numbers),
     }
 
 
-def _agreement(total: Integers, sizes: Sequence[int], cuts: list[Integers]) -> float:
-    """Mean adjusted Rand index between the labelings, whose groups are merged."""
-    return consensus.stability(consensus.pairwise_ari(*consensus.merged_gram(total, sizes, cuts)))
-
-
-def _of_whole_labelings(trees: Trees, weights: Sequence[Floats]) -> list[int]:
+def _of_whole_labelings(found: ValleyTrees, shared: _Shared) -> list[int]:
     """Votes of the labelings, without collapsed ones, whose modularity is much smaller than that of the best."""
-    cuts = [tree.tree.cut(min(tree.n_clusters, len(tree.tree.columns))) for tree in trees]
-    modularity = [_modularity_of(W, of_group) for W, of_group in zip(weights, cuts, strict=True)]
+    votes = [tree.n_clusters for tree in found]
+    modularity = [
+        cuts.modularities(tree.tree, W, np.array([vote])).item()
+        for tree, W, vote in zip(found, shared.weights, votes, strict=True)
+    ]
     least = max(modularity) - COLLAPSED
-    return [tree.n_clusters for tree, found in zip(trees, modularity, strict=True) if found >= least]
+    return [vote for vote, reached in zip(votes, modularity, strict=True) if reached >= least]
 
 
-def _modularity_of(W: Floats, of_group: Integers) -> float:
-    """Modularity of merged groups, with weights W between the groups."""
-    known = of_group >= 0
-    A = np.eye(of_group.max() + 1)[of_group[known]]
-    between = A.T @ W[np.ix_(known, known)] @ A
-    return float(local_moving.modularity(np.stack([np.diag(between), between.sum(axis=1)])))
+def _joined(
+    found: ValleyTrees, by_density: Sequence[MergeTree], shared: _Shared, curve: Mapping[str, NDArray[Any]], shown: int
+) -> list[int]:
+    """Numbers below the one shown at which the groups that valleys separate are to be joined by distance.
 
-
-def _modularity(trees: Sequence[MergeTree], weights: Sequence[Floats], numbers: Integers) -> Floats:
-    """Modularity of the groups of every labeling, cut by density at each number of clusters: mean over labelings."""
-    found = np.zeros(len(numbers))
-    for tree, W in zip(trees, weights, strict=True):
-        found += [_modularity_of(W, tree.cut(min(k, len(tree.columns)))) for k in numbers.tolist()]
-    return found / len(trees)
-
-
-def _are_joined(
-    trees: Trees,
-    by_density: Sequence[MergeTree],
-    weights: Sequence[Floats],
-    total: Integers,
-    sizes: Sequence[int],
-    k: int,
-) -> bool:
-    """Whether the groups that valleys separate are to be joined by distance, if k clusters are wanted, which are fewer.
-
-    They are if clusters joined by distance are better than those joined by density by the modularity of the graph
+    They are where clusters joined by distance are better than those joined by density by the modularity of the graph
     itself, and labelings agree more on them.
     """
-    near, dense = _cuts([tree.by_distance for tree in trees], k), _cuts(by_density, k)
-    if sum(map(_modularity_of, weights, near)) <= sum(map(_modularity_of, weights, dense)):
-        return False
-    return _agreement(total, sizes, near) > _agreement(total, sizes, dense)
+    fewer = curve["numbers"] < shown
+    numbers, by_distance = curve["numbers"][fewer], [tree.by_distance for tree in found]
+    better = shared.modularities(by_distance, numbers) > curve["modularity"][fewer]
+    surer = shared.agreements(by_distance, numbers) > shared.agreements(by_density, numbers)
+    joined: list[int] = numbers[better & surer].tolist()
+    return joined
 
 
 def _cuts(trees: Sequence[MergeTree], k: int) -> list[Integers]:
     return [tree.cut(min(k, len(tree.columns))) for tree in trees]
 
 
-def _largest(
-    job: Job, trees: Sequence[MergeTree], total: Integers, sizes: Sequence[int], n_clusters: int
-) -> dict[str, float | None]:
+def _largest(job: Job, trees: Sequence[MergeTree], shared: _Shared, n_clusters: int) -> dict[str, float | None]:
     """Shares of the two largest clusters of the trees' cuts, and clumpiness of the largest, if it dominates."""
     if n_clusters < 2:
         return {"largest": 1.0, "second": 0.0, "clumpiness": None}
-    cuts = _cuts(trees, n_clusters)
-    gram, merged = consensus.merged_gram(total, sizes, cuts)
+    groups_of = _cuts(trees, n_clusters)
+    gram, merged = consensus.merged_gram(shared.rows, shared.sizes, groups_of)
     tree = consensus.consensus_tree(gram, merged)
     classes = tree.cut(min(n_clusters, len(tree.columns)))
     rows = draw_rows(job.context.n, SHAPE_ROWS, job.context.settings.seed, NUMBER)
     valley_stage.find_axes(job)
     parts = job.map_blocks(NUMBER, job.context.blocks, partial(_drawn, rows=rows))
     P, groups = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    labels = np.stack([cut[column] for cut, column in zip(cuts, groups.T, strict=True)], axis=1)
+    labels = np.stack([cut[column] for cut, column in zip(groups_of, groups.T, strict=True)], axis=1)
     won = consensus.vote(labels, merged, classes, classes.max() + 1).argmax(axis=1)
     counts = np.bincount(won, minlength=2)
     largest, second = np.sort(counts / len(won))[::-1][:2].tolist()

@@ -392,7 +392,7 @@ def best_rated(context: Context, numbers: Sequence[int]) -> int:
 
 def _are_whole(context: Context, numbers: Sequence[int]) -> NDArray[np.bool_]:
     """Whether eigenvector sets have a consensus of c clusters: bool, one for each; true for all if none has."""
-    lacking = context.run.info("consensus", 0).get("lacking") or []
+    lacking = context.run.info("consensus", 0).get("lacking", [])
     found = ~np.isin(numbers, lacking)
     return found if found.any() else ~found
 

@@ -57,9 +57,12 @@ class HeldBytes(LocalBytes):
                 self._size += size - self._size_of(key)
                 self._held.setdefault(_stage(key), {})[key] = memoryview(data).tobytes()
                 return
-            super().set(key, data)
-            self._release(key)
             self._files.add(key)
+            if key in self._of_stage(key):  # nobody may find neither
+                super().set(key, data)
+                self._release(key)
+                return
+        super().set(key, data)
 
     def delete(self, key: str) -> None:
         """Delete the key, if it exists."""

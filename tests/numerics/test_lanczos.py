@@ -287,6 +287,13 @@ def test_a_long_solve_takes_a_better_filter(long, monkeypatch):
     assert (result.filter.degree > params.degree) == (long < 10**9)
 
 
+def test_a_solve_without_filter_takes_none_however_long(monkeypatch):
+    monkeypatch.setattr(lanczos, "LONG", 6)
+    K = (np.diag(np.ones(799), 1) + np.diag(np.ones(799), -1)) / 2
+    result = solve(DenseSpace(K), LanczosParams(30, tol=1e-3, dimension=62, degree=1))
+    assert result.filter.degree == 1
+
+
 def test_resume_from_any_restart_is_bit_identical():
     K, params, saved = symmetric(400), LanczosParams(10, tol=1e-9, block_width=4), []
     space = DenseSpace(K)

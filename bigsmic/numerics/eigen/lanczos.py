@@ -401,7 +401,8 @@ def _better_filter(params: LanczosParams, state: LanczosState, eps: float) -> Fi
     low = state.low - 0.05 * (edge - state.low)
     center, half_width = (edge + low) / 2, (edge - low) / 2
     degree = np.arccosh(AMPLIFICATION) / np.arccosh((largest - center) / half_width)
-    factor, growth = (LONG_DEGREE, LONG_GROWTH) if state.n_restarts >= LONG else (1, GROWTH)
+    is_long = state.n_restarts >= LONG and params.degree > 1
+    factor, growth = (LONG_DEGREE, LONG_GROWTH) if is_long else (1, GROWTH)
     degree = min(factor * params.degree, 2 * int((degree - 1) / 2) + 1)
     return Filter(degree, float(center), float(half_width)) if degree >= growth * state.filter.degree else None
 

@@ -26,7 +26,7 @@ class LanczosParams:
     dimension : int or None
         Columns of the basis; None: ``n_wanted + 7 block_width``. At most n.
     degree : int
-        Largest degree of the filter, odd; 1 for none.
+        Largest degree of the filter, odd, 1 for none; long solves take up to three times as much.
     bulk : BulkRule or None
         Rule by which vectors after a clear gap need not reach `tol`; None: all must reach it.
     """

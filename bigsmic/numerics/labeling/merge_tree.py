@@ -3,7 +3,8 @@
 `gram` gives the sums of one block of soft posteriors, `merge_tree` the merges; `MergeTree.cut` gives the groups.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +86,22 @@ class MergeTree:
         groups = np.full(self.n_columns, -1)
         groups[self.columns] = np.unique(np.array(name)[self.columns], return_inverse=True)[1]
         return groups
+
+    def ending_in(self, merges: Sequence[Sequence[int]]) -> "MergeTree":
+        """The tree with other merges in place of as many last ones.
+
+        Parameters
+        ----------
+        merges : sequence of pairs of int
+            At most k - 1.
+
+        Returns
+        -------
+        MergeTree
+            The ratios stay.
+        """
+        last = np.array(merges, np.int64).reshape(-1, 2)
+        return replace(self, merges=np.concatenate([self.merges[: len(self.merges) - len(last)], last]))
 
     def linkage(self) -> NDArray[np.float64]:
         """Linkage matrix as scipy's hierarchy functions read it; leaf i is ``columns[i]``.

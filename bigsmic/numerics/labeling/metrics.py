@@ -71,7 +71,22 @@ def adjusted_rand_index(table: Integers) -> float:
     ----------
     .. [1] Hubert, Arabie, "Comparing partitions", Journal of Classification 2 (1985). doi:10.1007/BF01908075
     """
-    both, in_a, in_b, total = _pair_counts(table)
+    return rand_index_of_pairs(*_pair_counts(table))
+
+
+def rand_index_of_pairs(both: int, in_a: int, in_b: int, total: int) -> float:
+    """Adjusted Rand index from the numbers of pairs of rows that share a label in both labelings, in a, in b; of all.
+
+    Parameters
+    ----------
+    both, in_a, in_b, total : int
+        Of any size, as products of two exceed 2**63 at a few hundred thousand rows.
+
+    Returns
+    -------
+    float
+        As `adjusted_rand_index`.
+    """
     denominator = (in_a + in_b) * total - 2 * in_a * in_b
     return 2 * (both * total - in_a * in_b) / denominator if denominator else 1.0
 

@@ -12,7 +12,6 @@ Groups are known by sums over rows (:func:`group_moments`,
 
 import math
 from copy import copy
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -225,7 +224,7 @@ class Groups:
         return between(a, b, n, (mean_y, mean_z))
 
     def _axes(self, y: int, z: int) -> int:
-        """Number of components in which two groups are compared: of few rows, any direction parts them in many."""
+        """Number of components in which two groups are compared: of few rows, any direction separates them in many."""
         r, fewest = self.moments.sums.shape[1], int(min(self.counts[y], self.counts[z]))
         return min(r, max(FEWEST_AXES, fewest // ROWS_PER_AXIS))
 
@@ -318,14 +317,13 @@ def valley_tree(groups: Groups, threshold: float = THRESHOLD) -> ValleyTree:
         groups.merge(y, z)
         pairs.merged(y, z)
     tree = MergeTree(len(groups.counts), columns, np.array(merges, np.int64).reshape(-1, 2), np.array(ratios))
-    tail = np.array(nearest, np.int64).reshape(-1, 2)
-    by_distance = replace(tree, merges=np.concatenate([tree.merges[: len(merges) - len(tail)], tail]))
-    return ValleyTree(tree, n_clusters or 1, weakest, by_distance)
+    return ValleyTree(tree, n_clusters or 1, weakest, tree.ending_in(nearest))
 
 
 def _nearest_merges(groups: Groups) -> list[tuple[int, int]]:
     """Merges of the nearest two groups until one is left."""
-    left, merges = groups.with_links(groups.links), []
+    left, merges = groups.with_links(groups.links), list[tuple[int, int]]()
+    left.samples = [(P[:0], uniform[:0]) for P, uniform in groups.samples]  # distances are those of means
     nearest = Nearest(left)
     while len(left.alive) > 1:
         merges.append(nearest.pair())
