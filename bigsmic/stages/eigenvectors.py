@@ -88,8 +88,8 @@ def _n_solved(job: Job, q: int, eigenproblem: Eigenproblem) -> int:
 def _solve(job: Job, q: int, eigenproblem: Eigenproblem, n_wanted: int) -> None:
     """Solve one eigenproblem from known vectors and a warm start, with checkpoints at restarts."""
     settings = job.context.settings
-    params = LanczosParams(
-        n_wanted=n_wanted,
+    params = LanczosParams.suited(
+        n_wanted,
         tol=TOLERANCE.get(eigenproblem.kernel, DEFAULT_TOLERANCE),
         max_matvecs=settings.max_matvecs,
         bulk=_bulk_rule(job.context, eigenproblem, n_wanted),

@@ -103,7 +103,7 @@ class _Figures:
         self.valley_columns = valley_columns(settings, n)
         self.c = settings.n_clusters
         self.links = settings.link_weights != (None,)
-        self.params = LanczosParams(self.specs.most_eigenvectors)
+        self.params = LanczosParams.suited(self.specs.most_eigenvectors)
 
     def route(self, wanted: int) -> StagePlan:
         """A block of input, scaled, and its routed rows twice; the sample for the cells."""

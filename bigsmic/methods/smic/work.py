@@ -165,5 +165,5 @@ def _share_on_disk(plan: Plan, solves: Sequence[Solve]) -> float:
     """Share of the basis that is on disk."""
     if plan.basis_in_memory:
         return 0.0
-    columns = LanczosParams(max(solve.n_vectors for solve in solves)).size(plan.size.n)
+    columns = LanczosParams.suited(max(solve.n_vectors for solve in solves)).size(plan.size.n)
     return max(0.0, 1.0 - plan.basis_bytes / (4 * columns * _held(plan)))

@@ -50,7 +50,6 @@ from bigsmic.numerics.eigen.space import Space
 from bigsmic.numerics.hashing import generator
 from bigsmic.types import Floats, Integers
 
-AMPLIFICATION = 20.0  # of the largest eigenvalue but known ones by a filter; more spends products on what has converged
 GROWTH = 4  # factor in the degree that justifies a new filter, as this discards the basis
 LONG, LONG_DEGREE, LONG_GROWTH = 20, 3, 2
 """Restarts after which a solve is a long one, factor of its largest degree from then on, and factor that justifies a
@@ -394,17 +393,21 @@ def _better_filter(params: LanczosParams, state: LanczosState, eps: float) -> Fi
     edge, least_wanted, largest = np.min(values), ranked[params.n_wanted - state.n_known - 1], ranked[0]
     if len(values) <= params.n_wanted - state.n_locked:
         return None
-    if state.filter.degree > 1 and least_wanted <= state.filter.edge:
-        return Filter()
+    if state.n_restarts == 1 and state.filter.degree > 1 and least_wanted <= state.filter.edge:
+        return Filter()  # a warm one misled; those of this solve do not, as no Ritz value exceeds its eigenvalue
     if edge >= least_wanted - _bound(params, state, eps):
         return None
     low = state.low - 0.05 * (edge - state.low)
     center, half_width = (edge + low) / 2, (edge - low) / 2
-    degree = np.arccosh(AMPLIFICATION) / np.arccosh((largest - center) / half_width)
+    degree = np.arccosh(params.amplification) / np.arccosh((largest - center) / half_width)
     is_long = state.n_restarts >= LONG and params.degree > 1
     factor, growth = (LONG_DEGREE, LONG_GROWTH) if is_long else (1, GROWTH)
     degree = min(factor * params.degree, 2 * int((degree - 1) / 2) + 1)
-    return Filter(degree, float(center), float(half_width)) if degree >= growth * state.filter.degree else None
+    return (
+        Filter(degree, float(center), float(half_width))
+        if degree >= max(GROWTH, growth * state.filter.degree)
+        else None
+    )
 
 
 def _finish(space: Any, params: LanczosParams, state: LanczosState) -> LanczosResult:
