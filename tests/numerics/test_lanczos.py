@@ -10,7 +10,7 @@ from bigsmic.numerics.eigen import lanczos
 from bigsmic.numerics.eigen.bulk import BulkRule, Spectrum
 from bigsmic.numerics.eigen.chebyshev import Filter
 from bigsmic.numerics.eigen.lanczos import _expand, begin, solve
-from bigsmic.numerics.eigen.lanczos_state import LanczosParams
+from bigsmic.numerics.eigen.lanczos_state import MANY, LanczosParams, LanczosState
 
 
 class DenseSpace:
@@ -292,6 +292,42 @@ def test_a_solve_without_filter_takes_none_however_long(monkeypatch):
     K = (np.diag(np.ones(799), 1) + np.diag(np.ones(799), -1)) / 2
     result = solve(DenseSpace(K), LanczosParams(30, tol=1e-3, dimension=62, degree=1))
     assert result.filter.degree == 1
+
+
+@pytest.mark.parametrize(("n_restarts", "is_dropped"), [(1, True), (5, False)])
+def test_only_a_warm_filter_is_dropped(n_restarts, is_dropped):
+    """Ritz values grow: the edge of a filter of this solve is below those wanted even if a new basis shows less."""
+    values = np.linspace(0.9, 0.1, 40)
+    state = LanczosState(
+        images=values,
+        norms=np.ones(40),
+        width=0,
+        locked_values=np.zeros(0),
+        locked_norms=np.zeros(0),
+        filter=Filter(3, 0.2, 0.4),
+        n_restarts=n_restarts,
+    )
+    state = replace(state, images=state.filter(values))
+    found = lanczos._better_filter(LanczosParams(30), state, 1e-7)
+    assert (found == Filter()) == is_dropped
+
+
+def test_parameters_for_few_pairs_are_the_usual_ones():
+    assert LanczosParams.suited(MANY - 1, tol=1e-3) == LanczosParams(MANY - 1, tol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_many_pairs(dtype):
+    """As many copies as parts that a graph falls into, and values that crowd."""
+    n, m, rng = 700, 150, np.random.default_rng(0)
+    values = np.concatenate([1 - 1e-6 * rng.random(100), np.linspace(0.8, -0.6, n - 100)])
+    Q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    K = (Q * values) @ Q.T
+    result, space = run((K + K.T) / 2, LanczosParams.suited(m, tol=1e-4), dtype)
+    V = space.V[:, :m]
+    assert result.converged
+    np.testing.assert_allclose(result.ritz_values, values[np.argsort(-values)][:m], atol=1e-4)
+    np.testing.assert_allclose(V.T @ V, np.eye(m), atol=1e-4)
 
 
 def test_resume_from_any_restart_is_bit_identical():
