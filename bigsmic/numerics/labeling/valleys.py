@@ -197,11 +197,11 @@ class Groups:
         squares = np.trace(self.moments.outers, axis1=1, axis2=2)
         return squares / n - (self.moments.sums**2).sum(axis=1) / n**2
 
-    @property
-    def are_barred(self) -> NDArray[np.bool_]:
-        """Whether cannot-links bar two groups from being one: bool, shape (m, m)."""
-        must, cannot = self.links
-        return (cannot > must) & (cannot - must >= BARRING * np.sqrt(must + cannot))
+    def are_barred(self, y: Integers, z: Integers) -> NDArray[np.bool_]:
+        """Whether cannot-links bar two groups from being one, each of y and of z: bool, shape (p,)."""
+        must, cannot = self.links[:, y, z]
+        barred: NDArray[np.bool_] = (cannot > must) & (cannot - must >= BARRING * np.sqrt(must + cannot))
+        return barred
 
     def are_neighbors(self, y: Integers, z: Integers) -> NDArray[np.bool_]:
         """Whether enough of the weight of the smaller group lies between two groups, each of y and of z: bool, (p,)."""
@@ -361,9 +361,13 @@ class Nearest:
 
     def pair(self) -> tuple[int, int]:
         """The two groups to merge, those that cannot-links bar from being one after all others."""
-        found = np.isfinite(self.added)
-        later = self.added + self.added[found].max()
-        y, z = divmod(int(np.argmin(np.where(found & self.groups.are_barred, later, self.added))), len(found))
+        added = self.added
+        if self.groups.links.any():
+            first, second = np.nonzero(np.isfinite(added))
+            later = self.groups.are_barred(first, second)
+            added = added.copy()
+            added[first[later], second[later]] += self.added[first, second].max()
+        y, z = divmod(int(np.argmin(added)), len(added))
         return min(y, z), max(y, z)
 
 
@@ -442,20 +446,21 @@ class _Pairs:
 
     def weakest(self) -> float:
         """Z of the weakest valley between neighbours."""
-        return float(np.where(self.near, self.z, np.inf).min())
+        return float(self.z[self.near].min(initial=np.inf))
 
     def best(self, threshold: float) -> tuple[int, int, float]:
         """The pair to merge and its score; a pair of one group where no neighbours are below the threshold.
 
         Without a threshold, the nearest two if no neighbours may be merged.
         """
-        s = self.groups.degrees
-        tied = self.groups.weights / np.sqrt(np.maximum(np.multiply.outer(s, s), _NOTHING))
-        mergeable = self.near & (self.z < threshold) & ~self.groups.are_barred
-        score = np.where(mergeable, np.minimum(1.0, self.depth * np.exp(2 * self.error)) * tied, 0)
-        if score.max() > 0:
-            y, z = divmod(int(np.argmax(score)), len(s))
-            return y, z, float(score[y, z])
+        groups, s = self.groups, self.groups.degrees
+        y, z = np.nonzero(self.near & (self.z < threshold))
+        tied = groups.weights[y, z] / np.sqrt(np.maximum(s[y] * s[z], _NOTHING))
+        score = np.minimum(1.0, self.depth[y, z] * np.exp(2 * self.error[y, z])) * tied
+        score[groups.are_barred(y, z)] = 0.0
+        if score.max(initial=0.0) > 0:
+            at = int(np.argmax(score))
+            return int(y[at]), int(z[at]), float(score[at])
         if threshold < np.inf:
             return 0, 0, 0.0
         self.nearest = self.nearest or Nearest(self.groups)
