@@ -21,7 +21,8 @@ def agreements(sums: Integers, sizes: Sequence[int], trees: Sequence[MergeTree],
     Parameters
     ----------
     sums : ndarray of int64, shape (S, S)
-        Total of :func:`~bigsmic.numerics.labeling.consensus.label_gram`.
+        Total of :func:`~bigsmic.numerics.labeling.consensus.label_gram`, over at most 3e9 rows: 64 bits hold the
+        squares.
     sizes : sequence of int, length B
     trees : sequence of MergeTree, length B
         Over the labels of each labeling.
