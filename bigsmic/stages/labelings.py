@@ -25,7 +25,8 @@ from bigsmic.store import Run
 from bigsmic.types import Floats, Integers
 
 ROTATION_ROWS = 1000  # from which a rotation is computed; eight per column if there are many columns
-MERGED_ITERATIONS, FEWEST_ITERATIONS = 40, 10  # of a rotation whose columns are merged: of up to 128, and of many
+MERGED_ITERATIONS, FEWEST_ITERATIONS = 40, 10  # bounds of the steps of a rotation whose columns are merged
+MANY_COLUMNS = 128  # from which on such a rotation takes fewer steps, as each takes longer
 MOVED = ("merge", "valleys")
 TILE_ROWS = 4096  # whose posteriors over all columns are computed at a time
 GRAM_BYTES = 16 << 20  # of the Gram matrices that are summed in one pass; one that is larger is summed alone
@@ -99,9 +100,8 @@ def _rotation(of_spec: tuple[LabelingSpec, Floats]) -> Floats:
     """Rotation of the columns of a labeling; less accurate if they are merged, where its last digits do not matter."""
     spec, sample = of_spec
     if spec.assignment in MOVED:
-        # of many columns, each step takes far longer, and the consensus evens out what is left
-        most = max(FEWEST_ITERATIONS, min(MERGED_ITERATIONS, MERGED_ITERATIONS * 128 // sample.shape[1]))
-        return rotation.rotation(sample, most, dtype=np.float32)
+        most = np.clip(MERGED_ITERATIONS * MANY_COLUMNS // sample.shape[1], FEWEST_ITERATIONS, MERGED_ITERATIONS)
+        return rotation.rotation(sample, int(most), dtype=np.float32)
     return rotation.rotation(sample)
 
 

@@ -128,10 +128,11 @@ def _count(job: Job, block: int) -> None:
     shown = int(np.median(_of_whole_labelings(found, shared)))
     curve = _curve(found, by_density, shared, max(2, least), most)
     agreement = float(curve["stability"][curve["numbers"] == shown].min(initial=1.0))
-    parts = _parts(job, shown, trees, by_density, shared) if agreement < PLAIN else None
+    parts, shape = _parts(job, shown, trees, by_density, shared) if agreement < PLAIN else (None, {})
     by_groups = int(np.clip(parts or shown, least, most))
     n_clusters = max(by_groups, linked_groups.least_clusters(context)) if by_groups > 1 else by_groups
-    shape = _largest(job, by_density if n_clusters == parts else trees, shared, n_clusters)
+    if n_clusters != parts:
+        shape = _largest(job, trees, shared, n_clusters)
     differ = n_clusters == shown and agreement < consensus.AGREED
     clear = by_groups > 1 and not differ and not _dominates(shape)
     joined = _joined(found, by_density, shared, curve, shown) if clear and not parts else []
@@ -143,12 +144,16 @@ def _count(job: Job, block: int) -> None:
 
 def _parts(
     job: Job, shown: int, trees: Sequence[MergeTree], by_density: Sequence[MergeTree], shared: _Shared
-) -> int | None:
-    """Number of clear parts of the graph; None if they violate more links than the groups, or are one and crumbs."""
+) -> tuple[int | None, dict[str, float | None]]:
+    """Number of clear parts of the graph, and what :func:`_largest` says of them.
+
+    None if they violate more links than the groups, or are one and crumbs.
+    """
     parts = eigenvectors.clear_parts(job.context, shown)
     if not parts or _n_kept(job, by_density, parts) < _n_kept(job, trees, shown):
-        return None
-    return None if _dominates(_largest(job, by_density, shared, parts)) else parts
+        return None, {}
+    shape = _largest(job, by_density, shared, parts)
+    return (None if _dominates(shape) else parts), shape
 
 
 def _n_kept(job: Job, trees: Sequence[MergeTree], k: int) -> float:

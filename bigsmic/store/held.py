@@ -58,7 +58,7 @@ class HeldBytes(LocalBytes):
                 self._held.setdefault(_stage(key), {})[key] = memoryview(data).tobytes()
                 return
             self._files.add(key)
-            if key in self._of_stage(key):  # nobody may find neither
+            if key in self._of_stage(key):  # which readers find until the file is there
                 super().set(key, data)
                 self._release(key)
                 return

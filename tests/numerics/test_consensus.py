@@ -47,6 +47,14 @@ def test_merge_tree_agrees_with_naive_merging(seed, m, power):
     np.testing.assert_allclose(tree.ratios, [row[2] for row in naive], rtol=1e-9)
 
 
+@settings(deadline=None, max_examples=40)
+@given(seeds, st.integers(2, 14))
+def test_merges_of_many_equal_ratios_agree_with_naive_merging(seed, m):
+    half = np.triu(np.random.default_rng(seed).integers(0, 2, (m, m)))
+    G = half + np.triu(half, 1).T + np.eye(m)
+    np.testing.assert_array_equal(merge_tree(G).merges, [row[:2] for row in naive_merges(G, 1.0)])
+
+
 def test_equal_ratios_merge_in_the_order_of_the_columns():
     tree = merge_tree(np.full((4, 4), 1 / 16))
     np.testing.assert_array_equal(tree.merges, [[0, 1], [0, 2], [0, 3]])

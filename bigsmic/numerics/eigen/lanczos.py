@@ -403,11 +403,9 @@ def _better_filter(params: LanczosParams, state: LanczosState, eps: float) -> Fi
     is_long = state.n_restarts >= LONG and params.degree > 1
     factor, growth = (LONG_DEGREE, LONG_GROWTH) if is_long else (1, GROWTH)
     degree = min(factor * params.degree, 2 * int((degree - 1) / 2) + 1)
-    return (
-        Filter(degree, float(center), float(half_width))
-        if degree >= max(GROWTH, growth * state.filter.degree)
-        else None
-    )
+    if degree < max(GROWTH, growth * state.filter.degree):
+        return None
+    return Filter(degree, float(center), float(half_width))
 
 
 def _finish(space: Any, params: LanczosParams, state: LanczosState) -> LanczosResult:

@@ -54,6 +54,16 @@ class LanczosParams:
 
         Where it is large, most time goes into orthogonalisation, not into products: blocks are wider, as products
         of narrow matrices are slow; the basis grows further between two rotations; and higher degrees cost little.
+
+        Parameters
+        ----------
+        n_wanted : int
+        **others
+            Parameters that do not depend on it.
+
+        Raises
+        ------
+        InputError
         """
         if n_wanted < MANY:
             return cls(n_wanted, **others)

@@ -11,7 +11,7 @@ import numpy as np
 from bigsmic.numerics.labeling import local_moving
 from bigsmic.numerics.labeling.consensus import label_offsets, stability
 from bigsmic.numerics.labeling.merge_tree import MergeTree
-from bigsmic.numerics.labeling.metrics import rand_index_of_pairs
+from bigsmic.numerics.labeling.metrics import adjusted_rand_index_of_pairs
 from bigsmic.types import Floats, Integers
 
 
@@ -57,7 +57,7 @@ def agreements(sums: Integers, sizes: Sequence[int], trees: Sequence[MergeTree],
         shared_pairs = [[(int(count) - n_rows) // 2 for count in row] for row in squares]
         for i, j in zip(*np.triu_indices(n_labelings, 1), strict=True):
             both, in_a, in_b = shared_pairs[i][j], shared_pairs[i][i], shared_pairs[j][j]
-            ari[i, j] = ari[j, i] = rand_index_of_pairs(both, in_a, in_b, total)
+            ari[i, j] = ari[j, i] = adjusted_rand_index_of_pairs(both, in_a, in_b, total)
         found[at] = stability(ari)
     return found
 
@@ -92,13 +92,13 @@ def modularities(tree: MergeTree, weights: Floats, numbers: Integers) -> Floats:
     return found
 
 
-def _merges_down(trees: Sequence[MergeTree], numbers: Integers) -> Iterator[tuple[int, list[list[tuple[int, int]]]]]:
+def _merges_down(trees: Sequence[MergeTree], numbers: Integers) -> Iterator[tuple[int, list[list[list[int]]]]]:
     """Place of each number, the largest first, and merges of each tree that lead there from the one before."""
     done = [0] * len(trees)
     for at in np.argsort(numbers, kind="stable")[::-1].tolist():
         merges = []
         for j, tree in enumerate(trees):
             steps = max(0, len(tree.columns) - int(numbers[at]))
-            merges.append([(y, z) for y, z in tree.merges[done[j] : steps].tolist()])
+            merges.append(tree.merges[done[j] : steps].tolist())
             done[j] = max(done[j], steps)
         yield at, merges

@@ -71,10 +71,10 @@ def adjusted_rand_index(table: Integers) -> float:
     ----------
     .. [1] Hubert, Arabie, "Comparing partitions", Journal of Classification 2 (1985). doi:10.1007/BF01908075
     """
-    return rand_index_of_pairs(*_pair_counts(table))
+    return adjusted_rand_index_of_pairs(*_pair_counts(table))
 
 
-def rand_index_of_pairs(both: int, in_a: int, in_b: int, total: int) -> float:
+def adjusted_rand_index_of_pairs(both: int, in_a: int, in_b: int, total: int) -> float:
     """Adjusted Rand index from the numbers of pairs of rows that share a label in both labelings, in a, in b; of all.
 
     Parameters
