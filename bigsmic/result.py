@@ -235,14 +235,19 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         write(self, path, archive, storage_options=storage_options, overwrite=overwrite, **options)
 
     @property
-    def n_clusters(self) -> int:
-        """Number of clusters, c; the number that was found, if the method finds it.
+    def n_clusters(self) -> int | None:
+        """Number of clusters, c; the number that was found, if the method finds it; None if there are no labels.
 
         After a fit with ``like=``, numbers of clusters that vanished count too: all labels are less than c, and the
         posterior has c columns. :attr:`numbers` has the numbers in use.
         """
+        return None if self.settings.undecided else self._n_columns
+
+    @property
+    def _n_columns(self) -> int:
+        """Columns of the posterior of a result that has labels."""
         found: int = self.diagnostics.get("n_clusters", self.settings.n_clusters)
-        return found if self.settings.undecided else numbering.width(self._context, found)
+        return numbering.width(self._context, found)
 
     @cached_property
     def labels(self) -> NDArray[np.int32]:
@@ -364,7 +369,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
             **more,
         }
         if _is_lazy(data, options):
-            return self._ask("predict_proba", np.float32, data, options, self.n_clusters)
+            return self._ask("predict_proba", np.float32, data, options, self._n_columns)
         return self._predict(data, **options)[1]
 
     def _ask(
@@ -418,7 +423,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
                 + f"  run        {self.location}"
             )
         numbers = self.numbers
-        sizes = np.bincount(self.labels[self.labels >= 0], minlength=self.n_clusters)[numbers]
+        sizes = np.bincount(self.labels[self.labels >= 0], minlength=self._n_columns)[numbers]
         lines = [
             f"Result of {len(self.labels):,} rows x {self.diagnostics['columns']} columns, {len(numbers)} clusters",
             f"  sizes      {_shortened(np.sort(sizes)[::-1])}",

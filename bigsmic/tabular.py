@@ -28,7 +28,7 @@ class TabularViews:
             """Cluster of every row."""
 
         @property
-        def n_clusters(self) -> int:
+        def n_clusters(self) -> int | None:
             """Number of clusters."""
 
         @property

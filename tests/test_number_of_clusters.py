@@ -129,10 +129,21 @@ def test_a_range_limits_the_number(uneven, c, n_clusters):
     assert bigsmic.fit(uneven[0], c, **QUICK).n_clusters == n_clusters
 
 
+def test_parts_of_the_graph_that_are_too_small_for_valleys_are_reported():
+    draw = np.random.default_rng(0)
+    crumbs = np.repeat(draw.uniform(-50, 50, (60, 8)), 12, axis=0) + draw.normal(size=(720, 8)) / 10
+    X = np.concatenate([make_blobs(3000, 8, centers=5, random_state=0)[0], crumbs])
+    valleys = bigsmic.fit(draw.permutation(X), **QUICK).valleys
+    assert valleys.n_clusters < 45
+    assert 55 <= valleys.graph_parts <= 75  # of 65
+    assert f"The neighbour graph has about {valleys.graph_parts} parts: some may be too small" in valleys.sentence
+
+
 @pytest.mark.parametrize("n", [400, 60])
 def test_one_blob_has_no_number(n):
     result = bigsmic.fit(np.random.default_rng(2).normal(size=(n, 3)), n_centers=40)
     assert result.settings.undecided
+    assert result.n_clusters is None
     assert not result.valleys.clear
     assert result.valleys.sentence.startswith("The data show no valleys: give c.")
     assert result.valleys.sentence in repr(result)

@@ -23,7 +23,7 @@ def fit_document(result: Any) -> Any:
     """Location, settings and diagnostics of a fit."""
     document = {
         "run": result.location,
-        "n_clusters": None if result.settings.undecided else result.n_clusters,
+        "n_clusters": result.n_clusters,
         "settings": result.settings.identity(),
         "diagnostics": result.diagnostics,
     }
@@ -41,7 +41,18 @@ def names_document(result: Any) -> Any:
     return {str(number): name for number, name in result.names.items()}
 
 
-FACTS_OF_VALLEYS = ("sentence", "n_clusters", "clear", "best", "votes", "agreement", "parts", "unlinked", "forced")
+FACTS_OF_VALLEYS = (
+    "sentence",
+    "n_clusters",
+    "clear",
+    "best",
+    "votes",
+    "agreement",
+    "parts",
+    "graph_parts",
+    "unlinked",
+    "forced",
+)
 
 
 def valleys_document(valleys: Any) -> Any:

@@ -30,7 +30,7 @@ class NumberedViews:
             """The run directory."""
 
         @property
-        def n_clusters(self) -> int:
+        def _n_columns(self) -> int:
             """Number of clusters."""
 
         @property
@@ -60,7 +60,7 @@ class NumberedViews:
 
     @property
     def _labelled(self) -> Labelled:
-        return Labelled(self._context, self.n_clusters)
+        return Labelled(self._context, self._n_columns)
 
     @cached_property
     def matched(self) -> Match | None:

@@ -85,7 +85,7 @@ class Clusterer(ClusterMixin, BaseEstimator):
         self.result_ = self._result(X, self.n_clusters, out=self.out, **self._options(), **given)
         self._one_cluster = self._without_answer(X)
         self.labels_ = self._answering.labels
-        self.classes_ = np.arange(self._answering.n_clusters)
+        self.classes_ = np.arange(self._answering.n_clusters or 0)
         self.n_features_in_ = self.result_.diagnostics["columns"]
         self._take(self.result_)
         return self

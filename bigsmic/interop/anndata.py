@@ -131,7 +131,7 @@ def _forget(adata: Any, key: str) -> None:
 def _set_labels(adata: Any, result: Result, key: str) -> None:
     import pandas as pd
 
-    adata.obs[key] = pd.Categorical.from_codes(result.labels, [str(k) for k in range(result.n_clusters)])
+    adata.obs[key] = pd.Categorical.from_codes(result.labels, [str(k) for k in range(result.n_clusters or 0)])
     for what in ONE_A_CELL:
         if (values := getattr(result, what, None)) is not None:
             adata.obs[f"{key}_{what}"] = values
@@ -142,7 +142,7 @@ def _facts(result: Result) -> dict[str, Any]:
     """Facts about the fit, of types that AnnData can write."""
     valleys = getattr(result, "valleys", None)
     facts = {"method": result.settings.method, "settings": json.dumps(result.settings.identity())}
-    facts |= {} if result.settings.undecided else {"n_clusters": int(result.n_clusters)}
+    facts |= {} if result.n_clusters is None else {"n_clusters": int(result.n_clusters)}
     facts |= {} if result.is_temporary else {"run": result.location}
     return facts | ({"valleys": valleys.sentence} if valleys else {})
 

@@ -72,7 +72,7 @@ def _draw(ax: "Axes", one: tuple[str, Any, Any], color: str, style: str) -> None
 
 def _curves(result: Any) -> tuple[list[tuple[str, Any, Any]], int | None]:
     """Name, numbers of clusters and values of every curve, and the number to mark."""
-    number = None if result.settings.undecided else result.n_clusters
+    number = result.n_clusters
     if result.settings.method == "3smic" and result.settings.undecided:
         table = result.curve
         return [("LSMI over its limit", table.index, table.lsmi_of_limit)], int(table.lsmi_of_limit.idxmax())

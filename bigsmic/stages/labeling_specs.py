@@ -15,6 +15,7 @@ VALLEY_COLUMNS, ROWS_PER_COLUMN, LEAST_COLUMNS, FEWEST_COLUMNS = 60, 25, 10, 4
 """Bounds of the columns of a labeling merged by valleys, if the number of clusters is open. There are twice the largest
 number, and at least the first; at most one for as many rows as the second says, but not fewer than the third; at most a
 third of the rows. With fewer than the fourth there is no such labeling."""
+ROWS_PER_WIDER_COLUMN = 10  # likewise, once the first columns have shown too many clusters for their number
 MOST_COLUMNS = 960
 LEAST_DISTANCE = 1e-7  # of an eigenvalue from 1 in quotients
 
@@ -129,13 +130,13 @@ def valley_columns(settings: Any, n: int) -> int:
     else:
         widest = max((columns[-1] for columns in eigenvector_sets(settings, n)), default=0)
         wanted = min(widest, max(VALLEY_COLUMNS, 2 * settings.n_clusters))
-    m = min(wanted, most_valley_columns(n))
+    m = min(wanted, most_valley_columns(n, ROWS_PER_WIDER_COLUMN if settings.columns_read else ROWS_PER_COLUMN))
     return m if m >= FEWEST_COLUMNS and (settings.open or m > settings.n_clusters) else 0
 
 
-def most_valley_columns(n: int) -> int:
+def most_valley_columns(n: int, rows_per_column: int) -> int:
     """Largest number of columns that n rows allow for a labeling merged by valleys."""
-    return min(MOST_COLUMNS, max(LEAST_COLUMNS, n // ROWS_PER_COLUMN), n // 3)
+    return min(MOST_COLUMNS, max(LEAST_COLUMNS, n // rows_per_column), n // 3)
 
 
 def eigenvector_sets(settings: Any, n: int) -> list[tuple[int, ...]]:

@@ -1,19 +1,22 @@
 """wider: more eigenvectors, if the initial number is too small.
 
-A fit that leaves the number of clusters open may find nearly as many as it has columns; one that was given it begins
-with the labelings that are read by valleys, and the others may read more columns.
+A fit that leaves the number of clusters open may find nearly as many as it has columns, or the graph may have as many
+parts before it begins; one that was given it begins with the labelings that are read by valleys, and the others may
+read more columns.
 The eigenvectors stay, and those that lack are added. What was made of fewer columns stays where it is read again, and
 is deleted where the labelings that are read by valleys have more columns, too. The stage ``wider`` says how many
 columns are read, and how many there were before, so that an interrupted fit goes on with them.
 """
 
+import math
 from dataclasses import replace
 
 from bigsmic.errors import PlanError
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
+from bigsmic.stages import eigenvalue_counts
 from bigsmic.stages.eigenvectors import can_go_on
-from bigsmic.stages.labeling_specs import most_valley_columns, specs_of, valley_columns
+from bigsmic.stages.labeling_specs import ROWS_PER_WIDER_COLUMN, most_valley_columns, specs_of, valley_columns
 from bigsmic.stages.labelings import NUMBER, VALLEYS
 from bigsmic.store import Run
 
@@ -22,6 +25,8 @@ FULL = 0.75
 """Number of clusters, as a share of the columns, from which more columns are needed."""
 FACTOR, LEAST_FACTOR = 2, 1.5
 """Factor by which columns grow, and the least factor: if the rows do not allow it, columns are not increased."""
+COLUMNS_PER_PART = 1.5
+"""Number of columns for each part of the graph, if it has too many for the first number; 1 / :data:`FULL` is needed."""
 OF_EIGENVECTORS = ("spectrum", "basis.", "restart.")
 OF_LABELINGS = ("frame.", "assigned", "labeling.", VALLEYS, NUMBER)
 
@@ -50,9 +55,39 @@ def _wanted(context: Context) -> int:
     """Number of columns with which to repeat the stages, 0 for none."""
     settings, n = context.settings, context.n
     m = valley_columns(settings, n)
-    wider = min(FACTOR * m, most_valley_columns(n))
+    wider = min(FACTOR * m, most_valley_columns(n, ROWS_PER_WIDER_COLUMN))
     votes = context.run.info(NUMBER, 0)["votes"]
     return wider if not settings.open_to and max(votes) > FULL * m and wider >= LEAST_FACTOR * m else 0
+
+
+def suited(job: Job) -> Job:
+    """The job with as many columns as the run has noted or, if it begins, as the parts of its graph need.
+
+    Where the memory limit does not allow these, it begins with fewer.
+    """
+    settings = job.context.settings
+    if settings.undecided and not settings.open_to and not job.run.done(WIDER, 0):
+        with job.timed("eigen"):
+            eigenvalue_counts.find(job)
+        n_columns = _for_parts(job.context)
+        if n_columns and _has_room(job, n_columns):
+            job.run.write(WIDER, 0, {}, info={"columns": n_columns, "ready": False, "steps": []})
+    return resumed(job)
+
+
+def _for_parts(context: Context) -> int:
+    """Number of columns that suffices for the parts of the graph, 0 if the first ones do, or rows do not allow more."""
+    m, n_parts = valley_columns(context.settings, context.n), eigenvalue_counts.parts(context.run)
+    wanted = min(math.ceil(COLUMNS_PER_PART * n_parts), most_valley_columns(context.n, ROWS_PER_WIDER_COLUMN))
+    return wanted if n_parts > FULL * m and wanted > m else 0
+
+
+def _has_room(job: Job, n_columns: int) -> bool:
+    try:
+        job.replanned(replace(job.context.settings, columns_read=n_columns))
+    except PlanError:
+        return False
+    return True
 
 
 def begin(job: Job, found: Context, n_columns: int) -> None:

@@ -11,7 +11,7 @@ from small_fits import cut_small, keep_on_disk
 import bigsmic
 from bigsmic import registry
 from bigsmic.errors import BigsmicWarning, PlanError
-from bigsmic.stages import selection, wider_columns
+from bigsmic.stages import eigenvalue_counts, selection, wider_columns
 from bigsmic.store import Run
 
 pytestmark = [
@@ -133,9 +133,43 @@ def test_eigenvectors_of_a_bulk_are_no_start(touching, whole, tmp_path, monkeypa
     assert {V.shape for V in bases(result._run).values()} == {(900, ALL)}
 
 
-def test_an_open_fit_goes_on_from_the_eigenvectors_that_it_has(tmp_path):
-    X, _ = make_blobs(3000, 6, centers=50, cluster_std=0.3, center_box=(-12, 12), random_state=5)
+@pytest.fixture(scope="module")
+def fifty():
+    return make_blobs(3000, 6, centers=50, cluster_std=0.3, center_box=(-12, 12), random_state=5)[0]
+
+
+def test_an_open_fit_begins_with_columns_enough_for_the_parts_of_its_graph(fifty, tmp_path, monkeypatch):
     options = OPTIONS | {"shrinkage": 0}
+    result = bigsmic.fit(fifty, **options)
+    assert result.n_clusters == 50
+    assert 67 <= result.diagnostics["valleys"]["columns"] <= 85  # one and a half for each part
+    (solve,) = result.diagnostics["eigen"]
+    assert "first" not in solve
+    for module, name in [(eigenvalue_counts, "parts"), (wider_columns, "_delete_narrow"), (selection, "run")]:
+        killed_at(module, name, fifty, tmp_path / name, None, **options)
+        again = bigsmic.fit(fifty, **options, out=tmp_path / name)
+        np.testing.assert_array_equal(again.labels, result.labels)
+
+
+def test_an_open_fit_begins_with_fewer_columns_where_memory_is_short(fifty, monkeypatch):
+    monkeypatch.setattr(wider_columns, "_has_room", lambda job, n_columns: False)
+    result = bigsmic.fit(fifty, **OPTIONS | {"shrinkage": 0})
+    assert result.n_clusters == 50
+    (solve,) = result.diagnostics["eigen"]
+    assert solve["first"]["n_wanted"] == 60
+
+
+def test_rows_without_parts_begin_with_the_first_columns():
+    X = np.random.default_rng(0).random((3000, 2))
+    result = bigsmic.fit(X, **OPTIONS | {"shrinkage": 0})
+    near, far = result._run.read("eigenvalue_counts", 0, "counts")
+    assert 2.5 < far / near < 5.5  # 4 in a plane of many rows
+    assert not result._run.done(wider_columns.WIDER, 0)
+
+
+def test_an_open_fit_goes_on_from_the_eigenvectors_that_it_has(fifty, tmp_path, monkeypatch):
+    X, options = fifty, OPTIONS | {"shrinkage": 0}
+    monkeypatch.setattr(eigenvalue_counts, "parts", lambda run: 0)
     killed_at(wider_columns, "_delete_narrow", X, tmp_path / "run", None, **options)
     first = bases(Run(tmp_path / "run", writable=False))[BASES[0]]
     result = bigsmic.fit(X, **options, out=tmp_path / "run")

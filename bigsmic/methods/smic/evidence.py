@@ -42,6 +42,9 @@ class Valleys:
     parts : int or None
         Number of parts that the neighbour graph falls into by a clear eigengap, where these are fewer than the
         labelings show, and these agree to less than 0.9: the answer, then. None elsewhere.
+    graph_parts : int or None
+        About how many parts the neighbour graph has, those of few rows included, estimated from the number of its
+        eigenvalues above .98; None if it does not fall into parts, or c was given.
     asked : int or None
         Number of clusters that the fit was given.
     unlinked : int or None
@@ -63,6 +66,7 @@ class Valleys:
     _pairs: dict[str, NDArray[Any]] = field(repr=False)
     unlinked: int | None = None
     forced: bool = False
+    graph_parts: int | None = None
 
     @cached_property
     def curve(self) -> "pd.DataFrame":
@@ -146,6 +150,8 @@ class Valleys:
             text = f"{text[:-1]}; without links they would show {self.unlinked}."
         if max(self.votes) > FAR_APART * min(self.votes):
             text = f"{text[:-1]}, though single labelings show {min(self.votes)} to {max(self.votes)}."
+        if (self.graph_parts or 0) > FAR_APART * self.n_clusters:
+            text += f" The neighbour graph has about {self.graph_parts} parts: some may be too small to show valleys."
         return text + self._asked()
 
     def _parts(self) -> str:
@@ -190,7 +196,7 @@ class Valleys:
 
 
 FAR_APART = 1.5
-"""Quotient of the largest and the least vote from which both are reported."""
+"""Quotient of the largest and the least vote, or of parts of the graph and clusters, from which both are reported."""
 
 
 def _errors(z: float) -> str:
@@ -199,7 +205,7 @@ def _errors(z: float) -> str:
 
 def read(context: Any) -> Valleys | None:
     """The evidence stored by a finished fit; None if valleys were not tested."""
-    from bigsmic.stages import labelings, numbering, selection, valleys
+    from bigsmic.stages import eigenvalue_counts, labelings, numbering, selection, valleys
     from bigsmic.stages.labeling_specs import specs_of
 
     run, settings = context.run, context.settings
@@ -216,4 +222,5 @@ def read(context: Any) -> Valleys | None:
     found = settings.undecided or (settings.open and settings.n_clusters == stored["n_clusters"])
     facts |= {"agreement": stored.get("agreement", 1.0), "parts": stored.get("parts")}
     facts |= {name: stored[name] for name in ("unlinked", "forced") if name in stored}
+    facts |= {"graph_parts": eigenvalue_counts.parts(run) or None}
     return Valleys(**facts, asked=None if found else settings.n_clusters, _curve=curve, _pairs=pairs)

@@ -57,7 +57,7 @@ def run(job: Job) -> None:
     if not graph_pipeline.scan_rows(job):
         return
     graph_pipeline.build_graph(job)
-    job = _plain(wider_columns.resumed(job))
+    job = _plain(wider_columns.suited(job))
     graph_pipeline.solve(job)
     if job.context.settings.undecided:
         with job.timed("assign"):

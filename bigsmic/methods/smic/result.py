@@ -140,7 +140,7 @@ class LabelingsResult(Result):
 
     def _cluster_columns(self) -> dict[str, NDArray[Any]]:
         found = {"stability": views.stability(self._context)} if views.has_graph(self._context) else {}
-        return found | (self.valleys.of_clusters(self.n_clusters) if self.valleys else {})
+        return found | (self.valleys.of_clusters(self._n_columns) if self.valleys else {})
 
     def _open_line(self) -> str:
         return self.valleys.sentence if self.valleys else super()._open_line()
