@@ -62,8 +62,8 @@ def ledger(block):
 def run(tmp_path_factory):
     """A finished run, and the stages that were there at some time, with the arrays that blocks of them had.
 
-    Beside it lie ``few``, a run of rows of which few can be told apart, ``no_valleys``, one of labelings of all kinds,
-    ``selected``, of windows that are not all valid, and ``numbered``, whose clusters have the numbers of another run
+    Beside it lie ``few``, a run of rows of which few can be told apart, ``open``, one that was given no number of
+    clusters, ``no_valleys``, one of labelings of all kinds, ``selected``, of windows that are not all valid, and ``numbered``, whose clusters have the numbers of another run
     and a name.
     """
     out = tmp_path_factory.mktemp("run") / "run.zarr"
@@ -87,13 +87,14 @@ def run(tmp_path_factory):
     seen["updates"] = {"labels", "posterior", "novelty"}
     seen["drift_reference"] = {"counts", "sampled", "sums", "novel", "spreads"}
     one_blob = rng.standard_normal((600, 8))
-    for name, rows, others in (
-        ("no_valleys", one_blob, {}),
-        ("signs", X, {"assignment": "auto", "repair": False}),
-        ("plain", X, {"noise": True, "trim": True}),
+    for name, rows, c, others in (
+        ("open", X, None, {}),
+        ("no_valleys", one_blob, 2, {}),
+        ("signs", X, 2, {"assignment": "auto", "repair": False}),
+        ("plain", X, 2, {"noise": True, "trim": True}),
     ):
         before, out = out, out.with_name(name)
-        bigsmic.fit(rows, 2, out=out, **options, **others)
+        bigsmic.fit(rows, c, out=out, **options, **others)
     look("all", 0, 0)
     bigsmic.fit(X[100:], 2, like=before, out=(out := out.with_name("numbered")), **options).set_names({0: "low"})
     out = out.with_name("plain")
@@ -105,7 +106,7 @@ def run(tmp_path_factory):
 def test_every_stage_is_in_the_table(run):
     out, seen = run
     stages = documented()
-    runs = (out, *(out.with_name(name) for name in ("few", "selected", "no_valleys", "numbered")))
+    runs = (out, *(out.with_name(name) for name in ("few", "selected", "open", "no_valleys", "numbered")))
     kept = {path.parents[1].name for run in runs for path in run.glob("*/[0-9]*/zarr.json")}
     assert {pattern(name) for name in {*seen, *kept}} == set(stages)
     assert {pattern(name) for name in kept} == {name for name, stage in stages.items() if stage.kept}
