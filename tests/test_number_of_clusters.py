@@ -192,6 +192,24 @@ def test_clusters_beyond_those_shown_are_cut_off_what_hangs_on_least():
     assert adjusted_rand_score(y, result.labels) > 0.95
 
 
+def test_clusters_on_which_labelings_agree_are_not_given_up_for_halves_of_a_large_one():
+    """Valleys between six of nine clusters in noise are 3.9 standard errors deep: density would halve the largest."""
+    X, y = uneven_blobs(noise=0.2, seed=1006)
+    result = bigsmic.fit(X, 6, n_threads=1)
+    assert not result.settings.plain
+    assert adjusted_rand_score(y[y >= 0], result.labels[y >= 0]) > 0.95
+
+
+@pytest.mark.filterwarnings("ignore:c. got 12, but the data show")
+@pytest.mark.parametrize("c", [None, 6, 12])
+def test_cuts_are_those_of_a_fit(c):
+    X, y = uneven_blobs(noise=0.2, seed=1006)
+    result = bigsmic.fit(X, c, n_threads=1)
+    np.testing.assert_array_equal(result.cut(result.n_clusters).labels, result.labels)
+    for k in (5, 9):
+        assert adjusted_rand_score(y[y >= 0], result.cut(k).labels[y >= 0]) > 0.95
+
+
 @pytest.fixture(scope="module")
 def nested():
     """Fifteen clusters that do not touch, in three distant groups of five."""

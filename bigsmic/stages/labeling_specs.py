@@ -121,12 +121,15 @@ def valley_specs(settings: Any, n: int) -> list[LabelingSpec]:
 def valley_columns(settings: Any, n: int) -> int:
     """Columns of the labelings merged by valleys; 0 for none.
 
-    With a given number of clusters, no more than the other labelings have, as these eigenvectors exist anyway.
+    With a given number of clusters, no more than the other labelings have, as these eigenvectors exist anyway; for a
+    cut, as many as the fit had.
     """
     if not settings.reads_valleys:
         return 0
     if settings.open:
         wanted = settings.columns_read or max(VALLEY_COLUMNS, 2 * settings.open_to)
+    elif settings.columns_read:
+        wanted = settings.columns_read
     else:
         widest = max((columns[-1] for columns in eigenvector_sets(settings, n)), default=0)
         wanted = min(widest, max(VALLEY_COLUMNS, 2 * settings.n_clusters))

@@ -36,6 +36,8 @@ PLAIN = 0.9
 """Mean adjusted Rand index between the labelings, cut at the requested number, from which no others are needed."""
 PLAIN_OF_ONE_VOICE = 0.8
 """The same where all of them show that number, or about that."""
+AGREED = 0.85
+"""The same from which trees of valleys are preferred where two clusters by density have no valley between them."""
 FEWER_AGREED = 0.8
 """The same at a smaller number that they show, from which trees of valleys may cut off those beyond it."""
 SHAPE_ROWS = 20_000
@@ -69,6 +71,11 @@ def is_plain(run: Run, n_clusters: int) -> bool:
     votes = run.info(NUMBER, 0)["votes"]
     one_voice = all(is_near(vote, n_clusters) for vote in votes)
     return _agreement_at(run, n_clusters) >= (PLAIN_OF_ONE_VOICE if one_voice else PLAIN)
+
+
+def are_agreed(run: Run, n_clusters: int) -> bool:
+    """Whether the data show clusters, and the labelings agree on the requested ones."""
+    return counted(run) is not None and _agreement_at(run, n_clusters) >= AGREED
 
 
 def are_fewer(run: Run, n_clusters: int) -> bool:

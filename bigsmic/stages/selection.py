@@ -31,7 +31,7 @@ from bigsmic.types import Floats, Integers
 
 CONSENSUS = -1
 """Stands for the consensus in place of a labeling's number."""
-LEAST_SIGN = np.finfo(float).tiny  # least z of a valley of which there is any sign
+LEAST_SIGN = 0.25  # least z of a valley of which there is any sign
 ROUNDING = 1e-9  # by which associations of equal labelings may differ if their clusters are numbered differently
 
 
@@ -335,10 +335,11 @@ def chosen_set(context: Context) -> int:
 
     The best rated of those that are cut by density, unless two of its clusters are clearly not separated by a valley,
     or one has no rows, and those of the best rated of the others are all there and separated. Between the two limits a
-    valley is in doubt, and modularity decides. Where labelings agree that there are fewer clusters than were asked
-    for, no cut has them all separated; if there is no sign of a valley between two of the first, density has halved a
-    large cluster, and trees of valleys, which cut off what hangs on least, are taken. They are also taken where
-    distances tell which groups belong together, and the graph does not.
+    valley is in doubt, and modularity decides, but not where the labelings agree on the clusters by valleys. Where they
+    agree on these, or on fewer clusters than were asked for, no cut may have them all separated; if there is no sign of
+    a valley between two of the first, density has halved a large cluster, and trees of valleys, which cut off what
+    hangs on least, are taken. They are also taken where distances tell which groups belong together, and the graph does
+    not.
     """
     if not specs_of(context).valley_sets:
         return best_rated(context, range(len(eigenvector_sets_of(context))))
@@ -347,11 +348,13 @@ def chosen_set(context: Context) -> int:
         return by_density
     if are_joined(context.run, context.settings.n_clusters):
         return by_valleys[0]
-    are_fewer = number.are_fewer(context.run, context.settings.n_clusters)
-    in_doubt, least = (LEAST_SIGN, 0.0) if are_fewer else (THRESHOLD / 2, THRESHOLD)
-    if not are_separated(context, by_density, in_doubt) and are_separated(context, by_valleys[0], least):
-        return by_valleys[0]
-    return by_density
+    agreed, fewer = (are(context.run, context.settings.n_clusters) for are in (number.are_agreed, number.are_fewer))
+    limits = [(THRESHOLD / 2, THRESHOLD / 2 if agreed else THRESHOLD)] + [(LEAST_SIGN, 0.0)] * (agreed or fewer)
+    by_valleys_are_better = any(
+        not are_separated(context, by_density, doubt) and are_separated(context, by_valleys[0], least)
+        for doubt, least in limits
+    )
+    return by_valleys[0] if by_valleys_are_better else by_density
 
 
 def are_separated(context: Context, w: int, threshold: float = THRESHOLD) -> bool:

@@ -65,6 +65,7 @@ def run(job: Job) -> None:
         job = _decided(job)
     if not job.context.settings.undecided:
         choose(job)
+        _warn_of_other_number(job.context)
 
 
 def _label(job: Job) -> None:
@@ -132,7 +133,6 @@ def choose(job: Job) -> None:
     with job.timed("select"):
         selection.run(job, job.plan.n_gammas)
         kernel_matrix.drop_weights(job)
-    _warn_of_other_number(job.context)
     with job.timed("output"):
         output.run(job)
 
@@ -180,10 +180,10 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     settings : Settings
     """
     distinct.refuse_cut(base, n_clusters)
-    if settings.reads_valleys and number.counted(base) and labelings.are_joined(base, n_clusters):
+    if settings.reads_valleys and _are_by_valleys(base, settings, n_clusters):
         return _cut_by_valleys(base, settings, n_clusters)
-    specs = cut_specs(settings.as_requested, base.identity["input"]["rows"])
-    width = {spec.n_eigenvectors for spec in specs if spec.assignment == "merge"}
+    trees = cut_specs(settings.as_requested, base.identity["input"]["rows"])
+    width = {spec.n_eigenvectors for spec in trees if spec.assignment == "merge"}
     context = Context(None, base, settings)
     columns = tuple(m for m in _chosen_columns(context, n_clusters) if m >= n_clusters)
     columns = columns or tuple(sorted(m for m in width if m >= n_clusters))
@@ -197,26 +197,41 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
             columns = tuple(sorted({int(n_clusters), *columns}))
         elif columns == (n_clusters,):
             settings = replace(settings, shrinkage=(0.0,))
-    settings = replace(
-        settings, n_clusters=int(n_clusters), columns=columns, undecided=False, open_from=0, open_to=0, valleys=False
-    )
-    frames = [
-        labelings.frame_name(spec) for spec in LabelingSpecs(settings, context.n) if spec.n_eigenvectors not in width
-    ]
+    shown = settings.reads_valleys and number.counted(base) is not None
+    settings = replace(settings, n_clusters=int(n_clusters), columns=columns, undecided=False, open_from=0, open_to=0)
+    settings = replace(settings, plain=False, valleys=shown, columns_read=_columns_read(base) if shown else 0)
+    specs = LabelingSpecs(settings, context.n)
+    frames = [labelings.frame_name(spec) for spec in specs if spec.n_eigenvectors not in width]
     own = (
         *OF_ONE_CUT,
         *frames,
         *(labelings.Merging.DENSITY.labeling(eigenproblem) for eigenproblem in eigenproblems(settings)),
+        *(labelings.merged_name(specs[b]) for b in specs.by_valleys),
+        valleys.EVIDENCE,
     )
     return Overlay.over(base, own), settings
 
 
+def _are_by_valleys(base: Run, settings: Any, n_clusters: int) -> bool:
+    """Whether a fit would have its labels by valleys alone: as the number that was found, plainly, or by distance."""
+    found = number.counted(base)
+    is_result = settings.open and found == n_clusters
+    return found is not None and (
+        is_result or number.is_plain(base, n_clusters) or labelings.are_joined(base, n_clusters)
+    )
+
+
 def _cut_by_valleys(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     """A cut in which groups that valleys separate are joined by distance."""
-    columns = base.info(labelings.NUMBER, 0)["columns"]
-    found = replace(settings.as_requested.by_valleys(columns).decided(int(n_clusters)), plain=False)
+    found = replace(settings.as_requested.by_valleys(_columns_read(base)).decided(int(n_clusters)), plain=False)
     merged = [labelings.merged_name(spec) for spec in specs_of(Context(None, base, found))]
     return Overlay.over(base, (*OF_ONE_CUT, *merged, valleys.EVIDENCE)), found
+
+
+def _columns_read(base: Run) -> int:
+    """Columns of the labelings of a fit that are merged by valleys."""
+    found: int = base.info(labelings.NUMBER, 0)["columns"]
+    return found
 
 
 def _chosen_columns(context: Context, n_clusters: int) -> list[int]:

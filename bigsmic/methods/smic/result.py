@@ -176,8 +176,10 @@ class SMICResult(LabelingsResult):
     def cut(self, n_clusters: int) -> Self:
         """Result for another number of clusters, from the same eigenvectors, without another fit.
 
-        Every over-segmented labeling is cut at `n_clusters` and moved, and the consensus is formed again. Labelings
-        with fewer columns are left out. Cuts at different numbers need not nest.
+        Every over-segmented labeling is cut at `n_clusters` and moved, and the consensus is formed again, by density
+        and by valleys, between which the evidence decides as in a fit that is given the number. Labelings with fewer
+        columns are left out. Cuts at different numbers need not nest. At the number that a fit has found, the labels
+        are those of the fit.
 
         Parameters
         ----------
