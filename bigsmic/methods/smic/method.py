@@ -222,7 +222,7 @@ def _are_by_valleys(base: Run, settings: Any, n_clusters: int) -> bool:
 
 
 def _cut_by_valleys(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
-    """A cut in which groups that valleys separate are joined by distance."""
+    """A cut whose labels are those by valleys alone."""
     found = replace(settings.as_requested.by_valleys(_columns_read(base)).decided(int(n_clusters)), plain=False)
     merged = [labelings.merged_name(spec) for spec in specs_of(Context(None, base, found))]
     return Overlay.over(base, (*OF_ONE_CUT, *merged, valleys.EVIDENCE)), found
