@@ -13,7 +13,7 @@ import bigsmic
 from bigsmic.datasets import uneven_blobs
 from bigsmic.errors import BigsmicWarning, InputError, RunMismatchError
 from bigsmic.numerics.labeling import consensus
-from bigsmic.stages import wider_columns
+from bigsmic.stages import number, wider_columns
 
 UNSCALED = {"scale": None, "n_centers": 40, "n_threads": 1}
 QUICK = UNSCALED | {"t": 5}
@@ -127,6 +127,12 @@ def test_more_columns_are_read_where_clusters_are_many(many, tmp_path, monkeypat
 @pytest.mark.parametrize(("c", "n_clusters"), [(range(2, 4), 3), (range(6, 9), 6), (range(2, 9), 4)])
 def test_a_range_limits_the_number(uneven, c, n_clusters):
     assert bigsmic.fit(uneven[0], c, **QUICK).n_clusters == n_clusters
+
+
+def test_labelings_are_not_taken_to_agree_on_numbers_outside_the_range(uneven):
+    run = bigsmic.fit(uneven[0], range(2, 5), **QUICK)._run
+    assert number.are_agreed(run, 4)
+    assert not number.are_agreed(run, 7)
 
 
 def test_parts_of_the_graph_that_are_too_small_for_valleys_are_reported():

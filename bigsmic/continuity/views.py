@@ -31,7 +31,7 @@ class NumberedViews:
 
         @property
         def _n_columns(self) -> int:
-            """Number of clusters."""
+            """Columns of the posterior."""
 
         @property
         def _context(self) -> Context: ...

@@ -131,7 +131,7 @@ def _forget(adata: Any, key: str) -> None:
 def _set_labels(adata: Any, result: Result, key: str) -> None:
     import pandas as pd
 
-    adata.obs[key] = pd.Categorical.from_codes(result.labels, [str(k) for k in range(result.n_clusters or 0)])
+    adata.obs[key] = pd.Categorical.from_codes(result.labels, [str(k) for k in range(result.posterior.shape[1])])
     for what in ONE_A_CELL:
         if (values := getattr(result, what, None)) is not None:
             adata.obs[f"{key}_{what}"] = values

@@ -15,7 +15,7 @@ VALLEY_COLUMNS, ROWS_PER_COLUMN, LEAST_COLUMNS, FEWEST_COLUMNS = 60, 25, 10, 4
 """Bounds of the columns of a labeling merged by valleys, if the number of clusters is open. There are twice the largest
 number, and at least the first; at most one for as many rows as the second says, but not fewer than the third; at most a
 third of the rows. With fewer than the fourth there is no such labeling."""
-ROWS_PER_WIDER_COLUMN = 10  # likewise, once the first columns have shown too many clusters for their number
+ROWS_PER_WIDER_COLUMN = 10  # likewise, where the first columns are too few for the clusters, or the parts of the graph
 MOST_COLUMNS = 960
 LEAST_DISTANCE = 1e-7  # of an eigenvalue from 1 in quotients
 
@@ -126,10 +126,10 @@ def valley_columns(settings: Any, n: int) -> int:
     """
     if not settings.reads_valleys:
         return 0
-    if settings.open:
-        wanted = settings.columns_read or max(VALLEY_COLUMNS, 2 * settings.open_to)
-    elif settings.columns_read:
+    if settings.columns_read:
         wanted = settings.columns_read
+    elif settings.open:
+        wanted = max(VALLEY_COLUMNS, 2 * settings.open_to)
     else:
         widest = max((columns[-1] for columns in eigenvector_sets(settings, n)), default=0)
         wanted = min(widest, max(VALLEY_COLUMNS, 2 * settings.n_clusters))

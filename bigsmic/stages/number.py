@@ -85,8 +85,8 @@ def are_fewer(run: Run, n_clusters: int) -> bool:
 
 
 def _agreement_at(run: Run, n_clusters: int) -> float:
-    """Mean adjusted Rand index between the labelings, cut at so many clusters."""
-    return float(run.read(NUMBER, 0, "stability")[run.read(NUMBER, 0, "numbers") == n_clusters].min(initial=1.0))
+    """Mean adjusted Rand index between the labelings, cut at so many clusters; 0 outside the curve."""
+    return float(run.read(NUMBER, 0, "stability")[run.read(NUMBER, 0, "numbers") == n_clusters].sum())
 
 
 def weakest_shown(run: Run) -> float:

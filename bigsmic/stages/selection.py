@@ -348,13 +348,14 @@ def chosen_set(context: Context) -> int:
         return by_density
     if are_joined(context.run, context.settings.n_clusters):
         return by_valleys[0]
-    agreed, fewer = (are(context.run, context.settings.n_clusters) for are in (number.are_agreed, number.are_fewer))
-    limits = [(THRESHOLD / 2, THRESHOLD / 2 if agreed else THRESHOLD)] + [(LEAST_SIGN, 0.0)] * (agreed or fewer)
-    by_valleys_are_better = any(
-        not are_separated(context, by_density, doubt) and are_separated(context, by_valleys[0], least)
-        for doubt, least in limits
-    )
-    return by_valleys[0] if by_valleys_are_better else by_density
+    agreed = number.are_agreed(context.run, context.settings.n_clusters)
+    limits = [(THRESHOLD / 2, THRESHOLD / 2 if agreed else THRESHOLD)]
+    if agreed or number.are_fewer(context.run, context.settings.n_clusters):
+        limits.append((LEAST_SIGN, 0.0))
+    for in_doubt, least in limits:
+        if not are_separated(context, by_density, in_doubt) and are_separated(context, by_valleys[0], least):
+            return by_valleys[0]
+    return by_density
 
 
 def are_separated(context: Context, w: int, threshold: float = THRESHOLD) -> bool:

@@ -65,19 +65,19 @@ def suited(job: Job) -> Job:
 
     Where the memory limit does not allow these, it begins with fewer.
     """
-    settings = job.context.settings
-    if settings.undecided and not settings.open_to and not job.run.done(WIDER, 0):
+    settings, m = job.context.settings, valley_columns(job.context.settings, job.context.n)
+    if m and settings.undecided and not settings.open_to and not job.run.done(WIDER, 0):
         with job.timed("eigen"):
             eigenvalue_counts.find(job)
-        n_columns = _for_parts(job.context)
+        n_columns = _for_parts(job.context, m)
         if n_columns and _has_room(job, n_columns):
-            job.run.write(WIDER, 0, {}, info={"columns": n_columns, "ready": False, "steps": []})
+            _note(job, n_columns, [])
     return resumed(job)
 
 
-def _for_parts(context: Context) -> int:
-    """Number of columns that suffices for the parts of the graph, 0 if the first ones do, or rows do not allow more."""
-    m, n_parts = valley_columns(context.settings, context.n), eigenvalue_counts.parts(context.run)
+def _for_parts(context: Context, m: int) -> int:
+    """Number of columns that suffices for the parts of the graph; 0 if m do, or the rows do not allow more."""
+    n_parts = eigenvalue_counts.parts(context.run)
     wanted = min(math.ceil(COLUMNS_PER_PART * n_parts), most_valley_columns(context.n, ROWS_PER_WIDER_COLUMN))
     return wanted if n_parts > FULL * m and wanted > m else 0
 
@@ -92,10 +92,11 @@ def _has_room(job: Job, n_columns: int) -> bool:
 
 def begin(job: Job, found: Context, n_columns: int) -> None:
     """Note the number of columns from now on; what was made of those of `found` is deleted by :func:`resumed`."""
-    before = steps(job.run)
-    narrow = [specs_of(found).most_eigenvectors] if can_go_on(found) else []
-    info = {"columns": n_columns, "ready": False, "steps": [*before, *narrow] if narrow else []}
-    job.run.write(WIDER, 0, {}, info=info)
+    _note(job, n_columns, [*steps(job.run), specs_of(found).most_eigenvectors] if can_go_on(found) else [])
+
+
+def _note(job: Job, n_columns: int, steps: list[int]) -> None:
+    job.run.write(WIDER, 0, {}, info={"columns": n_columns, "ready": False, "steps": steps})
 
 
 def steps(run: Run) -> list[int]:

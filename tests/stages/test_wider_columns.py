@@ -138,7 +138,7 @@ def fifty():
     return make_blobs(3000, 6, centers=50, cluster_std=0.3, center_box=(-12, 12), random_state=5)[0]
 
 
-def test_an_open_fit_begins_with_columns_enough_for_the_parts_of_its_graph(fifty, tmp_path, monkeypatch):
+def test_an_open_fit_begins_with_columns_enough_for_the_parts_of_its_graph(fifty, tmp_path):
     options = OPTIONS | {"shrinkage": 0}
     result = bigsmic.fit(fifty, **options)
     assert result.n_clusters == 50

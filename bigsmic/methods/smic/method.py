@@ -215,10 +215,10 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
 def _are_by_valleys(base: Run, settings: Any, n_clusters: int) -> bool:
     """Whether a fit would have its labels by valleys alone: as the number that was found, plainly, or by distance."""
     found = number.counted(base)
+    if found is None:
+        return False
     is_result = settings.open and found == n_clusters
-    return found is not None and (
-        is_result or number.is_plain(base, n_clusters) or labelings.are_joined(base, n_clusters)
-    )
+    return is_result or number.is_plain(base, n_clusters) or labelings.are_joined(base, n_clusters)
 
 
 def _cut_by_valleys(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:

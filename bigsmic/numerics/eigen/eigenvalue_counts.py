@@ -46,11 +46,10 @@ class SignVectors:
     def __init__(self, shard: Shard, product: Product, seed: int) -> None:
         self.shard, self.product, self.seed = shard, product, seed
         self._older = self._newer = np.empty((0, N_VECTORS), np.float32)
-        self._degree = 0
 
     def draw(self) -> None:
         """Begin with degree 0: the signs."""
-        self._newer, self._degree = np.empty((self.shard.n_rows, N_VECTORS), np.float32), 0
+        self._newer = np.empty((self.shard.n_rows, N_VECTORS), np.float32)
         self._older = np.zeros_like(self._newer)
 
         def task(p: int) -> None:
@@ -60,15 +59,20 @@ class SignVectors:
 
         self.shard.for_each_block(task)
 
-    def rise(self) -> Floats:
+    def rise(self, factors: tuple[float, float, float]) -> Floats:
         """Multiply once more; return the inner products of the new vectors with the last ones, and with themselves.
+
+        Parameters
+        ----------
+        factors : tuple of float
+            `FIRST`, or `NEXT`.
 
         Returns
         -------
         products : ndarray of float64, shape (2,)
             Sums over vectors and rows.
         """
-        factors, operand = NEXT if self._degree else FIRST, self.product.operand(self._newer)
+        operand = self.product.operand(self._newer)
 
         def task(p: int) -> Floats:
             rows = self.shard.rows(p)
@@ -77,7 +81,7 @@ class SignVectors:
             return np.array([np.einsum("ij,ij->", older, other, dtype=np.float64) for other in (newer, older)])
 
         products: Floats = self.shard.sum_over_blocks(task)
-        self._older, self._newer, self._degree = self._newer, self._older, self._degree + 1
+        self._older, self._newer = self._newer, self._older
         return products
 
 
@@ -98,7 +102,7 @@ def traces(group: Group, n_rows: int) -> Floats:
     found[0] = n_rows
     group.call(("draw",))
     for j in range(1, N_PRODUCTS + 1):
-        with_last, squares = group.call_sum(("rise",)) / N_VECTORS
+        with_last, squares = group.call_sum(("rise", FIRST if j == 1 else NEXT)) / N_VECTORS
         found[2 * j - 1] = with_last if j == 1 else 2 * with_last - found[1]
         found[2 * j] = 2 * squares - found[0]
     return found
