@@ -283,6 +283,16 @@ def test_labels_that_no_valley_parts_are_mended():
     assert (result.valleys.pairs.z >= 4).all()
 
 
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_cluster_too_small_to_show_is_parted_before_large_ones_are_halved(cut):
+    """Valleys show four clusters; the fifth, of 30 rows, is beside one of 90 that is as wide as the gap."""
+    centers, sizes = [[0, 0], [9, 0], [0, 9], [9, 9], [11, 9]], (3000, 250, 100, 90, 30)
+    X, y = make_blobs(sizes, centers=centers, cluster_std=[1, 1, 0.5, 0.5, 0.5], random_state=3)
+    shown = bigsmic.fit(X, **UNSCALED)
+    assert shown.n_clusters == 4
+    assert adjusted_rand_score(y, (shown.cut(5) if cut else bigsmic.fit(X, 5, **UNSCALED)).labels) > 0.98
+
+
 @pytest.mark.parametrize(("c", "shown"), [(2, 4), (9, 4)])
 def test_another_number_than_the_data_show_is_warned_of(uneven, c, shown):
     with pytest.warns(BigsmicWarning, match=f"got {c}, but the data show {shown} groups that valleys separate"):

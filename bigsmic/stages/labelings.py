@@ -33,6 +33,7 @@ GRAM_BYTES = 16 << 20  # of the Gram matrices that are summed in one pass; one t
 TREE_FIELDS = ("columns", "merges", "ratios")
 VALLEYS, NUMBER = "valleys", "number"
 ABOUT = 0.05  # share of the number of clusters by which the median of the votes may differ from it
+FAR_MORE = 2  # times the clusters shown: of fewer, some are too small to show a valley; of more, valleys were missed
 VALLEY_FIELDS = (*TREE_FIELDS, "weakest")
 
 
@@ -319,7 +320,8 @@ def groups_by_valleys(context: Context, spec: LabelingSpec) -> Integers:
     """Cluster of each group of a labeling, from a cut of its tree of valleys: int64, shape (m,).
 
     Where as many clusters are asked for as labelings show, one that shows more keeps them: the consensus merges what
-    others do not know, and no valley. Where the answer is parts of the graph, groups are merged by density.
+    others do not know, and no valley. Where the answer is parts of the graph, groups are merged by density. Where some
+    more are asked for than labelings show, and these agree, the smallest groups are parted from the clusters shown.
     """
     if context.run.info(NUMBER, 0).get("parts") == context.settings.n_clusters:
         return Reader(context, spec).tree.cut(context.settings.n_clusters)
@@ -328,7 +330,16 @@ def groups_by_valleys(context: Context, spec: LabelingSpec) -> Integers:
         return found.by_distance.cut(n_clusters)
     if is_shown(context.run, n_clusters):
         n_clusters = max(n_clusters, found.n_clusters)
-    return found.tree.cut(min(n_clusters, len(found.tree.columns)))
+    tree = found.tree
+    if are_by_size(context.run, n_clusters):
+        shown = context.run.info(NUMBER, 0)["shown"]
+        tree = found.by_size(shown, weights_between(context, spec).sum(axis=1))
+    return tree.cut(min(n_clusters, len(tree.columns)))
+
+
+def are_some_more(n_clusters: int, shown: int) -> bool:
+    """Whether clusters are more than labelings show, but not :data:`FAR_MORE` times as many."""
+    return shown < n_clusters < FAR_MORE * shown
 
 
 def is_shown(run: Run, n_clusters: int) -> bool:
@@ -342,6 +353,11 @@ def are_joined(run: Run, n_clusters: int) -> bool:
     return n_clusters in run.info(NUMBER, 0).get("joined", [])  # none in earlier runs
 
 
+def are_by_size(run: Run, n_clusters: int) -> bool:
+    """Whether so many clusters are those that labelings show, with the smallest groups parted from them."""
+    return n_clusters in run.info(NUMBER, 0).get("by_size", [])  # none in earlier runs
+
+
 def is_near(found: int, n_clusters: int) -> bool:
     """Whether a number of clusters that was found is about the one asked for."""
     return abs(found - n_clusters) <= ABOUT * n_clusters
@@ -349,12 +365,23 @@ def is_near(found: int, n_clusters: int) -> bool:
 
 def valley_tree_of(context: Context, spec: LabelingSpec) -> ValleyTree:
     """The tree that merges the groups of a labeling by valleys; see :mod:`bigsmic.stages.valleys`."""
-    read, specs = context.run.reader(VALLEYS, 0), specs_of(context)
-    i = [specs[b] for b in specs.by_valleys].index(spec)
+    read, i = context.run.reader(VALLEYS, 0), _valleys_of(context, spec)
     *fields, weakest = (read(f"{name}.{i}") for name in VALLEY_FIELDS)
     tree, info = MergeTree(spec.n_eigenvectors, *fields), context.run.info(VALLEYS, 0)
     nearest = info["nearest"][i] if "nearest" in info else []  # none in earlier runs
     return ValleyTree(tree, info["n_clusters"][i], weakest, tree.ending_in(nearest))
+
+
+def weights_between(context: Context, spec: LabelingSpec) -> Floats:
+    """Weight of the graph between every two groups of a labeling: float64, shape (m, m)."""
+    weights: Floats = context.run.read(VALLEYS, 0, f"weights.{_valleys_of(context, spec)}")
+    return weights
+
+
+def _valleys_of(context: Context, spec: LabelingSpec) -> int:
+    """Number of a labeling among those that are merged by valleys."""
+    specs = specs_of(context)
+    return [specs[b] for b in specs.by_valleys].index(spec)
 
 
 def _labelings(context: Context, eigenproblem: Eigenproblem, merging: Merging) -> list[int]:

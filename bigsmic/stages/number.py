@@ -22,10 +22,12 @@ from bigsmic.stages.labelings import (
     Merging,
     Reader,
     are_joined,
+    are_some_more,
     is_near,
     is_shown,
     read_groups,
     valley_tree_of,
+    weights_between,
 )
 from bigsmic.store import Run
 from bigsmic.types import Floats, Integers
@@ -81,7 +83,7 @@ def are_agreed(run: Run, n_clusters: int) -> bool:
 def are_fewer(run: Run, n_clusters: int) -> bool:
     """Whether the labelings agree which clusters the data show, and these are fewer, but more than half as many."""
     shown = counted(run)
-    return shown is not None and shown < n_clusters < 2 * shown and _agreement_at(run, shown) >= FEWER_AGREED
+    return shown is not None and are_some_more(n_clusters, shown) and _agreement_at(run, shown) >= FEWER_AGREED
 
 
 def _agreement_at(run: Run, n_clusters: int) -> float:
@@ -129,12 +131,15 @@ def _count(job: Job, block: int) -> None:
     trees, by_density = [tree.tree for tree in found], [Reader(context, spec).tree for spec in specs]
     sizes, votes = [spec.n_eigenvectors for spec in specs], [tree.n_clusters for tree in found]
     total = job.sum_blocks(NUMBER, context.blocks, partial(_group_gram, sizes=sizes))
-    shared = _Shared(total, sizes, [context.run.read(VALLEYS, 0, f"weights.{i}") for i in range(len(trees))])
+    shared = _Shared(total, sizes, [weights_between(context, spec) for spec in specs])
     least = context.settings.open_from or 1
-    most = context.settings.open_to or min(len(tree.columns) for tree in trees)
+    cut_into = min(len(tree.columns) for tree in trees)
+    most = context.settings.open_to or cut_into
     shown = int(np.median(_of_whole_labelings(found, shared)))
-    curve = _curve(found, by_density, shared, max(2, least), most)
-    agreement = float(curve["stability"][curve["numbers"] == shown].min(initial=1.0))
+    numbers = np.arange(max(2, least), max(2, least, min(most, cut_into) + 1))
+    stability, by_size = _agreements(found, shared, numbers, shown)
+    curve = {"stability": stability} | _curve(found, by_density, shared, numbers)
+    agreement = float(stability[numbers == shown].min(initial=1.0))
     parts, shape = _parts(job, shown, trees, by_density, shared) if agreement < PLAIN else (None, {})
     by_groups = int(np.clip(parts or shown, least, most))
     n_clusters = max(by_groups, linked_groups.least_clusters(context)) if by_groups > 1 else by_groups
@@ -144,7 +149,7 @@ def _count(job: Job, block: int) -> None:
     clear = by_groups > 1 and not differ and not _dominates(shape)
     joined = _joined(found, by_density, shared, curve, shown) if clear and not parts else []
     info = {"shown": shown, "n_clusters": n_clusters, "clear": clear, "votes": votes, "columns": sizes[0]}
-    info |= shape | {"agreement": agreement, "parts": parts, "joined": joined}
+    info |= shape | {"agreement": agreement, "parts": parts, "joined": joined, "by_size": by_size}
     info |= _of_links(context, n_clusters, by_groups)
     job.run.write(NUMBER, block, curve, info=info)
 
@@ -188,21 +193,31 @@ def _all_groups(context: Context, p: int) -> Integers:
 
 
 def _curve(
-    found: ValleyTrees, by_density: Sequence[MergeTree], shared: _Shared, least: int, most: int
+    found: ValleyTrees, by_density: Sequence[MergeTree], shared: _Shared, numbers: Integers
 ) -> dict[str, NDArray[Any]]:
-    """For each number of clusters: z of the weakest valley, median over labelings, agreement, and modularity.
+    """For each number of clusters: z of the weakest valley, median over labelings, and modularity.
 
     The latter is that of the labelings as they are cut by density.
     """
-    most = min(most, *(len(tree.tree.columns) for tree in found))
-    numbers = np.arange(least, max(least, most + 1))
     weakest = np.stack([tree.weakest[numbers] for tree in found], axis=1)
     return {
         "numbers": numbers,
         "weakest": np.median(weakest, axis=1),
-        "stability": shared.agreements([tree.tree for tree in found], numbers),
         "modularity": shared.modularities(by_density, numbers),
     }
+
+
+def _agreements(found: ValleyTrees, shared: _Shared, numbers: Integers, shown: int) -> tuple[Floats, list[int]]:
+    """Agreement of the labelings at each number, and numbers above the one shown that are cut by size.
+
+    There, labelings agree more if the smallest groups are parted from the clusters shown than if merges are undone.
+    """
+    stability = shared.agreements([of_one.tree for of_one in found], numbers)
+    more = [k for k in numbers.tolist() if are_some_more(k, shown)]
+    trees = [of_one.by_size(shown, W.sum(axis=1)) for of_one, W in zip(found, shared.weights, strict=True)]
+    by_size = np.zeros(len(numbers))
+    by_size[np.isin(numbers, more)] = shared.agreements(trees, np.array(more, np.int64))
+    return np.maximum(stability, by_size), numbers[by_size > stability].tolist()
 
 
 def _of_whole_labelings(found: ValleyTrees, shared: _Shared) -> list[int]:

@@ -26,7 +26,7 @@ from bigsmic.stages.labeling_specs import (
     eigenvector_sets_of,
     specs_of,
 )
-from bigsmic.stages.labelings import Reader, are_joined, read_labels
+from bigsmic.stages.labelings import Reader, are_by_size, are_joined, read_labels
 from bigsmic.types import Floats, Integers
 
 CONSENSUS = -1
@@ -338,7 +338,8 @@ def chosen_set(context: Context) -> int:
     valley is in doubt, and modularity decides, but not where the labelings agree on the clusters by valleys. Where they
     agree on these, or on fewer clusters than were asked for, no cut may have them all separated; if there is no sign of
     a valley between two of the first, density has halved a large cluster, and trees of valleys, which cut off what
-    hangs on least, are taken. They are also taken where distances tell which groups belong together, and the graph does
+    hangs on least, are taken. If they cut off the smallest groups from clusters that are shown, a valley in doubt is no
+    sign. They are also taken where distances tell which groups belong together, and the graph does
     not.
     """
     if not specs_of(context).valley_sets:
@@ -351,7 +352,8 @@ def chosen_set(context: Context) -> int:
     agreed = number.are_agreed(context.run, context.settings.n_clusters)
     limits = [(THRESHOLD / 2, THRESHOLD / 2 if agreed else THRESHOLD)]
     if agreed or number.are_fewer(context.run, context.settings.n_clusters):
-        limits.append((LEAST_SIGN, 0.0))
+        by_size = agreed and are_by_size(context.run, context.settings.n_clusters)
+        limits.append((THRESHOLD / 2 if by_size else LEAST_SIGN, 0.0))
     for in_doubt, least in limits:
         if not are_separated(context, by_density, in_doubt) and are_separated(context, by_valleys[0], least):
             return by_valleys[0]

@@ -2,21 +2,10 @@
 
 import numpy as np
 import pytest
+from drawn_trees import random_tree
 
 from bigsmic.numerics.labeling import cuts, local_moving
 from bigsmic.numerics.labeling.consensus import label_gram, merged_gram, pairwise_ari, stability
-from bigsmic.numerics.labeling.merge_tree import MergeTree
-
-
-def random_tree(n_columns, rng, dropped=()):
-    """Merges in a random order."""
-    columns = np.setdiff1d(np.arange(n_columns), dropped)
-    left, merges = columns.tolist(), []
-    while len(left) > 1:
-        y, z = sorted(rng.choice(left, 2, replace=False).tolist())
-        merges.append((y, z))
-        left.remove(z)
-    return MergeTree(n_columns, columns, np.array(merges).reshape(-1, 2), np.ones(len(merges)))
 
 
 @pytest.fixture

@@ -73,8 +73,8 @@ class Valleys:
         """Evidence for each number of clusters: a pandas DataFrame.
 
         Columns ``n_clusters``; ``weakest_z``: z of the weakest valley, infinite if no clusters are neighbours, nan if
-        there are more clusters than groups of enough rows for the test; and ``stability``: mean ARI between labelings,
-        both for clusters merged by valleys; ``modularity`` of clusters merged by density, as by :meth:`SMICResult.cut`.
+        there are more clusters than groups of enough rows for the test; ``stability``: mean ARI between labelings, each
+        cut into as many clusters by valleys; and ``modularity`` of clusters merged by density.
         """
         import pandas as pd
 

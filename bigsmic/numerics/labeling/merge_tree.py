@@ -3,6 +3,7 @@
 `gram` gives the sums of one block of soft posteriors, `merge_tree` the merges; `MergeTree.cut` gives the groups.
 """
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -76,10 +77,7 @@ class MergeTree:
         ------
         InputError
         """
-        if not 1 <= n_groups <= len(self.columns):
-            raise InputError(
-                f"cut: got n_groups={n_groups}, the tree has 1 to {len(self.columns)}; over-segment into more columns"
-            )
+        self._check(n_groups)
         above, name = {z: y for y, z in self.merges[: len(self.columns) - n_groups].tolist()}, list[int]()
         for column in range(self.n_columns):  # a group is named by its smallest column: that name is there
             name.append(name[above[column]] if column in above else column)
@@ -102,6 +100,53 @@ class MergeTree:
         """
         last = np.array(merges, np.int64).reshape(-1, 2)
         return replace(self, merges=np.concatenate([self.merges[: len(self.merges) - len(last)], last]))
+
+    def smallest_last(self, n_groups: int, sizes: Floats) -> "MergeTree":
+        """The tree with the merges down to `n_groups` in another order, which leaves small parts to the end.
+
+        Of the last merges within these groups, the one whose smaller part is the smallest comes last; of those left
+        without it, again the one with the smallest part comes before it, and so on. Merges with an infinite ratio
+        come first.
+
+        Parameters
+        ----------
+        n_groups : int
+            From 1 to the number of columns that take part.
+        sizes : ndarray of float64, shape (m,)
+            Size of each column; sizes add on a merge.
+
+        Returns
+        -------
+        MergeTree
+            A cut into more than `n_groups` parts the smallest parts from those groups. The ratios go with the merges.
+
+        Raises
+        ------
+        InputError
+        """
+        self._check(n_groups)
+        n_steps = len(self.columns) - n_groups
+        total, last = sizes.astype(np.float64), dict[int, int]()  # of each group so far: its size and its last merge
+        order, before = list[tuple[bool, float, int]](), list[list[int]]()
+        for step, (y, z) in enumerate(self.merges[:n_steps].tolist()):
+            order.append((bool(np.isinf(self.ratios[step])), float(min(total[y], total[z])), step))
+            before.append([last.pop(name) for name in (y, z) if name in last])
+            total[y] += total[z]
+            last[y] = step
+        heap, steps = [order[step] for step in last.values()], list[int]()
+        heapq.heapify(heap)
+        while heap:
+            steps.append(heapq.heappop(heap)[-1])
+            for earlier in before[steps[-1]]:
+                heapq.heappush(heap, order[earlier])
+        at = np.array([*reversed(steps), *range(n_steps, len(self.merges))], np.int64)
+        return replace(self, merges=self.merges[at], ratios=self.ratios[at])
+
+    def _check(self, n_groups: int) -> None:
+        if not 1 <= n_groups <= len(self.columns):
+            raise InputError(
+                f"cut: got n_groups={n_groups}, the tree has 1 to {len(self.columns)}; over-segment into more columns"
+            )
 
     def linkage(self) -> NDArray[np.float64]:
         """Linkage matrix as scipy's hierarchy functions read it; leaf i is ``columns[i]``.

@@ -262,6 +262,22 @@ class ValleyTree(NamedTuple):
         """Columns, merges and ratios of the tree."""
         return self.tree.columns, self.tree.merges, self.tree.ratios
 
+    def by_size(self, n_clusters: int, sizes: Floats) -> MergeTree:
+        """The tree whose cuts above `n_clusters` part the smallest groups from these clusters.
+
+        Where no valley is left, the order of merges says nothing of clusters: the last ones join halves of the largest.
+        What has too few rows to show a valley is small.
+
+        Parameters
+        ----------
+        n_clusters : int
+            That labelings show; if this one shows more, its own number counts.
+        sizes : ndarray of float64, shape (m,)
+            Size of each group.
+        """
+        most = len(self.tree.columns)
+        return self.tree.smallest_last(min(max(n_clusters, self.n_clusters), most), sizes)
+
 
 def valley_tree(groups: Groups, threshold: float = THRESHOLD) -> ValleyTree:
     """Merge groups, the most strongly tied of those that no valley separates first; then the others.
