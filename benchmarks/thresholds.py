@@ -22,6 +22,7 @@ import bigsmic
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.labeling import blobs, consensus, density_valley, noise, valleys
 from bigsmic.numerics.labeling.components import principal_axes
+from bigsmic.numerics.labeling.group_moments import group_moments
 from bigsmic.runtime.context import Context
 from bigsmic.stages import labelings
 from bigsmic.stages import number as stage
@@ -91,7 +92,7 @@ class Fitted:
         """Trees of valleys of every labeling, with the constants as they are now."""
         P, found = self.P[:, : valleys.N_AXES], []
         for m, W, groups in zip(self.sizes, self.weights, self.groups, strict=True):
-            moments = valleys.group_moments(P, groups, m)
+            moments = group_moments(P, groups, m)
             drawn = valleys.is_drawn(self.uniform, moments.counts[groups])
             sample = P[drawn], self.uniform[drawn], groups[drawn]
             found.append(valleys.valley_tree(valleys.Groups(moments, W, sample), valleys.THRESHOLD))

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.numerics.labeling import consensus, gaussians, noise
+from bigsmic.numerics.labeling.group_moments import GroupMoments, group_moments
 from bigsmic.numerics.labeling.noise import Spacing
-from bigsmic.numerics.labeling.valleys import GroupMoments, group_moments
 from bigsmic.numerics.row_blocks import tiles
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job

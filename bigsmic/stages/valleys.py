@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.labeling import local_moving, valleys
 from bigsmic.numerics.labeling.components import principal_axes
+from bigsmic.numerics.labeling.group_moments import GroupMoments, group_moments
 from bigsmic.numerics.labeling.pair_weights import pair_weights
 from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
@@ -203,7 +204,7 @@ def gather(job: Job, sources: Sequence[LabelSource]) -> list[valleys.Groups]:
     for i, source in enumerate(sources):
         of_source = [np.concatenate(parts) for parts in zip(*samples[i], strict=True)]
         samples[i] = ()  # freed before the next one, as together they are large
-        own = valleys.GroupMoments(*(array[i, : source.n_groups] for array in moments))
+        own = GroupMoments(*(array[i, : source.n_groups] for array in moments))
         groups.append(valleys.Groups(own, weights[i][: source.n_groups, : source.n_groups], of_source))
     return groups
 
@@ -235,10 +236,10 @@ def _widest(sources: Sequence[LabelSource]) -> int:
     return max(source.n_groups for source in sources)
 
 
-def _moments(context: Context, p: int, sources: Sequence[LabelSource]) -> valleys.GroupMoments:
+def _moments(context: Context, p: int, sources: Sequence[LabelSource]) -> GroupMoments:
     P = components(context, p)
-    found = [valleys.group_moments(P, source.read(context, p), _widest(sources)) for source in sources]
-    return valleys.GroupMoments(*(np.stack(arrays) for arrays in zip(*found, strict=True)))
+    found = [group_moments(P, source.read(context, p), _widest(sources)) for source in sources]
+    return GroupMoments(*(np.stack(arrays) for arrays in zip(*found, strict=True)))
 
 
 def _samples(

@@ -5,7 +5,8 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from bigsmic.numerics.labeling import gaussians
-from bigsmic.numerics.labeling.valleys import RIDGE, group_moments
+from bigsmic.numerics.labeling.group_moments import group_moments
+from bigsmic.numerics.labeling.valleys import RIDGE
 
 pytestmark = pytest.mark.unit
 

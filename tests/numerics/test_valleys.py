@@ -10,6 +10,7 @@ from bigsmic.numerics.graph.affinity import KernelBlock
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.labeling import blobs, consensus, density_valley, valleys
 from bigsmic.numerics.labeling.components import principal_axes
+from bigsmic.numerics.labeling.group_moments import group_moments
 from bigsmic.numerics.labeling.pair_weights import pair_weights
 
 pytestmark = pytest.mark.unit
@@ -34,7 +35,7 @@ def cut_into(X, n_groups):
 
 def groups_of(X, labels):
     m, P = int(labels.max()) + 1, X.astype(np.float32)
-    moments = valleys.group_moments(P, labels, m)
+    moments = group_moments(P, labels, m)
     uniform = row_uniform(0, "valleys", np.arange(len(X)))
     drawn = valleys.is_drawn(uniform, moments.counts[labels])
     weights = pair_weights(kernel(X), labels, m)
@@ -85,8 +86,8 @@ def test_weights_are_counted_for_both_groups():
 def test_sums_of_groups_add_over_blocks():
     X = np.random.default_rng(1).normal(size=(90, 4)).astype(np.float32)
     labels = np.random.default_rng(2).integers(0, 5, 90)
-    whole = valleys.group_moments(X, labels, 6)
-    parts = valleys.group_moments(X[:40], labels[:40], 6) + valleys.group_moments(X[40:], labels[40:], 6)
+    whole = group_moments(X, labels, 6)
+    parts = group_moments(X[:40], labels[:40], 6) + group_moments(X[40:], labels[40:], 6)
     for name, one, other in zip(whole._fields, whole, parts, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12, err_msg=name)
     of_third = X[labels == 3].astype(np.float64)
@@ -126,6 +127,23 @@ def test_the_tree_stops_at_the_groups_that_valleys_part():
 def test_one_blob_is_one_cluster():
     X = blob_rows((0, 0, 0), n=1200)
     assert valleys.valley_tree(groups_of(X, cut_into(X, 6))).n_clusters == 1
+
+
+@pytest.mark.parametrize(
+    ("errors", "n_clusters"),
+    [((3.8, 2, 2), 4), ((3.4, 2, 2), 1), ((3.9, 3.6, 5), 4), ((3.8, 4.5, 5), 2), ((3.9, 3.9, 3.9), 1)],
+)
+def test_merges_that_hide_valleys_are_undone(monkeypatch, errors, n_clusters):
+    """Valleys between four groups, and beside the first and second union, of given z; those below 4 are merged."""
+    X = blob_rows((0, 0, 0), (3, 0, 0), (0, 3, 0), (0, 0, 3))
+    groups = groups_of(X, np.repeat(np.arange(4), 300))
+    monkeypatch.setattr(
+        valleys.Groups, "valley", lambda self, y, z: density_valley.Valley(0.5, errors[4 - len(self.alive)], 0.1)
+    )
+    monkeypatch.setattr(valleys.Groups, "are_neighbors", lambda self, y, z: np.ones(len(y), bool))
+    found = valleys.valley_tree(groups)
+    assert found.n_clusters == n_clusters
+    np.testing.assert_array_equal(found.by_distance.cut(n_clusters), found.tree.cut(n_clusters))
 
 
 def test_rows_of_no_cluster_do_not_join_the_clusters_that_they_lie_between(monkeypatch):

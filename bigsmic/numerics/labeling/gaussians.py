@@ -18,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bigsmic.numerics.labeling.valleys import RIDGE, GroupMoments
+from bigsmic.numerics.labeling.group_moments import GroupMoments
+from bigsmic.numerics.labeling.valleys import RIDGE
 from bigsmic.types import Floats, Integers
 
 LEAST_VOTE = np.exp(-10.0)

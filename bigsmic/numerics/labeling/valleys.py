@@ -5,7 +5,7 @@ between their peaks, and one deeper than chance makes it, they are two clusters;
 merges groups, most strongly tied ones first, until every two neighbours are separated: what is left are the clusters
 that the data show.
 
-Groups are known by sums over rows (:func:`group_moments`,
+Groups are known by sums over rows (:func:`~bigsmic.numerics.labeling.group_moments.group_moments`,
 :func:`~bigsmic.numerics.labeling.pair_weights.pair_weights`), and by a sample of each
 (:func:`is_drawn`).
 """
@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 
 from bigsmic.numerics.labeling.density_valley import NO_VALLEY, Valley, between
 from bigsmic.numerics.labeling.fisher import fisher_direction
+from bigsmic.numerics.labeling.group_moments import GroupMoments
 from bigsmic.numerics.labeling.merge_tree import MergeTree
-from bigsmic.numerics.self_product import self_product
 from bigsmic.types import Floats, Integers
 
 THRESHOLD = 4.0
 """Standard errors from which on a valley is one."""
+NEARLY = 0.875
+"""Share of the threshold from which on a valley is nearly one, so that a merge across it may hide others."""
 SAMPLE_ROWS = 3000
 """Rows of a group, in the mean, on which valleys are looked for."""
 N_AXES = 30
@@ -43,51 +45,6 @@ if these agree, and five if one must-link is against them."""
 SMALLEST_GROUP, SMALLEST_ROWS = 3, 20
 """Rows of the smallest group that stays: a 200th of all, but no less than the first and no more than the second."""
 _NOTHING = 1e-12
-
-
-class GroupMoments(NamedTuple):
-    """Rows, sums and sums of outer products of the rows of each group; the sum of two is that of all rows.
-
-    Parameters
-    ----------
-    counts : ndarray of float64, shape (m,)
-    sums : ndarray of float64, shape (m, r)
-    outers : ndarray of float64, shape (m, r, r)
-    """
-
-    counts: np.ndarray
-    sums: np.ndarray
-    outers: np.ndarray
-
-    def __add__(self, other: "GroupMoments") -> "GroupMoments":  # type: ignore[override]
-        """Moments of the rows of both."""
-        return GroupMoments(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
-
-
-def group_moments(P: Floats, labels: Integers, n_groups: int) -> GroupMoments:
-    """Moments of the groups, of one block of rows.
-
-    Parameters
-    ----------
-    P : ndarray of float32, shape (b, r)
-        Principal components of the rows.
-    labels : ndarray of int, shape (b,)
-        Group of each row.
-    n_groups : int
-
-    Returns
-    -------
-    GroupMoments
-        Add over blocks.
-    """
-    order = np.argsort(labels, kind="stable")
-    cuts = np.searchsorted(labels[order], np.arange(n_groups + 1))
-    r = P.shape[1]
-    sums, outers = np.zeros((n_groups, r)), np.zeros((n_groups, r, r))
-    for y in np.flatnonzero(np.diff(cuts)):
-        rows = P[order[cuts[y] : cuts[y + 1]]].astype(np.float64)
-        sums[y], outers[y] = rows.sum(axis=0), self_product(rows)
-    return GroupMoments(np.diff(cuts).astype(np.float64), sums, outers)
 
 
 def is_drawn(uniform: Floats, group_rows: Floats | float) -> NDArray[np.bool_]:
@@ -293,6 +250,11 @@ def valley_tree(groups: Groups, threshold: float = THRESHOLD) -> ValleyTree:
     without them. A wide cluster is not touched by this: valleys separate it from its neighbours. A scattered group that
     is separated from all, too, is none if it has fewer rows than half of the others and is less held together than any.
 
+    A merge of two clusters between which the valley is just too shallow may hide others, as neighbours of one are not
+    separated from both. Merge then follows on merge, down to few groups that are plainly separated. So if all groups
+    are nearly separated (:data:`NEARLY`), and merges of them leave a weaker valley, the clusters are those before; of
+    several such places, those with the deepest valleys. Groups with links between them are merged to the end.
+
     Links outvote valleys. Two groups are not merged if cannot-links between them outnumber must-links by more than
     chance, :data:`BARRING`: some rows are in a wrong group, and a single link of such a row is no reason. When all
     others are separated, groups with more must-links than cannot-links are merged, those with the most first. That
@@ -314,8 +276,11 @@ def valley_tree(groups: Groups, threshold: float = THRESHOLD) -> ValleyTree:
     pairs = _Pairs(groups)
     scattered = _scattered(groups, pairs.near)
     weakest, n_clusters, nearest = np.full(len(columns) + 1, np.inf), 0, list[tuple[int, int]]()
+    hidden = _HiddenValleys(threshold)
     for left in range(len(groups.alive), 1, -1):
         weakest[left] = pairs.weakest()
+        if not n_clusters and not groups.links.any():
+            hidden.look(left, weakest[left], groups)
         y, z, ratio = pairs.best(threshold) if not n_clusters else (0, 0, 0.0)
         if y == z and not n_clusters:
             y, z, ratio = pairs.stray(scattered)
@@ -323,7 +288,7 @@ def valley_tree(groups: Groups, threshold: float = THRESHOLD) -> ValleyTree:
             y, z, ratio = pairs.most_linked()
         if y == z:
             if not n_clusters:
-                n_clusters, nearest = left, _nearest_merges(groups)
+                n_clusters, nearest = hidden.before or (left, _nearest_merges(groups))
             y, z, ratio = pairs.best(np.inf)
         merges.append((y, z))
         ratios.append(ratio)
@@ -332,8 +297,36 @@ def valley_tree(groups: Groups, threshold: float = THRESHOLD) -> ValleyTree:
         scattered[y] &= scattered[z]
         groups.merge(y, z)
         pairs.merged(y, z)
+    if not n_clusters:
+        n_clusters, nearest = hidden.before or (1, nearest)
     tree = MergeTree(len(groups.counts), columns, np.array(merges, np.int64).reshape(-1, 2), np.array(ratios))
-    return ValleyTree(tree, n_clusters or 1, weakest, tree.ending_in(nearest))
+    return ValleyTree(tree, n_clusters, weakest, tree.ending_in(nearest))
+
+
+class _HiddenValleys:
+    """Finds merges that hide valleys: groups that were nearly separated, and are less so after it.
+
+    Parameters
+    ----------
+    threshold : float
+
+    Attributes
+    ----------
+    before : pair of int and list of pairs of int, or None
+        Number of groups before such a merge, those of the deepest valleys, and merges of the nearest from there on.
+    """
+
+    def __init__(self, threshold: float) -> None:
+        self.before: tuple[int, list[tuple[int, int]]] | None = None
+        self._found: tuple[int, list[tuple[int, int]]] | None = None
+        self._deepest, self._threshold = NEARLY * threshold, threshold
+
+    def look(self, n_groups: int, weakest: float, groups: Groups) -> None:
+        """Take in the groups that are left, and the z of their weakest valley."""
+        if weakest < self._deepest:
+            self.before = self._found
+        elif weakest < self._threshold:
+            self._deepest, self._found = weakest, (n_groups, _nearest_merges(groups))
 
 
 def _nearest_merges(groups: Groups) -> list[tuple[int, int]]:
