@@ -59,7 +59,8 @@ class Settings(MethodSettings):
     ``columns`` replaces ``widths`` by one eigenvector set of absolute numbers. ``undecided`` leaves the number of
     clusters open, from ``open_from`` to ``open_to``, 0 for no limit; once it is found, :meth:`decided` sets
     ``n_clusters`` to it, and ``columns_read`` to the columns that were used, 0 for the default. ``plain`` means that a
-    number was given but labels come from valleys alone, as if it had been left open. ``merge_power`` and
+    number was given but labels come from valleys alone, as if it had been left open, and ``disputed`` that it was left
+    open but labels come from all labelings, as if it had been given. ``merge_power`` and
     ``max_matvecs`` are for tests and benchmarks.
 
     Raises
@@ -171,6 +172,7 @@ class Settings(MethodSettings):
     open_to: int = 0
     columns_read: int = 0
     plain: bool = False
+    disputed: bool = False
     valleys: bool = option(
         True,
         choices=(True, False),
@@ -262,7 +264,7 @@ class Settings(MethodSettings):
 
     @property
     def open(self) -> bool:
-        """Whether labels come from valleys alone: the number of clusters was left open, or the fit is plain."""
+        """Whether the number of clusters was left open, or labels come from valleys alone, as if it had been."""
         return self.open_from > 0
 
     @property
@@ -278,11 +280,13 @@ class Settings(MethodSettings):
     @property
     def as_requested(self) -> Any:
         """The settings as they were before the number of clusters was found."""
-        return replace(self, n_clusters=self.open_to or UNDECIDED, undecided=True) if self.found else self
+        if not self.found:
+            return self
+        return replace(self, n_clusters=self.open_to or UNDECIDED, undecided=True, disputed=False)
 
-    def decided(self, n_clusters: Any) -> Any:
-        """The settings with the number of clusters that was found."""
-        return replace(self, n_clusters=n_clusters, undecided=False)
+    def decided(self, n_clusters: Any, disputed: bool = False) -> Any:
+        """The settings with the number of clusters that was found, and whether labelings disagree on the clusters."""
+        return replace(self, n_clusters=n_clusters, undecided=False, disputed=disputed)
 
     def by_valleys(self, n_columns: int) -> "Settings":
         """The settings for labels from valleys alone, with labelings of so many columns."""
@@ -295,7 +299,9 @@ class Settings(MethodSettings):
         if not self.undecided:
             return self
         settings = replace(self, columns_read=summary.get("valleys", {}).get("columns", 0))
-        return settings.decided(summary["n_clusters"]) if "n_clusters" in summary else settings
+        if "n_clusters" not in summary:
+            return settings
+        return settings.decided(summary["n_clusters"], summary.get("disputed", False))  # none in earlier runs
 
     @property
     def reads_valleys(self) -> bool:
@@ -305,7 +311,7 @@ class Settings(MethodSettings):
     @property
     def mergings(self) -> tuple[str, ...]:
         """What the groups of over-segmented labelings are merged by: "density", "valleys", or both."""
-        return ("valleys",) if self.found else ("density", "valleys")
+        return ("valleys",) if self.found and not self.disputed else ("density", "valleys")
 
     @property
     def knows_shapes(self) -> bool:
@@ -409,7 +415,8 @@ class Settings(MethodSettings):
         """JSON-like form by which settings are compared on resume; without a method name, as in the earliest runs."""
         found = asdict(replace(self, kernel=weights.DEFAULT) if callable(self.kernel) else self)
         found |= {"kernel": identity_of(self.kernel)} if callable(self.kernel) else {}
-        del found["plain"]  # found by a fit, and not an option
+        for name in ("plain", "disputed"):  # found by a fit, and no options
+            del found[name]
         return found
 
 

@@ -157,8 +157,9 @@ def eigenvector_sets(settings: Any, n: int) -> list[tuple[int, ...]]:
     if settings.columns is not None:
         return [tuple(m for m in settings.columns if m >= c)]
     most = max(MAX_COLUMNS, round(max(settings.widths[0]) * c))
+    most = min(most, settings.columns_read) if settings.disputed else most  # no more were found
     found: list[tuple[int, ...]] = []
-    for factors in settings.widths[:1] if settings.open else settings.widths:
+    for factors in settings.widths[:1] if settings.open and not settings.disputed else settings.widths:
         columns = sorted({min(round(f * c), n // 3) for f in factors if round(f * c) <= most})
         eigenvector_set = tuple(m for m in columns if m >= c)
         if (

@@ -75,6 +75,14 @@ def is_plain(run: Run, n_clusters: int) -> bool:
     return _agreement_at(run, n_clusters) >= (PLAIN_OF_ONE_VOICE if one_voice else PLAIN)
 
 
+def is_disputed(run: Run, n_clusters: int) -> bool:
+    """Whether valleys show the number, but the labelings do not agree plainly on the clusters.
+
+    Where the answer is parts of the graph, the eigengap decides, and not the labelings.
+    """
+    return run.info(NUMBER, 0)["parts"] != n_clusters and not is_plain(run, n_clusters)
+
+
 def are_agreed(run: Run, n_clusters: int) -> bool:
     """Whether the data show clusters, and the labelings agree on the requested ones."""
     return counted(run) is not None and _agreement_at(run, n_clusters) >= AGREED

@@ -28,7 +28,6 @@ from bigsmic.stages import (
     wider_columns,
 )
 from bigsmic.stages.labeling_specs import (
-    LabelingSpecs,
     cut_specs,
     eigenproblems,
     eigenvector_sets,
@@ -121,7 +120,16 @@ def _decided(job: Job) -> Job:
         graph_pipeline.solve(wider)
         return _decided(wider)
     n_clusters = number.counted(job.run)
-    return job.under(settings.decided(n_clusters)) if n_clusters else job
+    return job.under(_with_number(settings, job.run, n_clusters)) if n_clusters else job
+
+
+def _with_number(settings: Settings, run: Run, n_clusters: int) -> Settings:
+    """Settings of an open fit with the number of clusters that it found.
+
+    If the labelings that showed it do not agree on the clusters, all are computed, as if it had been given.
+    """
+    found: Settings = settings.decided(n_clusters, number.is_disputed(run, n_clusters))
+    return replace(found, columns_read=_columns_read(run))
 
 
 def choose(job: Job) -> None:
@@ -162,7 +170,8 @@ def summary(job: Job) -> dict[str, Any]:
     settings, shown = job.context.settings, number.counted(job.run)
     if not (settings.undecided and shown):
         return smic_summary(job)
-    return smic_summary(job.under(settings.decided(shown))) | {"n_clusters": shown}
+    found = _with_number(settings, job.run, shown)
+    return smic_summary(job.under(found)) | {"n_clusters": shown, "disputed": found.disputed}
 
 
 def model(context: Context) -> out_of_sample.Model:
@@ -180,6 +189,8 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     settings : Settings
     """
     distinct.refuse_cut(base, n_clusters)
+    if settings.disputed and n_clusters == settings.n_clusters:
+        return Overlay.over(base, _of_cut(settings, base)), settings
     if settings.reads_valleys and _are_by_valleys(base, settings, n_clusters):
         return _cut_by_valleys(base, settings, n_clusters)
     trees = cut_specs(settings.as_requested, base.identity["input"]["rows"])
@@ -199,17 +210,19 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
             settings = replace(settings, shrinkage=(0.0,))
     shown = settings.reads_valleys and number.counted(base) is not None
     settings = replace(settings, n_clusters=int(n_clusters), columns=columns, undecided=False, open_from=0, open_to=0)
-    settings = replace(settings, plain=False, valleys=shown, columns_read=_columns_read(base) if shown else 0)
-    specs = LabelingSpecs(settings, context.n)
+    settings = replace(settings, plain=False, disputed=False, valleys=shown)
+    settings = replace(settings, columns_read=_columns_read(base) if shown else 0)
+    specs = specs_of(Context(None, base, settings))
     frames = [labelings.frame_name(spec) for spec in specs if spec.n_eigenvectors not in width]
-    own = (
-        *OF_ONE_CUT,
-        *frames,
-        *(labelings.Merging.DENSITY.labeling(eigenproblem) for eigenproblem in eigenproblems(settings)),
-        *(labelings.merged_name(specs[b]) for b in specs.by_valleys),
-        valleys.EVIDENCE,
-    )
-    return Overlay.over(base, own), settings
+    return Overlay.over(base, (*_of_cut(settings, base), *frames)), settings
+
+
+def _of_cut(settings: Any, base: Run) -> tuple[str, ...]:
+    """Stages of a cut that are not those of the fit."""
+    specs = specs_of(Context(None, base, settings))
+    labeled = (labelings.Merging.DENSITY.labeling(eigenproblem) for eigenproblem in eigenproblems(settings))
+    merged = (labelings.merged_name(specs[b]) for b in specs.by_valleys)
+    return (*OF_ONE_CUT, *labeled, *merged, valleys.EVIDENCE)
 
 
 def _are_by_valleys(base: Run, settings: Any, n_clusters: int) -> bool:
@@ -224,8 +237,7 @@ def _are_by_valleys(base: Run, settings: Any, n_clusters: int) -> bool:
 def _cut_by_valleys(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     """A cut whose labels are those by valleys alone."""
     found = replace(settings.as_requested.by_valleys(_columns_read(base)).decided(int(n_clusters)), plain=False)
-    merged = [labelings.merged_name(spec) for spec in specs_of(Context(None, base, found))]
-    return Overlay.over(base, (*OF_ONE_CUT, *merged, valleys.EVIDENCE)), found
+    return Overlay.over(base, _of_cut(found, base)), found
 
 
 def _columns_read(base: Run) -> int:
