@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris, make_blobs, make_circles, make_moons
+from sklearn.datasets import load_digits, load_iris, make_blobs, make_circles, make_moons
 from sklearn.metrics import adjusted_rand_score
 from small_fits import cut_small
 
@@ -14,6 +14,7 @@ from bigsmic.datasets import uneven_blobs
 from bigsmic.errors import BigsmicWarning, InputError, RunMismatchError
 from bigsmic.numerics.labeling import consensus
 from bigsmic.stages import number, wider_columns
+from bigsmic.stages.labeling_specs import specs_of
 
 UNSCALED = {"scale": None, "n_centers": 40, "n_threads": 1}
 QUICK = UNSCALED | {"t": 5}
@@ -281,6 +282,42 @@ def test_labels_that_no_valley_parts_are_mended():
     result = bigsmic.fit(X, 4, **UNSCALED)
     assert adjusted_rand_score(y, result.labels) > 0.99
     assert (result.valleys.pairs.z >= 4).all()
+
+
+@pytest.fixture(scope="module")
+def disputed(tmp_path_factory):
+    """A fit without a number to images of digits, on which labelings that are merged by valleys do not agree."""
+    X, y = (array[900:] for array in load_digits(return_X_y=True))
+    out = tmp_path_factory.mktemp("disputed") / "run"
+    return X, y, bigsmic.fit(X, out=out, n_threads=1), out
+
+
+def test_where_labelings_disagree_all_of_them_decide(disputed):
+    X, y, result, _ = disputed
+    assert result.settings.disputed
+    assert not result.settings.number_given
+    assert {spec.assignment for spec in specs_of(result._context)} == {"merge", "valleys"}
+    assert adjusted_rand_score(y, result.labels) > 0.7
+    assert np.mean(result.predict(X) == result.labels) > 0.95
+
+
+def test_a_cut_of_a_disputed_fit_at_its_number_is_the_fit(disputed):
+    _, _, result, _ = disputed
+    same = result.cut(result.n_clusters)
+    np.testing.assert_array_equal(same.labels, result.labels)
+    np.testing.assert_array_equal(same.posterior, result.posterior)
+    assert result.cut(result.n_clusters + 1).n_clusters == result.n_clusters + 1
+
+
+def test_a_disputed_fit_is_opened_and_repeated_as_it_is(disputed):
+    X, _, result, out = disputed
+    for other in (bigsmic.Result.open(out), bigsmic.fit(X, out=out, n_threads=1), bigsmic.fit(X, n_threads=2)):
+        assert other.settings.disputed
+        np.testing.assert_array_equal(other.labels, result.labels)
+
+
+def test_labelings_that_agree_are_not_disputed(uneven):
+    assert not bigsmic.fit(uneven[0], **QUICK).settings.disputed
 
 
 @pytest.mark.parametrize("cut", [False, True])

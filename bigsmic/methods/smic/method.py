@@ -7,7 +7,7 @@ from typing import Any
 from bigsmic.errors import BigsmicWarning, InputError
 from bigsmic.methods.smic.diagnostics import smic_summary
 from bigsmic.methods.smic.pages import pages
-from bigsmic.methods.smic.planning import plan
+from bigsmic.methods.smic.planning import plan_fit as plan
 from bigsmic.methods.smic.result import SMICResult as Result
 from bigsmic.methods.smic.work import works
 from bigsmic.numerics.labeling.valleys import THRESHOLD

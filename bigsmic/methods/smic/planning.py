@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,24 @@ def plan(
     order = [stages[name] for name in ORDER if name in stages]
     stages = widened(order, limit, n_threads)
     return Plan(size, limit, stages, wanted, n_gammas, basis, matrix, basis_bytes, checkpoints)
+
+
+def plan_fit(
+    size: Size, settings: Any, memory_limit: int | None = None, n_threads: int = 1, checkpoints: bool = True
+) -> planning.Plan:
+    """Plan a fit, as :func:`plan`.
+
+    If the number of clusters is open, the plan also has room for all labelings of the number that may be found: for the
+    smallest number of which all widths are computed, and for the largest.
+    """
+    plan_one = partial(plan, size, memory_limit=memory_limit, n_threads=n_threads, checkpoints=checkpoints)
+    n_columns = valley_columns(settings, size.n) if settings.undecided else 0
+    if not n_columns:
+        return plan_one(settings)
+    widest = max(max(widths) for widths in settings.widths)
+    numbers = max(2, int(n_columns / widest)), n_columns
+    disputed = [replace(settings, columns_read=n_columns).decided(c, disputed=True) for c in numbers]
+    return planning.joined([plan_one(part) for part in (settings, *disputed)], (), n_threads)
 
 
 class _Figures:
