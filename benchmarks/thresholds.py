@@ -35,7 +35,7 @@ REAL = ("usps", "satellite", "mnist20k", "tetrode30k")
 TOUCHING = ("letter", "olivetti")
 CONSTANTS = {
     valleys: (
-        *("THRESHOLD", "SAMPLE_ROWS", "N_AXES", "ROWS_PER_AXIS", "RIDGE"),
+        *("THRESHOLD", "NEARLY", "SAMPLE_ROWS", "N_AXES", "ROWS_PER_AXIS", "RIDGE"),
         *("NEIGHBOR_WEIGHT", "SCATTERED", "SMALLEST_ROWS"),
     ),
     density_valley: ("BANDWIDTH",),

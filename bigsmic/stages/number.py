@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import blobs, consensus, cuts
 from bigsmic.numerics.labeling.merge_tree import MergeTree
-from bigsmic.numerics.labeling.valleys import ValleyTree
+from bigsmic.numerics.labeling.valleys import LEAST_SIGN, ValleyTree
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import eigenvectors, linked_groups
@@ -218,10 +218,12 @@ def _curve(
 def _agreements(found: ValleyTrees, shared: _Shared, numbers: Integers, shown: int) -> tuple[Floats, list[int]]:
     """Agreement of the labelings at each number, and numbers above the one shown that are cut by size.
 
-    There, labelings agree more if the smallest groups are parted from the clusters shown than if merges are undone.
+    There, most labelings have no sign of a valley if merges are undone, and agree more if the smallest groups are
+    parted from the clusters shown.
     """
     stability = shared.agreements([of_one.tree for of_one in found], numbers)
-    more = [k for k in numbers.tolist() if are_some_more(k, shown)]
+    unsigned = np.median([of_one.weakest[numbers] for of_one in found], axis=0) < LEAST_SIGN
+    more = [k for k in numbers[unsigned].tolist() if are_some_more(k, shown)]
     trees = [of_one.by_size(shown, W.sum(axis=1)) for of_one, W in zip(found, shared.weights, strict=True)]
     by_size = np.zeros(len(numbers))
     by_size[np.isin(numbers, more)] = shared.agreements(trees, np.array(more, np.int64))

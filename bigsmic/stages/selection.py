@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import consensus, local_moving
 from bigsmic.numerics.labeling.merge_tree import MergeTree
-from bigsmic.numerics.labeling.valleys import THRESHOLD
+from bigsmic.numerics.labeling.valleys import LEAST_SIGN, THRESHOLD
 from bigsmic.numerics.mutual_information.lsmi_scores import LSMIScore, first_equal, join_sweeps, score_one
 from bigsmic.numerics.mutual_information.lsmi_sums import LSMIDesign, LSMISettings, LSMISums, block_sums
 from bigsmic.numerics.row_blocks import Group, Shard
@@ -26,12 +26,11 @@ from bigsmic.stages.labeling_specs import (
     eigenvector_sets_of,
     specs_of,
 )
-from bigsmic.stages.labelings import Reader, are_by_size, are_joined, read_labels
+from bigsmic.stages.labelings import Reader, are_joined, read_labels
 from bigsmic.types import Floats, Integers
 
 CONSENSUS = -1
 """Stands for the consensus in place of a labeling's number."""
-LEAST_SIGN = 0.25  # least z of a valley of which there is any sign
 ROUNDING = 1e-9  # by which associations of equal labelings may differ if their clusters are numbered differently
 
 
@@ -338,9 +337,8 @@ def chosen_set(context: Context) -> int:
     valley is in doubt, and modularity decides, but not where the labelings agree on the clusters by valleys. Where they
     agree on these, or on fewer clusters than were asked for, no cut may have them all separated; if there is no sign of
     a valley between two of the first, density has halved a large cluster, and trees of valleys, which cut off what
-    hangs on least, are taken. If they cut off the smallest groups from clusters that are shown, a valley in doubt is no
-    sign. They are also taken where distances tell which groups belong together, and the graph does
-    not.
+    hangs on least, are taken. So they are where the data show this number, and there is some sign of a valley between
+    all of the second. They are also taken where distances tell which groups belong together, and the graph does not.
     """
     if not specs_of(context).valley_sets:
         return best_rated(context, range(len(eigenvector_sets_of(context))))
@@ -352,8 +350,9 @@ def chosen_set(context: Context) -> int:
     agreed = number.are_agreed(context.run, context.settings.n_clusters)
     limits = [(THRESHOLD / 2, THRESHOLD / 2 if agreed else THRESHOLD)]
     if agreed or number.are_fewer(context.run, context.settings.n_clusters):
-        by_size = agreed and are_by_size(context.run, context.settings.n_clusters)
-        limits.append((THRESHOLD / 2 if by_size else LEAST_SIGN, 0.0))
+        limits.append((LEAST_SIGN, 0.0))
+    if number.counted(context.run) == context.settings.n_clusters:
+        limits.append((LEAST_SIGN, LEAST_SIGN))
     for in_doubt, least in limits:
         if not are_separated(context, by_density, in_doubt) and are_separated(context, by_valleys[0], least):
             return by_valleys[0]

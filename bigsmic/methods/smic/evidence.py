@@ -150,6 +150,8 @@ class Valleys:
             text = f"{text[:-1]}; without links they would show {self.unlinked}."
         if max(self.votes) > FAR_APART * min(self.votes):
             text = f"{text[:-1]}, though single labelings show {min(self.votes)} to {max(self.votes)}."
+        if self.agreement < LITTLE_AGREED:
+            text = f"{text[:-1]}; labelings agree on them to {self.agreement:.2f} only."
         if (self.graph_parts or 0) > FAR_APART * self.n_clusters:
             text += f" The neighbour graph has about {self.graph_parts} parts: some may be too small to show valleys."
         return text + self._asked()
@@ -195,6 +197,8 @@ class Valleys:
         return self.sentence
 
 
+LITTLE_AGREED = 0.8
+"""Mean adjusted Rand index between the labelings below which the sentence gives it."""
 FAR_APART = 1.5
 """Quotient of the largest and the least vote, or of parts of the graph and clusters, from which both are reported."""
 

@@ -88,17 +88,21 @@ def plan_fit(
 ) -> planning.Plan:
     """Plan a fit, as :func:`plan`.
 
-    If the number of clusters is open, the plan also has room for all labelings of the number that may be found: for the
-    smallest number of which all widths are computed, and for the largest.
+    If the number of clusters is open, the plan also has room for all labelings of the number that may be found.
     """
     plan_one = partial(plan, size, memory_limit=memory_limit, n_threads=n_threads, checkpoints=checkpoints)
-    n_columns = valley_columns(settings, size.n) if settings.undecided else 0
-    if not n_columns:
-        return plan_one(settings)
+    return planning.joined([plan_one(part) for part in (settings, *disputed(settings, size.n))], (), n_threads)
+
+
+def disputed(settings: Any, n: int) -> list[Any]:
+    """Settings for all labelings of a number that was left open: the smallest one of all widths, and the largest.
+
+    None if the number was given, or if the rows do not allow to find it.
+    """
+    n_columns = valley_columns(settings, n) if settings.undecided else 0
     widest = max(max(widths) for widths in settings.widths)
-    numbers = max(2, int(n_columns / widest)), n_columns
-    disputed = [replace(settings, columns_read=n_columns).decided(c, disputed=True) for c in numbers]
-    return planning.joined([plan_one(part) for part in (settings, *disputed)], (), n_threads)
+    numbers = (max(2, int(n_columns / widest)), n_columns) if n_columns else ()
+    return [replace(settings, columns_read=n_columns).decided(c, disputed=True) for c in numbers]
 
 
 class _Figures:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from bigsmic.methods.smic.planning import disputed
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams
 from bigsmic.numerics.labeling.local_moving import N_SWEEPS
 from bigsmic.runtime.duration import Answer, Rates, Work
@@ -45,9 +46,10 @@ def works(plan: Plan, settings: Any, rates: Rates) -> tuple[Work, Work]:
     """Work of a fit of rows with clear clusters, whose labels come from valleys alone, and with unclear ones."""
     n_columns = valley_columns(settings, plan.size.n)
     plain = settings.by_valleys(n_columns) if settings.begins_with_valleys and n_columns else settings
+    every, *_ = *disputed(settings, plan.size.n), settings
     clear, unclear = (
         work(plan, of_kind, _solves(of_kind, plan.size.n, rates.answers[kind]), rates.missed)
-        for kind, of_kind in (("clear", plain), ("unclear", settings))
+        for kind, of_kind in (("clear", plain), ("unclear", every))
     )
     return clear, unclear
 

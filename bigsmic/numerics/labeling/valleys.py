@@ -25,6 +25,8 @@ from bigsmic.types import Floats, Integers
 
 THRESHOLD = 4.0
 """Standard errors from which on a valley is one."""
+LEAST_SIGN = 0.25
+"""Standard errors from which on there is any sign of a valley."""
 NEARLY = 0.875
 """Share of the threshold from which on a valley is nearly one, so that a merge across it may hide others."""
 SAMPLE_ROWS = 3000
