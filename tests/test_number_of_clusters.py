@@ -316,6 +316,14 @@ def test_a_disputed_fit_is_opened_and_repeated_as_it_is(disputed):
         np.testing.assert_array_equal(other.labels, result.labels)
 
 
+def test_earlier_runs_keep_labels_by_valleys(disputed, monkeypatch):
+    _, _, result, _ = disputed
+    assert number.is_disputed(result._run, result.n_clusters)
+    info = result._run.info(number.NUMBER, 0)
+    monkeypatch.setattr(result._run, "info", lambda *_: {name: info[name] for name in info if name != "by_size"})
+    assert not number.is_disputed(result._run, result.n_clusters)
+
+
 def test_labelings_that_agree_are_not_disputed(uneven):
     assert not bigsmic.fit(uneven[0], **QUICK).settings.disputed
 

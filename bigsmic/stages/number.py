@@ -78,9 +78,11 @@ def is_plain(run: Run, n_clusters: int) -> bool:
 def is_disputed(run: Run, n_clusters: int) -> bool:
     """Whether valleys show the number, but the labelings do not agree plainly on the clusters.
 
-    Where the answer is parts of the graph, the eigengap decides, and not the labelings.
+    Where the answer is parts of the graph, the eigengap decides, and not the labelings. Earlier runs, which do not say
+    what is cut by size, have labels by valleys in any case.
     """
-    return run.info(NUMBER, 0)["parts"] != n_clusters and not is_plain(run, n_clusters)
+    info = run.info(NUMBER, 0)
+    return "by_size" in info and info["parts"] != n_clusters and not is_plain(run, n_clusters)
 
 
 def are_agreed(run: Run, n_clusters: int) -> bool:
