@@ -13,7 +13,7 @@ import bigsmic
 from bigsmic.datasets import uneven_blobs
 from bigsmic.errors import BigsmicWarning, InputError, RunMismatchError
 from bigsmic.numerics.labeling import consensus
-from bigsmic.stages import number, wider_columns
+from bigsmic.stages import number, shown_number, wider_columns
 from bigsmic.stages.labeling_specs import specs_of
 
 UNSCALED = {"scale": None, "n_centers": 40, "n_threads": 1}
@@ -319,7 +319,7 @@ def test_a_disputed_fit_is_opened_and_repeated_as_it_is(disputed):
 def test_earlier_runs_keep_labels_by_valleys(disputed, monkeypatch):
     _, _, result, _ = disputed
     assert number.is_disputed(result._run, result.n_clusters)
-    info = result._run.info(number.NUMBER, 0)
+    info = result._run.info(shown_number.NUMBER, 0)
     monkeypatch.setattr(result._run, "info", lambda *_: {name: info[name] for name in info if name != "by_size"})
     assert not number.is_disputed(result._run, result.n_clusters)
 

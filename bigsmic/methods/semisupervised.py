@@ -39,6 +39,7 @@ from bigsmic.stages import (
     out_of_sample,
     output,
     selection,
+    shown_number,
     valleys,
     wider_columns,
 )
@@ -223,7 +224,7 @@ def _as_it_ended(job: Job) -> tuple[Job, dict[str, Any]]:
     if not may_count(job.context):
         return _open(job), {}
     wide, n_clusters = wider_columns.resumed(job), number.counted(job.run)
-    evidence = {"valleys": job.run.info(labelings.NUMBER, 0)}
+    evidence = {"valleys": job.run.info(shown_number.NUMBER, 0)}
     if not n_clusters:
         return _open(wide), evidence
     settings = wide.context.settings

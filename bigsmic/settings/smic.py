@@ -59,9 +59,8 @@ class Settings(MethodSettings):
     ``columns`` replaces ``widths`` by one eigenvector set of absolute numbers. ``undecided`` leaves the number of
     clusters open, from ``open_from`` to ``open_to``, 0 for no limit; once it is found, :meth:`decided` sets
     ``n_clusters`` to it, and ``columns_read`` to the columns that were used, 0 for the default. ``plain`` means that a
-    number was given but labels come from valleys alone, as if it had been left open, and ``disputed`` that it was left
-    open but labels come from all labelings, as if it had been given. ``merge_power`` and
-    ``max_matvecs`` are for tests and benchmarks.
+    number was given but labels come from valleys alone, ``disputed`` that it was left open but labels come from all
+    labelings. ``merge_power`` and ``max_matvecs`` are for tests and benchmarks.
 
     Raises
     ------
@@ -280,9 +279,7 @@ class Settings(MethodSettings):
     @property
     def as_requested(self) -> Any:
         """The settings as they were before the number of clusters was found."""
-        if not self.found:
-            return self
-        return replace(self, n_clusters=self.open_to or UNDECIDED, undecided=True, disputed=False)
+        return replace(self.decided(self.open_to or UNDECIDED), undecided=True) if self.found else self
 
     def decided(self, n_clusters: Any, disputed: bool = False) -> Any:
         """The settings with the number of clusters that was found, and whether labelings disagree on the clusters."""
@@ -299,9 +296,8 @@ class Settings(MethodSettings):
         if not self.undecided:
             return self
         settings = replace(self, columns_read=summary.get("valleys", {}).get("columns", 0))
-        if "n_clusters" not in summary:
-            return settings
-        return settings.decided(summary["n_clusters"], summary.get("disputed", False))  # none in earlier runs
+        found = summary.get("n_clusters"), summary.get("disputed", False)  # the second is not in earlier runs
+        return settings.decided(*found) if found[0] else settings
 
     @property
     def reads_valleys(self) -> bool:
@@ -415,8 +411,7 @@ class Settings(MethodSettings):
         """JSON-like form by which settings are compared on resume; without a method name, as in the earliest runs."""
         found = asdict(replace(self, kernel=weights.DEFAULT) if callable(self.kernel) else self)
         found |= {"kernel": identity_of(self.kernel)} if callable(self.kernel) else {}
-        for name in ("plain", "disputed"):  # found by a fit, and no options
-            del found[name]
+        del found["plain"], found["disputed"]  # found by a fit, and no options
         return found
 
 

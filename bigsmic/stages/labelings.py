@@ -21,7 +21,7 @@ from bigsmic.stages import kernel_matrix
 from bigsmic.stages.eigenvectors import falls_apart
 from bigsmic.stages.graph import read_graph
 from bigsmic.stages.labeling_specs import Eigenproblem, LabelingSpec, eigenproblems, specs_of
-from bigsmic.store import Run
+from bigsmic.stages.shown_number import NUMBER, are_by_size, are_joined, is_shown
 from bigsmic.types import Floats, Integers
 
 ROTATION_ROWS = 1000  # from which a rotation is computed; eight per column if there are many columns
@@ -31,9 +31,7 @@ MOVED = ("merge", "valleys")
 TILE_ROWS = 4096  # whose posteriors over all columns are computed at a time
 GRAM_BYTES = 16 << 20  # of the Gram matrices that are summed in one pass; one that is larger is summed alone
 TREE_FIELDS = ("columns", "merges", "ratios")
-VALLEYS, NUMBER = "valleys", "number"
-ABOUT = 0.05  # share of the number of clusters by which the median of the votes may differ from it
-FAR_MORE = 2  # times the clusters shown: of fewer, some are too small to show a valley; of more, valleys were missed
+VALLEYS = "valleys"
 VALLEY_FIELDS = (*TREE_FIELDS, "weakest")
 
 
@@ -330,37 +328,10 @@ def groups_by_valleys(context: Context, spec: LabelingSpec) -> Integers:
         return found.by_distance.cut(n_clusters)
     if is_shown(context.run, n_clusters):
         n_clusters = max(n_clusters, found.n_clusters)
-    tree = found.tree
     if are_by_size(context.run, n_clusters):
-        shown = context.run.info(NUMBER, 0)["shown"]
-        tree = found.by_size(shown, weights_between(context, spec).sum(axis=1))
-    return tree.cut(min(n_clusters, len(tree.columns)))
-
-
-def are_some_more(n_clusters: int, shown: int) -> bool:
-    """Whether clusters are more than labelings show, but not :data:`FAR_MORE` times as many."""
-    return shown < n_clusters < FAR_MORE * shown
-
-
-def is_shown(run: Run, n_clusters: int) -> bool:
-    """Whether at least half of the labelings show so many clusters, and their median is about the same."""
-    info = run.info(NUMBER, 0)
-    return is_near(info["shown"], n_clusters) and 2 * info["votes"].count(n_clusters) >= len(info["votes"])
-
-
-def are_joined(run: Run, n_clusters: int) -> bool:
-    """Whether distances, and not the graph, tell which groups to join into so few clusters."""
-    return n_clusters in run.info(NUMBER, 0).get("joined", [])  # none in earlier runs
-
-
-def are_by_size(run: Run, n_clusters: int) -> bool:
-    """Whether so many clusters are those that labelings show, with the smallest groups parted from them."""
-    return n_clusters in run.info(NUMBER, 0).get("by_size", [])  # none in earlier runs
-
-
-def is_near(found: int, n_clusters: int) -> bool:
-    """Whether a number of clusters that was found is about the one asked for."""
-    return abs(found - n_clusters) <= ABOUT * n_clusters
+        sizes, shown = weights_between(context, spec).sum(axis=1), context.run.info(NUMBER, 0)["shown"]
+        found = found._replace(tree=found.by_size(shown, sizes))
+    return found.tree.cut(min(n_clusters, len(found.tree.columns)))
 
 
 def valley_tree_of(context: Context, spec: LabelingSpec) -> ValleyTree:

@@ -16,19 +16,8 @@ from bigsmic.runtime.job import Job
 from bigsmic.stages import eigenvectors, linked_groups
 from bigsmic.stages import valleys as valley_stage
 from bigsmic.stages.labeling_specs import specs_of
-from bigsmic.stages.labelings import (
-    NUMBER,
-    VALLEYS,
-    Merging,
-    Reader,
-    are_joined,
-    are_some_more,
-    is_near,
-    is_shown,
-    read_groups,
-    valley_tree_of,
-    weights_between,
-)
+from bigsmic.stages.labelings import VALLEYS, Merging, Reader, read_groups, valley_tree_of, weights_between
+from bigsmic.stages.shown_number import NUMBER, are_joined, are_some_more, is_near, is_shown
 from bigsmic.store import Run
 from bigsmic.types import Floats, Integers
 

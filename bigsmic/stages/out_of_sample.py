@@ -11,7 +11,18 @@ from bigsmic.numerics.graph.affinity import WEIGHT_FLOOR
 from bigsmic.numerics.labeling import calibration, consensus, rotation
 from bigsmic.numerics.labeling import noise as noise_numerics
 from bigsmic.runtime.context import Context
-from bigsmic.stages import eigenvectors, gaussians, kernel_matrix, labelings, noise, output, route, selection, trimming
+from bigsmic.stages import (
+    eigenvectors,
+    gaussians,
+    kernel_matrix,
+    labelings,
+    noise,
+    output,
+    route,
+    selection,
+    shown_number,
+    trimming,
+)
 from bigsmic.stages.graph import tth_squares
 from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, specs_of
 from bigsmic.stages.labelings import Reader
@@ -152,7 +163,7 @@ class Model(Neighborhood):
         self.spacing = noise.read_spacing(context) if context.settings.finds_noise else None
         self.reads = self.reads | _CHOICE | {labelings.frame_name(r.spec): None for r in self.readers.values()}
         if specs_of(context).by_valleys:  # which labelings are returned depends on them, too
-            self.reads |= {labelings.VALLEYS: None, labelings.NUMBER: None}
+            self.reads |= {labelings.VALLEYS: None, shown_number.NUMBER: None}
         normalised = [eigenproblem for eigenproblem in self.eigenproblems if eigenproblem.kernel == "normalized"]
         self.reads |= {kernel_matrix.degree_name(eigenproblem): ("degree",) for eigenproblem in normalised}
         self.reads |= {self._basis_name(eigenproblem): None for eigenproblem in self.eigenproblems}

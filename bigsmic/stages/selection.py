@@ -26,7 +26,8 @@ from bigsmic.stages.labeling_specs import (
     eigenvector_sets_of,
     specs_of,
 )
-from bigsmic.stages.labelings import Reader, are_joined, read_labels
+from bigsmic.stages.labelings import Reader, read_labels
+from bigsmic.stages.shown_number import are_joined
 from bigsmic.types import Floats, Integers
 
 CONSENSUS = -1

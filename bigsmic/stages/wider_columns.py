@@ -17,7 +17,8 @@ from bigsmic.runtime.job import Job
 from bigsmic.stages import eigenvalue_counts
 from bigsmic.stages.eigenvectors import can_go_on
 from bigsmic.stages.labeling_specs import ROWS_PER_WIDER_COLUMN, most_valley_columns, specs_of, valley_columns
-from bigsmic.stages.labelings import NUMBER, VALLEYS
+from bigsmic.stages.labelings import VALLEYS
+from bigsmic.stages.shown_number import NUMBER
 from bigsmic.store import Run
 
 WIDER = "wider"

@@ -8,7 +8,7 @@ import numpy as np
 from bigsmic.numerics.labeling.rotation import summarise
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import labelings, noise, numbering, selection
+from bigsmic.stages import labelings, noise, numbering, selection, shown_number
 from bigsmic.stages.labeling_specs import eigenproblems, eigenvector_sets_of, specs_of
 
 Scores = dict[int, dict[str, float]]
@@ -25,8 +25,8 @@ def smic_summary(job: Job) -> dict[str, Any]:
             "components": _components(context),
             "eigen": [_spectrum(context, q) for q in range(len(eigenproblems(context.settings)))],
         }
-    if context.settings.reads_valleys and job.run.done(labelings.NUMBER, 0):  # in a cut, it belongs to the base run
-        summary |= {"valleys": job.run.info(labelings.NUMBER, 0)}
+    if context.settings.reads_valleys and job.run.done(shown_number.NUMBER, 0):  # in a cut, it belongs to the base run
+        summary |= {"valleys": job.run.info(shown_number.NUMBER, 0)}
     if context.settings.n_clusters > 1 and not context.settings.undecided:
         scores = {} if context.settings.precomputed else _scores(context)
         summary |= {

@@ -209,19 +209,19 @@ def _errors(z: float) -> str:
 
 def read(context: Any) -> Valleys | None:
     """The evidence stored by a finished fit; None if valleys were not tested."""
-    from bigsmic.stages import eigenvalue_counts, labelings, numbering, selection, valleys
+    from bigsmic.stages import eigenvalue_counts, numbering, selection, shown_number, valleys
     from bigsmic.stages.labeling_specs import specs_of
 
     run, settings = context.run, context.settings
-    if not settings.reads_valleys or not run.done(labelings.NUMBER, 0):
+    if not settings.reads_valleys or not run.done(shown_number.NUMBER, 0):
         return None
-    curve = {name: run.read(labelings.NUMBER, 0, name) for name in ("numbers", "weakest", "stability", "modularity")}
+    curve = {name: run.read(shown_number.NUMBER, 0, name) for name in ("numbers", "weakest", "stability", "modularity")}
     pairs = {}
     if not settings.undecided and (specs_of(context).valley_sets or settings.propagates):
         read_pairs = run.reader(valleys.EVIDENCE, selection.chosen_set(context))
         pairs = {name: read_pairs(name) for name in ("pairs", "depth", "z")}
         pairs["pairs"] = numbering.labels(context, pairs["pairs"])
-    stored = run.info(labelings.NUMBER, 0)
+    stored = run.info(shown_number.NUMBER, 0)
     facts = {name: stored[name] for name in ("n_clusters", "clear", "votes", "largest", "second", "clumpiness")}
     found = settings.undecided or (settings.open and settings.n_clusters == stored["n_clusters"])
     facts |= {"agreement": stored.get("agreement", 1.0), "parts": stored.get("parts")}

@@ -24,6 +24,7 @@ from bigsmic.stages import (
     out_of_sample,
     output,
     selection,
+    shown_number,
     valleys,
     wider_columns,
 )
@@ -152,7 +153,7 @@ def _warn_of_other_number(context: Context) -> None:
         return
     weakest = selection.weakest_valley(context) if c > shown else -number.weakest_shown(context.run)
     limit = THRESHOLD / 2 if c > shown else -1.5 * THRESHOLD
-    if weakest < limit and set(context.run.info(labelings.NUMBER, 0)["votes"]) == {shown}:
+    if weakest < limit and set(context.run.info(shown_number.NUMBER, 0)["votes"]) == {shown}:
         warnings.warn(
             f"c: got {c}, but the data show {shown} groups that valleys separate; see the "
             "result's valleys, or leave c out",
@@ -231,7 +232,7 @@ def _are_by_valleys(base: Run, settings: Any, n_clusters: int) -> bool:
     if found is None:
         return False
     is_result = settings.open and found == n_clusters
-    return is_result or number.is_plain(base, n_clusters) or labelings.are_joined(base, n_clusters)
+    return is_result or number.is_plain(base, n_clusters) or shown_number.are_joined(base, n_clusters)
 
 
 def _cut_by_valleys(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
@@ -242,7 +243,7 @@ def _cut_by_valleys(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay,
 
 def _columns_read(base: Run) -> int:
     """Columns of the labelings of a fit that are merged by valleys."""
-    found: int = base.info(labelings.NUMBER, 0)["columns"]
+    found: int = base.info(shown_number.NUMBER, 0)["columns"]
     return found
 
 

@@ -1,0 +1,35 @@
+"""What the stage ``number`` says of a number of clusters: whether labelings show it, and how trees are cut there."""
+
+from bigsmic.store import Run
+
+NUMBER = "number"
+ABOUT = 0.05
+"""Share of the number of clusters by which the median of the votes may differ from it."""
+FAR_MORE = 2
+"""Times the clusters shown: of fewer, some are too small to show a valley; of more, valleys were missed."""
+
+
+def is_shown(run: Run, n_clusters: int) -> bool:
+    """Whether at least half of the labelings show so many clusters, and their median is about the same."""
+    info = run.info(NUMBER, 0)
+    return is_near(info["shown"], n_clusters) and 2 * info["votes"].count(n_clusters) >= len(info["votes"])
+
+
+def is_near(found: int, n_clusters: int) -> bool:
+    """Whether a number of clusters that was found is about the one asked for."""
+    return abs(found - n_clusters) <= ABOUT * n_clusters
+
+
+def are_some_more(n_clusters: int, shown: int) -> bool:
+    """Whether clusters are more than labelings show, but not :data:`FAR_MORE` times as many."""
+    return shown < n_clusters < FAR_MORE * shown
+
+
+def are_by_size(run: Run, n_clusters: int) -> bool:
+    """Whether so many clusters are those that labelings show, with the smallest groups parted from them."""
+    return n_clusters in run.info(NUMBER, 0).get("by_size", [])  # none in earlier runs
+
+
+def are_joined(run: Run, n_clusters: int) -> bool:
+    """Whether distances, and not the graph, tell which groups to join into so few clusters."""
+    return n_clusters in run.info(NUMBER, 0).get("joined", [])  # none in earlier runs
