@@ -2,8 +2,9 @@
 
     python benchmarks/shared_unit.py [--half {chosen,held}] [--seeds 2]
 
-A fit with scale="auto" is bit for bit one of the two others, so that only these are run. What a choice costs on a set
-is the ARI of the better one less its own. Sets that ``results/shared_unit.json`` has are not run again.
+A fit with scale="auto" is bit for bit one of the others, so that only these are run; without columns of two values,
+"mixed" is "standard". What a choice costs on a set is the ARI of the best one less its own. Sets that
+``results/shared_unit.json`` has are not run again.
 """
 
 import argparse
@@ -16,9 +17,9 @@ from _shared_unit import load, names
 
 import bigsmic
 from bigsmic.numerics import shared_unit
-from bigsmic.numerics.moments import moments_and_products
+from bigsmic.numerics.moments import moments_and_products, two_valued
 
-CHOICES = {"none": None, "standard": "standard"}
+CHOICES = {"none": None, "standard": "standard", "mixed": "mixed"}
 CONSTANTS = ("CORRELATION", "EVIDENCE", "RANGE_RATIO", "ORDER")
 
 
@@ -31,20 +32,19 @@ def main():
     rows = known("shared_unit")
     for half in (args.half,) if args.half else ("chosen", "held"):
         for name in names(half):
-            if name not in rows:
-                rows[name] = {"half": half} | scored(name, args.seeds)
-            rows[name] |= told(name)
+            row = rows.setdefault(name, {"half": half})
+            row |= told(name)
+            for choice in CHOICES.keys() - row.keys():
+                same = choice == "mixed" and not row["two_valued"]
+                row[choice] = row["standard"] if same and "standard" in row else scored(name, choice, args.seeds)
             save("shared_unit", rows, seeds=args.seeds)
         report({name: row for name, row in rows.items() if row["half"] == half}, half)
 
 
-def scored(name, seeds):
-    """ARI of every seed, columns as they are and divided."""
+def scored(name, choice, seeds):
+    """ARI of every seed with the columns scaled in one way."""
     X, y, c = load(name)
-    return {
-        choice: [fit_rows(X, y, c, scale=scale, seed=seed, n_threads=1)[0] for seed in range(seeds)]
-        for choice, scale in CHOICES.items()
-    }
+    return [fit_rows(X, y, c, scale=CHOICES[choice], seed=seed, n_threads=1)[0] for seed in range(seeds)]
 
 
 def told(name):
@@ -52,7 +52,8 @@ def told(name):
     X, _, c = load(name)
     total, products = moments_and_products(X)
     found = shared_unit.likeness(total, products)
-    return {"shape": X.shape, "c": c, "in_range": shared_unit.scale_of(_shared(found), total) is None} | found._asdict()
+    facts = {"shape": X.shape, "c": c, "in_range": shared_unit.scale_of(_shared(found), total) is None}
+    return facts | {"two_valued": int(two_valued(total).sum())} | found._asdict()
 
 
 def _shared(found):
@@ -62,7 +63,7 @@ def _shared(found):
 def divides(row):
     """The choice of the rule, with the constants as they are now."""
     found = shared_unit.Likeness(*(row[name] for name in shared_unit.Likeness._fields))
-    return "none" if found.sign and row["in_range"] else "standard"
+    return "none" if found.sign and row["in_range"] else "mixed"
 
 
 def costs(rows, choice):
@@ -77,6 +78,8 @@ def report(rows, half):
         name: {
             "none": float(np.mean(row["none"])),
             "standard": float(np.mean(row["standard"])),
+            "mixed": float(np.mean(row["mixed"])),
+            "two_valued": row["two_valued"],
             "auto": divides(row),
             "neighbors": row["neighbors"],
             "all": row["all_pairs"],
@@ -86,13 +89,17 @@ def report(rows, half):
         }
         for name, row in rows.items()
     }
-    table(shown, ("none", "standard", "auto", "neighbors", "all", "evidence", "ranges", "order"), half)
+    table(
+        shown,
+        ("none", "standard", "mixed", "two_valued", "auto", "neighbors", "all", "evidence", "ranges", "order"),
+        half,
+    )
     kinds = {}
     for name, row in rows.items():
         kind, _, draw = name.partition("-")
         kinds.setdefault(kind if draw else "real", {})[name] = row
     kinds["all"] = rows
-    choices = {"none": lambda row: "none", "standard": lambda row: "standard", "auto": divides}
+    choices = {choice: lambda row, choice=choice: choice for choice in CHOICES} | {"auto": divides}
     table({k: {n: costs(part, f) for n, f in choices.items()} for k, part in kinds.items()}, (*choices,), "mean cost")
     sweep = {
         f"{name} x {factor:.2g}": swept(rows, name, factor) for name in CONSTANTS for factor in (0.5, 0.71, 1, 1.41, 2)

@@ -60,6 +60,6 @@ RandomState: TypeAlias = int | np.random.RandomState | None
 WeightFunction: TypeAlias = Callable[[NDArray[Any], NDArray[Any], NDArray[Any]], NDArray[Any]]
 """Weights of edges from squared distances and the scales of both ends."""
 
-Scale: TypeAlias = Literal["auto", "standard", "variance"] | None
+Scale: TypeAlias = Literal["auto", "standard", "mixed", "variance"] | None
 Preset: TypeAlias = Literal["paper"] | None
 NeighborSearch: TypeAlias = Literal["auto", "exact", "pynndescent"]

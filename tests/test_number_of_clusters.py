@@ -191,6 +191,18 @@ def test_parts_of_the_graph_are_the_answer_where_labelings_do_not_agree_on_valle
     assert result.valleys.sentence.startswith("The neighbour graph falls into 2 parts by a clear eigengap; labelings")
 
 
+def test_parts_of_the_graph_do_not_hide_clusters_within_them_that_valleys_part():
+    """Three far groups of four clusters each: labelings agree on the groups, and not quite on the clusters."""
+    draw = np.random.default_rng(1)
+    groups, y = 12 * draw.normal(size=(3, 6)), draw.integers(0, 12, 1500)
+    corners = [3.2 * np.linalg.qr(draw.normal(size=(6, 6)))[0][:4] for _ in range(3)]
+    X = (np.repeat(groups, 4, axis=0) + np.concatenate(corners))[y] + draw.normal(size=(1500, 6))
+    result = bigsmic.fit(X)
+    assert result.valleys.parts is None
+    assert result.n_clusters == 12
+    assert adjusted_rand_score(y, result.labels) > 0.8
+
+
 def test_clusters_beyond_those_shown_are_cut_off_what_hangs_on_least():
     """Of two clusters of 3,000 rows, one of which hides a small one, neither is halved; modularity would halve one."""
     X, y = uneven_blobs(seed=30)

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from bigsmic.errors import InputError
 from bigsmic.types import Floats, Integers
 
+ROUNDING = 1e-9  # of variances relative to their bound
 LEAST_VARIANCE = 1e-290  # of a column that is not constant; squares below it have lost their digits
 _EXACT = 1 << 53  # float64 represents all integers up to this
 _TILE_ENTRIES = 1 << 17  # converted to float64 at a time
@@ -180,8 +181,9 @@ def scaler(total: Moments, scale: str | None, origin: Integers | None = None) ->
     Parameters
     ----------
     total : Moments
-    scale : {"standard", "variance", "range", None}
-        Divide by the standard deviation, by the variance, by half the range, or only centre.
+    scale : {"standard", "mixed", "variance", "range", None}
+        Divide by the standard deviation, by the same but columns of two values by their difference, by the variance, by
+        half the range, or only centre.
     origin : ndarray, shape (d,), optional
         Origin of the moments.
 
@@ -196,10 +198,26 @@ def scaler(total: Moments, scale: str | None, origin: Integers | None = None) ->
     _check_underflow(variance, total.high > total.low)
     safe = np.where(varies, variance, 1)
     reach = np.where(varies, (total.high - total.low) / 2, 1)
-    divisor = {"standard": np.sqrt(safe), "variance": safe, "range": reach, None: np.ones_like(safe)}[scale]
-    factor = np.where(varies, 1 / divisor, 0.0)
+    divisors = {"standard": np.sqrt(safe), "variance": safe, "range": reach, None: np.ones_like(safe)}
+    divisors["mixed"] = np.where(two_valued(total), 2 * reach, divisors["standard"])
+    factor = np.where(varies, 1 / divisors[scale], 0.0)
     _check_range((_reach(total) * factor)[varies], scale)
     return Scaler(total.mean, factor, origin)
+
+
+def two_valued(total: Moments) -> NDArray[np.bool_]:
+    """Which columns have exactly two values, such as the indicators of categories: bool, shape (d,).
+
+    No variance between two bounds is larger than ``(high - mean) (mean - low)``, and only two values reach it [1]_.
+
+    References
+    ----------
+    .. [1] Bhatia, Davis, "A better bound on the variance", The American Mathematical Monthly 107, 2000.
+       doi:10.1080/00029890.2000.12005203
+    """
+    largest = (total.high - total.mean) * (total.mean - total.low)
+    found: NDArray[np.bool_] = (largest > 0) & (total.m2 / total.n > (1 - ROUNDING) * largest)
+    return found
 
 
 def in_range(total: Moments) -> bool:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bigsmic.numerics.moments import Moments, NeighborProducts, in_range
+from bigsmic.numerics.moments import Moments, NeighborProducts, in_range, two_valued
 
 CORRELATION = 0.2
 """Least covariance of neighbouring columns that share a unit, as a share of their variance."""
@@ -111,8 +111,15 @@ def likeness(total: Moments, products: NeighborProducts) -> Likeness:
 
 
 def scale_of(found: Likeness, total: Moments) -> str | None:
-    """Scaling of the columns: None if they share a unit and need none, else "standard"."""
-    return None if found.sign and in_range(total) else "standard"
+    """Scaling of the columns: None if they share a unit and need none, else "mixed" or "standard".
+
+    "mixed" if some have two values. As zeros and ones, the indicators of a categorical variable whose categories have
+    the shares p contribute ``2 (1 - sum p^2)`` to the mean squared distance of two rows, where another column
+    contributes 2. Divided by their standard deviations they would contribute 2 each, however many there are.
+    """
+    if found.sign and in_range(total):
+        return None
+    return "mixed" if two_valued(total).any() else "standard"
 
 
 def _range_ratio(total: Moments) -> float:

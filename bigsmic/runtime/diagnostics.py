@@ -36,7 +36,8 @@ def scaling_text(diagnostics: Mapping[str, Any]) -> str:
         return "columns divided by their standard deviation: features of windows are in different units"
     alike = f"likeness of neighbours {found['neighbors']:.2f}, of any two {found['all_pairs']:.2f}"
     if found["scale"] is not None:
-        return f"columns divided by their standard deviation: they show no shared unit ({alike})"
+        two_valued = ", those of two values by the difference" if found["scale"] == "mixed" else ""
+        return f"columns divided by their standard deviation{two_valued}: they show no shared unit ({alike})"
     seen = alike if found["sign"] == "neighbors" else "they are in order of spread, like principal components"
     return f"not divided: columns share a unit ({seen})"
 

@@ -41,9 +41,10 @@ class Settings(MethodSettings):
     )
     scale: str | None = option(
         "standard",
-        choices=("auto", "standard", "range", "variance", None),
+        choices=("auto", "standard", "mixed", "range", "variance", None),
         help="""Scaling of the centred columns. It affects only the k-means start, which uses standardised columns as
-        published. "auto": none if columns share a unit, else their standard deviation.""",
+        published. "auto": none if columns share a unit, else mixed: their standard deviation, or the difference of the
+        two values of a column that has no others.""",
     )
     max_iter: int = option(100, INTEGER, least=1, help="Largest number of labelings after the start.")
     tol: float = option(

@@ -36,10 +36,10 @@ UNDECIDED = 30  # largest number of clusters of a fit that was given none
 SELECTIONS = ("consensus", "lsmi", "medoid")
 REPORTED_CENTERS = 200  # of LSMI, if it is only reported
 MIN_NEIGHBORS = 20  # one graph then serves every t up to 20
-SCALES = ("auto", "standard", "variance", None)
-SCALE_HELP = """Divisor of the centred columns: their standard deviation, variance, nothing, or chosen by auto. "auto":
-nothing if neighbouring columns are so similar that they share a unit, like samples of a waveform or grey values, else
-the standard deviation; ``Result.diagnostics["scaling"]`` has the choice. Constant columns become 0."""
+SCALES = ("auto", "standard", "mixed", "variance", None)
+SCALE_HELP = """Divisor of centred columns: standard deviation, variance, nothing. "mixed": standard deviation, or the
+difference of the values of a column of two, as of indicators. "auto": nothing if neighbours are so similar that they
+share a unit, like grey values, else mixed; see ``Result.diagnostics["scaling"]``. Constant columns become 0."""
 PAPER_SCALE = ' With the preset "paper", "auto" is "standard".'
 BANDWIDTH_HELP = """2, the default, as in SMIC's local scaling; 1 as in self-tuning spectral clustering. The kernel is
 ``exp(-d^2 / (bandwidth s_i s_j))``."""

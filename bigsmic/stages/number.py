@@ -1,6 +1,6 @@
 """number: how many clusters the data show, and whether fewer are to be joined by the graph or by distance."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -139,7 +139,8 @@ def _count(job: Job, block: int) -> None:
     stability, by_size = _agreements(found, shared, numbers, shown)
     curve = {"stability": stability} | _curve(found, by_density, shared, numbers)
     agreement = float(stability[numbers == shown].min(initial=1.0))
-    parts, shape = _parts(job, shown, trees, by_density, shared) if agreement < PLAIN else (None, {})
+    agreed = numbers[(stability >= PLAIN) & (numbers <= shown)].tolist()
+    parts, shape = _parts(job, shown, agreed, trees, by_density, shared) if agreement < PLAIN else (None, {})
     by_groups = int(np.clip(parts or shown, least, most))
     n_clusters = max(by_groups, linked_groups.least_clusters(context)) if by_groups > 1 else by_groups
     if n_clusters != parts:
@@ -154,14 +155,22 @@ def _count(job: Job, block: int) -> None:
 
 
 def _parts(
-    job: Job, shown: int, trees: Sequence[MergeTree], by_density: Sequence[MergeTree], shared: _Shared
+    job: Job,
+    shown: int,
+    agreed: Collection[int],
+    trees: Sequence[MergeTree],
+    by_density: Sequence[MergeTree],
+    shared: _Shared,
 ) -> tuple[int | None, dict[str, float | None]]:
     """Number of clear parts of the graph, and what :func:`_largest` says of them.
 
-    None if they violate more links than the groups, or are one and crumbs.
+    None if labelings agree at that number, and at a larger one too: then they show groups within the parts. None also
+    if parts violate more links than the groups, or are one and crumbs.
     """
     parts = eigenvectors.clear_parts(job.context, shown)
-    if not parts or _n_kept(job, by_density, parts) < _n_kept(job, trees, shown):
+    if not parts or (parts in agreed and parts < max(agreed)):
+        return None, {}
+    if _n_kept(job, by_density, parts) < _n_kept(job, trees, shown):
         return None, {}
     shape = _largest(job, by_density, shared, parts)
     return (None if _dominates(shape) else parts), shape

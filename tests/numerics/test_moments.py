@@ -62,6 +62,32 @@ def test_scaling_is_what_it_says(scale):
     )
 
 
+@pytest.mark.parametrize("offset", [0, -3, 1e6])
+@pytest.mark.parametrize("dtype", ["?", "u1", "i8", "f4", "f8"])
+def test_columns_of_two_values_are_told_by_their_moments(dtype, offset):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (400, 4)).astype(np.float64)
+    X[:, 1] = rng.random(400) < 0.01
+    if dtype != "?":
+        X[0, 2], X[:, 3] = 0.5 if dtype[0] == "f" else 2, 1
+        X += offset if dtype != "u1" else 0
+    wanted = [len(np.unique(column)) == 2 for column in X.astype(dtype).T]
+    total = tree_sum([m.moments(part) for part in np.split(X.astype(dtype), 4)])
+    assert m.two_valued(total).tolist() == wanted
+
+
+def test_categories_count_as_much_as_their_shares_say_and_other_columns_two():
+    rng = np.random.default_rng(1)
+    shares = np.array([0.5, 0.3, 0.15, 0.05])
+    categories = np.eye(4)[np.repeat(np.arange(4), (400 * shares).astype(int))]
+    X = np.hstack([7.0 * categories - 2, 300 * rng.normal(size=(400, 1))])
+    Z = m.scaler(m.moments(X), "mixed").apply(X).astype(np.float64)
+    distances = np.square(Z[:, None] - Z).mean(axis=(0, 1))
+    np.testing.assert_allclose(distances[:4].sum(), 2 * (1 - np.square(shares).sum()), rtol=1e-5)
+    np.testing.assert_allclose(distances[4], 2, rtol=1e-5)
+    np.testing.assert_array_equal(Z[:, 4], m.scaler(m.moments(X), "standard").apply(X)[:, 4])
+
+
 def test_rows_are_scaled_alone(monkeypatch):
     scaler = m.scaler(m.moments(rows()), "standard")
     wanted = scaler.apply(rows())

@@ -70,7 +70,6 @@ TABLE = np.random.default_rng(3).normal(size=(300, 12)) * units(12)
         waveforms()[:, 10:20],
         np.repeat(waveforms()[:, 20:21], 10, axis=1),
         np.random.default_rng(4).normal(size=(300, 1)) + 0.3 * np.random.default_rng(5).normal(size=(300, 30)),
-        np.eye(20)[np.random.default_rng(6).integers(0, 20, 300)],
         np.zeros((20, 30)),
         np.full((20, 3), 7),
         np.hstack([waveforms(), 1e6 * TABLE[:1].repeat(400, axis=0) * np.random.default_rng(7).normal(size=(400, 1))]),
@@ -85,7 +84,6 @@ TABLE = np.random.default_rng(3).normal(size=(300, 12)) * units(12)
         "ten columns",
         "ten equal columns",
         "one factor",
-        "one-hot",
         "zeros",
         "constant",
         "few large columns",
@@ -93,6 +91,15 @@ TABLE = np.random.default_rng(3).normal(size=(300, 12)) * units(12)
 )
 def test_others_are_divided(X):
     assert scale(X) == "standard"
+
+
+def test_of_others_columns_of_two_values_are_divided_by_their_difference():
+    X = waveforms()
+    categories = np.eye(5)[np.random.default_rng(6).integers(0, 5, len(X))]
+    assert scale(np.hstack([shuffled(X), categories])) == "mixed"
+    assert scale(np.hstack([shuffled(X), X[:, :1] > X[:, :1].mean()])) == "mixed"
+    assert scale(categories) == "mixed"
+    assert scale(np.hstack([X, categories[:, :1]])) is None
 
 
 def test_a_black_border_and_a_column_more_change_nothing():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import zarr
 from scipy.sparse import csr_array
+from sklearn.metrics import adjusted_rand_score
 from small_fits import FAST
 from typer.testing import CliRunner
 
@@ -53,6 +54,18 @@ def test_the_default_takes_what_fits_the_columns(waveforms, table, options):
         found = bigsmic.fit(X, 3, **options)
         assert found.diagnostics["scaling"]["scale"] == scale
         assert is_same(found, bigsmic.fit(X, 3, scale=scale, **options), X)
+
+
+def test_categories_do_not_part_what_quantities_join():
+    rng = np.random.default_rng(2)
+    y, categories = np.repeat([0, 1, 2], 200), np.eye(4)[rng.integers(0, 4, 600)]
+    X = np.hstack([1.8 * np.eye(3)[y] @ rng.normal(size=(3, 6)) + rng.normal(size=(600, 6)), categories])
+    found = bigsmic.fit(X, 3)
+    assert found.diagnostics["scaling"]["scale"] == "mixed"
+    assert "standard deviation, those of two values by the difference" in repr(found).replace("\n", " ")
+    assert is_same(found, bigsmic.fit(X, 3, scale="mixed"), X)
+    by_deviations = bigsmic.fit(X, 3, scale="standard")
+    assert adjusted_rand_score(y, found.labels) > 0.8 > 0.5 > adjusted_rand_score(y, by_deviations.labels)
 
 
 @pytest.mark.parametrize("method", ["rim", "mspc"])
