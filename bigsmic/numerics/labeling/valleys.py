@@ -31,7 +31,7 @@ NEARLY = 0.875
 """Share of the threshold from which on a valley is nearly one, so that a merge across it may hide others."""
 SAMPLE_ROWS = 3000
 """Rows of a group, in the mean, on which valleys are looked for."""
-N_AXES = 45
+N_AXES = 30
 """Principal components in which groups are compared, at most."""
 FEWEST_AXES, ROWS_PER_AXIS = 2, 4
 """Components that any two groups are compared in, and rows of the smaller one for each further component."""
