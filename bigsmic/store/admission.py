@@ -146,8 +146,13 @@ def _dataframe(data: Any) -> str:
     return "got a dask dataframe; pass ddf.to_dask_array(lengths=True) of its numeric columns"
 
 
+def is_frame(data: Any) -> bool:
+    """Whether the rows are a pandas DataFrame."""
+    return hasattr(data, "iloc") and hasattr(data, "columns")
+
+
 def _is_mixed(data: Any) -> bool:
-    return hasattr(data, "iloc") and hasattr(data, "columns") and bool(_wordy(data))
+    return is_frame(data) and bool(_wordy(data))
 
 
 def _wordy(data: Any) -> list[str]:
@@ -161,7 +166,7 @@ def _is_wordy(dtype: DTypeLike) -> bool:
 def _mixed(data: Any) -> str:
     return (
         f"got a DataFrame whose columns {_wordy(data)[:NAMED]} are not numbers; "
-        "pass df.select_dtypes('number').to_numpy(), or encode them"
+        "pass df.select_dtypes('number'), or pandas.get_dummies(df), which has an indicator for every word"
     )
 
 

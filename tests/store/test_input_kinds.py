@@ -135,6 +135,28 @@ def frame(**columns):
     return pd.DataFrame(dict.fromkeys("ab", np.arange(9.0)) | columns)
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"member": np.arange(9) % 2 == 0},
+        {"count": pd.array(range(9), dtype="Int64")},
+        {"word": list("abcabcabc")},
+    ],
+    ids=["truth values", "integers that may be missing", "indicators of words"],
+)
+def test_columns_of_a_frame_that_numbers_can_hold_are_read(columns):
+    table = pd.get_dummies(frame(**columns))
+    source = open_source(table)
+    assert source.dtype == np.float64
+    np.testing.assert_array_equal(source.read(2, 7), table.to_numpy(np.float64)[2:7])
+    assert source.column_names == list(table.columns)
+
+
+def test_a_missing_number_of_a_frame_is_not_a_number():
+    source = open_source(frame(count=pd.array([None, *range(8)], dtype="Int64")))
+    assert np.isnan(source.read(0, 9)[0, 2])
+
+
 def group():
     opened = zarr.open_group({}, mode="w")
     opened.create_array("X", shape=(9, 2), dtype="f4")

@@ -92,7 +92,10 @@ def _in_process(data: Any) -> "Source":
         return DaskSource(data)
     if admission.reads_ranges(data):
         return DaskSource(data.data) if admission.is_lazy_dask(data) else SlicedSource(data)
-    return Source(np.asanyarray(data), "array")
+    rows = np.asanyarray(data)
+    if rows.dtype == object and admission.is_frame(data):  # truth values beside numbers, or columns that allow for NA
+        rows = data.to_numpy(np.float64, na_value=np.nan)
+    return Source(rows, "array")
 
 
 def _check_rows(source: Source) -> None:
