@@ -34,9 +34,9 @@ def main():
         for name in names(half):
             row = rows.setdefault(name, {"half": half})
             row |= told(name)
-            for choice in CHOICES.keys() - row.keys():
-                same = choice == "mixed" and not row["two_valued"]
-                row[choice] = row["standard"] if same and "standard" in row else scored(name, choice, args.seeds)
+            for choice in [choice for choice in CHOICES if choice not in row]:  # "standard" before "mixed"
+                is_standard = choice == "mixed" and not row["two_valued"]
+                row[choice] = row["standard"] if is_standard else scored(name, choice, args.seeds)
             save("shared_unit", rows, seeds=args.seeds)
         report({name: row for name, row in rows.items() if row["half"] == half}, half)
 

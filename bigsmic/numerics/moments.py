@@ -198,9 +198,15 @@ def scaler(total: Moments, scale: str | None, origin: Integers | None = None) ->
     _check_underflow(variance, total.high > total.low)
     safe = np.where(varies, variance, 1)
     reach = np.where(varies, (total.high - total.low) / 2, 1)
-    divisors = {"standard": np.sqrt(safe), "variance": safe, "range": reach, None: np.ones_like(safe)}
-    divisors["mixed"] = np.where(two_valued(total), 2 * reach, divisors["standard"])
-    factor = np.where(varies, 1 / divisors[scale], 0.0)
+    deviation = np.sqrt(safe)
+    divisor = {
+        "standard": deviation,
+        "mixed": np.where(two_valued(total), 2 * reach, deviation),
+        "variance": safe,
+        "range": reach,
+        None: np.ones_like(safe),
+    }[scale]
+    factor = np.where(varies, 1 / divisor, 0.0)
     _check_range((_reach(total) * factor)[varies], scale)
     return Scaler(total.mean, factor, origin)
 

@@ -91,10 +91,10 @@ def plan_fit(
     If the number of clusters is open, the plan also has room for all labelings of the number that may be found.
     """
     plan_one = partial(plan, size, memory_limit=memory_limit, n_threads=n_threads, checkpoints=checkpoints)
-    return planning.joined([plan_one(part) for part in (settings, *disputed(settings, size.n))], (), n_threads)
+    return planning.joined([plan_one(part) for part in (settings, *disputed_settings(settings, size.n))], (), n_threads)
 
 
-def disputed(settings: Any, n: int) -> list[Any]:
+def disputed_settings(settings: Any, n: int) -> list[Any]:
     """Settings for all labelings of a number that was left open: the smallest one of all widths, and the largest.
 
     None if the number was given, or if the rows do not allow to find it.

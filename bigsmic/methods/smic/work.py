@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from bigsmic.methods.smic.planning import disputed
+from bigsmic.methods.smic.planning import disputed_settings
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams
 from bigsmic.numerics.labeling.local_moving import N_SWEEPS
 from bigsmic.runtime.duration import Answer, Rates, Work
@@ -46,7 +46,7 @@ def works(plan: Plan, settings: Any, rates: Rates) -> tuple[Work, Work]:
     """Work of a fit of rows with clear clusters, whose labels come from valleys alone, and with unclear ones."""
     n_columns = valley_columns(settings, plan.size.n)
     plain = settings.by_valleys(n_columns) if settings.begins_with_valleys and n_columns else settings
-    every, *_ = *disputed(settings, plan.size.n), settings
+    every = next(iter(disputed_settings(settings, plan.size.n)), settings)
     clear, unclear = (
         work(plan, of_kind, _solves(of_kind, plan.size.n, rates.answers[kind]), rates.missed)
         for kind, of_kind in (("clear", plain), ("unclear", every))

@@ -92,10 +92,9 @@ def _in_process(data: Any) -> "Source":
         return DaskSource(data)
     if admission.reads_ranges(data):
         return DaskSource(data.data) if admission.is_lazy_dask(data) else SlicedSource(data)
-    rows = np.asanyarray(data)
-    if rows.dtype == object and admission.is_frame(data):  # truth values beside numbers, or columns that allow for NA
-        rows = data.to_numpy(np.float64, na_value=np.nan)
-    return Source(rows, "array")
+    if admission.is_frame(data) and np.asanyarray(data.iloc[:0]).dtype == object:  # truth values beside numbers, say
+        data = data.to_numpy(np.float64, na_value=np.nan)
+    return Source(np.asanyarray(data), "array")
 
 
 def _check_rows(source: Source) -> None:
