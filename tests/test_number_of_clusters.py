@@ -203,6 +203,64 @@ def test_parts_of_the_graph_do_not_hide_clusters_within_them_that_valleys_part()
     assert adjusted_rand_score(y, result.labels) > 0.8
 
 
+def two_groups_of_five(apart):
+    """Clusters that touch, in two groups that touch, too, or do not: 2,000 rows in 12 dimensions."""
+    draw = np.random.default_rng(2)
+    centres = np.concatenate([draw.normal(size=(5, 12)) for _ in range(2)])
+    centres *= 3.4 / np.linalg.norm(centres, axis=1, keepdims=True)
+    centres[:, 0] = np.repeat([0, apart], 5)
+    y = draw.integers(0, 10, 2000)
+    return centres[y] + draw.normal(size=(2000, 12)), y
+
+
+@pytest.mark.parametrize("apart", [4.5, 5.0])
+def test_parts_of_the_graph_that_are_tied_do_not_hide_clusters_on_which_labelings_agree(apart):
+    """Two groups that are tied are no answer, though the eigengap after them is 2.4 and 3.5."""
+    X, y = two_groups_of_five(apart)
+    result = bigsmic.fit(X, **UNSCALED)
+    evidence = result.valleys
+    assert evidence.parts is None
+    assert result.n_clusters == evidence.n_clusters == 9
+    assert evidence.surer == (9 if apart == 4.5 else None)  # at 5, valleys separate them
+    assert ("modularity is nearly the largest" in evidence.sentence) == (apart == 4.5)
+    assert adjusted_rand_score(y, result.labels) > 0.75
+    np.testing.assert_array_equal(result.cut(result.n_clusters).labels, result.labels)
+    assert np.mean(result.predict(X[:500]) == result.labels[:500]) > 0.95
+
+
+def test_few_rows_of_many_clusters_show_no_valleys_but_are_found():
+    """A part of the digits, of 90 rows each: valleys separate 7 to 9 groups, ARI .69."""
+    X, y = (array[:900] for array in load_digits(return_X_y=True))
+    result = bigsmic.fit(X, n_threads=1)
+    assert result.valleys.surer == result.n_clusters > max(result.valleys.votes)
+    assert adjusted_rand_score(y, result.labels) > 0.75
+
+
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        ({}, 8),  # nearly as sure as 9, and fewer
+        ({8: (0.7, 0.59)}, 9),
+        ({8: (0.78, 0.57)}, 9),  # modularity is not nearly the largest
+        ({10: (0.9, 0.6)}, 10),
+        ({11: (0.95, 0.59)}, 8),  # beyond the largest modularity
+        ({4: (0.77, 0.5)}, 4),  # labelings agree nearly as much on those shown
+        ({4: (0.69, 0.5), 8: (0.7, 0.59), 9: (0.7, 0.59)}, None),
+        ({4: (0.39, 0.5)}, None),  # not at all: there may be no clusters
+        ({8: (0.69, 0.59), 9: (0.69, 0.59)}, None),
+        ({12: (0.6, 0.61)}, None),  # would need more columns
+    ],
+)
+def test_another_number_is_the_answer_if_labelings_agree_more_on_it(changes, wanted):
+    numbers = np.arange(2, 13)
+    stability, modularity = np.full(11, 0.6), np.full(11, 0.5)
+    for k, values in ({8: (0.78, 0.59), 9: (0.8, 0.59), 10: (0.6, 0.6)} | changes).items():
+        stability[numbers == k], modularity[numbers == k] = values
+    curve = {"numbers": numbers, "stability": stability, "modularity": modularity}
+    assert number._surest(curve, 4, 11.0) == wanted
+    assert number._surest(curve, 1, 11.0) is None
+
+
 def test_clusters_beyond_those_shown_are_cut_off_what_hangs_on_least():
     """Of two clusters of 3,000 rows, one of which hides a small one, neither is halved; modularity would halve one."""
     X, y = uneven_blobs(seed=30)

@@ -49,6 +49,7 @@ FACTS_OF_VALLEYS = (
     "votes",
     "agreement",
     "parts",
+    "surer",
     "graph_parts",
     "unlinked",
     "forced",

@@ -37,6 +37,8 @@ from bigsmic.types import Floats, Integers
 
 TOLERANCE = {"normalized": 1e-4}
 CLEAR_GAP = 2.2  # eigengap from which the graph is considered to fall into parts
+MORE_IF_TIED = 2  # times that gap, if the parts are tied
+TIED = 1e-3  # 1 minus the eigenvalue of the last part, from which on parts are tied
 STATE_ARRAYS = ("images", "norms", "locked_values", "locked_norms")
 UNWEIGHTED = LinkWeights()
 DEFAULT_TOLERANCE = 1e-6  # as top vectors of the plain kernel are localised, with many entries near zero
@@ -344,7 +346,17 @@ def clear_parts(context: Context, n_clusters: int) -> int | None:
     if not (spectra and numbers):
         return None
     gaps = common_gaps(spectra, numbers)
-    return numbers[int(gaps.argmax())] if gaps.max() >= CLEAR_GAP else None
+    n_parts = numbers[int(gaps.argmax())]
+    least = MORE_IF_TIED * CLEAR_GAP if are_tied(context, n_parts) else CLEAR_GAP
+    return n_parts if gaps.max() >= least else None
+
+
+def are_tied(context: Context, n_parts: int) -> bool:
+    """Whether more than weak edges are between the parts of a graph.
+
+    Those within bent clusters, which are long, are hardly stronger than these.
+    """
+    return max(1.0 - values[n_parts - 1] for values in _plain_spectra(context, (None, UNWEIGHTED))) > TIED
 
 
 def _plain_spectra(context: Context, link_weights: Collection[Any] = ()) -> list[Floats]:

@@ -1,6 +1,6 @@
 """number: how many clusters the data show, and whether fewer are to be joined by the graph or by distance."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -31,6 +31,14 @@ AGREED = 0.85
 """The same from which trees of valleys are preferred where two clusters by density have no valley between them."""
 FEWER_AGREED = 0.8
 """The same at a smaller number that they show, from which trees of valleys may cut off those beyond it."""
+NEARLY_LARGEST = 0.02
+"""Difference in modularity from the largest up to which a number of clusters may be preferred to the one shown."""
+NEARLY_AGREED = 0.05
+"""Difference in agreement from the largest up to which a smaller number of clusters is preferred."""
+LEAST_AGREED = 0.7
+"""Agreement from which another number of clusters may be preferred to the one shown."""
+FULL = 0.75
+"""Number of clusters of largest modularity, as a share of the columns, beyond which it would need more of these."""
 SHAPE_ROWS = 20_000
 """Number of rows, drawn by hash, on which the largest cluster is compared with a blob."""
 
@@ -81,7 +89,8 @@ def are_agreed(run: Run, n_clusters: int) -> bool:
 
 def are_fewer(run: Run, n_clusters: int) -> bool:
     """Whether the labelings agree which clusters the data show, and these are fewer, but more than half as many."""
-    shown = counted(run)
+    info = run.info(NUMBER, 0)
+    shown = info["shown"] if info.get("surer") else counted(run)
     return shown is not None and are_some_more(n_clusters, shown) and _agreement_at(run, shown) >= FEWER_AGREED
 
 
@@ -139,9 +148,12 @@ def _count(job: Job, block: int) -> None:
     stability, by_size = _agreements(found, shared, numbers, shown)
     curve = {"stability": stability} | _curve(found, by_density, shared, numbers)
     agreement = float(stability[numbers == shown].min(initial=1.0))
-    agreed = numbers[(stability >= PLAIN) & (numbers <= shown)].tolist()
-    parts, shape = _parts(job, shown, agreed, trees, by_density, shared) if agreement < PLAIN else (None, {})
-    by_groups = int(np.clip(parts or shown, least, most))
+    surest, parts, shape = None, None, dict[str, float | None]()
+    if agreement < PLAIN:
+        surest = None if context.settings.propagates else _surest(curve, shown, FULL * cut_into)
+        parts, shape = _parts(job, _apart(context, curve, shown, surest), shown, trees, by_density, shared)
+    surer = surest if not parts and surest != shown else None
+    by_groups = int(np.clip(parts or surer or shown, least, most))
     n_clusters = max(by_groups, linked_groups.least_clusters(context)) if by_groups > 1 else by_groups
     if n_clusters != parts:
         shape = _largest(job, trees, shared, n_clusters)
@@ -149,28 +161,53 @@ def _count(job: Job, block: int) -> None:
     clear = by_groups > 1 and not differ and not _dominates(shape)
     joined = _joined(found, by_density, shared, curve, shown) if clear and not parts else []
     info = {"shown": shown, "n_clusters": n_clusters, "clear": clear, "votes": votes, "columns": sizes[0]}
-    info |= shape | {"agreement": agreement, "parts": parts, "joined": joined, "by_size": by_size}
+    info |= shape | {"agreement": agreement, "parts": parts, "surer": surer, "joined": joined, "by_size": by_size}
     info |= _of_links(context, n_clusters, by_groups)
     job.run.write(NUMBER, block, curve, info=info)
 
 
+def _surest(curve: Mapping[str, NDArray[Any]], shown: int, most: float) -> int | None:
+    """Number of clusters, at least the one shown, that labelings agree on most, or nearly so; None if on none.
+
+    It is at most that of largest modularity, beyond which large clusters are cut, and may not exceed `most`. None also
+    if labelings do not agree on those shown at all, or show one: then nothing tells that there are clusters.
+    """
+    numbers, stability, modularity = curve["numbers"], curve["stability"], curve["modularity"]
+    last, at = int(numbers[np.argmax(modularity)]), numbers == shown
+    if not at.any() or stability[at] < consensus.AGREED:
+        return None
+    more = (shown < numbers) & (numbers <= last) & (modularity >= modularity.max() - NEARLY_LARGEST)
+    among = at | more if last <= most else at
+    first = np.flatnonzero(among & (stability >= stability[among].max() - NEARLY_AGREED))[0]
+    return int(numbers[first]) if stability[first] >= LEAST_AGREED else None
+
+
+def _apart(context: Context, curve: Mapping[str, NDArray[Any]], shown: int, surest: int | None) -> int | None:
+    """Number of clear parts of the graph; None if labelings agree on clusters within them.
+
+    That is so if they agree on the parts plainly, and on more clusters, too, or if the parts are tied, and labelings
+    agree on some number of clusters.
+    """
+    parts = eigenvectors.clear_parts(context, shown)
+    if not parts or (surest and eigenvectors.are_tied(context, parts)):
+        return None
+    agreed = curve["numbers"][(curve["stability"] >= PLAIN) & (curve["numbers"] <= shown)]
+    return None if parts in agreed and parts < agreed.max() else parts
+
+
 def _parts(
     job: Job,
+    parts: int | None,
     shown: int,
-    agreed: Collection[int],
     trees: Sequence[MergeTree],
     by_density: Sequence[MergeTree],
     shared: _Shared,
 ) -> tuple[int | None, dict[str, float | None]]:
-    """Number of clear parts of the graph, and what :func:`_largest` says of them.
+    """The number of parts, and what :func:`_largest` says of them.
 
-    None if labelings agree at that number, and at a larger one too: then they show groups within the parts. None also
-    if parts violate more links than the groups, or are one and crumbs.
+    None if they violate more links than the groups, or are one and crumbs.
     """
-    parts = eigenvectors.clear_parts(job.context, shown)
-    if not parts or (parts in agreed and parts < max(agreed)):
-        return None, {}
-    if _n_kept(job, by_density, parts) < _n_kept(job, trees, shown):
+    if not parts or _n_kept(job, by_density, parts) < _n_kept(job, trees, shown):
         return None, {}
     shape = _largest(job, by_density, shared, parts)
     return (None if _dominates(shape) else parts), shape

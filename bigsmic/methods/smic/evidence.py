@@ -24,7 +24,8 @@ class Valleys:
     Attributes
     ----------
     n_clusters : int
-        Number of groups that valleys separate from all of their neighbours: the median over labelings.
+        Number of groups that valleys separate from all of their neighbours, the median over labelings; or `parts` or
+        `surer`.
     clear : bool
         Whether this number is reliable. It is not if there is only one group, if one group has most of the rows and is
         not a single blob while the others are tiny, or if the labelings do not agree on the groups.
@@ -42,6 +43,9 @@ class Valleys:
     parts : int or None
         Number of parts that the neighbour graph falls into by a clear eigengap, where these are fewer than the
         labelings show, and these agree to less than 0.9: the answer, then. None elsewhere.
+    surer : int or None
+        Number of clusters that the labelings agree on more, where they agree on the groups that valleys separate to
+        less than 0.9: the answer, then. Its modularity is nearly the largest. None elsewhere.
     graph_parts : int or None
         About how many parts the neighbour graph has, those of few rows included, estimated from the number of its
         eigenvalues above .98; None if it does not fall into parts, or c was given.
@@ -67,6 +71,7 @@ class Valleys:
     unlinked: int | None = None
     forced: bool = False
     graph_parts: int | None = None
+    surer: int | None = None
 
     @cached_property
     def curve(self) -> "pd.DataFrame":
@@ -141,6 +146,8 @@ class Valleys:
             return f"{self._no_answer()}{advice}. Modularity is largest with {self.best} clusters."
         if self.parts == self.n_clusters:
             return self._parts()
+        if self.surer == self.n_clusters:
+            return self._surer()
         linked = self.unlinked is not None
         separate = "valleys and links separate" if linked else "valleys separate"
         text = f"The data show {self.n_clusters} groups that {separate} from each other{self._candidates()}."
@@ -161,6 +168,15 @@ class Valleys:
             f"The neighbour graph falls into {self.n_clusters} parts by a clear eigengap; labelings show "
             f"{min(self.votes)} to {max(self.votes)} groups that valleys separate, but agree on these to "
             f"{self.agreement:.2f} only.{self._asked()}"
+        )
+
+    def _surer(self) -> str:
+        few, many = min(self.votes), max(self.votes)
+        stability = float(self._curve["stability"][self._curve["numbers"] == self.n_clusters].sum())
+        return (
+            f"Valleys separate {few if few == many else f'{few} to {many}'} groups, but labelings agree on these to "
+            f"{self.agreement:.2f} only; they agree to {stability:.2f} on {self.n_clusters} clusters, whose "
+            f"modularity is nearly the largest.{self._asked()}"
         )
 
     def _asked(self) -> str:
@@ -224,7 +240,7 @@ def read(context: Any) -> Valleys | None:
     stored = run.info(shown_number.NUMBER, 0)
     facts = {name: stored[name] for name in ("n_clusters", "clear", "votes", "largest", "second", "clumpiness")}
     found = settings.undecided or (settings.open and settings.n_clusters == stored["n_clusters"])
-    facts |= {"agreement": stored.get("agreement", 1.0), "parts": stored.get("parts")}
+    facts |= {"agreement": stored.get("agreement", 1.0)} | {name: stored.get(name) for name in ("parts", "surer")}
     facts |= {name: stored[name] for name in ("unlinked", "forced") if name in stored}
     facts |= {"graph_parts": eigenvalue_counts.parts(run) or None}
     return Valleys(**facts, asked=None if found else settings.n_clusters, _curve=curve, _pairs=pairs)
