@@ -170,11 +170,11 @@ def _surest(curve: Mapping[str, NDArray[Any]], shown: int, most: float) -> int |
     """Number of clusters, at least the one shown, that labelings agree on most, or nearly so; None if on none.
 
     It is at most that of largest modularity, beyond which large clusters are cut, and may not exceed `most`. None also
-    if labelings do not agree on those shown at all, or show one: then nothing tells that there are clusters.
+    if labelings show one cluster: then nothing tells that there are more.
     """
     numbers, stability, modularity = curve["numbers"], curve["stability"], curve["modularity"]
     last, at = int(numbers[np.argmax(modularity)]), numbers == shown
-    if not at.any() or stability[at] < consensus.AGREED:
+    if not at.any():
         return None
     more = (shown < numbers) & (numbers <= last) & (modularity >= modularity.max() - NEARLY_LARGEST)
     among = at | more if last <= most else at
