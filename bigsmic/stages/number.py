@@ -18,6 +18,7 @@ from bigsmic.stages import valleys as valley_stage
 from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.labelings import VALLEYS, Merging, Reader, read_groups, valley_tree_of, weights_between
 from bigsmic.stages.shown_number import NUMBER, are_joined, are_some_more, is_near, is_shown
+from bigsmic.stages.wider_columns import FULL
 from bigsmic.store import Run
 from bigsmic.types import Floats, Integers
 
@@ -37,8 +38,6 @@ NEARLY_AGREED = 0.05
 """Difference in agreement from the largest up to which a smaller number of clusters is preferred."""
 LEAST_AGREED = 0.7
 """Agreement from which another number of clusters may be preferred to the one shown."""
-FULL = 0.75
-"""Number of clusters of largest modularity, as a share of the columns, beyond which it would need more of these."""
 SHAPE_ROWS = 20_000
 """Number of rows, drawn by hash, on which the largest cluster is compared with a blob."""
 
