@@ -88,8 +88,9 @@ def are_agreed(run: Run, n_clusters: int) -> bool:
 
 def are_fewer(run: Run, n_clusters: int) -> bool:
     """Whether the labelings agree which clusters the data show, and these are fewer, but more than half as many."""
-    info = run.info(NUMBER, 0)
-    shown = info["shown"] if info.get("surer") else counted(run)
+    shown = counted(run)
+    if shown is not None and run.info(NUMBER, 0).get("surer"):
+        shown = run.info(NUMBER, 0)["shown"]  # those that valleys separate
     return shown is not None and are_some_more(n_clusters, shown) and _agreement_at(run, shown) >= FEWER_AGREED
 
 
@@ -147,10 +148,10 @@ def _count(job: Job, block: int) -> None:
     stability, by_size = _agreements(found, shared, numbers, shown)
     curve = {"stability": stability} | _curve(found, by_density, shared, numbers)
     agreement = float(stability[numbers == shown].min(initial=1.0))
-    surest, parts, shape = None, None, dict[str, float | None]()
-    if agreement < PLAIN:
-        surest = None if context.settings.propagates else _surest(curve, shown, FULL * cut_into)
-        parts, shape = _parts(job, _apart(context, curve, shown, surest), shown, trees, by_density, shared)
+    disagree = agreement < PLAIN
+    surest = _surest(curve, shown, FULL * cut_into) if disagree and not context.settings.propagates else None
+    candidate = _candidate_parts(context, curve, shown, surest) if disagree else None
+    parts, shape = _checked_parts(job, candidate, shown, trees, by_density, shared)
     surer = surest if not parts and surest != shown else None
     by_groups = int(np.clip(parts or surer or shown, least, most))
     n_clusters = max(by_groups, linked_groups.least_clusters(context)) if by_groups > 1 else by_groups
@@ -181,20 +182,18 @@ def _surest(curve: Mapping[str, NDArray[Any]], shown: int, most: float) -> int |
     return int(numbers[first]) if stability[first] >= LEAST_AGREED else None
 
 
-def _apart(context: Context, curve: Mapping[str, NDArray[Any]], shown: int, surest: int | None) -> int | None:
+def _candidate_parts(context: Context, curve: Mapping[str, NDArray[Any]], shown: int, surest: int | None) -> int | None:
     """Number of clear parts of the graph; None if labelings agree on clusters within them.
 
     That is so if they agree on the parts plainly, and on more clusters, too, or if the parts are tied, and labelings
     agree on some number of clusters.
     """
-    parts = eigenvectors.clear_parts(context, shown)
-    if not parts or (surest and eigenvectors.are_tied(context, parts)):
-        return None
+    parts = eigenvectors.clear_parts(context, shown, with_tied=surest is None)
     agreed = curve["numbers"][(curve["stability"] >= PLAIN) & (curve["numbers"] <= shown)]
-    return None if parts in agreed and parts < agreed.max() else parts
+    return None if parts and parts in agreed and parts < agreed.max() else parts
 
 
-def _parts(
+def _checked_parts(
     job: Job,
     parts: int | None,
     shown: int,
