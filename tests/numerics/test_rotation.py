@@ -30,6 +30,15 @@ def random_orthogonal(m, seed=0):
 # ---- rotation
 
 
+@pytest.mark.parametrize(("m", "k"), [(1, 1), (5, 3), (10, 8), (33, 33), (40, 57)])
+def test_every_entry_is_summed_in_the_order_of_the_columns(m, k):
+    V, R = (np.random.default_rng(m).normal(size=shape).astype(np.float32) for shape in ((70, m), (m, k)))
+    expected = np.zeros((70, k), np.float32)
+    for j in range(m):
+        expected += V[:, j, None] * R[j]
+    np.testing.assert_array_equal(rotation.rotate(V, R), expected)
+
+
 @settings(deadline=None, max_examples=40)
 @given(seeds, st.integers(1, 8), st.integers(0, 20), st.integers(1, 8))
 def test_rotation_is_orthogonal_whatever_the_sample(seed, m, s, rank):

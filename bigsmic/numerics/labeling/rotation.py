@@ -22,6 +22,7 @@ from scipy.linalg import qr, svd
 from bigsmic.errors import InputError
 from bigsmic.numerics.compiled import compiled
 from bigsmic.numerics.frozen import frozen
+from bigsmic.numerics.lanes import cut, load, plus, store, times, zeros
 from bigsmic.types import Floats, Integers
 from bigsmic.validation import check_prior
 
@@ -164,21 +165,30 @@ def rotate(V: Floats, R: Floats) -> Floats:
     -----
     BLAS is not used, as its order of summation depends on the number of rows, hence on the cut into blocks.
     """
-    Y = np.empty((len(V), np.shape(R)[1]), dtype=np.float32)
-    _rotate_rows(frozen(V, np.float32), frozen(R, np.float32), Y)
+    V, R = frozen(V, np.float32), np.asarray(R, np.float32)
+    Y = np.empty((len(V), R.shape[1]), dtype=np.float32)
+    for columns, lanes in cut(R.shape[1]):
+        part = R[:, columns]
+        factor = np.zeros((len(R), len(lanes)), np.float32)
+        factor[:, : part.shape[1]] = part
+        rotated = Y if len(lanes) == Y.shape[1] else np.empty((len(V), len(lanes)), np.float32)
+        _rotate_rows(V, factor, rotated, lanes)
+        if rotated is not Y:
+            Y[:, columns] = rotated[:, : part.shape[1]]
     return Y
 
 
 @compiled
-def _rotate_rows(V: Any, R: Any, Y: Floats) -> None:
-    """``Y = V R``, summed in the order of the columns of V; V is (b, m), R (m, k), Y (b, k)."""
+def _rotate_rows(V: Any, R: Floats, Y: Floats, lanes: tuple[bool, ...]) -> None:
+    """``Y = V R``, summed in the order of the columns of V; V is (b, m), R (m, lanes), Y (b, lanes).
+
+    The sum stays in vector registers; the length of the tuple `lanes` gives their number to the compiler.
+    """
     for i in range(V.shape[0]):
-        row = Y[i]
-        row[:] = np.float32(0.0)
-        for k in range(V.shape[1]):
-            v = V[i, k]
-            for y in range(R.shape[1]):
-                row[y] += v * R[k, y]
+        total = zeros(R, lanes)
+        for k in range(np.uint64(V.shape[1])):
+            total = plus(total, times(load(R, k, total), V[i, k]))
+        store(Y, i, total)
 
 
 def posterior_rotated(V: Floats, R: Floats) -> Assignment:
