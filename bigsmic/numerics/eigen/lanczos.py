@@ -51,6 +51,9 @@ from bigsmic.numerics.hashing import generator
 from bigsmic.types import Floats, Integers
 
 GROWTH = 4  # factor in the degree that justifies a new filter, as this discards the basis
+PATIENCE, MOST = 8, 1e4
+"""Restarts without a filter after which the smallest one may amplify more, and how much at most: where the largest
+eigenvalues are far from the others, nearly all time goes into orthogonalisation."""
 LONG, LONG_DEGREE, LONG_GROWTH = 20, 3, 2
 """Restarts after which a solve is a long one, factor of its largest degree from then on, and factor that justifies a
 new filter. Where wanted values crowd below 1, as on the graph of rows in a plane, those beyond them do, too: the edge
@@ -399,7 +402,10 @@ def _better_filter(params: LanczosParams, state: LanczosState, eps: float) -> Fi
         return None
     low = state.low - 0.05 * (edge - state.low)
     center, half_width = (edge + low) / 2, (edge - low) / 2
-    degree = np.arccosh(params.amplification) / np.arccosh((largest - center) / half_width)
+    reach = np.arccosh((largest - center) / half_width)
+    degree = np.arccosh(params.amplification) / reach
+    if state.n_restarts >= PATIENCE:
+        degree = max(degree, min(GROWTH + 1, np.arccosh(MOST) / reach))
     is_long = state.n_restarts >= LONG and params.degree > 1
     factor, growth = (LONG_DEGREE, LONG_GROWTH) if is_long else (1, GROWTH)
     degree = min(factor * params.degree, 2 * int((degree - 1) / 2) + 1)
