@@ -227,7 +227,7 @@ def test_a_solve_for_more_goes_on_from_that_for_fewer(n_first):
     V = space.V.copy()
     result = solve(space, params, known=Spectrum(first.ritz_values, first.residual_norms))
     assert result.converged
-    assert result.n_restarts <= whole.n_restarts
+    assert result.n_matvecs < whole.n_matvecs
     np.testing.assert_array_equal(space.V[:, :n_first], V)
     np.testing.assert_array_equal(result.ritz_values[:n_first], first.ritz_values)
     np.testing.assert_allclose(K @ space.V, space.V * result.ritz_values, atol=1e-7)
@@ -287,7 +287,7 @@ def test_a_long_solve_takes_a_better_filter(long, monkeypatch):
     assert (result.filter.degree > params.degree) == (long < 10**9)
 
 
-@pytest.mark.parametrize("patience", [8, 10**9])
+@pytest.mark.parametrize("patience", [10, 10**9])
 def test_a_filter_is_taken_though_the_largest_values_are_far(patience, monkeypatch):
     """The smallest filter amplifies the first values more than wanted; without it, a solve takes many restarts."""
     monkeypatch.setattr(lanczos, "PATIENCE", patience)
@@ -295,7 +295,7 @@ def test_a_filter_is_taken_though_the_largest_values_are_far(patience, monkeypat
     result = solve(DenseSpace(np.diag(values)), LanczosParams(40, tol=1e-6))
     assert result.converged
     np.testing.assert_allclose(result.ritz_values, values[:40], atol=1e-8)
-    assert result.filter.degree == (5 if patience == 8 else 1)
+    assert result.filter.degree == (5 if patience == 10 else 1)
 
 
 def test_a_solve_without_filter_takes_none_however_long(monkeypatch):

@@ -3,9 +3,8 @@
 :class:`RowSpace` implements `numerics.eigen.space.Space` for the rows of one shard, :class:`GroupSpace` for those of
 all shards of a group, which may be on several workers. At any time a worker holds in memory the last block and the
 working block (n x b each), and per thread one kernel block and one block of the basis, unless the whole basis is in
-memory. Dense work runs over tiles of at most `PANEL` rows that stay in cache, as float32 (or float64) GEMM whose
-results are added up in float64. All bounds are fixed, so that results do not depend on threads or on where the basis is
-stored.
+memory. Dense work runs over tiles of `PANEL` rows that stay in cache, as float32 (or float64) GEMM whose results are
+added up in float64. All bounds are fixed, so that results do not depend on threads or on where the basis is stored.
 """
 
 from collections.abc import Callable
@@ -24,9 +23,6 @@ from bigsmic.numerics.self_product import self_product
 from bigsmic.types import Floats, Integers
 
 PANEL = 4096
-LEAST_PANEL, PANEL_ENTRIES = 256, 1 << 17
-"""Fewest rows of a tile of the basis, and entries that stay in a second-level cache of a megabyte while they are read
-twice."""
 CHECKED = 8
 
 
@@ -341,7 +337,7 @@ class RowSpace:
 
     def _moments(self, p: int) -> Floats:
         V, W = self._read(p, 0, self.n_columns), self._work[self.shard.rows(p)]
-        return _sum_tiles(V, lambda tile: _moments(V[tile], W[tile]))
+        return _sum_tiles(len(W), lambda tile: _moments(V[tile], W[tile]))
 
     def _project_block(self, p: int, old: Floats, S: Floats, Q: Floats) -> Floats:
         rows = self.shard.rows(p)
@@ -351,7 +347,7 @@ class RowSpace:
             new[tile] = (W[tile] - V[tile] @ S) @ Q
             return _moments(V[tile], new[tile])
 
-        return _sum_tiles(V, step)
+        return _sum_tiles(len(W), step)
 
     def _empty(self, width: int) -> Floats:
         return np.empty((self.shard.n_rows, width), self.basis.dtype)
@@ -450,12 +446,8 @@ def residual_norms(squared_residuals: Callable[..., Any], values: Floats, start:
     return np.sqrt(np.concatenate([np.zeros(0), *squares]))
 
 
-def _sum_tiles(V: Floats, term: Callable[..., Any]) -> Floats:
-    """Sum of a term over tiles of V, (m, k), of a power of two rows that depends on k alone."""
-    height = PANEL
-    while height > LEAST_PANEL and height * V.shape[1] > PANEL_ENTRIES:
-        height //= 2
-    return sum(term(tile).astype(np.float64) for tile in tiles(len(V), height))
+def _sum_tiles(n: int, term: Callable[..., Any]) -> Floats:
+    return sum(term(tile).astype(np.float64) for tile in tiles(n, PANEL))
 
 
 def _moments(V: Floats, W: Floats) -> Floats:

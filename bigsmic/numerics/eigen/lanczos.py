@@ -51,7 +51,7 @@ from bigsmic.numerics.hashing import generator
 from bigsmic.types import Floats, Integers
 
 GROWTH = 4  # factor in the degree that justifies a new filter, as this discards the basis
-PATIENCE, MOST = 8, 1e4
+PATIENCE, MOST = 10, 1e4
 """Restarts without a filter after which the smallest one may amplify more, and how much at most: where the largest
 eigenvalues are far from the others, nearly all time goes into orthogonalisation."""
 LONG, LONG_DEGREE, LONG_GROWTH = 20, 3, 2
@@ -404,7 +404,7 @@ def _better_filter(params: LanczosParams, state: LanczosState, eps: float) -> Fi
     center, half_width = (edge + low) / 2, (edge - low) / 2
     reach = np.arccosh((largest - center) / half_width)
     degree = np.arccosh(params.amplification) / reach
-    if state.n_restarts >= PATIENCE:
+    if state.filter.degree == 1 and state.n_restarts >= PATIENCE:
         degree = max(degree, min(GROWTH + 1, np.arccosh(MOST) / reach))
     is_long = state.n_restarts >= LONG and params.degree > 1
     factor, growth = (LONG_DEGREE, LONG_GROWTH) if is_long else (1, GROWTH)

@@ -11,8 +11,8 @@ from bigsmic.numerics.eigen.chebyshev import Filter
 
 MANY = 128
 """Eigenpairs from which on they are many; see :meth:`LanczosParams.suited`."""
-MANY_WIDTH = 16
-"""Columns of a block for many pairs."""
+MANY_WIDTH, MANY_AMPLIFICATION = 16, 200.0
+"""Columns of a block, and amplification by filters, for many pairs."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,7 @@ class LanczosParams:
     bulk : BulkRule or None
         Rule by which vectors after a clear gap need not reach `tol`; None: all must reach it.
     amplification : float
-        Of the largest eigenvalue but known ones by a filter; more spends products on what has converged, less spends
-        orthogonalisations on what has not.
+        Of the largest eigenvalue but known ones by a filter; more spends products on what has converged.
     """
 
     n_wanted: int
@@ -47,14 +46,14 @@ class LanczosParams:
     dimension: int | None = None
     degree: int = 9
     bulk: BulkRule | None = None
-    amplification: float = 200.0
+    amplification: float = 20.0
 
     @classmethod
     def suited(cls, n_wanted: int, **others: Any) -> "LanczosParams":
         """Parameters suited to the number of eigenpairs.
 
         Where it is large, most time goes into orthogonalisation, not into products: blocks are wider, as products
-        of narrow matrices are slow, and the basis grows further between two rotations.
+        of narrow matrices are slow; the basis grows further between two rotations; and higher degrees cost little.
 
         Parameters
         ----------
@@ -69,7 +68,7 @@ class LanczosParams:
         if n_wanted < MANY:
             return cls(n_wanted, **others)
         dimension = n_wanted + max(7 * MANY_WIDTH, n_wanted // 2)
-        return cls(n_wanted, block_width=MANY_WIDTH, dimension=dimension, **others)
+        return cls(n_wanted, block_width=MANY_WIDTH, dimension=dimension, amplification=MANY_AMPLIFICATION, **others)
 
     def __post_init__(self) -> None:
         if self.n_wanted < 1:
