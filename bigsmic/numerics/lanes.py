@@ -77,8 +77,8 @@ def times(typing: Any, row: Any, factor: Any) -> tuple[Any, Callable[..., Any]]:
     def generate(context: Any, builder: Any, signature: Any, args: tuple[Any, Any]) -> Any:
         vector, undefined = args[0].type, ir.Constant(args[0].type, ir.Undefined)
         first = builder.insert_element(undefined, args[1], ir.Constant(ir.IntType(32), 0))
-        zeros = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), None)
-        return builder.fmul(args[0], builder.shuffle_vector(first, undefined, zeros))
+        everywhere = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), None)
+        return builder.fmul(args[0], builder.shuffle_vector(first, undefined, everywhere))
 
     return row(row, row.dtype), generate
 
