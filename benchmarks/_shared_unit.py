@@ -119,6 +119,32 @@ def mixed_table(seed):
     return X[:, rng.permutation(X.shape[1])], y
 
 
+def rare_table(seed):
+    """Columns in units of their own, and some that are 0 in most rows: counts, amounts, levels of rare events."""
+    rng = np.random.default_rng([77, seed])
+    q = int(rng.integers(3, 7))
+    Z, y = _latent(rng, q)
+    n, columns = len(Z), []
+    for _ in range(int(rng.integers(2, 7))):
+        factor = Z @ rng.standard_normal(q)
+        for _ in range(int(rng.integers(1, 4))):
+            column = factor / factor.std() + rng.uniform(0.2, 0.8) * rng.standard_normal(n)
+            columns.append(_transformed(rng, column) * 10 ** rng.uniform(-2, 3))
+    for _ in range(int(rng.integers(2, 8))):
+        rate, related = 10 ** rng.uniform(-2, -0.4), rng.random() < 0.5
+        rates = rate * np.where(related, 10 ** rng.uniform(-1, 0.7, size=y.max() + 1)[y], 1.0)
+        kind = rng.integers(3)
+        if kind == 0:
+            column = rng.poisson(rates)
+        elif kind == 1:
+            column = np.where(rng.random(n) < rates, np.exp(rng.normal(1, 0.7, n)), 0)
+        else:
+            column = np.minimum(rng.poisson(3 * rates), 3)
+        columns.append(column * 10 ** rng.uniform(-2, 3))
+    X = np.column_stack(columns)
+    return X[:, rng.permutation(X.shape[1])], y
+
+
 def _transformed(rng, column):
     return (lambda x: x, np.exp, lambda x: x**3, np.tanh, np.round)[rng.integers(5)](column)
 
@@ -227,6 +253,7 @@ SIMULATED = {
     function.__name__: function
     for function in (
         mixed_table,
+        rare_table,
         ordered_table,
         alike_table,
         two_sensors,

@@ -2,9 +2,9 @@
 
     python benchmarks/shared_unit.py [--half {chosen,held}] [--seeds 2]
 
-A fit with scale="auto" is bit for bit one of the others, so that only these are run; without columns of two values,
-"mixed" is "standard". What a choice costs on a set is the ARI of the best one less its own. Sets that
-``results/shared_unit.json`` has are not run again.
+A fit with scale="auto" is bit for bit one of the others, so that only these are run; without columns of which one
+value has most rows, "mixed" is "standard". What a choice costs on a set is the ARI of the best one less its own. Sets
+that ``results/shared_unit.json`` has are not run again.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from _shared_unit import load, names
 
 import bigsmic
 from bigsmic.numerics import shared_unit
-from bigsmic.numerics.moments import moments_and_products, two_valued
+from bigsmic.numerics.moments import majority_spreads, moments_and_products
 
 CHOICES = {"none": None, "standard": "standard", "mixed": "mixed"}
 CONSTANTS = ("CORRELATION", "EVIDENCE", "RANGE_RATIO", "ORDER")
@@ -35,7 +35,7 @@ def main():
             row = rows.setdefault(name, {"half": half})
             row |= told(name)
             for choice in [choice for choice in CHOICES if choice not in row]:  # "standard" before "mixed"
-                is_standard = choice == "mixed" and not row["two_valued"]
+                is_standard = choice == "mixed" and not row["majority"]
                 row[choice] = row["standard"] if is_standard else scored(name, choice, args.seeds)
             save("shared_unit", rows, seeds=args.seeds)
         report({name: row for name, row in rows.items() if row["half"] == half}, half)
@@ -52,8 +52,9 @@ def told(name):
     X, _, c = load(name)
     total, products = moments_and_products(X)
     found = shared_unit.likeness(total, products)
-    facts = {"shape": X.shape, "c": c, "in_range": shared_unit.scale_of(_shared(found), total) is None}
-    return facts | {"two_valued": int(two_valued(total).sum())} | found._asdict()
+    spreads = majority_spreads(total, X)
+    facts = {"shape": X.shape, "c": c, "in_range": shared_unit.scale_of(_shared(found), total, spreads) is None}
+    return facts | {"majority": int(np.isfinite(spreads).sum())} | found._asdict()
 
 
 def _shared(found):
@@ -79,7 +80,7 @@ def report(rows, half):
             "none": float(np.mean(row["none"])),
             "standard": float(np.mean(row["standard"])),
             "mixed": float(np.mean(row["mixed"])),
-            "two_valued": row["two_valued"],
+            "majority": row["majority"],
             "auto": divides(row),
             "neighbors": row["neighbors"],
             "all": row["all_pairs"],
@@ -91,7 +92,7 @@ def report(rows, half):
     }
     table(
         shown,
-        ("none", "standard", "mixed", "two_valued", "auto", "neighbors", "all", "evidence", "ranges", "order"),
+        ("none", "standard", "mixed", "majority", "auto", "neighbors", "all", "evidence", "ranges", "order"),
         half,
     )
     kinds = {}

@@ -120,7 +120,7 @@ def carried(context: Any, tells: Any) -> Any:
 def needed(context: Any) -> Any:
     """Stages and names of the arrays that predictions read."""
     settings = context.settings
-    wanted = {} if settings.precomputed else {"scan": Moments._fields, "scaling": ()}
+    wanted = {} if settings.precomputed else {"scan": Moments._fields, "scaling": ("spreads",)}
     if settings.undecided:
         return wanted
     return wanted | {"output": (), "names": (), novelty.STAGE: novelty.SHAPES} | model_of(context).reads

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from bigsmic.numerics.hashing import row_uniform
-from bigsmic.numerics.moments import Scaler, class_sums, moments_and_products, scaler
+from bigsmic.numerics.moments import Scaler, class_sums, majority_spreads, moments_and_products, scaler
 from bigsmic.numerics.objectives.rim import adam
 from bigsmic.numerics.objectives.rim.adam import Adam, Aim
 from bigsmic.numerics.objectives.rim.linear import Linear, linear_gradient, linear_information, penalised
@@ -124,8 +124,9 @@ class Stream:
 
 def _scaler(X: Floats, scale: str | None) -> Scaler:
     total, products = moments_and_products(X)
-    taken = scale_of(likeness(total, products), total) if scale == "auto" else scale
-    made: Scaler = scaler(total, taken)
+    spreads = majority_spreads(total, X)
+    taken = scale_of(likeness(total, products), total, spreads) if scale == "auto" else scale
+    made: Scaler = scaler(total, taken, spreads=spreads)
     return made
 
 

@@ -175,17 +175,19 @@ class Scaler(NamedTuple):
         return out
 
 
-def scaler(total: Moments, scale: str | None, origin: Integers | None = None) -> Scaler:
+def scaler(total: Moments, scale: str | None, origin: Integers | None = None, spreads: Floats | None = None) -> Scaler:
     """Scaler from the moments of all rows.
 
     Parameters
     ----------
     total : Moments
     scale : {"standard", "mixed", "variance", "range", None}
-        Divide by the standard deviation, by the same but columns of two values by their difference, by the variance, by
-        half the range, or only centre.
+        Divide by the standard deviation, by the same but columns of which one value has most rows by `spreads`, by the
+        variance, by half the range, or only centre.
     origin : ndarray, shape (d,), optional
         Origin of the moments.
+    spreads : ndarray of float64, shape (d,), optional
+        From :func:`majority_spreads`; by default, of columns of two values only.
 
     Raises
     ------
@@ -199,9 +201,10 @@ def scaler(total: Moments, scale: str | None, origin: Integers | None = None) ->
     safe = np.where(varies, variance, 1)
     reach = np.where(varies, (total.high - total.low) / 2, 1)
     deviation = np.sqrt(safe)
+    spreads = majority_spreads(total) if spreads is None else spreads
     divisor = {
         "standard": deviation,
-        "mixed": np.where(two_valued(total), 2 * reach, deviation),
+        "mixed": np.where(varies & ~np.isnan(spreads), spreads, deviation),
         "variance": safe,
         "range": reach,
         None: np.ones_like(safe),
@@ -224,6 +227,39 @@ def two_valued(total: Moments) -> NDArray[np.bool_]:
     largest = (total.high - total.mean) * (total.mean - total.low)
     found: NDArray[np.bool_] = (largest > 0) & (total.m2 / total.n > (1 - ROUNDING) * largest)
     return found
+
+
+def majority_spreads(total: Moments, sample: NDArray[Any] | None = None, origin: Integers | None = None) -> Floats:
+    """Root mean square of the difference of the other rows from the value that most rows share, for each column.
+
+    Of two values it is their difference, which the moments of all rows tell. Others are told by a sample; if none of
+    its rows differs, it is the range of the column.
+
+    Parameters
+    ----------
+    total : Moments
+    sample : ndarray, shape (m, d), optional
+        Some of the rows, as stored; without it, there are only columns of two values.
+    origin : ndarray, shape (d,), optional
+        Origin of the moments; see :func:`origin_of`.
+
+    Returns
+    -------
+    spreads : ndarray of float64, shape (d,)
+        NaN for columns of which no value has more than half of the rows.
+    """
+    ranges = total.high - total.low
+    spreads = np.where(two_valued(total), ranges, np.nan)
+    if sample is None or not len(sample):
+        return spreads
+    for j in np.flatnonzero((ranges > 0) & np.isnan(spreads)):
+        column = sample[:, j] if origin is None else _less(sample[:, j], origin[j])
+        most = np.partition(column, len(column) // 2)[len(column) // 2]  # a value of more than half is the median
+        others = column[column != most].astype(np.float64)
+        if 2 * len(others) < len(column):
+            differences = (others - float(most)) / ranges[j]  # whose squares stay within the range of float64
+            spreads[j] = ranges[j] * np.sqrt(np.square(differences).mean()) if len(others) else ranges[j]
+    return spreads
 
 
 def in_range(total: Moments) -> bool:

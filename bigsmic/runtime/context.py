@@ -67,10 +67,20 @@ class Context:
     @cached_property
     def scaler(self) -> moments.Scaler:
         """Centring and scaling of the rows, from the scan."""
-        origin = self.run.info("scan", 0).get("origin")
-        if origin is not None:  # it has the stored dtype of the rows
-            origin = np.array(origin, self.run.identity["input"]["dtype"])
-        return moments.scaler(self.scanned(moments.Moments), self.scale, origin)
+        total, info = self.scanned(moments.Moments), self.scaling
+        spreads = self.run.read("scaling", 0, "spreads") if "majority" in info else None  # not in earlier runs
+        return moments.scaler(total, self.scale, self.origin, spreads)
+
+    @property
+    def origin(self) -> Integers | None:
+        """Integers that were subtracted from all rows; see `moments.origin_of`."""
+        origin = self.run.info("scan", 0).get("origin")  # which has the stored dtype of the rows
+        return None if origin is None else np.array(origin, self.run.identity["input"]["dtype"])
+
+    @property
+    def scaling(self) -> dict[str, Any]:
+        """What the scan found about the scaling of columns; empty if the caller gave it, and it needs no search."""
+        return self.run.info("scaling", 0) if self.run.done("scaling", 0) else {}
 
     @property
     def scale(self) -> str | None:
@@ -124,8 +134,11 @@ class Context:
 
     def read_sample(self) -> NDArray[np.float32]:
         """Scaled rows drawn by hash, float32, shape (m, d); not cached, as they are tens of megabytes."""
-        drawn = [sample for (sample,) in self.run.gather("scan", self.source_blocks, ["sample"])]
-        return self.scaler.apply(np.concatenate(drawn))
+        return self.scaler.apply(self.drawn_rows())
+
+    def drawn_rows(self) -> NDArray[Any]:
+        """The same rows as stored."""
+        return np.concatenate([drawn for (drawn,) in self.run.gather("scan", self.source_blocks, ["sample"])])
 
     @cached_property
     def layout(self) -> "Layout":

@@ -23,7 +23,7 @@ def diagnose(job: Job, cuts: Mapping[str, str], found: dict[str, Any]) -> None:
     }
     if not context.settings.precomputed:
         summary["constant_columns"] = context.scaler.constant.tolist()[:MOST_CONSTANT]
-        summary["scaling"] = {"scale": context.scale} | (run.info("scaling", 0) if run.done("scaling", 0) else {})
+        summary["scaling"] = {"scale": context.scale} | context.scaling
     run.update({"summary": summary | found})
 
 
@@ -36,10 +36,18 @@ def scaling_text(diagnostics: Mapping[str, Any]) -> str:
         return "columns divided by their standard deviation: features of windows are in different units"
     alike = f"likeness of neighbours {found['neighbors']:.2f}, of any two {found['all_pairs']:.2f}"
     if found["scale"] is not None:
-        two_valued = ", those of two values by the difference" if found["scale"] == "mixed" else ""
-        return f"columns divided by their standard deviation{two_valued}: they show no shared unit ({alike})"
+        return f"columns divided by their standard deviation{_majority(found)}: they show no shared unit ({alike})"
     seen = alike if found["sign"] == "neighbors" else "they are in order of spread, like principal components"
     return f"not divided: columns share a unit ({seen})"
+
+
+def _majority(found: Mapping[str, Any]) -> str:
+    """What is said of the columns of which one value has most rows; earlier runs know only those of two values."""
+    if found["scale"] != "mixed":
+        return ""
+    if "majority" not in found:
+        return ", those of two values by the difference"
+    return f", {found['majority']} in which one value prevails by the distance of the others from it"
 
 
 def _later(before: dict[str, float] | None, cost: dict[str, float]) -> dict[str, float]:

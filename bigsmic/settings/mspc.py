@@ -43,8 +43,8 @@ class Settings(MethodSettings):
         "standard",
         choices=("auto", "standard", "mixed", "range", "variance", None),
         help="""Scaling of the centred columns. It affects only the k-means start, which uses standardised columns as
-        published. "auto": none if columns share a unit, else mixed: their standard deviation, or the difference of the
-        two values of a column that has no others.""",
+        published. "auto": none if columns share a unit, else mixed: their standard deviation or, if one value has most
+        rows, the typical distance of the others from it.""",
     )
     max_iter: int = option(100, INTEGER, least=1, help="Largest number of labelings after the start.")
     tol: float = option(

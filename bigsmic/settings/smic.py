@@ -37,9 +37,9 @@ SELECTIONS = ("consensus", "lsmi", "medoid")
 REPORTED_CENTERS = 200  # of LSMI, if it is only reported
 MIN_NEIGHBORS = 20  # one graph then serves every t up to 20
 SCALES = ("auto", "standard", "mixed", "variance", None)
-SCALE_HELP = """Divisor of centred columns: standard deviation, variance, nothing. "mixed": standard deviation, or the
-difference of the values of a column of two, as of indicators. "auto": nothing if neighbours are so similar that they
-share a unit, like grey values, else mixed; see ``Result.diagnostics["scaling"]``. Constant columns become 0."""
+SCALE_HELP = """Divisor of centred columns: standard deviation, variance, nothing. "mixed": standard deviation or, where
+one value has most rows, the typical distance of the others from it. "auto": nothing if neighbours are so similar that
+they share a unit, like grey values, else mixed; see ``Result.diagnostics["scaling"]``. Constant columns become 0."""
 PAPER_SCALE = ' With the preset "paper", "auto" is "standard".'
 BANDWIDTH_HELP = """2, the default, as in SMIC's local scaling; 1 as in self-tuning spectral clustering. The kernel is
 ``exp(-d^2 / (bandwidth s_i s_j))``."""

@@ -5,6 +5,7 @@ If the scaling of columns is left open, it is chosen here, once.
 
 import warnings
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from bigsmic.numerics.moments import (
     Moments,
     NeighborProducts,
     first_nonfinite,
+    majority_spreads,
     moments,
     moments_and_products,
     origin_of,
@@ -43,7 +45,7 @@ def run(job: Job) -> None:
     _refuse_nonfinite(context)
     if not known:
         _warn_of_recording(context)
-    if context.settings.scale == "auto":
+    if context.settings.scale in ("auto", "mixed"):
         job.run_steps(SCALING, [0], _choose_scale)
 
 
@@ -72,18 +74,21 @@ def _sums(X: np.ndarray, origin: np.ndarray | None, scale: str | None) -> dict[s
 
 
 def _choose_scale(job: Job, block: int) -> None:
-    """Decide whether columns share a unit, so that they are not scaled, and store the decision with the run.
+    """Find the columns of which one value has most rows, decide whether columns share a unit, and store both.
 
     Features of windows are always scaled: they may seem to share a unit, as quantiles and bands of a channel are
     adjacent.
     """
     context = job.context
     total = context.scanned(Moments)
-    found = likeness(total, context.scanned(NeighborProducts))
-    mixed = context.source.mixed_units
-    chosen = ("standard", None) if mixed else (scale_of(found, total), found.sign)
-    info = {"scale": chosen[0], "sign": chosen[1], "mixed_units": mixed}
-    context.run.write(SCALING, block, {}, info=info | found._asdict())
+    spreads = majority_spreads(total, context.drawn_rows(), context.origin)
+    info: dict[str, Any] = {"scale": "mixed", "majority": int(np.isfinite(spreads).sum())}
+    if context.settings.scale == "auto":
+        found = likeness(total, context.scanned(NeighborProducts))
+        mixed = context.source.mixed_units
+        chosen = ("standard", None) if mixed else (scale_of(found, total, spreads), found.sign)
+        info |= {"scale": chosen[0], "sign": chosen[1], "mixed_units": mixed} | found._asdict()
+    context.run.write(SCALING, block, {"spreads": spreads}, info=info)
 
 
 def _warn_of_recording(context: Context) -> None:

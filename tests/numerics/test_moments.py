@@ -88,6 +88,47 @@ def test_categories_count_as_much_as_their_shares_say_and_other_columns_two():
     np.testing.assert_array_equal(Z[:, 4], m.scaler(m.moments(X), "standard").apply(X)[:, 4])
 
 
+def typical_distance(column):
+    """Root mean square distance of the other rows from the value of most rows; NaN if there is none."""
+    values, counts = np.unique(column, return_counts=True)
+    if 2 * counts.max() <= len(column):
+        return np.nan
+    others = column[column != values[counts.argmax()]].astype(np.float64)
+    return np.sqrt(np.square(others - float(values[counts.argmax()])).mean())
+
+
+@pytest.mark.parametrize("dtype", ["i2", "i8", "f4", "f8"])
+def test_the_value_of_most_rows_tells_the_unit_of_the_others(dtype):
+    rng = np.random.default_rng(4)
+    X = np.stack([rng.permutation(np.arange(500) * (np.arange(500) < k) + k // 7) for k in (30, 200, 249, 252, 400)], 1)
+    X = np.column_stack([X, -X[:, 1] - 3, rng.poisson(0.1, 500), rng.integers(0, 2, 500), np.ones(500)]).astype(dtype)
+    total = tree_sum([m.moments(part) for part in np.split(X, 4)])
+    wanted = [typical_distance(column) for column in X.T[:-2]]
+    found = m.majority_spreads(total, X)
+    np.testing.assert_allclose(found, [*wanted, 1, np.nan], rtol=1e-12)
+    assert np.isnan(found).tolist() == [False, False, False, True, True, False, False, False, True]
+    Z = m.scaler(total, "mixed", spreads=found).apply(X).astype(np.float64)
+    known = np.flatnonzero(~np.isnan(found))
+    np.testing.assert_allclose([typical_distance(column) for column in Z.T[known]], 1, rtol=1e-5)
+    np.testing.assert_array_equal(Z[:, 3:5], m.scaler(total, "standard").apply(X)[:, 3:5])
+
+
+def test_events_that_no_drawn_row_has_are_divided_by_their_range():
+    X = np.zeros((1000, 2))
+    X[[5, 700], 0], X[[5, 9], 1] = [3, 8], [3e100, 8e100]
+    drawn = np.arange(10, 300)
+    np.testing.assert_array_equal(m.majority_spreads(m.moments(X[:, :1]), X[drawn, :1]), [8])
+    np.testing.assert_allclose(m.majority_spreads(m.moments(X), X), np.sqrt((9 + 64) / 2) * np.array([1, 1e100]))
+
+
+def test_integers_beyond_floats_have_a_value_of_most_rows():
+    X = np.full((300, 2), 2**60) + np.array([[0, 1]])
+    X[::10, 0] += np.arange(1, 31)
+    origin = m.origin_of(X[1])
+    found = m.majority_spreads(m.moments(X, origin), X, origin)
+    np.testing.assert_allclose(found, [np.sqrt(np.square(np.arange(1, 31)).mean()), np.nan])
+
+
 def test_rows_are_scaled_alone(monkeypatch):
     scaler = m.scaler(m.moments(rows()), "standard")
     wanted = scaler.apply(rows())

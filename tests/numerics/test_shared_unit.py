@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bigsmic.numerics.moments import moments_and_products
+from bigsmic.numerics.moments import majority_spreads, moments_and_products
 from bigsmic.numerics.row_blocks import TreeSum
 from bigsmic.numerics.shared_unit import likeness, scale_of
 
@@ -43,7 +43,7 @@ def found(X):
 
 def scale(X):
     total, products = moments_and_products(np.asarray(X))
-    return scale_of(likeness(total, products), total)
+    return scale_of(likeness(total, products), total, majority_spreads(total, np.asarray(X)))
 
 
 @pytest.mark.parametrize(
@@ -99,6 +99,7 @@ def test_of_others_columns_of_two_values_are_divided_by_their_difference():
     assert scale(np.hstack([shuffled(X), categories])) == "mixed"
     assert scale(np.hstack([shuffled(X), X[:, :1] > X[:, :1].mean()])) == "mixed"
     assert scale(categories) == "mixed"
+    assert scale(np.hstack([shuffled(X), np.random.default_rng(7).poisson(0.3, (len(X), 1))])) == "mixed"
     assert scale(np.hstack([X, categories[:, :1]])) is None
 
 

@@ -62,8 +62,22 @@ def test_categories_do_not_part_what_quantities_join():
     X = np.hstack([1.8 * np.eye(3)[y] @ rng.normal(size=(3, 6)) + rng.normal(size=(600, 6)), categories])
     found = bigsmic.fit(X, 3)
     assert found.diagnostics["scaling"]["scale"] == "mixed"
-    assert "standard deviation, those of two values by the difference" in repr(found).replace("\n", " ")
+    assert "deviation, 4 in which one value prevails by the distance of the others" in repr(found).replace("\n", " ")
     assert is_same(found, bigsmic.fit(X, 3, scale="mixed"), X)
+    by_deviations = bigsmic.fit(X, 3, scale="standard")
+    assert adjusted_rand_score(y, found.labels) > 0.8 > 0.5 > adjusted_rand_score(y, by_deviations.labels)
+
+
+def test_rare_events_do_not_part_what_quantities_join(many_blocks):
+    rng = np.random.default_rng(3)
+    y, events = np.repeat([0, 1, 2], 200), 1e-4 * rng.poisson(0.08, (600, 4))
+    X = np.hstack([1.8 * np.eye(3)[y] @ rng.normal(size=(3, 6)) + rng.normal(size=(600, 6)), events])
+    found = bigsmic.fit(X, 3)
+    assert found.diagnostics["scaling"]["majority"] == 4
+    assert is_same(found, bigsmic.fit(X, 3, scale="mixed", n_threads=2), X)
+    differences = X[:, 6:][X[:, 6:] > 0]
+    spreads = np.ptp(X[:, 6:], axis=0) / np.ptp(found.scaled(X)[:, 6:], axis=0)
+    assert ((spreads >= differences.min()) & (spreads <= 1.5 * differences.min())).all()
     by_deviations = bigsmic.fit(X, 3, scale="standard")
     assert adjusted_rand_score(y, found.labels) > 0.8 > 0.5 > adjusted_rand_score(y, by_deviations.labels)
 
