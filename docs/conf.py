@@ -27,7 +27,7 @@ myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 nb_execution_mode = "force"  # notebooks are stored without output
 nb_execution_raise_on_error = True
-nb_execution_timeout = 300
+nb_execution_timeout = 1800
 nb_merge_streams = True
 nb_output_stderr = "remove"  # the progress of a fit
 

@@ -154,7 +154,7 @@ class Settings(MethodSettings):
         follows=True,
         help="""Columns of the over-segmented labelings in multiples of c, such as 1.5,2,2.5. Several sets give one
         consensus each, of which that of largest modularity is the result; by default (1.5, 2, 2.5), (1, 1.25, 1.5), (2,
-        3, 4) and (3, 4, 6), none but the first with more than 100 columns.""",
+        3, 4) and (3, 4, 6), with at most 100 columns, or 2 for each cluster.""",
     )
     columns: tuple[int, ...] | None = None
     shrinkage: tuple[float, ...] | None = option(

@@ -7,9 +7,11 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from bigsmic.runtime.context import Context
+from bigsmic.settings.smic import EIGENVECTOR_SETS
 from bigsmic.types import Floats
 
-MAX_COLUMNS = 100  # of an over-segmented labeling, unless the first eigenvector set has more
+MAX_COLUMNS, MOST_PER_CLUSTER = 100, 2.0
+"""Most columns of an over-segmented labeling, and most for each cluster if that is more; given ones may be more."""
 FINEST_CUT = 3  # multiple of c into which a consensus is cut at most, to find c classes that win rows
 VALLEY_COLUMNS, ROWS_PER_COLUMN, LEAST_COLUMNS, FEWEST_COLUMNS = 60, 25, 10, 4
 """Bounds of the columns of a labeling merged by valleys, if the number of clusters is open. There are twice the largest
@@ -149,14 +151,16 @@ def eigenvector_sets(settings: Any, n: int) -> list[tuple[int, ...]]:
     -------
     eigenvector_sets : list of tuple of int
         Distinct; unless the number of clusters is open, each set has a number above it. Numbers above a third of the
-        rows, and above :data:`MAX_COLUMNS` unless they are in the first set, are left out.
+        rows are left out, and those above :data:`MAX_COLUMNS` and :data:`MOST_PER_CLUSTER` times c, except in a first
+        set that was given.
     """
     c = settings.n_clusters
     if settings.undecided and (m := valley_columns(settings, n)):
         return [(m,)]
     if settings.columns is not None:
         return [tuple(m for m in settings.columns if m >= c)]
-    most = max(MAX_COLUMNS, round(max(settings.widths[0]) * c))
+    per_cluster = MOST_PER_CLUSTER if settings.widths == EIGENVECTOR_SETS else max(settings.widths[0])
+    most = max(MAX_COLUMNS, round(per_cluster * c))
     most = min(most, settings.columns_read) if settings.disputed else most  # no more were found
     found: list[tuple[int, ...]] = []
     for factors in settings.widths[:1] if settings.open and not settings.disputed else settings.widths:
