@@ -228,6 +228,18 @@ def test_parts_of_the_graph_that_are_tied_do_not_hide_clusters_on_which_labeling
     assert np.mean(result.predict(X[:500]) == result.labels[:500]) > 0.95
 
 
+def test_many_clusters_that_touch_are_seen_with_more_columns_than_the_first(monkeypatch):
+    rng = np.random.default_rng(6000)
+    y = rng.choice(100, 6000, p=rng.dirichlet(np.full(100, 2.0)))
+    X = (3 * rng.normal(size=(100, 24))[y] + 2.2 * rng.normal(size=(6000, 24))).astype(np.float32)
+    result = bigsmic.fit(X)
+    assert result.diagnostics["valleys"]["columns"] == 120
+    assert result.n_clusters > 40
+    assert adjusted_rand_score(y, result.labels) > 0.7
+    monkeypatch.setattr(wider_columns, "VALLEY_COLUMNS", 0)
+    assert bigsmic.fit(X).n_clusters is None
+
+
 def test_few_rows_of_many_clusters_show_no_valleys_but_are_found():
     """A part of the digits, of 90 rows each: valleys separate 7 to 9 groups, ARI .69."""
     X, y = (array[:900] for array in load_digits(return_X_y=True))

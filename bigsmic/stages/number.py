@@ -148,8 +148,8 @@ def _count(job: Job, block: int) -> None:
     stability, by_size = _agreements(found, shared, numbers, shown)
     curve = {"stability": stability} | _curve(found, by_density, shared, numbers)
     agreement = float(stability[numbers == shown].min(initial=1.0))
-    disagree = agreement < PLAIN
-    surest = _surest(curve, shown, FULL * cut_into) if disagree and not context.settings.propagates else None
+    disagree, propagates = agreement < PLAIN, context.settings.propagates
+    surest = _surest(curve, shown, FULL * cut_into) if disagree and not propagates else None
     candidate = _candidate_parts(context, curve, shown, surest) if disagree else None
     parts, shape = _checked_parts(job, candidate, shown, trees, by_density, shared)
     surer = surest if not parts and surest != shown else None
@@ -162,6 +162,9 @@ def _count(job: Job, block: int) -> None:
     joined = _joined(found, by_density, shared, curve, shown) if clear and not parts else []
     info = {"shown": shown, "n_clusters": n_clusters, "clear": clear, "votes": votes, "columns": sizes[0]}
     info |= shape | {"agreement": agreement, "parts": parts, "surer": surer, "joined": joined, "by_size": by_size}
+    info["hidden"] = (
+        (disagree or not clear) and not (parts or propagates) and shown > 1 and _likely(curve) > FULL * cut_into
+    )
     info |= _of_links(context, n_clusters, by_groups)
     job.run.write(NUMBER, block, curve, info=info)
 
@@ -173,13 +176,18 @@ def _surest(curve: Mapping[str, NDArray[Any]], shown: int, most: float) -> int |
     if labelings show one cluster: then nothing tells that there are more.
     """
     numbers, stability, modularity = curve["numbers"], curve["stability"], curve["modularity"]
-    last, at = int(numbers[np.argmax(modularity)]), numbers == shown
+    last, at = _likely(curve), numbers == shown
     if not at.any():
         return None
     more = (shown < numbers) & (numbers <= last) & (modularity >= modularity.max() - NEARLY_LARGEST)
     among = at | more if last <= most else at
     first = np.flatnonzero(among & (stability >= stability[among].max() - NEARLY_AGREED))[0]
     return int(numbers[first]) if stability[first] >= LEAST_AGREED else None
+
+
+def _likely(curve: Mapping[str, NDArray[Any]]) -> int:
+    """Number of clusters of largest modularity."""
+    return int(curve["numbers"][np.argmax(curve["modularity"])])
 
 
 def _candidate_parts(context: Context, curve: Mapping[str, NDArray[Any]], shown: int, surest: int | None) -> int | None:

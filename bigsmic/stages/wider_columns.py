@@ -1,8 +1,8 @@
 """wider: more eigenvectors, if the initial number is too small.
 
-A fit that leaves the number of clusters open may find nearly as many as it has columns, or the graph may have as many
-parts before it begins; one that was given it begins with the labelings that are read by valleys, and the others may
-read more columns.
+A fit that leaves the number of clusters open may find nearly as many as it has columns, or no plain answer where as
+many have the largest modularity, or the graph may have as many parts before it begins; one that was given it begins
+with the labelings that are read by valleys, and the others may read more columns.
 The eigenvectors stay, and those that lack are added. What was made of fewer columns stays where it is read again, and
 is deleted where the labelings that are read by valleys have more columns, too. The stage ``wider`` says how many
 columns are read, and how many there were before, so that an interrupted fit goes on with them.
@@ -16,7 +16,13 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import eigenvalue_counts
 from bigsmic.stages.eigenvectors import can_go_on
-from bigsmic.stages.labeling_specs import ROWS_PER_WIDER_COLUMN, most_valley_columns, specs_of, valley_columns
+from bigsmic.stages.labeling_specs import (
+    ROWS_PER_WIDER_COLUMN,
+    VALLEY_COLUMNS,
+    most_valley_columns,
+    specs_of,
+    valley_columns,
+)
 from bigsmic.stages.labelings import VALLEYS
 from bigsmic.stages.shown_number import NUMBER
 from bigsmic.store import Run
@@ -54,11 +60,11 @@ def widened(job: Job, found: Job) -> Job | None:
 
 def _wanted(context: Context) -> int:
     """Number of columns with which to repeat the stages, 0 for none."""
-    settings, n = context.settings, context.n
+    settings, n, info = context.settings, context.n, context.run.info(NUMBER, 0)
     m = valley_columns(settings, n)
     wider = min(FACTOR * m, most_valley_columns(n, ROWS_PER_WIDER_COLUMN))
-    votes = context.run.info(NUMBER, 0)["votes"]
-    return wider if not settings.open_to and max(votes) > FULL * m and wider >= LEAST_FACTOR * m else 0
+    are_few = max(info["votes"]) > FULL * m or (m <= VALLEY_COLUMNS and info.get("hidden", False))
+    return wider if not settings.open_to and are_few and wider >= LEAST_FACTOR * m else 0
 
 
 def suited(job: Job) -> Job:
