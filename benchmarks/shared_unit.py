@@ -53,7 +53,7 @@ def told(name):
     total, products = moments_and_products(X)
     found = shared_unit.likeness(total, products)
     spreads = majority_spreads(total, X)
-    facts = {"shape": X.shape, "c": c, "in_range": shared_unit.scale_of(_shared(found), total, spreads) is None}
+    facts = {"shape": X.shape, "c": c, "in_range": shared_unit.need_no_scaling(_shared(found), total)}
     return facts | {"majority": int(np.isfinite(spreads).sum())} | found._asdict()
 
 

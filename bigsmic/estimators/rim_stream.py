@@ -20,7 +20,7 @@ from bigsmic.numerics.objectives.rim.linear import Linear, linear_gradient, line
 from bigsmic.numerics.objectives.rim.logits import Information, Reference, Weighting
 from bigsmic.numerics.objectives.rim.path import refuse_divergence
 from bigsmic.numerics.objectives.rim.start import first_centers, supervised_start
-from bigsmic.numerics.shared_unit import likeness, scale_of
+from bigsmic.numerics.shared_unit import likeness, need_no_scaling
 from bigsmic.types import Floats, Integers
 
 PASSES = 5  # over a chunk, if the number of epochs is not given
@@ -124,9 +124,9 @@ class Stream:
 
 def _scaler(X: Floats, scale: str | None) -> Scaler:
     total, products = moments_and_products(X)
-    spreads = majority_spreads(total, X)
-    taken = scale_of(likeness(total, products), total, spreads) if scale == "auto" else scale
-    made: Scaler = scaler(total, taken, spreads=spreads)
+    if scale == "auto":
+        scale = None if need_no_scaling(likeness(total, products), total) else "mixed"
+    made: Scaler = scaler(total, scale, spreads=majority_spreads(total, X) if scale == "mixed" else None)
     return made
 
 

@@ -235,6 +235,12 @@ def majority_spreads(total: Moments, sample: NDArray[Any] | None = None, origin:
     Of two values it is their difference, which the moments of all rows tell. Others are told by a sample; if none of
     its rows differs, it is the range of the column.
 
+    As zeros and ones, the indicators of a categorical variable whose categories have the shares p contribute
+    ``2 (1 - sum p^2)`` to the mean squared distance of two rows, where another column contributes 2. Divided by their
+    standard deviations they would contribute 2 each, however many there are. Likewise the rows of a rare event would be
+    far from all others, and from each other: counts that are 0 in 95 % of the rows and 1 or 2 in the others are divided
+    by about 1, and not by .25.
+
     Parameters
     ----------
     total : Moments

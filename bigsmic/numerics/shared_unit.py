@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from bigsmic.numerics.moments import Moments, NeighborProducts, in_range
-from bigsmic.types import Floats
 
 CORRELATION = 0.2
 """Least covariance of neighbouring columns that share a unit, as a share of their variance."""
@@ -111,19 +110,9 @@ def likeness(total: Moments, products: NeighborProducts) -> Likeness:
     return Likeness(*(round(float(figure), DIGITS) for figure in figures))
 
 
-def scale_of(found: Likeness, total: Moments, spreads: Floats) -> str | None:
-    """Scaling of the columns: None if they share a unit and need none, else "mixed" or "standard".
-
-    "mixed" if one value has most rows of some column, so that `spreads`, from `moments.majority_spreads`, has an entry
-    that is not NaN. As zeros and ones, the indicators of a categorical variable whose categories have the shares p
-    contribute ``2 (1 - sum p^2)`` to the mean squared distance of two rows, where another column contributes 2. Divided
-    by their standard deviations they would contribute 2 each, however many there are. Likewise the rows of a rare
-    event would be far from all others, and from each other: counts that are 0 in 95 % of the rows and 1 or 2 in the
-    others are divided by about 1, and not by .25.
-    """
-    if found.sign and in_range(total):
-        return None
-    return "standard" if np.isnan(spreads).all() else "mixed"
+def need_no_scaling(found: Likeness, total: Moments) -> bool:
+    """Whether the columns share a unit, and float32 can represent the squared distances of their rows as they are."""
+    return found.sign is not None and in_range(total)
 
 
 def _range_ratio(total: Moments) -> float:

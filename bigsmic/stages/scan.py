@@ -20,7 +20,7 @@ from bigsmic.numerics.moments import (
     moments_and_products,
     origin_of,
 )
-from bigsmic.numerics.shared_unit import likeness, scale_of
+from bigsmic.numerics.shared_unit import likeness, need_no_scaling
 from bigsmic.numerics.windows.smoothness import LEAST_ROWS, MOST_COLUMNS, smoothness
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
@@ -74,21 +74,29 @@ def _sums(X: np.ndarray, origin: np.ndarray | None, scale: str | None) -> dict[s
 
 
 def _choose_scale(job: Job, block: int) -> None:
-    """Find the columns of which one value has most rows, decide whether columns share a unit, and store both.
+    """Find by what columns are divided, and store it with the run: the choice, and the spreads of single columns."""
+    context, arrays = job.context, {}
+    total, asked = context.scanned(Moments), context.settings.scale
+    scale, info = _judged(context, total) if asked == "auto" else (asked, {})
+    if scale == "mixed":
+        arrays = {"spreads": majority_spreads(total, context.drawn_rows(), context.origin)}
+        info["majority"] = int(np.isfinite(arrays["spreads"]).sum())
+        scale = "mixed" if info["majority"] or asked == "mixed" else "standard"
+    context.run.write(SCALING, block, arrays, info={"scale": scale} | info)
 
-    Features of windows are always scaled: they may seem to share a unit, as quantiles and bands of a channel are
+
+def _judged(context: Context, total: Moments) -> tuple[str | None, dict[str, Any]]:
+    """Scaling of columns of unknown units, and what it is judged by.
+
+    Features of windows are always divided: they may seem to share a unit, as quantiles and bands of a channel are
     adjacent.
     """
-    context = job.context
-    total = context.scanned(Moments)
-    spreads = majority_spreads(total, context.drawn_rows(), context.origin)
-    info: dict[str, Any] = {"scale": "mixed", "majority": int(np.isfinite(spreads).sum())}
-    if context.settings.scale == "auto":
-        found = likeness(total, context.scanned(NeighborProducts))
-        mixed = context.source.mixed_units
-        chosen = ("standard", None) if mixed else (scale_of(found, total, spreads), found.sign)
-        info |= {"scale": chosen[0], "sign": chosen[1], "mixed_units": mixed} | found._asdict()
-    context.run.write(SCALING, block, {"spreads": spreads}, info=info)
+    found = likeness(total, context.scanned(NeighborProducts))
+    mixed = context.source.mixed_units
+    info = {"sign": None if mixed else found.sign, "mixed_units": mixed} | found._asdict()
+    if mixed:
+        return "standard", info
+    return None if need_no_scaling(found, total) else "mixed", info
 
 
 def _warn_of_recording(context: Context) -> None:
