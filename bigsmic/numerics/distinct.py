@@ -1,6 +1,4 @@
-"""Distinct rows, up to a number of them."""
-
-from typing import Any
+"""Distinct rows, up to a number of them, and clusters of few."""
 
 import numpy as np
 
@@ -46,7 +44,7 @@ def _others(X: Floats, row: Floats) -> Floats:
     return X[(row != X).any(axis=1)]
 
 
-def nearest(X: Floats, rows: Integers) -> Any:
+def nearest(X: Floats, rows: Floats) -> Integers:
     """Number of the nearest distinct row, which is the equal one if there is one.
 
     The result for a row does not depend on the other rows.
@@ -68,3 +66,40 @@ def nearest(X: Floats, rows: Integers) -> Any:
         labels[squares < least] = k
         least = np.minimum(least, squares)
     return labels
+
+
+def joined(rows: Floats, counts: Integers, n_clusters: int) -> Integers:
+    """Clusters of distinct rows that have many copies, by Ward's criterion [1]_.
+
+    The two clusters of least ``n_y n_z / (n_y + n_z) |m_y - m_z|^2`` are joined, with n their rows, copies included,
+    and m their means, until `n_clusters` are left.
+
+    Parameters
+    ----------
+    rows : ndarray of float32, shape (k, d)
+    counts : ndarray of int64, shape (k,)
+        Copies of each row.
+    n_clusters : int
+
+    Returns
+    -------
+    clusters : ndarray of int32, shape (k,)
+        Cluster of each distinct row, numbered by their first rows.
+
+    References
+    ----------
+    .. [1] Ward, "Hierarchical grouping to optimize an objective function", J. American Statistical Association 58,
+       1963. doi:10.1080/01621459.1963.10500845
+    """
+    means, weights, clusters = rows.astype(np.float64), counts.astype(np.float64), np.arange(len(rows))
+    left = list(range(len(rows)))
+    while len(left) > n_clusters:
+        y, z = (np.array(left)[i] for i in np.triu_indices(len(left), 1))
+        squares = np.square(means[y] - means[z]).sum(axis=1)
+        least = np.argmin(weights[y] * weights[z] / (weights[y] + weights[z]) * squares)
+        kept, gone = y[least], z[least]
+        means[kept] = np.average(means[[kept, gone]], axis=0, weights=weights[[kept, gone]])
+        weights[kept] += weights[gone]
+        clusters[clusters == gone] = kept
+        left.remove(gone)
+    return np.searchsorted(left, clusters).astype(np.int32)

@@ -1,7 +1,9 @@
-"""distinct: labels of trivial fits: a single cluster, or one for each distinct row.
+"""distinct: labels of trivial fits: a single cluster, or one for each distinct row, or for several of few.
 
 If there are no more distinct rows than requested clusters, a graph, an eigenvector or a k-means start would separate
-equal rows by their position, so that any method would return arbitrary clusters.
+equal rows by their position, so that any method would return arbitrary clusters. If there are no more of them than a
+row has neighbours, a graph connects a row with its copies only, and would separate these; the distinct rows are then
+joined instead.
 """
 
 import warnings
@@ -19,9 +21,11 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import rowwise_output
 from bigsmic.store import Run
-from bigsmic.types import Floats
+from bigsmic.types import Floats, Integers
 
 STAGE = "distinct"
+FEW = 20
+"""Most distinct rows that are joined, if most rows have copies: the neighbours of a row would be copies otherwise."""
 
 
 def counted(job: Job, is_all: bool = False) -> int | None:
@@ -42,7 +46,8 @@ def counted(job: Job, is_all: bool = False) -> int | None:
     c = context.settings.n_clusters
     if c is None or c == 1 or context.settings.precomputed:
         return None
-    if not job.run.done(STAGE, 0) and _in_sample(context, c + 1) > c:
+    most = _most(context)
+    if not job.run.done(STAGE, 0) and _in_sample(context, most + 1) > most:
         return None
     job.run_steps(STAGE, [0], partial(_write, is_all=is_all))
     k = job.run.info(STAGE, 0)["rows"]
@@ -57,6 +62,11 @@ def counted(job: Job, is_all: bool = False) -> int | None:
     return k if k <= c else None
 
 
+def _most(context: Context) -> int:
+    """Number of distinct rows up to which they are counted."""
+    return max(context.settings.n_clusters, FEW)
+
+
 def _in_sample(context: Context, limit: int) -> int:
     """Number of distinct rows of the sample, at most `limit`; few rows are enough, unless most are equal."""
     found = Distinct(np.empty((0, context.d), np.float32), limit)
@@ -68,9 +78,21 @@ def _in_sample(context: Context, limit: int) -> int:
 
 
 def _write(job: Job, block: int, is_all: bool) -> None:
-    limit = job.context.settings.n_clusters + 1
-    found = job.sum_blocks(STAGE, job.context.source_blocks, partial(_distinct, limit=limit))
-    job.run.write(STAGE, block, {"X": found.rows}, info={"rows": len(found), "is_all": is_all and len(found) < limit})
+    context, blocks, most = job.context, job.context.source_blocks, _most(job.context)
+    c = context.settings.n_clusters
+    found = job.sum_blocks(STAGE, blocks, partial(_distinct, limit=most + 1))
+    k = len(found)
+    arrays, info = {"X": found.rows}, {"rows": k, "is_exact": k <= most, "is_all": False}
+    if is_all and k <= most and (k <= c or 2 * k <= context.n):
+        counts = job.sum_blocks(STAGE, blocks, partial(_counts, rows=found.rows))
+        arrays["cluster"] = distinct.joined(found.rows, counts, c)
+        info |= {"is_all": True, "clusters": min(k, c)}
+    job.run.write(STAGE, block, arrays, info=info)
+
+
+def _counts(context: Context, s: int, rows: Floats) -> Integers:
+    """Copies of each distinct row in one block."""
+    return np.bincount(distinct.nearest(context.scaled_block(s), rows), minlength=len(rows))
 
 
 def _distinct(context: Context, s: int, limit: int) -> Distinct:
@@ -87,19 +109,20 @@ def _refuse_names(context: Context, k: int, c: int) -> None:
 
 
 def is_trivial(job: Job) -> bool:
-    """Whether a fit is trivial: one cluster is requested, or at least as many as there are distinct rows."""
+    """Whether a fit is trivial: one cluster is requested, or the clusters are the distinct rows, or several of few."""
     context = job.context
     if context.settings.n_clusters == 1:
         return True
     may_be_all = not context.settings.undecided and not _names(context)
-    return counted(job, may_be_all) is not None and may_be_all
+    counted(job, may_be_all)
+    return may_be_all and is_all(context)
 
 
 def label(job: Job) -> None:
     """Write labels, posteriors and agreement of a trivial fit."""
     context = job.context
     is_single = context.settings.n_clusters == 1
-    k = 1 if is_single else context.run.info(STAGE, 0)["rows"]
+    k = 1 if is_single else Model(context).n_clusters
     names = ("labels", "posterior", "agreement", *(["noise"] if context.settings.finds_noise else []))
     rowwise_output.create_arrays(context, names, k)
     job.fill("output", context.source_blocks, _label_single if is_single else _label)
@@ -143,13 +166,15 @@ def summary(context: Context) -> dict[str, int]:
 
 
 def is_all(context: Context) -> bool:
-    """Whether the clusters of a finished fit are its distinct rows."""
+    """Whether the clusters of a finished fit are its distinct rows, or several of few."""
     return context.run.done(STAGE, 0) and context.run.info(STAGE, 0)["is_all"]
 
 
 def are_few(context: Context) -> bool:
     """Whether rows repeat, and there are no more distinct ones than clusters are allowed."""
-    return context.run.done(STAGE, 0) and context.run.info(STAGE, 0)["rows"] < context.n
+    if not context.run.done(STAGE, 0):
+        return False
+    return context.run.info(STAGE, 0)["rows"] <= min(context.settings.n_clusters, context.n - 1)
 
 
 def refuse_cut(run: Run, n_clusters: int = 0) -> None:
@@ -157,9 +182,10 @@ def refuse_cut(run: Run, n_clusters: int = 0) -> None:
     if not run.done(STAGE, 0):
         return
     info = run.info(STAGE, 0)
-    if info["is_all"] or n_clusters > info["rows"]:
+    if info["is_all"] or (n_clusters > info["rows"] and info.get("is_exact", True)):
+        of_them = "these are the clusters, or joined" if info.get("clusters", info["rows"]) < info["rows"] else ""
         raise InputError(
-            f"cut: no more than {info['rows']} rows of the fit differ, and each of these is a cluster; "
+            f"cut: no more than {info['rows']} rows of the fit differ, and {of_them or 'each of these is a cluster'}; "
             f"fit again for fewer clusters than {info['rows']}"
         )
 
@@ -172,15 +198,17 @@ class Model:
     context : Context
     """
 
-    reads: ClassVar = {STAGE: ("X",)}
+    reads: ClassVar = {STAGE: ("X", "cluster")}
 
     def __init__(self, context: Context) -> None:
         self.rows = context.run.read(STAGE, 0, "X")
-        self.n_clusters = len(self.rows)
+        is_each = "clusters" not in context.run.info(STAGE, 0)  # in earlier runs
+        self.clusters = np.arange(len(self.rows), dtype=np.int32) if is_each else context.run.read(STAGE, 0, "cluster")
+        self.n_clusters = int(self.clusters.max()) + 1
 
     def __call__(self, X: Floats) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """Posteriors, 0 or 1, and labels."""
-        labels = distinct.nearest(X, self.rows)
+        labels = self.clusters[distinct.nearest(X, self.rows)]
         return np.eye(self.n_clusters, dtype=np.float32)[labels], labels
 
     def noise(self, X: Floats) -> NDArray[np.float32]:

@@ -5,10 +5,11 @@ import pickle
 import numpy as np
 import pytest
 import zarr
+from sklearn.cluster import AgglomerativeClustering
 
 import bigsmic
 from bigsmic.errors import ConvergenceWarning, InputError
-from bigsmic.numerics.distinct import Distinct, nearest
+from bigsmic.numerics.distinct import Distinct, joined, nearest
 
 METHODS = {
     "smic": {},
@@ -85,6 +86,40 @@ def test_a_fit_of_equal_rows_has_no_trees():
     for ask in (lambda: result.cut(2), lambda: result.tree, lambda: result.stability):
         with pytest.raises(InputError, match="no more than 3 rows of the fit differ"):
             ask()
+
+
+@pytest.mark.parametrize("name", sorted(set(METHODS) - {"mspc", "rim", "kernel_rim"}))
+def test_few_distinct_rows_are_joined_and_equal_ones_not_parted(name, many_blocks, tmp_path):
+    """Faults and a flag: neighbours of a row are its copies."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.poisson(0.05, 1200), rng.random(1200) < 0.02]).astype(float)
+    rows = np.unique(X, axis=0)
+    options = {"method": name.split()[0], "scale": None, **METHODS[name]}
+    result = bigsmic.fit(X, 3, out=tmp_path / "run", n_threads=1, **options)
+    assert len(rows) == 5
+    assert_one_cluster_each(result.labels, AgglomerativeClustering(3).fit_predict(X), 3)
+    assert np.array_equal(result.predict(X), result.labels)
+    for there in (bigsmic.Result.open(tmp_path / "run"), pickle.loads(pickle.dumps(result))):
+        assert np.array_equal(there.predict(rows), result.predict(rows))
+    assert np.array_equal(bigsmic.fit(X, 3, n_threads=2, **options).labels, result.labels)
+
+
+def test_few_distinct_rows_are_joined_by_the_criterion_of_ward():
+    rng = np.random.default_rng(3)
+    rows, counts = rng.normal(size=(20, 3)).astype(np.float32), rng.integers(1, 40, 20)
+    copies = np.repeat(np.arange(20), counts)
+    for c in (1, 2, 5, 12, 20):
+        found = joined(rows, counts, c)
+        assert_one_cluster_each(found[copies], AgglomerativeClustering(c).fit_predict(rows[copies].astype(float)), c)
+
+
+def test_a_fit_of_few_distinct_rows_cannot_be_cut():
+    X, _ = three(20)
+    result = bigsmic.fit(X, 2, n_threads=1)
+    with pytest.raises(
+        InputError, match="no more than 3 rows of the fit differ, and these are the clusters, or joined"
+    ):
+        result.cut(3)
 
 
 def test_an_open_number_is_cut_up_to_the_distinct_rows():
