@@ -124,7 +124,7 @@ def _output_stage(size: Size, settings: Any) -> StagePlan:
 
 def run(job: Job) -> None:
     """Run the stages of a fit; each runs the blocks that the ledger lacks."""
-    if not graph_pipeline.scan_rows(job):
+    if not graph_pipeline.scan_rows(job, job.context.settings.kernel != "dense"):
         return
     job.run_steps("bandwidth", [0], _width)
     layout = _layout(job.context, job.plan.kernel_in_memory)

@@ -28,7 +28,7 @@ FEW = 20
 """Most distinct rows that are joined, if most rows have copies: the neighbours of a row would be copies otherwise."""
 
 
-def counted(job: Job, is_all: bool = False) -> int | None:
+def counted(job: Job, is_all: bool = False, joins: bool = False) -> int | None:
     """Number of distinct rows, if no larger than the requested number of clusters; else None.
 
     Parameters
@@ -36,6 +36,8 @@ def counted(job: Job, is_all: bool = False) -> int | None:
     job : Job
     is_all : bool
         Whether the distinct rows are then the clusters, and no stage searches for others.
+    joins : bool
+        Whether they are joined, too, if there are a few more.
 
     Warns
     -----
@@ -49,7 +51,7 @@ def counted(job: Job, is_all: bool = False) -> int | None:
     most = _most(context)
     if not job.run.done(STAGE, 0) and _in_sample(context, most + 1) > most:
         return None
-    job.run_steps(STAGE, [0], partial(_write, is_all=is_all))
+    job.run_steps(STAGE, [0], partial(_write, is_all=is_all, joins=joins))
     k = job.run.info(STAGE, 0)["rows"]
     if k < c and not context.settings.undecided:
         _refuse_names(context, k, c)
@@ -77,13 +79,13 @@ def _in_sample(context: Context, limit: int) -> int:
     return len(found)
 
 
-def _write(job: Job, block: int, is_all: bool) -> None:
+def _write(job: Job, block: int, is_all: bool, joins: bool) -> None:
     context, blocks, most = job.context, job.context.source_blocks, _most(job.context)
     c = context.settings.n_clusters
     found = job.sum_blocks(STAGE, blocks, partial(_distinct, limit=most + 1))
     k = len(found)
     arrays, info = {"X": found.rows}, {"rows": k, "is_exact": k <= most, "is_all": False}
-    if is_all and k <= most and (k <= c or 2 * k <= context.n):
+    if is_all and k <= most and (k <= c or (joins and 2 * k <= context.n)):
         counts = job.sum_blocks(STAGE, blocks, partial(_counts, rows=found.rows))
         arrays["cluster"] = distinct.joined(found.rows, counts, c)
         info |= {"is_all": True, "clusters": min(k, c)}
@@ -108,13 +110,13 @@ def _refuse_names(context: Context, k: int, c: int) -> None:
         )
 
 
-def is_trivial(job: Job) -> bool:
+def is_trivial(job: Job, on_graph: bool) -> bool:
     """Whether a fit is trivial: one cluster is requested, or the clusters are the distinct rows, or several of few."""
     context = job.context
     if context.settings.n_clusters == 1:
         return True
     may_be_all = not context.settings.undecided and not _names(context)
-    counted(job, may_be_all)
+    counted(job, may_be_all, on_graph)
     return may_be_all and is_all(context)
 
 

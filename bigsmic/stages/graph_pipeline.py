@@ -23,8 +23,14 @@ def temporary(settings: MethodSettings) -> tuple[str, ...]:
     return TEMPORARY if settings.undecided else (*TEMPORARY, "weights.")
 
 
-def scan_rows(job: Job) -> bool:
+def scan_rows(job: Job, on_graph: bool = True) -> bool:
     """Scan the rows, and label them if the fit is trivial; see :mod:`bigsmic.stages.distinct`.
+
+    Parameters
+    ----------
+    job : Job
+    on_graph : bool
+        Whether the method uses the neighbour graph, which may part equal rows.
 
     Returns
     -------
@@ -33,7 +39,7 @@ def scan_rows(job: Job) -> bool:
     """
     with job.timed("scan"):
         precomputed.run(job) if job.context.settings.precomputed else scan.run(job)
-        is_trivial = distinct.is_trivial(job)
+        is_trivial = distinct.is_trivial(job, on_graph)
     if is_trivial:
         with job.timed("output"):
             distinct.label(job)
