@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from bigsmic.numerics.labeling.nearest_means import NearestMeans
 from bigsmic.types import Floats, Integers
 
 _TILE_ROWS = 256  # of the first tile, which is enough if most rows differ
@@ -69,10 +70,7 @@ def nearest(X: Floats, rows: Floats) -> Integers:
 
 
 def joined(rows: Floats, counts: Integers, n_clusters: int) -> Integers:
-    """Clusters of distinct rows that have many copies, by Ward's criterion [1]_.
-
-    The two clusters of least ``n_y n_z / (n_y + n_z) |m_y - m_z|^2`` are joined, with n their rows, copies included,
-    and m their means, until `n_clusters` are left.
+    """Clusters of distinct rows that have copies: those nearest by Ward's criterion are merged; see `NearestMeans`.
 
     Parameters
     ----------
@@ -80,26 +78,21 @@ def joined(rows: Floats, counts: Integers, n_clusters: int) -> Integers:
     counts : ndarray of int64, shape (k,)
         Copies of each row.
     n_clusters : int
+        At most k.
 
     Returns
     -------
     clusters : ndarray of int32, shape (k,)
         Cluster of each distinct row, numbered by their first rows.
-
-    References
-    ----------
-    .. [1] Ward, "Hierarchical grouping to optimize an objective function", J. American Statistical Association 58,
-       1963. doi:10.1080/01621459.1963.10500845
     """
-    means, weights, clusters = rows.astype(np.float64), counts.astype(np.float64), np.arange(len(rows))
-    left = list(range(len(rows)))
-    while len(left) > n_clusters:
-        y, z = (np.array(left)[i] for i in np.triu_indices(len(left), 1))
-        squares = np.square(means[y] - means[z]).sum(axis=1)
-        least = np.argmin(weights[y] * weights[z] / (weights[y] + weights[z]) * squares)
-        kept, gone = y[least], z[least]
-        means[kept] = np.average(means[[kept, gone]], axis=0, weights=weights[[kept, gone]])
-        weights[kept] += weights[gone]
-        clusters[clusters == gone] = kept
-        left.remove(gone)
-    return np.searchsorted(left, clusters).astype(np.int32)
+    n, clusters = counts.astype(np.float64), np.arange(len(rows))
+    sums = n[:, np.newaxis] * rows
+    nearest_means = NearestMeans(n, sums)
+    for _ in range(len(rows) - n_clusters):
+        y, z = nearest_means.pair()
+        for array in (n, sums):
+            array[y] += array[z]
+            array[z] = 0
+        clusters[clusters == z] = y
+        nearest_means.merged(y, z)
+    return np.unique(clusters, return_inverse=True)[1].astype(np.int32)

@@ -318,8 +318,7 @@ class Settings(MethodSettings):
     @property
     def begins_with_valleys(self) -> bool:
         """Whether labels by valleys are computed before any others, unless the others were asked for."""
-        default = type(self).__dataclass_fields__["widths"].default
-        return self.reads_valleys and not self.open and self.columns is None and self.widths == default
+        return self.reads_valleys and not self.open and self.columns is None and self.widths == EIGENVECTOR_SETS
 
     @property
     def finds_noise(self) -> bool:

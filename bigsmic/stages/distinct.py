@@ -84,11 +84,11 @@ def _write(job: Job, block: int, is_all: bool, joins: bool) -> None:
     c = context.settings.n_clusters
     found = job.sum_blocks(STAGE, blocks, partial(_distinct, limit=most + 1))
     k = len(found)
-    arrays, info = {"X": found.rows}, {"rows": k, "is_exact": k <= most, "is_all": False}
-    if is_all and k <= most and (k <= c or (joins and 2 * k <= context.n)):
+    arrays, info = {"X": found.rows}, {"rows": k, "is_exact": k <= most, "is_all": is_all and k <= c}
+    if is_all and joins and c < k <= min(most, context.n // 2):
         counts = job.sum_blocks(STAGE, blocks, partial(_counts, rows=found.rows))
         arrays["cluster"] = distinct.joined(found.rows, counts, c)
-        info |= {"is_all": True, "clusters": min(k, c)}
+        info |= {"is_all": True, "clusters": c}
     job.run.write(STAGE, block, arrays, info=info)
 
 
@@ -124,7 +124,7 @@ def label(job: Job) -> None:
     """Write labels, posteriors and agreement of a trivial fit."""
     context = job.context
     is_single = context.settings.n_clusters == 1
-    k = 1 if is_single else Model(context).n_clusters
+    k = 1 if is_single else _n_clusters(context.run)
     names = ("labels", "posterior", "agreement", *(["noise"] if context.settings.finds_noise else []))
     rowwise_output.create_arrays(context, names, k)
     job.fill("output", context.source_blocks, _label_single if is_single else _label)
@@ -172,6 +172,13 @@ def is_all(context: Context) -> bool:
     return context.run.done(STAGE, 0) and context.run.info(STAGE, 0)["is_all"]
 
 
+def _n_clusters(run: Run) -> int:
+    """Number of clusters of a trivial fit: the distinct rows, unless these were joined."""
+    info = run.info(STAGE, 0)
+    found: int = info.get("clusters", info["rows"])
+    return found
+
+
 def are_few(context: Context) -> bool:
     """Whether rows repeat, and there are no more distinct ones than clusters are allowed."""
     if not context.run.done(STAGE, 0):
@@ -185,10 +192,9 @@ def refuse_cut(run: Run, n_clusters: int = 0) -> None:
         return
     info = run.info(STAGE, 0)
     if info["is_all"] or (n_clusters > info["rows"] and info.get("is_exact", True)):
-        of_them = "these are the clusters, or joined" if info.get("clusters", info["rows"]) < info["rows"] else ""
         raise InputError(
-            f"cut: no more than {info['rows']} rows of the fit differ, and {of_them or 'each of these is a cluster'}; "
-            f"fit again for fewer clusters than {info['rows']}"
+            f"cut: no more than {info['rows']} rows of the fit differ, and equal rows are in one cluster; fit again, "
+            f"for at most {info['rows']} clusters"
         )
 
 
@@ -204,9 +210,9 @@ class Model:
 
     def __init__(self, context: Context) -> None:
         self.rows = context.run.read(STAGE, 0, "X")
-        is_each = "clusters" not in context.run.info(STAGE, 0)  # in earlier runs
+        self.n_clusters = _n_clusters(context.run)
+        is_each = self.n_clusters == len(self.rows)
         self.clusters = np.arange(len(self.rows), dtype=np.int32) if is_each else context.run.read(STAGE, 0, "cluster")
-        self.n_clusters = int(self.clusters.max()) + 1
 
     def __call__(self, X: Floats) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """Posteriors, 0 or 1, and labels."""

@@ -163,7 +163,7 @@ def _count(job: Job, block: int) -> None:
     info = {"shown": shown, "n_clusters": n_clusters, "clear": clear, "votes": votes, "columns": sizes[0]}
     info |= shape | {"agreement": agreement, "parts": parts, "surer": surer, "joined": joined, "by_size": by_size}
     info["hidden"] = (
-        (disagree or not clear) and not (parts or propagates) and shown > 1 and _likely(curve) > FULL * cut_into
+        (disagree or not clear) and not (parts or propagates) and shown > 1 and _most_modular(curve) > FULL * cut_into
     )
     info |= _of_links(context, n_clusters, by_groups)
     job.run.write(NUMBER, block, curve, info=info)
@@ -176,7 +176,7 @@ def _surest(curve: Mapping[str, NDArray[Any]], shown: int, most: float) -> int |
     if labelings show one cluster: then nothing tells that there are more.
     """
     numbers, stability, modularity = curve["numbers"], curve["stability"], curve["modularity"]
-    last, at = _likely(curve), numbers == shown
+    last, at = _most_modular(curve), numbers == shown
     if not at.any():
         return None
     more = (shown < numbers) & (numbers <= last) & (modularity >= modularity.max() - NEARLY_LARGEST)
@@ -185,7 +185,7 @@ def _surest(curve: Mapping[str, NDArray[Any]], shown: int, most: float) -> int |
     return int(numbers[first]) if stability[first] >= LEAST_AGREED else None
 
 
-def _likely(curve: Mapping[str, NDArray[Any]]) -> int:
+def _most_modular(curve: Mapping[str, NDArray[Any]]) -> int:
     """Number of clusters of largest modularity."""
     return int(curve["numbers"][np.argmax(curve["modularity"])])
 

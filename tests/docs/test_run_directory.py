@@ -62,7 +62,7 @@ def ledger(block):
 def run(tmp_path_factory):
     """A finished run, and the stages that were there at some time, with the arrays that blocks of them had.
 
-    Beside it lie ``few``, a run of rows of which few can be told apart, ``open``, one that was given no number of
+    Beside it lie ``few``, a run of rows of which few can be told apart, ``joined``, another, ``open``, one that was given no number of
     clusters, ``no_valleys``, one of labelings of all kinds, ``selected``, of windows that are not all valid, and
     ``numbered``, whose clusters have the numbers of another run and a name.
     """
@@ -78,6 +78,7 @@ def run(tmp_path_factory):
     options = {"t": (3, 5), "n_centers": 30, "n_threads": 1, "progress": look}
     with pytest.warns(ConvergenceWarning, match="no more than 2 rows differ"):
         bigsmic.fit(X[:2].repeat(300, axis=0), 3, out=(out := out.with_name("few")), **options)
+    bigsmic.fit(X[:3].repeat(200, axis=0), 2, out=(out := out.with_name("joined")), **options)
     signal = rng.standard_normal((8000, 1))
     signal[4000:] *= 9
     signal[100] = np.nan
@@ -106,7 +107,7 @@ def run(tmp_path_factory):
 def test_every_stage_is_in_the_table(run):
     out, seen = run
     stages = documented()
-    runs = (out, *(out.with_name(name) for name in ("few", "selected", "open", "no_valleys", "numbered")))
+    runs = (out, *(out.with_name(name) for name in ("few", "joined", "selected", "open", "no_valleys", "numbered")))
     kept = {path.parents[1].name for run in runs for path in run.glob("*/[0-9]*/zarr.json")}
     assert {pattern(name) for name in {*seen, *kept}} == set(stages)
     assert {pattern(name) for name in kept} == {name for name, stage in stages.items() if stage.kept}

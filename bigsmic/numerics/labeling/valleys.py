@@ -21,6 +21,7 @@ from bigsmic.numerics.labeling.density_valley import NO_VALLEY, Valley, between
 from bigsmic.numerics.labeling.fisher import fisher_direction
 from bigsmic.numerics.labeling.group_moments import GroupMoments
 from bigsmic.numerics.labeling.merge_tree import MergeTree
+from bigsmic.numerics.labeling.nearest_means import NearestMeans, smallest
 from bigsmic.types import Floats, Integers
 
 THRESHOLD = 4.0
@@ -343,43 +344,28 @@ def _nearest_merges(groups: Groups) -> list[tuple[int, int]]:
     return merges
 
 
-class Nearest:
-    """Distances between all groups by Ward's criterion, kept up as groups are merged.
-
-    The union of two groups adds ``n_y n_z / (n_y + n_z) |mean_y - mean_z|^2`` to the sum of squared distances of rows
-    from the means of their groups.
+class Nearest(NearestMeans):
+    """The same, but groups that cannot-links bar from being one are merged after all others.
 
     Parameters
     ----------
     groups : Groups
+        In which the groups are merged.
     """
 
     def __init__(self, groups: Groups) -> None:
-        self.groups, self.added = groups, np.full((len(groups.counts),) * 2, np.inf)
-        for y in groups.alive:
-            self._measure(y)
-
-    def _measure(self, y: int) -> None:
-        others = self.groups.alive[self.groups.alive != y]
-        n, sums = self.groups.counts, self.groups.moments.sums
-        gaps = sums[others] / n[others, np.newaxis] - sums[y] / n[y]
-        self.added[y, others] = self.added[others, y] = (gaps**2).sum(axis=1) / (1 / n[others] + 1 / n[y])
-
-    def merged(self, y: int, z: int) -> None:
-        """Measure group y anew, to which z was added."""
-        self.added[z] = self.added[:, z] = np.inf
-        self._measure(y)
+        super().__init__(groups.moments.counts, groups.moments.sums)
+        self.groups = groups
 
     def pair(self) -> tuple[int, int]:
-        """The two groups to merge, those that cannot-links bar from being one after all others."""
-        added = self.added
-        if self.groups.links.any():
-            first, second = np.nonzero(np.isfinite(added))
-            later = self.groups.are_barred(first, second)
-            added = added.copy()
-            added[first[later], second[later]] += self.added[first, second].max()
-        y, z = divmod(int(np.argmin(added)), len(added))
-        return min(y, z), max(y, z)
+        """The two groups to merge."""
+        if not self.groups.links.any():
+            return super().pair()
+        added = self.added.copy()
+        first, second = np.nonzero(np.isfinite(added))
+        later = self.groups.are_barred(first, second)
+        added[first[later], second[later]] += self.added[first, second].max()
+        return smallest(added)
 
 
 def _absorb_small(groups: Groups) -> list[tuple[int, int]]:
