@@ -62,9 +62,9 @@ def ledger(block):
 def run(tmp_path_factory):
     """A finished run, and the stages that were there at some time, with the arrays that blocks of them had.
 
-    Beside it lie ``few``, a run of rows of which few can be told apart, ``joined``, another, ``open``, one that was given no number of
-    clusters, ``no_valleys``, one of labelings of all kinds, ``selected``, of windows that are not all valid, and
-    ``numbered``, whose clusters have the numbers of another run and a name.
+    Beside it lie ``few``, a run of rows of which few can be told apart, ``joined``, another, ``open``, one that was
+    given no number of clusters, ``no_valleys``, one of labelings of all kinds, ``selected``, of windows that are not
+    all valid, and ``numbered``, whose clusters have the numbers of another run and a name.
     """
     out = tmp_path_factory.mktemp("run") / "run.zarr"
     rng = np.random.default_rng(0)
