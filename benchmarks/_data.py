@@ -12,6 +12,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+from _many_columns import cells, documents, embeddings
 
 from bigsmic import datasets
 
@@ -159,6 +160,8 @@ for _half, _first in (("d", 1000), ("c", 2000)):
     for _i in range(N_DRAWS):
         for _name, _share in (("uneven", 0.0), ("noisy5", 0.05), ("noisy20", 0.2)):
             LOADERS[f"{_name}-{_half}{_i}"] = functools.partial(datasets.uneven_blobs, noise=_share, seed=_first + _i)
+        for _draw in (documents, embeddings, cells):
+            LOADERS[f"{_draw.__name__}-{_half}{_i}"] = functools.partial(_draw, _first + _i)
         LOADERS[f"moons-{_half}{_i}"] = functools.partial(moons, 1000 * (_i + 1), 0.04 + 0.008 * _i, _first + _i)
         LOADERS[f"rings-{_half}{_i}"] = functools.partial(
             rings, 1000 * (_i + 1), 0.3 + 0.03 * _i, 0.04 + 0.004 * _i, _first + _i

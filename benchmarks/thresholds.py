@@ -21,6 +21,7 @@ from _ours import ari
 import bigsmic
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.labeling import blobs, consensus, density_valley, noise, valleys
+from bigsmic.numerics.labeling.between_groups import between_axes, group_sums
 from bigsmic.numerics.labeling.components import principal_axes
 from bigsmic.numerics.labeling.group_moments import group_moments
 from bigsmic.runtime.context import Context
@@ -35,7 +36,7 @@ REAL = ("usps", "satellite", "mnist20k", "tetrode30k")
 TOUCHING = ("letter", "olivetti")
 CONSTANTS = {
     valleys: (
-        *("THRESHOLD", "NEARLY", "SAMPLE_ROWS", "N_AXES", "ROWS_PER_AXIS", "RIDGE"),
+        *("THRESHOLD", "NEARLY", "SAMPLE_ROWS", "N_AXES", "PRIOR_ROWS", "RIDGE"),
         *("NEIGHBOR_WEIGHT", "SCATTERED", "SMALLEST_ROWS"),
     ),
     density_valley: ("BANDWIDTH",),
@@ -77,7 +78,7 @@ class Fitted:
         every = [(b, spec) for b, spec in enumerate(specs_of(context)) if spec.assignment == "valleys"]
         rows = np.concatenate([run.read("rows", p, "rows") for p in context.blocks])
         X = np.concatenate([run.read("rows", p, "X") for p in context.blocks])
-        mean, axes = principal_axes(context.read_sample(), 2 * valleys.N_AXES)
+        mean, axes = principal_axes(context.read_sample(), 4 * valleys.N_AXES)
         self.P, self.uniform = (X - mean) @ axes, row_uniform(settings.seed, "valleys", rows)
         self.truth = np.asarray(self.truth)[rows]
         self.sizes = [spec.n_eigenvectors for _, spec in every]
@@ -88,9 +89,14 @@ class Fitted:
             np.concatenate([run.read("graph", p, "sigma", at)[0] for p in context.blocks])
         )
 
+    def components(self):
+        """Components of the rows along the axes in which groups differ most."""
+        P = self.P[:, : 2 * valleys.N_AXES].astype(np.float32)
+        return P @ between_axes(group_sums(P, self.groups, max(self.sizes)), valleys.N_AXES)
+
     def trees(self):
         """Trees of valleys of every labeling, with the constants as they are now."""
-        P, found = self.P[:, : valleys.N_AXES], []
+        P, found = self.components(), []
         for m, W, groups in zip(self.sizes, self.weights, self.groups, strict=True):
             moments = group_moments(P, groups, m)
             drawn = valleys.is_drawn(self.uniform, moments.counts[groups])
@@ -123,7 +129,7 @@ def changed(module, name, factor):
 
 def figures(fitted, trees):
     """Number of clusters, whether there is an answer, ARI, and how well noise is found."""
-    votes = stage._of_whole_labelings(trees, fitted.weights)
+    votes = stage._of_whole_labelings(trees, fitted)
     k = int(np.median(votes))
     truth, in_cluster = fitted.truth, fitted.truth >= 0
     labels = _consensus(fitted, trees, k)
@@ -156,7 +162,7 @@ def _is_clumped(fitted, labels):
         return False
     rows = np.flatnonzero(labels == np.bincount(labels).argmax())
     rows = rows[np.argsort(fitted.uniform[rows])]  # the first ones are a draw
-    return blobs.clumpiness(fitted.P[rows, : valleys.N_AXES]) > blobs.CLUMPED
+    return blobs.clumpiness(fitted.components()[rows]) > blobs.CLUMPED
 
 
 def summary(rows, names):

@@ -146,7 +146,7 @@ def test_eigenvectors_within_separated_blobs_are_not_solved_to_the_tolerance(c):
 
 def test_moons_are_recovered():
     X, y = make_moons(400, noise=0.05, random_state=0)
-    assert adjusted_rand_score(y, fit(X, 2).labels) == 1
+    assert adjusted_rand_score(y, bigsmic.fit(X, 2, n_threads=1).labels) == 1
 
 
 def test_digits_at_the_defaults():

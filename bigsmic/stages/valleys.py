@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.labeling import local_moving, valleys
+from bigsmic.numerics.labeling.between_groups import GroupSums, between_axes, group_sums
 from bigsmic.numerics.labeling.components import principal_axes
 from bigsmic.numerics.labeling.group_moments import GroupMoments, group_moments
 from bigsmic.numerics.labeling.pair_weights import pair_weights
@@ -30,6 +31,8 @@ from bigsmic.types import Floats, Integers
 
 AXES, COMPONENTS, EVIDENCE = "axes", "components_of_rows", "evidence"
 TEMPORARY = (AXES, COMPONENTS)  # stages that are deleted when a fit has ended
+N_COMPONENTS = 2 * valleys.N_AXES
+"""Principal components among which the axes are chosen."""
 
 
 ReadLabels = Callable[[Context, int], Integers]
@@ -111,7 +114,8 @@ def cut(job: Job) -> None:
 
 def _move(group: Group) -> None:
     group.call(("begin_merged",))
-    local_moving.local_moves(group)
+    resolution = local_moving.resolution_of(group.call_sum(("label_sums",))[1])
+    local_moving.local_moves(group, (resolution,))
     group.call(("write_merged",))
 
 
@@ -210,15 +214,26 @@ def gather(job: Job, sources: Sequence[LabelSource]) -> list[valleys.Groups]:
 
 
 def find_axes(job: Job) -> None:
-    """Find the principal components of the rows; stages ``axes`` and ``components_of_rows``."""
+    """Find axes in which the groups of the labelings differ; stages ``axes`` and ``components_of_rows``."""
     job.run_steps(AXES, [0], _find_axes)
     job.fill(COMPONENTS, job.context.blocks, _write_components)
 
 
 def _find_axes(job: Job, block: int) -> None:
-    """Principal axes of the sample of the scan."""
-    ((mean, axes),) = job.map_here(partial(principal_axes, n_axes=valleys.N_AXES), [job.context.read_sample()])
-    job.run.write(AXES, block, {"mean": mean, "axes": axes})
+    """Principal axes of the sample of the scan and, of more than are wanted, those in which groups differ most."""
+    context, numbers = job.context, Merging.VALLEYS.numbers(job.context)
+    ((mean, axes),) = job.map_here(partial(principal_axes, n_axes=N_COMPONENTS), [context.read_sample()])
+    if numbers and axes.shape[1] > valleys.N_AXES:
+        sums = job.sum_blocks(VALLEYS, context.blocks, partial(_group_sums, mean=mean, axes=axes, numbers=numbers))
+        axes = axes @ between_axes(sums, valleys.N_AXES)
+    job.run.write(AXES, block, {"mean": mean, "axes": axes[:, : valleys.N_AXES]})
+
+
+def _group_sums(context: Context, p: int, mean: Floats, axes: Floats, numbers: Sequence[int]) -> GroupSums:
+    """Sums of the groups of several labelings in the given axes, of the rows of one block."""
+    n_groups = max(specs_of(context)[b].n_eigenvectors for b in numbers)
+    P = (context.run.read("rows", p, "X") - mean) @ axes
+    return group_sums(P, [read_groups(context, p, b) for b in numbers], n_groups)
 
 
 def _write_components(context: Context, p: int) -> None:
@@ -228,7 +243,7 @@ def _write_components(context: Context, p: int) -> None:
 
 
 def components(context: Context, p: int) -> Floats:
-    """Leading principal components of the rows of one block, float32, shape (b, r); see :func:`find_axes`."""
+    """Components of the rows of one block along the axes, float32, shape (b, r); see :func:`find_axes`."""
     return context.run.read(COMPONENTS, p, "P")
 
 

@@ -25,6 +25,7 @@ from bigsmic.stages.labeling_specs import (
 )
 from bigsmic.stages.labelings import VALLEYS
 from bigsmic.stages.shown_number import NUMBER
+from bigsmic.stages.valleys import TEMPORARY as OF_GROUPS
 from bigsmic.store import Run
 
 WIDER = "wider"
@@ -35,7 +36,7 @@ FACTOR, LEAST_FACTOR = 2, 1.5
 COLUMNS_PER_PART = 1.5
 """Number of columns for each part of the graph, if it has too many for the first number; 1 / :data:`FULL` is needed."""
 OF_EIGENVECTORS = ("spectrum", "basis.", "restart.")
-OF_LABELINGS = ("frame.", "assigned", "labeling.", VALLEYS, NUMBER)
+OF_LABELINGS = ("frame.", "assigned", "labeling.", VALLEYS, NUMBER, *OF_GROUPS)
 
 
 def widened(job: Job, found: Job) -> Job | None:

@@ -14,28 +14,46 @@ def group(seed, n=40, columns=6):
     return (rows - mean).T @ (rows - mean), mean
 
 
-@pytest.mark.parametrize("r", [1, 2, 6])
-def test_it_solves_the_pooled_system_of_the_leading_components(r):
-    (scatter_y, mean_y), (scatter_z, mean_z) = y, z = group(1), group(2)
-    S = (scatter_y + scatter_z)[:r, :r] / 80
-    S += 0.05 * np.trace(S) / r * np.eye(r)
-    wanted = np.linalg.solve(S, (mean_z - mean_y)[:r])
-    w, at_y, at_z = fisher_direction(y, z, 80.0, r, 0.05)
+NO_PRIOR = np.zeros((6, 6)), 0.0
+
+
+@pytest.mark.parametrize("columns", [1, 2, 6])
+def test_it_solves_the_pooled_system(columns):
+    prior = np.diag(np.linspace(0.5, 1.5, columns)), 30.0
+    (scatter_y, mean_y), (scatter_z, mean_z) = y, z = leading(group(1), columns), leading(group(2), columns)
+    S = (scatter_y + scatter_z) / 80
+    variance = np.trace(S) / columns
+    S = (80 * S + 30 * variance * prior[0]) / 110 + 0.05 * variance * np.eye(columns)
+    wanted = np.linalg.solve(S, mean_z - mean_y)
+    w, at_y, at_z = fisher_direction(y, z, 80.0, prior, 0.05)
     np.testing.assert_allclose(w, wanted / np.linalg.norm(wanted), rtol=1e-9)
-    np.testing.assert_allclose([at_y, at_z], [mean_y[:r] @ w, mean_z[:r] @ w], rtol=1e-12)
+    np.testing.assert_allclose([at_y, at_z], [mean_y @ w, mean_z @ w], rtol=1e-12)
     assert at_y < at_z
+
+
+def leading(of_group, columns):
+    scatter, mean = of_group
+    return np.ascontiguousarray(scatter[:columns, :columns]), mean[:columns]
+
+
+def test_a_heavy_prior_decides():
+    y, z, within = group(1), group(2), np.diag([0.5, 1.5, 1.0, 1.0, 1.0, 1.0])
+    w, _, _ = fisher_direction(y, z, 80.0, (within, 1e12), 0.0)
+    wanted = np.linalg.solve(within, z[1] - y[1])
+    np.testing.assert_allclose(w, wanted / np.linalg.norm(wanted), rtol=1e-6)
 
 
 def test_groups_of_equal_means_have_no_direction():
     y = group(1)
-    _, at_y, at_z = fisher_direction(y, y, 80.0, 6, 0.05)
+    _, at_y, at_z = fisher_direction(y, y, 80.0, NO_PRIOR, 0.05)
     assert np.isnan(at_y)
     assert np.isnan(at_z)
 
 
 def test_groups_without_variance_are_told_apart_by_their_means():
+    nothing = np.zeros((2, 2))
     w, at_y, at_z = fisher_direction(
-        (np.zeros((2, 2)), np.zeros(2)), (np.zeros((2, 2)), np.array([3.0, 4.0])), 9.0, 2, 0.05
+        (nothing, np.zeros(2)), (nothing, np.array([3.0, 4.0])), 9.0, (nothing, 60.0), 0.05
     )
     np.testing.assert_allclose(w, [0.6, 0.8])
     np.testing.assert_allclose([at_y, at_z], [0, 5])

@@ -206,3 +206,32 @@ def test_normalized_association_is_the_mean_share_that_stays_inside():
     sums = local_moving.modularity_sums(kernel_block(W, 0, 40), labels, 4)
     assert local_moving.normalized_association(sums) == pytest.approx(np.mean(shares), rel=1e-6)
     assert local_moving.normalized_association(np.zeros((2, 3))) == 0.0
+
+
+@pytest.mark.parametrize(("volumes", "wanted"), [([3.0, 3.0, 4.0], 1.0), ([5.0, 5.0], 1.0), ([1.0, 9.0], 0.2)])
+def test_the_resolution_falls_where_one_cluster_has_most_of_the_weight(volumes, wanted):
+    assert local_moving.resolution_of(np.array(volumes)) == pytest.approx(wanted)
+
+
+def test_a_dominating_cluster_is_not_eaten_by_a_small_one_that_one_edge_ties_to_it():
+    """A path of 400 rows, each tied to the next five, and ten rows of a clique tied to its end."""
+    n, small = 400, 10
+    W = np.zeros((n + small, n + small))
+    for step in range(1, 6):
+        W[np.arange(n - step), np.arange(step, n)] = 1
+    W[n:, n:] = 1 - np.eye(small)
+    W[n - 1, n] = 1
+    W = np.maximum(W, W.T)
+    np.fill_diagonal(W, 0)
+    degrees, labels = W.sum(axis=1), np.repeat([0, 1], [n, small]).astype(np.int32)
+    block, every = kernel_block(W.astype(np.float32), 0, n + small), np.ones(n + small, bool)
+
+    def eaten(resolution):
+        moved = labels
+        for _ in range(60):
+            volumes = local_moving.label_sums(moved, degrees, 2)[1]
+            moved = local_moving.move_block(block, moved, degrees, volumes, every, resolution)
+        return np.count_nonzero(moved[:n] == 1)
+
+    assert eaten(1.0) > 20
+    assert eaten(local_moving.resolution_of(local_moving.label_sums(labels, degrees, 2)[1])) == 0

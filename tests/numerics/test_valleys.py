@@ -57,7 +57,46 @@ def test_the_depth_is_that_of_the_smoothed_mixture(distance):
     line = np.linspace(0, distance, 2001)
     density = norm.pdf(line, 0, spread) + norm.pdf(line, distance, spread)
     assert found.depth == pytest.approx(density[1000] / density.max(), rel=0.02)
-    assert found.z == pytest.approx(-np.log(found.depth) / found.error)
+    at_peak = (1 + 1 / found.depth) / found.error**2  # rows counted there, as the error is that of both counts
+    counts = np.array([found.depth * at_peak, at_peak])
+    assert found.z**2 == pytest.approx(2 * np.sum(counts * np.log(counts / counts.mean())), rel=1e-6)
+
+
+def test_the_deviance_is_the_square_of_the_difference_in_errors_if_counts_are_large():
+    n = 2_000_000
+    a = norm.ppf((np.arange(n) + 0.5) / n)
+    found = density_valley.between(a, a + 2.1, np.array([n, n]), (0.0, 2.1))
+    assert 0.99 < found.depth < 1
+    assert found.z == pytest.approx(-np.log(found.depth) / found.error, rel=0.01)
+
+
+def test_an_empty_valley_of_few_rows_is_one():
+    """Forty rows and forty, far apart: the log of the depth has an error of 1, and is 3.2 of them."""
+    a = norm.ppf((np.arange(40) + 0.5) / 40)
+    found = density_valley.between(a, a + 6, np.array([40.0, 40.0]), (0.0, 6.0))
+    assert found.z > 1.2 * valleys.THRESHOLD
+    assert -np.log(found.depth) / found.error < 3.5
+
+
+def test_groups_of_few_rows_in_many_directions_are_separated():
+    """Twenty clusters of forty rows; with a direction for every four rows of a pair, hardly two are separated."""
+    draw = np.random.default_rng(7)
+    centers = draw.normal(0, 1.6, (20, 30))
+    labels = np.repeat(np.arange(20), 40)
+    X = centers[labels] + draw.normal(size=(800, 30))
+    groups = groups_of(X, labels)
+    z = [groups.valley(y, other).z for y in range(20) for other in range(y)]
+    assert np.mean(np.array(z) >= valleys.THRESHOLD) > 0.95
+
+
+@pytest.mark.parametrize("n", [60, 200])
+def test_halves_of_one_cluster_are_not_separated_in_many_directions(n):
+    draw = np.random.default_rng(8)
+    labels = np.repeat(np.arange(10), n)
+    X = draw.normal(0, 1.6, (10, 30))[labels] + draw.normal(size=(10 * n, 30))
+    first = X[:, 0] > np.array([X[labels == y, 0].mean() for y in range(10)])[labels]
+    groups = groups_of(X, 2 * labels + first)
+    assert max(groups.valley(2 * y, 2 * y + 1).z for y in range(10)) < valleys.THRESHOLD
 
 
 def test_halves_of_one_bell_have_no_valley():

@@ -191,4 +191,6 @@ def test_no_cluster_is_empty_where_labelings_disagree(c):
     rng = np.random.default_rng(5)
     fails = rng.random((500, 7)) < 0.1
     result = bigsmic.fit(patterns[rng.integers(0, 10, 500)] ^ fails, c)
+    if not result.valleys.clear:  # as labelings do not agree, which numbers are clear depends on rounding
+        result = result.cut(result.valleys.best)
     assert np.bincount(result.labels, minlength=result.n_clusters).min() > 0

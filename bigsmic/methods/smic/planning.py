@@ -250,7 +250,7 @@ class _Figures:
         fixed = VALLEY_BYTES + max(labels, (depth + 1) * sums + sample)
         task = self.block_rows * (self.row_bytes + 8 * r + 8 * n_sources) + sums
         disk = 4 * r * self.size.n
-        return StagePlan("valleys", self.n_groups, int(fixed), int(task), disk_bytes=disk, passes=1 + 2 * n_sources)
+        return StagePlan("valleys", self.n_groups, int(fixed), int(task), disk_bytes=disk, passes=2 + 2 * n_sources)
 
     def select_choices(self, kernel_in_memory: bool) -> Any:
         """Alternatives: all LSMI bandwidths in one pass, or fewer; then kernel and labels of all rows for rating."""

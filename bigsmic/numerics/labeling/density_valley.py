@@ -24,7 +24,7 @@ class Valley(NamedTuple):
     depth : float
         Density at the bottom of the valley over that at the lower peak, 0 to 1; 1 if there is no valley.
     z : float
-        ``-log(depth)`` in standard errors.
+        Standard errors by which the densities at the peak and at the bottom differ: the root of the deviance.
     error : float
         The standard error of ``log(depth)``.
     """
@@ -52,8 +52,9 @@ def between(a: Floats, b: Floats, counts: NDArray[Any], means: Any) -> Valley:
     -------
     Valley
         Let f be the sum of both densities, smoothed by a Gaussian of width h. The depth is the least f between the two
-        peaks, over the lower peak. The standard error is that of Poisson counts in intervals of width ``2 sqrt(pi) h``
-        at both.
+        peaks, over the lower peak. Both are taken for Poisson counts in intervals of width ``2 sqrt(pi) h``: z is the
+        root of twice the log likelihood ratio of two densities to one, and the error that of the log of the depth. For
+        large counts, z is ``-log(depth) / error``; where few rows are counted at the bottom, that is too little.
     """
     spreads = max(_spread(a), _NOTHING), max(_spread(b), _NOTHING)
     h = BANDWIDTH * min(spreads) * min(len(a), len(b)) ** -0.2
@@ -96,8 +97,27 @@ def _valley(
         return 1.0, 0.0, 0.0
     depth = density[bottom] / density[peak]
     effective = 2 * math.sqrt(math.pi) * smoothing
-    error = math.sqrt(1 / max(effective * counted[bottom], 1.0) + 1 / max(effective * counted[peak], 1.0))
-    return depth, -math.log(max(depth, 1e-12)) / error, error
+    n_bottom, n_peak = effective * counted[bottom], effective * counted[peak]
+    error = math.sqrt(1 / max(n_bottom, 1.0) + 1 / max(n_peak, 1.0))
+    weight_peak = density[peak] / counted[peak]  # that a row there has, in the mean
+    weight_bottom = density[bottom] / counted[bottom] if counted[bottom] > _NOTHING else weight_peak
+    return depth, _root_of_deviance((n_bottom, n_peak), (weight_bottom, weight_peak)), error
+
+
+@compiled
+def _root_of_deviance(counts: tuple[float, float], weights: tuple[float, float]) -> float:
+    """Standard errors by which two Poisson counts differ from those of one density, ``weight * count``.
+
+    ``2 sum_i (n_i log(n_i / m_i) - n_i + m_i)``, m the expected counts; the sums of both are equal.
+    """
+    density = (counts[0] + counts[1]) / (1 / weights[0] + 1 / weights[1])
+    deviance = 0.0
+    for i in range(2):
+        expected = density / weights[i]
+        deviance += 2 * (expected - counts[i])
+        if counts[i] > 0:
+            deviance += 2 * counts[i] * math.log(counts[i] / expected)
+    return math.sqrt(max(deviance, 0.0))
 
 
 @compiled

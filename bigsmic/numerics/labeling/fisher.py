@@ -12,21 +12,23 @@ _NOTHING = 1e-12
 
 @compiled
 def fisher_direction(
-    y: tuple[Floats, Floats], z: tuple[Floats, Floats], n_rows: float, r: int, ridge: float
+    y: tuple[Floats, Floats], z: tuple[Floats, Floats], n_rows: float, prior: tuple[Floats, float], ridge: float
 ) -> tuple[Floats, float, float]:
     """Direction of Fisher's discriminant between groups y and z, and where their means are along it.
 
-    ``w = S^-1 (mean_z - mean_y)``, S the pooled covariance. One call takes a fifth of the time that NumPy's functions
-    take for so small a system, and a tree of groups has thousands.
+    ``w = S^-1 (mean_z - mean_y)``, S the pooled covariance, shrunk towards that within all groups: in as many
+    directions as two groups have rows, they look separated in any. One call takes a fifth of the time that NumPy's
+    functions take for so small a system, and a tree of groups has thousands.
 
     Parameters
     ----------
-    y, z : tuple of ndarray of float64, shapes (R, R) and (R,)
+    y, z : tuple of ndarray of float64, shapes (r, r) and (r,)
         Sum of squared deviations of the rows of a group, and their mean.
     n_rows : float
         Rows of both.
-    r : int
-        Number of leading components that are used.
+    prior : tuple of ndarray of float64, shape (r, r), and float
+        Covariance within groups, of mean variance 1, and how many rows it counts for; it is multiplied by the mean
+        variance of the two.
     ridge : float
         Share of the mean variance that is added to every variance.
 
@@ -37,17 +39,20 @@ def fisher_direction(
     mean_y, mean_z : float
         Not a number if there is no direction, as the means are equal.
     """
-    S = (y[0][:r, :r] + z[0][:r, :r]) / n_rows
-    w = z[1][:r] - y[1][:r]
-    added = ridge * np.trace(S) / r + _NOTHING
-    for k in range(r):
-        S[k, k] += added
+    within, weight = prior
+    w = z[1] - y[1]
+    S = y[0] + z[0]
+    variance = np.trace(S) / (len(w) * n_rows)
+    S += weight * variance * within
+    S /= n_rows + weight
+    for k in range(len(w)):
+        S[k, k] += ridge * variance + _NOTHING
     _solve(S, w)
     length = math.sqrt(np.sum(w * w))
     if not 0.0 < length < np.inf:
         return w, np.nan, np.nan
     w /= length
-    return w, np.sum(w * y[1][:r]), np.sum(w * z[1][:r])
+    return w, np.sum(w * y[1]), np.sum(w * z[1])
 
 
 @compiled

@@ -44,6 +44,23 @@ def local_moves(group: Any, resolutions: Sequence[float | None] = (1.0,), n_swee
             group.call(("send_back", *undone))
 
 
+def resolution_of(volumes: Floats) -> float:
+    """Resolution with which rows move between clusters that valleys separate.
+
+    With 1, a row leaves a cluster of share f of all degrees for a small one if a share ``(1 - f) / 2`` of its weight
+    lies in that: of a cluster with most of the rows, a single edge in ten draws rows into a far one, and these draw
+    others. So it is ``2 (1 - f)``, at most 1, with f the share of the largest cluster.
+
+    Parameters
+    ----------
+    volumes : ndarray of float64, shape (c,)
+        Degree sum of each cluster.
+    """
+    return min(
+        1.0, 2.0 * (1.0 - float(volumes.max(initial=0.0)) / max(float(volumes.sum()), np.finfo(np.float64).tiny))
+    )
+
+
 class RowMoves:
     """Labels of the rows of one shard under some labelings of one graph, during local moving.
 

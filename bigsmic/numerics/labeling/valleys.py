@@ -33,9 +33,9 @@ NEARLY = 0.875
 SAMPLE_ROWS = 3000
 """Rows of a group, in the mean, on which valleys are looked for."""
 N_AXES = 30
-"""Principal components in which groups are compared, at most."""
-FEWEST_AXES, ROWS_PER_AXIS = 2, 4
-"""Components that any two groups are compared in, and rows of the smaller one for each further component."""
+"""Directions in which groups are compared, at most: :func:`~bigsmic.numerics.labeling.between_groups.between_axes`."""
+PRIOR_ROWS = 60.0
+"""Rows that the covariance within all groups counts for beside those of a pair."""
 RIDGE = 0.05
 """Of the mean variance, added to every one of a pair's."""
 NEIGHBOR_WEIGHT = 0.002
@@ -93,6 +93,7 @@ class Groups:
         self.links = np.zeros((2, *weights.shape))
         self.degrees = weights.sum(axis=1)
         self._scatters: dict[int, tuple[Floats, Floats]] = {}
+        self._within = self._shape_within()
         P, uniform, labels = sample
         order = np.argsort(labels, kind="stable")
         cuts = np.searchsorted(labels[order], np.arange(len(weights) + 1))
@@ -171,22 +172,25 @@ class Groups:
     def valley(self, y: int, z: int) -> Valley:
         """Look for a valley between two groups, along the direction of Fisher's discriminant.
 
-        ``w = S^-1 (mean_z - mean_y)``, S the pooled covariance of the two and :data:`RIDGE` of its mean variance.
+        ``w = S^-1 (mean_z - mean_y)``, S the pooled covariance of the two, shrunk towards that within all groups as if
+        these had :data:`PRIOR_ROWS`, and :data:`RIDGE` of its mean variance.
         """
         (rows_y, _), (rows_z, _) = self.samples[y], self.samples[z]
         if min(len(rows_y), len(rows_z)) < 2:
             return NO_VALLEY
-        r, n = self._axes(y, z), self.counts[[y, z]]
-        w, mean_y, mean_z = fisher_direction(self._scatter(y), self._scatter(z), n.sum(), r, RIDGE)
+        n, prior = self.counts[[y, z]], (self._within, PRIOR_ROWS)
+        w, mean_y, mean_z = fisher_direction(self._scatter(y), self._scatter(z), n.sum(), prior, RIDGE)
         if not np.isfinite(mean_y + mean_z):
             return NO_VALLEY
-        a, b = (rows[:, :r].astype(np.float64) @ w for rows in (rows_y, rows_z))
+        a, b = (rows.astype(np.float64) @ w for rows in (rows_y, rows_z))
         return between(a, b, n, (mean_y, mean_z))
 
-    def _axes(self, y: int, z: int) -> int:
-        """Number of components in which two groups are compared: of few rows, any direction separates them in many."""
-        r, fewest = self.moments.sums.shape[1], int(min(self.counts[y], self.counts[z]))
-        return min(r, max(FEWEST_AXES, fewest // ROWS_PER_AXIS))
+    def _shape_within(self) -> Floats:
+        """Covariance within the groups, of mean variance 1, float64, shape (r, r); zeros if no group has a spread."""
+        n, sums, outers = self.moments
+        means = sums / np.sqrt(np.maximum(n, 1.0))[:, None]
+        within: Floats = outers.sum(axis=0) - means.T @ means
+        return within * (len(within) / max(float(np.trace(within)), _NOTHING))
 
     def _scatter(self, y: int) -> tuple[Floats, Floats]:
         """Sum of squared deviations, and mean, of a group."""
