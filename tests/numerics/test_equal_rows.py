@@ -28,6 +28,14 @@ def test_minus_zero_is_zero_and_other_signs_differ():
     assert first_equal(X).tolist() == [0, 0, 2, 2, 4]
 
 
+@pytest.mark.parametrize("d", [1, 2, 5, 8, 13])
+def test_rows_of_few_values_are_told_apart(d):
+    """Zeros and repeated values in all places, which a weak hash of the rows confuses."""
+    X = np.random.default_rng(d).integers(0, 3, (30_000, d)).astype(np.float32)
+    _, at, inverse = np.unique(X, axis=0, return_index=True, return_inverse=True)
+    np.testing.assert_array_equal(first_equal(X), at[inverse.ravel()])
+
+
 def test_no_rows():
     assert len(first_equal(np.empty((0, 3), np.float32))) == 0
 

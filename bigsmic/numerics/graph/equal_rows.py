@@ -110,15 +110,24 @@ def list_copies(indices: Integers, squares: Floats, points: Points) -> None:
 
 @compiled
 def _keys(words: Any) -> Any:
-    """A number for each row of words (m, d): the same for equal rows, for two others by chance in 2^64; int64, (m,)."""
-    keys = np.empty(len(words), np.int64)
+    """A number for each row of words (m, d): the same for equal rows, for two others by chance in 2^64; int64, (m,).
+
+    Four chains of products, each over every fourth word, as a product waits for the one before it. They start from
+    different numbers, or zeros in one would count as zeros in another.
+    """
+    keys, chains = np.empty(len(words), np.int64), np.empty(4, np.uint64)
     for i in range(len(words)):
-        key = np.uint64(0)
+        for p in range(4):
+            chains[p] = _FACTOR >> np.uint64(p)
         for p in range(words.shape[1]):
             word = words[i, p]
             if word != _MINUS_ZERO:  # which equals zero
-                key ^= np.uint64(word)
-            key *= _FACTOR
+                chains[p & 3] ^= np.uint64(word)
+            chains[p & 3] *= _FACTOR
+            chains[p & 3] ^= chains[p & 3] >> _SHIFT
+        key = np.uint64(0)
+        for p in range(4):
+            key = (key ^ chains[p]) * _FACTOR
             key ^= key >> _SHIFT
         keys[i] = np.int64(key)
     return keys
