@@ -76,6 +76,8 @@ def lies_in_memory(path: Any) -> bool:
 
 FREED_BYTES = 12 << 20
 """Freed memory that is kept: to return it and take it again costs a small fit a twentieth of its time."""
+MOST_FREED_BYTES = 256 << 20
+"""The same where the memory limit leaves room: the system clears every page that it hands out again."""
 
 
 class _Allocated(ctypes.Structure):
@@ -96,10 +98,10 @@ def freed_bytes() -> int | None:
     return int(count().fordblks)
 
 
-def release_memory() -> None:
-    """Return freed memory to the system, if it is much; glibc's allocator otherwise keeps megabytes per thread."""
+def release_memory(kept_bytes: int = FREED_BYTES) -> None:
+    """Return freed memory to the system, if it is more than may be kept; glibc's allocator would keep all of it."""
     freed = freed_bytes()
-    if freed is not None and freed < FREED_BYTES:
+    if freed is not None and freed < kept_bytes:
         return
     with contextlib.suppress(AttributeError, OSError):  # other C libraries lack this function
         ctypes.CDLL(None).malloc_trim(0)

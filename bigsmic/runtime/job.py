@@ -90,7 +90,7 @@ class Job:
             cost["cpu"] += ended - cpu
             cost["peak_bytes"] = max(cost["peak_bytes"], peak)
         finally:
-            release_memory()
+            release_memory(self.plan.kept_bytes)
 
     def complete(self, stage: str, blocks: Iterable[int]) -> bool:
         """Whether the ledger has all of `blocks`."""
@@ -102,8 +102,16 @@ class Job:
         todo = self.run.missing(stage, blocks)
         if todo:
             options = self._options(stage, len(blocks), len(blocks) - len(todo))
-            with self._naming_lost(stage, todo), _releasing():
+            with self._naming_lost(stage, todo), self._releasing():
                 self.engine.for_each(partial(_fill, task, stage, self.context), todo, options)
+
+    @contextmanager
+    def _releasing(self) -> Iterator[None]:
+        """Return freed memory to the system afterwards, as arrays of the next call may not fit into the holes."""
+        try:
+            yield
+        finally:
+            release_memory(self.plan.kept_bytes)
 
     @contextmanager
     def _naming_lost(self, stage: str, blocks: Sequence[int]) -> Iterator[None]:
@@ -126,13 +134,13 @@ class Job:
     def map_blocks(self, stage: str, blocks: Iterable[Any], task: Callable[[Context, Any], Any]) -> list[Any]:
         """Return ``task(context, block)`` of each block, in order."""
         blocks = list(blocks)
-        with _releasing():
+        with self._releasing():
             return self.engine.map(partial(task, self.context), blocks, self._options(stage, len(blocks)))
 
     def sum_blocks(self, stage: str, blocks: Iterable[int], task: Callable[[Context, int], Any]) -> Any:
         """Return the sum of ``task(context, block)`` over the blocks, along the fixed tree."""
         blocks = list(blocks)
-        with _releasing():
+        with self._releasing():
             return self.engine.reduce(partial(task, self.context), blocks, self._options(stage, len(blocks)))
 
     def map_here(self, task: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
@@ -178,15 +186,6 @@ def _rows_of(context: Context, stage: str, block: int) -> str:
         lo, hi = context.layout.bounds[block : block + 2]
         return f"positions {lo} to {hi - 1} in cell order"
     return "all rows"
-
-
-@contextmanager
-def _releasing() -> Iterator[None]:
-    """Return freed memory to the system afterwards, as arrays of the next call may not fit into the holes."""
-    try:
-        yield
-    finally:
-        release_memory()
 
 
 def _fill(task: Callable[..., Any], stage: str, context: Context, block: int) -> None:

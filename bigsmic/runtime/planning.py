@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from bigsmic.engines.memory import machine_memory
+from bigsmic.engines.memory import FREED_BYTES, MOST_FREED_BYTES, machine_memory
 from bigsmic.errors import PlanError
 from bigsmic.numerics.row_blocks import MAX_TASKS
 from bigsmic.runtime.block_sizes import BlockSizes
@@ -134,7 +134,7 @@ class Plan:
     duration : Duration or None
         How long the fit is expected to take; None for methods without measured rates.
     held_bytes : int
-        Bytes of a temporary run directory that stay in memory instead of on disk.
+        Bytes of a temporary run directory that stay in memory instead of on disk, at most.
     """
 
     size: Size
@@ -167,6 +167,11 @@ class Plan:
     def peak_bytes(self) -> int:
         """Predicted peak of the process."""
         return self.held_bytes + max(stage.peak_bytes for stage in self.stages.values())
+
+    @property
+    def kept_bytes(self) -> int:
+        """Freed memory that the process may keep for its next arrays: what the limit leaves, within bounds."""
+        return max(FREED_BYTES, min(MOST_FREED_BYTES, self.memory_limit - self.peak_bytes))
 
     @property
     def disk_bytes(self) -> int:

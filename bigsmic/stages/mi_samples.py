@@ -30,11 +30,11 @@ def drawn_design(job: Job, stage: str, wanted: Any, labels_of: Callable[..., Any
     labels : ndarray of int32, shape (T, b)
         Labels of the centres.
     """
-    sample = job.context.read_sample()
+    sample = job.context.drawn_rows()
     rows = draw_rows(job.context.n, wanted.n_centers, wanted.seed, "lsmi-center")
     at, centers, labels = gather(job, stage, rows, np.asarray, labels_of)
     few = draw_rows(len(sample), SAMPLE_ROWS, wanted.seed, "lsmi-sample")
-    return wanted.design(centers, at, sample[few]), labels
+    return wanted.design(centers, at, job.context.scaler.apply(sample[few])), labels
 
 
 def gather(job: Job, stage: str, rows: Integers, take: Callable[..., Any], labels_of: Callable[..., Any]) -> Any:
