@@ -348,7 +348,7 @@ class _Request:
                 raise
             raise PlanError(f"{error}; that limit is what `ulimit -v` leaves to this process: raise it") from None
         scale = None if self.settings.precomputed else self.settings.scale
-        held = 0 if limits or checkpoints else min(HELD_BYTES, found.disk_bytes, found.memory_limit - found.peak_bytes)
+        held = 0 if checkpoints else min(HELD_BYTES, found.memory_limit - found.peak_bytes)
         return replace(found, decoded=self.source.decoded, scale=scale, held_bytes=held)
 
 

@@ -47,8 +47,7 @@ class BlockStore(RunGroup):
         self._entries.drop(stage, block)
         entry: dict[str, Any] = {"arrays": {}, "info": info or {}}
         where = block_path(stage, block)
-        # The group of the stage is written with every block, as another process may have deleted it.
-        objects = {f"{safe(stage)}/zarr.json": GROUP}
+        objects: dict[str, Any] = {}
         for name, array in arrays.items():
             array = np.asarray(array, order="C")
             bounds = [0, len(array)] if array.ndim else [0]
@@ -58,6 +57,7 @@ class BlockStore(RunGroup):
             objects |= objects_of(f"{where}/{safe(name)}", array)
         node = write_entry((self.id, stage, int(block)), entry)
         with storage_errors(f"{stage}: writing block {block} to {self.location}"):
+            self._bytes.ensure(f"{safe(stage)}/zarr.json", GROUP)  # each time, as another process may have deleted it
             _exhaust(self._map(lambda key: self._set(key, objects[key]), objects))
             self._set(ledger_key(stage, block), node)
 

@@ -1,8 +1,8 @@
 """Bytes by key of a temporary run, in memory as far as there is room, and else in its directory.
 
-A fit of a thousand rows writes hundreds of small objects, and as files these take longer than what they contain. Only
-this process can know the run, until somebody is told its location or a task in another process opens it: then
-:meth:`HeldBytes.settle` writes the files.
+A fit writes thousands of small objects, and as files these take longer than what they contain. So small ones are held,
+and large ones are files. Only this process can know the run, until somebody is told its location or a task in another
+process opens it: then :meth:`HeldBytes.settle` writes the files.
 """
 
 import itertools
@@ -17,6 +17,8 @@ HELD_BYTES = 16 << 20
 """Room of one run."""
 ALL_HELD_BYTES = 64 << 20
 """Room of all runs of this process together, as results may be many, and live long."""
+LARGEST_SHARE = 1 / 16
+"""Most that one object may take of the room that is left: a large one would take the place of many small ones."""
 
 _runs: "weakref.WeakValueDictionary[str, HeldBytes]" = weakref.WeakValueDictionary()
 
@@ -53,7 +55,8 @@ class HeldBytes(LocalBytes):
         """Write the bytes, all of them or none."""
         size = memoryview(data).nbytes
         with self._lock:
-            if key not in self._files and self._size - self._size_of(key) + size <= self._room:
+            left = self._room - self._size + self._size_of(key)
+            if key not in self._files and size <= LARGEST_SHARE * left:
                 self._size += size - self._size_of(key)
                 self._held.setdefault(_stage(key), {})[key] = memoryview(data).tobytes()
                 return

@@ -129,6 +129,11 @@ class LocalBytes:
             _unlink(partial)
             raise
 
+    def ensure(self, key: str, data: Any) -> None:
+        """Write the bytes, which are always the same, unless they are there; a file costs more than a look."""
+        if self.get(key) is None:
+            self.set(key, data)
+
     def create(self, key: str, data: Any) -> bool:
         """Write the bytes and return True, unless the key exists already."""
         path = self._path(key)
@@ -262,6 +267,10 @@ class StoreBytes:
         from zarr.core.sync import sync
 
         sync(self._store.set(key, Buffer.from_array_like(np.frombuffer(data, np.uint8))))
+
+    def ensure(self, key: str, data: Any) -> None:
+        """Write the bytes, which are always the same; a look would be a request, too."""
+        self.set(key, data)
 
     def create(self, key: str, data: Any) -> bool:
         """Write the bytes and return True, unless the key exists already."""
