@@ -228,6 +228,14 @@ def test_parts_of_the_graph_that_are_tied_do_not_hide_clusters_on_which_labeling
     assert np.mean(result.predict(X[:500]) == result.labels[:500]) > 0.95
 
 
+def test_far_clusters_that_scattered_rows_connect_are_not_joined_into_parts_of_the_graph():
+    """Eleven blobs of 30 to 4,057 rows in the plane, and a fifth of noise: the eigengap after three parts is 2.3."""
+    X, y = uneven_blobs(noise=0.2, seed=1004)
+    result = bigsmic.fit(X, n_threads=1)
+    assert result.valleys.parts is None
+    assert adjusted_rand_score(y[y >= 0], result.labels[y >= 0]) > 0.9
+
+
 def test_many_clusters_that_touch_are_seen_with_more_columns_than_the_first(monkeypatch):
     X, _ = touching(2.5, 6100)
     result = bigsmic.fit(X)
@@ -428,6 +436,16 @@ def test_a_cluster_too_small_to_show_is_parted_before_large_ones_are_halved(cut)
     shown = bigsmic.fit(X, **UNSCALED)
     assert shown.n_clusters == 4
     assert adjusted_rand_score(y, (shown.cut(5) if cut else bigsmic.fit(X, 5, **UNSCALED)).labels) > 0.98
+
+
+def test_where_labelings_agree_on_few_clusters_many_more_are_cut_off_them():
+    """Of eleven blobs, five are shown, as six have 30 to 118 rows: no clusters are asked for that halve the largest."""
+    X, y = uneven_blobs(seed=1004)
+    with pytest.warns(BigsmicWarning, match="got 11, but the data show 5"):
+        result = bigsmic.fit(X, 11, n_threads=1)
+    assert result.n_clusters > 2 * result.valleys.n_clusters
+    assert len(np.unique(result.labels)) == 11
+    assert adjusted_rand_score(y, result.labels) > 0.9
 
 
 @pytest.mark.parametrize(("c", "shown"), [(2, 4), (9, 4)])

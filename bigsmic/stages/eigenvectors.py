@@ -38,7 +38,7 @@ from bigsmic.types import Floats, Integers
 TOLERANCE = {"normalized": 1e-4}
 CLEAR_GAP = 2.2  # eigengap from which the graph is considered to fall into parts
 MORE_IF_TIED = 2  # times that gap, if the parts are tied
-TIED = 1e-3  # 1 minus the eigenvalue of the last part, from which on parts are tied
+TIED = 2.5e-4  # 1 minus the eigenvalue of the last part, from which on parts are tied
 STATE_ARRAYS = ("images", "norms", "locked_values", "locked_norms")
 UNWEIGHTED = LinkWeights()
 DEFAULT_TOLERANCE = 1e-6  # as top vectors of the plain kernel are localised, with many entries near zero
