@@ -334,16 +334,11 @@ def falls_apart(context: Context, n_clusters: int) -> bool:
     return bool(spectra) and clearest_gap(spectra, n_clusters) >= CLEAR_GAP
 
 
-def clear_parts(context: Context, n_clusters: int, with_tied: bool = True) -> int | None:
+def clear_parts(context: Context, n_clusters: int) -> int | None:
     """Number of parts, below `n_clusters`, that the graphs fall into by the clearest eigengap; None if none is clear.
 
-    Parameters
-    ----------
-    context : Context
-    n_clusters : int
-    with_tied : bool
-        Whether parts with more than weak edges between them count, too. Within bent clusters, which are long, edges are
-        hardly stronger than between them.
+    The gap must be larger if there are more than weak edges between the parts: bent clusters, which are long, have
+    weak edges within, and hardly any between them.
     """
     spectra, numbers = _plain_spectra(context, (None, UNWEIGHTED)), range(2, n_clusters)
     if not (spectra and numbers):
@@ -352,7 +347,7 @@ def clear_parts(context: Context, n_clusters: int, with_tied: bool = True) -> in
     n_parts = numbers[int(gaps.argmax())]
     are_tied = max(1.0 - values[n_parts - 1] for values in spectra) > TIED
     is_clear = gaps.max() >= (MORE_IF_TIED * CLEAR_GAP if are_tied else CLEAR_GAP)
-    return n_parts if is_clear and (with_tied or not are_tied) else None
+    return n_parts if is_clear else None
 
 
 def _plain_spectra(context: Context, link_weights: Collection[Any] = ()) -> list[Floats]:

@@ -151,7 +151,7 @@ def _count(job: Job, block: int) -> None:
     agreement = float(stability[numbers == shown].min(initial=1.0))
     disagree, propagates = agreement < PLAIN, context.settings.propagates
     surest = _surest(curve, shown, FULL * cut_into) if disagree and not propagates else None
-    candidate = _candidate_parts(context, curve, shown, surest) if disagree else None
+    candidate = _candidate_parts(context, curve, shown) if disagree else None
     parts, shape = _checked_parts(job, candidate, shown, trees, by_density, shared)
     surer = surest if not parts and surest != shown else None
     by_groups = int(np.clip(parts or surer or shown, least, most))
@@ -191,13 +191,9 @@ def _most_modular(curve: Mapping[str, NDArray[Any]]) -> int:
     return int(curve["numbers"][np.argmax(curve["modularity"])])
 
 
-def _candidate_parts(context: Context, curve: Mapping[str, NDArray[Any]], shown: int, surest: int | None) -> int | None:
-    """Number of clear parts of the graph; None if labelings agree on clusters within them.
-
-    That is so if they agree on the parts plainly, and on more clusters, too, or if the parts are tied, and labelings
-    agree on some number of clusters.
-    """
-    parts = eigenvectors.clear_parts(context, shown, with_tied=surest is None)
+def _candidate_parts(context: Context, curve: Mapping[str, NDArray[Any]], shown: int) -> int | None:
+    """Number of clear parts of the graph; None if labelings plainly agree on them, and on more clusters within them."""
+    parts = eigenvectors.clear_parts(context, shown)
     agreed = curve["numbers"][(curve["stability"] >= PLAIN) & (curve["numbers"] <= shown)]
     return None if parts and parts in agreed and parts < agreed.max() else parts
 
