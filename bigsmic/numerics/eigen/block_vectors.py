@@ -22,7 +22,7 @@ from bigsmic.numerics.row_blocks import Group, Shard, tiles
 from bigsmic.numerics.self_product import self_product
 from bigsmic.types import Floats, Integers
 
-PANEL = 4096
+PANEL = 1024  # rows of a tile: with a hundred columns, it stays in a processor's cache while it is read twice
 CHECKED = 8
 
 
