@@ -36,6 +36,8 @@ NEARLY_AGREED = 0.05
 """Difference in agreement from the largest up to which a smaller number of clusters is preferred."""
 LEAST_AGREED = 0.7
 """Agreement from which another number of clusters may be preferred to the one shown."""
+JOINED_GAIN = 0.004
+"""Difference in modularity from which clusters joined by distance are better than those joined by density."""
 SHAPE_ROWS = 20_000
 """Number of rows, drawn by hash, on which the largest cluster is compared with a blob."""
 
@@ -287,12 +289,12 @@ def _joined(
 ) -> list[int]:
     """Numbers below the one shown at which the groups that valleys separate are to be joined by distance.
 
-    They are where clusters joined by distance are better than those joined by density by the modularity of the graph
-    itself, and labelings agree more on them.
+    They are where clusters joined by distance are clearly better than those joined by density, by the modularity of the
+    graph itself, and labelings agree more on them.
     """
     fewer = curve["numbers"] < shown
     numbers, by_distance = curve["numbers"][fewer], [tree.by_distance for tree in found]
-    better = shared.modularities(by_distance, numbers) > curve["modularity"][fewer]
+    better = shared.modularities(by_distance, numbers) > curve["modularity"][fewer] + JOINED_GAIN
     surer = shared.agreements(by_distance, numbers) > shared.agreements(by_density, numbers)
     joined: list[int] = numbers[better & surer].tolist()
     return joined
