@@ -17,15 +17,17 @@ from bigsmic.stages import eigenvectors, linked_groups
 from bigsmic.stages import valleys as valley_stage
 from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.labelings import VALLEYS, Merging, Reader, read_groups, valley_tree_of, weights_between
-from bigsmic.stages.shown_number import NUMBER, PLAIN, are_joined, are_some_more, is_near, is_shown
+from bigsmic.stages.shown_number import NUMBER, are_by_size, are_joined, are_some_more, is_near, is_shown
 from bigsmic.stages.wider_columns import FULL
 from bigsmic.store import Run
 from bigsmic.types import Floats, Integers
 
 COLLAPSED = 0.1
 """Difference in modularity from the best labeling beyond which the number of clusters of a labeling is ignored."""
+PLAIN = 0.9
+"""Mean adjusted Rand index between the labelings, cut at some number, at which they plainly agree on the clusters."""
 PLAIN_OF_ONE_VOICE = 0.8
-"""The same as :data:`PLAIN` where all of them show that number, or about that."""
+"""The same where all of them show that number, or about that."""
 AGREED = 0.85
 """The same from which trees of valleys are preferred where two clusters by density have no valley between them."""
 FEWER_AGREED = 0.8
@@ -87,14 +89,14 @@ def are_agreed(run: Run, n_clusters: int) -> bool:
 
 
 def are_fewer(run: Run, n_clusters: int) -> bool:
-    """Whether the labelings agree which clusters the data show, and the requested ones are some more."""
+    """Whether the labelings agree which clusters the data show, and those asked for are some more, or cut off these."""
     shown = counted(run)
     if shown is None:
         return False
     if run.info(NUMBER, 0).get("surer"):
         shown = run.info(NUMBER, 0)["shown"]  # those that valleys separate
-    agreement = _agreement_at(run, shown)
-    return agreement >= FEWER_AGREED and are_some_more(n_clusters, shown, agreement)
+    more = are_some_more(n_clusters, shown) or are_by_size(run, n_clusters)
+    return more and _agreement_at(run, shown) >= FEWER_AGREED
 
 
 def _agreement_at(run: Run, n_clusters: int) -> float:
@@ -261,12 +263,12 @@ def _agreements(found: ValleyTrees, shared: _Shared, numbers: Integers, shown: i
     """Agreement of the labelings at each number, and numbers above the one shown that are cut by size.
 
     There, most labelings have no sign of a valley if merges are undone, and agree more if the smallest groups are
-    parted from the clusters shown.
+    parted from the clusters shown. Far more than are shown are cut so only if labelings plainly agree on these.
     """
     stability = shared.agreements([of_one.tree for of_one in found], numbers)
     unsigned = np.median([of_one.weakest[numbers] for of_one in found], axis=0) < LEAST_SIGN
-    agreement = float(stability[numbers == shown].sum())
-    more = [k for k in numbers[unsigned].tolist() if are_some_more(k, shown, agreement)]
+    agree = stability[numbers == shown].sum() >= PLAIN
+    more = [k for k in numbers[unsigned].tolist() if are_some_more(k, shown) or (agree and k > shown)]
     trees = [of_one.by_size(shown, W.sum(axis=1)) for of_one, W in zip(found, shared.weights, strict=True)]
     by_size = np.zeros(len(numbers))
     by_size[np.isin(numbers, more)] = shared.agreements(trees, np.array(more, np.int64))

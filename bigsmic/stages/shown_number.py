@@ -6,10 +6,7 @@ NUMBER = "number"
 ABOUT = 0.05
 """Share of the number of clusters by which the median of the votes may differ from it."""
 FAR_MORE = 2
-"""Times the clusters shown: of fewer, some are too small to show a valley; of more, valleys were missed, unless the
-labelings agree on those shown to :data:`PLAIN`."""
-PLAIN = 0.9
-"""Mean adjusted Rand index between the labelings, cut at a number of clusters, at which they plainly agree on these."""
+"""Times the clusters shown: of fewer, some are too small to show a valley; of more, valleys were missed."""
 
 
 def is_shown(run: Run, n_clusters: int) -> bool:
@@ -23,16 +20,9 @@ def is_near(found: int, n_clusters: int) -> bool:
     return abs(found - n_clusters) <= ABOUT * n_clusters
 
 
-def are_some_more(n_clusters: int, shown: int, agreement: float) -> bool:
-    """Whether clusters are more than labelings show, which may be these and some that are too small to show a valley.
-
-    Parameters
-    ----------
-    n_clusters, shown : int
-    agreement : float
-        That of the labelings on those shown.
-    """
-    return shown < n_clusters and (n_clusters < FAR_MORE * shown or agreement >= PLAIN)
+def are_some_more(n_clusters: int, shown: int) -> bool:
+    """Whether clusters are more than labelings show, but not :data:`FAR_MORE` times as many."""
+    return shown < n_clusters < FAR_MORE * shown
 
 
 def are_by_size(run: Run, n_clusters: int) -> bool:
