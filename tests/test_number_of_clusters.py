@@ -428,6 +428,7 @@ def test_labelings_that_agree_are_not_disputed(uneven):
     assert not bigsmic.fit(uneven[0], **QUICK).settings.disputed
 
 
+@pytest.mark.filterwarnings("ignore:c. got 5, but the data show 4 groups")
 @pytest.mark.parametrize("cut", [False, True])
 def test_a_cluster_too_small_to_show_is_parted_before_large_ones_are_halved(cut):
     """Valleys show four clusters; the fifth, of 30 rows, is beside one of 90 that is as wide as the gap."""
