@@ -37,7 +37,7 @@ NEARLY_LARGEST = 0.02
 NEARLY_AGREED = 0.05
 """Difference in agreement from the largest up to which a smaller number of clusters is preferred."""
 LEAST_AGREED = 0.7
-"""Agreement from which another number of clusters may be preferred to the one shown."""
+"""Agreement from which another number of clusters may be preferred to the one shown, and merges be undone in order."""
 JOINED_GAIN = 0.004
 """Difference in modularity from which clusters joined by distance are better than those joined by density."""
 SHAPE_ROWS = 20_000
@@ -262,13 +262,15 @@ def _curve(
 def _agreements(found: ValleyTrees, shared: _Shared, numbers: Integers, shown: int) -> tuple[Floats, list[int]]:
     """Agreement of the labelings at each number, and numbers above the one shown that are cut by size.
 
-    There, most labelings have no sign of a valley if merges are undone, and agree more if the smallest groups are
-    parted from the clusters shown. Far more than are shown are cut so only if labelings plainly agree on these.
+    There, most labelings have no sign of a valley if merges are undone, or do not agree, and they agree more if the
+    smallest groups are parted from the clusters shown. Far more than are shown are cut so only if labelings plainly
+    agree on these.
     """
     stability = shared.agreements([of_one.tree for of_one in found], numbers)
     unsigned = np.median([of_one.weakest[numbers] for of_one in found], axis=0) < LEAST_SIGN
+    doubtful = numbers[unsigned | (stability < LEAST_AGREED)].tolist()
     agree = stability[numbers == shown].sum() >= PLAIN
-    more = [k for k in numbers[unsigned].tolist() if are_some_more(k, shown) or (agree and k > shown)]
+    more = [k for k in doubtful if are_some_more(k, shown) or (agree and k > shown)]
     trees = [of_one.by_size(shown, W.sum(axis=1)) for of_one, W in zip(found, shared.weights, strict=True)]
     by_size = np.zeros(len(numbers))
     by_size[np.isin(numbers, more)] = shared.agreements(trees, np.array(more, np.int64))
