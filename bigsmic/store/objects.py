@@ -130,8 +130,8 @@ class LocalBytes:
             raise
 
     def ensure(self, key: str, data: Any) -> None:
-        """Write the bytes, which are always the same, unless they are there; a file costs more than a look."""
-        if self.get(key) is None:
+        """Write the bytes, unless they are there, whole; a file costs more than a look."""
+        if self.get(key) != data:
             self.set(key, data)
 
     def create(self, key: str, data: Any) -> bool:
@@ -269,7 +269,7 @@ class StoreBytes:
         sync(self._store.set(key, Buffer.from_array_like(np.frombuffer(data, np.uint8))))
 
     def ensure(self, key: str, data: Any) -> None:
-        """Write the bytes, which are always the same; a look would be a request, too."""
+        """Write the bytes; a look would be a request, too."""
         self.set(key, data)
 
     def create(self, key: str, data: Any) -> bool:
