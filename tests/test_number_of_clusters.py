@@ -13,7 +13,7 @@ import bigsmic
 from bigsmic.datasets import uneven_blobs
 from bigsmic.errors import BigsmicWarning, InputError, RunMismatchError
 from bigsmic.numerics.labeling import consensus
-from bigsmic.stages import number, shown_number, wider_columns
+from bigsmic.stages import number, selection, shown_number, wider_columns
 from bigsmic.stages.labeling_specs import specs_of
 
 UNSCALED = {"scale": None, "n_centers": 40, "n_threads": 1}
@@ -422,6 +422,22 @@ def test_earlier_runs_keep_labels_by_valleys(disputed, monkeypatch):
     info = result._run.info(shown_number.NUMBER, 0)
     monkeypatch.setattr(result._run, "info", lambda *_: {name: info[name] for name in info if name != "by_size"})
     assert not number.is_disputed(result._run, result.n_clusters)
+
+
+@pytest.mark.parametrize(("agreed", "made_before", "taken"), [(True, False, 1), (False, False, 0), (False, True, 1)])
+def test_separated_clusters_by_valleys_are_taken_where_labelings_agree(
+    disputed, monkeypatch, agreed, made_before, taken
+):
+    """Without agreement, other seeds have them not; but a run has the labels that were written."""
+    context = disputed[2]._context
+    rivals = list(selection._rivals(context))
+    monkeypatch.setattr(selection, "are_separated", lambda context, w, threshold: w == rivals[1])
+    monkeypatch.setattr(number, "counted", lambda run: None)
+    monkeypatch.setattr(number, "are_agreed", lambda run, n_clusters: agreed)
+    monkeypatch.setattr(number, "are_fewer", lambda run, n_clusters: False)
+    if made_before:
+        monkeypatch.setattr(number, "asks_agreement", lambda run: False)
+    assert selection.chosen_set(context) == rivals[taken]
 
 
 def test_labelings_that_agree_are_not_disputed(uneven):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bigsmic.numerics.labeling import consensus, gaussians, noise
+from bigsmic.numerics.labeling import gaussians, noise
 from bigsmic.numerics.labeling.group_moments import GroupMoments, group_moments
 from bigsmic.numerics.labeling.noise import Spacing
 from bigsmic.numerics.row_blocks import tiles
@@ -15,7 +15,7 @@ from bigsmic.runtime.job import Job
 from bigsmic.stages import valleys
 from bigsmic.stages.labelings import TILE_ROWS
 from bigsmic.stages.noise import log_distances, spacing
-from bigsmic.stages.selection import ballots, chosen, chosen_set
+from bigsmic.stages.selection import chosen, chosen_set, most_voted
 from bigsmic.types import Floats, Integers
 
 GAUSSIANS = "gaussians"
@@ -35,6 +35,8 @@ def run(job: Job) -> None:
     predictions, must be labelled in the same way.
     """
     if are_used(job.context) and not _voted_alone(job.context):
+        if not job.complete("final", job.context.blocks):
+            valleys.find_axes(job)  # rows are labelled by their components, also if the shapes are known
         job.run_steps(GAUSSIANS, [0], _find)
 
 
@@ -46,7 +48,6 @@ def _voted_alone(context: Context) -> bool:
 
 def _find(job: Job, block: int) -> None:
     context = job.context
-    valleys.find_axes(job)
     w = chosen_set(context)
     counts = job.sum_blocks(GAUSSIANS, context.blocks, partial(_counts, w=w))
     of_clusters, _ = spacing(job, GAUSSIANS, counts, partial(_voted, w=w))
@@ -62,25 +63,9 @@ def _counts(context: Context, p: int, w: int) -> Integers:
     return np.bincount(_voted(context, p, w), minlength=context.settings.n_clusters)
 
 
-def _votes(context: Context, p: int, w: int) -> tuple[Floats, Integers]:
-    """Shares of the labelings that vote for each cluster, and the cluster of most votes, for one block."""
-    labels, of, classes = ballots(context, p, w)
-    votes = consensus.vote(labels, of, classes, context.settings.n_clusters)
-    return votes / len(of), votes.argmax(axis=1)
-
-
 def _voted(context: Context, p: int, w: int) -> Integers:
-    return _ballot(context, p, w)[0]
-
-
-def _ballot(context: Context, p: int, w: int) -> Integers:
-    """Cluster that most labelings vote for, and whether all do, of one block: int64, shape (2, b); counted once."""
-    return context.block_cache.get((GAUSSIANS, w, p), partial(_count_ballots, context, p, w)).astype(np.int64)
-
-
-def _count_ballots(context: Context, p: int, w: int) -> Integers:
-    votes, labels = _votes(context, p, w)
-    return np.stack([labels, votes.max(axis=1) == 1.0]).astype(np.min_scalar_type(context.settings.n_clusters))
+    """Cluster that most labelings vote for, of one block: int64, shape (b,); counted once."""
+    return context.block_cache.get((GAUSSIANS, w, p), partial(most_voted, context, p, w)).astype(np.int64)
 
 
 def _moments(context: Context, p: int, w: int, of_clusters: Spacing) -> GroupMoments:
@@ -91,12 +76,11 @@ def _moments(context: Context, p: int, w: int, of_clusters: Spacing) -> GroupMom
 
 
 def _confusion(context: Context, p: int, w: int, of_clusters: Spacing, found: gaussians.Gaussians) -> Integers:
-    """Counts by cluster and by Gaussian of unanimous rows that lie well inside their clusters."""
-    labels, unanimous = _ballot(context, p, w)
-    sure = noise.is_amid(log_distances(context, p), labels, of_clusters) & (unanimous == 1)
-    sure &= np.isfinite(found.offsets)[labels]
-    P, c = valleys.components(context, p)[sure], context.settings.n_clusters
-    total, labels = np.zeros((c, c), np.int64), labels[sure]
+    """Counts by cluster and by Gaussian of rows that lie well inside their clusters."""
+    labels = _voted(context, p, w)
+    amid = noise.is_amid(log_distances(context, p), labels, of_clusters) & np.isfinite(found.offsets)[labels]
+    P, c = valleys.components(context, p)[amid], context.settings.n_clusters
+    total, labels = np.zeros((c, c), np.int64), labels[amid]
     for rows in tiles(len(P), TILE_ROWS):
         total += gaussians.confusion(labels[rows], gaussians.log_densities(P[rows], found))
     return total
@@ -120,14 +104,19 @@ class Shapes(NamedTuple):
     may_move: NDArray[np.bool_]
     gaussians: gaussians.Gaussians
 
+    def components(self, X: Floats) -> Floats:
+        """Components of scaled rows X (b, d) along the axes, float32, shape (b, r)."""
+        return np.concatenate([(X[rows] - self.mean) @ self.axes for rows in tiles(len(X), TILE_ROWS)])
+
     def relabelled(
-        self, X: Floats, votes: NDArray[Any], labels: Integers, posterior: Floats
+        self, P: Floats, votes: NDArray[Any], labels: Integers, posterior: Floats
     ) -> tuple[NDArray[np.int32], Floats]:
-        """Labels and posteriors of scaled rows after relabelling by shapes.
+        """Labels and posteriors of rows after relabelling by shapes.
 
         Parameters
         ----------
-        X : ndarray of float32, shape (b, d)
+        P : ndarray of float32, shape (b, r)
+            Components of the rows along the axes.
         votes : ndarray of float64, shape (b, c)
             Shares of the labelings.
         labels : ndarray of int32, shape (b,)
@@ -138,9 +127,9 @@ class Shapes(NamedTuple):
         labels : ndarray of int32, shape (b,)
         posterior : ndarray of float32, shape (b, c)
         """
-        found = np.empty(len(X), np.int32)
-        for rows in tiles(len(X), TILE_ROWS):
-            densities = gaussians.log_densities((X[rows] - self.mean) @ self.axes, self.gaussians)
+        found = np.empty(len(P), np.int32)
+        for rows in tiles(len(P), TILE_ROWS):
+            densities = gaussians.log_densities(P[rows], self.gaussians)
             found[rows] = gaussians.moved(labels[rows], votes[rows], densities, self.may_move)
         return found, gaussians.halved(posterior, found, found != labels)
 

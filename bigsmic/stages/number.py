@@ -29,7 +29,7 @@ PLAIN = 0.9
 PLAIN_OF_ONE_VOICE = 0.8
 """The same where all of them show that number, or about that."""
 AGREED = 0.85
-"""The same from which trees of valleys are preferred where two clusters by density have no valley between them."""
+"""The same from which trees of valleys may be preferred where two clusters by density have no valley between them."""
 FEWER_AGREED = 0.8
 """The same at a smaller number that they show, from which trees of valleys may cut off those beyond it."""
 NEARLY_LARGEST = 0.02
@@ -84,8 +84,13 @@ def is_disputed(run: Run, n_clusters: int) -> bool:
 
 
 def are_agreed(run: Run, n_clusters: int) -> bool:
-    """Whether the data show clusters, and the labelings agree on the requested ones."""
-    return counted(run) is not None and _agreement_at(run, n_clusters) >= AGREED
+    """Whether the labelings agree on the requested clusters, cut by valleys."""
+    return _agreement_at(run, n_clusters) >= AGREED
+
+
+def asks_agreement(run: Run) -> bool:
+    """Whether separated clusters by valleys count only where labelings agree on them; not in runs made before."""
+    return bool(run.info(NUMBER, 0).get("asks_agreement"))
 
 
 def are_fewer(run: Run, n_clusters: int) -> bool:
@@ -167,6 +172,7 @@ def _count(job: Job, block: int) -> None:
     joined = _joined(found, by_density, shared, curve, shown) if clear and not parts else []
     info = {"shown": shown, "n_clusters": n_clusters, "clear": clear, "votes": votes, "columns": sizes[0]}
     info |= shape | {"agreement": agreement, "parts": parts, "surer": surer, "joined": joined, "by_size": by_size}
+    info["asks_agreement"] = True
     info["hidden"] = (
         (disagree or not clear) and not (parts or propagates) and shown > 1 and _most_modular(curve) > FULL * cut_into
     )

@@ -216,7 +216,8 @@ class Model(Neighborhood):
         labels = consensus.consensus_labels(votes, posterior, self.tied)
         labels = self._adopt(labels, has_mass, indices)
         if self.shapes is not None and X is not None:
-            labels, posterior = self.shapes.relabelled(X, votes / len(self.readers), labels, posterior)
+            P = self.shapes.components(X)
+            labels, posterior = self.shapes.relabelled(P, votes / len(self.readers), labels, posterior)
         return calibration.sharpened(posterior, self.power), labels
 
     def _extend(self, eigenproblem: Eigenproblem, indices: Integers, squares: Floats) -> Floats:

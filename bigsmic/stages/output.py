@@ -11,7 +11,7 @@ from bigsmic.numerics.labeling.noise import is_noise
 from bigsmic.numerics.row_blocks import tiles
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import gaussians, link_propagation, noise, rowwise_output
+from bigsmic.stages import gaussians, link_propagation, noise, rowwise_output, valleys
 from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.labelings import TILE_ROWS, Reader, read_basis, read_labels
 from bigsmic.stages.selection import ballots, chosen, chosen_set, members, tied_classes
@@ -69,7 +69,7 @@ def _consensus(context: Context, p: int, posterior: Floats) -> tuple[Integers, F
         labels = consensus.consensus_labels(votes, posterior, tied_classes(context, w))
     shapes = gaussians.read(context)
     if shapes is not None:
-        labels, posterior = shapes.relabelled(context.run.read("rows", p, "X"), votes / len(of), labels, posterior)
+        labels, posterior = shapes.relabelled(valleys.components(context, p), votes / len(of), labels, posterior)
     return labels, consensus.agreement(votes, labels, len(of)), posterior
 
 

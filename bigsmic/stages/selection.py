@@ -48,7 +48,7 @@ def run(job: Job, n_gammas: int | None = None) -> None:
     if len(eigenvector_sets_of(job.context)) > 1 and job.context.settings.selection == "consensus":
         job.run_steps("eigenvector_sets", [0], _rate)
     if specs_of(job.context).valley_sets:
-        valleys.test(job, {w: partial(_most_voted, w=w) for w in _rivals(job.context)})
+        valleys.test(job, {w: partial(most_voted, w=w) for w in _rivals(job.context)})
     if not job.context.settings.precomputed:
         score(job, n_gammas)
 
@@ -117,7 +117,7 @@ def _labels(context: Context, p: int, chosen: Any) -> Integers:
 def _scored_labels(context: Context, p: int, b: int, rows: Any) -> Integers:
     if b != CONSENSUS:
         return read_labels(context, p, b)[rows]
-    return _most_voted(context, p, context.cached("chosen_set", lambda: chosen_set(context)), rows)
+    return most_voted(context, p, context.cached("chosen_set", lambda: chosen_set(context)), rows)
 
 
 def _sums(context: Context, p: int, drawn: Integers | None, design: LSMIDesign) -> LSMISums:
@@ -267,7 +267,7 @@ class EigenvectorSetLabels:
 
     def __init__(self, context: Context, shard: Shard) -> None:
         self.context, self.shard = context, shard
-        found = [[_most_voted(context, p, w) for w in range(len(eigenvector_sets_of(context)))] for p in shard.blocks]
+        found = [[most_voted(context, p, w) for w in range(len(eigenvector_sets_of(context)))] for p in shard.blocks]
         self.labels = np.concatenate([np.stack(of_block, axis=1) for of_block in found])
 
     def modularity_sums(self, eigenproblem: Eigenproblem, in_memory: bool) -> Any:
@@ -284,7 +284,8 @@ class EigenvectorSetLabels:
         return self.shard.sum_over_blocks(task)
 
 
-def _most_voted(context: Context, p: int, w: int, rows: Any = slice(None)) -> Integers:
+def most_voted(context: Context, p: int, w: int, rows: Any = slice(None)) -> Integers:
+    """Class of most votes of the labelings of an eigenvector set, for rows of one block; unsigned, shape (b,)."""
     labels, of, classes = ballots(context, p, w)
     c = context.settings.n_clusters
     # kept for every row and eigenvector set, hence as bytes if there are few clusters
@@ -333,26 +334,34 @@ def _rivals(context: Context) -> dict[int, None]:
 def chosen_set(context: Context) -> int:
     """Number of the eigenvector set whose consensus the fit returns.
 
-    The best rated of those that are cut by density, unless two of its clusters are clearly not separated by a valley,
-    or one has no rows, and those of the best rated of the others are all there and separated. Between the two limits a
-    valley is in doubt, and modularity decides, but not where the labelings agree on the clusters by valleys. Where they
-    agree on these, or on fewer clusters than were asked for, no cut may have them all separated; if there is no sign of
-    a valley between two of the first, density has halved a large cluster, and trees of valleys, which cut off what
-    hangs on least, are taken. So they are where the data show this number, and there is some sign of a valley between
-    all of the second. They are also taken where distances tell which groups belong together, and the graph does not.
+    The best rated of those that are cut by density, unless trees of valleys have a better claim:
+
+    - The labelings agree on the requested clusters by valleys, these are all there and separated, and two of the first
+      are clearly not, or one of them has no rows. Where the data show clusters, half of the threshold is enough.
+    - They agree on these where the data show clusters, or on fewer that the data show, and there is no sign of a valley
+      between two of the first. Then density has halved a large cluster, and valleys cut off what hangs on least; no cut
+      may have all clusters separated.
+    - The data show this number, there is some sign of a valley between all of the second, and none between two of the
+      first.
+    - Distances tell which groups belong together, and the graph does not.
+
+    Where labelings disagree, clusters by valleys may be separated with one seed and not with the next.
     """
     if not specs_of(context).valley_sets:
         return best_rated(context, range(len(eigenvector_sets_of(context))))
     by_density, *by_valleys = _rivals(context)
     if not by_valleys:
         return by_density
-    if are_joined(context.run, context.settings.n_clusters):
+    c, shown = context.settings.n_clusters, number.counted(context.run)
+    if are_joined(context.run, c):
         return by_valleys[0]
-    agreed = number.are_agreed(context.run, context.settings.n_clusters)
-    limits = [(THRESHOLD / 2, THRESHOLD / 2 if agreed else THRESHOLD)]
-    if agreed or number.are_fewer(context.run, context.settings.n_clusters):
+    agreed = number.are_agreed(context.run, c)
+    limits, clear = [], agreed and shown is not None
+    if agreed or not number.asks_agreement(context.run):
+        limits.append((THRESHOLD / 2, THRESHOLD / 2 if clear else THRESHOLD))
+    if clear or number.are_fewer(context.run, c):
         limits.append((LEAST_SIGN, 0.0))
-    if number.counted(context.run) == context.settings.n_clusters:
+    if shown == c:
         limits.append((LEAST_SIGN, LEAST_SIGN))
     for in_doubt, least in limits:
         if not are_separated(context, by_density, in_doubt) and are_separated(context, by_valleys[0], least):

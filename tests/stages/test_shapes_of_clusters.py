@@ -11,11 +11,11 @@ from small_fits import FAST, cut_small
 
 import bigsmic
 from bigsmic.datasets import TetrodeSimulator
+from bigsmic.numerics.labeling import consensus
 from bigsmic.numerics.labeling import gaussians as numerics
 from bigsmic.numerics.labeling.metrics import adjusted_rand_index, contingency
 from bigsmic.stages import gaussians
-from bigsmic.stages.gaussians import _votes
-from bigsmic.stages.selection import chosen_set
+from bigsmic.stages.selection import ballots, chosen_set
 
 OPTIONS = {"t": 7, "n_centers": 40, "n_threads": 1}
 
@@ -31,10 +31,13 @@ def voted(result):
     """Labels by votes alone, and votes, in the order of the rows."""
     context = result._context
     rows = np.concatenate([context.run.read("rows", p, "rows") for p in context.blocks])
-    of_blocks = [_votes(context, p, chosen_set(context)) for p in context.blocks]
-    shares, labels = (np.concatenate(parts) for parts in zip(*of_blocks, strict=True))
-    order = np.argsort(rows)
-    return context, shares[order], labels[order]
+    shares = np.concatenate([shares_of_votes(context, p) for p in context.blocks])[np.argsort(rows)]
+    return context, shares, shares.argmax(axis=1)
+
+
+def shares_of_votes(context, p):
+    labels, of, classes = ballots(context, p, chosen_set(context))
+    return consensus.vote(labels, of, classes, context.settings.n_clusters) / len(of)
 
 
 def score(truth, labels):
@@ -61,8 +64,8 @@ def test_they_are_nearer_to_the_truth_than_votes_alone(spikes):
 
 def test_votes_of_a_block_are_counted_once_for_all_that_shapes_want_of_them(spikes, monkeypatch):
     cut_small(monkeypatch)
-    counted, votes = [], gaussians._votes
-    monkeypatch.setattr(gaussians, "_votes", lambda context, p, w: counted.append(p) or votes(context, p, w))
+    counted, voted = [], gaussians.most_voted
+    monkeypatch.setattr(gaussians, "most_voted", lambda context, p, w: counted.append(p) or voted(context, p, w))
     result = bigsmic.fit(spikes[0][:1500], 6, **FAST)
     assert gaussians.read(result._context) is not None
     assert sorted(counted) == list(result._context.blocks)
@@ -82,15 +85,16 @@ def test_fitted_rows_are_predicted_likewise(spikes):
     assert np.mean(np.asarray(predicted) == np.asarray(result.labels)) > 0.995
 
 
-def test_moons_are_left_to_the_graph():
+@pytest.mark.parametrize(("n", "noise", "least"), [(1500, 0.06, 0.98), (4000, 0.12, 0.9)])
+def test_moons_are_left_to_the_graph(n, noise, least):
+    """Of the noisy ones, only the ends, on which labelings disagree, tell that they are no Gaussians."""
     from sklearn.datasets import make_moons
 
-    X, truth = make_moons(1500, noise=0.06, random_state=1)
+    X, truth = make_moons(n, noise=noise, random_state=3)
     result = bigsmic.fit(X.astype(np.float32), 2, n_threads=1)
-    context, _, labels = voted(result)
+    context, _, _ = voted(result)
     assert not gaussians.read(context).may_move[0, 1]
-    np.testing.assert_array_equal(np.asarray(result.labels), labels)
-    assert score(truth, np.asarray(result.labels)) > 0.98
+    assert score(truth, np.asarray(result.labels)) > least
 
 
 def test_a_single_labeling_has_no_votes_to_join(spikes):

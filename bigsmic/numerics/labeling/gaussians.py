@@ -9,8 +9,9 @@ rows. So a row gets the label
 with v_y the share of the labelings that vote for y, and n_y, m_y and S_y the number, mean and covariance of the
 cluster's rows in leading principal components. A row on which all labelings agree moves only if the odds exceed e^10.
 
-Whether Gaussians describe the clusters is tested on rows on which labelings agree and which lie well inside their
-clusters: if Gaussians confuse more than a few of them between two clusters, they are not used between these two.
+Whether Gaussians describe the clusters is tested on rows that lie well inside their clusters: if Gaussians confuse more
+than a few of them between two clusters, they are not used between these two. Rows on which all labelings agree would
+not show it: of two clusters that bend around each other, they leave out the ends.
 """
 
 from typing import NamedTuple
@@ -25,7 +26,7 @@ from bigsmic.types import Floats, Integers
 LEAST_VOTE = np.exp(-10.0)
 """Share of the votes assumed for a cluster without a vote."""
 CONFUSED = 0.05
-"""Largest share of a cluster's unanimous rows that Gaussians may assign to another one and still be used."""
+"""Largest share of a cluster's inner rows that Gaussians may assign to another one and still be used."""
 FEWEST_ROWS = 2
 """Least rows per component for the covariance of a cluster to be estimated."""
 _NOTHING = 1e-12
@@ -95,7 +96,7 @@ def confusion(labels: Integers, densities: Floats) -> Integers:
     Parameters
     ----------
     labels : ndarray of int, shape (b,)
-        Of unanimous rows whose clusters have Gaussians.
+        Of rows whose clusters have Gaussians.
     densities : ndarray of float64, shape (b, c)
         From :func:`log_densities`.
     """
