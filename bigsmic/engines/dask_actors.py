@@ -11,6 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -227,10 +228,18 @@ class _ActorHost:
         self.actor = make(shard)
 
     def exchange(self, outgoing: dict[int, NDArray[Any]], senders: Iterable[int]) -> dict[int, NDArray[Any]]:
-        """Send arrays to other workers, and wait for theirs."""
+        """Send arrays to other workers, and wait for theirs, and then for the answers to those that were sent."""
         step, self._step = self._step, self._step + 1
-        self._wait_for([self._push(j, step, array) for j, array in outgoing.items()])
-        return {j: self._await(step, j) for j in senders}
+        pushed = self._begin([self._push(j, step, array) for j, array in outgoing.items()])
+        pushed.add_done_callback(self._fail_like)
+        received = {j: self._await(step, j) for j in senders}
+        pushed.result()
+        return received
+
+    def _fail_like(self, pushed: Future[Any]) -> None:
+        """Wake the thread that waits for rows of peers if they could not be sent its own."""
+        if not pushed.cancelled() and (error := pushed.exception()) is not None:
+            self.fail(str(error))
 
     async def _push(self, j: int, step: int, array: NDArray[Any]) -> None:
         rows = to_serialize(np.ascontiguousarray(array))
@@ -279,7 +288,11 @@ class _ActorHost:
 
     def _wait_for(self, coroutines: Sequence[Any]) -> list[Any]:
         """Run coroutines on the worker's event loop, from a thread; return their values."""
-        return asyncio.run_coroutine_threadsafe(_all(coroutines), self.worker.loop.asyncio_loop).result()
+        return self._begin(coroutines).result()
+
+    def _begin(self, coroutines: Sequence[Any]) -> Future[list[Any]]:
+        """The same, but do not wait for them."""
+        return asyncio.run_coroutine_threadsafe(_all(coroutines), self.worker.loop.asyncio_loop)
 
     def receive(self, step: int, sender: int, array: NDArray[Any]) -> None:
         """Receive an array from a peer."""
