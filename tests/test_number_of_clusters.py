@@ -424,16 +424,19 @@ def test_earlier_runs_keep_labels_by_valleys(disputed, monkeypatch):
     assert not number.is_disputed(result._run, result.n_clusters)
 
 
-@pytest.mark.parametrize(("agreed", "made_before", "taken"), [(True, False, 1), (False, False, 0), (False, True, 1)])
+@pytest.mark.parametrize(
+    ("agreed", "made_before", "taken"), [("asked", False, 1), ("shown", False, 1), ("", False, 0), ("", True, 1)]
+)
 def test_separated_clusters_by_valleys_are_taken_where_labelings_agree(
     disputed, monkeypatch, agreed, made_before, taken
 ):
-    """Without agreement, other seeds have them not; but a run has the labels that were written."""
+    """Without agreement on these or those shown, other seeds have them not; but a run has the labels it was given."""
     context = disputed[2]._context
+    c = context.settings.n_clusters
     rivals = list(selection._rivals(context))
     monkeypatch.setattr(selection, "are_separated", lambda context, w, threshold: w == rivals[1])
-    monkeypatch.setattr(number, "counted", lambda run: None)
-    monkeypatch.setattr(number, "are_agreed", lambda run, n_clusters: agreed)
+    monkeypatch.setattr(number, "counted", lambda run: c + 2)
+    monkeypatch.setattr(number, "are_agreed", lambda run, k: agreed == ("asked" if k == c else "shown"))
     monkeypatch.setattr(number, "are_fewer", lambda run, n_clusters: False)
     if made_before:
         monkeypatch.setattr(number, "asks_agreement", lambda run: False)

@@ -336,16 +336,17 @@ def chosen_set(context: Context) -> int:
 
     The best rated of those that are cut by density, unless trees of valleys have a better claim:
 
-    - The labelings agree on the requested clusters by valleys, these are all there and separated, and two of the first
-      are clearly not, or one of them has no rows. Where the data show clusters, half of the threshold is enough.
-    - They agree on these where the data show clusters, or on fewer that the data show, and there is no sign of a valley
-      between two of the first. Then density has halved a large cluster, and valleys cut off what hangs on least; no cut
-      may have all clusters separated.
+    - The labelings agree on the requested clusters by valleys, or on those that the data show; the requested ones are
+      all there and separated, and two of the first are clearly not, or one of them has no rows. Half of the threshold
+      is enough where they agree on the requested ones, and the data show clusters.
+    - They agree on the requested ones where the data show clusters, or on fewer that the data show, and there is no
+      sign of a valley between two of the first. Then density has halved a large cluster, and valleys cut off what hangs
+      on least; no cut may have all clusters separated.
     - The data show this number, there is some sign of a valley between all of the second, and none between two of the
       first.
     - Distances tell which groups belong together, and the graph does not.
 
-    Where labelings disagree, clusters by valleys may be separated with one seed and not with the next.
+    Where labelings agree on neither, clusters by valleys may be separated with one seed and not with the next.
     """
     if not specs_of(context).valley_sets:
         return best_rated(context, range(len(eigenvector_sets_of(context))))
@@ -357,6 +358,7 @@ def chosen_set(context: Context) -> int:
         return by_valleys[0]
     agreed = number.are_agreed(context.run, c)
     limits, clear = [], agreed and shown is not None
+    agreed |= shown is not None and number.are_agreed(context.run, shown)
     if agreed or not number.asks_agreement(context.run):
         limits.append((THRESHOLD / 2, THRESHOLD / 2 if clear else THRESHOLD))
     if clear or number.are_fewer(context.run, c):
