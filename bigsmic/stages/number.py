@@ -89,7 +89,7 @@ def are_agreed(run: Run, n_clusters: int) -> bool:
 
 
 def asks_agreement(run: Run) -> bool:
-    """Whether separated clusters by valleys count only where labelings agree on them; not in runs made before."""
+    """Whether separated clusters by valleys count only where labelings agree, as in all but earlier runs."""
     return bool(run.info(NUMBER, 0).get("asks_agreement"))
 
 
@@ -172,11 +172,10 @@ def _count(job: Job, block: int) -> None:
     joined = _joined(found, by_density, shared, curve, shown) if clear and not parts else []
     info = {"shown": shown, "n_clusters": n_clusters, "clear": clear, "votes": votes, "columns": sizes[0]}
     info |= shape | {"agreement": agreement, "parts": parts, "surer": surer, "joined": joined, "by_size": by_size}
-    info["asks_agreement"] = True
     info["hidden"] = (
         (disagree or not clear) and not (parts or propagates) and shown > 1 and _most_modular(curve) > FULL * cut_into
     )
-    info |= _of_links(context, n_clusters, by_groups)
+    info |= {"asks_agreement": True} | _of_links(context, n_clusters, by_groups)
     job.run.write(NUMBER, block, curve, info=info)
 
 

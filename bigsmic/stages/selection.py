@@ -356,12 +356,12 @@ def chosen_set(context: Context) -> int:
     c, shown = context.settings.n_clusters, number.counted(context.run)
     if are_joined(context.run, c):
         return by_valleys[0]
-    agreed = number.are_agreed(context.run, c)
-    limits, clear = [], agreed and shown is not None
-    agreed |= shown is not None and number.are_agreed(context.run, shown)
-    if agreed or not number.asks_agreement(context.run):
-        limits.append((THRESHOLD / 2, THRESHOLD / 2 if clear else THRESHOLD))
-    if clear or number.are_fewer(context.run, c):
+    on_asked = number.are_agreed(context.run, c)
+    on_shown = shown is not None and number.are_agreed(context.run, shown)
+    sure, limits = on_asked and shown is not None, []
+    if on_asked or on_shown or not number.asks_agreement(context.run):
+        limits.append((THRESHOLD / 2, THRESHOLD / 2 if sure else THRESHOLD))
+    if sure or number.are_fewer(context.run, c):
         limits.append((LEAST_SIGN, 0.0))
     if shown == c:
         limits.append((LEAST_SIGN, LEAST_SIGN))
