@@ -60,6 +60,21 @@ def load(typing: Any, X: Any, i: Any, like: Lanes) -> tuple[Any, Callable[..., A
 
 
 @_intrinsic
+def load_part(typing: Any, X: Any, i: Any, start: Any, like: Lanes) -> tuple[Any, Callable[..., Any]]:
+    """The numbers of row i of X from column `start` on, as many as `like` has; X may be wider."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: tuple[Any, Any, Any, Any]) -> Any:
+        array, index, column, _ = signature.args
+        X = context.make_array(array)(context, builder, args[0])
+        width = builder.extract_value(X.shape, 1)
+        first = builder.add(builder.mul(_as_wide(builder, args[1], index), width), _as_wide(builder, args[2], column))
+        place = builder.bitcast(builder.gep(X.data, [first]), context.get_value_type(like).as_pointer())
+        return builder.load(place, align=_itemsize(array))
+
+    return like(X, i, start, like), generate
+
+
+@_intrinsic
 def store(typing: Any, X: Any, i: Any, row: Lanes) -> tuple[Any, Callable[..., Any]]:
     """Write a row to row i of X."""
 
@@ -99,9 +114,13 @@ def _place(context: Any, builder: Any, kinds: tuple[Any, Any, Lanes], args: tupl
     """Pointer to row `i` of X, counted without sign; `kinds` and `args` are of X, i and a row."""
     (array, index, row), (X, i) = kinds, args[:2]
     start = context.make_array(array)(context, builder, X).data
-    i = builder.zext(i, ir.IntType(64)) if index.bitwidth < 64 else i
-    first = builder.gep(start, [builder.mul(i, ir.Constant(ir.IntType(64), row.count))])
+    first = builder.gep(start, [builder.mul(_as_wide(builder, i, index), ir.Constant(ir.IntType(64), row.count))])
     return builder.bitcast(first, context.get_value_type(row).as_pointer())
+
+
+def _as_wide(builder: Any, i: Any, kind: Any) -> Any:
+    """An index as 64 bits, without sign."""
+    return builder.zext(i, ir.IntType(64)) if kind.bitwidth < 64 else i
 
 
 def _itemsize(X: Any) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 from bigsmic.numerics.compiled import compiled
 from bigsmic.numerics.frozen import frozen
 from bigsmic.numerics.graph.affinity import KernelBlock
-from bigsmic.numerics.lanes import cut, load, minus, plus, store, times, zeros
+from bigsmic.numerics.lanes import cut, load, load_part, minus, plus, store, times, zeros
 from bigsmic.types import Floats
 
 
@@ -56,7 +56,7 @@ def multiply(block: KernelBlock, factors: tuple[float, float, float], rows: Rows
     csr = (frozen(block.indptr), frozen(block.indices), frozen(block.data, out.dtype))
     numbers = tuple(out.dtype.type(factor) for factor in factors)
     for columns, lanes in cut(out.shape[1]):
-        X = _side_by_side(rows, columns, len(lanes))
+        X = _side_by_side(rows, columns, lanes)
         if len(lanes) == out.shape[1]:
             _multiply(csr, numbers, (X, Y), out, lanes)
             continue
@@ -66,18 +66,38 @@ def multiply(block: KernelBlock, factors: tuple[float, float, float], rows: Rows
         out[:, columns] = filled[:, : columns.stop - columns.start]
 
 
-def _side_by_side(rows: Rows, columns: slice, lanes: int) -> Floats:
+def _side_by_side(rows: Rows, columns: slice, lanes: tuple[bool, ...]) -> Floats:
     """Own rows and then the halo, padded with zeros; shape (hi - lo + h, lanes)."""
     height, width = rows.own.stop - rows.own.start, columns.stop - columns.start
-    found = (np.empty if width == lanes else np.zeros)((height + len(rows.halo), lanes), rows.X.dtype)
+    found = (np.empty if width == len(lanes) else np.zeros)((height + len(rows.halo), len(lanes)), rows.X.dtype)
     found[:height, :width] = rows.X[rows.own, columns]
-    _take((rows.X, rows.foreign), columns.start, frozen(rows.halo), found[height:], width)
+    sources, halo, taken = (rows.X, rows.foreign), frozen(rows.halo), found[height:]
+    if width == len(lanes):
+        _take(sources, columns.start, halo, taken, lanes)
+    else:
+        _take_few(sources, columns.start, halo, taken, width)
     return found
 
 
 @compiled
-def _take(sources: tuple[Floats, Floats], start: int, where: Any, taken: Floats, width: int) -> None:
-    """``taken[i] = [X; foreign][where[i], start : start + width]``; X is (n, w), foreign (f, w), taken (h, lanes)."""
+def _take(sources: tuple[Floats, Floats], start: int, where: Any, taken: Floats, lanes: tuple[bool, ...]) -> None:
+    """``taken[i] = [X; foreign][where[i], start : start + lanes]``; X is (n, w), foreign (f, w), taken (h, lanes).
+
+    With one load and one store a row, a processor waits for several distant rows at once.
+    """
+    X, foreign = sources
+    n, zero = len(X), zeros(X, lanes)
+    for i in range(len(where)):
+        j = where[i]
+        if j < n:
+            store(taken, i, load_part(X, j, start, zero))
+        else:
+            store(taken, i, load_part(foreign, j - n, start, zero))
+
+
+@compiled
+def _take_few(sources: tuple[Floats, Floats], start: int, where: Any, taken: Floats, width: int) -> None:
+    """The same for columns that do not fill the lanes."""
     X, foreign = sources
     n = len(X)
     for i in range(len(where)):
