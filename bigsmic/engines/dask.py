@@ -1,11 +1,12 @@
 """The engine for Dask clusters.
 
-An operation is submitted as at most :data:`~bigsmic.numerics.row_blocks.MAX_TASKS` tasks, whatever the number of
-blocks: a task processes a range of consecutive blocks, cut so that partial sums are nodes of the fixed tree. The inputs
+An operation is submitted as few tasks, at most :data:`~bigsmic.numerics.row_blocks.MAX_TASKS`, whatever the number of
+blocks: a task processes a range of consecutive blocks; those of sums are nodes of the fixed tree. The inputs
 of tasks are sent once per operation, as the result of another task, which the scheduler computes again if its worker is
 lost. Workers share only the store.
 """
 
+import asyncio
 import os
 import time
 import warnings
@@ -47,7 +48,7 @@ from bigsmic.engines.dask_tasks import (
 from bigsmic.engines.paused_workers import PausedWorkers
 from bigsmic.engines.processor import Processor, differences
 from bigsmic.errors import BigsmicWarning, ClusterError, InputError, LostBlocksError, RunError
-from bigsmic.numerics.row_blocks import MAX_TASKS, split_blocks, stretches
+from bigsmic.numerics.row_blocks import shares, split_blocks, stretches
 from bigsmic.store import scrubbed, shown, stage_input
 
 WORKER_SECONDS = 300
@@ -56,6 +57,8 @@ RETURN_SECONDS = 10
 """Seconds to wait for lost workers to return, before their blocks are given to others."""
 WATCH_SECONDS = 30
 """Seconds between checks of workers that report nothing."""
+REACH_SECONDS = 2
+"""Seconds in which a worker must accept a connection of the client, or calls pass through the scheduler."""
 SUMS_PER_THREAD = 2  # partial sums kept in the memory of a worker
 JOINED = 8  # partial sums that one task adds
 
@@ -125,6 +128,7 @@ class ClusterEngine:
         self._allowed: int | None = None
         self._cpu: dict[str, float] = {}
         self._known: set[tuple[object, ...]] = set()
+        self._reached: dict[str, bool] = {}
         self._seceded = False
 
     def __enter__(self) -> Self:
@@ -316,13 +320,31 @@ class ClusterEngine:
 
     def workers(self) -> dict[str, int]:
         """Number of threads of the workers that accept tasks, by address."""
-        return self.client.run_on_scheduler(_running)
+        return self._on_scheduler(_running)
+
+    def reaches(self, workers: Sequence[str]) -> bool:
+        """Whether this process can connect to all of these workers, as a client outside of their network cannot."""
+        unknown = [worker for worker in workers if worker not in self._reached]
+        self._reached |= dict(zip(unknown, self.client.sync(_can_connect, self.client.rpc, unknown), strict=True))
+        return all(self._reached[worker] for worker in workers)
 
     def retired(self, workers: Sequence[str]) -> bool:
         """Whether all missing workers were retired, and none has died."""
-        statuses = self.client.run_on_scheduler(_statuses)
+        statuses = self._on_scheduler(_statuses)
         gone = [worker for worker in workers if statuses.get(worker) != "running"]
         return bool(gone) and all(statuses.get(w) == "closing_gracefully" or self._was_removed(w) for w in gone)
+
+    def _on_scheduler(self, function: Callable[..., Any]) -> Any:
+        try:
+            return self.client.run_on_scheduler(function)
+        except Exception as error:  # of which there are many, while a client closes as well
+            raise self._lost(error) from error
+
+    def _lost(self, error: Exception) -> ClusterError:
+        return ClusterError(
+            f"cluster: the connection to {self.address} was lost ({error}); finished blocks are kept, and the same "
+            "call resumes"
+        )
 
     def _was_removed(self, worker: Any) -> bool:
         """Whether the scheduler removed a worker on purpose."""
@@ -384,7 +406,7 @@ class ClusterEngine:
     ) -> list[Any]:
         if not blocks:
             return []
-        pieces = stretches(len(blocks), MAX_TASKS)
+        pieces = shares(len(blocks), max(1, sum(self.workers().values())))
         shared = self._share(task, options)
         numbers = [[blocks[i] for i in piece] for piece in pieces]
         return self._gather(
@@ -449,10 +471,7 @@ class ClusterEngine:
             ) from error
         except Exception as error:
             if future.status in ("cancelled", "lost"):
-                raise ClusterError(
-                    f"{options.name}: the connection to {self.address} was lost ({error}); finished blocks are kept, "
-                    "and the same call resumes"
-                ) from error
+                raise self._lost(error) from error
             raise
 
     def _blamed(self, name: str, blocks: Any, worker: Any) -> Any:
@@ -463,6 +482,20 @@ class ClusterEngine:
             times = Counter(block for _, block in begun)
             return max(running, key=lambda block: times[block])
         return blocks[0]
+
+
+async def _can_connect(pool: Any, workers: Sequence[str]) -> list[bool]:
+    """Whether each worker accepts a connection, and answers, soon."""
+
+    async def one(address: str) -> bool:
+        try:
+            comm = await pool.connect(address, timeout=REACH_SECONDS)
+            pool.reuse(address, comm)
+        except (OSError, ValueError):  # ValueError for addresses of a protocol that is not known here
+            return False
+        return True
+
+    return await asyncio.gather(*[one(address) for address in workers])
 
 
 def _next(completed: Any) -> "AnyFuture | None":

@@ -100,15 +100,23 @@ class WorkerGroup:
 
     def begin(self) -> None:
         """Create the actors."""
-        self._on_all(None)
+        self._through_scheduler(None)
+        self.directly = self.engine.reaches(self.workers)
 
     def call(self, *calls: tuple[Any, ...]) -> list[Any]:
         """Make calls on every actor, in one round, and return what the last one returns, one value per host."""
-        found = self._on_all(Payload.of(calls))
+        payload = Payload.of(calls)
+        found = self._to_workers(payload) if self.directly else self._through_scheduler(payload)
         self.saved = self.saved or any(call[0] == "save" for call in calls)
         return found
 
-    def _on_all(self, payload: Payload | None) -> list[Any]:
+    def _to_workers(self, payload: Payload) -> list[Any]:
+        """Make calls over the client's own connections to the workers, in half the time."""
+        message = {"op": "bigsmic_call", "token": self.token, "calls": payload.pickled}
+        answers = self.client.sync(_ask_each, self.client.rpc, self.workers, message)
+        return self._without_errors(dict(zip(self.workers, answers, strict=True)))
+
+    def _through_scheduler(self, payload: Payload | None) -> list[Any]:
         try:
             found = self.client.run(_call, self.token, payload, workers=self.workers, on_error="return")
         except Exception as error:
@@ -116,6 +124,10 @@ class WorkerGroup:
                 f"{self.options.name}: the connection to the scheduler was lost ({error}); the same call resumes from "
                 "the last checkpoint"
             ) from error
+        return self._without_errors(found)
+
+    def _without_errors(self, found: dict[str, Any]) -> list[Any]:
+        """Values in the order of the workers; raise an error if one is an exception."""
         errors = [value for value in found.values() if isinstance(value, Exception)]
         if errors:
             self._raise(errors, {worker for worker, value in found.items() if isinstance(value, OSError)})
@@ -192,6 +204,27 @@ class Losses:
             ) from error
 
 
+async def _ask_each(pool: Any, workers: Sequence[str], message: dict[str, Any]) -> list[Any]:
+    """Answers of workers to a message, or the exceptions that these have raised, or that reaching them has."""
+
+    async def one(address: str) -> Any:
+        try:
+            return Payload(await _ask(pool, address, **message)).load()
+        except Exception as error:
+            return error
+
+    return await asyncio.gather(*[one(address) for address in workers])
+
+
+async def _ask(pool: Any, address: str, **message: Any) -> Any:
+    """Send a message to a worker, and wait for its answer, with a shorter time-out than Dask's for the connection."""
+    comm = await pool.connect(address, timeout=PEER_SECONDS)
+    try:
+        return await send_recv(comm, **message)
+    finally:
+        pool.reuse(address, comm)
+
+
 # -- on the workers
 
 
@@ -217,6 +250,7 @@ class _ActorHost:
         self._arrival = threading.Condition()
         self._failed: str | None = None
         self._step = 0
+        self._takers: set[int] = set()
 
     def make(self, payload: Payload) -> None:
         """Create the actor."""
@@ -228,7 +262,7 @@ class _ActorHost:
         self.actor = make(shard)
 
     def exchange(self, outgoing: dict[int, NDArray[Any]], senders: Iterable[int]) -> dict[int, NDArray[Any]]:
-        """Send arrays to other workers, and wait for theirs, and then for the answers to those that were sent."""
+        """Send arrays to other workers, and wait for theirs, and then until those that were sent are on their way."""
         step, self._step = self._step, self._step + 1
         pushed = self._begin([self._push(j, step, array) for j, array in outgoing.items()])
         pushed.add_done_callback(self._fail_like)
@@ -242,25 +276,25 @@ class _ActorHost:
             self.fail(str(error))
 
     async def _push(self, j: int, step: int, array: NDArray[Any]) -> None:
+        """Send rows to a peer, which has to answer only the first time: then it is known to take them."""
         rows = to_serialize(np.ascontiguousarray(array))
         message = {"op": "bigsmic_push", "token": self.token, "sender": self.number, "step": step, "array": rows}
+        if j in self._takers:
+            await self._ask(j, reply=False, **message)
+            return
         deadline = time.monotonic() + OPEN_SECONDS
         while await self._ask(j, **message) != TAKEN:  # None until it has the handler
             if time.monotonic() > deadline:
                 raise LostWorkerError(f"{self.workers[j]} does not hold its actor")
             await asyncio.sleep(0.05)
+        self._takers.add(j)
 
     async def _ask(self, j: int, **message: Any) -> Any:
-        """Send a message to another host, and wait for its answer, with a shorter time-out than Dask's."""
-        address, pool = self.workers[j], self.worker.rpc
+        """Send a message to another host, and wait for its answer."""
         try:
-            comm = await pool.connect(address, timeout=PEER_SECONDS)
-            try:
-                return await send_recv(comm, **message)
-            finally:
-                pool.reuse(address, comm)
+            return await _ask(self.worker.rpc, self.workers[j], **message)
         except (OSError, RuntimeError) as error:  # RuntimeError if the pool of connections is closed
-            raise LostWorkerError(f"{address} cannot be reached ({error})") from None
+            raise LostWorkerError(f"{self.workers[j]} cannot be reached ({error})") from None
 
     def _await(self, step: int, sender: int) -> NDArray[Any]:
         deadline = time.monotonic() + OPEN_SECONDS
@@ -390,6 +424,15 @@ async def _call(token: str, payload: Payload | None, dask_worker: Any = None) ->
     return await asyncio.get_running_loop().run_in_executor(None, run)
 
 
+async def _answer(token: str, calls: bytes) -> bytes:
+    """Handler of a worker: make calls on its actor, and return the pickled value, or exception."""
+    try:
+        value = await _call(token, Payload(calls))
+    except Exception as error:
+        value = error
+    return Payload.of(value).pickled
+
+
 async def _end(token: str, dask_worker: Any = None) -> None:
     if token in _hosts:
         host, _ = _hosts[token]
@@ -418,4 +461,9 @@ async def _goes_on(token: str) -> bool | None:
     return _hosts[token][0].goes_on if token in _hosts else None
 
 
-HANDLERS: dict[str, Callable[..., Any]] = {"bigsmic_push": _take, "bigsmic_fail": _stop, "bigsmic_goes_on": _goes_on}
+HANDLERS: dict[str, Callable[..., Any]] = {
+    "bigsmic_call": _answer,
+    "bigsmic_push": _take,
+    "bigsmic_fail": _stop,
+    "bigsmic_goes_on": _goes_on,
+}

@@ -16,6 +16,9 @@ from bigsmic.types import Floats, Integers
 
 MAX_TASKS = 256
 """Largest number of tasks that one map or reduction submits to a scheduler, whatever the number of blocks."""
+LONGEST_RUN = 8
+"""Largest number of blocks of a task, unless there are more than `MAX_TASKS` times as many: a worker that joins takes
+none of those that others have begun."""
 
 
 def stretches(n: int, most: int) -> Any:
@@ -24,6 +27,26 @@ def stretches(n: int, most: int) -> Any:
     while -(-n // length) > most:
         length *= 2
     return [range(lo, min(lo + length, n)) for lo in range(0, n, length)]
+
+
+def shares(n: int, n_threads: int) -> list[range]:
+    """Cut n blocks into runs, the first long and the last short, for threads that take one run after the other.
+
+    A run is half of a thread's share of what is left, at least one block and at most :data:`LONGEST_RUN`, so that there
+    are few runs and the threads end at about the same time [1]_; and longer where there would be more runs than
+    :data:`MAX_TASKS`.
+
+    References
+    ----------
+    .. [1] Polychronopoulos and Kuck, "Guided self-scheduling: a practical scheduling scheme for parallel
+       supercomputers", IEEE Transactions on Computers C-36, 1987. doi 10.1109/TC.1987.5009495
+    """
+    runs, lo, least = [], 0, -(-n // MAX_TASKS)
+    while lo < n:
+        hi = min(n, lo + max(least, min(LONGEST_RUN, (n - lo) // (2 * n_threads))))
+        runs.append(range(lo, hi))
+        lo = hi
+    return runs
 
 
 def tiles(n: int, height: int) -> list[slice]:

@@ -69,7 +69,7 @@ def test_a_worker_that_joins_in_the_middle_of_a_stage_takes_blocks(rows, alone, 
             (tmp_path / "joined").touch()
 
     with cluster_of(1) as client:
-        client.register_plugin(Gate("neighbors", tmp_path / "joined"))
+        client.register_plugin(Gate("neighbors", tmp_path / "joined", n_passing=4))  # of eight: the first task
         assert_same(fit(rows, client=client, out=tmp_path / "run", progress=join), alone)
         assert len(workers_of(client, "neighbors")) == 2
 
@@ -133,17 +133,17 @@ def test_workers_may_have_short_lives(rows, tmp_path):
 
 @pytest.fixture
 def place():
-    """A place on an event loop of its own; its one peer answers what `place.answers` holds, by operation."""
+    """A place on an event loop of its own; its one peer answers what `place.answers` has, by operation, if asked to."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     worker = SimpleNamespace(address="here", loop=SimpleNamespace(asyncio_loop=loop), state=SimpleNamespace(nthreads=1))
     place = dask_actors._ActorHost(worker, ("token", ["here", "there"], [0, 1, 2], None), 0)
 
-    async def ask(j, **message):
-        return place.answers[message["op"]].pop(0)
+    async def ask(j, reply=True, **message):
+        return place.answers[message["op"]].pop(0) if reply else place.sent.append(message["step"])
 
-    place._ask = ask
+    place._ask, place.sent = ask, []
     yield place
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
@@ -156,6 +156,13 @@ def test_rows_are_sent_again_to_a_worker_that_is_too_new_to_take_them(place):
     (received,) = place.exchange({1: np.zeros(2)}, [1]).values()
     np.testing.assert_array_equal(received, np.ones(3))
     assert place.answers["bigsmic_push"] == []
+
+
+def test_a_worker_that_has_taken_rows_once_need_not_answer_again(place):
+    place.answers = {"bigsmic_push": [dask_actors.TAKEN]}
+    for _ in range(3):
+        place.exchange({1: np.zeros(2)}, [])
+    assert place.sent == [1, 2]
 
 
 @pytest.mark.parametrize(("answers", "patience"), [([True, True, False], 60), ([None, None, None], 0)])

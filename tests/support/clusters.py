@@ -216,19 +216,21 @@ def await_stage(out, stage, process):
 
 
 class Gate(WorkerPlugin):
-    """Holds up the blocks of a stage, all but the first that comes, until a file is there; and each of them a little.
+    """Holds up the blocks of a stage, all but the first that come, until a file is there; and each of them a little.
 
     Parameters
     ----------
     stage : str
     file : Path
+    n_passing : int
+        Blocks that are not held up.
     seconds : float
     """
 
     name = "gate"
 
-    def __init__(self, stage, file, seconds=0.3):
-        self.stage, self.file, self.seconds = stage, str(file), seconds
+    def __init__(self, stage, file, n_passing=1, seconds=0.3):
+        self.stage, self.file, self.n_passing, self.seconds = stage, str(file), n_passing, seconds
 
     def setup(self, worker):
         from bigsmic.store import Run
@@ -246,9 +248,9 @@ class Gate(WorkerPlugin):
         Run.write = gated
 
     def entered(self):
-        """Whether somebody has passed before."""
-        try:
-            os.close(os.open(f"{self.file}.first", os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return True
-        return False
+        """Whether as many as may have passed before."""
+        for i in range(self.n_passing):
+            with suppress(FileExistsError):
+                os.close(os.open(f"{self.file}.{i}", os.O_CREAT | os.O_EXCL))
+                return False
+        return True

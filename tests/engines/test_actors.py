@@ -1,0 +1,84 @@
+"""Calls of actors on Dask workers: how they reach the workers, and what comes back."""
+
+import numpy as np
+import pytest
+from clusters import cluster_of
+
+from bigsmic.engines.base import DEFAULT
+from bigsmic.engines.dask import ClusterEngine
+from bigsmic.engines.dask_actors import LostWorkerError, WorkerGroup
+from bigsmic.errors import InputError
+
+BOUNDS = np.arange(0, 50, 10)
+"""Bounds of four blocks of ten rows."""
+
+
+class Rows:
+    """Actor whose value of a row is its position."""
+
+    def __init__(self, shard):
+        self.shard, self.values = shard, np.arange(shard.lo, shard.hi, dtype=float)
+        n_rows = int(shard.bounds[-1])
+        self.halo = shard.halo(lambda p: np.setdiff1d(np.arange(n_rows), shard.positions(p)))
+
+    def total(self):
+        return self.shard.sum_over_blocks(lambda p: self.values[self.shard.rows(p)].sum())
+
+    def double(self, times):
+        """Double all values; return those of the others, which double theirs at the same time."""
+        for _ in range(times):
+            others = self.halo.foreign(self.values)
+            self.values = self.values * 2
+        return others
+
+    def fail(self, error):
+        raise error
+
+
+@pytest.fixture(scope="module")
+def engine():
+    with cluster_of(2, as_default=False) as client, ClusterEngine(client) as engine:
+        yield engine
+
+
+@pytest.fixture(params=[True, False], ids=["directly", "through the scheduler"])
+def reachable(request, monkeypatch):
+    """Whether the client can connect to workers."""
+    if not request.param:
+        monkeypatch.setattr(ClusterEngine, "reaches", lambda self, workers: False)
+    return request.param
+
+
+def test_values_come_back_in_the_order_of_the_workers(engine, reachable):
+    def work(group):
+        assert group.directly == reachable
+        return group.call_sum(("total",)), group.call(("double", 5))
+
+    total, (first, second) = engine.run_actors(Rows, BOUNDS, work)
+    assert total == np.arange(40).sum()
+    np.testing.assert_array_equal(first, np.arange(20, 40) * 16)
+    np.testing.assert_array_equal(second, np.arange(20) * 16)
+
+
+@pytest.mark.parametrize("error", [InputError("no such row"), ValueError("three")])
+def test_an_error_of_an_actor_is_that_of_the_call(engine, reachable, error):
+    with pytest.raises(type(error), match=str(error)):
+        engine.run_actors(Rows, BOUNDS, lambda group: group.call(("fail", error)))
+
+
+def test_workers_that_cannot_be_reached_are_known_in_time(engine):
+    workers = list(engine.workers())
+    assert engine.reaches(workers)
+    assert not engine.reaches([*workers, "tcp://127.0.0.1:1"])
+    assert not engine.reaches(["nothing://here:1"])
+
+
+def test_a_worker_that_is_gone_is_lost(engine):
+    group = WorkerGroup(engine, Rows, BOUNDS, DEFAULT)
+    try:
+        group.begin()
+        group.workers[1] = "tcp://127.0.0.1:1"
+        with pytest.raises(LostWorkerError, match="blocks 2 to 3, positions 20 to 39 was lost"):
+            group.call(("total",))
+    finally:
+        group.close()
