@@ -6,7 +6,6 @@ of tasks are sent once per operation, as the result of another task, which the s
 lost. Workers share only the store.
 """
 
-import asyncio
 import os
 import time
 import warnings
@@ -57,8 +56,6 @@ RETURN_SECONDS = 10
 """Seconds to wait for lost workers to return, before their blocks are given to others."""
 WATCH_SECONDS = 30
 """Seconds between checks of workers that report nothing."""
-REACH_SECONDS = 2
-"""Seconds in which a worker must accept a connection of the client, or calls pass through the scheduler."""
 SUMS_PER_THREAD = 2  # partial sums kept in the memory of a worker
 JOINED = 8  # partial sums that one task adds
 
@@ -128,7 +125,7 @@ class ClusterEngine:
         self._allowed: int | None = None
         self._cpu: dict[str, float] = {}
         self._known: set[tuple[object, ...]] = set()
-        self._reached: dict[str, bool] = {}
+        self.reached: dict[str, bool] = {}  # workers that actors' calls could, or could not, reach directly
         self._seceded = False
 
     def __enter__(self) -> Self:
@@ -322,12 +319,6 @@ class ClusterEngine:
         """Number of threads of the workers that accept tasks, by address."""
         return self._on_scheduler(_running)
 
-    def reaches(self, workers: Sequence[str]) -> bool:
-        """Whether this process can connect to all of these workers, as a client outside of their network cannot."""
-        unknown = [worker for worker in workers if worker not in self._reached]
-        self._reached |= dict(zip(unknown, self.client.sync(_can_connect, self.client.rpc, unknown), strict=True))
-        return all(self._reached[worker] for worker in workers)
-
     def retired(self, workers: Sequence[str]) -> bool:
         """Whether all missing workers were retired, and none has died."""
         statuses = self._on_scheduler(_statuses)
@@ -482,20 +473,6 @@ class ClusterEngine:
             times = Counter(block for _, block in begun)
             return max(running, key=lambda block: times[block])
         return blocks[0]
-
-
-async def _can_connect(pool: Any, workers: Sequence[str]) -> list[bool]:
-    """Whether each worker accepts a connection, and answers, soon."""
-
-    async def one(address: str) -> bool:
-        try:
-            comm = await pool.connect(address, timeout=REACH_SECONDS)
-            pool.reuse(address, comm)
-        except (OSError, ValueError):  # ValueError for addresses of a protocol that is not known here
-            return False
-        return True
-
-    return await asyncio.gather(*[one(address) for address in workers])
 
 
 def _next(completed: Any) -> "AnyFuture | None":

@@ -33,6 +33,8 @@ PING_SECONDS = 5
 """Seconds after which a waiting worker asks whether the sender is alive."""
 PEER_SECONDS = 10
 """Seconds that a peer may take to accept a connection."""
+REACH_SECONDS = 2
+"""Seconds that a worker may take to accept one from the client; calls pass through the scheduler otherwise."""
 OPEN_SECONDS = 120
 """Seconds that a worker may take to start holding an actor."""
 TAKEN = "taken"
@@ -101,7 +103,7 @@ class WorkerGroup:
     def begin(self) -> None:
         """Create the actors."""
         self._through_scheduler(None)
-        self.directly = self.engine.reaches(self.workers)
+        self.directly = reaches(self.engine, self.workers)
 
     def call(self, *calls: tuple[Any, ...]) -> list[Any]:
         """Make calls on every actor, in one round, and return what the last one returns, one value per host."""
@@ -202,6 +204,26 @@ class Losses:
                 "them a longer lifetime, or keep more workers in the cluster; the same call resumes from the last "
                 "checkpoint"
             ) from error
+
+
+def reaches(engine: Any, workers: Sequence[str]) -> bool:
+    """Whether the client can connect to all of these workers, as one outside of their network cannot."""
+    unknown = [worker for worker in workers if worker not in engine.reached]
+    found = engine.client.sync(_can_connect, engine.client.rpc, unknown)
+    engine.reached |= dict(zip(unknown, found, strict=True))
+    return all(engine.reached[worker] for worker in workers)
+
+
+async def _can_connect(pool: Any, workers: Sequence[str]) -> list[bool]:
+    async def one(address: str) -> bool:
+        try:
+            comm = await pool.connect(address, timeout=REACH_SECONDS)
+        except (OSError, ValueError):  # ValueError for addresses of a protocol that is not known here
+            return False
+        pool.reuse(address, comm)
+        return True
+
+    return await asyncio.gather(*[one(address) for address in workers])
 
 
 async def _ask_each(pool: Any, workers: Sequence[str], message: dict[str, Any]) -> list[Any]:

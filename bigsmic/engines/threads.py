@@ -8,9 +8,10 @@ import numbers
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from queue import SimpleQueue
 from typing import Any, Self
 
 from threadpoolctl import threadpool_limits
@@ -128,9 +129,15 @@ class ThreadEngine:
     def reduce(self, task: Callable[[Any], Any], blocks: Iterable[Any], options: TaskOptions = DEFAULT) -> Any:
         """Return the sum over blocks along the fixed tree; terms are added as soon as both exist."""
         blocks = list(blocks)
-        tree = TreeSum(len(blocks))
-        for i, value in self._run(task, blocks, options):
-            tree.add(i, value)
+        tree, lock = TreeSum(len(blocks)), threading.Lock()
+
+        def add(numbered: tuple[int, Any]) -> None:
+            i, block = numbered
+            term = task(block)
+            with lock:  # by the thread that has computed it, so that no terms wait for the caller
+                tree.add(i, term)
+
+        self.for_each(add, enumerate(blocks), options)
         return tree.total()
 
     def run_actors(
@@ -162,21 +169,58 @@ class ThreadEngine:
             yield from ((i, task(block)) for i, block in enumerate(blocks))
             return
         blocks = list(blocks)
-        if len(blocks) == 1:  # a small input has one block, and a round of it costs less than to wake a thread
-            yield 0, task(blocks[0])
+        if len(blocks) < 2:  # a small input has one block, and a round of it costs less than to wake a thread
+            yield from ((i, task(block)) for i, block in enumerate(blocks))
             return
-        pending: dict[Future[Any], int] = {}
+        shared = _SharedBlocks(task, blocks)
+        threads = [self._pool.submit(shared.work) for _ in range(min(max_concurrency, len(blocks)))]
         try:
-            for i, block in enumerate(blocks):
-                pending[self._pool.submit(task, block)] = i
-                if len(pending) >= max_concurrency:
-                    yield from _finished(pending)
-            while pending:
-                yield from _finished(pending)
+            yield from shared.results()
         finally:
-            for future in pending:
-                future.cancel()
-            wait(pending)
+            shared.ended = True
+            wait(threads)
+
+
+class _SharedBlocks:
+    """Blocks that several threads take one after the other, each as soon as it is free, whatever the caller does.
+
+    Parameters
+    ----------
+    task : callable
+    blocks : sequence
+
+    Attributes
+    ----------
+    ended : bool
+        Whether threads are to take no further block.
+    """
+
+    def __init__(self, task: Callable[[Any], Any], blocks: Sequence[Any]) -> None:
+        self._task, self._n_blocks, self.ended = task, len(blocks), False
+        self._todo, self._lock = iter(enumerate(blocks)), threading.Lock()
+        self._results: SimpleQueue[tuple[int, Any, BaseException | None]] = SimpleQueue()
+
+    def work(self) -> None:
+        """Run the task on blocks until none is left; the loop of a thread."""
+        while (taken := self._next()) is not None:
+            i, block = taken
+            try:
+                self._results.put((i, self._task(block), None))
+            except BaseException as error:
+                self.ended = True
+                self._results.put((i, None, error))
+
+    def results(self) -> Iterator[tuple[int, Any]]:
+        """Yield the number and the value of each block, in the order in which they end; raise the error of a task."""
+        for _ in range(self._n_blocks):
+            i, value, error = self._results.get()
+            if error is not None:
+                raise error
+            yield i, value
+
+    def _next(self) -> tuple[int, Any] | None:
+        with self._lock:
+            return None if self.ended else next(self._todo, None)
 
 
 class Narrowed:
@@ -202,9 +246,3 @@ class Narrowed:
     def reduce(self, task: Callable[[Any], Any], blocks: Iterable[Any]) -> Any:
         """Return the sum over the blocks along the fixed tree."""
         return self.engine.reduce(task, blocks, self.options)
-
-
-def _finished(pending: dict[Future[Any], int]) -> Iterator[tuple[int, Any]]:
-    done, _ = wait(pending, return_when=FIRST_COMPLETED)
-    for future in done:
-        yield pending.pop(future), future.result()

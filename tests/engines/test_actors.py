@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from clusters import cluster_of
 
+from bigsmic.engines import dask_actors
 from bigsmic.engines.base import DEFAULT
 from bigsmic.engines.dask import ClusterEngine
-from bigsmic.engines.dask_actors import LostWorkerError, WorkerGroup
+from bigsmic.engines.dask_actors import LostWorkerError, WorkerGroup, reaches
 from bigsmic.errors import InputError
 
 BOUNDS = np.arange(0, 50, 10)
@@ -45,7 +46,7 @@ def engine():
 def reachable(request, monkeypatch):
     """Whether the client can connect to workers."""
     if not request.param:
-        monkeypatch.setattr(ClusterEngine, "reaches", lambda self, workers: False)
+        monkeypatch.setattr(dask_actors, "reaches", lambda engine, workers: False)
     return request.param
 
 
@@ -68,9 +69,9 @@ def test_an_error_of_an_actor_is_that_of_the_call(engine, reachable, error):
 
 def test_workers_that_cannot_be_reached_are_known_in_time(engine):
     workers = list(engine.workers())
-    assert engine.reaches(workers)
-    assert not engine.reaches([*workers, "tcp://127.0.0.1:1"])
-    assert not engine.reaches(["nothing://here:1"])
+    assert reaches(engine, workers)
+    assert not reaches(engine, [*workers, "tcp://127.0.0.1:1"])
+    assert not reaches(engine, ["nothing://here:1"])
 
 
 def test_a_worker_that_is_gone_is_lost(engine):

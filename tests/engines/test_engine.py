@@ -73,24 +73,27 @@ def test_sums_are_the_same_whoever_is_first():
     assert all((other == found[0]).all() for other in found)
 
 
-def test_a_sum_holds_few_terms():
-    """Not more than the tree waits with: one per level, and those of tasks that are ahead."""
-    alive, most = [0], [0]
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_a_sum_holds_few_terms(n_threads):
+    """Not more than the tree waits with: one per level, and those of tasks that are ahead, however slow the caller."""
+    alive, most, lock = [0], [0], threading.RLock()
 
     class Term:
         def __init__(self):
-            alive[0] += 1
-            most[0] = max(most[0], alive[0])
+            with lock:
+                alive[0] += 1
+                most[0] = max(most[0], alive[0])
 
         def __del__(self):
-            alive[0] -= 1
+            with lock:
+                alive[0] -= 1
 
         def __add__(self, other):
             return Term()
 
-    with ThreadEngine(1) as engine:
-        engine.reduce(lambda i: Term(), range(1000))
-    assert most[0] <= 13
+    with ThreadEngine(n_threads) as engine:
+        engine.reduce(lambda i: Term(), range(1000), TaskOptions(tick=lambda: time.sleep(1e-4)))
+    assert most[0] <= 13 * n_threads
 
 
 @pytest.mark.parametrize("width", [1, 2, 3])
@@ -112,6 +115,33 @@ def test_no_more_tasks_at_once_than_allowed(width, narrow):
         else:
             engine.for_each(task, range(20), TaskOptions(max_concurrency=width))
     assert most[0] <= width
+
+
+def test_threads_do_not_wait_for_a_slow_caller():
+    started, many = [], threading.Event()
+
+    def task(block):
+        started.append(block)
+        if len(started) == 10:
+            many.set()
+
+    with ThreadEngine(2) as engine:
+        engine.for_each(task, range(50), TaskOptions(tick=lambda: many.wait(60)))
+    assert many.is_set()
+
+
+def test_no_task_begins_after_the_caller_has_left():
+    started = []
+
+    def leave():
+        raise KeyboardInterrupt
+
+    with ThreadEngine(2) as engine:
+        with pytest.raises(KeyboardInterrupt):
+            engine.for_each(lambda i: (late(1), started.append(i)), range(500), TaskOptions(tick=leave))
+        n_started = len(started)
+        assert engine.map(str, range(3)) == ["0", "1", "2"]
+    assert len(started) == n_started < 500
 
 
 def test_narrowed_does_what_it_narrows():
