@@ -1,9 +1,10 @@
 """Actors on Dask workers: long-lived state, and direct exchange of rows between workers.
 
 On every worker a task *holds* an actor as long as its group exists, so that the scheduler knows that the worker is
-busy. Calls go to all actors at once, outside of the scheduler's tasks. Actors exchange arrays directly, over Dask's
-connections between workers, with its TLS. If a worker dies, its actor is lost: the group ends, and `work` is called
-again with a new one, and continues from what is in the run directory.
+busy. Calls go to all actors at once, over the client's own connections to the workers, or through the scheduler where
+it cannot connect to them. Actors exchange arrays over Dask's connections between workers, with its TLS. If a worker
+dies, its actor is lost: the group ends, and `work` is called again with a new one, and continues from what is in the
+run directory.
 """
 
 import asyncio
