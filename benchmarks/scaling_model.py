@@ -43,7 +43,7 @@ LARGE_GROUPS = {"blobs500000x64": 200_000, "mixture300000x16": 200_000}
 """Sets that are also fitted with groups of so many rows, as sets of millions have: their vectors leave the cache."""
 LIMITED = {"mixture200000x64": "500MiB", "blobs500000x64": "520MiB"}
 """Memory limits that the basis, or basis and matrix, do not fit."""
-SHARED = ("mixture50000x16", "mixture100000x16")
+SHARED = ("mixture50000x16", "mixture100000x16", "mixture300000x16")
 """Sets that also two threads, and two workers, fit."""
 CACHES = [2.0**power for power in range(19, 31)]
 SEPARATION = 5.0  # of blobs: standard deviation of the centres' coordinates, in units of that of the rows
