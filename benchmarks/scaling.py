@@ -2,8 +2,9 @@
 
     python benchmarks/scaling.py [--rows 100000 300000 1000000] [--workers 1 2] [--scheduler tcp://...]
 
-Runs that are in results/scaling.json are not repeated. Strong scaling: the same rows on more workers; weak scaling:
-rows in proportion to workers. Rows are a mixture of 20 clusters in 16 dimensions.
+Runs that are in results/scaling.json are not repeated; results/scaling_xeon.json has some of another machine. Strong
+scaling: the same rows on more workers; weak scaling: rows in proportion to workers. Rows are a mixture of 20 clusters
+in 16 dimensions.
 """
 
 import argparse
