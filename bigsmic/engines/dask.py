@@ -329,11 +329,11 @@ class ClusterEngine:
         try:
             return self.client.run_on_scheduler(function)
         except Exception as error:  # of which there are many, while a client closes as well
-            raise self._lost(error) from error
+            raise self._lost("cluster", error) from error
 
-    def _lost(self, error: Exception) -> ClusterError:
+    def _lost(self, during: str, error: Exception) -> ClusterError:
         return ClusterError(
-            f"cluster: the connection to {self.address} was lost ({error}); finished blocks are kept, and the same "
+            f"{during}: the connection to {self.address} was lost ({error}); finished blocks are kept, and the same "
             "call resumes"
         )
 
@@ -462,7 +462,7 @@ class ClusterEngine:
             ) from error
         except Exception as error:
             if future.status in ("cancelled", "lost"):
-                raise self._lost(error) from error
+                raise self._lost(options.name, error) from error
             raise
 
     def _blamed(self, name: str, blocks: Any, worker: Any) -> Any:
