@@ -126,7 +126,7 @@ class Settings(smic.Settings):
     metric: str = "euclidean"
     prior: tuple[float, ...] | None = None
     preset: str | None = None
-    widths: tuple[tuple[float, ...], ...] = smic.EIGENVECTOR_SETS
+    widths: tuple[tuple[float, ...], ...] = smic.MANY_SETS
     shrinkage: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:

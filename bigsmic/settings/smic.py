@@ -30,7 +30,10 @@ from bigsmic.weight_functions import identity_of
 NORMALIZATIONS = ("auto", "symmetric", None)
 _OLD_KERNELS = {"auto": "auto", "normalized": "symmetric"}  # and what they are as normalizations
 ASSIGNMENTS = ("merge", "rotation", "paper", "auto")
-EIGENVECTOR_SETS = ((1.5, 2.0, 2.5), (1.0, 1.25, 1.5), (2.0, 3.0, 4.0), (3.0, 4.0, 6.0))
+EIGENVECTOR_SETS = ((1.0, 1.5, 2.0), (2.0, 3.0, 4.0), (3.0, 4.0, 6.0))
+MANY_SETS = ((1.5, 2.0, 2.5), (1.0, 1.25, 1.5), (2.0, 3.0, 4.0), (3.0, 4.0, 6.0))
+"""Of fits with links, which choose among all labelings, and of runs of earlier versions."""
+CUT_SET = (1.5, 2.0, 2.5)
 SHRINKAGES = (0.0, 0.75)  # of over-segmented labelings
 UNDECIDED = 30  # largest number of clusters of a fit that was given none
 SELECTIONS = ("consensus", "lsmi", "medoid")
@@ -153,8 +156,8 @@ class Settings(MethodSettings):
         SETS_OF_NUMBERS,
         follows=True,
         help="""Columns of the over-segmented labelings in multiples of c, such as 1.5,2,2.5. Several sets give one
-        consensus each, of which that of largest modularity is the result; by default (1.5, 2, 2.5), (1, 1.25, 1.5), (2,
-        3, 4) and (3, 4, 6), with at most 100 columns, or 2 for each cluster.""",
+        consensus each, of which that of largest modularity is the result; by default (1, 1.5, 2), (2, 3, 4) and (3, 4,
+        6), with at most 100 columns, or 2 for each cluster.""",
     )
     columns: tuple[int, ...] | None = None
     shrinkage: tuple[float, ...] | None = option(
@@ -318,7 +321,17 @@ class Settings(MethodSettings):
     @property
     def begins_with_valleys(self) -> bool:
         """Whether labels by valleys are computed before any others, unless the others were asked for."""
-        return self.reads_valleys and not self.open and self.columns is None and self.widths == EIGENVECTOR_SETS
+        return self.reads_valleys and not self.open and self.columns is None and not self.widths_given
+
+    @property
+    def widths_given(self) -> bool:
+        """Whether the caller gave the columns of the labelings merged by density."""
+        return self.widths not in (EIGENVECTOR_SETS, MANY_SETS)
+
+    @property
+    def cut_set(self) -> tuple[float, ...]:
+        """Columns for each cluster in the cuts of a fit with an open number, by the density ratio."""
+        return self.widths[0] if self.widths_given else CUT_SET
 
     @property
     def finds_noise(self) -> bool:

@@ -248,11 +248,11 @@ def _columns_read(base: Run) -> int:
 
 
 def _chosen_columns(context: Context, n_clusters: int) -> list[int]:
-    """Columns of the eigenvector set that the fit chose; if c was left open, of the first set for so many clusters."""
+    """Columns of the eigenvector set that the fit chose; if c was left open, of one set for so many clusters."""
     settings = context.settings
     if settings.open:
         of_open = eigenvector_sets(settings.as_requested, context.n)
-        wanted = {round(factor * n_clusters) for factor in settings.widths[0]}
+        wanted = {round(factor * n_clusters) for factor in settings.cut_set}
         return sorted(m for m in wanted if of_open and m <= of_open[0][-1])
     w = 0 if settings.selection != "consensus" else selection.chosen_set(context)
     return sorted({specs_of(context)[b].n_eigenvectors for b in eigenvector_sets_of(context)[w]})
