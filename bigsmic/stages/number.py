@@ -17,7 +17,7 @@ from bigsmic.stages import eigenvectors, linked_groups
 from bigsmic.stages import valleys as valley_stage
 from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.labelings import VALLEYS, Merging, Reader, read_groups, valley_tree_of, weights_between
-from bigsmic.stages.shown_number import NUMBER, are_by_size, are_joined, are_some_more, is_near, is_shown
+from bigsmic.stages.shown_number import NUMBER, are_by_size, are_joined, are_some_more, are_votes_for, is_near
 from bigsmic.stages.wider_columns import FULL
 from bigsmic.store import Run
 from bigsmic.types import Floats, Integers
@@ -66,11 +66,10 @@ def is_plain(run: Run, n_clusters: int) -> bool:
         return False
     if are_joined(run, n_clusters):
         return True
-    if not is_shown(run, n_clusters):
-        return False
-    votes = run.info(NUMBER, 0)["votes"]
-    one_voice = all(is_near(vote, n_clusters) for vote in votes)
-    return _agreement_at(run, n_clusters) >= (PLAIN_OF_ONE_VOICE if one_voice else PLAIN)
+    info = run.info(NUMBER, 0)
+    one_voice = all(is_near(vote, n_clusters) for vote in info["votes"])
+    shown = is_near(info["shown"], n_clusters) or are_votes_for(run, n_clusters)
+    return shown and _agreement_at(run, n_clusters) >= (PLAIN_OF_ONE_VOICE if one_voice else PLAIN)
 
 
 def is_disputed(run: Run, n_clusters: int) -> bool:

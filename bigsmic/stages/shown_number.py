@@ -11,8 +11,13 @@ FAR_MORE = 2
 
 def is_shown(run: Run, n_clusters: int) -> bool:
     """Whether at least half of the labelings show so many clusters, and their median is about the same."""
-    info = run.info(NUMBER, 0)
-    return is_near(info["shown"], n_clusters) and 2 * info["votes"].count(n_clusters) >= len(info["votes"])
+    return is_near(run.info(NUMBER, 0)["shown"], n_clusters) and are_votes_for(run, n_clusters)
+
+
+def are_votes_for(run: Run, n_clusters: int) -> bool:
+    """Whether at least half of the labelings show so many clusters."""
+    votes: list[int] = run.info(NUMBER, 0)["votes"]
+    return 2 * votes.count(n_clusters) >= len(votes)
 
 
 def is_near(found: int, n_clusters: int) -> bool:
