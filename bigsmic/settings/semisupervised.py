@@ -20,6 +20,7 @@ from bigsmic.settings.options import (
     declared,
     option,
 )
+from bigsmic.settings.sequences import MANY_SETS
 from bigsmic.settings.smic import number_of_clusters
 
 ETA = (0.0, 1.0, 10.0)
@@ -126,7 +127,7 @@ class Settings(smic.Settings):
     metric: str = "euclidean"
     prior: tuple[float, ...] | None = None
     preset: str | None = None
-    widths: tuple[tuple[float, ...], ...] = smic.MANY_SETS
+    widths: tuple[tuple[float, ...], ...] = MANY_SETS
     shrinkage: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:

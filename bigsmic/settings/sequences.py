@@ -7,6 +7,21 @@ from typing import Any
 from bigsmic.errors import InputError
 from bigsmic.validation import check_integer, check_prior
 
+EIGENVECTOR_SETS = ((1.0, 1.5, 2.0), (2.0, 3.0, 4.0), (3.0, 4.0, 6.0))
+MANY_SETS = ((1.5, 2.0, 2.5), (1.0, 1.25, 1.5), (2.0, 3.0, 4.0), (3.0, 4.0, 6.0))
+"""Of fits with links, which choose among all labelings, and of runs of earlier versions."""
+CUT_SET = (1.5, 2.0, 2.5)
+
+
+def are_default(widths: tuple[tuple[float, ...], ...]) -> bool:
+    """Whether the columns of the labelings merged by density are those of a default, and not given by the caller."""
+    return widths in (EIGENVECTOR_SETS, MANY_SETS)
+
+
+def cut_set(widths: tuple[tuple[float, ...], ...]) -> tuple[float, ...]:
+    """Columns for each cluster in the cuts of a fit with an open number, by the density ratio."""
+    return CUT_SET if are_default(widths) else widths[0]
+
 
 def eigenvector_sets(widths: Any) -> tuple[tuple[float, ...], ...]:
     """Sets of factors; one flat sequence, or a single factor, is one set."""

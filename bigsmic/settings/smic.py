@@ -9,6 +9,7 @@ import numpy as np
 
 from bigsmic.errors import InputError
 from bigsmic.numerics.graph import weights
+from bigsmic.settings import sequences
 from bigsmic.settings.base import UNSET, MethodSettings
 from bigsmic.settings.options import (
     COUNT_OR_ALL,
@@ -23,17 +24,12 @@ from bigsmic.settings.options import (
     declared,
     option,
 )
-from bigsmic.settings.sequences import eigenvector_sets, neighbor_numbers, prior_of, shrinkages
 from bigsmic.validation import check_choice, check_integer
 from bigsmic.weight_functions import identity_of
 
 NORMALIZATIONS = ("auto", "symmetric", None)
 _OLD_KERNELS = {"auto": "auto", "normalized": "symmetric"}  # and what they are as normalizations
 ASSIGNMENTS = ("merge", "rotation", "paper", "auto")
-EIGENVECTOR_SETS = ((1.0, 1.5, 2.0), (2.0, 3.0, 4.0), (3.0, 4.0, 6.0))
-MANY_SETS = ((1.5, 2.0, 2.5), (1.0, 1.25, 1.5), (2.0, 3.0, 4.0), (3.0, 4.0, 6.0))
-"""Of fits with links, which choose among all labelings, and of runs of earlier versions."""
-CUT_SET = (1.5, 2.0, 2.5)
 SHRINKAGES = (0.0, 0.75)  # of over-segmented labelings
 UNDECIDED = 30  # largest number of clusters of a fit that was given none
 SELECTIONS = ("consensus", "lsmi", "medoid")
@@ -152,7 +148,7 @@ class Settings(MethodSettings):
     neighbors: str = option("auto", choices=("auto", "exact", "pynndescent"), help=NEIGHBORS_HELP)
     n_neighbors: int = option(MIN_NEIGHBORS, INTEGER, least=1, help=N_NEIGHBORS_HELP)
     widths: tuple[tuple[float, ...], ...] = option(
-        EIGENVECTOR_SETS,
+        sequences.EIGENVECTOR_SETS,
         SETS_OF_NUMBERS,
         follows=True,
         help="""Columns of the over-segmented labelings in multiples of c, such as 1.5,2,2.5. Several sets give one
@@ -221,10 +217,10 @@ class Settings(MethodSettings):
         if self.preset == "paper" and self.scale == "auto":
             object.__setattr__(self, "scale", "standard")  # the published widths are for standardised columns
         t = (1,) if self.kernel == "precomputed" else self.t
-        object.__setattr__(self, "t", neighbor_numbers(t))
-        object.__setattr__(self, "widths", eigenvector_sets(self.widths))
-        object.__setattr__(self, "shrinkage", shrinkages(self.shrinkage))
-        object.__setattr__(self, "prior", prior_of(self.prior, self.n_clusters, self.assignment))
+        object.__setattr__(self, "t", sequences.neighbor_numbers(t))
+        object.__setattr__(self, "widths", sequences.eigenvector_sets(self.widths))
+        object.__setattr__(self, "shrinkage", sequences.shrinkages(self.shrinkage))
+        object.__setattr__(self, "prior", sequences.prior_of(self.prior, self.n_clusters, self.assignment))
         object.__setattr__(self, "n_neighbors", max(self.n_neighbors, *self.t))
 
     def _check_kernel(self) -> None:
@@ -321,17 +317,7 @@ class Settings(MethodSettings):
     @property
     def begins_with_valleys(self) -> bool:
         """Whether labels by valleys are computed before any others, unless the others were asked for."""
-        return self.reads_valleys and not self.open and self.columns is None and not self.widths_given
-
-    @property
-    def widths_given(self) -> bool:
-        """Whether the caller gave the columns of the labelings merged by density."""
-        return self.widths not in (EIGENVECTOR_SETS, MANY_SETS)
-
-    @property
-    def cut_set(self) -> tuple[float, ...]:
-        """Columns for each cluster in the cuts of a fit with an open number, by the density ratio."""
-        return self.widths[0] if self.widths_given else CUT_SET
+        return self.reads_valleys and not self.open and self.columns is None and sequences.are_default(self.widths)
 
     @property
     def finds_noise(self) -> bool:

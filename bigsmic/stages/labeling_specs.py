@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from bigsmic.runtime.context import Context
+from bigsmic.settings.sequences import are_default, cut_set
 from bigsmic.types import Floats
 
 MAX_COLUMNS, MOST_PER_CLUSTER = 100, 2.0
@@ -158,11 +159,11 @@ def eigenvector_sets(settings: Any, n: int) -> list[tuple[int, ...]]:
         return [(m,)]
     if settings.columns is not None:
         return [tuple(m for m in settings.columns if m >= c)]
-    per_cluster = max(settings.widths[0]) if settings.widths_given else MOST_PER_CLUSTER
+    per_cluster = MOST_PER_CLUSTER if are_default(settings.widths) else max(settings.widths[0])
     most = max(MAX_COLUMNS, round(per_cluster * c))
     most = min(most, settings.columns_read) if settings.disputed else most  # no more were found
     found: list[tuple[int, ...]] = []
-    for factors in (settings.cut_set,) if settings.open and not settings.disputed else settings.widths:
+    for factors in (cut_set(settings.widths),) if settings.open and not settings.disputed else settings.widths:
         columns = sorted({min(round(f * c), n // 3) for f in factors if round(f * c) <= most})
         eigenvector_set = tuple(m for m in columns if m >= c)
         if (

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bigsmic.settings.sequences import MANY_SETS, are_default
 from bigsmic.settings.smic import SHRINKAGES, Settings, resolve
 from bigsmic.stages.labeling_specs import (
     LabelingSpecs,
@@ -31,6 +32,25 @@ pytestmark = pytest.mark.unit
 def test_windows(c, n, widths, found):
     assert eigenvector_sets(resolve(c, widths=widths), n)[: len(found)] == found
     assert len(eigenvector_sets(resolve(c, widths=widths), n)) >= len(found)
+
+
+@pytest.mark.parametrize(
+    ("c", "n", "found"),
+    [
+        (10, 9999, [(10, 15, 20), (20, 30, 40), (30, 40, 60)]),
+        (26, 9999, [(26, 39, 52), (52, 78)]),
+        (60, 9999, [(60, 90, 120)]),
+        (10, 90, [(10, 15, 20), (20, 30)]),
+    ],
+)
+def test_default_sets_are_as_many_as_fit(c, n, found):
+    assert eigenvector_sets(resolve(c), n) == found
+
+
+def test_a_run_of_an_earlier_version_keeps_its_sets():
+    settings = resolve(40, widths=MANY_SETS)
+    assert eigenvector_sets(settings, 9999) == [(60, 80, 100), (40, 50, 60)]
+    assert are_default(settings.widths)
 
 
 def test_columns_take_the_place_of_windows():

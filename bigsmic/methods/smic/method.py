@@ -13,6 +13,7 @@ from bigsmic.methods.smic.work import works
 from bigsmic.numerics.labeling.valleys import THRESHOLD
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
+from bigsmic.settings.sequences import cut_set
 from bigsmic.settings.smic import Settings
 from bigsmic.stages import (
     distinct,
@@ -252,7 +253,7 @@ def _chosen_columns(context: Context, n_clusters: int) -> list[int]:
     settings = context.settings
     if settings.open:
         of_open = eigenvector_sets(settings.as_requested, context.n)
-        wanted = {round(factor * n_clusters) for factor in settings.cut_set}
+        wanted = {round(factor * n_clusters) for factor in cut_set(settings.widths)}
         return sorted(m for m in wanted if of_open and m <= of_open[0][-1])
     w = 0 if settings.selection != "consensus" else selection.chosen_set(context)
     return sorted({specs_of(context)[b].n_eigenvectors for b in eigenvector_sets_of(context)[w]})
