@@ -372,28 +372,33 @@ def test_one_labeling_votes_alone_only_where_there_is_no_consensus_of_as_many():
 
 
 @pytest.mark.parametrize(
-    ("votes", "shown", "agreement", "is_plain"),
+    ("votes", "shown", "agreement", "plain", "in_earlier_runs"),
     [
-        ((33, 33, 37, 37), 35, 0.9, True),  # half of the votes
-        ((34, 36, 34, 32), 34, 0.9, True),  # about the median
-        ((33, 33, 37, 37), 35, 0.89, False),
-        ((33, 34, 34, 32), 33, 0.8, True),  # nobody shows another number
-        ((33, 37, 37, 37), 37, 1.0, False),  # more are shown
-        ((20, 20, 20, 20), 20, 1.0, False),  # fewer
+        ((33, 33, 33, 37), 33, 0.9, True, True),
+        ((33, 33, 37, 37), 35, 0.9, True, False),  # half of the votes
+        ((34, 36, 34, 32), 34, 0.9, True, False),  # about the median
+        ((33, 33, 37, 37), 35, 0.89, False, False),
+        ((33, 33, 34, 32), 33, 0.8, True, True),  # nobody shows another number
+        ((33, 37, 37, 37), 37, 1.0, False, False),  # more are shown
+        ((20, 20, 20, 20), 20, 1.0, False, False),  # fewer
     ],
 )
-def test_an_answer_is_plain_if_the_number_is_shown_and_labelings_agree(votes, shown, agreement, is_plain):
+def test_an_answer_is_plain_if_the_number_is_shown_and_labelings_agree(votes, shown, agreement, plain, in_earlier_runs):
+    found = {"n_clusters": shown, "shown": shown, "clear": True, "votes": list(votes)}
+
     class Found:
         def done(self, stage, block):
             return stage == shown_number.NUMBER
 
         def info(self, stage, block):
-            return {"n_clusters": shown, "shown": shown, "clear": True, "votes": list(votes)}
+            return found
 
         def read(self, stage, block, name):
             return np.array({"numbers": [32, 33], "stability": [0.5, agreement]}[name])
 
-    assert number.is_plain(Found(), 33) == is_plain
+    assert number.is_plain(Found(), 33) == in_earlier_runs
+    found["either"] = True
+    assert number.is_plain(Found(), 33) == plain
 
 
 def test_labels_that_no_valley_parts_are_mended():

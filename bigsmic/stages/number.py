@@ -68,7 +68,8 @@ def is_plain(run: Run, n_clusters: int) -> bool:
         return True
     info = run.info(NUMBER, 0)
     one_voice = all(is_near(vote, n_clusters) for vote in info["votes"])
-    shown = is_near(info["shown"], n_clusters) or are_votes_for(run, n_clusters)
+    near, voted_for = is_near(info["shown"], n_clusters), are_votes_for(run, n_clusters)
+    shown = near or voted_for if info.get("either") else near and voted_for  # earlier runs ask for both
     return shown and _agreement_at(run, n_clusters) >= (PLAIN_OF_ONE_VOICE if one_voice else PLAIN)
 
 
@@ -174,7 +175,7 @@ def _count(job: Job, block: int) -> None:
     info["hidden"] = (
         (disagree or not clear) and not (parts or propagates) and shown > 1 and _most_modular(curve) > FULL * cut_into
     )
-    info |= {"asks_agreement": True} | _of_links(context, n_clusters, by_groups)
+    info |= {"asks_agreement": True, "either": True} | _of_links(context, n_clusters, by_groups)
     job.run.write(NUMBER, block, curve, info=info)
 
 
