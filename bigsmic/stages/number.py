@@ -17,7 +17,7 @@ from bigsmic.stages import eigenvectors, linked_groups
 from bigsmic.stages import valleys as valley_stage
 from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.labelings import VALLEYS, Merging, Reader, read_groups, valley_tree_of, weights_between
-from bigsmic.stages.shown_number import NUMBER, are_by_size, are_joined, are_some_more, are_votes_for, is_near
+from bigsmic.stages.shown_number import NUMBER, are_by_size, are_joined, are_some_more, is_near, is_shown
 from bigsmic.stages.wider_columns import FULL
 from bigsmic.store import Run
 from bigsmic.types import Floats, Integers
@@ -28,6 +28,8 @@ PLAIN = 0.9
 """Mean adjusted Rand index between the labelings, cut at some number, at which they plainly agree on the clusters."""
 PLAIN_OF_ONE_VOICE = 0.8
 """The same where all of them show that number, or about that."""
+NOT_FAR = 0.1
+"""Share of a number of clusters by which the median of the votes may differ from it, if half of them are near it."""
 AGREED = 0.85
 """The same from which trees of valleys may be preferred where two clusters by density have no valley between them."""
 FEWER_AGREED = 0.8
@@ -67,9 +69,10 @@ def is_plain(run: Run, n_clusters: int) -> bool:
     if are_joined(run, n_clusters):
         return True
     info = run.info(NUMBER, 0)
-    one_voice = all(is_near(vote, n_clusters) for vote in info["votes"])
-    near, voted_for = is_near(info["shown"], n_clusters), are_votes_for(run, n_clusters)
-    shown = near or voted_for if info.get("either") else near and voted_for  # earlier runs ask for both
+    n_near = sum(is_near(vote, n_clusters) for vote in info["votes"])
+    half, one_voice = 2 * n_near >= len(info["votes"]), n_near == len(info["votes"])
+    is_earlier = "about" not in info  # of a run that an earlier version began
+    shown = is_shown(run, n_clusters) if is_earlier else half and is_near(info["shown"], n_clusters, info["about"])
     return shown and _agreement_at(run, n_clusters) >= (PLAIN_OF_ONE_VOICE if one_voice else PLAIN)
 
 
@@ -175,7 +178,7 @@ def _count(job: Job, block: int) -> None:
     info["hidden"] = (
         (disagree or not clear) and not (parts or propagates) and shown > 1 and _most_modular(curve) > FULL * cut_into
     )
-    info |= {"asks_agreement": True, "either": True} | _of_links(context, n_clusters, by_groups)
+    info |= {"asks_agreement": True, "about": NOT_FAR} | _of_links(context, n_clusters, by_groups)
     job.run.write(NUMBER, block, curve, info=info)
 
 

@@ -11,18 +11,13 @@ FAR_MORE = 2
 
 def is_shown(run: Run, n_clusters: int) -> bool:
     """Whether at least half of the labelings show so many clusters, and their median is about the same."""
-    return is_near(run.info(NUMBER, 0)["shown"], n_clusters) and are_votes_for(run, n_clusters)
+    info = run.info(NUMBER, 0)
+    return is_near(info["shown"], n_clusters) and 2 * info["votes"].count(n_clusters) >= len(info["votes"])
 
 
-def are_votes_for(run: Run, n_clusters: int) -> bool:
-    """Whether at least half of the labelings show so many clusters."""
-    votes: list[int] = run.info(NUMBER, 0)["votes"]
-    return 2 * votes.count(n_clusters) >= len(votes)
-
-
-def is_near(found: int, n_clusters: int) -> bool:
+def is_near(found: int, n_clusters: int, about: float = ABOUT) -> bool:
     """Whether a number of clusters that was found is about the one asked for."""
-    return abs(found - n_clusters) <= ABOUT * n_clusters
+    return abs(found - n_clusters) <= about * n_clusters
 
 
 def are_some_more(n_clusters: int, shown: int) -> bool:

