@@ -1,4 +1,4 @@
-"""Validation of SMIC's options that are sequences; they become tuples."""
+"""SMIC's options that are sequences: validation, by which they become tuples, and defaults of eigenvector sets."""
 
 import numbers
 from collections.abc import Iterable
@@ -11,6 +11,7 @@ EIGENVECTOR_SETS = ((1.0, 1.5, 2.0), (2.0, 3.0, 4.0), (3.0, 4.0, 6.0))
 MANY_SETS = ((1.5, 2.0, 2.5), (1.0, 1.25, 1.5), (2.0, 3.0, 4.0), (3.0, 4.0, 6.0))
 """Of fits with links, which choose among all labelings, and of runs of earlier versions."""
 CUT_SET = (1.5, 2.0, 2.5)
+"""Of both, in cuts; see :func:`cut_set`."""
 
 
 def are_default(widths: tuple[tuple[float, ...], ...]) -> bool:

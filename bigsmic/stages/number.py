@@ -24,12 +24,12 @@ from bigsmic.types import Floats, Integers
 
 COLLAPSED = 0.1
 """Difference in modularity from the best labeling beyond which the number of clusters of a labeling is ignored."""
+NOT_FAR = 0.1
+"""Share of a number of clusters by which the median of the votes may differ from it, if half of them are near it."""
 PLAIN = 0.9
 """Mean adjusted Rand index between the labelings, cut at some number, at which they plainly agree on the clusters."""
 PLAIN_OF_ONE_VOICE = 0.8
 """The same where all of them show that number, or about that."""
-NOT_FAR = 0.1
-"""Share of a number of clusters by which the median of the votes may differ from it, if half of them are near it."""
 AGREED = 0.85
 """The same from which trees of valleys may be preferred where two clusters by density have no valley between them."""
 FEWER_AGREED = 0.8
