@@ -66,10 +66,12 @@ def test_a_worker_that_joins_in_the_middle_of_a_stage_takes_blocks(rows, alone, 
         if (stage, done) == ("neighbors", 1):
             client.cluster.scale(2)
             client.wait_for_workers(2, timeout=60)
-            (tmp_path / "joined").touch()
 
+    marks = tmp_path / "marks"
+    marks.mkdir()
     with cluster_of(1) as client:
-        client.register_plugin(Gate("neighbors", tmp_path / "joined", n_passing=4))  # of eight: the first task
+        # tasks of 3, 2, 1 and 1 blocks, in any order: three blocks end the first of them, and leave one to be taken
+        client.register_plugin(Gate("neighbors", marks, n_passing=3))
         assert_same(fit(rows, client=client, out=tmp_path / "run", progress=join), alone)
         assert len(workers_of(client, "neighbors")) == 2
 

@@ -216,21 +216,21 @@ def await_stage(out, stage, process):
 
 
 class Gate(WorkerPlugin):
-    """Holds up the blocks of a stage, all but the first that come, until a file is there; and each of them a little.
+    """Holds up the worker that began a stage, after its first blocks, until another worker writes a block of it.
 
     Parameters
     ----------
     stage : str
-    file : Path
+    folder : Path
+        Folder in which workers leave marks.
     n_passing : int
         Blocks that are not held up.
-    seconds : float
     """
 
     name = "gate"
 
-    def __init__(self, stage, file, n_passing=1, seconds=0.3):
-        self.stage, self.file, self.n_passing, self.seconds = stage, str(file), n_passing, seconds
+    def __init__(self, stage, folder, n_passing):
+        self.stage, self.folder, self.n_passing = stage, str(folder), n_passing
 
     def setup(self, worker):
         from bigsmic.store import Run
@@ -238,19 +238,24 @@ class Gate(WorkerPlugin):
         write = Run.write
 
         def gated(run, stage, block, *args, **options):
-            if stage == self.stage and self.entered():
-                deadline = time.monotonic() + 300  # on busy machines
-                while not os.path.exists(self.file) and time.monotonic() < deadline:
-                    time.sleep(0.05)
-                time.sleep(self.seconds)
+            if stage == self.stage and not self.leaves_mark(range(self.n_passing)):
+                self.pass_(worker.address)
             return write(run, stage, block, *args, **options)
 
         Run.write = gated
 
-    def entered(self):
-        """Whether as many as may have passed before."""
-        for i in range(self.n_passing):
+    def pass_(self, address):
+        """Return when two workers have come here, or too late."""
+        with suppress(FileExistsError):
+            os.close(os.open(f"{self.folder}/{address.rpartition(':')[2]}", os.O_CREAT | os.O_EXCL))
+        deadline = time.monotonic() + 300  # on busy machines
+        while len(os.listdir(self.folder)) < self.n_passing + 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+    def leaves_mark(self, names):
+        """Whether one of the marks was not there before."""
+        for name in names:
             with suppress(FileExistsError):
-                os.close(os.open(f"{self.file}.{i}", os.O_CREAT | os.O_EXCL))
-                return False
-        return True
+                os.close(os.open(f"{self.folder}/{name}", os.O_CREAT | os.O_EXCL))
+                return True
+        return False
