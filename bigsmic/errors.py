@@ -7,6 +7,7 @@
     │   ├── NonFiniteError           NaN or infinity among the rows
     │   ├── OptionError (TypeError)  an option that the method lacks
     │   ├── AbsentResultError (AttributeError)  an attribute that only results of other methods have
+    │   ├── SingularCovarianceError  clusters without extent in some direction
     │   └── CollapseError            an iteration does not reach a usable result
     ├── PlanError (MemoryError)      the work does not fit the allowed memory or disk
     ├── RunError (RuntimeError)      the run directory cannot be used

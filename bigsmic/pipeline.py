@@ -154,7 +154,7 @@ def fit(
     PlanError
         The memory limit cannot be met; nothing has run.
     RunError
-        `out` belongs to other input or parameters, has a newer format, or is being written by another process.
+        `out` belongs to other input or parameters, has another format, or is being written by another process.
     StorageError
         A chunk is missing or torn, or the disk is full. Finished blocks are kept, and the same call resumes.
     ClusterError

@@ -32,7 +32,10 @@ def windows(
     length: Annotated[str, typer.Option("-l", "--length", help="Samples of a window, or a duration such as 10s.")],
     out: Annotated[str, typer.Option("-o", "--out", help="Zarr group for the windows: created, or extended.")],
     step: Annotated[
-        str | None, typer.Option("-s", "--step", help="Samples from one window to the next; the length by default.")
+        str | None,
+        typer.Option(
+            "-s", "--step", help="From one window to the next, samples or a duration such as 5s; the length by default."
+        ),
     ] = None,
     **given: Any,
 ) -> None:

@@ -38,8 +38,8 @@ class Settings(rim.Settings):
     length_scale: float | None = option(
         None,
         POSITIVE,
-        help="""Of a Gaussian or Laplacian kernel, for scaled rows; the median distance by default. "rbf" is
-        ``exp(-|x - y|^2 / (2 l^2))``, "laplacian" ``exp(-|x - y|_1 / l)``.""",
+        help="""Length scale of a Gaussian or Laplacian kernel, for scaled rows; the median distance by default. "rbf"
+        is ``exp(-|x - y|^2 / (2 l^2))``, "laplacian" ``exp(-|x - y|_1 / l)``.""",
     )
     approximation: str = option(
         "nystrom",

@@ -35,7 +35,7 @@ class Settings(MethodSettings):
     preset: str | None = option(
         None,
         choices=(None, "paper"),
-        help="""As published. "paper": t = 1..10, and widths of MLMI from .01 to 100, for standardised rows.""",
+        help="""Settings as published. "paper": t = 1..10, widths of MLMI from .01 to 100, for standardised rows.""",
     )
     scale: str | None = option("auto", choices=smic.SCALES, help=smic.SCALE_HELP + smic.PAPER_SCALE)
     bandwidth: float = option(2.0, POSITIVE, help=smic.BANDWIDTH_HELP + " That of the start is 1.")

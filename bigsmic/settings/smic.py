@@ -40,8 +40,8 @@ SCALE_HELP = """Divisor of centred columns: standard deviation, variance, nothin
 one value has most rows, the typical distance of the others from it. "auto": nothing if neighbours are so similar that
 they share a unit, like grey values, else mixed; see ``Result.diagnostics["scaling"]``. Constant columns become 0."""
 PAPER_SCALE = ' With the preset "paper", "auto" is "standard".'
-BANDWIDTH_HELP = """2, the default, as in SMIC's local scaling; 1 as in self-tuning spectral clustering. The kernel is
-``exp(-d^2 / (bandwidth s_i s_j))``."""
+BANDWIDTH_HELP = """Factor b of the kernel ``exp(-d^2 / (b s_i s_j))``: 2, the default, as in SMIC's local scaling;
+1 as in self-tuning spectral clustering."""
 SEED_HELP = """0 by default; equal seeds give equal labels. The bits are the same with any number of threads and any
 memory limit, on processors of one type with one set of package versions."""
 NEIGHBORS_HELP = "How neighbours are searched. Inside the cells into which the rows are cut."
@@ -132,8 +132,8 @@ class Settings(MethodSettings):
     preset: str | None = option(
         None,
         choices=(None, "paper"),
-        help="""As published. "paper": kernel of eq. (7), signs, t = 1..10, 200 centres, published grids, no repair
-        of the graph.""",
+        help="""Settings as published. "paper": kernel of eq. (7), signs, t = 1..10, 200 centres, published grids, no
+        repair of the graph.""",
     )
     scale: str | None = option("auto", choices=SCALES, help=SCALE_HELP + PAPER_SCALE)
     bandwidth: float = option(2.0, POSITIVE, help=BANDWIDTH_HELP)

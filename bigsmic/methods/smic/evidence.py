@@ -95,7 +95,8 @@ class Valleys:
         """Pairs of neighbouring clusters of the result, weakest valley first: a pandas DataFrame.
 
         Columns ``cluster`` and ``neighbor``; ``depth``: the density at the bottom of the valley over that at the lower
-        of the two peaks, 1 for no valley; ``z``: ``-log(depth)`` in standard errors. Empty without labels.
+        of the two peaks, 1 for no valley; ``z``: the difference of the two densities in standard errors, the root of a
+        deviance. Empty without labels.
         """
         import pandas as pd
 

@@ -133,8 +133,8 @@ class LabelingsResult(Result):
     def valleys(self) -> Valleys | None:
         """Evidence for the number of clusters, and valleys between the clusters of the result: a :class:`Valleys`.
 
-        None if valleys were not tested: for a cut, a graph without features, another `assignment`, or few rows; and by
-        3SMIC if the number was given.
+        None if valleys were not tested: for a graph without features, another `assignment` or `selection`, or few rows;
+        for a cut of a fit that found no number; and by 3SMIC if the number was given.
         """
         return evidence.read(self._context)
 
@@ -176,10 +176,10 @@ class SMICResult(LabelingsResult):
     def cut(self, n_clusters: int) -> Self:
         """Result for another number of clusters, from the same eigenvectors, without another fit.
 
-        Every over-segmented labeling is cut at `n_clusters` and moved, and the consensus is formed again, by density
-        and by valleys, between which the evidence decides as in a fit that is given the number. Labelings with fewer
-        columns are left out. Cuts at different numbers need not nest. At the number that a fit has found, the labels
-        are those of the fit.
+        The over-segmented labelings of the chosen set are cut at `n_clusters` and moved, and the consensus is formed
+        again, by density and by valleys, between which the evidence decides as in a fit that is given the number.
+        Labelings with fewer columns are left out. Cuts at different numbers need not nest. At the number that a fit has
+        found, the labels are those of the fit.
 
         Parameters
         ----------
