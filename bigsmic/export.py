@@ -18,19 +18,22 @@ from bigsmic.stages.rowwise_output import read_array
 from bigsmic.store import absolute, as_location, create_arrays, new_place
 from bigsmic.types import StrPath
 
-STORED = {"label": "labels", "agreement": "agreement", "noise": "noise", "posterior": "posterior"}
-"""Per-row arrays of a run, by the names of their columns."""
+STORED = ("agreement", "noise", "posterior")
+"""Per-row arrays beside the labels, where a run has them."""
 ORDER = ("row", "label", "name", "agreement", "noise", "posterior")
 PIECE_ENTRIES = 1 << 20
 """Entries that are converted to text, or form a row group, at once."""
 Block = dict[str, NDArray[Any]]
 
 
-def export(context: Context, path: StrPath, columns: Sequence[str] | None = None) -> str:
-    """Write a table of a finished fit; see :meth:`bigsmic.Result.export`."""
+def export(context: Context, labels: Any, path: StrPath, columns: Sequence[str] | None = None) -> str:
+    """Write a table of a finished fit; see :meth:`bigsmic.Result.export`.
+
+    Labels, of every row, are sliced by block: those of the run, or of memory where a pickle has no others.
+    """
     address = absolute(as_location(path, "path"))
     write = _writer(address)
-    table = _Table.of(context, columns)
+    table = _Table.of(context, labels, columns)
     with new_place(address, "export") as partial:
         write(partial, table)
     return address
@@ -82,8 +85,8 @@ class _Table:
     columns: dict[str, _Column]
 
     @classmethod
-    def of(cls, context: Context, wanted: Sequence[str] | None) -> "_Table":
-        there = _columns(context)
+    def of(cls, context: Context, labels: Any, wanted: Sequence[str] | None) -> "_Table":
+        there = _columns(context, labels)
         names = list(dict.fromkeys(there if wanted is None else wanted))
         unknown = sorted(set(names) - set(there))
         if unknown or not names:
@@ -109,15 +112,13 @@ class _Table:
                 yield {name: values[lo : lo + step] for name, values in flat.items()}
 
 
-def _columns(context: Context) -> dict[str, _Column]:
+def _columns(context: Context, labels: Any) -> dict[str, _Column]:
     """Columns that a run has, in the order of :data:`ORDER`."""
-    arrays = {
-        name: read_array(context, stored) for name, stored in STORED.items() if stored in context.run.info("output", 0)
-    }
-    found = {name: _Column.stored(array) for name, array in arrays.items()}
+    there = [name for name in STORED if name in context.run.info("output", 0)]
+    found = {"label": _Column.stored(labels)} | {name: _Column.stored(read_array(context, name)) for name in there}
     found["row"] = _Column(np.dtype(np.int64), (), selected.read(context.run).numbers)
     if names := naming.given(context):
-        found["name"] = _Column.of_names(names, arrays["label"])
+        found["name"] = _Column.of_names(names, labels)
     return {name: found[name] for name in ORDER if name in found}
 
 

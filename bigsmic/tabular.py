@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.runtime.context import Context
+from bigsmic.stages.rowwise_output import read_array
+from bigsmic.store import CarriedRun
 from bigsmic.types import StrPath
 
 
@@ -68,7 +70,9 @@ class TabularViews:
         from bigsmic.export import export
 
         self._refuse_undecided("export")
-        return export(self._context, path, columns)
+        run = self._context.run
+        labels = self.labels if isinstance(run, CarriedRun) else read_array(self._context, "labels")  # or in blocks
+        return export(self._context, labels, path, columns)
 
     def to_xarray(self, like: Any = None) -> Any:
         """Labels, and how certain they are, with the coordinates of the rows.

@@ -49,6 +49,28 @@ def found(uneven):
         return bigsmic.fit(uneven[0], **UNSCALED)
 
 
+def equal_rows_share_labels(X, labels):
+    of_value = np.unique(X, axis=0, return_inverse=True)[1].ravel()
+    return len(np.unique(np.stack([of_value, labels]), axis=1).T) == of_value.max() + 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rounded_rows_are_not_parted_from_their_copies(seed):
+    rng, y = np.random.default_rng(0), np.arange(3000) % 3
+    X = np.round(3 * rng.normal(size=(3000, 1)) + 40 * y[:, None]).astype(int)
+    result = bigsmic.fit(X, seed=seed, n_centers=40, n_threads=1)
+    assert adjusted_rand_score(y, result.labels) == 1
+    assert equal_rows_share_labels(X, result.labels)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_valleys_between_integers_are_no_evidence(seed):
+    rng, y = np.random.default_rng(0), np.arange(2000) % 2
+    X = rng.integers(0, 5, (2000, 2)) + 10 * y[:, None]
+    result = bigsmic.fit(X, seed=seed, n_centers=40, n_threads=1)
+    assert result.n_clusters is None or adjusted_rand_score(y, result.labels) == 1
+
+
 def test_the_number_of_clusters_is_found(found, uneven):
     X, y = uneven
     assert found.n_clusters == found.valleys.n_clusters == 4

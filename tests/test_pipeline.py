@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 from small_fits import FAST, cut_small, keep_on_disk
 
 import bigsmic
-from bigsmic.errors import ConvergenceWarning, InputError, NonFiniteError, PlanError, StorageError
+from bigsmic.errors import AbsentResultError, ConvergenceWarning, InputError, NonFiniteError, PlanError, StorageError
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.mutual_information.gaussian_basis import fold_of
 from bigsmic.runtime.block_sizes import BlockSizes
@@ -477,6 +477,9 @@ def test_one_cluster(blobs):
     np.testing.assert_array_equal(result.predict(blobs[0][:9]), 0)
     np.testing.assert_array_equal(result.predict_proba(blobs[0][:9]), np.ones((9, 1)))
     assert len(result.scores) == 0
+    for look in (lambda: result.stability, lambda: result.tree, lambda: result.cut(2)):
+        with pytest.raises(AbsentResultError, match="cut: the fit was given a single cluster, and has neither"):
+            look()
 
 
 @pytest.mark.usefixtures("many_blocks")

@@ -113,6 +113,12 @@ def test_a_graph_travels(blobs):
     np.testing.assert_array_equal(loaded.predict_proba(graph[:50]), result.predict_proba(graph[:50]))
 
 
+def test_labels_of_a_pickle_are_exported(blobs, tmp_path):
+    result = fit(blobs[0], "smic")
+    loaded = pickle.loads(pickle.dumps(result))
+    np.testing.assert_array_equal(np.load(loaded.export(tmp_path / "labels.npy"))["label"], result.labels)
+
+
 def test_a_single_cluster_travels(blobs):
     loaded = pickle.loads(pickle.dumps(bigsmic.fit(blobs[0], 1)))
     assert (loaded.predict(blobs[0]) == 0).all()

@@ -231,6 +231,18 @@ def test_cuts_out_of_range_are_refused(open_result, c):
         open_result.cut(c)
 
 
+@pytest.mark.parametrize("c", [2.5, None, "3", True])
+def test_cuts_into_what_is_no_integer_are_refused(open_result, c):
+    with pytest.raises(InputError, match=f"cut: got {c!r}; use an integer"):
+        open_result.cut(c)
+
+
+def test_a_prior_is_of_the_number_that_was_given(blobs):
+    result = bigsmic.fit(blobs[0], 4, prior=[0.25] * 4, **FAST)
+    assert len(result.stability) > 1
+    assert result.cut(3).posterior.shape == (len(blobs[0]), 3)
+
+
 def test_trees_are_scipy_s(open_result):
     assert is_valid_linkage(open_result.tree)
     assert open_result.tree_sizes[-1] == 700

@@ -40,8 +40,8 @@ SCALE_HELP = """Divisor of centred columns: standard deviation, variance, nothin
 one value has most rows, the typical distance of the others from it. "auto": nothing if neighbours are so similar that
 they share a unit, like grey values, else mixed; see ``Result.diagnostics["scaling"]``. Constant columns become 0."""
 PAPER_SCALE = ' With the preset "paper", "auto" is "standard".'
-BANDWIDTH_HELP = """Factor b of the kernel ``exp(-d^2 / (b s_i s_j))``: 2, the default, as in SMIC's local scaling;
-1 as in self-tuning spectral clustering."""
+BANDWIDTH_HELP = """Factor b of the kernel ``exp(-d^2 / (b s_i s_j))``. 2, the default, as in SMIC's local scaling; 1 as
+in self-tuning spectral clustering."""
 SEED_HELP = """0 by default; equal seeds give equal labels. The bits are the same with any number of threads and any
 memory limit, on processors of one type with one set of package versions."""
 NEIGHBORS_HELP = "How neighbours are searched. Inside the cells into which the rows are cut."
@@ -282,7 +282,8 @@ class Settings(MethodSettings):
 
     def decided(self, n_clusters: Any, disputed: bool = False) -> Any:
         """The settings with the number of clusters that was found, and whether labelings disagree on the clusters."""
-        return replace(self, n_clusters=n_clusters, undecided=False, disputed=disputed)
+        prior = self.prior if n_clusters == self.n_clusters else None  # a uniform one, else the number is not found
+        return replace(self, n_clusters=n_clusters, prior=prior, undecided=False, disputed=disputed)
 
     def by_valleys(self, n_columns: int) -> "Settings":
         """The settings for labels from valleys alone, with labelings of so many columns."""

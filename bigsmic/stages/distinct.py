@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bigsmic.errors import ConvergenceWarning, InputError
+from bigsmic.errors import AbsentResultError, ConvergenceWarning, InputError
 from bigsmic.numerics import distinct
 from bigsmic.numerics.distinct import Distinct
 from bigsmic.runtime.context import Context
@@ -186,11 +186,16 @@ def are_few(context: Context) -> bool:
     return context.run.info(STAGE, 0)["rows"] <= min(context.settings.n_clusters, context.n - 1)
 
 
-def refuse_cut(run: Run, n_clusters: int = 0) -> None:
-    """Refuse to cut a fit of equal rows, which has no trees, into more clusters than distinct rows."""
-    if not run.done(STAGE, 0):
+def refuse_cut(context: Context, n_clusters: int = 0) -> None:
+    """Refuse to cut a fit without trees: of a single cluster, or of equal rows, into more clusters than differ."""
+    if context.settings.n_clusters == 1 and not context.settings.open:
+        raise AbsentResultError(
+            "cut: the fit was given a single cluster, and has neither labelings nor trees; fit again, without a number "
+            "of clusters or with a larger one"
+        )
+    if not context.run.done(STAGE, 0):
         return
-    info = run.info(STAGE, 0)
+    info = context.run.info(STAGE, 0)
     if info["is_all"] or (n_clusters > info["rows"] and info.get("is_exact", True)):
         raise InputError(
             f"cut: no more than {info['rows']} rows of the fit differ, and equal rows are in one cluster; fit again, "

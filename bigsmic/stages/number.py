@@ -18,7 +18,7 @@ from bigsmic.stages import valleys as valley_stage
 from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.labelings import VALLEYS, Merging, Reader, read_groups, valley_tree_of, weights_between
 from bigsmic.stages.shown_number import NUMBER, are_by_size, are_joined, are_some_more, is_near, is_shown
-from bigsmic.stages.wider_columns import FULL
+from bigsmic.stages.wider_columns import FULL, have_copies
 from bigsmic.store import Run
 from bigsmic.types import Floats, Integers
 
@@ -170,7 +170,8 @@ def _count(job: Job, block: int) -> None:
     n_clusters = max(by_groups, linked_groups.least_clusters(context)) if by_groups > 1 else by_groups
     if n_clusters != parts:
         shape = _largest(job, trees, shared, n_clusters)
-    differ = n_clusters == shown and agreement < consensus.AGREED
+    least_agreement = PLAIN if have_copies(context) and not context.settings.number_given else consensus.AGREED
+    differ = n_clusters == shown and agreement < least_agreement
     clear = by_groups > 1 and not differ and not _dominates(shape)
     joined = _joined(found, by_density, shared, curve, shown) if clear and not parts else []
     info = {"shown": shown, "n_clusters": n_clusters, "clear": clear, "votes": votes, "columns": sizes[0]}

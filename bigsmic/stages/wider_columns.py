@@ -12,11 +12,14 @@ import math
 from dataclasses import replace
 
 from bigsmic.errors import PlanError
+from bigsmic.numerics.distinct import count_distinct
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import eigenvalue_counts
 from bigsmic.stages.eigenvectors import can_go_on
 from bigsmic.stages.labeling_specs import (
+    FEWEST_COLUMNS,
+    ROWS_PER_COLUMN,
     ROWS_PER_WIDER_COLUMN,
     VALLEY_COLUMNS,
     most_valley_columns,
@@ -35,6 +38,8 @@ FACTOR, LEAST_FACTOR = 2, 1.5
 """Factor by which columns grow, and the least factor: if the rows do not allow it, columns are not increased."""
 COLUMNS_PER_PART = 1.5
 """Number of columns for each part of the graph, if it has too many for the first number; 1 / :data:`FULL` is needed."""
+COUNTED_ROWS = 5000
+"""Rows of the sample, about as many, in which copies are counted."""
 OF_EIGENVECTORS = ("spectrum", "basis.", "restart.")
 OF_LABELINGS = ("frame.", "assigned", "labeling.", VALLEYS, NUMBER, *OF_GROUPS)
 
@@ -61,32 +66,61 @@ def widened(job: Job, found: Job) -> Job | None:
 
 def _wanted(context: Context) -> int:
     """Number of columns with which to repeat the stages, 0 for none."""
-    settings, n, info = context.settings, context.n, context.run.info(NUMBER, 0)
-    m = valley_columns(settings, n)
-    wider = min(FACTOR * m, most_valley_columns(n, ROWS_PER_WIDER_COLUMN))
+    settings, info = context.settings, context.run.info(NUMBER, 0)
+    m = valley_columns(settings, context.n)
+    wider = min(FACTOR * m, _most_columns(context, ROWS_PER_WIDER_COLUMN))
     are_few = max(info["votes"]) > FULL * m or (m <= VALLEY_COLUMNS and info.get("hidden", False))
     return wider if not settings.open_to and are_few and wider >= LEAST_FACTOR * m else 0
 
 
 def suited(job: Job) -> Job:
-    """The job with as many columns as the run has noted or, if it begins, as the parts of its graph need.
+    """The job with as many columns as the run has noted or, if it begins, as its rows allow and the graph's parts need.
 
     Where the memory limit does not allow these, it begins with fewer.
     """
     settings, m = job.context.settings, valley_columns(job.context.settings, job.context.n)
     if m and settings.undecided and not settings.open_to and not job.run.done(WIDER, 0):
+        first = min(m, _most_columns(job.context, ROWS_PER_COLUMN))
         with job.timed("eigen"):
             eigenvalue_counts.find(job)
-        n_columns = _for_parts(job.context, m)
-        if n_columns and _has_room(job, n_columns):
+        n_columns = _for_parts(job.context, first) or first
+        if n_columns != m and _has_room(job, n_columns):
             _note(job, n_columns, [])
     return resumed(job)
+
+
+def _most_columns(context: Context, rows_per_column: int) -> int:
+    """Largest number of columns that the rows allow; of rows with copies, no more later than at first.
+
+    Equal rows are one point of the graph: further eigenvectors would tell copies apart.
+    """
+    if not have_copies(context):
+        return most_valley_columns(context.n, rows_per_column)
+    return max(FEWEST_COLUMNS, most_valley_columns(_counted(context)[1], ROWS_PER_COLUMN))
+
+
+def have_copies(context: Context) -> bool:
+    """Whether most rows have copies. Any two points then have a valley between them, which is no evidence alone."""
+    n_counted, n_distinct = _counted(context)
+    return 2 * n_distinct <= n_counted
+
+
+def _counted(context: Context) -> tuple[int, int]:
+    """Number of some rows of the sample, and of those of them that differ."""
+
+    def count() -> tuple[int, int]:
+        sample = context.drawn_rows()
+        some = sample[:: -(-len(sample) // COUNTED_ROWS)]
+        return len(some), count_distinct(some)
+
+    found: tuple[int, int] = context.cached("distinct rows of the sample", count)
+    return found
 
 
 def _for_parts(context: Context, m: int) -> int:
     """Number of columns that suffices for the parts of the graph; 0 if m do, or the rows do not allow more."""
     n_parts = eigenvalue_counts.parts(context.run)
-    wanted = min(math.ceil(COLUMNS_PER_PART * n_parts), most_valley_columns(context.n, ROWS_PER_WIDER_COLUMN))
+    wanted = min(math.ceil(COLUMNS_PER_PART * n_parts), _most_columns(context, ROWS_PER_WIDER_COLUMN))
     return wanted if n_parts > FULL * m and wanted > m else 0
 
 

@@ -119,6 +119,7 @@ def test_rows_without_weight_do_not_count(blobs):
         ({"labels": np.zeros(5, int)}, r"labels: got shape \(5,\); give one value for each of the 178 rows"),
         ({"labels": np.full(178, -2)}, "labels: got int64, least -2"),
         ({"labels": np.zeros(178)}, "labels: got float64"),
+        ({"labels": np.full(178, "a")}, "labels: got <U1; use integers"),
         ({"sample_weight": np.full(178, -1.0)}, "sample_weight: got negative"),
         ({"sample_weight": np.zeros(178)}, "every weight is zero"),
     ],

@@ -40,7 +40,9 @@ def checked_side_inputs(side_inputs: Mapping[str, Any], n_rows: int) -> dict[str
         weights *= n_rows / weights.sum()
     if "labels" in arrays:
         labels = arrays["labels"]
-        if labels.dtype.kind not in "iu" or labels.min() < -1:
+        if labels.dtype.kind not in "iu":
+            raise InputError(f"labels: got {labels.dtype}; use integers 0, 1, .. and -1 for none")
+        if labels.min() < -1:
             raise InputError(f"labels: got {labels.dtype}, least {labels.min()}; use integers 0, 1, .. and -1 for none")
         arrays["labels"] = labels.astype(np.int32)
     return arrays

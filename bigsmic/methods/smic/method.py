@@ -190,7 +190,8 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
         In a temporary directory, on top of that of the fit.
     settings : Settings
     """
-    distinct.refuse_cut(base, n_clusters)
+    distinct.refuse_cut(Context(None, base, settings), n_clusters)
+    settings = replace(settings, prior=None)  # of the number that was given; fits with trees have a uniform one
     if settings.disputed and n_clusters == settings.n_clusters:
         return Overlay.over(base, _of_cut(settings, base)), settings
     if settings.reads_valleys and _are_by_valleys(base, settings, n_clusters):

@@ -14,6 +14,7 @@ from bigsmic.result import Result
 from bigsmic.settings.smic import REPORTED_ROWS
 from bigsmic.stages import distinct
 from bigsmic.types import Integers, Rows
+from bigsmic.validation import check_integer
 from bigsmic.views.clusters import SAMPLE_ROWS
 from bigsmic.views.layout import Neighborhoods
 
@@ -194,8 +195,10 @@ class SMICResult(LabelingsResult):
         Raises
         ------
         InputError
-            The number is out of range, or the fit has no trees.
+            The number is no integer or out of range, or the fit has no trees, as of a single cluster or of few
+            distinct rows.
         """
+        check_integer("cut", n_clusters)
         run, settings = tree_cuts.cut(self._run, self.settings, n_clusters)
         return type(self)(run, settings, temporary=True, base=self)
 
@@ -259,7 +262,7 @@ class SMICResult(LabelingsResult):
         return sizes
 
     def _medoid_tree(self) -> tuple[Any, NDArray[np.int64]]:
-        distinct.refuse_cut(self._run)
+        distinct.refuse_cut(self._context)
         tree, counts = tree_cuts.medoid_tree(self._run, self.settings)
         return tree, counts
 
@@ -272,6 +275,6 @@ class SMICResult(LabelingsResult):
         """
         import pandas as pd
 
-        distinct.refuse_cut(self._run)
+        distinct.refuse_cut(self._context)
         numbers, mean_ari = tree_cuts.stability(self._run, self.settings)
         return pd.Series(mean_ari, index=pd.Index(numbers, name="n_clusters"), name="mean_ari")

@@ -455,7 +455,8 @@ def _warn(params: LanczosParams, result: LanczosResult) -> None:
     warnings.warn(
         f"lanczos: {result.n_converged} of {params.n_wanted} eigenpairs reached tol={params.tol} within "
         f"{result.n_matvecs} products (limit {params.matvec_limit}); the largest residual is "
-        f"{result.residual_norms.max():.1e}. Raise max_matvecs or tol",
+        f"{result.residual_norms.max():.1e}. The last eigenvectors are approximate; raise max_matvecs or tol where the "
+        "method has them",
         ConvergenceWarning,
         stacklevel=4,
     )
