@@ -54,6 +54,22 @@ def equal_rows_share_labels(X, labels):
     return len(np.unique(np.stack([of_value, labels]), axis=1).T) == of_value.max() + 1
 
 
+@pytest.mark.parametrize("n", [500, 2000])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_single_column_of_one_cluster_shows_none(n, seed):
+    result = bigsmic.fit(np.random.default_rng(seed).normal(size=(n, 1)), **UNSCALED)
+    assert result.n_clusters is None
+    assert not result.valleys.parts
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_long_moons_are_parts_though_labelings_agree_on_pieces(seed):
+    X, y = make_moons(3000, noise=0.03, random_state=seed)
+    result = bigsmic.fit(X, **UNSCALED)
+    assert result.valleys.parts == 2
+    assert adjusted_rand_score(y, result.labels) == 1
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_rounded_rows_are_not_parted_from_their_copies(seed):
     rng, y = np.random.default_rng(0), np.arange(3000) % 3

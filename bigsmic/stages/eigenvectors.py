@@ -1,6 +1,6 @@
 """eigen: the leading eigenvectors of every eigenproblem, by block Lanczos on row blocks, with checkpoints."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.errors import CorruptBlockError
-from bigsmic.numerics.constraints.links import LinkWeights
 from bigsmic.numerics.constraints.operator import LinkedProduct
 from bigsmic.numerics.eigen.block_vectors import (
     Basis,
@@ -31,16 +30,12 @@ from bigsmic.runtime.job import Job
 from bigsmic.runtime.planning import Plan
 from bigsmic.stages import connectivity, kernel_matrix, links
 from bigsmic.stages.checkpoints import Checkpoints
-from bigsmic.stages.labeling_specs import Eigenproblem, clearest_gap, common_gaps, eigenproblems, specs_of
+from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, specs_of
 from bigsmic.store import FileBasis
 from bigsmic.types import Floats, Integers
 
 TOLERANCE = {"normalized": 1e-4}
-CLEAR_GAP = 2.2  # eigengap from which the graph is considered to fall into parts
-MORE_IF_TIED = 2  # times that gap, if the parts are tied
-TIED = 2.5e-4  # 1 minus the eigenvalue of the last part, from which on parts are tied
 STATE_ARRAYS = ("images", "norms", "locked_values", "locked_norms")
-UNWEIGHTED = LinkWeights()
 DEFAULT_TOLERANCE = 1e-6  # as top vectors of the plain kernel are localised, with many entries near zero
 
 
@@ -326,39 +321,6 @@ def product_of(context: Context, shard: Shard, eigenproblem: Eigenproblem, load:
     return LinkedProduct(
         shard, load, links.coupling(context, eigenproblem, partial(kernel_matrix.degree_at, context, eigenproblem))
     )
-
-
-def falls_apart(context: Context, n_clusters: int) -> bool:
-    """Whether the graphs have a clear eigengap that separates more than half of the clusters."""
-    spectra = _plain_spectra(context)
-    return bool(spectra) and clearest_gap(spectra, n_clusters) >= CLEAR_GAP
-
-
-def clear_parts(context: Context, n_clusters: int) -> int | None:
-    """Number of parts, below `n_clusters`, that the graphs fall into by the clearest eigengap; None if none is clear.
-
-    The gap must be larger if there are more than weak edges between the parts: bent clusters, which are long, have
-    weak edges within, and hardly any between them.
-    """
-    spectra, numbers = _plain_spectra(context, (None, UNWEIGHTED)), range(2, n_clusters)
-    if not (spectra and numbers):
-        return None
-    gaps = common_gaps(spectra, numbers)
-    n_parts = numbers[int(gaps.argmax())]
-    are_tied = max(1.0 - values[n_parts - 1] for values in spectra) > TIED
-    is_clear = gaps.max() >= (MORE_IF_TIED * CLEAR_GAP if are_tied else CLEAR_GAP)
-    return n_parts if is_clear else None
-
-
-def _plain_spectra(context: Context, link_weights: Collection[Any] = ()) -> list[Floats]:
-    """Eigenvalues of the normalised kernel of every t, without shrinkage; all, or those of some weights of links."""
-    return [
-        context.run.read("spectrum", q, "ritz_values")
-        for q, eigenproblem in enumerate(eigenproblems(context.settings))
-        if eigenproblem.kernel == "normalized"
-        and not eigenproblem.shrinkage
-        and (not link_weights or eigenproblem.link_weights in link_weights)
-    ]
 
 
 def basis_name(eigenproblem: Eigenproblem) -> str:

@@ -325,3 +325,22 @@ def eigengap(values: Floats, k: int) -> float:
         return 1.0
     within, between = 1.0 - values[k], 1.0 - values[k - 1]
     return float(max(within, LEAST_DISTANCE) / max(between, LEAST_DISTANCE))
+
+
+def growth(values: Floats) -> Floats:
+    """Powers with which 1 minus the eigenvalues of the normalised kernel grow with their number.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (m,), descending
+        The largest is 1.
+
+    Returns
+    -------
+    powers : ndarray of float64, shape (2,)
+        Between the quarter and the half of all, and from there to the last.
+    """
+    numbers = np.array([len(values) // 4, len(values) // 2, len(values)])
+    distances = np.maximum(1.0 - values[np.maximum(numbers, 1) - 1], LEAST_DISTANCE)
+    powers: Floats = np.diff(np.log(distances)) / np.diff(np.log(np.maximum(numbers, 0.5)))
+    return powers

@@ -18,8 +18,8 @@ from bigsmic.numerics.row_blocks import Group, Halo, Shard, tiles
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import kernel_matrix
-from bigsmic.stages.eigenvectors import falls_apart
 from bigsmic.stages.graph import read_graph
+from bigsmic.stages.graph_parts import falls_apart
 from bigsmic.stages.labeling_specs import Eigenproblem, LabelingSpec, eigenproblems, specs_of
 from bigsmic.stages.shown_number import NUMBER, are_by_size, are_joined, is_shown
 from bigsmic.types import Floats, Integers

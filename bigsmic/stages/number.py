@@ -13,7 +13,7 @@ from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.numerics.labeling.valleys import LEAST_SIGN, ValleyTree
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import eigenvectors, linked_groups
+from bigsmic.stages import graph_parts, linked_groups
 from bigsmic.stages import valleys as valley_stage
 from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.labelings import VALLEYS, Merging, Reader, read_groups, valley_tree_of, weights_between
@@ -162,23 +162,23 @@ def _count(job: Job, block: int) -> None:
     curve = {"stability": stability} | _curve(found, by_density, shared, numbers)
     agreement = float(stability[numbers == shown].min(initial=1.0))
     disagree, propagates = agreement < PLAIN, context.settings.propagates
-    surest = _surest(curve, shown, FULL * cut_into) if disagree and not propagates else None
-    candidate = _candidate_parts(context, curve, shown) if disagree else None
+    along_curves = graph_parts.lie_along_curves(context)
+    are_doubtful = along_curves or (have_copies(context) and not context.settings.number_given)
+    surest = _surest(curve, shown, FULL * cut_into) if disagree and not (propagates or are_doubtful) else None
+    candidate = _candidate_parts(context, curve, shown, along_curves) if disagree or along_curves else None
     parts, shape = _checked_parts(job, candidate, shown, trees, by_density, shared)
     surer = surest if not parts and surest != shown else None
     by_groups = int(np.clip(parts or surer or shown, least, most))
     n_clusters = max(by_groups, linked_groups.least_clusters(context)) if by_groups > 1 else by_groups
     if n_clusters != parts:
         shape = _largest(job, trees, shared, n_clusters)
-    least_agreement = PLAIN if have_copies(context) and not context.settings.number_given else consensus.AGREED
-    differ = n_clusters == shown and agreement < least_agreement
+    differ = n_clusters == shown and agreement < (PLAIN if are_doubtful else consensus.AGREED)
     clear = by_groups > 1 and not differ and not _dominates(shape)
     joined = _joined(found, by_density, shared, curve, shown) if clear and not parts else []
     info = {"shown": shown, "n_clusters": n_clusters, "clear": clear, "votes": votes, "columns": sizes[0]}
     info |= shape | {"agreement": agreement, "parts": parts, "surer": surer, "joined": joined, "by_size": by_size}
-    info["hidden"] = (
-        (disagree or not clear) and not (parts or propagates) and shown > 1 and _most_modular(curve) > FULL * cut_into
-    )
+    may_hide = (disagree or not clear) and not (parts or propagates or along_curves) and shown > 1
+    info["hidden"] = may_hide and _most_modular(curve) > FULL * cut_into
     info |= {"asks_agreement": True, "about": NOT_FAR} | _of_links(context, n_clusters, by_groups)
     job.run.write(NUMBER, block, curve, info=info)
 
@@ -204,9 +204,14 @@ def _most_modular(curve: Mapping[str, NDArray[Any]]) -> int:
     return int(curve["numbers"][np.argmax(curve["modularity"])])
 
 
-def _candidate_parts(context: Context, curve: Mapping[str, NDArray[Any]], shown: int) -> int | None:
-    """Number of clear parts of the graph; None if labelings plainly agree on them, and on more clusters within them."""
-    parts = eigenvectors.clear_parts(context, shown)
+def _candidate_parts(context: Context, curve: Mapping[str, NDArray[Any]], shown: int, along_curves: bool) -> int | None:
+    """Number of clear parts of the graph; None if labelings plainly agree on them, and on more clusters within them.
+
+    Of curves, they agree on pieces in any case.
+    """
+    parts = graph_parts.clear_parts(context, shown)
+    if along_curves and 4 * shown <= int(curve["numbers"][-1]):
+        return parts
     agreed = curve["numbers"][(curve["stability"] >= PLAIN) & (curve["numbers"] <= shown)]
     return None if parts and parts in agreed and parts < agreed.max() else parts
 

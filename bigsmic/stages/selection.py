@@ -18,7 +18,7 @@ from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import kernel_matrix, link_scores, mi_samples, number, valleys
-from bigsmic.stages.eigenvectors import falls_apart
+from bigsmic.stages.graph_parts import falls_apart
 from bigsmic.stages.labeling_specs import (
     FINEST_CUT,
     Eigenproblem,

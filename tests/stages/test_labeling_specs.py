@@ -11,6 +11,7 @@ from bigsmic.stages.labeling_specs import (
     eigengap,
     eigenproblems,
     eigenvector_sets,
+    growth,
     valley_columns,
 )
 
@@ -157,3 +158,10 @@ def test_gaps_count_from_half_of_the_clusters_on(c, gap):
     steep = 1 - np.array([0, 1e-4, 5e-3, 5e-3, 4e-2, 4e-2, 4e-2, 4e-2])
     flat = 1 - np.array([0, 1e-4, 5e-3, 5e-3, 1e-2, 1e-2, 1e-2, 1e-2])
     assert clearest_gap([steep, flat], c) == pytest.approx(gap, rel=1e-6)
+
+
+@pytest.mark.parametrize("r", [1, 2, 3])
+def test_eigenvalues_grow_with_the_power_of_weyl(r):
+    axis = 1 - np.cos(np.pi * np.arange(40) / 400)  # of the path of 400 vertices, and of grids of such paths
+    values = np.sort(sum(np.meshgrid(*[axis] * r, indexing="ij")).ravel())[: [40, 400, 4000][r - 1]]
+    np.testing.assert_allclose(growth(1 - values), 2 / r, rtol=0.15)

@@ -17,7 +17,7 @@ from bigsmic.settings.sequences import cut_set
 from bigsmic.settings.smic import Settings
 from bigsmic.stages import (
     distinct,
-    eigenvectors,
+    graph_parts,
     graph_pipeline,
     kernel_matrix,
     labelings,
@@ -206,7 +206,7 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
             f"cut: got {n_clusters} clusters, but this fit has trees of {sorted(width)} columns, which can be cut "
             f"into 2 to {max(width, default=0)}: fit with a larger c for more"
         )
-    if eigenvectors.falls_apart(context, n_clusters):
+    if graph_parts.falls_apart(context, n_clusters):
         if settings.open or n_clusters != settings.n_clusters:
             columns = tuple(sorted({int(n_clusters), *columns}))
         elif columns == (n_clusters,):

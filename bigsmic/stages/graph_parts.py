@@ -1,0 +1,70 @@
+"""Parts that the graph falls into, and rows along curves, as the eigenvalues of its normalised kernel tell."""
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from bigsmic.numerics.constraints.links import LinkWeights
+from bigsmic.runtime.context import Context
+from bigsmic.stages.labeling_specs import clearest_gap, common_gaps, eigenproblems, growth
+from bigsmic.types import Floats
+
+CLEAR_GAP = 2.2  # eigengap from which the graph is considered to fall into parts
+MORE_IF_TIED = 2  # times that gap, if the parts are tied
+TIED = 2.5e-4  # 1 minus the eigenvalue of the last part, from which on parts are tied
+NEXT_GAP = 1.5  # largest gap after the parts of curves; along a single curve it is 2.25 after the second eigenvalue
+OF_CURVES = (1.6, 2.5)  # powers with which 1 minus the eigenvalues of curves grow: 2, and 2 / r in r dimensions
+UNWEIGHTED = LinkWeights()
+
+
+def falls_apart(context: Context, n_clusters: int) -> bool:
+    """Whether the graphs have a clear eigengap that separates more than half of the clusters."""
+    spectra = _plain_spectra(context)
+    return bool(spectra) and clearest_gap(spectra, n_clusters) >= CLEAR_GAP
+
+
+def clear_parts(context: Context, n_clusters: int) -> int | None:
+    """Number of parts, below `n_clusters`, that the graphs fall into by the clearest eigengap; None if none is clear.
+
+    The gap must be larger if there are more than weak edges between the parts: bent clusters, which are long, have
+    weak edges within, and hardly any between them. If rows lie along curves, the next gap must be small, as it is
+    after n equal curves: along one, there are gaps after each of the first eigenvalues.
+    """
+    spectra, numbers = _plain_spectra(context, (None, UNWEIGHTED)), range(2, n_clusters)
+    if not (spectra and numbers):
+        return None
+    gaps = common_gaps(spectra, numbers)
+    n_parts = numbers[int(gaps.argmax())]
+    if lie_along_curves(context) and common_gaps(spectra, [n_parts + 1]) > NEXT_GAP:
+        return None
+    are_tied = max(1.0 - values[n_parts - 1] for values in spectra) > TIED
+    is_clear = gaps.max() >= (MORE_IF_TIED * CLEAR_GAP if are_tied else CLEAR_GAP)
+    return n_parts if is_clear else None
+
+
+def lie_along_curves(context: Context) -> bool:
+    """Whether rows lie along curves, so that any place where these are sparse looks like a valley.
+
+    The eigenvalues of Laplacians grow with the power 2 / r of their number in r dimensions [Weyl]_. The number of
+    clusters must have been left open.
+
+    References
+    ----------
+    .. [Weyl] Weyl, "Das asymptotische Verteilungsgesetz der Eigenwerte linearer partieller Differentialgleichungen",
+       Mathematische Annalen 71, 1912. doi 10.1007/BF01456804
+    """
+    spectra = [] if context.settings.number_given else _plain_spectra(context, (None, UNWEIGHTED))
+    powers = np.array([growth(values) for values in spectra])
+    return bool(spectra) and bool(np.all((powers > OF_CURVES[0]) & (powers < OF_CURVES[1])))
+
+
+def _plain_spectra(context: Context, link_weights: Collection[Any] = ()) -> list[Floats]:
+    """Eigenvalues of the normalised kernel of every t, without shrinkage; all, or those of some weights of links."""
+    return [
+        context.run.read("spectrum", q, "ritz_values")
+        for q, eigenproblem in enumerate(eigenproblems(context.settings))
+        if eigenproblem.kernel == "normalized"
+        and not eigenproblem.shrinkage
+        and (not link_weights or eigenproblem.link_weights in link_weights)
+    ]
