@@ -163,9 +163,10 @@ def _count(job: Job, block: int) -> None:
     agreement = float(stability[numbers == shown].min(initial=1.0))
     disagree, propagates = agreement < PLAIN, context.settings.propagates
     along_curves = graph_parts.lie_along_curves(context)
-    are_doubtful = along_curves or (have_copies(context) and not context.settings.number_given)
+    are_doubtful = along_curves or (not context.settings.number_given and have_copies(context))
     surest = _surest(curve, shown, FULL * cut_into) if disagree and not (propagates or are_doubtful) else None
-    candidate = _candidate_parts(context, curve, shown, along_curves) if disagree or along_curves else None
+    are_pieces = along_curves and 4 * shown <= cut_into  # where the eigenvalues say so beyond the groups
+    candidate = _candidate_parts(context, curve, shown, are_pieces) if disagree or along_curves else None
     parts, shape = _checked_parts(job, candidate, shown, trees, by_density, shared)
     surer = surest if not parts and surest != shown else None
     by_groups = int(np.clip(parts or surer or shown, least, most))
@@ -204,13 +205,13 @@ def _most_modular(curve: Mapping[str, NDArray[Any]]) -> int:
     return int(curve["numbers"][np.argmax(curve["modularity"])])
 
 
-def _candidate_parts(context: Context, curve: Mapping[str, NDArray[Any]], shown: int, along_curves: bool) -> int | None:
+def _candidate_parts(context: Context, curve: Mapping[str, NDArray[Any]], shown: int, are_pieces: bool) -> int | None:
     """Number of clear parts of the graph; None if labelings plainly agree on them, and on more clusters within them.
 
-    Of curves, they agree on pieces in any case.
+    Unless these are pieces of curves, on which they agree in any case.
     """
     parts = graph_parts.clear_parts(context, shown)
-    if along_curves and 4 * shown <= int(curve["numbers"][-1]):
+    if are_pieces:
         return parts
     agreed = curve["numbers"][(curve["stability"] >= PLAIN) & (curve["numbers"] <= shown)]
     return None if parts and parts in agreed and parts < agreed.max() else parts
