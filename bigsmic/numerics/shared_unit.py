@@ -100,6 +100,8 @@ def likeness(total: Moments, products: NeighborProducts) -> Likeness:
     largest, d = total.m2.max(), len(total.m2)
     if d == 1 or not 0 < largest < np.inf or not np.isfinite(products.row_sums):
         return _APART
+    if not np.any(total.high > total.low):  # the squares are of rounding
+        return _APART
     v, c = total.m2 / largest, products.products / largest
     w = (v[1:] + v[:-1]) / 2
     all_pairs = (products.row_sums / largest - v.sum()) / ((d - 1) * v.sum())

@@ -200,3 +200,10 @@ def test_no_cluster_is_empty_where_labelings_disagree(c):
 def test_distinct_rows_of_any_type_are_counted(dtype):
     X = np.array([[0, 1, 1], [1, 0, 1], [0, 1, 1], [-0.0, 1, 1], [1, 1, 1]]).astype(dtype)
     assert count_distinct(X) == count_distinct(X[:, ::-1]) == 3
+
+
+@pytest.mark.filterwarnings("ignore:input. got 5 rows of 300 columns")
+def test_equal_rows_of_any_numbers_are_one_cluster():
+    X = np.tile(np.random.default_rng(0).normal(size=300), (5, 1))  # whose mean is rounded
+    with pytest.warns(ConvergenceWarning, match="no more than 1 rows differ"):
+        assert (bigsmic.fit(X, 3).labels == 0).all()
