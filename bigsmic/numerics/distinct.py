@@ -1,9 +1,6 @@
 """Distinct rows, up to a number of them, and clusters of few."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from bigsmic.numerics.labeling.nearest_means import NearestMeans
 from bigsmic.types import Floats, Integers
@@ -46,12 +43,6 @@ class Distinct:
 
 def _others(X: Floats, row: Floats) -> Floats:
     return X[(row != X).any(axis=1)]
-
-
-def count_distinct(X: NDArray[Any]) -> int:
-    """Number of distinct rows of an array of any dtype, shape (b, d)."""
-    rows = np.ascontiguousarray(X) + X.dtype.type(0)  # -0 becomes 0
-    return len(np.unique(rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()))
 
 
 def nearest(X: Floats, rows: Floats) -> Integers:

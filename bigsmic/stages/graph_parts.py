@@ -24,7 +24,7 @@ def falls_apart(context: Context, n_clusters: int) -> bool:
     return bool(spectra) and clearest_gap(spectra, n_clusters) >= CLEAR_GAP
 
 
-def clear_parts(context: Context, n_clusters: int) -> int | None:
+def clear_parts(context: Context, n_clusters: int, along_curves: bool) -> int | None:
     """Number of parts, below `n_clusters`, that the graphs fall into by the clearest eigengap; None if none is clear.
 
     The gap must be larger if there are more than weak edges between the parts: bent clusters, which are long, have
@@ -36,7 +36,7 @@ def clear_parts(context: Context, n_clusters: int) -> int | None:
         return None
     gaps = common_gaps(spectra, numbers)
     n_parts = numbers[int(gaps.argmax())]
-    if lie_along_curves(context) and common_gaps(spectra, [n_parts + 1]) > NEXT_GAP:
+    if along_curves and common_gaps(spectra, [n_parts + 1]).item() > NEXT_GAP:
         return None
     are_tied = max(1.0 - values[n_parts - 1] for values in spectra) > TIED
     is_clear = gaps.max() >= (MORE_IF_TIED * CLEAR_GAP if are_tied else CLEAR_GAP)
@@ -46,15 +46,14 @@ def clear_parts(context: Context, n_clusters: int) -> int | None:
 def lie_along_curves(context: Context) -> bool:
     """Whether rows lie along curves, so that any place where these are sparse looks like a valley.
 
-    The eigenvalues of Laplacians grow with the power 2 / r of their number in r dimensions [Weyl]_. The number of
-    clusters must have been left open.
+    The eigenvalues of Laplacians grow with the power 2 / r of their number in r dimensions [Weyl]_.
 
     References
     ----------
     .. [Weyl] Weyl, "Das asymptotische Verteilungsgesetz der Eigenwerte linearer partieller Differentialgleichungen",
        Mathematische Annalen 71, 1912. doi 10.1007/BF01456804
     """
-    spectra = [] if context.settings.number_given else _plain_spectra(context, (None, UNWEIGHTED))
+    spectra = _plain_spectra(context, (None, UNWEIGHTED))
     powers = np.array([growth(values) for values in spectra])
     return bool(spectra) and bool(np.all((powers > OF_CURVES[0]) & (powers < OF_CURVES[1])))
 

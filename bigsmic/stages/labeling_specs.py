@@ -333,7 +333,7 @@ def growth(values: Floats) -> Floats:
     Parameters
     ----------
     values : ndarray of float64, shape (m,), descending
-        The largest is 1.
+        At least four; the largest is 1.
 
     Returns
     -------
@@ -341,6 +341,6 @@ def growth(values: Floats) -> Floats:
         Between the quarter and the half of all, and from there to the last.
     """
     numbers = np.array([len(values) // 4, len(values) // 2, len(values)])
-    distances = np.maximum(1.0 - values[np.maximum(numbers, 1) - 1], LEAST_DISTANCE)
-    powers: Floats = np.diff(np.log(distances)) / np.diff(np.log(np.maximum(numbers, 0.5)))
+    distances = np.maximum(1.0 - values[numbers - 1], LEAST_DISTANCE)
+    powers: Floats = np.diff(np.log(distances)) / np.diff(np.log(numbers))
     return powers

@@ -162,11 +162,13 @@ def _count(job: Job, block: int) -> None:
     curve = {"stability": stability} | _curve(found, by_density, shared, numbers)
     agreement = float(stability[numbers == shown].min(initial=1.0))
     disagree, propagates = agreement < PLAIN, context.settings.propagates
-    along_curves = graph_parts.lie_along_curves(context)
-    are_doubtful = along_curves or (not context.settings.number_given and have_copies(context))
+    left_open = not context.settings.number_given
+    along_curves = left_open and graph_parts.lie_along_curves(context)
+    are_doubtful = along_curves or (left_open and have_copies(context))
     surest = _surest(curve, shown, FULL * cut_into) if disagree and not (propagates or are_doubtful) else None
-    are_pieces = along_curves and 4 * shown <= cut_into  # where the eigenvalues say so beyond the groups
-    candidate = _candidate_parts(context, curve, shown, are_pieces) if disagree or along_curves else None
+    candidate = graph_parts.clear_parts(context, shown, along_curves) if disagree or along_curves else None
+    if not (along_curves and 4 * shown <= cut_into):  # of curves, they agree on pieces
+        candidate = _unless_agreed(curve, candidate, shown)
     parts, shape = _checked_parts(job, candidate, shown, trees, by_density, shared)
     surer = surest if not parts and surest != shown else None
     by_groups = int(np.clip(parts or surer or shown, least, most))
@@ -205,14 +207,8 @@ def _most_modular(curve: Mapping[str, NDArray[Any]]) -> int:
     return int(curve["numbers"][np.argmax(curve["modularity"])])
 
 
-def _candidate_parts(context: Context, curve: Mapping[str, NDArray[Any]], shown: int, are_pieces: bool) -> int | None:
-    """Number of clear parts of the graph; None if labelings plainly agree on them, and on more clusters within them.
-
-    Unless these are pieces of curves, on which they agree in any case.
-    """
-    parts = graph_parts.clear_parts(context, shown)
-    if are_pieces:
-        return parts
+def _unless_agreed(curve: Mapping[str, NDArray[Any]], parts: int | None, shown: int) -> int | None:
+    """The number of parts; None if labelings plainly agree on them, and on more clusters within them."""
     agreed = curve["numbers"][(curve["stability"] >= PLAIN) & (curve["numbers"] <= shown)]
     return None if parts and parts in agreed and parts < agreed.max() else parts
 

@@ -1,4 +1,4 @@
-"""wider: more eigenvectors, if the initial number is too small.
+"""wider: more eigenvectors, if the initial number is too small; or fewer from the beginning, if few rows differ.
 
 A fit that leaves the number of clusters open may find nearly as many as it has columns, or no plain answer where as
 many have the largest modularity, or the graph may have as many parts before it begins; one that was given it begins
@@ -11,8 +11,10 @@ columns are read, and how many there were before, so that an interrupted fit goe
 import math
 from dataclasses import replace
 
+import numpy as np
+
 from bigsmic.errors import PlanError
-from bigsmic.numerics.distinct import count_distinct
+from bigsmic.numerics.graph.equal_rows import first_equal
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import eigenvalue_counts
@@ -66,11 +68,12 @@ def widened(job: Job, found: Job) -> Job | None:
 
 def _wanted(context: Context) -> int:
     """Number of columns with which to repeat the stages, 0 for none."""
-    settings, info = context.settings, context.run.info(NUMBER, 0)
-    m = valley_columns(settings, context.n)
-    wider = min(FACTOR * m, _most_columns(context, ROWS_PER_WIDER_COLUMN))
+    info, m = context.run.info(NUMBER, 0), valley_columns(context.settings, context.n)
     are_few = max(info["votes"]) > FULL * m or (m <= VALLEY_COLUMNS and info.get("hidden", False))
-    return wider if not settings.open_to and are_few and wider >= LEAST_FACTOR * m else 0
+    if context.settings.open_to or not are_few:
+        return 0
+    wider = min(FACTOR * m, _most_columns(context, ROWS_PER_WIDER_COLUMN))
+    return wider if wider >= LEAST_FACTOR * m else 0
 
 
 def suited(job: Job) -> Job:
@@ -110,8 +113,8 @@ def _counted(context: Context) -> tuple[int, int]:
 
     def count() -> tuple[int, int]:
         sample = context.drawn_rows()
-        some = sample[:: -(-len(sample) // COUNTED_ROWS)]
-        return len(some), count_distinct(some)
+        some = context.scaler.apply(sample[:: -(-len(sample) // COUNTED_ROWS)])
+        return len(some), int(np.count_nonzero(first_equal(some) == np.arange(len(some))))
 
     found: tuple[int, int] = context.cached("distinct rows of the sample", count)
     return found

@@ -9,7 +9,7 @@ from sklearn.cluster import AgglomerativeClustering
 
 import bigsmic
 from bigsmic.errors import ConvergenceWarning, InputError
-from bigsmic.numerics.distinct import Distinct, count_distinct, joined, nearest
+from bigsmic.numerics.distinct import Distinct, joined, nearest
 
 METHODS = {
     "smic": {},
@@ -194,12 +194,6 @@ def test_no_cluster_is_empty_where_labelings_disagree(c):
     if not result.valleys.clear:  # as labelings do not agree, which numbers are clear depends on rounding
         result = result.cut(result.valleys.best)
     assert np.bincount(result.labels, minlength=result.n_clusters).min() > 0
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16, np.uint8, bool])
-def test_distinct_rows_of_any_type_are_counted(dtype):
-    X = np.array([[0, 1, 1], [1, 0, 1], [0, 1, 1], [-0.0, 1, 1], [1, 1, 1]]).astype(dtype)
-    assert count_distinct(X) == count_distinct(X[:, ::-1]) == 3
 
 
 @pytest.mark.filterwarnings("ignore:input. got 5 rows of 300 columns")
