@@ -32,7 +32,7 @@ from bigsmic.runtime.progress import reported
 from bigsmic.settings import UNSET, MethodSettings
 from bigsmic.settings.signatures import takes_options_of
 from bigsmic.settings.smic import Settings
-from bigsmic.stages import distinct, novelty, numbering, recovery, selected
+from bigsmic.stages import columns, distinct, novelty, numbering, recovery, selected
 from bigsmic.stages.checkpoints import interval
 from bigsmic.store import (
     HELD_BYTES,
@@ -191,6 +191,7 @@ def fit(
                 job = Job(context, opened, planned, report, side_inputs=request.side_inputs)
                 recovery.check(job)
                 selected.keep(run, request.source)
+                columns.keep(run, request.source)
                 with_repair(run, lambda: _stages(job.afresh(), request.cuts, request.like))
     weight = getattr(request.settings, "kernel", None)
     weight = weight if callable(weight) else None

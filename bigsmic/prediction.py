@@ -24,7 +24,7 @@ from bigsmic.numerics.moments import first_nonfinite
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.progress import reported, ticks
 from bigsmic.spelling import refuse_unknown
-from bigsmic.stages import distinct, numbering
+from bigsmic.stages import columns, distinct, numbering
 from bigsmic.stages.novelty import Assessor
 from bigsmic.stages.out_of_sample import Model, Reads
 from bigsmic.stages.precomputed import minus_log, nearest_entries
@@ -206,6 +206,7 @@ def _open(context: Context, data: Any, reading: Mapping[str, Any]) -> Source:
             f"predict: X has {d} features, but the fit was made with {context.d} features; "
             f"give rows of {context.d} columns"
         )
+    columns.refuse_others(context.run, source.column_names, "predict")
     selected: Source = select_rows(source, rows, leave_out=False)
     return selected
 

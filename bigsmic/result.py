@@ -15,9 +15,9 @@ from bigsmic.errors import AbsentResultError, InputError, RunError
 from bigsmic.runtime.block_sizes import BlockSizes
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.diagnostics import scaling_text
-from bigsmic.stages import numbering
+from bigsmic.stages import columns, numbering
 from bigsmic.stages.rowwise_output import read_array
-from bigsmic.store import CarriedRun, Run
+from bigsmic.store import CarriedRun, Run, names_of
 from bigsmic.tabular import TabularViews
 from bigsmic.types import ArrayOnDemand, Labels, Posterior, Rows, StorageOptions, StrPath
 from bigsmic.updates.views import ArchiveViews
@@ -376,7 +376,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         self, method: str, dtype: DTypeLike, data: Any, options: Mapping[str, Any], width: int | None = None
     ) -> Any:
         """Dask array of the results of a method for lazy rows."""
-        from bigsmic.lazy import Answer, Lazily, rows_of
+        from bigsmic.lazy import Answer, Lazily
 
         given = sorted(name for name, value in options.items() if value not in (None, False))
         if given:
@@ -386,7 +386,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
             )
         self._check_predicts()
         lazily = Lazily(self, self._context.d, self._key)
-        return lazily(method, rows_of(data, lengths=False), Answer(dtype, width))
+        return lazily(method, self._dask_rows(data, lengths=False), Answer(dtype, width))
 
     @cached_property
     def _key(self) -> str:
@@ -403,7 +403,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         from bigsmic.prediction import predict
 
         self._check_predicts()
-        return predict(self._context, _counted(data), **options)
+        return predict(self._context, self._dask_rows(data, lengths=True), **options)
 
     def _score(self, score: str, data: Any, options: Mapping[str, Any]) -> Any:
         """Noise scores, or novelty, of new rows; `score` is the name of the model's method."""
@@ -412,7 +412,16 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         if _is_lazy(data, options):
             return self._ask(score, np.float32, data, options)
         self._check_predicts()
-        return score_rows(self._context, _counted(data), score, **options)
+        return score_rows(self._context, self._dask_rows(data, lengths=True), score, **options)
+
+    def _dask_rows(self, data: Any, lengths: bool) -> Any:
+        """The rows; those of a dask dataframe as a dask array, once its columns are known to be those of the fit."""
+        if not hasattr(data, "to_dask_array"):
+            return data
+        from bigsmic.lazy import rows_of
+
+        columns.refuse_others(self._context.run, names_of(data), "predict")
+        return rows_of(data, lengths)
 
     def __repr__(self) -> str:
         if self.settings.undecided:
@@ -474,11 +483,6 @@ def _stored_settings(run: Run, kernel: Callable[..., Any] | None) -> Any:
 def _is_lazy(data: object, options: Mapping[str, Any]) -> bool:
     """Whether predictions are to be lazy, because the rows are."""
     return hasattr(data, "dask") and options.get("out") is None
-
-
-def _counted(data: Any) -> Any:
-    """Rows, those of a dask dataframe as a dask array, which counts them."""
-    return data.to_dask_array(lengths=True) if hasattr(data, "to_dask_array") else data
 
 
 def _listed(names: Mapping[int, str]) -> str:

@@ -128,8 +128,8 @@ def _shared(later: Context, earlier: Context, offset: int) -> range:
 def _is_equal(later: Context, earlier: Context, offset: int) -> bool:
     """Whether the rows that both scans have kept are equal to the bit."""
     with _of_earlier(earlier):
-        before = _sampled(earlier)
-    common = np.intersect1d(before + offset, _sampled(later), assume_unique=True)
+        before = earlier.drawn_numbers()
+    common = np.intersect1d(before + offset, later.drawn_numbers(), assume_unique=True)
     if not len(common):
         return False
     probed = common[_spread(len(common), PROBED_ROWS)]
@@ -156,7 +156,7 @@ def _by_row_number(later: Labelled, earlier: Labelled, offset: int) -> Integers:
 
 def _known(context: Context) -> tuple[NDArray[np.generic], NDArray[np.int32]]:
     """Rows that the scan has kept, as stored, and their labels."""
-    rows = _sampled(context)
+    rows = context.drawn_numbers()
     rows = rows[_spread(len(rows), COMPARED_ROWS)]
     return _values(context, rows), read_array(context, "labels")[rows]
 
@@ -180,11 +180,6 @@ def _table(before: Integers, after: Integers, shape: tuple[int, ...]) -> Integer
 def _spread(n: int, most: int) -> NDArray[np.int64]:
     """At most `most` of n numbers, evenly spaced."""
     return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.int64))
-
-
-def _sampled(context: Context) -> NDArray[np.int64]:
-    """Rows that the scan has kept, ascending."""
-    return np.concatenate([rows for (rows,) in context.run.gather("scan", context.source_blocks, ["sample_rows"])])
 
 
 def _values(context: Context, rows: Integers) -> NDArray[np.generic]:

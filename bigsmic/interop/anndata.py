@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bigsmic.errors import BigsmicWarning, InputError
+from bigsmic.errors import BigsmicWarning, InputError, RunError
 from bigsmic.pipeline import fit
 from bigsmic.result import Result
 from bigsmic.store import open_group
@@ -23,6 +23,8 @@ AFFINITIES = "connectivities"
 """Suffix of the names of graphs in ``obsp`` with affinities; others have distances."""
 HDF5 = (".h5ad", ".h5", ".hdf5")
 ONE_A_CELL = ("agreement", "noise")
+LOOKED_FOR = 16
+"""Rows of the fit that are looked for among cells whose representations differ from it."""
 
 
 def cluster(
@@ -94,7 +96,8 @@ def annotate(adata: Any, result: Result, key_added: str = "bigsmic") -> None:
     Raises
     ------
     InputError
-        The number of cells differs, `adata` is a view, or has something else under `key_added`.
+        The number of cells differs, their rows are in another order than in the fit, `adata` is a view, or has
+        something else under `key_added`.
 
     Warns
     -----
@@ -107,12 +110,48 @@ def annotate(adata: Any, result: Result, key_added: str = "bigsmic") -> None:
         raise InputError(
             f"adata: got {adata.n_obs:,} cells, but the fit has {n:,} rows; give the cells that were fitted"
         )
+    _refuse_reordered(adata, result)
     _forget(adata, key_added)
     adata.uns[key_added] = _facts(result)
     if result.settings.undecided:
         _warn_of_open(result)
     else:
         _set_labels(adata, result, key_added)
+
+
+def _refuse_reordered(adata: Any, result: Result) -> None:
+    """Refuse cells of which a representation has the rows of the fit, but at other places.
+
+    The rows that the scan of the fit drew are compared. Representations that have none of them say nothing: the fit
+    may be of another one, which the object lacks.
+    """
+    if result.settings.precomputed:
+        return
+    context = result._context
+    try:
+        numbers, drawn = context.drawn_numbers(), context.drawn_rows()
+    except RunError:  # an unpickled result has what predictions need
+        return
+    for rep in _representations(adata, (context.n, context.d), drawn.dtype):
+        moved = np.flatnonzero((rep[numbers] != drawn).any(axis=1))
+        if not len(moved):
+            return
+        for i in moved[:LOOKED_FOR]:
+            places = np.flatnonzero((rep == drawn[i]).all(axis=1))
+            if len(places):
+                raise InputError(
+                    f"adata: cell {places[0]:,} has the row of cell {numbers[i]:,} of the fit, so the cells are in "
+                    "another order; give them in that of the fit, or fit again"
+                )
+
+
+def _representations(adata: Any, shape: tuple[int, int], dtype: np.dtype[Any]) -> Iterator[Any]:
+    """Dense representations of the cells that have this shape and dtype."""
+    for rep in (*adata.obsm.values(), adata.X):
+        if getattr(rep, "shape", None) == shape and not _is_sparse(rep):
+            array = np.asarray(rep)
+            if array.dtype == dtype:
+                yield array
 
 
 def _columns_there(adata: Any, key: str) -> list[str]:

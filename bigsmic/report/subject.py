@@ -15,6 +15,7 @@ from bigsmic.report.details import Details
 from bigsmic.report.document import Finding, Section
 from bigsmic.report.tally import Tallied, Tally
 from bigsmic.report.words import shortened
+from bigsmic.stages import columns
 from bigsmic.store import Source
 from bigsmic.types import Integers
 from bigsmic.views.clusters import Certain, ClusterTotals
@@ -58,7 +59,7 @@ class Subject:
             return cls(result, None, details)
         source = archive_of(result._context, "report", archive, reading)
         if not details.column_names:
-            details = replace(details, column_names=source.column_names)
+            details = replace(details, column_names=source.column_names or columns.read(result._context.run))
         return cls(result, source, details)
 
     @property

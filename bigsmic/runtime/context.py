@@ -140,6 +140,10 @@ class Context:
         """The same rows as stored."""
         return np.concatenate([drawn for (drawn,) in self.run.gather("scan", self.source_blocks, ["sample"])])
 
+    def drawn_numbers(self) -> Integers:
+        """Numbers of the same rows, ascending: int64, shape (m,)."""
+        return np.concatenate([rows for (rows,) in self.run.gather("scan", self.source_blocks, ["sample_rows"])])
+
     @cached_property
     def layout(self) -> "Layout":
         """Positions of the rows in cell order."""

@@ -33,6 +33,7 @@ from bigsmic.store.redaction import scrubbed, shown
 from bigsmic.store.run import Run
 from bigsmic.store.run_group import FORMAT_VERSION
 from bigsmic.store.sources.base import Source
+from bigsmic.store.sources.column_names import names_of
 from bigsmic.store.sources.dask_arrays import DaskSource
 from bigsmic.store.sources.opening import open_source
 from bigsmic.store.sources.selected import SelectedSource, select_rows
@@ -78,6 +79,7 @@ __all__ = [
     "in_blocks",
     "is_local",
     "lies_in",
+    "names_of",
     "new_place",
     "open_array",
     "open_group",

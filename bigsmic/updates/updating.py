@@ -17,7 +17,7 @@ from bigsmic.prediction import Predictor, rows_at_once, running
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.progress import ticks
 from bigsmic.spelling import refuse_unknown
-from bigsmic.stages import rowwise_output, selected, update_log
+from bigsmic.stages import columns, rowwise_output, selected, update_log
 from bigsmic.stages.update_log import Entry
 from bigsmic.store import Run, Source, checksum, open_source
 from bigsmic.types import Client, Progress, StorageOptions
@@ -71,6 +71,7 @@ def update(  # noqa: PLR0913
         )
     share_arena()
     source = open_source(data, component, storage_options, missing_chunks)
+    columns.refuse_others(context.run, source.column_names, "update")
     run = context.run.for_writing()
     try:
         writing = Context(None, run, context.settings)

@@ -145,7 +145,7 @@ def among_sample(context: Context, n_rows: int) -> Neighborhoods:
     """
     if context.settings.precomputed:
         raise AbsentResultError("map: the fit was made of a graph, of which it kept none; lay out the graph itself")
-    numbers = np.concatenate([context.scan(s, "sample_rows")[0] for s in context.source_blocks])
+    numbers = context.drawn_numbers()
     if not len(numbers):
         raise AbsentResultError(
             f"map: rows of {context.d:,} columns are so large that the scan of the fit kept none to lay out; lay out "

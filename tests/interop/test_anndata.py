@@ -1,6 +1,7 @@
 """Cells of an AnnData: rows or graphs of it, in memory, backed and stored, and where the results go."""
 
 import json
+import pickle
 import warnings
 
 import anndata
@@ -237,3 +238,16 @@ def test_what_another_tool_has_written_is_left_alone(cells, place):
     )
     with pytest.raises(InputError, match=f"key_added: got 'leiden', but '{name}' exists and is not from this function"):
         cluster(cells, 3, key_added="leiden", method="mspc")
+
+
+def test_cells_in_another_order_are_refused(cells, tmp_path):
+    result = cluster(cells, 3, out=tmp_path / "run.zarr", **BRIEF)
+    moved = cells[np.r_[0:100, 101, 100, 102:300]].copy()
+    with pytest.raises(InputError, match="cell 101 has the row of cell 100 of the fit, so the cells are in another"):
+        annotate(moved, result, "again")
+    assert "again" not in moved.obs
+    moved.obsm["X_pca"] = moved.obsm["X_pca"] + 1  # another representation, of which nothing is known
+    del moved.obsm["frame"]
+    annotate(moved, result, "again")
+    annotate(cells, pickle.loads(pickle.dumps(bigsmic.fit(cells.obsm["X_pca"], 3, **BRIEF))), "again")
+    assert np.array_equal(moved.obs["again"], cells.obs["bigsmic"])

@@ -65,3 +65,8 @@ def test_damaged_names_are_none(labelled, tmp_path):
 def test_rows_that_are_chosen_have_the_names_of_all():
     source = select_rows(open_source(pd.DataFrame(X, columns=NAMES)), slice(1, 3))
     assert list(source.column_names) == NAMES
+
+
+def test_numbers_over_the_columns_of_a_frame_are_no_names():
+    assert column_names(pd.DataFrame(X)) == []
+    assert column_names(pd.DataFrame(X, columns=["a", "b", 3])) == []

@@ -24,7 +24,8 @@ def names_of(data: Any) -> list[str]:
         they are not text.
     """
     if hasattr(data, "columns"):
-        return [str(name) for name in data.columns]
+        names = list(data.columns)
+        return names if all(isinstance(name, str) for name in names) else []
     if hasattr(data, "coords") and getattr(data, "ndim", 0) == 2:
         return _texts(data.coords.get(data.dims[1]), data.shape[1])
     return []

@@ -1,0 +1,51 @@
+"""columns: names of the columns of the fitted rows, if they have names; new rows must have the same in the same order."""
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import Any
+
+from bigsmic.errors import InputError
+from bigsmic.store import Run
+
+STAGE = "columns"
+
+
+def keep(run: Run, source: Any) -> None:
+    """Write the names of the columns, if they have names."""
+    names = list(source.column_names)
+    if names and not run.done(STAGE, 0):
+        run.write(STAGE, 0, {}, info={"names": names})
+
+
+def read(run: Run) -> list[str]:
+    """Names of the columns of the fit; empty if they have none, or the run is of a version that kept none."""
+    return list(run.info(STAGE, 0)["names"]) if run.done(STAGE, 0) else []
+
+
+def refuse_others(run: Run, names: Sequence[str], who: str) -> None:
+    """Refuse rows whose columns have names, but not those of the fit in its order.
+
+    Parameters
+    ----------
+    run : Run
+        Of a finished fit.
+    names : sequence of str
+        Names of the columns of new rows; empty if they have none, which is not refused.
+    who : str
+        Who asks, for messages.
+
+    Raises
+    ------
+    InputError
+    """
+    fitted = read(run)
+    if not fitted or not names or list(names) == fitted:
+        return
+    pairs = zip_longest(names, fitted)
+    column, (found, known) = next((j, pair) for j, pair in enumerate(pairs) if pair[0] != pair[1])
+    remedy = (
+        "give them in the order of the fit, X[names]"
+        if sorted(names) == sorted(fitted)
+        else "give the columns of the fit, or an array without names"
+    )
+    raise InputError(f"{who}: column {column} of X is {found!r}, but {known!r} in the fit; {remedy}")

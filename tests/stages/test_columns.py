@@ -1,0 +1,77 @@
+"""Names of columns, which a run keeps, and which new rows must have in the same order."""
+
+import pickle
+
+import dask.dataframe
+import numpy as np
+import pandas as pd
+import pytest
+import xarray
+from small_fits import BRIEF
+
+import bigsmic
+from bigsmic.errors import InputError
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")  # of who writes
+
+NAMES = ["height", "width", "depth"]
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(rng.normal(size=(300, 3)) + 9 * np.eye(3)[np.arange(300) % 3] * [1, 2, 3], columns=NAMES)
+
+
+@pytest.fixture(scope="module")
+def result(frame, tmp_path_factory):
+    return bigsmic.fit(frame, 3, out=tmp_path_factory.mktemp("runs") / "run", **BRIEF)
+
+
+OTHERS = ["width", "height", "depth"]
+IN_ORDER = "predict: column 0 of X is 'width', but 'height' in the fit; give them in the order of the fit"
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "novelty"])
+def test_rows_with_the_columns_in_another_order_are_refused(frame, result, method):
+    predict = getattr(result, method)
+    with pytest.raises(InputError, match=IN_ORDER):
+        predict(frame[OTHERS])
+    with pytest.raises(InputError, match="column 2 of X is 'age', but 'depth' in the fit; give the columns of the fit"):
+        predict(frame.rename(columns={"depth": "age"}))
+    assert np.array_equal(predict(frame), predict(frame.to_numpy()))
+
+
+def test_those_of_lazy_rows_are_refused_before_anything_is_computed(frame, result, tmp_path):
+    rows = dask.dataframe.from_pandas(frame, npartitions=2)
+    with pytest.raises(InputError, match=IN_ORDER):
+        result.predict(rows[OTHERS])
+    with pytest.raises(InputError, match=IN_ORDER):
+        result.predict(rows[OTHERS], out=tmp_path / "labels")
+    assert np.array_equal(result.predict(rows[NAMES]).compute(), result.predict(frame))
+
+
+def test_archives_with_the_columns_in_another_order_are_refused(frame, result, tmp_path):
+    def archive(names, n):
+        rows = xarray.DataArray(frame[names][:n].to_numpy(), dims=("row", "what"), coords={"what": names}, name="X")
+        rows.to_dataset().to_zarr(tmp_path / f"{names[0]} {n}")
+        return tmp_path / f"{names[0]} {n}"
+
+    with pytest.raises(InputError, match=IN_ORDER):
+        result.predict(archive(OTHERS, 300), component="X")
+    fitted = bigsmic.fit(archive(NAMES, 200), 3, component="X", out=tmp_path / "run", **BRIEF)
+    with pytest.raises(InputError, match=IN_ORDER.replace("predict", "update")):
+        fitted.update(tmp_path / "width 300", component="X")
+    fitted.update(archive(NAMES, 300), component="X")
+
+
+def test_names_stay_with_results_that_are_pickled_saved_or_cut(frame, result, tmp_path):
+    cut = bigsmic.fit(frame, [2, 4], **BRIEF).cut(3)
+    for kept in (pickle.loads(pickle.dumps(cut)), cut.save(tmp_path / "saved"), cut):
+        with pytest.raises(InputError, match=IN_ORDER):
+            kept.predict(frame[OTHERS])
+
+
+def test_a_fit_without_names_takes_any(frame):
+    fitted = bigsmic.fit(frame.to_numpy(), 3, **BRIEF)
+    assert np.array_equal(fitted.predict(frame[OTHERS]), fitted.predict(frame[OTHERS].to_numpy()))
