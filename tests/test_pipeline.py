@@ -295,7 +295,10 @@ def test_what_is_not_finite_in_an_archive_is_pointed_at(tmp_path, blobs):
     with pytest.raises(
         NonFiniteError, match=r"a\.zarr contains NaN or infinity: first at row 555, column 4; 1 entries"
     ):
-        fit(tmp_path / "a.zarr", 4)
+        fit(tmp_path / "a.zarr", 4, out=tmp_path / "run")
+    mended = zarr.open_array(str(tmp_path / "a.zarr"))
+    mended[555, 4] = blobs[0][555, 4]
+    assert np.array_equal(fit(tmp_path / "a.zarr", 4, out=tmp_path / "run").labels, fit(blobs[0], 4).labels)
 
 
 ROWS = np.arange(40.0).reshape(20, 2)

@@ -182,6 +182,16 @@ def test_rows_of_another_kind_are_refused(results, blobs, name):
         result.predict(bad)
 
 
+def test_what_a_refused_call_did_not_predict_is_no_label(results, new_rows, tmp_path):
+    X = new_rows.copy()
+    X[-1, 2] = np.nan
+    with pytest.raises(NonFiniteError):
+        results("consensus").predict(X, out=tmp_path / "labels")
+    written = zarr.open_group(tmp_path / "labels", mode="r")
+    assert (written["labels"][:] == -1).all()
+    assert np.isnan(written["posterior"][:]).all()
+
+
 def test_a_missing_chunk_is_refused(results, new_rows, tmp_path):
     zarr.create_array(str(tmp_path / "a.zarr"), data=new_rows, chunks=(50, 5))
     (tmp_path / "a.zarr" / "c" / "1" / "0").unlink()

@@ -119,14 +119,17 @@ def _verify(context: Context, s: int) -> None:
 
 
 def _refuse_nonfinite(context: Context) -> None:
+    """Refuse rows that no fit can use. They are scanned again when they are mended, and the same call is made again."""
     infos = context.run.infos("scan", context.source_blocks)
     bad = sum(info["nonfinite"] for info in infos)
     if bad:
         first = next(info for info in infos if info["nonfinite"])
+        context.run.drop("scan", context.source_blocks)
         share, row = bad / (context.n * context.d), context.source.number(first["row"])
         raise NonFiniteError(
             f"input: {context.source.name} contains NaN or infinity: first at row {row}, column "
             f"{first['column']}; {bad} entries, {share:.2g} of all; drop or impute these rows"
         )
     if not all(np.isfinite(m2).all() for (m2,) in context.run.gather("scan", context.source_blocks, ["m2"])):
+        context.run.drop("scan", context.source_blocks)
         raise InputError("input: the sum of squares of a column overflows float64; change the unit of the rows")

@@ -268,10 +268,16 @@ def _input_errors(location: StrPath, storage_options: StorageOptions, wanted: st
         ) from (error if is_local(location) else None)
 
 
+UNWRITTEN = {"f": np.nan, "i": -1}
+"""By kind of dtype, the value of what is not written."""
+
+
 def create_arrays(
     location: StrPath, arrays: dict[str, Any], chunk_rows: int, storage_options: StorageOptions = None
 ) -> Any:
     """Create arrays in a Zarr group, to be written by ranges of rows. The caller checks that this is allowed.
+
+    Numbers that are not written are read as NaN or -1, so that the rest of an interrupted call is not taken for values.
 
     Parameters
     ----------
@@ -295,6 +301,7 @@ def create_arrays(
                 shape=shape,
                 chunks=(max(1, min(chunk_rows, shape[0])), *shape[1:]),
                 dtype=dtype,
+                fill_value=UNWRITTEN.get(np.dtype(dtype).kind),
                 overwrite=True,
                 config={"write_empty_chunks": True},
             )
