@@ -87,6 +87,15 @@ def test_valleys_between_integers_are_no_evidence(seed):
     assert result.n_clusters is None or adjusted_rand_score(y, result.labels) == 1
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_rounding_to_the_spread_of_a_cluster_makes_no_valleys(seed):
+    rng, y = np.random.default_rng(seed), np.arange(6000) % 6
+    X = np.rint(rng.normal(size=(6000, 4)) + rng.uniform(-10, 10, (6, 4))[y]).astype(int)
+    result = bigsmic.fit(X, **UNSCALED)
+    assert result.n_clusters == 6
+    assert adjusted_rand_score(y, result.labels) > 0.99
+
+
 def test_the_number_of_clusters_is_found(found, uneven):
     X, y = uneven
     assert found.n_clusters == found.valleys.n_clusters == 4
@@ -377,14 +386,27 @@ def test_clusters_that_do_not_touch_are_joined_by_distance_where_fewer_are_asked
     assert set(result.cut(2).labels) == {0, 1}
 
 
-def test_groups_are_joined_by_distance_where_the_graph_itself_shows_that_this_is_better():
-    """Binary columns cut each of four clusters into groups, of which density joins some of different clusters."""
+def table(blur):
+    """Four clusters in columns of numbers, of two values, blurred, and of skewed numbers."""
     draw = np.random.default_rng(2)
     y = draw.integers(0, 4, 1500)
     numbers = 3 * draw.normal(size=(4, 5))[y] + draw.normal(size=(1500, 5))
     binary = draw.random((1500, 5)) < draw.beta(0.5, 0.5, (4, 5))[y]
     skewed = np.exp(2 * draw.normal(size=(4, 2))[y] + draw.normal(size=(1500, 2)))
-    result = bigsmic.fit(np.column_stack([numbers, binary, skewed]), 4, n_threads=1)
+    return np.column_stack([numbers, binary + blur * draw.normal(size=(1500, 5)), skewed]), y
+
+
+def test_two_values_of_a_column_do_not_part_clusters():
+    X, y = table(blur=0)
+    result = bigsmic.fit(X, n_threads=1)
+    assert result.n_clusters == 4
+    assert adjusted_rand_score(y, result.labels) > 0.95
+
+
+def test_groups_are_joined_by_distance_where_the_graph_itself_shows_that_this_is_better():
+    """Blurred binary columns cut each cluster into groups, of which density joins some of different clusters."""
+    X, y = table(blur=0.02)
+    result = bigsmic.fit(X, 4, n_threads=1)
     assert min(result.valleys.votes) > 10
     assert np.isfinite(result.valleys.curve.weakest_z[4])  # some groups touch
     assert adjusted_rand_score(y, result.labels) > 0.9

@@ -13,6 +13,7 @@ from bigsmic.numerics.labeling.between_groups import GroupSums, between_axes, gr
 from bigsmic.numerics.labeling.components import principal_axes
 from bigsmic.numerics.labeling.group_moments import GroupMoments, group_moments
 from bigsmic.numerics.labeling.pair_weights import pair_weights
+from bigsmic.numerics.labeling.resolution import along_axes, steps_of
 from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
@@ -204,12 +205,12 @@ def gather(job: Job, sources: Sequence[LabelSource]) -> list[valleys.Groups]:
     drawn = job.map_blocks(VALLEYS, blocks, partial(_samples, sources=sources, counts=moments.counts))
     samples = list(zip(*drawn, strict=True))  # for each source, its parts in all blocks
     del drawn
-    groups = []
+    groups, resolution = [], job.run.read(AXES, 0, "resolution")
     for i, source in enumerate(sources):
         of_source = [np.concatenate(parts) for parts in zip(*samples[i], strict=True)]
         samples[i] = ()  # freed before the next one, as together they are large
         own = GroupMoments(*(array[i, : source.n_groups] for array in moments))
-        groups.append(valleys.Groups(own, weights[i][: source.n_groups, : source.n_groups], of_source))
+        groups.append(valleys.Groups(own, weights[i][: source.n_groups, : source.n_groups], of_source, resolution))
     return groups
 
 
@@ -222,11 +223,14 @@ def find_axes(job: Job) -> None:
 def _find_axes(job: Job, block: int) -> None:
     """Principal axes of the sample of the scan and, of more than are wanted, those in which groups differ most."""
     context, numbers = job.context, Merging.VALLEYS.numbers(job.context)
-    ((mean, axes),) = job.map_here(partial(principal_axes, n_axes=N_COMPONENTS), [context.read_sample()])
+    sample = context.read_sample()
+    ((mean, axes),) = job.map_here(partial(principal_axes, n_axes=N_COMPONENTS), [sample])
     if numbers and axes.shape[1] > valleys.N_AXES:
         sums = job.sum_blocks(VALLEYS, context.blocks, partial(_group_sums, mean=mean, axes=axes, numbers=numbers))
         axes = axes @ between_axes(sums, valleys.N_AXES)
-    job.run.write(AXES, block, {"mean": mean, "axes": axes[:, : valleys.N_AXES]})
+    axes = axes[:, : valleys.N_AXES]
+    resolution = along_axes(steps_of(sample), axes)
+    job.run.write(AXES, block, {"mean": mean, "axes": axes, "resolution": resolution})
 
 
 def _group_sums(context: Context, p: int, mean: Floats, axes: Floats, numbers: Sequence[int]) -> GroupSums:

@@ -1,5 +1,7 @@
 """Valleys between groups: the test, the tree, and blobs."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -12,6 +14,7 @@ from bigsmic.numerics.labeling import blobs, consensus, density_valley, valleys
 from bigsmic.numerics.labeling.components import principal_axes
 from bigsmic.numerics.labeling.group_moments import group_moments
 from bigsmic.numerics.labeling.pair_weights import pair_weights
+from bigsmic.numerics.labeling.resolution import along_axes, steps_of
 
 pytestmark = pytest.mark.unit
 
@@ -97,6 +100,49 @@ def test_halves_of_one_cluster_are_not_separated_in_many_directions(n):
     first = X[:, 0] > np.array([X[labels == y, 0].mean() for y in range(10)])[labels]
     groups = groups_of(X, 2 * labels + first)
     assert max(groups.valley(2 * y, 2 * y + 1).z for y in range(10)) < valleys.THRESHOLD
+
+
+def test_integers_have_no_valleys_between_them():
+    line = np.rint(norm.ppf((np.arange(20_000) + 0.5) / 20_000) * 1.5)
+    for border in (-1.5, -0.5, 0.5):
+        a, b = line[line < border], line[line > border]
+        between = partial(density_valley.between, a, b, np.array([len(a), len(b)]), (a.mean(), b.mean()))
+        assert between().z > valleys.THRESHOLD
+        assert between(step=1.0).z < valleys.LEAST_SIGN
+    apart = np.concatenate([line, line + 12])
+    a, b = apart[apart < 6], apart[apart > 6]
+    assert density_valley.between(a, b, np.array([len(a), len(b)]), (0.0, 12.0), step=1.0).z > valleys.THRESHOLD
+
+
+def test_the_step_of_a_direction_is_that_of_its_columns():
+    """Groups of integers in the plane, turned by a rotation: a step along each axis, and none that is finer."""
+    X = np.random.default_rng(0).integers(0, 12, (6000, 2)).astype(float)
+    angle = np.radians(30)
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    R = along_axes(steps_of(X), turn)
+    for w in (turn[0], turn[1], np.array([0.6, 0.8])):
+        assert w @ R @ w == pytest.approx(np.sum((turn @ w) ** 2))
+    groups = groups_of(X, (X[:, 0] > 5).astype(int))
+    groups.resolution = along_axes(steps_of(X), np.eye(2))
+    assert groups.valley(0, 1).z < valleys.LEAST_SIGN
+
+
+@pytest.mark.parametrize(
+    ("column", "low", "high"),
+    [
+        (np.arange(1000) % 7, 1.0, 1.0),
+        (np.arange(1000) % 2 * 3, 3.0, 3.0),
+        (np.zeros(1000), 0.0, 0.0),
+        (np.where(np.arange(1000) < 900, np.arange(1000) % 9, 1e6), 1.0, 1.0),
+        (np.random.default_rng(0).normal(size=1000), 0.0, 0.01),
+    ],
+    ids=["integers", "two values", "one value", "an outlier", "hardly any two equal"],
+)
+def test_steps_are_the_typical_distance_of_neighbouring_values(column, low, high):
+    X = np.stack([column, np.arange(1000.0)], axis=1).astype(np.float32)
+    found = steps_of(X)
+    assert low <= found[0] <= high
+    assert found[1] == 1
 
 
 def test_halves_of_one_bell_have_no_valley():

@@ -78,6 +78,8 @@ class Groups:
         Total of :func:`~bigsmic.numerics.labeling.pair_weights.pair_weights`.
     sample : tuple of ndarray
         Principal components (s, r), uniform numbers (s,) and group (s,) of the rows drawn; see :func:`is_drawn`.
+    resolution : ndarray of float64, shape (r, r), optional
+        See :func:`~bigsmic.numerics.labeling.resolution.along_axes`; by default, any distance may be a valley.
 
     Attributes
     ----------
@@ -86,8 +88,13 @@ class Groups:
     """
 
     def __init__(
-        self, moments: GroupMoments, weights: Floats, sample: tuple[Floats, Floats, Integers] | list[NDArray[Any]]
+        self,
+        moments: GroupMoments,
+        weights: Floats,
+        sample: tuple[Floats, Floats, Integers] | list[NDArray[Any]],
+        resolution: Floats | None = None,
     ) -> None:
+        self.resolution = np.zeros((moments.sums.shape[1],) * 2) if resolution is None else resolution
         self.moments = GroupMoments(*(array.copy() for array in moments))
         self.weights = weights.copy()
         self.links = np.zeros((2, *weights.shape))
@@ -183,7 +190,7 @@ class Groups:
         if not np.isfinite(mean_y + mean_z):
             return NO_VALLEY
         a, b = (rows.astype(np.float64) @ w for rows in (rows_y, rows_z))
-        return between(a, b, n, (mean_y, mean_z))
+        return between(a, b, n, (mean_y, mean_z), math.sqrt(max(w @ self.resolution @ w, 0.0)))
 
     def _shape_within(self) -> Floats:
         """Covariance within the groups, of mean variance 1, float64, shape (r, r); zeros if no group has a spread."""
