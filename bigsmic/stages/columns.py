@@ -1,4 +1,4 @@
-"""columns: names of the columns of the fitted rows, if they have names; new rows must have the same in the same order."""
+"""columns: names of the columns of the fitted rows, if they have any; new rows must have the same in the same order."""
 
 from collections.abc import Sequence
 from itertools import zip_longest

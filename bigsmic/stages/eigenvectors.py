@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bigsmic.errors import CorruptBlockError
 from bigsmic.numerics.constraints.operator import LinkedProduct
+from bigsmic.numerics.eigen.aggregates import Aggregates
 from bigsmic.numerics.eigen.block_vectors import (
     Basis,
     GroupSpace,
@@ -28,7 +29,7 @@ from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.runtime.planning import Plan
-from bigsmic.stages import connectivity, kernel_matrix, links
+from bigsmic.stages import coarse_start, connectivity, kernel_matrix, links
 from bigsmic.stages.checkpoints import Checkpoints
 from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, specs_of
 from bigsmic.store import FileBasis
@@ -199,6 +200,7 @@ def _iterate(
             known=start.known,
             warm_filter=_warm_filter(context, before, params.n_wanted),
             state=state,
+            coarse=coarse_start.of(space, eigenproblem, len(start.known.values)),
             on_restart=on_restart,
         )
     space.finish(("write_basis", params.n_wanted))
@@ -225,6 +227,7 @@ class StoredRows(RowSpace):
         # with room for the known vectors and the warm start
         capacity = max(params.size(context.n), 2 * params.n_wanted)
         load = kernel_matrix.loader(context, shard, kernel_matrix.matrix_name(eigenproblem), plan.kernel_in_memory)
+        self._load = load
         n_held = len(shard.blocks)
         if not plan.basis_in_memory:
             n_held = _n_that_fit(shard.own_bounds, 4 * params.size(context.n), plan.basis_bytes)
@@ -286,6 +289,26 @@ class StoredRows(RowSpace):
         self.n_columns = n_columns
         self.reopen(width)
         return True
+
+    def coarsen(self, most: int) -> Any:
+        """Make aggregates of about so many groups, and return the number of those of each block."""
+        degree = partial(kernel_matrix.read_degree, self.context, self.eigenproblem)
+        self._aggregates = Aggregates(self.shard, self._load, degree, most)
+        return self._aggregates.counts()
+
+    def aggregate_mass(self, starts: Integers, m: int) -> Any:
+        """Number the aggregates, and return their degree sums."""
+        self._aggregates.number(starts)
+        return self._aggregates.mass(m)
+
+    def aggregate_weights(self, m: int) -> Any:
+        """Weights between the aggregates."""
+        return self._aggregates.weights(m)
+
+    def write_coarse(self, U: Floats) -> None:
+        """Append eigenvectors of the coarse matrix, as approximations."""
+        self.shard.for_each_block(lambda p: self._write(p, self.n_columns, self._aggregates.prolonged(p, U)))
+        self.n_columns += U.shape[1]
 
     def write_basis(self, n_wanted: int) -> None:
         """Write the eigenvectors."""

@@ -17,7 +17,7 @@ from bigsmic.errors import PlanError
 from bigsmic.numerics.graph.equal_rows import first_equal
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import eigenvalue_counts
+from bigsmic.stages import eigenvalue_counts, graph_parts
 from bigsmic.stages.eigenvectors import can_go_on
 from bigsmic.stages.labeling_specs import (
     FEWEST_COLUMNS,
@@ -70,8 +70,8 @@ def _wanted(context: Context) -> int:
     """Number of columns with which to repeat the stages, 0 for none."""
     info, m = context.run.info(NUMBER, 0), valley_columns(context.settings, context.n)
     are_few = max(info["votes"]) > FULL * m or (m <= VALLEY_COLUMNS and info.get("hidden", False))
-    if context.settings.open_to or not are_few:
-        return 0
+    if context.settings.open_to or not are_few or graph_parts.lie_along_curves(context):
+        return 0  # more columns would cut curves into more pieces
     wider = min(FACTOR * m, _most_columns(context, ROWS_PER_WIDER_COLUMN))
     return wider if wider >= LEAST_FACTOR * m else 0
 

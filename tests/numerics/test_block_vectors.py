@@ -10,10 +10,11 @@ from places import group_of
 
 from bigsmic.engines.threads import ThreadEngine
 from bigsmic.errors import InputError
-from bigsmic.numerics.eigen.block_vectors import GroupSpace, KernelProduct, MemoryBasis, RowSpace, solve_bytes
+from bigsmic.numerics.eigen.block_vectors import GroupSpace, KernelProduct, MemoryBasis, RowSpace
 from bigsmic.numerics.eigen.chebyshev import Filter
 from bigsmic.numerics.eigen.lanczos import solve
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams
+from bigsmic.numerics.eigen.solve_memory import solve_bytes
 from bigsmic.numerics.graph.affinity import KernelBlock
 from bigsmic.numerics.row_blocks import Shard
 

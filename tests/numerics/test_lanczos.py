@@ -1,5 +1,6 @@
 import warnings
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -45,6 +46,12 @@ class DenseSpace:
     def recall(self, Q, start):
         mixed, self.V = self.V[:, start:] @ Q, self.V[:, :start]
         return self._set(mixed)
+
+    def take(self, start, width):
+        self.last = self.V[:, start : start + width]
+
+    def put(self, start):
+        self.V = np.hstack([self.V[:, :start], self.W, self.V[:, start + self.W.shape[1] :]])
 
     def append(self, Q):
         self.last = (self.W @ Q).astype(self.V.dtype)
@@ -447,6 +454,103 @@ def test_signs_follow_the_sum():
     K = np.abs(symmetric(200))
     _, space = run(K, LanczosParams(1, tol=1e-9))
     assert space.V.sum() > 0
+
+
+# -- values that crowd
+
+
+def path(n, n_paths=1):
+    """Normalised kernel of rows along lines, and its eigenvector of eigenvalue 1 on each."""
+    W = np.tri(n, k=3) - np.tri(n, k=-4) - np.eye(n)
+    W = np.kron(np.eye(n_paths), W)
+    degree = W.sum(axis=1)
+    known = np.sqrt(degree)[:, None] * np.kron(np.eye(n_paths), np.ones((n, 1)))
+    return W / np.sqrt(np.outer(degree, degree)), known / np.linalg.norm(known, axis=0)
+
+
+class Steps:
+    """Approximations that are constant on stretches of a line, of some rows each."""
+
+    def __init__(self, K, space, known, rows):
+        groups = np.arange(len(K)) // rows
+        P = (groups[:, None] == np.arange(groups[-1] + 1)) * np.linalg.norm(known, axis=1)[:, None]
+        self.P, self.space, self.known, self.n_asked = P / np.linalg.norm(P, axis=0), space, known, 0
+
+    def propose(self, k):
+        self.n_asked += 1
+        values, U = np.linalg.eigh(self.P.T @ self.space.K @ self.P)
+        self.U = self.P @ U[:, ::-1][:, self.known.shape[1] :][:, :k]
+        return values[::-1][self.known.shape[1] :][:k]
+
+    def append(self):
+        assert np.array_equal(self.space.V, self.known)
+        self.space.V = np.hstack([self.space.V, self.U])
+
+
+def crowded(rows, n_paths=1, n=2400, begun=None, **options):
+    """Solve for ten vectors of paths, from a coarse start of steps of so many rows."""
+    K, known = path(n // n_paths, n_paths)
+    space = DenseSpace(K, known)
+    coarse = Steps(K, space, known, rows)
+    ones = Spectrum(np.ones(n_paths), np.zeros(n_paths))
+    if begun is not None:
+        options["state"], space.V, space.last = begun
+    on_restart = partial(options.pop("on_restart"), space) if "on_restart" in options else None
+    params = LanczosParams(10)
+    result = solve(space, params, known=ones, coarse=coarse, on_restart=on_restart, **options)
+    return K, space, coarse, result
+
+
+@pytest.mark.parametrize("n_paths", [1, 3])
+def test_values_that_crowd_are_told_apart_from_a_coarse_start(n_paths):
+    K, space, coarse, result = crowded(rows=6, n_paths=n_paths)
+    assert result.converged
+    assert coarse.n_asked == 1
+    values, V = top(K, 10)
+    np.testing.assert_allclose(1 - result.ritz_values[n_paths:], 1 - values[n_paths:], rtol=0.1)
+    assert projector_distance(space.V, V) < 0.2  # the eleventh value is as near as those before
+    assert np.array_equal(space.V[:, :n_paths], coarse.known)
+    np.testing.assert_allclose(space.V.T @ space.V, np.eye(10), atol=1e-9)
+    residuals = np.linalg.norm(K @ space.V - space.V * result.ritz_values, axis=0)
+    np.testing.assert_allclose(residuals[n_paths:], result.residual_norms[n_paths:], rtol=1e-6)
+    assert residuals.max() <= 1e-4
+
+
+def test_a_coarse_start_that_is_not_near_changes_no_bit():
+    K, known = path(1200)
+    ones, params = Spectrum(np.ones(1), np.zeros(1)), LanczosParams(6)
+    spaces = [DenseSpace(K, known) for _ in range(2)]
+    coarse = Steps(K, spaces[1], known, 100)
+    assert 1 - coarse.propose(12)[-1] > 0.02
+    for space, start in zip(spaces, (None, coarse), strict=True):
+        solve(space, params, known=ones, coarse=start)
+    assert coarse.n_asked == 2
+    assert np.array_equal(spaces[0].V, spaces[1].V)
+
+
+def test_a_coarse_start_is_not_asked_for_values_that_do_not_crowd():
+    K = gapped(300, 5)
+    space = DenseSpace(K / 2)
+    coarse = Steps(K, space, np.ones((300, 1)), 5)
+    assert solve(space, LanczosParams(5), coarse=coarse).converged
+    assert coarse.n_asked == 0
+
+
+def test_a_solve_that_takes_a_coarse_start_resumes_with_the_same_bits(monkeypatch):
+    monkeypatch.setattr("bigsmic.numerics.eigen.refinement.PASSES", 1)  # so that restarts follow
+    monkeypatch.setattr("bigsmic.numerics.eigen.refinement.AMPLIFICATION", 8.0)
+    seen = []
+
+    def keep(space, state):
+        seen.append((state, space.V.copy(), space.V[:, space.n_columns - state.width :].copy()))
+
+    _, space, _, whole = crowded(rows=6, on_restart=keep)
+    assert {state.is_refined for state, *_ in seen} == {False, True}
+    for begun in seen:
+        _, again, coarse, result = crowded(rows=6, begun=begun)
+        assert coarse.n_asked == (not begun[0].is_refined)
+        assert np.array_equal(result.ritz_values, whole.ritz_values)
+        assert np.array_equal(again.V, space.V)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from numpy.typing import DTypeLike
 
 from bigsmic.errors import InputError
 from bigsmic.numerics.eigen.chebyshev import Filter
-from bigsmic.numerics.eigen.lanczos_state import LanczosParams
 from bigsmic.numerics.eigen.sparse_product import Rows, multiply
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.row_blocks import Group, Shard, tiles
@@ -205,8 +204,16 @@ class RowSpace:
 
     def reopen(self, width: int) -> None:
         """Take the last `width` columns of the basis as its last block, as after a restart."""
+        self.take(self.n_columns - width, width)
+
+    def take(self, start: int, width: int) -> None:
+        """``V_last <- V[:, start:start + width]``."""
         self._last = self._empty(width)
-        self.shard.for_each_block(lambda p: self._copy_last(p, self.n_columns - width))
+        self.shard.for_each_block(lambda p: self._copy_last(p, start))
+
+    def put(self, start: int) -> None:
+        """``V[:, start:] <- W``, as many columns as W has."""
+        self.shard.for_each_block(lambda p: self._write(p, start, np.asfortranarray(self._work[self.shard.rows(p)])))
 
     def apply(self, filter: Filter) -> Floats:
         """``W <- p(K) V_last`` by the Chebyshev recurrence, one map per degree; return the moments."""
@@ -301,8 +308,7 @@ class RowSpace:
         -------
         squares : ndarray of float64, shape (c,)
         """
-        self._last = self._empty(len(values))
-        self.shard.for_each_block(lambda p: self._copy_last(p, start))
+        self.take(start, len(values))
         values, operand = values.astype(self.basis.dtype), self.product.operand(self._last)
 
         def task(p: int) -> Floats:
@@ -399,6 +405,14 @@ class GroupSpace:
         self.n_columns = start
         return self._sum("recall", Q, start)
 
+    def take(self, start: int, width: int) -> None:
+        """``V_last <- V[:, start:start + width]``."""
+        self._waiting.append(("take", start, width))
+
+    def put(self, start: int) -> None:
+        """``V[:, start:] <- W``, as many columns as W has."""
+        self._waiting.append(("put", start))
+
     def append(self, Q: Floats) -> None:
         """``V_last <- W Q``, ``V <- [V, V_last]``."""
         self._waiting.append(("append", Q))
@@ -456,36 +470,3 @@ def _moments(V: Floats, W: Floats) -> Floats:
 
 def _weighted_sums(V: Floats, weights: Floats) -> Any:
     return sum(weights[tile] @ V[tile].astype(np.float64) for tile in tiles(len(V), PANEL))
-
-
-def solve_bytes(
-    bounds: Integers,
-    params: LanczosParams,
-    *,
-    n_threads: int = 1,
-    dtype: DTypeLike = np.float32,
-    basis_on_disk: bool = False,
-) -> int:
-    """Return the peak memory of a solve in this process in bytes, without kernel blocks.
-
-    Parameters
-    ----------
-    bounds : array_like of int, shape (p + 1,)
-        Row blocks.
-    params : LanczosParams
-    n_threads : int
-    dtype : dtype
-    basis_on_disk : bool
-
-    Returns
-    -------
-    n_bytes : int
-        The basis (on disk: one block of it per thread), two n x b blocks, and per thread the rows that a product needs,
-        of a block and of a halo as large, tiles and their results.
-    """
-    heights, itemsize, b = np.diff(bounds), np.dtype(dtype).itemsize, params.block_width
-    n, tallest, dimension = int(np.sum(heights)), int(np.max(heights)), params.size(int(np.sum(heights)))
-    basis = n_threads * 2 * tallest * dimension if basis_on_disk else n * dimension
-    per_thread = tallest * (4 * b + 2) + PANEL * (dimension + 3 * b)
-    small = 8 * (len(heights) + 8) * (dimension + b) * b + 64 * dimension**2
-    return int(itemsize * (basis + 2 * n * b + n_threads * per_thread) + 16 * n_threads * tallest + small)

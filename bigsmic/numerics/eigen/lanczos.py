@@ -13,6 +13,9 @@ p is the identity until the Ritz values show the unwanted part of the spectrum, 
 small there ([4]_): a step of degree 5 advances as far as five without, but orthogonalises once, over a shorter basis
 that is read twice instead of ten times.
 
+Where all wanted values crowd below 1, the solve starts again from eigenvectors of a smaller matrix
+(:mod:`~bigsmic.numerics.eigen.refinement`).
+
 Vectors of closely spaced values after a clear gap need not converge (:mod:`~bigsmic.numerics.eigen.bulk`).
 
 Blocks are orthonormalised by Gram matrices alone ([2]_, [3]_): one pass over the basis computes V'W and W'W; the next
@@ -46,6 +49,7 @@ from bigsmic.numerics.eigen.bulk import Spectrum
 from bigsmic.numerics.eigen.chebyshev import Filter
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams, LanczosResult, LanczosState
 from bigsmic.numerics.eigen.orthonormal import Tolerances, next_block
+from bigsmic.numerics.eigen.refinement import CoarseStart, is_crowded, refine
 from bigsmic.numerics.eigen.space import Space
 from bigsmic.numerics.hashing import generator
 from bigsmic.types import Floats, Integers
@@ -73,13 +77,14 @@ class _Expansion:
     n_draws: int
 
 
-def solve(
+def solve(  # noqa: PLR0913
     space: Space,
     params: LanczosParams,
     *,
     known: Spectrum = NOTHING,
     warm_filter: Filter | None = None,
     state: LanczosState | None = None,
+    coarse: CoarseStart | None = None,
     on_restart: Callable[[LanczosState], None] | None = None,
 ) -> LanczosResult:
     """Compute the largest eigenpairs; the vectors are left in the first columns of the basis.
@@ -97,6 +102,8 @@ def solve(
         The filter of the solve that gave the approximate eigenvectors.
     state : LanczosState, optional
         State to resume from; the space holds the basis that belonged to it when `on_restart` was called.
+    coarse : CoarseStart, optional
+        Asked for approximate eigenvectors once, if wanted values crowd below 1, the largest eigenvalue.
     on_restart : callable, optional
         Called with the state after every restart, for logs and checkpoints.
 
@@ -123,6 +130,8 @@ def solve(
         state = begin(space, params, known, warm_filter)
     while state.width > 0:
         state = step(space, params, state)
+        if coarse is not None and not state.is_refined and is_crowded(params, state):
+            state = _start_refined(space, params, state, coarse)
         if on_restart is not None and state.width > 0:
             on_restart(state)
     return _finish(space, params, state)
@@ -195,6 +204,17 @@ def _start_mixed(space: Any, params: LanczosParams, state: LanczosState, new_fil
     mixture = generator(state.n_draws, "lanczos mixture").standard_normal((n_mixed, width))
     moments = space.recall(mixture, state.n_locked)
     return _start_from(space, params, replace(state, filter=new_filter, n_draws=state.n_draws + 1), moments)
+
+
+def _start_refined(space: Space, params: LanczosParams, state: LanczosState, coarse: CoarseStart) -> LanczosState:
+    """Start again from approximate eigenvectors, refined; those that are none yet are mixed for a first block."""
+    refined = refine(space, params, state, coarse, _bound(params, state, space.eps))
+    if refined is None:
+        return replace(state, is_refined=True)
+    if refined.n_locked < params.n_wanted:
+        return _start_mixed(space, params, refined, refined.filter)
+    space.recall(np.zeros((space.n_columns - refined.n_locked, 0)), refined.n_locked)
+    return refined
 
 
 def _start_from(space: Space, params: LanczosParams, state: LanczosState, moments: Any) -> LanczosState:

@@ -35,7 +35,7 @@ def next_block(
     for attempt in range(MAX_PASSES):
         S, gram = moments[:k], moments[k:]
         column = column + S @ coupling
-        Q, inverse, smallest = _whiten(gram - self_product(S), tolerances.eps)
+        Q, inverse, smallest = whiten(gram - self_product(S), tolerances.eps)
         Q, coupling, strength = _by_strength(Q, inverse @ coupling)
         clean = smallest >= WELL_CONDITIONED and np.max(np.abs(S @ Q), initial=0.0) <= tolerances.overlap
         n_strong = int(np.count_nonzero(strength > tolerances.noise))
@@ -53,7 +53,7 @@ def next_block(
     return column, Q, coupling, n_draws
 
 
-def _whiten(gram: Floats, eps: float) -> tuple[Floats, Floats, float]:
+def whiten(gram: Floats, eps: float) -> tuple[Floats, Floats, float]:
     """Q with ``Q' gram Q = I`` as far as eps allows, its inverse, and the least eigenvalue at unit diagonal."""
     length = np.sqrt(np.maximum(np.diag(gram), 0.0))
     divisor = np.where(length > 0, length, 1.0)

@@ -41,6 +41,14 @@ class Space(Protocol):
         """``W <- V[:, start:] Q``, and ``V <- V[:, :start]``; return the moments."""
         ...
 
+    def take(self, start: int, width: int) -> None:
+        """``V_last <- V[:, start:start + width]``, a block that lies anywhere in V."""
+        ...
+
+    def put(self, start: int) -> None:
+        """``V[:, start:] <- W``, as many columns as W has."""
+        ...
+
     def append(self, Q: np.ndarray) -> None:
         """``V_last <- W Q``, ``V <- [V, V_last]``."""
         ...

@@ -190,7 +190,7 @@ class Groups:
         if not np.isfinite(mean_y + mean_z):
             return NO_VALLEY
         a, b = (rows.astype(np.float64) @ w for rows in (rows_y, rows_z))
-        return between(a, b, n, (mean_y, mean_z), math.sqrt(max(w @ self.resolution @ w, 0.0)))
+        return between(a, b, n, (mean_y, mean_z), math.sqrt(max(float(w @ self.resolution @ w), 0.0)))
 
     def _shape_within(self) -> Floats:
         """Covariance within the groups, of mean variance 1, float64, shape (r, r); zeros if no group has a spread."""
