@@ -4,11 +4,15 @@ import numpy as np
 
 from bigsmic.numerics.eigen.aggregates import coarse_eigenvectors
 from bigsmic.numerics.eigen.block_vectors import GroupSpace
+from bigsmic.numerics.eigen.refinement import SMOOTH
 from bigsmic.stages.labeling_specs import Eigenproblem
 from bigsmic.types import Floats
 
-MOST_AGGREGATES = 1000
-"""Size of the coarse matrix, about: its eigenvectors take a fraction of a second."""
+MOST_AGGREGATES = 4000
+"""Size of the coarse matrix, about."""
+MOST_NEIGHBORS = 20
+"""Neighbours of an aggregate, in the mean, up to which aggregates lie along curves or surfaces: the factors of other
+coarse matrices would be dense."""
 FEWEST_AGGREGATES = 4
 """Aggregates for each vector, from which on they can show it."""
 
@@ -29,8 +33,19 @@ class CoarseStart:
         self._U: Floats = np.zeros((0, 0))
 
     def propose(self, k: int) -> Floats | None:
-        """Ritz values of the k next eigenvectors; None if there are too few aggregates for so many."""
+        """Ritz values of the k next eigenvectors.
+
+        None if aggregates are too few, or fill more dimensions, or their values are too far from 1.
+        """
         self._space.finish()
+        found = self._propose(k)
+        if found is None or 1.0 - found[0][-1] > SMOOTH:
+            self._space.finish(("drop_aggregates",))
+            return None
+        values, self._U = found
+        return values
+
+    def _propose(self, k: int) -> tuple[Floats, Floats] | None:
         group = self._space.group
         counts = group.call_sum(("coarsen", MOST_AGGREGATES))
         m = int(counts.sum())
@@ -38,12 +53,11 @@ class CoarseStart:
             return None
         mass = group.call_sum(("aggregate_mass", np.cumsum(counts) - counts, m))
         weights = group.call_sum(("aggregate_weights", m))
-        values, self._U = coarse_eigenvectors(weights, mass, self._n_known, k)
-        return values
+        return coarse_eigenvectors(weights, mass, self._n_known, k) if weights.nnz <= MOST_NEIGHBORS * m else None
 
     def append(self) -> None:
         """Append them to the basis."""
-        self._space.finish(("write_coarse", self._U))
+        self._space.finish(("write_coarse", self._U), ("drop_aggregates",))
         self._space.n_columns += self._U.shape[1]
 
 

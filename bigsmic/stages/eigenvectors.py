@@ -310,6 +310,10 @@ class StoredRows(RowSpace):
         self.shard.for_each_block(lambda p: self._write(p, self.n_columns, self._aggregates.prolonged(p, U)))
         self.n_columns += U.shape[1]
 
+    def drop_aggregates(self) -> None:
+        """Free the memory of the aggregates."""
+        del self._aggregates
+
     def write_basis(self, n_wanted: int) -> None:
         """Write the eigenvectors."""
 

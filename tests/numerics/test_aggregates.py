@@ -1,5 +1,7 @@
 """Aggregates of rows: what is joined, and how well their eigenvectors approximate those of the rows."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -28,7 +30,7 @@ def blocks_of(W, bounds):
     degree = W.sum(axis=1)
     N = W.multiply(1 / np.sqrt(np.outer(degree, degree))).tocsr()
     found = []
-    for lo, hi in zip(bounds[:-1], bounds[1:], strict=True):
+    for lo, hi in pairwise(bounds):
         rows = N[lo:hi]
         halo = np.setdiff1d(rows.indices, np.arange(lo, hi))
         columns = np.where(
@@ -72,8 +74,7 @@ def test_slow_modes_of_aggregates_are_those_of_the_rows(inner_cuts):
         m = counts.sum()
         mass, W = group.call_sum(("mass", m)), group.call_sum(("weights", m))
         values, U = coarse_eigenvectors(W, mass, 1, 5)
-        parts = [[actor.prolonged(p, U) for p in actor._shard.blocks] for actor in group.actors]
-    V = np.concatenate(sum(parts, []))
+        V = np.concatenate([actor.prolonged(p, U) for actor in group.actors for p in actor._shard.blocks])
     assert mass.sum() == pytest.approx(degree.sum())
     np.testing.assert_allclose(V.T @ V, np.eye(5), atol=1e-5)
     np.testing.assert_allclose(np.diag(V.T @ dense @ V), values, atol=1e-5)

@@ -16,16 +16,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array, csc_array, csr_array, diags_array
+from scipy.sparse.linalg import eigsh
 
 from bigsmic.numerics.compiled import compiled
 from bigsmic.numerics.graph.affinity import KernelBlock
+from bigsmic.numerics.hashing import generator
 from bigsmic.numerics.row_blocks import Shard
 from bigsmic.types import Floats, Integers
 
 STRONG = 0.1
 """Share of the largest weight of a row from which on a neighbour may be in its aggregate: no edges between parts."""
+BEYOND_ONE, TOLERANCE = 1.001, 1e-6
 LEAST_GAIN = 0.9
 """Share of the groups that may be left by a round of joining; if more are, it was the last."""
 
@@ -95,7 +97,7 @@ class Aggregates:
         self, shard: Shard, load: Callable[[int], KernelBlock], degree: Callable[[int], Floats], most: int
     ) -> None:
         self._shard, self._load = shard, load
-        self._groups = np.empty(shard.n_rows, np.int64)
+        self._groups = np.empty(shard.n_rows, np.int32)
         self._roots = np.empty(shard.n_rows)
         n = shard.bounds[-1]
 
@@ -119,7 +121,7 @@ class Aggregates:
     def number(self, starts: Integers) -> None:
         """Give aggregates numbers that count from ``starts[p]`` in block p."""
         for p in self._shard.blocks:
-            self._groups[self._shard.rows(p)] += starts[p]
+            self._groups[self._shard.rows(p)] += np.int32(starts[p])
 
     def mass(self, m: int) -> Any:
         """Degree sum of each of m aggregates, summed over shards: float64, shape (m,)."""
@@ -133,15 +135,14 @@ class Aggregates:
     def weights(self, m: int) -> Any:
         """Weight between every two of m aggregates, summed over shards: sparse, float64, shape (m, m)."""
         halo = self._shard.halo(lambda p: self._load(p).halo)
-        extended = halo.extend(np.stack([self._groups, self._roots], axis=1))
+        extended = halo.extend(self._groups), halo.extend(self._roots)
 
         def task(p: int) -> csr_array:
             block = self._load(p)
-            groups, roots = halo.around(p, block.halo, extended).T
+            groups, roots = (halo.around(p, block.halo, of_rows) for of_rows in extended)
             rows = np.repeat(np.arange(block.hi - block.lo), np.diff(block.indptr))
             values = block.data * roots[rows] * roots[block.indices]
-            pairs = groups[rows].astype(np.int64), groups[block.indices].astype(np.int64)
-            return csr_array(coo_array((values, pairs), shape=(m, m)))
+            return csr_array(coo_array((values, (groups[rows], groups[block.indices])), shape=(m, m)))
 
         return self._shard.sum_over_blocks(task)
 
@@ -154,12 +155,15 @@ class Aggregates:
 def coarse_eigenvectors(weights: csr_array, mass: Floats, n_known: int, k: int) -> tuple[Floats, Floats]:
     """Largest eigenpairs of the coarse matrix ``A_yz = W_yz / sqrt(mass_y mass_z)`` after the first `n_known`.
 
+    They are those of ``(A - s I)^-1`` nearest to s, which is beyond 1: few steps, however they crowd, and a sparse
+    factorisation.
+
     Parameters
     ----------
     weights : csr_array, shape (m, m)
     mass : ndarray of float64, shape (m,)
     n_known, k : int
-        Their sum is at most m.
+        Their sum is less than m.
 
     Returns
     -------
@@ -168,7 +172,8 @@ def coarse_eigenvectors(weights: csr_array, mass: Floats, n_known: int, k: int) 
     U : ndarray of float64, shape (m, k)
         Eigenvectors, as :meth:`Aggregates.prolonged` takes them.
     """
-    m, roots = len(mass), np.sqrt(mass)
-    A = weights.toarray() / np.multiply.outer(roots, roots)
-    values, U = eigh(A, subset_by_index=[m - n_known - k, m - n_known - 1], overwrite_a=True)
-    return values[::-1], U[:, ::-1] / roots[:, None]
+    roots = diags_array(1.0 / np.sqrt(mass))
+    A, start = csc_array(roots @ weights @ roots), generator(0, "aggregates").standard_normal(len(mass))
+    values, U = eigsh(A, n_known + k, sigma=BEYOND_ONE, v0=start, tol=TOLERANCE)
+    order = np.argsort(-values, kind="stable")[n_known:]
+    return values[order], U[:, order] / np.sqrt(mass)[:, None]

@@ -45,7 +45,7 @@ class CoarseStart(Protocol):
     """Protocol of approximations of the eigenvectors after known ones."""
 
     def propose(self, k: int) -> Floats | None:
-        """Ritz values of k approximations, descending; None if there are none."""
+        """Ritz values of k approximations, descending; None if there are none near enough, see :data:`SMOOTH`."""
         ...
 
     def append(self) -> None:
@@ -81,12 +81,12 @@ def refine(
     state : LanczosState or None
         Its locked columns are known and refined vectors; further columns of the basis are approximations, and there is
         no next block. The filter is as it was, for solves of similar matrices. None, with the basis as it was, if there
-        are no approximations, or they are not near enough.
+        are no approximations.
     """
     n_known = state.n_known
     n_left = params.n_wanted - n_known
     values = coarse.propose(math.ceil(MORE[0] * n_left) + MORE[1])
-    if values is None or 1.0 - values[-1] > SMOOTH:
+    if values is None:
         return None
     space.recall(np.zeros((space.n_columns - n_known, 0)), n_known)
     coarse.append()
