@@ -114,7 +114,8 @@ def _pass(
 
     Return the state, and the Ritz values of the columns that are left.
     """
-    start, width, filter = state.n_locked, params.block_width, _filter(float(values[-1]))
+    start, width = state.n_locked, params.block_width
+    filter = _filter(float(values[-1]), (params.matvec_limit - state.n_matvecs) // (space.n_columns - start))
     for lo in range(start, space.n_columns, width):
         space.take(lo, min(width, space.n_columns - lo))
         space.apply(filter)
@@ -136,12 +137,12 @@ def _pass(
     return found, values[n_new:]
 
 
-def _filter(least: float) -> Filter:
-    """Filter that amplifies 1, and whose interval begins beyond the least of the values."""
+def _filter(least: float, most: int) -> Filter:
+    """Filter of a degree up to `most` that amplifies 1, and whose interval begins beyond the least of the values."""
     edge = 1.0 - BEYOND * min(max(1.0 - least, LEAST_DISTANCE), 0.25)
     half_width = (edge + 1.0) / 2
     degree = math.acosh(AMPLIFICATION) / math.acosh((1.0 - edge) / half_width + 1.0)
-    degree = min(max(2 * int((degree - 1) / 2) + 1, DEGREES[0]), DEGREES[1])
+    degree = max(2 * int((min(degree, most, DEGREES[1]) - 1) / 2) + 1, DEGREES[0])
     return Filter(degree, edge - half_width, half_width)
 
 

@@ -2,10 +2,13 @@
 
 import numpy as np
 
+from bigsmic.numerics.row_blocks import tiles
 from bigsmic.types import Floats
 
 MOST_ROWS = 2000
 """Rows in which values are compared."""
+COLUMNS = 64
+"""Columns that are compared at a time, to bound memory."""
 
 
 def steps_of(X: Floats) -> Floats:
@@ -21,20 +24,22 @@ def steps_of(X: Floats) -> Floats:
         Median over rows: 1 for integers in which neighbouring values occur, and next to nothing for columns of which
         hardly any two values are equal. 0 for a column of one value.
     """
-    m = min(len(X), MOST_ROWS)
-    values = np.sort(X[np.arange(m) * len(X) // m].T.astype(np.float64), axis=1)
-    gaps = np.diff(values, axis=1)
-    gaps[gaps == 0] = np.nan
-    steps = np.zeros(len(values))
-    for j, gap in enumerate(gaps):
-        bounds = np.flatnonzero(~np.isnan(gap))
-        if len(bounds):
-            copies = np.diff(np.concatenate([[-1], bounds, [m - 1]]))  # rows of each value
-            ends = np.concatenate([[np.inf], gap[bounds], [np.inf]])
-            nearest = np.minimum(ends[:-1], ends[1:])
-            order = np.argsort(nearest)
-            steps[j] = nearest[order][np.searchsorted(np.cumsum(copies[order]), m / 2)]
+    m, d = min(len(X), MOST_ROWS), X.shape[1]
+    rows = X[np.arange(m) * len(X) // m]
+    steps = np.zeros(d)
+    for columns in tiles(d, COLUMNS):
+        values = np.sort(rows[:, columns].T.astype(np.float64), axis=1)
+        nearest = np.minimum(_gaps_before(values), _gaps_before(-values[:, ::-1])[:, ::-1])
+        typical = np.partition(nearest, (m - 1) // 2, axis=1)[:, (m - 1) // 2]
+        steps[columns] = np.where(np.isfinite(typical), typical, 0.0)
     return steps
+
+
+def _gaps_before(values: Floats) -> Floats:
+    """Distance of each of the ascending values in a row from the last smaller one, infinite without; shape as given."""
+    gaps = np.diff(values, axis=1, prepend=-np.inf)  # so that the first differs from what is before it
+    last = np.maximum.accumulate(np.where(gaps > 0, np.arange(values.shape[1]), 0), axis=1)
+    return np.take_along_axis(gaps, last, axis=1)
 
 
 def along_axes(steps: Floats, axes: Floats) -> Floats:
