@@ -356,8 +356,8 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
         Raises
         ------
         InputError
-            The rows have another number of columns than the fitted ones, or NaN, or an option does not exist
-            (:class:`~bigsmic.errors.OptionError`).
+            The rows have another number of columns than the fitted ones, or columns of other names or in another order
+            where both have names, or NaN, or an option does not exist (:class:`~bigsmic.errors.OptionError`).
         RunError
             `out` is something else, which stays as it was; RunLockedError if another process writes there.
         """
