@@ -416,7 +416,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
 
     def _dask_rows(self, data: Any, lengths: bool) -> Any:
         """The rows; those of a dask dataframe as a dask array, once its columns are known to be those of the fit."""
-        if not hasattr(data, "to_dask_array"):
+        if not hasattr(type(data), "to_dask_array"):  # a Delayed has any attribute
             return data
         from bigsmic.lazy import rows_of
 
