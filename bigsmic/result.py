@@ -416,11 +416,12 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
 
     def _dask_rows(self, data: Any, lengths: bool) -> Any:
         """The rows; those of a dask dataframe as a dask array, once its columns are known to be those of the fit."""
-        if not hasattr(type(data), "to_dask_array"):  # a Delayed has any attribute
+        if not hasattr(data, "to_dask_array"):
             return data
         from bigsmic.lazy import rows_of
 
-        columns.refuse_others(self._context.run, names_of(data), "predict")
+        if hasattr(type(data), "to_dask_array"):  # a Delayed has any attribute
+            columns.refuse_others(self._context.run, names_of(data), "predict")
         return rows_of(data, lengths)
 
     def __repr__(self) -> str:
