@@ -28,6 +28,7 @@ from bigsmic.types import Floats, Integers
 STRONG = 0.1
 """Share of the largest weight of a row from which on a neighbour may be in its aggregate: no edges between parts."""
 BEYOND_ONE, TOLERANCE = 1.001, 1e-6
+"""Shift of the inverse iteration for the coarse matrix, and its relative tolerance."""
 LEAST_GAIN = 0.9
 """Share of the groups that may be left by a round of joining; if more are, it was the last."""
 
