@@ -546,10 +546,10 @@ def test_a_solve_that_takes_a_coarse_start_resumes_with_the_same_bits(monkeypatc
         seen.append((state, space.V.copy(), space.V[:, space.n_columns - state.width :].copy()))
 
     _, space, _, whole = crowded(rows=6, on_restart=keep)
-    assert {state.is_refined for state, *_ in seen} == {False, True}
+    assert {state.asked_coarse for state, *_ in seen} == {False, True}
     for begun in seen:
         _, again, coarse, result = crowded(rows=6, begun=begun)
-        assert coarse.n_asked == (not begun[0].is_refined)
+        assert coarse.n_asked == (not begun[0].asked_coarse)
         assert np.array_equal(result.ritz_values, whole.ritz_values)
         assert np.array_equal(again.V, space.V)
 

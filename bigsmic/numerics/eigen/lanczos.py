@@ -130,7 +130,7 @@ def solve(  # noqa: PLR0913
         state = begin(space, params, known, warm_filter)
     while state.width > 0:
         state = step(space, params, state)
-        if coarse is not None and not state.is_refined and is_crowded(params, state):
+        if coarse is not None and not state.asked_coarse and is_crowded(params, state):
             state = _start_refined(space, params, state, coarse)
         if on_restart is not None and state.width > 0:
             on_restart(state)
@@ -210,7 +210,7 @@ def _start_refined(space: Space, params: LanczosParams, state: LanczosState, coa
     """Start again from approximate eigenvectors, refined; those that are none yet are mixed for a first block."""
     refined = refine(space, params, state, coarse, _bound(params, state, space.eps))
     if refined is None:
-        return replace(state, is_refined=True)
+        return replace(state, asked_coarse=True)
     if refined.n_locked < params.n_wanted:
         return _start_mixed(space, params, refined, refined.filter)
     space.recall(np.zeros((space.n_columns - refined.n_locked, 0)), refined.n_locked)

@@ -129,8 +129,8 @@ class LanczosState:
         Smallest, and largest absolute Ritz value of K so far.
     n_matvecs, n_restarts, n_draws : int
         Counters.
-    is_refined : bool
-        Whether approximate eigenvectors were asked for, as wanted values crowd below 1.
+    asked_coarse : bool
+        Whether a coarse start was asked for, as wanted values crowd below 1; there may have been none.
     """
 
     images: np.ndarray
@@ -149,7 +149,7 @@ class LanczosState:
     n_matvecs: int = 0
     n_restarts: int = 0
     n_draws: int = 1
-    is_refined: bool = False
+    asked_coarse: bool = False
 
     @property
     def n_locked(self) -> int:

@@ -25,6 +25,9 @@ from bigsmic.types import Floats
 
 CROWDED = 5e-3
 """Distance from 1 within which all wanted values crowd: as on the graph of many rows in a plane, or along curves."""
+ABOVE = 5e-4
+"""Distance above 1 of the largest value, for matrices other than N, up to which the same holds; below the shift of the
+inverse iterations of coarse starts."""
 SMOOTH = 0.02
 """Largest distance from 1 of the Ritz values of approximations from which their refinement is the shorter way."""
 MORE = 1.25, 4
@@ -58,7 +61,7 @@ def is_crowded(params: LanczosParams, state: LanczosState) -> bool:
     values = np.sort(np.concatenate([state.locked_values, state.filter.inverse(state.images)]))
     if state.width == 0 or len(values) < params.n_wanted:
         return False
-    return bool(values[-params.n_wanted] >= 1.0 - CROWDED and values[-1] <= 1.0 + CROWDED)
+    return bool(values[-params.n_wanted] >= 1.0 - CROWDED and values[-1] <= 1.0 + ABOVE)
 
 
 def refine(
@@ -98,7 +101,7 @@ def refine(
         locked_values=state.locked_values[:n_known],
         locked_norms=state.locked_norms[:n_known],
         n_turns=state.n_turns + 1,
-        is_refined=True,
+        asked_coarse=True,
     )
     for _ in range(PASSES):
         if state.n_locked >= params.n_wanted or state.n_matvecs >= params.matvec_limit:

@@ -61,7 +61,7 @@ def between(a: Floats, b: Floats, counts: NDArray[Any], means: Any, step: float 
         root of twice the log likelihood ratio of two densities to one, and the error that of the log of the depth. For
         large counts, z is ``-log(depth) / error``; where few rows are counted at the bottom, that is too little.
     """
-    spreads = [math.hypot(_spread(of_one), step / math.sqrt(12)) or _NOTHING for of_one in (a, b)]
+    spreads = [max(math.hypot(_spread(of_one), step / math.sqrt(12)), _NOTHING) for of_one in (a, b)]
     h = max(BANDWIDTH * min(spreads) * min(len(a), len(b)) ** -0.2, STEPS * step)
     low, high = means[0] - 2 * spreads[0], means[1] + 2 * spreads[1]
     n_bins = min(max(math.ceil((high - low) / (h / 3)), BINS[0]), BINS[1])
