@@ -489,7 +489,7 @@ class Steps:
         self.space.V = np.hstack([self.space.V, self.U])
 
 
-def crowded(rows, n_paths=1, n=2400, begun=None, **options):
+def crowded(rows, n_paths=1, n=2400, begun=None, max_matvecs=None, **options):
     """Solve for ten vectors of paths, from a coarse start of steps of so many rows."""
     K, known = path(n // n_paths, n_paths)
     space = DenseSpace(K, known)
@@ -498,7 +498,7 @@ def crowded(rows, n_paths=1, n=2400, begun=None, **options):
     if begun is not None:
         options["state"], space.V, space.last = begun
     on_restart = partial(options.pop("on_restart"), space) if "on_restart" in options else None
-    params = LanczosParams(10)
+    params = LanczosParams(10, max_matvecs=max_matvecs)
     result = solve(space, params, known=ones, coarse=coarse, on_restart=on_restart, **options)
     return K, space, coarse, result
 
@@ -516,6 +516,16 @@ def test_values_that_crowd_are_told_apart_from_a_coarse_start(n_paths):
     residuals = np.linalg.norm(K @ space.V - space.V * result.ritz_values, axis=0)
     np.testing.assert_allclose(residuals[n_paths:], result.residual_norms[n_paths:], rtol=1e-6)
     assert residuals.max() <= 1e-4
+
+
+def test_the_limit_on_products_leaves_the_refined_vectors(monkeypatch):
+    monkeypatch.setattr("bigsmic.numerics.eigen.refinement.AMPLIFICATION", 8.0)
+    with pytest.warns(ConvergenceWarning, match="of 10 eigenpairs reached"):
+        K, space, _, result = crowded(rows=6, max_matvecs=700)
+    assert 1 <= result.n_converged < 10
+    np.testing.assert_allclose(1 - result.ritz_values[1:], 1 - top(K, 10)[0][1:], rtol=0.1)
+    residuals = np.linalg.norm(K @ space.V - space.V * result.ritz_values, axis=0)
+    np.testing.assert_allclose(residuals[1:], result.residual_norms[1:], rtol=1e-6)
 
 
 def test_a_coarse_start_that_is_not_near_changes_no_bit():

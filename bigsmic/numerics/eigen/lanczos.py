@@ -207,14 +207,16 @@ def _start_mixed(space: Any, params: LanczosParams, state: LanczosState, new_fil
 
 
 def _start_refined(space: Space, params: LanczosParams, state: LanczosState, coarse: CoarseStart) -> LanczosState:
-    """Start again from approximate eigenvectors, refined; those that are none yet are mixed for a first block."""
+    """Start again from approximate eigenvectors, refined; those that are none yet are mixed, if products are left."""
     refined = refine(space, params, state, coarse, _bound(params, state, space.eps))
     if refined is None:
         return replace(state, asked_coarse=True)
-    if refined.n_locked < params.n_wanted:
-        return _start_mixed(space, params, refined, refined.filter)
-    space.recall(np.zeros((space.n_columns - refined.n_locked, 0)), refined.n_locked)
-    return refined
+    if refined.n_locked == params.n_wanted:
+        space.recall(np.zeros((space.n_columns - refined.n_locked, 0)), refined.n_locked)
+        return replace(refined, images=np.zeros(0), norms=np.zeros(0))
+    if refined.n_matvecs >= params.matvec_limit:
+        return refined
+    return _start_mixed(space, params, refined, refined.filter)
 
 
 def _start_from(space: Space, params: LanczosParams, state: LanczosState, moments: Any) -> LanczosState:

@@ -82,9 +82,9 @@ def refine(
     Returns
     -------
     state : LanczosState or None
-        Its locked columns are known and refined vectors; further columns of the basis are approximations, and there is
-        no next block. The filter is as it was, for solves of similar matrices. None, with the basis as it was, if there
-        are no approximations.
+        Its locked columns are known and refined vectors, the others Ritz vectors of the last pass, which may exceed the
+        limit on products, and there is no next block. The filter is as it was, for solves of similar matrices. None,
+        with the basis as it was, if there are no approximations.
     """
     n_known = state.n_known
     n_left = params.n_wanted - n_known
@@ -118,7 +118,7 @@ def _pass(
     Return the state, and the Ritz values of the columns that are left.
     """
     start, width = state.n_locked, params.block_width
-    filter = _filter(float(values[-1]), (params.matvec_limit - state.n_matvecs) // (space.n_columns - start))
+    filter = _filter(float(values[-1]))
     for lo in range(start, space.n_columns, width):
         space.take(lo, min(width, space.n_columns - lo))
         space.apply(filter)
@@ -131,6 +131,8 @@ def _pass(
     n_new = len(passed) if passed.all() else int(np.argmin(passed))
     found = replace(
         state,
+        images=state.filter(values[n_new:]),
+        norms=np.append(norms[n_new:], np.full(len(values) - n_left, np.inf)),
         locked_values=np.append(state.locked_values, values[:n_new]),
         locked_norms=np.append(state.locked_norms, norms[:n_new]),
         n_propagated=start + n_new,
@@ -140,12 +142,12 @@ def _pass(
     return found, values[n_new:]
 
 
-def _filter(least: float, most: int) -> Filter:
-    """Filter of a degree up to `most` that amplifies 1, and whose interval begins beyond the least of the values."""
+def _filter(least: float) -> Filter:
+    """Filter that amplifies 1, and whose interval begins beyond the least of the values."""
     edge = 1.0 - BEYOND * min(max(1.0 - least, LEAST_DISTANCE), 0.25)
     half_width = (edge + 1.0) / 2
     degree = math.acosh(AMPLIFICATION) / math.acosh((1.0 - edge) / half_width + 1.0)
-    degree = max(2 * int((min(degree, most, DEGREES[1]) - 1) / 2) + 1, DEGREES[0])
+    degree = max(2 * int((min(degree, DEGREES[1]) - 1) / 2) + 1, DEGREES[0])
     return Filter(degree, edge - half_width, half_width)
 
 
