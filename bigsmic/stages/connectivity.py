@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.numerics.graph import connectivity
+from bigsmic.numerics.graph.affinity import WEIGHT_FLOOR
 from bigsmic.numerics.graph.connectivity import Exits
 from bigsmic.numerics.hashing import draw_rows, row_hash
 from bigsmic.runtime.context import Context
@@ -15,7 +16,7 @@ from bigsmic.stages.graph import read_graph
 from bigsmic.types import Floats, Integers
 
 EXITS = 3  # of each component
-LEAST_WEIGHT = 0.01  # of an added edge
+LEAST_WEIGHT = 0.01  # of an added edge, unless it connects parts of the graph
 SEARCH_PAIRS = 2e10  # of queries and rows; with more, only a sample of the rows is searched
 
 
@@ -37,10 +38,30 @@ def _connect(job: Job, i: int) -> None:
         found.append(exits)
         united, left = connectivity.unite(united, exits, *_sizes(context, t))
     source, target, squares = connectivity.both_ways(connectivity.join_exits([*found, connectivity.NO_EXITS]))
-    arrays = {"source": source, "target": target, "squares": squares, "united": united}
-    parts = dict.fromkeys(("source", "target", "squares"), np.searchsorted(source, context.layout.bounds))
-    info = {"before": before, "after": left, "edges": len(source) // 2}
+    between = _between_parts(context, t, source, target, squares).astype(np.uint8)
+    arrays = {"source": source, "target": target, "squares": squares, "between": between, "united": united}
+    parts = dict.fromkeys(("source", "target", "squares", "between"), np.searchsorted(source, context.layout.bounds))
+    info = {"before": before, "after": left, "edges": len(source) // 2, "between": int(between.sum()) // 2}
     context.run.write("repair", i, arrays, parts=parts, info=info)
+
+
+def _between_parts(context: Context, t: int, *edges: Any) -> NDArray[np.bool_]:
+    """Whether added edges, given by sources, targets and squared distances, connect two parts of the t-graph.
+
+    None does if fewer clusters are wanted than there are parts: then edges between parts tell which ones are near.
+    """
+    *ends, squares = edges
+    from_, to = (_components_at(context, t, rows)[at] for rows, at in map(_distinct, ends))
+    part = connectivity.parts(from_, to, squares, _sizes(context, t)[0])
+    if context.settings.number_given and len(np.unique(part)) > context.settings.n_clusters:
+        return np.zeros(len(squares), np.bool_)
+    between: NDArray[np.bool_] = part[from_] != part[to]
+    return between
+
+
+def _distinct(values: Integers) -> tuple[Integers, Integers]:
+    distinct, where = np.unique(values, return_inverse=True)
+    return distinct, where
 
 
 def _exits(job: Job, t: int, united: Integers, n_components: int) -> Exits:
@@ -126,7 +147,12 @@ def read_components(context: Context, t: int, p: int) -> Integers:
     return context.run.read("repair", i, "united")[_read_components(context, t, p)]
 
 
-def bridges(context: Context, t: int, p: int) -> tuple[Integers, Integers, Floats]:
-    """Added edges whose sources are in one row block: sources, targets and squared distances."""
-    read = context.run.reader("repair", context.settings.t.index(t))
-    return read("source", p), read("target", p), read("squares", p)
+def bridges(context: Context, t: int, p: int) -> tuple[Integers, Integers, Floats, Floats]:
+    """Added edges whose sources are in one row block: sources, targets, squared distances, and least weights."""
+    i = context.settings.t.index(t)
+    read = context.run.reader("repair", i)
+    source = read("source", p)
+    least = np.full(len(source), LEAST_WEIGHT, np.float32)
+    if context.run.info("repair", i).get("between"):  # none in runs of earlier versions
+        least[read("between", p).astype(bool)] = WEIGHT_FLOOR
+    return source, read("target", p), read("squares", p), least

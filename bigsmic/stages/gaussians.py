@@ -16,6 +16,7 @@ from bigsmic.stages import valleys
 from bigsmic.stages.labelings import TILE_ROWS
 from bigsmic.stages.noise import log_distances, spacing
 from bigsmic.stages.selection import chosen, chosen_set, most_voted
+from bigsmic.stages.shown_number import are_parts
 from bigsmic.types import Floats, Integers
 
 GAUSSIANS = "gaussians"
@@ -31,9 +32,13 @@ def are_used(context: Context) -> bool:
 def run(job: Job) -> None:
     """Estimate the Gaussian of every cluster, and the pairs of clusters between which Gaussians are used.
 
-    There are none for a run in which an earlier version has labelled rows by votes alone, as all rows of a run, and its
-    predictions, must be labelled in the same way.
+    There are none where the clusters are parts of the graph, which may be bent, and none for a run in which an earlier
+    version has labelled rows by votes alone, as all rows of a run, and its predictions, must be labelled in the same
+    way.
     """
+    run, c = job.run, job.context.settings.n_clusters
+    if are_parts(run, c) and not run.done(GAUSSIANS, 0):
+        return
     if are_used(job.context) and not _voted_alone(job.context):
         if not job.complete("final", job.context.blocks):
             valleys.find_axes(job)  # rows are labelled by their components, also if the shapes are known

@@ -88,10 +88,10 @@ def weights_block(context: Context, eigenproblem: Eigenproblem, p: int) -> Kerne
     block = affinity.kernel_block(graph, eigenproblem.t, weight_of(context), own, outside)
     if eigenproblem.kernel == "normalized":
         block = affinity.with_floor(block)
-    source, target, squares = connectivity.bridges(context, eigenproblem.t, p)
+    source, target, squares, least = connectivity.bridges(context, eigenproblem.t, p)
     distinct, where = np.unique(target, return_inverse=True)
     sigmas = own[source - graph.lo], sigma_at(context, eigenproblem.t, distinct)[where]
-    added = np.maximum(weight_of(context)(squares, *sigmas), np.float32(connectivity.LEAST_WEIGHT))
+    added = np.maximum(weight_of(context)(squares, *sigmas), least)
     block = affinity.with_edges(block, source, target, added)
     if not context.settings.trims:
         return block

@@ -33,3 +33,8 @@ def are_by_size(run: Run, n_clusters: int) -> bool:
 def are_joined(run: Run, n_clusters: int) -> bool:
     """Whether distances, and not the graph, tell which groups to join into so few clusters."""
     return n_clusters in run.info(NUMBER, 0).get("joined", [])  # none in earlier runs
+
+
+def are_parts(run: Run, n_clusters: int) -> bool:
+    """Whether so many clusters are the parts that the graph falls into, which may be bent."""
+    return run.done(NUMBER, 0) and run.info(NUMBER, 0).get("parts") == n_clusters

@@ -151,3 +151,34 @@ def test_edges_go_both_ways_once():
         (4, 3, 1),
         (5, 3, 2),
     ]
+
+
+def parts_of(edges, sizes):
+    source, target, squares = zip(*edges, strict=True)
+    return connectivity.parts(np.array(source), np.array(target), np.array(squares, np.float32), np.array(sizes))
+
+
+def test_small_components_belong_to_the_part_of_their_shortest_edges():
+    # 0 and 1 are large; 2 lies between them, nearer to 1, and 3 hangs on 2
+    parts = parts_of([(2, 0, 2.0), (2, 1, 1.0), (3, 2, 3.0), (3, 0, 4.0), (1, 0, 5.0)], [600, 390, 6, 4])
+    assert parts[0] != parts[1]
+    assert parts[1] == parts[2] == parts[3]
+
+
+def test_the_distance_and_not_the_order_of_edges_determines_parts():
+    edges = [(2, 0, 2.0), (2, 1, 1.0), (3, 0, 1.5), (3, 2, 2.5), (1, 0, 9.0)]
+    wanted = parts_of(edges, [600, 390, 6, 4])
+    for order in itertools.permutations(edges):
+        np.testing.assert_array_equal(parts_of(order, [600, 390, 6, 4]), wanted)
+
+
+@pytest.mark.parametrize("sizes", [[951, 49], [100, 24], [1000]])
+def test_one_large_component_is_no_part_beside_small_ones(sizes):
+    """A twentieth of the rows are needed, and 25 of them."""
+    edges = [(1, 0, 1.0)] if len(sizes) > 1 else [(0, 0, 1.0)]
+    np.testing.assert_array_equal(parts_of(edges, sizes), np.zeros(len(sizes)))
+
+
+def test_a_component_with_a_twentieth_of_the_rows_is_a_part():
+    left, right = parts_of([(1, 0, 1.0)], [475, 25])
+    assert left != right

@@ -3,18 +3,24 @@
 A graph of k components has the eigenvalue 1 k times. Eigensolvers converge badly on hundreds of equal eigenvalues, and
 the eigenvectors only show the components. So every component except the largest gets its few shortest outgoing edges,
 and this is repeated until one component is left. Component 0 is the largest.
+
+Large components are parts of the graph, and its eigenvectors are to show them. They cannot if edges between parts weigh
+more than the graph does within: along a curve of n rows, the distances of eigenvalues from 1 fall as 1 / n^2. So only
+the edges of small components get a least weight.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.cluster.hierarchy import DisjointSet
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from bigsmic.numerics.graph.affinity import GraphBlock
 from bigsmic.types import Floats, Integers
 
+LARGE, FEWEST_ROWS = 0.05, 25  # share of the rows, and rows, of a component that is a part
 _TILE_ENTRIES = 1 << 22  # of a matrix of distances
 
 
@@ -162,6 +168,36 @@ def unite(united: Integers, exits: Exits, sizes: Integers, first: Integers) -> t
     number = np.empty(n_left, np.int64)
     number[np.lexsort((least, -total))] = np.arange(n_left)
     return number[joined], n_left
+
+
+def parts(of_source: Integers, of_target: Integers, sq_distances: Floats, sizes: Integers) -> Integers:
+    """Parts that components belong to: each has one large component, and small ones by their shortest edges.
+
+    Edges unite components, the shortest first, except two that both have a large one.
+
+    Parameters
+    ----------
+    of_source, of_target : ndarray of int64, shape (e,)
+        Components that each edge connects.
+    sq_distances : ndarray of float32, shape (e,)
+    sizes : ndarray of int64, shape (n_components,)
+        Rows of each component.
+
+    Returns
+    -------
+    parts : ndarray of int64, shape (n_components,)
+        One of the components of the part; all 0 if at most one is large.
+    """
+    is_large = sizes >= max(LARGE * sizes.sum(), FEWEST_ROWS)
+    if np.count_nonzero(is_large) < 2:
+        return np.zeros(len(sizes), np.int64)
+    united = DisjointSet(range(len(sizes)))
+    for edge in np.lexsort((of_target, of_source, sq_distances)):
+        a, b = united[int(of_source[edge])], united[int(of_target[edge])]
+        if a != b and not (is_large[a] and is_large[b]):
+            united.merge(a, b)
+            is_large[united[a]] = is_large[a] or is_large[b]
+    return np.array([united[i] for i in range(len(sizes))])
 
 
 def first_of_each(

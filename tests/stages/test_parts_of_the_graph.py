@@ -1,0 +1,71 @@
+"""Parts of the graph, which no added edge ties together: they are found, however long and thin they are."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_circles, make_moons
+from sklearn.metrics import adjusted_rand_score
+
+import bigsmic
+from bigsmic.numerics.graph.affinity import WEIGHT_FLOOR
+from bigsmic.stages import connectivity, gaussians
+
+
+def circles(n):
+    X, y = make_circles(n, factor=0.5, random_state=0)
+    return X.astype(np.float32), y
+
+
+def fit(X, c=None, **options):
+    return bigsmic.fit(X, c, scale=None, n_threads=1, n_centers=40, **options)
+
+
+def test_circles_without_noise_are_found_with_their_number_and_without():
+    X, y = circles(10_000)
+    for c in (2, None):
+        result = fit(X, c)
+        assert adjusted_rand_score(y, result.labels) == 1
+        np.testing.assert_array_equal(result.predict(X[::7]), np.asarray(result.labels)[::7])
+
+
+def least_weights(result):
+    context = result._context
+    t = context.settings.t[-1]
+    return np.concatenate([connectivity.bridges(context, t, p)[3] for p in context.blocks])
+
+
+def far_blobs():
+    draw = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2, 3], 150)
+    centres = np.array([[0, 0], [40, 0], [300, 0], [340, 0]])
+    return (centres[y] + draw.normal(size=(600, 2))).astype(np.float32), y
+
+
+@pytest.mark.filterwarnings("ignore:c. got 2, but the data show 4 groups")
+@pytest.mark.parametrize(("c", "least"), [(4, WEIGHT_FLOOR), (None, WEIGHT_FLOOR), (2, connectivity.LEAST_WEIGHT)])
+def test_edges_between_parts_have_a_least_weight_only_if_parts_are_to_be_joined(c, least):
+    X, y = far_blobs()
+    result = fit(X, c)
+    weights = least_weights(result)
+    assert len(weights)
+    np.testing.assert_array_equal(weights, np.full(len(weights), least, np.float32))
+    assert adjusted_rand_score(y // 2 if c == 2 else y, result.labels) == 1
+
+
+def test_a_repair_of_an_earlier_version_is_read_as_it_was(monkeypatch):
+    X, _ = far_blobs()
+    result = fit(X, 4)
+    context = result._context
+    info = context.run.info
+    monkeypatch.setattr(
+        type(context.run), "info", lambda run, *at: {k: v for k, v in info(*at).items() if k != "between"}
+    )
+    assert set(least_weights(result).tolist()) == {np.float32(connectivity.LEAST_WEIGHT)}
+
+
+def test_shapes_have_no_say_where_clusters_are_bent_parts():
+    """Of four labelings, one has groups across both moons: Gaussians would move rows of its share."""
+    X, y = make_moons(10_000, noise=0.02, random_state=0)
+    result = fit(X.astype(np.float32))
+    assert result.valleys.parts == 2
+    assert gaussians.read(result._context) is None
+    assert adjusted_rand_score(y, result.labels) == 1
