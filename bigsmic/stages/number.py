@@ -325,7 +325,7 @@ def _largest(job: Job, trees: Sequence[MergeTree], shared: _Shared, n_clusters: 
         return {"largest": 1.0, "second": 0.0, "clumpiness": None}
     groups_of = _cuts(trees, n_clusters)
     gram, merged = consensus.merged_gram(shared.rows, shared.sizes, groups_of)
-    tree = consensus.consensus_tree(gram, merged)
+    tree = consensus.overlap_tree(gram)
     classes = tree.cut(min(n_clusters, len(tree.columns)))
     rows = draw_rows(job.context.n, SHAPE_ROWS, job.context.settings.seed, NUMBER)
     valley_stage.find_axes(job)
