@@ -236,7 +236,19 @@ def test_parts_of_the_graph_are_the_answer_where_labelings_do_not_agree_on_valle
     assert result.n_clusters == result.valleys.parts == 2
     assert max(result.valleys.votes) > 3
     assert adjusted_rand_score(y, result.labels) == 1
-    assert result.valleys.sentence.startswith("The neighbour graph falls into 2 parts by a clear eigengap; labelings")
+    assert result.valleys.sentence.startswith("The neighbour graph falls into 2 parts by an eigengap; labelings")
+
+
+def test_bent_clusters_that_nearly_touch_are_those_on_which_labelings_agree_by_density(monkeypatch):
+    """The gap after two rings is 1.8, and those within a ring are up to 1.5: it is not clear alone."""
+    X, y = make_circles(4000, factor=0.48, noise=0.06, random_state=2)
+    result = bigsmic.fit(X, **UNSCALED)
+    assert result.n_clusters == result.valleys.parts == 2
+    assert adjusted_rand_score(y, result.labels) > 0.99
+    monkeypatch.setattr(number, "ONE_BY_DENSITY", 1.1)
+    without = bigsmic.fit(X, **UNSCALED)
+    assert without.n_clusters != 2
+    assert without.valleys.parts is None
 
 
 def test_parts_of_the_graph_do_not_hide_clusters_within_them_that_valleys_part():

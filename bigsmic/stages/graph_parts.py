@@ -13,7 +13,7 @@ from bigsmic.types import Floats
 CLEAR_GAP = 2.2  # eigengap from which the graph is considered to fall into parts
 MORE_IF_TIED = 2  # times that gap, if the parts are tied
 TIED = 2.5e-4  # 1 minus the eigenvalue of the last part, from which on parts are tied
-NEXT_GAP = 1.5  # largest gap after the parts of curves; along a single curve it is 2.25 after the second eigenvalue
+NEXT_GAP = 1.5  # largest gap within parts; along a single curve it is 2.25 after the second eigenvalue
 OF_CURVES = (1.6, 2.5)  # powers with which 1 minus the eigenvalues of curves grow: 2, and 2 / r in r dimensions
 UNWEIGHTED = LinkWeights()
 
@@ -41,6 +41,12 @@ def clear_parts(context: Context, n_clusters: int, along_curves: bool) -> int | 
     are_tied = max(1.0 - values[n_parts - 1] for values in spectra) > TIED
     is_clear = gaps.max() >= (MORE_IF_TIED * CLEAR_GAP if are_tied else CLEAR_GAP)
     return n_parts if is_clear else None
+
+
+def have_gap(context: Context, n_parts: int) -> bool:
+    """Whether the graphs have an eigengap after so many parts that is more than those within parts mostly are."""
+    spectra = _plain_spectra(context, (None, UNWEIGHTED))
+    return bool(spectra) and common_gaps(spectra, [n_parts]).item() > NEXT_GAP
 
 
 def lie_along_curves(context: Context) -> bool:

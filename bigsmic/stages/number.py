@@ -40,6 +40,8 @@ NEARLY_AGREED = 0.05
 """Difference in agreement from the largest up to which a smaller number of clusters is preferred."""
 LEAST_AGREED = 0.7
 """Agreement from which another number of clusters may be preferred to the one shown, and merges be undone in order."""
+ONE_BY_DENSITY = 0.97
+"""Agreement of labelings that are cut by density, from which the clusters are bent if cuts by valleys do not agree."""
 JOINED_GAIN = 0.004
 """Difference in modularity from which clusters joined by distance are better than those joined by density."""
 SHAPE_ROWS = 20_000
@@ -167,6 +169,8 @@ def _count(job: Job, block: int) -> None:
     are_doubtful = along_curves or (left_open and have_copies(context))
     surest = _surest(curve, shown, FULL * cut_into) if disagree and not (propagates or are_doubtful) else None
     candidate = graph_parts.clear_parts(context, shown, along_curves) if disagree or along_curves else None
+    if candidate is None and left_open and agreement < PLAIN_OF_ONE_VOICE:
+        candidate = _bent(context, by_density, shared, curve, shown)
     if not (along_curves and 4 * shown <= cut_into):  # of curves, they agree on pieces
         candidate = _unless_agreed(curve, candidate, shown)
     parts, shape = _checked_parts(job, candidate, shown, trees, by_density, shared)
@@ -182,7 +186,7 @@ def _count(job: Job, block: int) -> None:
     info |= shape | {"agreement": agreement, "parts": parts, "surer": surer, "joined": joined, "by_size": by_size}
     may_hide = (disagree or not clear) and not (parts or propagates or along_curves) and shown > 1
     info["hidden"] = may_hide and _most_modular(curve) > FULL * cut_into
-    info |= {"asks_agreement": True, "about": NOT_FAR} | _of_links(context, n_clusters, by_groups)
+    info |= {"asks_agreement": True, "all_vote": True, "about": NOT_FAR} | _of_links(context, n_clusters, by_groups)
     job.run.write(NUMBER, block, curve, info=info)
 
 
@@ -205,6 +209,24 @@ def _surest(curve: Mapping[str, NDArray[Any]], shown: int, most: float) -> int |
 def _most_modular(curve: Mapping[str, NDArray[Any]]) -> int:
     """Number of clusters of largest modularity."""
     return int(curve["numbers"][np.argmax(curve["modularity"])])
+
+
+def _bent(
+    context: Context, by_density: Sequence[MergeTree], shared: _Shared, curve: Mapping[str, NDArray[Any]], shown: int
+) -> int | None:
+    """Number of clusters that bend around each other, below the one shown; None if there are none.
+
+    It is the largest number at which labelings agree if cut by density. If cut by valleys, they do not: lines between
+    the groups of a bent cluster cross others, or nothing, and each labeling has other groups. The graph must have some
+    eigengap there.
+    """
+    fewer = curve["numbers"] < shown
+    numbers = curve["numbers"][fewer]
+    agreed = np.flatnonzero(shared.agreements(by_density, numbers) >= ONE_BY_DENSITY)
+    if len(agreed) == 0 or curve["stability"][fewer][agreed[-1]] >= PLAIN:
+        return None
+    n_parts = int(numbers[agreed[-1]])
+    return n_parts if graph_parts.have_gap(context, n_parts) else None
 
 
 def _unless_agreed(curve: Mapping[str, NDArray[Any]], parts: int | None, shown: int) -> int | None:

@@ -27,7 +27,7 @@ from bigsmic.stages.labeling_specs import (
     specs_of,
 )
 from bigsmic.stages.labelings import Reader, read_labels
-from bigsmic.stages.shown_number import are_joined
+from bigsmic.stages.shown_number import all_vote, are_joined
 from bigsmic.types import Floats, Integers
 
 CONSENSUS = -1
@@ -386,7 +386,8 @@ def best_rated(context: Context, numbers: Sequence[int]) -> int:
     """Number of the best rated of some eigenvector sets, all merged by density or all by valleys.
 
     If the graph falls into parts by itself, the set of largest normalised association, the last among equals, which
-    over-segments least; one of fewer clusters has more association in any case, and does not count. Otherwise first
+    over-segments least, or, where parts are the answer and labelings by valleys may disagree, the first, in which all
+    vote; one of fewer clusters has more association in any case, and does not count. Otherwise first
     the shrinkages of largest mean modularity over their eigenvector sets, since the modularity of one consensus is
     random in the third digit; then the eigenvector set among these. Either way, a set without a consensus of c
     clusters, for which one labeling votes, counts only if all are.
@@ -397,7 +398,9 @@ def best_rated(context: Context, numbers: Sequence[int]) -> int:
         rates = context.run.read("eigenvector_sets", 0, "association").mean(axis=1)[numbers]
         sizes = np.array([context.run.read("consensus", 0, f"classes.{w}").max() for w in numbers])
         rates[~_are_whole(context, numbers) | (sizes < sizes.max())] = -np.inf
-        return numbers[int(np.flatnonzero(rates >= rates.max() - ROUNDING)[-1])]
+        equal = np.flatnonzero(rates >= rates.max() - ROUNDING)
+        by_valleys = numbers[0] in specs_of(context).valley_sets
+        return numbers[equal[0 if by_valleys and all_vote(context.run, context.settings.n_clusters) else -1]]
     if eigenvector_sets_of(context)[numbers[-1]] == specs_of(context).plain:
         numbers = numbers[:-1]
     rates = context.run.read("eigenvector_sets", 0, "modularity").mean(axis=1)[numbers]

@@ -38,3 +38,11 @@ def are_joined(run: Run, n_clusters: int) -> bool:
 def are_parts(run: Run, n_clusters: int) -> bool:
     """Whether so many clusters are the parts that the graph falls into, which may be bent."""
     return run.done(NUMBER, 0) and run.info(NUMBER, 0).get("parts") == n_clusters
+
+
+def all_vote(run: Run, n_clusters: int) -> bool:
+    """Whether all labelings vote if some of them give the same clusters, as these are parts on which they may disagree.
+
+    Not so in runs of earlier versions.
+    """
+    return are_parts(run, n_clusters) and bool(run.info(NUMBER, 0).get("all_vote"))

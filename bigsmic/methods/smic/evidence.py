@@ -41,7 +41,7 @@ class Valleys:
         Mean adjusted Rand index between the labelings, cut into as many groups as they show; below 0.4 they do not
         agree.
     parts : int or None
-        Number of parts that the neighbour graph falls into by a clear eigengap, where these are fewer than the
+        Number of parts that the neighbour graph falls into by an eigengap, where these are fewer than the
         labelings show, and these agree to less than 0.9: the answer, then. None elsewhere.
     surer : int or None
         Number of clusters that the labelings agree on more, where they agree on the groups that valleys separate to
@@ -166,7 +166,7 @@ class Valleys:
 
     def _parts(self) -> str:
         return (
-            f"The neighbour graph falls into {self.n_clusters} parts by a clear eigengap; labelings show "
+            f"The neighbour graph falls into {self.n_clusters} parts by an eigengap; labelings show "
             f"{min(self.votes)} to {max(self.votes)} groups that valleys separate, but agree on these to "
             f"{self.agreement:.2f} only.{self._asked()}"
         )

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import DisjointSet
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
@@ -191,6 +190,8 @@ def parts(of_source: Integers, of_target: Integers, sq_distances: Floats, sizes:
     is_large = sizes >= max(LARGE * sizes.sum(), FEWEST_ROWS)
     if np.count_nonzero(is_large) < 2:
         return np.zeros(len(sizes), np.int64)
+    from scipy.cluster.hierarchy import DisjointSet  # which not all fits need
+
     united = DisjointSet(range(len(sizes)))
     for edge in np.lexsort((of_target, of_source, sq_distances)):
         a, b = united[int(of_source[edge])], united[int(of_target[edge])]
