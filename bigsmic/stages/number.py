@@ -230,9 +230,9 @@ def _bent(
 
 
 def _unless_agreed(curve: Mapping[str, NDArray[Any]], parts: int | None, shown: int) -> int | None:
-    """The number of parts; None if labelings plainly agree on them, and on more clusters within them."""
+    """The number of parts; None if labelings plainly agree on more clusters."""
     agreed = curve["numbers"][(curve["stability"] >= PLAIN) & (curve["numbers"] <= shown)]
-    return None if parts and parts in agreed and parts < agreed.max() else parts
+    return None if parts and parts < agreed.max(initial=0) else parts
 
 
 def _checked_parts(
