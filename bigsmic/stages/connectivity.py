@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.numerics.graph import connectivity
-from bigsmic.numerics.graph.affinity import WEIGHT_FLOOR
 from bigsmic.numerics.graph.connectivity import Exits
 from bigsmic.numerics.hashing import draw_rows, row_hash
 from bigsmic.runtime.context import Context
@@ -16,7 +15,7 @@ from bigsmic.stages.graph import read_graph
 from bigsmic.types import Floats, Integers
 
 EXITS = 3  # of each component
-LEAST_WEIGHT = 0.01  # of an added edge, unless it connects parts of the graph
+LEAST_WEIGHT, LEAST_BETWEEN = 0.01, 1e-4  # of an added edge: within a part of the graph, and between parts
 SEARCH_PAIRS = 2e10  # of queries and rows; with more, only a sample of the rows is searched
 
 
@@ -149,10 +148,20 @@ def read_components(context: Context, t: int, p: int) -> Integers:
 
 def bridges(context: Context, t: int, p: int) -> tuple[Integers, Integers, Floats, Floats]:
     """Added edges whose sources are in one row block: sources, targets, squared distances, and least weights."""
+    read = context.run.reader("repair", context.settings.t.index(t))
+    least = np.where(_are_between(context, t, p), LEAST_BETWEEN, LEAST_WEIGHT).astype(np.float32)
+    return read("source", p), read("target", p), read("squares", p), least
+
+
+def bridges_between_parts(context: Context, t: int, p: int) -> tuple[Integers, Integers]:
+    """Sources and targets of the added edges that connect parts of the t-graph."""
+    read, between = context.run.reader("repair", context.settings.t.index(t)), _are_between(context, t, p)
+    return read("source", p)[between], read("target", p)[between]
+
+
+def _are_between(context: Context, t: int, p: int) -> NDArray[np.bool_]:
+    """Whether the added edges of one row block connect parts of the t-graph; none does in runs of earlier versions."""
     i = context.settings.t.index(t)
-    read = context.run.reader("repair", i)
-    source = read("source", p)
-    least = np.full(len(source), LEAST_WEIGHT, np.float32)
-    if context.run.info("repair", i).get("between"):  # none in runs of earlier versions
-        least[read("between", p).astype(bool)] = WEIGHT_FLOOR
-    return source, read("target", p), read("squares", p), least
+    if context.run.info("repair", i).get("between"):
+        return np.asarray(context.run.read("repair", i, "between", p), np.bool_)
+    return np.zeros(len(context.run.read("repair", i, "source", p)), np.bool_)

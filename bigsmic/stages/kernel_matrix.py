@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.errors import InputError
-from bigsmic.numerics.graph import affinity
+from bigsmic.numerics.graph import added_edges, affinity
 from bigsmic.numerics.graph.affinity import KernelBlock
 from bigsmic.numerics.graph.weights import NAMED
 from bigsmic.numerics.row_blocks import Shard
@@ -92,7 +92,7 @@ def weights_block(context: Context, eigenproblem: Eigenproblem, p: int) -> Kerne
     distinct, where = np.unique(target, return_inverse=True)
     sigmas = own[source - graph.lo], sigma_at(context, eigenproblem.t, distinct)[where]
     added = np.maximum(weight_of(context)(squares, *sigmas), least)
-    block = affinity.with_edges(block, source, target, added)
+    block = added_edges.with_edges(block, source, target, added)
     if not context.settings.trims:
         return block
     own, outside = (trimming.factors(context, at) for at in (np.arange(block.lo, block.hi), block.halo))
@@ -101,6 +101,9 @@ def weights_block(context: Context, eigenproblem: Eigenproblem, p: int) -> Kerne
 
 def _write_normalised(context: Context, p: int, eigenproblem: Eigenproblem, mean: float) -> None:
     block = read_block(context, weights_name(eigenproblem), p)
+    if eigenproblem.shrinkage:
+        between = connectivity.bridges_between_parts(context, eigenproblem.t, p)
+        block = added_edges.with_least(block, *between, connectivity.LEAST_WEIGHT)
     degrees = read_degree(context, eigenproblem, p), degree_at(context, eigenproblem, block.halo)
     own, outside = (affinity.shrunk(degree, mean, eigenproblem.shrinkage) for degree in degrees)
     _write_block(context, matrix_name(eigenproblem), p, affinity.normalise(block, own, outside))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from bigsmic.numerics.graph import affinity, connectivity
+from bigsmic.numerics.graph import added_edges, affinity, connectivity
 
 
 def exits_of(rows):
@@ -182,3 +182,18 @@ def test_one_large_component_is_no_part_beside_small_ones(sizes):
 def test_a_component_with_a_twentieth_of_the_rows_is_a_part():
     left, right = parts_of([(1, 0, 1.0)], [475, 25])
     assert left != right
+
+
+def test_entries_between_parts_are_raised_and_others_stay():
+    rng = np.random.default_rng(0)
+    dense = np.where(rng.random((9, 9)) < 0.5, rng.random((9, 9)), 0).astype(np.float32)
+    dense[2, 7] = dense[3, 4] = 1e-4
+    dense[5, 8] = 0.9
+    rows, columns = np.nonzero(dense[2:6])
+    halo = np.array([0, 1, 6, 7, 8])
+    local = np.where((columns >= 2) & (columns < 6), columns - 2, 4 + np.searchsorted(halo, columns))
+    indptr = np.searchsorted(rows, np.arange(5))
+    block = affinity.KernelBlock(2, 6, halo, indptr, local.astype(np.int32), dense[2:6][rows, columns])
+    found = added_edges.with_least(block, np.array([2, 3, 5]), np.array([7, 4, 8]), 0.01)
+    dense[2, 7] = dense[3, 4] = 0.01
+    np.testing.assert_array_equal(found.data, dense[2:6][rows, columns])

@@ -6,7 +6,6 @@ from sklearn.datasets import make_circles, make_moons
 from sklearn.metrics import adjusted_rand_score
 
 import bigsmic
-from bigsmic.numerics.graph.affinity import WEIGHT_FLOOR
 from bigsmic.stages import connectivity, gaussians
 
 
@@ -41,8 +40,11 @@ def far_blobs():
 
 
 @pytest.mark.filterwarnings("ignore:c. got 2, but the data show 4 groups")
-@pytest.mark.parametrize(("c", "least"), [(4, WEIGHT_FLOOR), (None, WEIGHT_FLOOR), (2, connectivity.LEAST_WEIGHT)])
-def test_edges_between_parts_have_a_least_weight_only_if_parts_are_to_be_joined(c, least):
+@pytest.mark.parametrize(
+    ("c", "least"),
+    [(4, connectivity.LEAST_BETWEEN), (None, connectivity.LEAST_BETWEEN), (2, connectivity.LEAST_WEIGHT)],
+)
+def test_edges_between_parts_weigh_as_much_as_others_only_if_parts_are_to_be_joined(c, least):
     X, y = far_blobs()
     result = fit(X, c)
     weights = least_weights(result)

@@ -25,7 +25,7 @@ from scipy.sparse import csr_array
 
 from bigsmic.errors import InputError
 from bigsmic.numerics.constraints.consistency import Quotient, ascending, distinct
-from bigsmic.numerics.graph import affinity as graph_kernel
+from bigsmic.numerics.graph.added_edges import with_edges
 from bigsmic.numerics.graph.affinity import KernelBlock
 from bigsmic.types import Floats, Integers
 
@@ -360,7 +360,7 @@ def linked_block(block: KernelBlock, links: Links) -> KernelBlock:
     -------
     linked : KernelBlock
     """
-    return graph_kernel.with_edges(without_links(block, links), *link_entries(block.lo, block.hi, links, links.must))
+    return with_edges(without_links(block, links), *link_entries(block.lo, block.hi, links, links.must))
 
 
 def without_links(block: KernelBlock, links: Links) -> KernelBlock:

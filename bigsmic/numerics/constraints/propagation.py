@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from bigsmic.numerics.compiled import compiled
 from bigsmic.numerics.constraints.links import Links, link_entries, places, without_links
-from bigsmic.numerics.graph import affinity
+from bigsmic.numerics.graph import added_edges, affinity
 from bigsmic.numerics.graph.affinity import KernelBlock
 from bigsmic.types import Floats, Integers
 
@@ -90,7 +90,7 @@ def pull(block: KernelBlock, links: Links) -> KernelBlock:
     found = plain._replace(data=(share * plain.data).astype(np.float32))
     for pairs, sign in ((links.must, 1), (links.cannot, -1)):
         source, target, weights = link_entries(plain.lo, plain.hi, links, pairs)
-        found = affinity.with_edges(found, source, target, sign * weights)
+        found = added_edges.with_edges(found, source, target, sign * weights)
     return found
 
 

@@ -264,38 +264,6 @@ def with_floor(kernel: KernelBlock) -> KernelBlock:
     return kernel._replace(data=np.maximum(kernel.data, kernel.data.dtype.type(WEIGHT_FLOOR)))
 
 
-def with_edges(kernel: KernelBlock, source: Integers, target: Integers, weights: Floats) -> KernelBlock:
-    """Return the kernel with additional entries, which must be new.
-
-    Parameters
-    ----------
-    kernel : KernelBlock
-    source : ndarray of int64, shape (e,), ascending
-        Positions in ``lo:hi``.
-    target : ndarray of int64, shape (e,)
-        Positions.
-    weights : ndarray of float32, shape (e,)
-
-    Returns
-    -------
-    kernel : KernelBlock
-    """
-    if len(source) == 0:
-        return kernel
-    lo, hi = kernel.lo, kernel.hi
-    outside = target[(target < lo) | (target >= hi)]
-    halo = np.union1d(kernel.halo, outside)
-    place = np.concatenate([np.arange(hi - lo), hi - lo + np.searchsorted(halo, kernel.halo)])
-    inside = (target >= lo) & (target < hi)
-    columns = np.where(inside, target - lo, hi - lo + np.searchsorted(halo, target))
-    rows = np.concatenate([np.repeat(np.arange(hi - lo), np.diff(kernel.indptr)), source - lo])
-    order = np.argsort(rows, kind="stable")
-    indices = np.concatenate([place[kernel.indices], columns]).astype(np.int32)[order]
-    data = np.concatenate([kernel.data, weights.astype(kernel.data.dtype)])[order]
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=hi - lo))])
-    return KernelBlock(lo, hi, halo, indptr, indices, data)
-
-
 def scaled(kernel: Any, factor_own: Any, factor_halo: Any) -> Any:
     """Return the kernel with entries ``K_ij f_i f_j``.
 
