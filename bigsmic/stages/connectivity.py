@@ -37,25 +37,35 @@ def _connect(job: Job, i: int) -> None:
         found.append(exits)
         united, left = connectivity.unite(united, exits, *_sizes(context, t))
     source, target, squares = connectivity.both_ways(connectivity.join_exits([*found, connectivity.NO_EXITS]))
-    between = _between_parts(context, t, source, target, squares).astype(np.uint8)
-    arrays = {"source": source, "target": target, "squares": squares, "between": between, "united": united}
+    between, n_parts = _between_parts(context, t, source, target, squares)
+    arrays = {
+        "source": source,
+        "target": target,
+        "squares": squares,
+        "between": between.astype(np.uint8),
+        "united": united,
+    }
     parts = dict.fromkeys(("source", "target", "squares", "between"), np.searchsorted(source, context.layout.bounds))
-    info = {"before": before, "after": left, "edges": len(source) // 2, "between": int(between.sum()) // 2}
+    info = {"before": before, "after": left, "edges": len(source) // 2}
+    info |= {"between": int(between.sum()) // 2, "parts": n_parts}
     context.run.write("repair", i, arrays, parts=parts, info=info)
 
 
-def _between_parts(context: Context, t: int, *edges: Any) -> NDArray[np.bool_]:
+def _between_parts(context: Context, t: int, *edges: Any) -> tuple[NDArray[np.bool_], int]:
     """Whether added edges, given by sources, targets and squared distances, connect two parts of the t-graph.
 
-    None does if fewer clusters are wanted than there are parts: then edges between parts tell which ones are near.
+    And the number of parts. It is 1, and no edge connects any, if fewer clusters are wanted, or rows are linked:
+    then edges between parts tell which ones are near.
     """
     *ends, squares = edges
     from_, to = (_components_at(context, t, rows)[at] for rows, at in map(_distinct, ends))
     part = connectivity.parts(from_, to, squares, _sizes(context, t)[0])
-    if context.settings.number_given and len(np.unique(part)) > context.settings.n_clusters:
-        return np.zeros(len(squares), np.bool_)
-    between: NDArray[np.bool_] = part[from_] != part[to]
-    return between
+    n_parts, settings = len(np.unique(part)), context.settings
+    if getattr(settings, "link_weights", (None,)) != (None,) or (
+        settings.number_given and n_parts > settings.n_clusters
+    ):
+        return np.zeros(len(squares), np.bool_), 1
+    return part[from_] != part[to], n_parts
 
 
 def _distinct(values: Integers) -> tuple[Integers, Integers]:
@@ -165,3 +175,9 @@ def _are_between(context: Context, t: int, p: int) -> NDArray[np.bool_]:
     if context.run.info("repair", i).get("between"):
         return np.asarray(context.run.read("repair", i, "between", p), np.bool_)
     return np.zeros(len(context.run.read("repair", i, "source", p)), np.bool_)
+
+
+def n_untied(context: Context) -> int:
+    """Least number, over t, of parts between which edges weigh little; 1 for none, and in runs of earlier versions."""
+    infos = context.run.infos("repair", range(len(context.settings.t)))
+    return min(int(info.get("parts", 1)) for info in infos)

@@ -12,7 +12,7 @@ from bigsmic.numerics.labeling.noise import Spacing
 from bigsmic.numerics.row_blocks import tiles
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import valleys
+from bigsmic.stages import connectivity, valleys
 from bigsmic.stages.labelings import TILE_ROWS
 from bigsmic.stages.noise import log_distances, spacing
 from bigsmic.stages.selection import chosen, chosen_set, most_voted
@@ -32,12 +32,12 @@ def are_used(context: Context) -> bool:
 def run(job: Job) -> None:
     """Estimate the Gaussian of every cluster, and the pairs of clusters between which Gaussians are used.
 
-    There are none where the clusters are parts of the graph, which may be bent, and none for a run in which an earlier
-    version has labelled rows by votes alone, as all rows of a run, and its predictions, must be labelled in the same
-    way.
+    There are none where the clusters are untied parts of the graph, which may be bent, and none for a run in which an
+    earlier version has labelled rows by votes alone, as all rows of a run, and its predictions, must be labelled in the
+    same way.
     """
     run, c = job.run, job.context.settings.n_clusters
-    if are_parts(run, c) and not run.done(GAUSSIANS, 0):
+    if are_parts(run, c) and connectivity.n_untied(job.context) > 1 and not run.done(GAUSSIANS, 0):
         return
     if are_used(job.context) and not _voted_alone(job.context):
         if not job.complete("final", job.context.blocks):

@@ -13,7 +13,7 @@ from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.numerics.labeling.valleys import LEAST_SIGN, ValleyTree
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import graph_parts, linked_groups
+from bigsmic.stages import connectivity, graph_parts, linked_groups
 from bigsmic.stages import valleys as valley_stage
 from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.labelings import VALLEYS, Merging, Reader, read_groups, valley_tree_of, weights_between
@@ -181,7 +181,7 @@ def _count(job: Job, block: int) -> None:
         shape = _largest(job, trees, shared, n_clusters)
     differ = n_clusters == shown and agreement < (PLAIN if are_doubtful else consensus.AGREED)
     clear = by_groups > 1 and not differ and not _dominates(shape)
-    joined = _joined(found, by_density, shared, curve, shown) if clear and not parts else []
+    joined = _joined(context, found, by_density, shared, curve) if clear and not parts else []
     info = {"shown": shown, "n_clusters": n_clusters, "clear": clear, "votes": votes, "columns": sizes[0]}
     info |= shape | {"agreement": agreement, "parts": parts, "surer": surer, "joined": joined, "by_size": by_size}
     may_hide = (disagree or not clear) and not (parts or propagates or along_curves) and shown > 1
@@ -322,18 +322,23 @@ def _of_whole_labelings(found: ValleyTrees, shared: _Shared) -> list[int]:
 
 
 def _joined(
-    found: ValleyTrees, by_density: Sequence[MergeTree], shared: _Shared, curve: Mapping[str, NDArray[Any]], shown: int
+    context: Context,
+    found: ValleyTrees,
+    by_density: Sequence[MergeTree],
+    shared: _Shared,
+    curve: Mapping[str, NDArray[Any]],
 ) -> list[int]:
     """Numbers below the one shown at which the groups that valleys separate are to be joined by distance.
 
     They are where clusters joined by distance are clearly better than those joined by density, by the modularity of the
-    graph itself, and labelings agree more on them.
+    graph itself, and labelings agree more on them; and those below the number of untied parts, as density does not
+    tell which of these are near.
     """
-    fewer = curve["numbers"] < shown
+    fewer = curve["numbers"] < int(np.median(_of_whole_labelings(found, shared)))
     numbers, by_distance = curve["numbers"][fewer], [tree.by_distance for tree in found]
     better = shared.modularities(by_distance, numbers) > curve["modularity"][fewer] + JOINED_GAIN
     surer = shared.agreements(by_distance, numbers) > shared.agreements(by_density, numbers)
-    joined: list[int] = numbers[better & surer].tolist()
+    joined: list[int] = numbers[(better & surer) | (numbers < connectivity.n_untied(context))].tolist()
     return joined
 
 

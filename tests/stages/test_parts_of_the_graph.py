@@ -71,3 +71,12 @@ def test_shapes_have_no_say_where_clusters_are_bent_parts():
     assert result.valleys.parts == 2
     assert gaussians.read(result._context) is None
     assert adjusted_rand_score(y, result.labels) == 1
+
+
+@pytest.mark.parametrize("c", [None, 4, (2, 6), (2, 3)])
+def test_fewer_clusters_than_parts_join_those_that_are_near(c):
+    X, y = far_blobs()
+    result = fit(X, c)
+    found = result if result.n_clusters == 3 else result.cut(3)
+    assert len(set(found.labels[y < 2].tolist()) & set(found.labels[y > 1].tolist())) == 0
+    assert found.n_clusters == 3
