@@ -30,6 +30,7 @@ def files(folder):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
+    gc.collect()  # results of other tests, which would take the room of all runs
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
