@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ def files(folder):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    gc.collect()  # results of other tests, which would take the room of all runs
+    monkeypatch.setattr(held, "_runs", weakref.WeakValueDictionary())  # results of other tests take up no room
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
