@@ -75,6 +75,11 @@ class MethodSettings:
         return False
 
     @property
+    def link_weights(self) -> tuple[Any, ...]:
+        """Strengths of links to choose from; None without links."""
+        return (None,)
+
+    @property
     def block_columns(self) -> int:
         """Columns for which blocks of input rows are sized, if more than the input has."""
         return 1

@@ -367,11 +367,6 @@ class Settings(MethodSettings):
         return SHRINKAGES if self.assignment == "merge" and self.link_weights == (None,) else (0.0,)
 
     @property
-    def link_weights(self) -> tuple[Any, ...]:
-        """Strengths of links to choose from; None without links."""
-        return (None,)
-
-    @property
     def numbers(self) -> tuple[int]:
         """Numbers of clusters for which labels are derived without merging."""
         return (self.n_clusters,)

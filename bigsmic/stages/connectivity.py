@@ -61,9 +61,7 @@ def _between_parts(context: Context, t: int, *edges: Any) -> tuple[NDArray[np.bo
     from_, to = (_components_at(context, t, rows)[at] for rows, at in map(_distinct, ends))
     part = connectivity.parts(from_, to, squares, _sizes(context, t)[0])
     n_parts, settings = len(np.unique(part)), context.settings
-    if getattr(settings, "link_weights", (None,)) != (None,) or (
-        settings.number_given and n_parts > settings.n_clusters
-    ):
+    if settings.link_weights != (None,) or (settings.number_given and n_parts > settings.n_clusters):
         return np.zeros(len(squares), np.bool_), 1
     return part[from_] != part[to], n_parts
 
@@ -159,22 +157,25 @@ def read_components(context: Context, t: int, p: int) -> Integers:
 def bridges(context: Context, t: int, p: int) -> tuple[Integers, Integers, Floats, Floats]:
     """Added edges whose sources are in one row block: sources, targets, squared distances, and least weights."""
     read = context.run.reader("repair", context.settings.t.index(t))
-    least = np.where(_are_between(context, t, p), LEAST_BETWEEN, LEAST_WEIGHT).astype(np.float32)
-    return read("source", p), read("target", p), read("squares", p), least
+    source = read("source", p)
+    least = np.full(len(source), LEAST_WEIGHT, np.float32)
+    if _has_parts(context, t):
+        least[read("between", p).astype(bool)] = LEAST_BETWEEN
+    return source, read("target", p), read("squares", p), least
 
 
 def bridges_between_parts(context: Context, t: int, p: int) -> tuple[Integers, Integers]:
-    """Sources and targets of the added edges that connect parts of the t-graph."""
-    read, between = context.run.reader("repair", context.settings.t.index(t)), _are_between(context, t, p)
+    """Sources and targets of the added edges of one row block that connect parts of the t-graph."""
+    if not _has_parts(context, t):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    read = context.run.reader("repair", context.settings.t.index(t))
+    between = read("between", p).astype(bool)
     return read("source", p)[between], read("target", p)[between]
 
 
-def _are_between(context: Context, t: int, p: int) -> NDArray[np.bool_]:
-    """Whether the added edges of one row block connect parts of the t-graph; none does in runs of earlier versions."""
-    i = context.settings.t.index(t)
-    if context.run.info("repair", i).get("between"):
-        return np.asarray(context.run.read("repair", i, "between", p), np.bool_)
-    return np.zeros(len(context.run.read("repair", i, "source", p)), np.bool_)
+def _has_parts(context: Context, t: int) -> bool:
+    """Whether added edges connect parts of the t-graph; none does in runs of earlier versions."""
+    return context.run.info("repair", context.settings.t.index(t)).get("between", 0) > 0
 
 
 def n_untied(context: Context) -> int:

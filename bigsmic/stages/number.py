@@ -181,7 +181,7 @@ def _count(job: Job, block: int) -> None:
         shape = _largest(job, trees, shared, n_clusters)
     differ = n_clusters == shown and agreement < (PLAIN if are_doubtful else consensus.AGREED)
     clear = by_groups > 1 and not differ and not _dominates(shape)
-    joined = _joined(context, found, by_density, shared, curve) if clear and not parts else []
+    joined = _joined(context, found, by_density, shared, curve, shown) if clear and not parts else []
     info = {"shown": shown, "n_clusters": n_clusters, "clear": clear, "votes": votes, "columns": sizes[0]}
     info |= shape | {"agreement": agreement, "parts": parts, "surer": surer, "joined": joined, "by_size": by_size}
     may_hide = (disagree or not clear) and not (parts or propagates or along_curves) and shown > 1
@@ -327,6 +327,7 @@ def _joined(
     by_density: Sequence[MergeTree],
     shared: _Shared,
     curve: Mapping[str, NDArray[Any]],
+    shown: int,
 ) -> list[int]:
     """Numbers below the one shown at which the groups that valleys separate are to be joined by distance.
 
@@ -334,7 +335,7 @@ def _joined(
     graph itself, and labelings agree more on them; and those below the number of untied parts, as density does not
     tell which of these are near.
     """
-    fewer = curve["numbers"] < int(np.median(_of_whole_labelings(found, shared)))
+    fewer = curve["numbers"] < shown
     numbers, by_distance = curve["numbers"][fewer], [tree.by_distance for tree in found]
     better = shared.modularities(by_distance, numbers) > curve["modularity"][fewer] + JOINED_GAIN
     surer = shared.agreements(by_distance, numbers) > shared.agreements(by_density, numbers)

@@ -387,10 +387,10 @@ def best_rated(context: Context, numbers: Sequence[int]) -> int:
 
     If the graph falls into parts by itself, the set of largest normalised association, the last among equals, which
     over-segments least, or, where parts are the answer and labelings by valleys may disagree, the first, in which all
-    vote; one of fewer clusters has more association in any case, and does not count. Otherwise first
-    the shrinkages of largest mean modularity over their eigenvector sets, since the modularity of one consensus is
-    random in the third digit; then the eigenvector set among these. Either way, a set without a consensus of c
-    clusters, for which one labeling votes, counts only if all are.
+    vote; one of fewer clusters has more association in any case, and does not count. Otherwise first the shrinkages of
+    largest mean modularity over their eigenvector sets, since the modularity of one consensus is random in the third
+    digit; then the eigenvector set among these. Either way, a set without a consensus of c clusters, for which one
+    labeling votes, counts only if all are.
     """
     if len(numbers) == 1:
         return numbers[0]

@@ -41,7 +41,7 @@ def are_parts(run: Run, n_clusters: int) -> bool:
 
 
 def all_vote(run: Run, n_clusters: int) -> bool:
-    """Whether all labelings vote if some of them give the same clusters, as these are parts on which they may disagree.
+    """Whether all labelings vote, also where some alone are rated as high: on parts, those may disagree row by row.
 
     Not so in runs of earlier versions.
     """

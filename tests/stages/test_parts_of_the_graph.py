@@ -1,4 +1,4 @@
-"""Parts of the graph, which no added edge ties together: they are found, however long and thin they are."""
+"""Parts of the graph, which added edges hardly tie together: they are found, however long and thin they are."""
 
 import numpy as np
 import pytest

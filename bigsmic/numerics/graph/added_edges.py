@@ -1,4 +1,4 @@
-"""Entries of kernels that no neighbour list has: edges between the components of a graph."""
+"""Entries of kernels that no neighbour list has: edges that connect components, and links."""
 
 import numpy as np
 
@@ -55,9 +55,10 @@ def with_least(kernel: KernelBlock, source: Integers, target: Integers, least: f
         return kernel
     data, columns = kernel.data.copy(), _local(target, kernel.lo, kernel.hi, kernel.halo)
     for row, column in zip((source - kernel.lo).tolist(), columns.tolist(), strict=True):
-        of_row = slice(kernel.indptr[row], kernel.indptr[row + 1])
-        data[of_row][kernel.indices[of_row] == column] = least
-    return kernel._replace(data=np.maximum(data, kernel.data))
+        start, stop = kernel.indptr[row], kernel.indptr[row + 1]
+        at = start + np.flatnonzero(kernel.indices[start:stop] == column)
+        data[at] = np.maximum(data[at], data.dtype.type(least))
+    return kernel._replace(data=data)
 
 
 def _local(positions: Integers, lo: int, hi: int, halo: Integers) -> Integers:

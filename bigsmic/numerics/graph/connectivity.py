@@ -5,8 +5,8 @@ the eigenvectors only show the components. So every component except the largest
 and this is repeated until one component is left. Component 0 is the largest.
 
 Large components are parts of the graph, and its eigenvectors are to show them. They cannot if edges between parts weigh
-more than the graph does within: along a curve of n rows, the distances of eigenvalues from 1 fall as 1 / n^2. So only
-the edges of small components get a least weight.
+more than the graph does within: along a curve of n rows, the distances of eigenvalues from 1 fall as 1 / n^2. So these
+edges get a smaller least weight than those of small components.
 """
 
 from typing import Any, NamedTuple
