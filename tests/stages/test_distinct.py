@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import zarr
 from sklearn.cluster import AgglomerativeClustering
+from sklearn.metrics import adjusted_rand_score
 
 import bigsmic
 from bigsmic.errors import ConvergenceWarning, InputError
@@ -179,7 +180,7 @@ def test_rows_of_integers_with_many_copies_are_told_apart():
     X = 1.0 + rng.binomial(9, np.where(y == 0, 0.04, 0.45)[:, None], (700, 6))
     assert len(np.unique(X, axis=0)) < 400
     for c in (2, None):
-        np.testing.assert_array_equal(bigsmic.fit(X, c).labels, y)
+        assert adjusted_rand_score(y, bigsmic.fit(X, c).labels) == 1
 
 
 @pytest.mark.parametrize("c", [None, 10])
