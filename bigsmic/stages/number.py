@@ -46,6 +46,8 @@ JOINED_GAIN = 0.004
 """Difference in modularity from which clusters joined by distance are better than those joined by density."""
 SHAPE_ROWS = 20_000
 """Number of rows, drawn by hash, on which the largest cluster is compared with a blob."""
+RULES = {"asks_agreement": True, "all_vote": True, "weighs_votes": True}
+"""Rules by which later stages read what is found here; runs of earlier versions lack some."""
 
 ValleyTrees = Sequence[ValleyTree]
 
@@ -112,6 +114,16 @@ def are_fewer(run: Run, n_clusters: int) -> bool:
 def _agreement_at(run: Run, n_clusters: int) -> float:
     """Mean adjusted Rand index between the labelings, cut at so many clusters; 0 outside the curve."""
     return float(run.read(NUMBER, 0, "stability")[run.read(NUMBER, 0, "numbers") == n_clusters].sum())
+
+
+def that_miss_valleys(context: Context, n_clusters: int) -> list[int]:
+    """Labelings merged by valleys that miss one between clusters that most of them show; none if most do not."""
+    run = context.run
+    info = run.info(NUMBER, 0) if run.done(NUMBER, 0) else {}
+    if not info.get("weighs_votes") or not is_shown(run, n_clusters):  # the first, in earlier runs
+        return []
+    numbers = Merging.VALLEYS.numbers(context)
+    return [b for b, vote in zip(numbers, info["votes"], strict=True) if vote < n_clusters]
 
 
 def weakest_shown(run: Run) -> float:
@@ -186,7 +198,7 @@ def _count(job: Job, block: int) -> None:
     info |= shape | {"agreement": agreement, "parts": parts, "surer": surer, "joined": joined, "by_size": by_size}
     may_hide = (disagree or not clear) and not (parts or propagates or along_curves) and shown > 1
     info["hidden"] = may_hide and _most_modular(curve) > FULL * cut_into
-    info |= {"asks_agreement": True, "all_vote": True, "about": NOT_FAR} | _of_links(context, n_clusters, by_groups)
+    info |= RULES | {"about": NOT_FAR} | _of_links(context, n_clusters, by_groups)
     job.run.write(NUMBER, block, curve, info=info)
 
 

@@ -411,10 +411,16 @@ def best_rated(context: Context, numbers: Sequence[int]) -> int:
 
 
 def _are_whole(context: Context, numbers: Sequence[int]) -> NDArray[np.bool_]:
-    """Whether eigenvector sets have a consensus of c clusters: bool, one for each; true for all if none has."""
+    """Whether eigenvector sets have a consensus of c clusters: bool, one for each; true for all if none has.
+
+    Where valleys show c, not either if more of its labelings miss one of the valleys than of another set's.
+    """
     lacking = context.run.info("consensus", 0).get("lacking", [])
     found = ~np.isin(numbers, lacking)
-    return found if found.any() else ~found
+    found = found if found.any() else ~found
+    missing = number.that_miss_valleys(context, context.settings.n_clusters)
+    shares = np.array([np.isin(eigenvector_sets_of(context)[w], missing).mean() for w in numbers])
+    return found & (shares == shares[found].min())
 
 
 def members(context: Context) -> dict[int, NDArray[Any]]:
