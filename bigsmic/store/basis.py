@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from bigsmic.errors import StorageError
-from bigsmic.store.objects import remove_tree, storage_errors, write_full
+from bigsmic.store.objects import read_full, remove_tree, storage_errors, write_full
 from bigsmic.types import Floats, Integers
 
 
@@ -62,9 +62,5 @@ class FileBasis:
 
 
 def _read_full(file: Any, array: NDArray[Any]) -> None:
-    view = array.reshape(-1).view(np.uint8).data
-    while view:
-        got = file.readinto(view)
-        if not got:
-            raise StorageError(f"eigen: {file.name} is shorter than what was written to it; run fit again")
-        view = view[got:]
+    if read_full(file, array.reshape(-1).view(np.uint8)) < array.nbytes:
+        raise StorageError(f"eigen: {file.name} is shorter than what was written to it; run fit again")

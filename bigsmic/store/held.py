@@ -46,10 +46,12 @@ class HeldBytes(LocalBytes):
         """Bytes in memory."""
         return self._size
 
-    def get(self, key: str, start: int | None = None, stop: Any = None) -> bytes | None:
-        """Return the bytes, or a range of them; None if there are none."""
+    def get(self, key: str, start: int | None = None, stop: Any = None) -> Any:
+        """Return the bytes, or a range of them as a read-only view; None if there are none."""
         data = self._of_stage(key).get(key)
-        return super().get(key, start, stop) if data is None else data[start:stop]
+        if data is None:
+            return super().get(key, start, stop)
+        return data if start is None else memoryview(data)[start:stop]
 
     def set(self, key: str, data: Any) -> None:
         """Write the bytes, all of them or none."""

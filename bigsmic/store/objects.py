@@ -88,6 +88,14 @@ def write_full(file: Any, array: NDArray[Any]) -> None:
         view = view[file.write(view) :]
 
 
+def read_full(file: Any, array: NDArray[np.uint8]) -> int:
+    """Fill an array from an unbuffered file; the number of bytes that were there."""
+    view, at = array.data, 0
+    while at < len(view) and (got := file.readinto(view[at:])):
+        at += got
+    return at
+
+
 class LocalBytes:
     """Bytes by key in a local directory. A set is atomic. Zarr's own store would use an event loop.
 
@@ -104,15 +112,16 @@ class LocalBytes:
         """Return the same bytes, as a local file system is not retried."""
         return self
 
-    def get(self, key: str, start: int | None = None, stop: Any = None) -> bytes | None:
-        """Return the bytes, or a range of them; None if there are none."""
+    def get(self, key: str, start: int | None = None, stop: Any = None) -> Any:
+        """Return the bytes, or a range of them as a read-only view; None if there are none."""
         try:
             with open(self._path(key), "rb", buffering=0, opener=_open_no_link) as file:
                 if start is None:
                     return file.read()
                 file.seek(start)
-                there = os.fstat(file.fileno()).st_size  # as a read allocates all that it is asked for
-                return file.read(max(0, min(stop, there) - start))
+                there = os.fstat(file.fileno()).st_size  # as memory is allocated for all that is asked for
+                found = np.empty(max(0, min(stop, there) - start), np.uint8)  # on huge pages where these are offered
+                return found[: read_full(file, found)].data.toreadonly()
         except (FileNotFoundError, NotADirectoryError):
             return None
 
@@ -251,7 +260,7 @@ class StoreBytes:
         found._store = self._store.with_patience(seconds)
         return found
 
-    def get(self, key: str, start: int | None = None, stop: Any = None) -> bytes | None:
+    def get(self, key: str, start: int | None = None, stop: Any = None) -> Any:
         """Return the bytes, or a range of them; None if there are none."""
         from zarr.abc.store import RangeByteRequest
         from zarr.core.buffer import default_buffer_prototype

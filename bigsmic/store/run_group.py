@@ -254,7 +254,7 @@ class RunGroup(Shared):
     def _set(self, key: str, data: Any) -> None:
         self._bytes.set(key, data)
 
-    def _get(self, key: str, start: int | None = None, stop: int | None = None) -> bytes | None:
+    def _get(self, key: str, start: int | None = None, stop: int | None = None) -> Any:
         with storage_errors(f"run: reading {key} of {self.location}"):
             return self._bytes.get(key, start, stop)
 
