@@ -12,6 +12,7 @@ from typing import Any
 from bigsmic.errors import RunError
 from bigsmic.numerics.moments import Moments
 from bigsmic.prediction import model_of
+from bigsmic.runtime.context import PROJECTION
 from bigsmic.stages import columns, novelty
 from bigsmic.stages.numbering import LIKE
 from bigsmic.stages.rowwise_output import read_array
@@ -121,6 +122,7 @@ def needed(context: Any) -> Any:
     """Stages and names of the arrays that predictions read."""
     settings = context.settings
     wanted = {} if settings.precomputed else {"scan": Moments._fields, "scaling": ("spreads",), columns.STAGE: ()}
+    wanted |= {PROJECTION: ("axes",)}
     if settings.undecided:
         return wanted
     return wanted | {"output": (), "names": (), novelty.STAGE: novelty.SHAPES} | model_of(context).reads

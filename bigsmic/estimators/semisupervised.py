@@ -69,6 +69,7 @@ class SemiSupervisedSMIC(Clusterer):
         repair: bool = True,
         neighbors: NeighborSearch = "auto",
         n_neighbors: int = 20,
+        n_components: int | None = 50,
         n_centers: int = 800,
         lsmi_rows: int | None = 20_000,
         max_matvecs: int | None = None,

@@ -69,6 +69,7 @@ class SMIC(Clusterer):
         valleys: bool = True,
         noise: bool = False,
         trim: bool = False,
+        n_components: int | None = 50,
         n_centers: int | None = None,
         lsmi_rows: int | None = 200_000,
         out: StrPath | None = None,

@@ -140,7 +140,7 @@ def first_nonfinite(X: NDArray[Any]) -> tuple[int, int, int]:
 
 
 class Scaler(NamedTuple):
-    """``x -> (x - origin - mean) * factor``, computed in float64, stored in float32.
+    """``x -> ((x - origin - mean) * factor) axes``, computed in float64, stored in float32.
 
     Parameters
     ----------
@@ -148,11 +148,14 @@ class Scaler(NamedTuple):
         The factor of a constant column is 0.
     origin : ndarray of int64 or uint64, shape (d,), optional
         Subtracted as an integer; see :func:`origin_of`.
+    axes : ndarray of float64, shape (d, r), optional
+        Principal axes of the scaled rows, of which these become the components.
     """
 
     mean: np.ndarray
     factor: np.ndarray
     origin: np.ndarray | None = None
+    axes: np.ndarray | None = None
 
     @property
     def center(self) -> Floats:
@@ -165,13 +168,13 @@ class Scaler(NamedTuple):
         return np.flatnonzero(self.factor == 0)
 
     def apply(self, X: Any) -> Floats:
-        """Scale rows of any real dtype to C-ordered float32."""
-        out = np.empty(X.shape, np.float32)
+        """Scale rows of any real dtype to C-ordered float32, and take their components if there are axes."""
+        out = np.empty((len(X), X.shape[1] if self.axes is None else self.axes.shape[1]), np.float32)
         step = _tile_rows(X)
         for i, tile in enumerate(_tiles(X, origin=self.origin)):
             centred = tile - self.mean
             centred *= self.factor
-            out[i * step : i * step + len(tile)] = centred
+            out[i * step : i * step + len(tile)] = centred if self.axes is None else centred @ self.axes
         return out
 
 

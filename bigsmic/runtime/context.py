@@ -17,6 +17,8 @@ from bigsmic.runtime.block_sizes import BlockSizes
 from bigsmic.store import Run, checksum
 from bigsmic.types import Integers
 
+PROJECTION = "projection"
+"""Stage of the principal axes of the rows."""
 BLOCK_CACHE_BYTES = 64 << 20  # of per-row arrays kept for neighbouring blocks, which read them too
 
 
@@ -47,6 +49,12 @@ class Context:
         """Number of columns."""
         return self.run.identity["input"]["columns"]
 
+    @property
+    def n_features(self) -> int:
+        """Number of columns of the rows that stages after the scan read: d, or of principal components."""
+        axes = self.scaler.axes
+        return self.d if axes is None else axes.shape[1]
+
     @cached_property
     def block_sizes(self) -> BlockSizes:
         """Sizes with which the run was started."""
@@ -64,8 +72,17 @@ class Context:
         """Numbers of the blocks of input rows."""
         return range(len(self.source_bounds) - 1)
 
-    @cached_property
+    @property
     def scaler(self) -> moments.Scaler:
+        """From stored rows to those of all later stages: scaled, and their principal components once axes are known."""
+        axes = self.known(PROJECTION, self._read_axes) if self.settings.n_axes(self.d) else None
+        return self.column_scaler if axes is None else self.column_scaler._replace(axes=axes)
+
+    def _read_axes(self) -> Any:
+        return self.run.read(PROJECTION, 0, "axes") if self.run.done(PROJECTION, 0) else None  # not in earlier runs
+
+    @cached_property
+    def column_scaler(self) -> moments.Scaler:
         """Centring and scaling of the rows, from the scan."""
         total, info = self.scanned(moments.Moments), self.scaling
         spreads = self.run.read("scaling", 0, "spreads") if "majority" in info else None  # not in earlier runs
@@ -124,8 +141,12 @@ class Context:
         return np.concatenate(parts)
 
     def scaled_block(self, s: int) -> NDArray[np.float32]:
-        """Scaled rows of one block of input, float32, shape (b, d); see :meth:`input_block`."""
+        """Scaled rows of one block of input, float32, shape (b, n_features); see :meth:`input_block`."""
         return self.scaler.apply(self.input_block(s))
+
+    def scaled_columns(self, s: int) -> NDArray[np.float32]:
+        """The same with all columns, float32, shape (b, d)."""
+        return self.column_scaler.apply(self.input_block(s))
 
     def scan(self, s: int, *names: str) -> list[NDArray[Any]]:
         """Arrays of one block of the scan."""
@@ -133,7 +154,7 @@ class Context:
         return [read(name) for name in names]
 
     def read_sample(self) -> NDArray[np.float32]:
-        """Scaled rows drawn by hash, float32, shape (m, d); not cached, as they are tens of megabytes."""
+        """Scaled rows drawn by hash, float32, shape (m, n_features); not cached, as they are tens of megabytes."""
         return self.scaler.apply(self.drawn_rows())
 
     def drawn_rows(self) -> NDArray[Any]:

@@ -64,6 +64,10 @@ class MethodSettings:
         """Whether the input is a graph, and not features."""
         return False
 
+    def n_axes(self, d: int) -> int:
+        """Number of principal components that take the place of d columns; 0 if none do."""
+        return 0
+
     @property
     def trims(self) -> bool:
         """Whether outlying rows are left out of the kernel."""

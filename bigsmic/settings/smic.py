@@ -24,11 +24,11 @@ from bigsmic.settings.options import (
     declared,
     option,
 )
+from bigsmic.settings.smic_checks import check_kernel, check_rows_in_no_cluster
 from bigsmic.validation import check_choice, check_integer
 from bigsmic.weight_functions import identity_of
 
 NORMALIZATIONS = ("auto", "symmetric", None)
-_OLD_KERNELS = {"auto": "auto", "normalized": "symmetric"}  # and what they are as normalizations
 ASSIGNMENTS = ("merge", "rotation", "paper", "auto")
 SHRINKAGES = (0.0, 0.75)  # of over-segmented labelings
 UNDECIDED = 30  # largest number of clusters of a fit that was given none
@@ -194,6 +194,14 @@ class Settings(MethodSettings):
         spikes, whose overlaps connect clusters. Harmful if clusters differ in density, as a sparse one is trimmed as a
         whole. Needs distances, like `noise`.""",
     )
+    n_components: int | None = option(
+        50,
+        COUNT_OR_ALL,
+        least=2,
+        optional=True,
+        help="""Principal components of the scaled columns, which replace these if they are more. Distances over many
+        noisy columns say little of clusters, and take longer. None (all) leaves the columns as they are.""",
+    )
     merge_power: float = 1.2
     n_centers: int = option(
         800,
@@ -210,10 +218,12 @@ class Settings(MethodSettings):
         super().__post_init__()
         if self.max_matvecs is not None:
             check_integer("max_matvecs", self.max_matvecs, 1)
-        self._check_kernel()
-        self._check_noise()
+        check_kernel(self.kernel)
+        check_rows_in_no_cluster(self)
         if self.precomputed and self.selection == "lsmi":
             raise InputError("selection: 'lsmi' needs features, which a precomputed graph lacks; use 'consensus'")
+        if self.preset == "paper":
+            object.__setattr__(self, "n_components", None)
         if self.preset == "paper" and self.scale == "auto":
             object.__setattr__(self, "scale", "standard")  # the published widths are for standardised columns
         t = (1,) if self.kernel == "precomputed" else self.t
@@ -222,34 +232,6 @@ class Settings(MethodSettings):
         object.__setattr__(self, "shrinkage", sequences.shrinkages(self.shrinkage))
         object.__setattr__(self, "prior", sequences.prior_of(self.prior, self.n_clusters, self.assignment))
         object.__setattr__(self, "n_neighbors", max(self.n_neighbors, *self.t))
-
-    def _check_kernel(self) -> None:
-        if callable(self.kernel) or self.kernel == "callable":
-            return
-        if isinstance(self.kernel, str) and self.kernel in _OLD_KERNELS:
-            raise InputError(
-                f"kernel: got {self.kernel!r}, which is not a weight function; leave kernel out and give "
-                f"normalization={_OLD_KERNELS[self.kernel]!r}"
-            )
-        if self.kernel not in (*weights.NAMED, "precomputed"):
-            raise InputError(f"kernel: got {self.kernel!r}; use a function or one of {(*weights.NAMED, 'precomputed')}")
-
-    def _check_noise(self) -> None:
-        if self.trim and self.kernel == "precomputed":
-            raise InputError(
-                "trim: got True with kernel='precomputed', but affinities do not determine the density of rows; give "
-                "rows, or distances with metric='precomputed'"
-            )
-        if self.noise and self.kernel == "precomputed":
-            raise InputError(
-                "noise: got True with kernel='precomputed', but affinities do not determine the density of rows; "
-                "give rows, or distances with metric='precomputed'"
-            )
-        if self.noise and self.n_clusters == 1:
-            raise InputError(
-                "noise: got True with a single cluster, for which no neighbours are searched; give c of at least 2, or "
-                "leave noise out"
-            )
 
     @classmethod
     def of(cls, c: int, **given: Any) -> "Settings":
@@ -324,6 +306,11 @@ class Settings(MethodSettings):
     def finds_noise(self) -> bool:
         """Whether rows in no cluster are detected."""
         return self.noise
+
+    def n_axes(self, d: int) -> int:
+        """Number of principal components that take the place of d columns; 0 if none do."""
+        wanted = self.n_components or d
+        return wanted if wanted < d and not self.precomputed else 0
 
     @property
     def trims(self) -> bool:

@@ -73,7 +73,7 @@ def _in_sample(context: Context, limit: int) -> int:
     """Number of distinct rows of the sample, at most `limit`; few rows are enough, unless most are equal."""
     found = Distinct(np.empty((0, context.d), np.float32), limit)
     for s in context.source_blocks:
-        found += Distinct(context.scaler.apply(context.scan(s, "sample")[0]), limit)
+        found += Distinct(context.column_scaler.apply(context.scan(s, "sample")[0]), limit)
         if len(found) == limit:
             break
     return len(found)
@@ -94,11 +94,11 @@ def _write(job: Job, block: int, is_all: bool, joins: bool) -> None:
 
 def _counts(context: Context, s: int, rows: Floats) -> Integers:
     """Copies of each distinct row in one block."""
-    return np.bincount(distinct.nearest(context.scaled_block(s), rows), minlength=len(rows))
+    return np.bincount(distinct.nearest(context.scaled_columns(s), rows), minlength=len(rows))
 
 
 def _distinct(context: Context, s: int, limit: int) -> Distinct:
-    return Distinct(context.scaled_block(s), limit)
+    return Distinct(context.scaled_columns(s), limit)
 
 
 def _refuse_names(context: Context, k: int, c: int) -> None:
@@ -151,7 +151,7 @@ def fewer(job: Job) -> Job:
 
 
 def _label(context: Context, s: int) -> None:
-    model, X = Model(context), context.scaled_block(s)
+    model, X = Model(context), context.scaled_columns(s)
     posterior, labels = model(X)
     found = {"labels": labels, "posterior": posterior, "agreement": np.ones(len(labels), np.float32)}
     if context.settings.finds_noise:

@@ -9,6 +9,7 @@ from bigsmic.stages import (
     graph,
     neighbors,
     precomputed,
+    projection,
     route,
     scan,
     trimming,
@@ -50,6 +51,7 @@ def build_graph(job: Job) -> None:
     """Find the neighbours of scanned rows, and connect their graph."""
     if not job.context.settings.precomputed and not route.searched(job.context):
         with job.timed("route"):
+            projection.run(job)
             route.run(job)
         with job.timed("neighbors"):
             neighbors.run(job)

@@ -78,7 +78,7 @@ def _gather(context: Context, p: int) -> tuple[Floats, Integers, Integers, Integ
     layout, group = context.layout, context.layout.group_ids[p]
     tags = [found for (found,) in context.run.gather("routed_rows", context.source_blocks, ["tags"], group)]
     counts = [len(t) for t in tags]
-    X = np.empty((sum(counts), context.d), np.float32)
+    X = np.empty((sum(counts), context.n_features), np.float32)
     rows, positions = np.empty(len(X), np.int64), np.empty(len(X), np.int64)
     at = 0
     for s, (found,) in enumerate(context.run.gather("routed_rows", context.source_blocks, ["X"], group)):

@@ -113,7 +113,7 @@ def _counted(context: Context) -> tuple[int, int]:
 
     def count() -> tuple[int, int]:
         sample = context.drawn_rows()
-        some = context.scaler.apply(sample[:: -(-len(sample) // COUNTED_ROWS)])
+        some = context.column_scaler.apply(sample[:: -(-len(sample) // COUNTED_ROWS)])
         return len(some), int(np.count_nonzero(first_equal(some) == np.arange(len(some))))
 
     found: tuple[int, int] = context.cached("distinct rows of the sample", count)

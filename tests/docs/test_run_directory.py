@@ -92,7 +92,7 @@ def run(tmp_path_factory):
         ("open", X, None, {}),
         ("no_valleys", one_blob, 2, {}),
         ("signs", X, 2, {"assignment": "auto", "repair": False}),
-        ("plain", X, 2, {"noise": True, "trim": True}),
+        ("plain", X, 2, {"noise": True, "trim": True, "n_components": 6}),
     ):
         before, out = out, out.with_name(name)
         bigsmic.fit(rows, c, out=out, **options, **others)

@@ -1,0 +1,70 @@
+"""Many columns are replaced by their principal components, in fits and in predictions."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+import bigsmic
+from bigsmic.numerics.moments import Scaler
+from bigsmic.runtime.context import PROJECTION
+
+D, C = 300, 4
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    """Four clusters at the corners of a simplex in three dimensions of many, and noise in all of them."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(C), 300)
+    centers = 12 * np.eye(C, 3) @ np.linalg.qr(rng.standard_normal((D, 3)))[0].T
+    return centers[y] + rng.standard_normal((len(y), D)), y
+
+
+@pytest.fixture(scope="module")
+def result(noisy):
+    return bigsmic.fit(noisy[0], C, n_threads=1)
+
+
+def run_of(result):
+    return result._run
+
+
+def test_stages_read_components(noisy, result):
+    X, y = noisy
+    assert adjusted_rand_score(y, result.labels) == 1
+    assert run_of(result).read("rows", 0, "X").shape[1] == 50
+    assert result.scaled(X).shape == X.shape
+
+
+def test_axes_span_the_leading_subspace(noisy, result):
+    axes = run_of(result).read(PROJECTION, 0, "axes")
+    np.testing.assert_allclose(axes.T @ axes, np.eye(50), atol=1e-5)
+    scaled = result.scaled(noisy[0]).astype(np.float64)
+    leading = np.linalg.svd(scaled - scaled.mean(axis=0), full_matrices=False)[2][:3]
+    np.testing.assert_allclose(np.linalg.norm(leading @ axes, axis=1), 1, atol=1e-3)
+
+
+def test_new_rows_are_read_by_their_components(noisy, result):
+    X = noisy[0]
+    np.testing.assert_array_equal(result.predict(X), result.labels)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(result)).predict(X[:50]), result.labels[:50])
+
+
+def test_columns_stay_if_they_are_no_more_or_if_all_are_wanted(noisy):
+    X = noisy[0]
+    for columns, wanted in ((X[:, :50], 50), (X, None)):
+        found = bigsmic.fit(columns, C, n_components=wanted, n_threads=1)
+        assert not run_of(found).done(PROJECTION, 0)
+        assert run_of(found).read("rows", 0, "X").shape[1] == columns.shape[1]
+    published = bigsmic.fit(X, C, preset="paper", n_threads=1)
+    assert run_of(published).read("rows", 0, "X").shape[1] == D
+
+
+def test_scaled_rows_are_multiplied_by_the_axes():
+    rng = np.random.default_rng(0)
+    X, mean, factor, axes = rng.random((700, 9)), rng.random(9), rng.random(9), rng.random((9, 2))
+    found = Scaler(mean, factor, axes=axes).apply(X)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, ((X - mean) * factor) @ axes, rtol=1e-6)
