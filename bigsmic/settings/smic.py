@@ -393,7 +393,14 @@ class Settings(MethodSettings):
         found = asdict(replace(self, kernel=weights.DEFAULT) if callable(self.kernel) else self)
         found |= {"kernel": identity_of(self.kernel)} if callable(self.kernel) else {}
         del found["plain"], found["disputed"]  # found by a fit, and no options
+        if self.n_components is None:
+            del found["n_components"]  # which earlier runs lack
         return found
+
+    @classmethod
+    def stored(cls, stored: Mapping[str, Any], kernel: Callable[..., Any] | None = None) -> "Settings":
+        """Settings from their stored identity; `kernel` is the function for a stored name."""
+        return super().stored({"n_components": None} | dict(stored), kernel)
 
 
 def number_of_clusters(c: Any) -> Any:

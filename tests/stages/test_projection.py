@@ -7,6 +7,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 import bigsmic
+from bigsmic.errors import RunMismatchError
 from bigsmic.numerics.moments import Scaler
 from bigsmic.runtime.context import PROJECTION
 
@@ -60,6 +61,16 @@ def test_columns_stay_if_they_are_no_more_or_if_all_are_wanted(noisy):
         assert run_of(found).read("rows", 0, "X").shape[1] == columns.shape[1]
     published = bigsmic.fit(X, C, preset="paper", n_threads=1)
     assert run_of(published).read("rows", 0, "X").shape[1] == D
+
+
+def test_all_columns_are_no_setting_of_a_run_as_in_earlier_ones(noisy, tmp_path):
+    X = noisy[0]
+    found = bigsmic.fit(X, C, out=tmp_path / "run", n_components=None, n_threads=1)
+    labels = found.labels
+    assert "n_components" not in run_of(found).identity["settings"]
+    np.testing.assert_array_equal(bigsmic.Result.open(tmp_path / "run").predict(X), labels)
+    with pytest.raises(RunMismatchError, match=r"n_components: stored None, asked 50"):
+        bigsmic.fit(X, C, out=tmp_path / "run", n_threads=1)
 
 
 def test_scaled_rows_are_multiplied_by_the_axes():
