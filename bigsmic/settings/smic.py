@@ -197,7 +197,7 @@ class Settings(MethodSettings):
     n_components: int | None = option(
         50,
         COUNT_OR_ALL,
-        least=2,
+        least=1,
         optional=True,
         help="""Principal components of the scaled columns, which replace these if they are more. Distances over many
         noisy columns say little of clusters, and take longer. None (all) leaves the columns as they are.""",
