@@ -52,8 +52,7 @@ class Context:
     @property
     def n_features(self) -> int:
         """Number of columns of the rows that stages after the scan read: d, or of principal components."""
-        axes = self.scaler.axes
-        return self.d if axes is None else axes.shape[1]
+        return self.d if self._axes is None else self._axes.shape[1]
 
     @cached_property
     def block_sizes(self) -> BlockSizes:
@@ -75,8 +74,11 @@ class Context:
     @property
     def scaler(self) -> moments.Scaler:
         """From stored rows to those of all later stages: scaled, and their principal components once axes are known."""
-        axes = self.known(PROJECTION, self._read_axes) if self.settings.n_axes(self.d) else None
-        return self.column_scaler if axes is None else self.column_scaler._replace(axes=axes)
+        return self.column_scaler if self._axes is None else self.column_scaler._replace(axes=self._axes)
+
+    @property
+    def _axes(self) -> Any:
+        return self.known(PROJECTION, self._read_axes) if self.settings.n_axes(self.d) else None
 
     def _read_axes(self) -> Any:
         return self.run.read(PROJECTION, 0, "axes") if self.run.done(PROJECTION, 0) else None  # not in earlier runs

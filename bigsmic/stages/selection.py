@@ -397,7 +397,7 @@ def best_rated(context: Context, numbers: Sequence[int]) -> int:
     if falls_apart(context, context.settings.n_clusters):
         rates = context.run.read("eigenvector_sets", 0, "association").mean(axis=1)[numbers]
         sizes = np.array([context.run.read("consensus", 0, f"classes.{w}").max() for w in numbers])
-        rates[~_are_whole(context, numbers) | (sizes < sizes.max())] = -np.inf
+        rates[~_are_eligible(context, numbers) | (sizes < sizes.max())] = -np.inf
         equal = np.flatnonzero(rates >= rates.max() - ROUNDING)
         by_valleys = numbers[0] in specs_of(context).valley_sets
         return numbers[equal[0 if by_valleys and all_vote(context.run, context.settings.n_clusters) else -1]]
@@ -405,12 +405,12 @@ def best_rated(context: Context, numbers: Sequence[int]) -> int:
         numbers = numbers[:-1]
     rates = context.run.read("eigenvector_sets", 0, "modularity").mean(axis=1)[numbers]
     rates = rates.reshape(len(specs_of(context).shrinkages), -1)
-    whole = _are_whole(context, numbers).reshape(rates.shape)
+    whole = _are_eligible(context, numbers).reshape(rates.shape)
     best = int(np.argmax(np.where(whole.any(axis=1), rates.mean(axis=1), -np.inf)))
     return numbers[best * rates.shape[1] + int(np.argmax(np.where(whole[best], rates[best], -np.inf)))]
 
 
-def _are_whole(context: Context, numbers: Sequence[int]) -> NDArray[np.bool_]:
+def _are_eligible(context: Context, numbers: Sequence[int]) -> NDArray[np.bool_]:
     """Whether eigenvector sets have a consensus of c clusters: bool, one for each; true for all if none has.
 
     Where valleys show c, not either if more of its labelings miss one of the valleys than of another set's.
