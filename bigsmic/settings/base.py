@@ -68,6 +68,10 @@ class MethodSettings:
         """Number of principal components that take the place of d columns; 0 if none do."""
         return 0
 
+    def n_features(self, d: int) -> int:
+        """Number of columns of the rows that stages after the scan read: d, or of principal components."""
+        return self.n_axes(d) or d
+
     @property
     def trims(self) -> bool:
         """Whether outlying rows are left out of the kernel."""

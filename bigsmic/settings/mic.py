@@ -81,7 +81,9 @@ class Settings(MethodSettings):
             "seed",
         )
         given = {name: getattr(self, name) for name in names} | changes
-        return smic.Settings(normalization=None, assignment="rotation", selection="consensus", **given)
+        return smic.Settings(
+            normalization=None, assignment="rotation", selection="consensus", n_components=None, **given
+        )
 
     @property
     def graph(self) -> smic.Settings:

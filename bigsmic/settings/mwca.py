@@ -91,6 +91,7 @@ class Settings(MethodSettings):
             assignment="rotation",
             selection="consensus",
             repair=False,
+            n_components=None,
             **given,
         )
 

@@ -73,6 +73,26 @@ def test_all_columns_are_no_setting_of_a_run_as_in_earlier_ones(noisy, tmp_path)
         bigsmic.fit(X, C, out=tmp_path / "run", n_threads=1)
 
 
+@pytest.mark.parametrize(
+    "options", [{"method": "mic"}, {"method": "mwca", "kernel": "graph"}, {"method": "kernel_rim"}, {"method": "rim"}]
+)
+def test_other_methods_read_columns(noisy, options):
+    X, y = noisy
+    found = bigsmic.fit(X, C, n_threads=1, **options)
+    assert not run_of(found).done(PROJECTION, 0)
+    np.testing.assert_array_equal(found.predict(X), found.labels)
+    assert adjusted_rand_score(y, found.labels) > 0.9
+
+
+def test_components_are_planned(noisy):
+    X = noisy[0]
+    narrow, wide = (bigsmic.plan(X, C, n_rows=10**6, n_components=r, memory_limit="64GiB") for r in (50, None))
+    assert narrow.stages["neighbors"].peak_bytes < wide.stages["neighbors"].peak_bytes
+    assert narrow.disk_bytes < wide.disk_bytes / 2
+    assert narrow.duration.cpu_seconds < wide.duration.cpu_seconds
+    assert narrow.stages["scan"] == wide.stages["scan"]
+
+
 def test_scaled_rows_are_multiplied_by_the_axes():
     rng = np.random.default_rng(0)
     X, mean, factor, axes = rng.random((700, 9)), rng.random(9), rng.random(9), rng.random((9, 2))

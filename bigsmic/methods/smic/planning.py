@@ -111,7 +111,8 @@ class _Figures:
     def __init__(self, size: Size, settings: Any, n_threads: int) -> None:
         self.size, self.settings, self.n_threads = size, settings, n_threads
         n, d = size.n, size.d
-        self.row_bytes = 4 * d
+        self.n_features = settings.n_features(d)
+        self.row_bytes = 4 * self.n_features
         self.source_rows = int(size.source_bounds[1])
         self.n_source = len(size.source_bounds) - 1
         self.partition = size.block_sizes.partition(n, d)
@@ -129,25 +130,25 @@ class _Figures:
         self.params = LanczosParams.suited(self.specs.most_eigenvectors)
 
     def route(self, wanted: int) -> StagePlan:
-        """A block of input, scaled, and its routed rows twice; the sample for the cells."""
-        n, d = self.size.n, self.size.d
+        """A block of input, scaled, and its routed rows twice; the sample for axes and cells."""
+        n, d, features = self.size.n, self.size.d, self.n_features
         n_cells = max(1, n // self.partition.cell_rows)
         r = self.partition.overlap
         block = self.source_rows * (
-            d * self.size.itemsize + self.row_bytes + 2 * GHOSTS * (self.row_bytes + 4 * r + 12)
+            d * (self.size.itemsize + 4) + 2 * GHOSTS * (self.row_bytes + 4 * r + 12)
         )
-        task = block + cells.route_bytes(self.source_rows, d, n_cells, r)
-        fixed = self.size.band_bytes + 3 * wanted * self.row_bytes
+        task = block + cells.route_bytes(self.source_rows, features, n_cells, r)
+        fixed = self.size.band_bytes + 3 * wanted * 4 * d
         disk = int(n * GHOSTS * (self.row_bytes + 4 * (r + 3)))
-        flops = 2.0 * n * d * 24 * math.sqrt(n_cells)
+        flops = 2.0 * n * features * (24 * math.sqrt(n_cells) + d * (features < d))
         return StagePlan("route", self.n_source, fixed, int(task), flops=flops, disk_bytes=disk, passes=2)
 
     def neighbors(self) -> StagePlan:
         """All members of one group with their lists."""
-        n, d, k = self.size.n, self.size.d, self.k
+        n, features, k = self.size.n, self.n_features, self.k
         r = self.partition.overlap
-        task = self.members * (self.row_bytes + 4 * (r + 3) + 24) + neighbors.group_bytes(self.members, d, k)
-        flops = 2.0 * n * d * self.partition.candidates
+        task = self.members * (self.row_bytes + 4 * (r + 3) + 24) + neighbors.group_bytes(self.members, features, k)
+        flops = 2.0 * n * features * self.partition.candidates
         disk = n * (self.row_bytes + 12) + int(GHOSTS * n * k * 8) + n * k * 8
         return StagePlan("neighbors", 4 * self.n_groups, 0, int(task), flops=flops, disk_bytes=disk, passes=6)
 
@@ -239,7 +240,7 @@ class _Figures:
 
     def valleys(self, kernel_in_memory: bool) -> StagePlan:
         """Labels of all rows under the merged labelings, then samples of all groups, and sums over groups."""
-        held, m, r = self._held_rows(), self.valley_columns, min(N_AXES, self.size.d)
+        held, m, r = self._held_rows(), self.valley_columns, min(N_AXES, self.n_features)
         in_memory = self._matrix_bytes() * held // self.size.n if kernel_in_memory else 0
         n_sources = self.n_eigenproblems
         sums = n_sources * m * 8 * (r * (r + 1) + m)
@@ -254,11 +255,11 @@ class _Figures:
 
     def select_choices(self, kernel_in_memory: bool) -> Any:
         """Alternatives: all LSMI bandwidths in one pass, or fewer; then kernel and labels of all rows for rating."""
-        settings, n, d = self.settings, self.size.n, self.size.d
+        settings, n = self.settings, self.size.n
         b, drawn = settings.n_centers, settings.n_lsmi_rows(n)
         rows = self.block_rows * drawn // n
         n_gammas = len(PAPER_GAMMAS) if settings.preset == "paper" else len(GAMMA_MULTIPLES)
-        work = tile_bytes(b, d, self.n_scored, 4) + rows * (2 * self.row_bytes + 8 * self.n_candidates)
+        work = tile_bytes(b, self.n_features, self.n_scored, 4) + rows * (2 * self.row_bytes + 8 * self.n_candidates)
         work += self.block_rows * self.row_bytes
         votes = self.block_rows * (12 * self.n_candidates + 4 * FINEST_CUT * self.c)
         held = self._held_rows()

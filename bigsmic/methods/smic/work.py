@@ -81,18 +81,18 @@ def work(plan: Plan, settings: Any, solves: Sequence[Solve], missed: Missed) -> 
 
 def _of_neighbors(plan: Plan, settings: Any, missed: Missed) -> dict[str, float]:
     """Units until the graph is there."""
-    n, d = plan.size.n, plan.size.d
+    n, d, features = plan.size.n, plan.size.d, settings.n_features(plan.size.d)
     partition = plan.size.block_sizes.partition(n, d)
     n_cells = max(1.0, min(n / partition.cell_rows, plan.sample_rows / SAMPLED_PER_CELL))
     pairs = n * min(n, max(partition.candidates, ALWAYS_VISITED * n / n_cells))
-    group_bytes = GHOSTS * _block_rows(plan) * (4 * d + NUMBER_BYTES * settings.n_neighbors)
+    group_bytes = GHOSTS * _block_rows(plan) * (4 * features + NUMBER_BYTES * settings.n_neighbors)
     return {
         "scan.values": n * d,
         "route.values": n * d,
         "route.centroids": n * math.sqrt(n_cells),
         "route.fixed": 1.0,
         "neighbors.pairs": pairs,
-        "neighbors.values": pairs * d,
+        "neighbors.values": pairs * features,
         "neighbors.rows": n,
         "neighbors.missed": pairs * missed(group_bytes),
         "graph.edges": n * settings.n_neighbors * (1 + len(settings.t)),
@@ -131,7 +131,7 @@ def _of_labels(plan: Plan, settings: Any, solves: Sequence[Solve]) -> dict[str, 
         "select.rows": float(n * len(specs)),
         "select.fixed": 1.0,
         "output.turned": float(n * sum(solve.n_vectors**2 for solve in solves)),
-        "output.values": float(n * plan.size.d),
+        "output.values": float(n * settings.n_features(plan.size.d)),
         "output.fixed": 1.0,
     }
 
