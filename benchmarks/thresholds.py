@@ -22,8 +22,8 @@ import bigsmic
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.labeling import blobs, consensus, density_valley, noise, valleys
 from bigsmic.numerics.labeling.between_groups import between_axes, group_sums
-from bigsmic.numerics.labeling.components import principal_axes
 from bigsmic.numerics.labeling.group_moments import group_moments
+from bigsmic.numerics.principal_axes import principal_axes
 from bigsmic.runtime.context import Context
 from bigsmic.stages import labelings
 from bigsmic.stages import number as stage

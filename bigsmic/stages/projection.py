@@ -6,7 +6,7 @@ the nearest rows are hardly nearer than others. The leading components keep what
 
 import numpy as np
 
-from bigsmic.numerics.labeling.components import principal_axes
+from bigsmic.numerics.principal_axes import principal_axes
 from bigsmic.runtime.context import PROJECTION
 from bigsmic.runtime.job import Job
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.labeling import local_moving, valleys
 from bigsmic.numerics.labeling.between_groups import GroupSums, between_axes, group_sums
-from bigsmic.numerics.labeling.components import principal_axes
 from bigsmic.numerics.labeling.group_moments import GroupMoments, group_moments
 from bigsmic.numerics.labeling.pair_weights import pair_weights
 from bigsmic.numerics.labeling.resolution import along_axes, steps_of
+from bigsmic.numerics.principal_axes import principal_axes
 from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job

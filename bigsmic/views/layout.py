@@ -9,7 +9,7 @@ from scipy.sparse import csr_array, csr_matrix
 from bigsmic.errors import AbsentResultError, InputError
 from bigsmic.numerics.graph.coarsening import transition_shares
 from bigsmic.numerics.hashing import row_hash, row_uniform
-from bigsmic.numerics.labeling.components import principal_axes
+from bigsmic.numerics.principal_axes import principal_axes
 from bigsmic.runtime.context import Context
 from bigsmic.types import Floats, Integers
 

@@ -11,10 +11,10 @@ from scipy.stats import norm
 from bigsmic.numerics.graph.affinity import KernelBlock
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.labeling import blobs, consensus, density_valley, valleys
-from bigsmic.numerics.labeling.components import principal_axes
 from bigsmic.numerics.labeling.group_moments import group_moments
 from bigsmic.numerics.labeling.pair_weights import pair_weights
 from bigsmic.numerics.labeling.resolution import along_axes, steps_of
+from bigsmic.numerics.principal_axes import principal_axes
 
 pytestmark = pytest.mark.unit
 

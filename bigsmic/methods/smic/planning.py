@@ -134,9 +134,7 @@ class _Figures:
         n, d, features = self.size.n, self.size.d, self.n_features
         n_cells = max(1, n // self.partition.cell_rows)
         r = self.partition.overlap
-        block = self.source_rows * (
-            d * (self.size.itemsize + 4) + 2 * GHOSTS * (self.row_bytes + 4 * r + 12)
-        )
+        block = self.source_rows * (d * (self.size.itemsize + 4) + 2 * GHOSTS * (self.row_bytes + 4 * r + 12))
         task = block + cells.route_bytes(self.source_rows, features, n_cells, r)
         fixed = self.size.band_bytes + 3 * wanted * 4 * d
         disk = int(n * GHOSTS * (self.row_bytes + 4 * (r + 3)))

@@ -1,4 +1,4 @@
-"""Leading principal components of a sample."""
+"""Axes of the leading principal components of a sample."""
 
 import numpy as np
 
