@@ -85,7 +85,8 @@ def honesty(result, fitted, of_fitted, back, of_back):
     """Posteriors of rows that are novel but of known classes, before and after tempering, and how many are right."""
     novelty = result.novelty(back)
     novel = novelty > 1
-    plain, labels = model_of(result._context)(result.scaled(back))
+    context = result._context
+    plain, labels = model_of(context)(context.scaler.apply(back))
     counts = metrics.contingency(of_fitted, result.labels, int(of_fitted.max()) + 1, result.n_clusters)
     right = counts.argmax(axis=0)[labels] == of_back
     tempered = result.predict_proba(back)

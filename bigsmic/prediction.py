@@ -269,17 +269,17 @@ class Predictor:
 
     def assess(self, lo: int, X: NDArray[Any]) -> Assessed:
         """Posteriors, labels and novelty, float32 (b,), of stored rows that begin with row `lo`."""
-        X, valid = self.scaled(lo, X)
+        X, valid = self.valid(lo, X)
         posterior, labels, novelty = self.assessor(X) if len(X) else (*self.nothing(), np.empty(0, np.float32))
         return _in_place(posterior, valid, np.nan), _in_place(labels, valid, -1), _in_place(novelty, valid, np.nan)
 
-    def scaled(self, lo: int, X: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.bool_] | None]:
-        """The valid rows among those from `lo` on, scaled, and the mask of valid rows; None if all are valid."""
+    def valid(self, lo: int, X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        """The valid rows among those from `lo` on, as stored, and the mask of valid rows; None if all are valid."""
         hi = lo + len(X)
         valid = self.source.valid(lo, hi)
         X = X if valid is None else X[valid]
         refuse_nonfinite(self.source, X, range(lo, hi) if valid is None else lo + np.flatnonzero(valid))
-        return self.context.scaler.apply(X), valid
+        return X, valid
 
     def nothing(self) -> Predicted:
         """Predictions for no rows."""
@@ -306,13 +306,13 @@ class ScorePredictor(Predictor):
 
     def __call__(self, lo: int) -> NDArray[np.float32]:  # type: ignore[override]
         """Scores of the block that begins with row `lo`, float32 (b,); NaN for invalid rows."""
-        X, valid = self.scaled(lo, self.read(lo))
+        X, valid = self.valid(lo, self.read(lo))
         return _in_place(self._scores(X) if len(X) else np.empty(0, np.float32), valid, np.nan)
 
-    def _scores(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
-        found: NDArray[np.float32] = (
-            self.assessor.model.noise(X) if self.score == "predict_noise" else self.assessor(X)[2]
-        )
+    def _scores(self, X: NDArray[Any]) -> NDArray[np.float32]:
+        if self.score == "novelty":
+            return self.assessor(X)[2]
+        found: NDArray[np.float32] = self.assessor.model.noise(self.context.scaler.apply(X))
         return found
 
     def __getstate__(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array
 
 from bigsmic.errors import InputError
+from bigsmic.numerics.principal_axes import remainders
 from bigsmic.types import Floats, Integers
 
 ROUNDING = 1e-9  # of variances relative to their bound
@@ -175,6 +176,16 @@ class Scaler(NamedTuple):
             centred = tile - self.mean
             centred *= self.factor
             out[i * step : i * step + len(tile)] = centred if self.axes is None else centred @ self.axes
+        return out
+
+    def remainders(self, X: Any) -> Floats:
+        """Norms of what the components leave of scaled rows, float32, shape (b,); 0 without axes."""
+        out = np.zeros(len(X), np.float32)
+        if self.axes is None:
+            return out
+        step = _tile_rows(X)
+        for i, tile in enumerate(_tiles(X, origin=self.origin)):
+            out[i * step : i * step + len(tile)] = remainders((tile - self.mean) * self.factor, self.axes)
         return out
 
 

@@ -36,3 +36,42 @@ def principal_axes(X: Floats, n_axes: int) -> tuple[Floats, Floats]:
         Q = np.linalg.qr(centred.T @ (centred @ Q))[0]
     Vt = np.linalg.svd(centred @ Q, full_matrices=False)[2][:n_axes]
     return mean, np.ascontiguousarray(Q @ Vt.T)
+
+
+def remainders(X: Floats, axes: Floats) -> Floats:
+    """Norms of what axes do not span of rows, ``|x - A A' x|``.
+
+    Parameters
+    ----------
+    X : ndarray of float, shape (b, d)
+    axes : ndarray of float, shape (d, r)
+        A, with orthonormal columns.
+
+    Returns
+    -------
+    norms : ndarray of float64, shape (b,)
+    """
+    components = X @ axes
+    squares = [np.einsum("ij,ij->i", Z, Z, dtype=np.float64) for Z in (X, components)]
+    return np.sqrt(np.maximum(squares[0] - squares[1], 0))
+
+
+def left_out_remainders(X: Floats, n_axes: int) -> Floats:
+    """Remainders of a sample with the axes of its other half.
+
+    Axes of few rows with many columns follow the rows from which they are computed, of which they leave less than of
+    others.
+
+    Parameters
+    ----------
+    X : ndarray of float32, shape (m, d)
+    n_axes : int
+
+    Returns
+    -------
+    norms : ndarray of float64, shape (m,)
+        Those of the even rows, then those of the odd ones.
+    """
+    halves = X[::2], X[1::2]
+    others = [remainders(X, principal_axes(other, n_axes)[1]) for X, other in zip(halves, halves[::-1], strict=True)]
+    return np.concatenate(others)

@@ -11,7 +11,7 @@ from bigsmic.numerics.labeling import novelty
 from bigsmic.numerics.labeling.novelty import Scale, Shapes
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import distinct, numbering
+from bigsmic.stages import distinct, numbering, projection
 from bigsmic.stages.graph import read_graph, tth_squares
 from bigsmic.stages.rowwise_output import read_array
 from bigsmic.types import Floats, Integers
@@ -37,29 +37,37 @@ def run(job: Job, n_clusters: int) -> None:
 def _of_neighbors(job: Job) -> None:
     """Ratios of sampled rows to their neighbours, from the graph."""
     context = job.context
-    rows = draw_rows(context.n, SAMPLE_ROWS, context.settings.seed, STAGE)
+    stored, rows = None, draw_rows(context.n, SAMPLE_ROWS, context.settings.seed, STAGE)
+    if projection.has_remainders(context):
+        stored, rows = _sample(context)
     parts = job.map_blocks(STAGE, context.blocks, partial(_distances, rows=rows))
-    own, of_neighbors = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    numbers, own, of_neighbors = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     known = np.isfinite(own) & np.isfinite(
         of_neighbors
     )  # in graphs of affinities, rows may have fewer than t neighbours
     if not known.any():
         return
     own, of_neighbors = own[known], of_neighbors[known]
-    floor = novelty.floor_of(own)
-    _write(context, {}, novelty.neighbor_ratios(own, of_neighbors, floor), floor)
+    floor, beside = novelty.floor_of(own), None
+    if stored is not None:
+        beside = projection.remainder_novelty(context, stored[np.searchsorted(rows, numbers[known])])
+    _write(context, {}, novelty.neighbor_ratios(own, of_neighbors, floor), floor, beside)
 
 
-def _distances(context: Context, p: int, rows: Integers) -> tuple[Floats, Floats]:
-    """Distance to the t-th neighbour, largest t, of the drawn rows of a block, and the mean of their neighbours'."""
-    drawn = np.flatnonzero(np.isin(context.run.read("rows", p, "rows"), rows))
+def _distances(context: Context, p: int, rows: Integers) -> tuple[Integers, Floats, Floats]:
+    """Numbers of the drawn rows of a block, distances to their t-th neighbours, and means of those of the neighbours.
+
+    The largest t counts.
+    """
+    numbers = context.run.read("rows", p, "rows")
+    drawn = np.flatnonzero(np.isin(numbers, rows))
     graph, sigma = read_graph(context, p), _sigma(context, p)
     columns, means = np.concatenate([np.arange(graph.lo, graph.hi), graph.halo]), np.empty(len(drawn))
     for k, i in enumerate(drawn.tolist()):
         entries = slice(*graph.indptr[i : i + 2])
         near = graph.indices[entries][np.sqrt(graph.sq_distances[entries]) <= sigma[i]]
         means[k] = context.at(STAGE, partial(_sigma, context), np.sort(columns[near])).mean() if len(near) else 0.0
-    return sigma[drawn].astype(np.float64), means
+    return numbers[drawn], sigma[drawn].astype(np.float64), means
 
 
 def _sigma(context: Context, p: int) -> NDArray[np.float32]:
@@ -70,9 +78,8 @@ def _sigma(context: Context, p: int) -> NDArray[np.float32]:
 
 def _of_shapes(context: Context, n_clusters: int) -> None:
     """Deviations of sampled rows from the means of their clusters."""
-    X, rows = _sample(context)
-    labels = read_array(context, "labels")
-    y = np.asarray(labels[rows])
+    stored, rows = _sample(context)
+    X, y = context.scaler.apply(stored), np.asarray(read_array(context, "labels")[rows])
     known = y >= 0
     if not known.any():
         return
@@ -82,8 +89,8 @@ def _of_shapes(context: Context, n_clusters: int) -> None:
         _write(context, found._asdict(), ratios, 0.0)
 
 
-def _sample(context: Context) -> tuple[Floats, Integers]:
-    """Sampled scaled rows, from the scan or, if it kept none, from the input; and their numbers, ascending."""
+def _sample(context: Context) -> tuple[NDArray[Any], Integers]:
+    """Sampled rows as stored, from the scan or, if it kept none, from the input; and their numbers, ascending."""
     parts = [context.scan(s, "sample_rows")[0] for s in context.source_blocks]
     kept = np.concatenate(parts)
     most = max(LEAST_SAMPLE, min(SAMPLE_ROWS, SAMPLE_BYTES // (4 * context.d)))
@@ -97,14 +104,22 @@ def _sample(context: Context) -> tuple[Floats, Integers]:
             continue
         places = np.searchsorted(of_block, rows[lo:hi]) if len(kept) else rows[lo:hi] - bounds[s]
         X = context.scan(s, "sample")[0] if len(kept) else context.input_block(s)
-        chosen.append(context.scaler.apply(X[places]))
+        chosen.append(X[places])
     return np.concatenate(chosen), rows
 
 
-def _write(context: Context, arrays: dict[str, Any], ratios: NDArray[np.float64], floor: float) -> None:
+def _write(
+    context: Context,
+    arrays: dict[str, Any],
+    ratios: NDArray[np.float64],
+    floor: float,
+    beside: NDArray[np.float32] | None = None,
+) -> None:
+    """Write the limit of ratios, and the novelty of the rows that have them; `beside` is that of their remainders."""
     limit = novelty.limit_of(ratios)
-    fitted = np.sort(ratios / limit).astype(np.float32)
-    info = {"limit": limit, "floor": floor, "share": float((ratios > limit).mean())}
+    found = ratios / limit if beside is None else np.maximum(ratios / limit, beside)
+    fitted = np.sort(found).astype(np.float32)
+    info = {"limit": limit, "floor": floor, "share": float((found > 1).mean())}
     context.run.write(STAGE, 0, arrays | {"fitted": fitted}, info=info | {"trusted": novelty.trusted_of(fitted)})
 
 
@@ -122,7 +137,7 @@ class Novelty:
     def __init__(self, context: Context, model: Any) -> None:
         info = context.run.info(STAGE, 0)
         self.scale, self.trusted = Scale(info["limit"], info["floor"]), np.float32(info["trusted"])
-        self._model = model
+        self._context, self._model = context, model
         if not hasattr(model, "search"):
             read = context.run.reader(STAGE, 0)
             self._shapes = Shapes(read("means"), read("spreads"))
@@ -136,6 +151,10 @@ class Novelty:
         found: NDArray[np.float32] = (ratios / self.scale.limit).astype(np.float32)
         return found
 
+    def beside_components(self, stored: NDArray[Any]) -> NDArray[np.float32]:
+        """Novelty of what components leave of stored rows; 0 where columns have their place."""
+        return projection.remainder_novelty(self._context, stored)
+
     def of_labels(self, X: Floats, labels: Integers) -> NDArray[np.float32]:
         """Novelty of scaled rows whose labels are known."""
         found: NDArray[np.float32] = (self._shapes.ratios(X, labels) / self.scale.limit).astype(np.float32)
@@ -143,7 +162,7 @@ class Novelty:
 
 
 class Assessor:
-    """Predicts scaled rows: posteriors tempered by novelty, labels, and novelty.
+    """Predicts rows: posteriors tempered by novelty, labels, and novelty.
 
     Parameters
     ----------
@@ -153,31 +172,38 @@ class Assessor:
     """
 
     def __init__(self, context: Context, model: Any) -> None:
-        self.model = model
+        self.model, self._context = model, context
         self.n_clusters: int = model.n_clusters
         self.novelty = Novelty(context, model) if context.run.done(STAGE, 0) else None
         numbers = numbering.of(context)
         own = np.full(model.n_clusters if numbers is None else len(numbers.numbers), 1.0)
         self._uniform = (own if numbers is None else numbers.spread(own)) / len(own)
 
-    def __call__(self, X: Floats) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]]:
-        """Posteriors (b, c), labels (b,) and novelty (b,), which is NaN for a run without this stage."""
+    def __call__(self, stored: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]]:
+        """Posteriors (b, c), labels (b,) and novelty (b,) of stored rows.
+
+        Novelty is NaN for a run without this stage.
+        """
+        X = self._context.scaler.apply(stored)
         if hasattr(self.model, "search"):
             indices, squares = self.model.search(X)
-            return self.read(indices, squares, X)
+            return self.read(indices, squares, X, stored)
         posterior, labels = self.model(X)
         if self.novelty is None:
             return posterior, labels, np.full(len(labels), np.nan, np.float32)
         return self._tempered(posterior, labels, self.novelty.of_labels(X, labels))
 
     def read(
-        self, indices: Integers, squares: Floats, X: Floats | None = None
+        self, indices: Integers, squares: Floats, X: Floats | None = None, stored: NDArray[Any] | None = None
     ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]]:
-        """The same for rows with known neighbours among the fitted rows, and their scaled features, if any."""
+        """The same for rows with known neighbours among the fitted rows; X are the scaled rows, if any."""
         posterior, labels = self.model.read(indices, squares, X)
         if self.novelty is None:
             return posterior, labels, np.full(len(labels), np.nan, np.float32)
-        return self._tempered(posterior, labels, self.novelty.of_neighbors(indices, squares))
+        found = self.novelty.of_neighbors(indices, squares)
+        if stored is not None:
+            found = np.maximum(found, self.novelty.beside_components(stored))
+        return self._tempered(posterior, labels, found)
 
     def _tempered(self, posterior: Any, labels: Any, found: NDArray[np.float32]) -> Any:
         assert self.novelty is not None

@@ -4,11 +4,17 @@ Distances over many columns add the noise of all of them: among a thousand, most
 the nearest rows are hardly nearer than others. The leading components keep what columns have in common.
 """
 
-import numpy as np
+from functools import partial
+from typing import Any
 
-from bigsmic.numerics.principal_axes import principal_axes
-from bigsmic.runtime.context import PROJECTION
+import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic.numerics.labeling import novelty
+from bigsmic.numerics.principal_axes import left_out_remainders, principal_axes
+from bigsmic.runtime.context import PROJECTION, Context
 from bigsmic.runtime.job import Job
+from bigsmic.types import Floats
 
 
 def run(job: Job) -> None:
@@ -21,5 +27,26 @@ def run(job: Job) -> None:
 def _find_axes(job: Job, block: int) -> None:
     context = job.context
     wanted = context.settings.n_axes(context.d)
-    ((_, axes),) = job.map_here(lambda sample: principal_axes(sample, n_axes=wanted), [context.read_sample()])
-    job.run.write(PROJECTION, block, {"axes": axes.astype(np.float64)})
+    ((axes, limit),) = job.map_here(partial(_axes_of, n_axes=wanted), [context.read_sample()])
+    job.run.write(PROJECTION, block, {"axes": axes}, info={"remainder": limit})
+
+
+def _axes_of(sample: Floats, n_axes: int) -> tuple[Floats, float]:
+    """Axes, and the norm of what they leave of a row that corresponds to a novelty of 1."""
+    limit = novelty.remainder_limit(left_out_remainders(sample, n_axes), sample)
+    return principal_axes(sample, n_axes)[1].astype(np.float64), limit
+
+
+def has_remainders(context: Context) -> bool:
+    """Whether components take the place of columns, and what they usually leave of a row is known."""
+    components = context.settings.n_axes(context.d) and context.run.done(PROJECTION, 0)
+    return bool(components) and "remainder" in context.run.info(PROJECTION, 0)  # not in earlier runs
+
+
+def remainder_novelty(context: Context, stored: NDArray[Any]) -> NDArray[np.float32]:
+    """Novelty of what components leave of stored rows, shape (b,); 0 if columns stay, or the usual is not known."""
+    if not has_remainders(context):
+        return np.zeros(len(stored), np.float32)
+    limit = np.float32(context.run.info(PROJECTION, 0)["remainder"])
+    found: NDArray[np.float32] = context.scaler.remainders(stored) / limit
+    return found

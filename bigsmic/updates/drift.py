@@ -64,9 +64,10 @@ def _make_reference(context: Context, length: int) -> Reference:
     count = min(MOST_BATCHES, context.n // length)
     starts = np.linspace(0, context.n - length, count).astype(np.int64)
     labels, c = read_array(context, "labels"), read_array(context, "posterior").shape[1]
-    X, rows = _sample(context, starts, length)
+    stored, rows = _sample(context, starts, length)
+    X = context.scaler.apply(stored)
     y = np.asarray(labels[rows])
-    novel = _novelty_elsewhere(context, X, rows, length) > 1
+    novel = _novelty_elsewhere(context, stored, rows, length) > 1
     known = y >= 0
     spreads = shapes(X[known], y[known], c).spreads
     parts = []
@@ -77,8 +78,8 @@ def _make_reference(context: Context, length: int) -> Reference:
     return Reference(together(parts), spreads, length)
 
 
-def _sample(context: Context, starts: Integers, length: int) -> tuple[Floats, Integers]:
-    """Sampled scaled rows of some stretches, up to :data:`BATCH_SAMPLE` of each, and their numbers."""
+def _sample(context: Context, starts: Integers, length: int) -> tuple[NDArray[Any], Integers]:
+    """Sampled rows, as stored, of some stretches, up to :data:`BATCH_SAMPLE` of each, and their numbers."""
     parts = [context.scan(s, "sample", "sample_rows") for s in context.source_blocks]
     rows = np.concatenate([numbers for _, numbers in parts])
     chosen = []
@@ -87,17 +88,18 @@ def _sample(context: Context, starts: Integers, length: int) -> tuple[Floats, In
         chosen.append(inside[draw_rows(len(inside), BATCH_SAMPLE, context.settings.seed, REFERENCE)])
     places = np.unique(np.concatenate(chosen))
     X = np.concatenate([sample for sample, _ in parts])[places]
-    return context.scaler.apply(X), rows[places]
+    return X, rows[places]
 
 
-def _novelty_elsewhere(context: Context, X: Floats, rows: Integers, length: int) -> NDArray[np.float32]:
+def _novelty_elsewhere(context: Context, stored: NDArray[Any], rows: Integers, length: int) -> NDArray[np.float32]:
     """Novelty of fitted rows compared with rows at least a stretch away from them, as new rows are from all.
 
     Neighbours in time are similar, and share samples if windows overlap.
     """
     assessor = Assessor(context, model_of(context))
     if assessor.novelty is None:
-        return np.zeros(len(X), np.float32)
+        return np.zeros(len(stored), np.float32)
+    X = context.scaler.apply(stored)
     if not hasattr(assessor.model, "search"):
         return assessor.novelty.of_labels(X, np.asarray(read_array(context, "labels")[rows]))
     indices, squares = assessor.model.search(X, CANDIDATES)
@@ -109,7 +111,8 @@ def _novelty_elsewhere(context: Context, X: Floats, rows: Integers, length: int)
     order = np.argsort(~far, axis=1, kind="stable")[:, : context.settings.n_neighbors]
     left = np.take_along_axis(far, order, axis=1)
     near = np.where(left, np.take_along_axis(indices, order, axis=1), -1)
-    return assessor.novelty.of_neighbors(near, np.where(left, np.take_along_axis(squares, order, axis=1), np.inf))
+    far_squares = np.where(left, np.take_along_axis(squares, order, axis=1), np.inf)
+    return np.maximum(assessor.novelty.of_neighbors(near, far_squares), assessor.novelty.beside_components(stored))
 
 
 def facts(counts: Integers, X: Floats, labels: Integers, novel: NDArray[np.bool_]) -> Batches:

@@ -8,7 +8,9 @@ from sklearn.metrics import adjusted_rand_score
 
 import bigsmic
 from bigsmic.errors import RunMismatchError
+from bigsmic.numerics.labeling.novelty import remainder_limit
 from bigsmic.numerics.moments import Scaler
+from bigsmic.numerics.principal_axes import left_out_remainders, principal_axes, remainders
 from bigsmic.runtime.context import PROJECTION
 
 D, C = 300, 4
@@ -71,6 +73,53 @@ def test_all_columns_are_no_setting_of_a_run_as_in_earlier_ones(noisy, tmp_path)
     np.testing.assert_array_equal(bigsmic.Result.open(tmp_path / "run").predict(X), labels)
     with pytest.raises(RunMismatchError, match=r"n_components: stored None, asked 50"):
         bigsmic.fit(X, C, out=tmp_path / "run", n_threads=1)
+
+
+def test_what_components_leave_of_a_row_is_novel(noisy, result):
+    X, rng = noisy[0], np.random.default_rng(1)
+    axes, norm = run_of(result).read(PROJECTION, 0, "axes"), np.linalg.norm(result.scaled(X), axis=1).mean()
+    beside = rng.standard_normal(D)
+    beside -= axes @ (axes.T @ beside)
+    scale = X.std(axis=0) if result.diagnostics["scaling"]["scale"] else 1.0
+    moved = X[:200] + scale * beside * (norm / np.linalg.norm(beside))
+    plain, found = result.novelty(X[:200]), result.novelty(moved)
+    assert (plain > 1).mean() < 0.1
+    assert (found > 1).all()
+    assert (found > plain).all()
+    np.testing.assert_array_equal(result.predict(moved), result.predict(X[:200]))  # labels are those of the components
+    assert result.predict_proba(moved).max(axis=1).mean() < result.predict_proba(X[:200]).max(axis=1).mean()
+
+
+def test_remainders_are_those_of_rows_outside_the_sample():
+    """Axes of few rows with many columns leave less of these rows than of others, which are as usual."""
+    rng = np.random.default_rng(0)
+    sample, others = rng.standard_normal((2, 400, 200)).astype(np.float32)
+    mean, axes = principal_axes(sample, 50)
+    limit = remainder_limit(left_out_remainders(sample, 50), sample)
+    assert (remainders(others - mean, axes) > limit).mean() < 0.05
+    assert (remainders(others - mean, axes) > np.quantile(remainders(sample - mean, axes), 0.99)).mean() > 0.2
+
+
+def test_rows_in_the_span_of_the_axes_leave_nothing():
+    rng = np.random.default_rng(0)
+    A = np.linalg.qr(rng.standard_normal((60, 7)))[0]
+    X = (rng.standard_normal((300, 7)) @ A.T).astype(np.float32)
+    limit = remainder_limit(left_out_remainders(X, 7), X)
+    assert 0 < limit == pytest.approx(0.01 * np.sqrt(np.square(X).sum(axis=1).mean()), rel=1e-4)
+    np.testing.assert_allclose(remainders(X, A), 0, atol=1e-3)
+    assert remainder_limit(np.zeros(3), np.zeros((3, 60), np.float32)) == 1
+
+
+def test_runs_without_remainders_are_read_as_before(noisy, result, monkeypatch):
+    X = noisy[0]
+    near = result.novelty(X[:100])
+    info = run_of(result).info
+    monkeypatch.setattr(
+        type(run_of(result)), "info", lambda run, stage, block: {} if stage == PROJECTION else info(stage, block)
+    )
+    found = bigsmic.Result.novelty(result, X[:100])
+    assert (found <= near).all()
+    assert (found > 0).all()
 
 
 @pytest.mark.parametrize(

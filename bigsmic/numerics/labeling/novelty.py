@@ -1,5 +1,8 @@
 """Novelty: distances of rows from the rows that determine their labels, relative to the usual distances there.
 
+Where principal components take the place of columns, what they leave of a row is in no distance. It is compared with
+what they usually leave, and the novelty is the larger of both ratios.
+
 Noise and novelty both use the distance of a row to its t-th neighbour. Noise compares it with the distances in its
 cluster (:mod:`bigsmic.numerics.labeling.noise`), novelty with those of its neighbours, as local outlier factors do
 [1]_. Fitted rows of a sparse background have equally sparse neighbours, and are noise but not novel. A new row beside a
@@ -23,6 +26,8 @@ SHARE = 0.01
 FLOOR = 0.1
 """Least usual distance, as a share of the median distance to the t-th neighbour."""
 LEAST_LIMIT = 1.0
+LEAST_REMAINDER = 0.01
+"""Least usual norm of what principal components leave of a row, as a share of the root mean square norm of rows."""
 MOST_TRUSTED = 3.0
 """Largest value of the novelty above which posteriors are tempered."""
 LEAST_SPREAD = 0.05
@@ -60,6 +65,25 @@ def limit_of(ratios: Floats) -> float:
     """Ratio that corresponds to a novelty of 1, from the ratios of sampled fitted rows."""
     ratios = ratios[np.isfinite(ratios)]
     return max(float(np.quantile(ratios, 1 - SHARE)), LEAST_LIMIT) if len(ratios) else LEAST_LIMIT
+
+
+def remainder_limit(left_out: Floats, X: Floats) -> float:
+    """Norm of what principal components leave of a row that corresponds to a novelty of 1.
+
+    Parameters
+    ----------
+    left_out : ndarray of float64, shape (m,)
+        Norms of the remainders of sampled fitted rows, with axes of other rows.
+    X : ndarray of float32, shape (m, d)
+        These rows.
+
+    Returns
+    -------
+    limit : float
+        Their quantile ``1 - SHARE``, and at least a share of the norm of rows; 1 if all rows are 0.
+    """
+    norm = float(np.sqrt(np.square(X, dtype=np.float64).sum() / len(X)))
+    return max(float(np.quantile(left_out, 1 - SHARE)), LEAST_REMAINDER * norm) or 1.0
 
 
 def neighbor_ratios(distances: Floats, neighbor_sigma: Floats, floor: float) -> NDArray[np.float64]:
