@@ -53,6 +53,8 @@ def level_of(n_fitted: int, n_new: int) -> int | None:
 def reference_of(context: Context, level: int) -> Reference:
     """Statistics of stretches of ``2**level`` fitted rows, which are stored in the run."""
     run = context.run
+    if run.done(REFERENCE, level) and run.read(REFERENCE, level, "spreads").shape[1] != context.d:
+        run.forget(REFERENCE, level)  # of components, in place of columns
     if not run.done(REFERENCE, level):
         found = _make_reference(context, 2**level)
         run.write(REFERENCE, level, found.batches._asdict() | {"spreads": found.spreads})
@@ -65,7 +67,7 @@ def _make_reference(context: Context, length: int) -> Reference:
     starts = np.linspace(0, context.n - length, count).astype(np.int64)
     labels, c = read_array(context, "labels"), read_array(context, "posterior").shape[1]
     stored, rows = _sample(context, starts, length)
-    X = context.scaler.apply(stored)
+    X = context.column_scaler.apply(stored)  # and not their components, as the test of a shift names a column
     y = np.asarray(labels[rows])
     novel = _novelty_elsewhere(context, stored, rows, length) > 1
     known = y >= 0
@@ -213,10 +215,10 @@ def _read(context: Context, entry: Entry, name: str) -> NDArray[Any]:
 def _drawn(
     context: Context, source: Any, entry: Entry, places: Integers, reference: Reference
 ) -> tuple[Floats, Integers]:
-    """A sample of the new rows in clusters, as large as those of the batches are on average: scaled, and places."""
+    """A sample of the new rows in clusters, as large as those of the batches on average: scaled columns, and places."""
     wanted = max(1, round(reference.batches.sampled.sum() / len(reference.batches.novel)))
     drawn = places[draw_rows(len(places), wanted, context.settings.seed + entry.number, STAGE)]
-    return np.concatenate([context.scaler.apply(rows) for rows in _rows(source, entry, drawn)]), drawn
+    return np.concatenate([context.column_scaler.apply(rows) for rows in _rows(source, entry, drawn)]), drawn
 
 
 def _rows(source: Any, entry: Entry, drawn: Integers) -> Any:

@@ -109,3 +109,32 @@ def test_methods_that_know_no_neighbours(archive, tmp_path, method):
     found = result.update(path / "w")
     assert found.drift["verdict"] in ("none", "refit recommended")
     assert found.drift["batches"] >= 6
+
+
+def test_of_many_columns_the_one_that_moved_is_named(tmp_path):
+    """Rows are compared by their principal components, and a shift is a column's."""
+    rng, d, moved = np.random.default_rng(0), 70, 33
+    y = rng.integers(0, 2, 3000)
+    X = (rng.normal(size=(3000, d)) + 2 * rng.normal(size=(2, d))[y]).astype("f4")
+    X[2400:, moved] += 1.5
+    archive = zarr.create_array(str(tmp_path / "w"), data=X[:2400], chunks=(600, d))
+    result = bigsmic.fit(archive, 2, out=tmp_path / "run", **FAST)
+    archive.append(X[2400:])
+    found = result.update(tmp_path / "w").drift
+    assert found["tests"]["shift"]["column"] == moved
+    run, level = Run(str(tmp_path / "run"), writable=False), drift.level_of(2400, 600)
+    assert run.read(drift.REFERENCE, level, "spreads").shape == (2, d)
+
+
+def test_a_reference_of_components_is_made_again(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 60)).astype("f4") + 4 * rng.integers(0, 2, (1500, 1)).astype("f4")
+    result = bigsmic.fit(X, 2, out=tmp_path / "run", **FAST)
+    context = result._context
+    found = drift.reference_of(context, 7)
+    run = Run(str(tmp_path / "run"))
+    run.forget(drift.REFERENCE, 7)
+    narrow = found.batches._replace(sums=found.batches.sums[:, :, :50])
+    run.write(drift.REFERENCE, 7, narrow._asdict() | {"spreads": found.spreads[:, :50]})
+    again = drift.reference_of(bigsmic.Result.open(tmp_path / "run")._context, 7)
+    np.testing.assert_array_equal(again.spreads, found.spreads)
