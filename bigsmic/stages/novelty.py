@@ -38,7 +38,7 @@ def _of_neighbors(job: Job) -> None:
     """Ratios of sampled rows to their neighbours, from the graph."""
     context = job.context
     stored, rows = None, draw_rows(context.n, SAMPLE_ROWS, context.settings.seed, STAGE)
-    if projection.has_remainders(context):
+    if projection.usual_remainders(context):
         stored, rows = _sample(context)
     parts = job.map_blocks(STAGE, context.blocks, partial(_distances, rows=rows))
     numbers, own, of_neighbors = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
@@ -48,10 +48,25 @@ def _of_neighbors(job: Job) -> None:
     if not known.any():
         return
     own, of_neighbors = own[known], of_neighbors[known]
-    floor, beside = novelty.floor_of(own), None
     if stored is not None:
-        beside = projection.remainder_novelty(context, stored[np.searchsorted(rows, numbers[known])])
-    _write(context, {}, novelty.neighbor_ratios(own, of_neighbors, floor), floor, beside)
+        stored = stored[np.searchsorted(rows, numbers[known])]
+        own, of_neighbors = _over_all_columns(context, own, of_neighbors, stored, fitted=True)
+    floor = novelty.floor_of(own)
+    _write(context, {}, novelty.neighbor_ratios(own, of_neighbors, floor), floor)
+
+
+def _over_all_columns(
+    context: Context, distances: Floats, sigma: Floats, stored: NDArray[Any], fitted: bool
+) -> tuple[Floats, Floats]:
+    """Distances with what components leave of rows; of fitted ones, they leave less than of others."""
+    usual = projection.usual_remainders(context)
+    if usual is None:
+        return distances, sigma
+    norms = context.scaler.remainders(stored).astype(np.float64)
+    of_others, of_sample = usual
+    if fitted and of_sample:
+        norms *= of_others / of_sample
+    return novelty.over_all_columns(distances, sigma, norms, of_others)
 
 
 def _distances(context: Context, p: int, rows: Integers) -> tuple[Integers, Floats, Floats]:
@@ -108,18 +123,10 @@ def _sample(context: Context) -> tuple[NDArray[Any], Integers]:
     return np.concatenate(chosen), rows
 
 
-def _write(
-    context: Context,
-    arrays: dict[str, Any],
-    ratios: NDArray[np.float64],
-    floor: float,
-    beside: NDArray[np.float32] | None = None,
-) -> None:
-    """Write the limit of ratios, and the novelty of the rows that have them; `beside` is that of their remainders."""
+def _write(context: Context, arrays: dict[str, Any], ratios: NDArray[np.float64], floor: float) -> None:
     limit = novelty.limit_of(ratios)
-    found = ratios / limit if beside is None else np.maximum(ratios / limit, beside)
-    fitted = np.sort(found).astype(np.float32)
-    info = {"limit": limit, "floor": floor, "share": float((found > 1).mean())}
+    fitted = np.sort(ratios / limit).astype(np.float32)
+    info = {"limit": limit, "floor": floor, "share": float((ratios > limit).mean())}
     context.run.write(STAGE, 0, arrays | {"fitted": fitted}, info=info | {"trusted": novelty.trusted_of(fitted)})
 
 
@@ -142,18 +149,18 @@ class Novelty:
             read = context.run.reader(STAGE, 0)
             self._shapes = Shapes(read("means"), read("spreads"))
 
-    def of_neighbors(self, indices: Integers, squares: Floats) -> NDArray[np.float32]:
-        """Novelty of rows whose neighbours among the fitted rows, and squared distances to them, are known."""
+    def of_neighbors(
+        self, indices: Integers, squares: Floats, stored: NDArray[Any] | None = None, fitted: bool = False
+    ) -> NDArray[np.float32]:
+        """Novelty of rows, as stored if they have features, whose neighbours and squared distances are known."""
         sigma = self._model.mean_sigma(indices)
         t = max(self._model.context.settings.t)
         distances = np.sqrt(tth_squares(squares, t), dtype=np.float64)
+        if stored is not None:
+            distances, sigma = _over_all_columns(self._context, distances, sigma, stored, fitted)
         ratios = novelty.neighbor_ratios(distances, sigma, self.scale.floor)
         found: NDArray[np.float32] = (ratios / self.scale.limit).astype(np.float32)
         return found
-
-    def beside_components(self, stored: NDArray[Any]) -> NDArray[np.float32]:
-        """Novelty of what components leave of stored rows; 0 where columns have their place."""
-        return projection.remainder_novelty(self._context, stored)
 
     def of_labels(self, X: Floats, labels: Integers) -> NDArray[np.float32]:
         """Novelty of scaled rows whose labels are known."""
@@ -200,10 +207,7 @@ class Assessor:
         posterior, labels = self.model.read(indices, squares, X)
         if self.novelty is None:
             return posterior, labels, np.full(len(labels), np.nan, np.float32)
-        found = self.novelty.of_neighbors(indices, squares)
-        if stored is not None:
-            found = np.maximum(found, self.novelty.beside_components(stored))
-        return self._tempered(posterior, labels, found)
+        return self._tempered(posterior, labels, self.novelty.of_neighbors(indices, squares, stored))
 
     def _tempered(self, posterior: Any, labels: Any, found: NDArray[np.float32]) -> Any:
         assert self.novelty is not None

@@ -5,13 +5,10 @@ the nearest rows are hardly nearer than others. The leading components keep what
 """
 
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bigsmic.numerics.labeling import novelty
-from bigsmic.numerics.principal_axes import left_out_remainders, principal_axes
+from bigsmic.numerics.principal_axes import left_out_remainders, principal_axes, remainders
 from bigsmic.runtime.context import PROJECTION, Context
 from bigsmic.runtime.job import Job
 from bigsmic.types import Floats
@@ -27,26 +24,20 @@ def run(job: Job) -> None:
 def _find_axes(job: Job, block: int) -> None:
     context = job.context
     wanted = context.settings.n_axes(context.d)
-    ((axes, limit),) = job.map_here(partial(_axes_of, n_axes=wanted), [context.read_sample()])
-    job.run.write(PROJECTION, block, {"axes": axes}, info={"remainder": limit})
+    ((axes, info),) = job.map_here(partial(_axes_of, n_axes=wanted), [context.read_sample()])
+    job.run.write(PROJECTION, block, {"axes": axes}, info=info)
 
 
-def _axes_of(sample: Floats, n_axes: int) -> tuple[Floats, float]:
-    """Axes, and the norm of what they leave of a row that corresponds to a novelty of 1."""
-    limit = novelty.remainder_limit(left_out_remainders(sample, n_axes), sample)
-    return principal_axes(sample, n_axes)[1].astype(np.float64), limit
+def _axes_of(sample: Floats, n_axes: int) -> tuple[Floats, dict[str, float]]:
+    """Axes, and the root mean squares of what they leave of rows: of others, and of the sample."""
+    axes = principal_axes(sample, n_axes)[1].astype(np.float64)
+    left = {"remainder": left_out_remainders(sample, n_axes), "sample_remainder": remainders(sample, axes)}
+    return axes, {name: float(np.sqrt(np.square(norms).mean())) for name, norms in left.items()}
 
 
-def has_remainders(context: Context) -> bool:
-    """Whether components take the place of columns, and what they usually leave of a row is known."""
-    components = context.settings.n_axes(context.d) and context.run.done(PROJECTION, 0)
-    return bool(components) and "remainder" in context.run.info(PROJECTION, 0)  # not in earlier runs
-
-
-def remainder_novelty(context: Context, stored: NDArray[Any]) -> NDArray[np.float32]:
-    """Novelty of what components leave of stored rows, shape (b,); 0 if columns stay, or the usual is not known."""
-    if not has_remainders(context):
-        return np.zeros(len(stored), np.float32)
-    limit = np.float32(context.run.info(PROJECTION, 0)["remainder"])
-    found: NDArray[np.float32] = context.scaler.remainders(stored) / limit
-    return found
+def usual_remainders(context: Context) -> tuple[float, float] | None:
+    """Root mean squares of what components leave of new rows, and of the sample; None if columns stay."""
+    if not (context.settings.n_axes(context.d) and context.run.done(PROJECTION, 0)):
+        return None
+    info = context.run.info(PROJECTION, 0)
+    return (info["remainder"], info["sample_remainder"]) if info else None  # which earlier runs have not noted

@@ -114,7 +114,7 @@ def _novelty_elsewhere(context: Context, stored: NDArray[Any], rows: Integers, l
     left = np.take_along_axis(far, order, axis=1)
     near = np.where(left, np.take_along_axis(indices, order, axis=1), -1)
     far_squares = np.where(left, np.take_along_axis(squares, order, axis=1), np.inf)
-    return np.maximum(assessor.novelty.of_neighbors(near, far_squares), assessor.novelty.beside_components(stored))
+    return assessor.novelty.of_neighbors(near, far_squares, stored, fitted=True)
 
 
 def facts(counts: Integers, X: Floats, labels: Integers, novel: NDArray[np.bool_]) -> Batches:

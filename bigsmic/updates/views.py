@@ -118,8 +118,9 @@ class ArchiveViews:
         For methods with neighbours, it is the distance to the t-th neighbour over the mean distance of the neighbours
         to their own t-th ones, as in local outlier factors; for other methods, the deviation from the mean of the
         cluster, in its spreads. The ratio is divided by its 99 % quantile over fitted rows, or by 1 if that is less: at
-        most one fitted row in a hundred has a novelty above 1, if it is left out of its own comparison. Posteriors of
-        rows that are more novel than any fitted row, or than 3, are mixed with a uniform one.
+        most one fitted row in a hundred has a novelty above 1, if it is left out of its own comparison. Where principal
+        components take the place of columns, distances include what they leave of rows. Posteriors of rows that are
+        more novel than any fitted row, or than 3, are mixed with a uniform one.
 
         Parameters
         ----------

@@ -8,7 +8,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import bigsmic
 from bigsmic.errors import RunMismatchError
-from bigsmic.numerics.labeling.novelty import remainder_limit
+from bigsmic.numerics.labeling.novelty import over_all_columns
 from bigsmic.numerics.moments import Scaler
 from bigsmic.numerics.principal_axes import left_out_remainders, principal_axes, remainders
 from bigsmic.runtime.context import PROJECTION
@@ -91,23 +91,43 @@ def test_what_components_leave_of_a_row_is_novel(noisy, result):
 
 
 def test_remainders_are_those_of_rows_outside_the_sample():
-    """Axes of few rows with many columns leave less of these rows than of others, which are as usual."""
+    """Axes of few rows with many columns leave less of these rows than of others."""
     rng = np.random.default_rng(0)
     sample, others = rng.standard_normal((2, 400, 200)).astype(np.float32)
     mean, axes = principal_axes(sample, 50)
-    limit = remainder_limit(left_out_remainders(sample, 50), sample)
-    assert (remainders(others - mean, axes) > limit).mean() < 0.05
-    assert (remainders(others - mean, axes) > np.quantile(remainders(sample - mean, axes), 0.99)).mean() > 0.2
+    of_others = rms(remainders(others - mean, axes))
+    assert rms(left_out_remainders(sample, 50)) == pytest.approx(of_others, rel=0.03)
+    assert rms(remainders(sample - mean, axes)) < 0.95 * of_others
+
+
+def rms(norms):
+    return np.sqrt(np.square(norms).mean())
 
 
 def test_rows_in_the_span_of_the_axes_leave_nothing():
     rng = np.random.default_rng(0)
     A = np.linalg.qr(rng.standard_normal((60, 7)))[0]
     X = (rng.standard_normal((300, 7)) @ A.T).astype(np.float32)
-    limit = remainder_limit(left_out_remainders(X, 7), X)
-    assert 0 < limit == pytest.approx(0.01 * np.sqrt(np.square(X).sum(axis=1).mean()), rel=1e-4)
     np.testing.assert_allclose(remainders(X, A), 0, atol=1e-3)
-    assert remainder_limit(np.zeros(3), np.zeros((3, 60), np.float32)) == 1
+    np.testing.assert_allclose(left_out_remainders(X, 7), 0, atol=1e-2)
+    found = bigsmic.fit(X, 2, n_components=7, n_threads=1)
+    assert (found.novelty(X) > 1).mean() < 0.1
+    assert (found.novelty(X + 0.5 * rng.standard_normal(X.shape)) > 1).all()
+
+
+def test_novelty_gets_back_what_components_leave(noisy):
+    """The ratio of distances is nearly that over all columns, as what components leave is noise."""
+    X = noisy[0]
+    ours, of_columns = (bigsmic.fit(X[::2], C, n_components=r, n_threads=1).novelty(X[1::2]) for r in (50, None))
+    assert np.corrcoef(ours, of_columns)[0, 1] > 0.5
+    assert abs(np.median(ours) - np.median(of_columns)) < 0.05
+
+
+def test_distances_over_all_columns_are_those_of_orthogonal_remainders():
+    distances, sigma = over_all_columns(np.array([3.0]), np.array([1.0]), np.array([4.0]), 12.0)
+    assert (distances, sigma) == (pytest.approx([13.0]), pytest.approx([17.0]))
+    distances, sigma = over_all_columns(np.array([3.0]), np.array([1.0]), np.array([0.0]), 0.0)
+    assert (distances, sigma) == ([3.0], [1.0])
 
 
 def test_runs_without_remainders_are_read_as_before(noisy, result, monkeypatch):
@@ -118,7 +138,7 @@ def test_runs_without_remainders_are_read_as_before(noisy, result, monkeypatch):
         type(run_of(result)), "info", lambda run, stage, block: {} if stage == PROJECTION else info(stage, block)
     )
     found = bigsmic.Result.novelty(result, X[:100])
-    assert (found <= near).all()
+    assert not np.allclose(found, near)
     assert (found > 0).all()
 
 

@@ -1,7 +1,7 @@
 """Novelty: distances of rows from the rows that determine their labels, relative to the usual distances there.
 
-Where principal components take the place of columns, what they leave of a row is in no distance. It is compared with
-what they usually leave, and the novelty is the larger of both ratios.
+Where principal components take the place of columns, distances get back what they leave of the rows
+(:func:`over_all_columns`), so that a row with an artefact to which they are blind is novel.
 
 Noise and novelty both use the distance of a row to its t-th neighbour. Noise compares it with the distances in its
 cluster (:mod:`bigsmic.numerics.labeling.noise`), novelty with those of its neighbours, as local outlier factors do
@@ -26,8 +26,6 @@ SHARE = 0.01
 FLOOR = 0.1
 """Least usual distance, as a share of the median distance to the t-th neighbour."""
 LEAST_LIMIT = 1.0
-LEAST_REMAINDER = 0.01
-"""Least usual norm of what principal components leave of a row, as a share of the root mean square norm of rows."""
 MOST_TRUSTED = 3.0
 """Largest value of the novelty above which posteriors are tempered."""
 LEAST_SPREAD = 0.05
@@ -67,23 +65,31 @@ def limit_of(ratios: Floats) -> float:
     return max(float(np.quantile(ratios, 1 - SHARE)), LEAST_LIMIT) if len(ratios) else LEAST_LIMIT
 
 
-def remainder_limit(left_out: Floats, X: Floats) -> float:
-    """Norm of what principal components leave of a row that corresponds to a novelty of 1.
+def over_all_columns(
+    distances: Floats, neighbor_sigma: Floats, remainders: Floats, usual: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Distances with what principal components leave of rows, as if that of any two rows were orthogonal.
+
+    ``d'^2 = d^2 + q^2 + u^2`` for a row of which components leave q, and ``s'^2 = s^2 + 2 u^2`` for its neighbours.
 
     Parameters
     ----------
-    left_out : ndarray of float64, shape (m,)
-        Norms of the remainders of sampled fitted rows, with axes of other rows.
-    X : ndarray of float32, shape (m, d)
-        These rows.
+    distances : ndarray of float, shape (b,)
+        d, to the t-th neighbour.
+    neighbor_sigma : ndarray of float, shape (b,)
+        s, the mean distance of the t neighbours to their own t-th neighbours.
+    remainders : ndarray of float, shape (b,)
+        q, norms of what components leave of the rows.
+    usual : float
+        u, the root mean square of such norms.
 
     Returns
     -------
-    limit : float
-        Their quantile ``1 - SHARE``, and at least a share of the norm of rows; 1 if all rows are 0.
+    distances, neighbor_sigma : ndarray of float64, shape (b,)
+        d' and s'.
     """
-    norm = float(np.sqrt(np.square(X, dtype=np.float64).sum() / len(X)))
-    return max(float(np.quantile(left_out, 1 - SHARE)), LEAST_REMAINDER * norm) or 1.0
+    d, s, q = (np.asarray(values, np.float64) for values in (distances, neighbor_sigma, remainders))
+    return np.sqrt(d * d + q * q + usual * usual), np.sqrt(s * s + 2 * usual * usual)
 
 
 def neighbor_ratios(distances: Floats, neighbor_sigma: Floats, floor: float) -> NDArray[np.float64]:
