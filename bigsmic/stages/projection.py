@@ -13,6 +13,9 @@ from bigsmic.runtime.context import PROJECTION, Context
 from bigsmic.runtime.job import Job
 from bigsmic.types import Floats
 
+LEFT_OUT_ROWS = 8192
+"""Rows of the sample, at most, of which what axes leave is measured with axes of other rows: half of these."""
+
 
 def run(job: Job) -> None:
     """Compute the axes from the sample of the scan, unless rows have few columns, or were routed without axes."""
@@ -31,7 +34,8 @@ def _find_axes(job: Job, block: int) -> None:
 def _axes_of(sample: Floats, n_axes: int) -> tuple[Floats, dict[str, float]]:
     """Axes, and the root mean squares of what they leave of rows: of others, and of the sample."""
     axes = principal_axes(sample, n_axes)[1].astype(np.float64)
-    left = {"remainder": left_out_remainders(sample, n_axes), "sample_remainder": remainders(sample, axes)}
+    some = sample[:: -(-len(sample) // LEFT_OUT_ROWS)]
+    left = {"remainder": left_out_remainders(some, n_axes), "sample_remainder": remainders(sample, axes)}
     return axes, {name: float(np.sqrt(np.square(norms).mean())) for name, norms in left.items()}
 
 
