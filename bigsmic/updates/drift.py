@@ -53,13 +53,15 @@ def level_of(n_fitted: int, n_new: int) -> int | None:
 def reference_of(context: Context, level: int) -> Reference:
     """Statistics of stretches of ``2**level`` fitted rows, which are stored in the run."""
     run = context.run
-    if run.done(REFERENCE, level) and run.read(REFERENCE, level, "spreads").shape[1] != context.d:
+    if run.done(REFERENCE, level):
+        read = run.reader(REFERENCE, level)
+        stored = Reference(Batches(*(read(name) for name in Batches._fields)), read("spreads"), 2**level)
+        if stored.spreads.shape[1] == context.d:
+            return stored
         run.forget(REFERENCE, level)  # of components, in place of columns
-    if not run.done(REFERENCE, level):
-        found = _make_reference(context, 2**level)
-        run.write(REFERENCE, level, found.batches._asdict() | {"spreads": found.spreads})
-    read = run.reader(REFERENCE, level)
-    return Reference(Batches(*(read(name) for name in Batches._fields)), read("spreads"), 2**level)
+    found = _make_reference(context, 2**level)
+    run.write(REFERENCE, level, found.batches._asdict() | {"spreads": found.spreads})
+    return found
 
 
 def _make_reference(context: Context, length: int) -> Reference:
