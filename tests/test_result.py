@@ -273,6 +273,39 @@ def test_as_many_clusters_come_out_as_are_asked_for():
     assert tied == np.flatnonzero(alone == 0).tolist()
 
 
+class CutsByWinners:
+    """A tree over 40 labels, of which rows have the first 20: of ``cut(k)``, `n_winners` of k classes win rows."""
+
+    columns = np.arange(40)
+
+    def __init__(self, n_winners):
+        self.n_winners = n_winners
+
+    def cut(self, k):
+        m = self.n_winners.get(k, k)
+        return np.concatenate(
+            [np.minimum(np.arange(20), m - 1), m + np.arange(20) % max(k - m, 1) if k > m else [0] * 20]
+        )
+
+
+@pytest.mark.parametrize(
+    ("n_winners", "coarsest"),
+    [({17: 15, 18: 15, 19: 17, 20: 18}, 19), ({17: 16, 18: 18, 19: 18, 20: 17}, 20), ({}, 17)],
+)
+def test_no_cut_is_passed_over(n_winners, coarsest):
+    settings, specs = SimpleNamespace(n_clusters=17, propagates=False), SimpleNamespace(sets=[[0]])
+    context = SimpleNamespace(settings=settings, blocks=[0], cached=lambda key, make: specs)
+    tree = CutsByWinners(n_winners)
+
+    def total(stage, blocks, task):
+        return sum(task(context, p) for p in blocks)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(selection, "all_labels", lambda context, p, numbers: np.arange(20)[:, None])
+        (classes,), _ = selection._cut_full(SimpleNamespace(context=context, sum_blocks=total), [tree], [40])
+    np.testing.assert_array_equal(classes[:20], tree.cut(coarsest)[:20])
+
+
 def test_one_labeling_votes_alone_where_no_cut_has_enough_winners():
     ari = np.array([[1.0, 0.9, 0.9, 0.1], [0.9, 1.0, 0.2, 0.2], [0.9, 0.2, 1.0, 0.3], [0.1, 0.2, 0.3, 1.0]])
     found = np.array([0, 1, 0, 1, 0, 1, 1])

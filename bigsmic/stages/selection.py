@@ -178,7 +178,8 @@ def _cut_full(job: Job, trees: list[MergeTree], of: Sequence[int]) -> tuple[list
     """Cut the tree of every eigenvector set so that c classes win rows.
 
     A cut into c often contains classes that occur in few labelings and are outvoted in every row. Such a tree is cut
-    finer, up to `FINEST_CUT` c classes, and classes that win no row are left out.
+    finer, up to `FINEST_CUT` c classes, and classes that win no row are left out. The coarsest cut is taken in which c
+    classes win rows: a finer one may have more, or fewer again. If there is none, that of the most winners below c.
 
     Returns
     -------
@@ -189,23 +190,21 @@ def _cut_full(job: Job, trees: list[MergeTree], of: Sequence[int]) -> tuple[list
     """
     c = job.context.settings.n_clusters
     most = [min(FINEST_CUT * c, len(tree.columns)) for tree in trees]
-    cuts = {w: min(c, len(tree.columns)) for w, tree in enumerate(trees)}
     found: list[np.ndarray] = [np.empty(0, np.int64)] * len(trees)
     tied: list[list[int]] = [[] for _ in trees]
-    while cuts:
-        classes = {w: trees[w].cut(k) for w, k in cuts.items()}
+    ahead = {w: range(min(c, most[w]), min(c, most[w]) + 1) for w in range(len(trees))}
+    while ahead:
+        cuts = [(w, k) for w, numbers in ahead.items() for k in numbers]
+        classes = [(w, trees[w].cut(k)) for w, k in cuts]
         total = job.sum_blocks("consensus", job.context.blocks, partial(_rows_won, of=of, classes=classes))
-        parts = np.split(total, np.cumsum(list(cuts.values()))[:-1], axis=1)
-        for w, (counts, alone) in zip(classes, parts, strict=True):
-            n_winners = np.count_nonzero(counts)
-            if n_winners <= c and n_winners > found[w].max(initial=-1) + 1:
-                found[w] = consensus.winners(classes[w], counts)
+        parts = np.split(total, np.cumsum([k for _, k in cuts])[:-1], axis=1)
+        for (w, of_cut), (counts, alone) in zip(classes, parts, strict=True):
+            if found[w].max(initial=-1) + 1 < np.count_nonzero(counts) <= c:
+                found[w] = consensus.winners(of_cut, counts)
                 tied[w] = np.flatnonzero(alone[counts > 0] == 0).tolist()
-            finer = min(cuts[w] + max(c - n_winners, -(-c // 8)), most[w])
-            if n_winners < c and finer > cuts[w]:
-                cuts[w] = finer
-            else:
-                del cuts[w]
+        finer = {w: numbers.stop for w, numbers in ahead.items() if found[w].max(initial=-1) + 1 < c}
+        # several at a time, as each pass reads all labels
+        ahead = {w: range(k, min(k - (-c // 8), most[w] + 1)) for w, k in finer.items() if k <= most[w]}
     return found, tied
 
 
@@ -222,12 +221,12 @@ def _of_one(
     return np.concatenate(classes)
 
 
-def _rows_won(context: Context, p: int, of: Sequence[int], classes: dict[int, Integers]) -> Integers:
-    """Numbers of rows won by each class, one eigenvector set after the other: int64, shape (2, classes of all)."""
+def _rows_won(context: Context, p: int, of: Sequence[int], classes: Sequence[tuple[int, Integers]]) -> Integers:
+    """Numbers of rows won by each class of each cut of an eigenvector set: int64, shape (2, classes of all)."""
     labels, counts = all_labels(context, p, range(len(of))), []
-    for w, of_set in classes.items():
+    for w, of_cut in classes:
         eigenvector_set = eigenvector_sets_of(context)[w]
-        votes = consensus.vote(labels[:, eigenvector_set], [of[b] for b in eigenvector_set], of_set, of_set.max() + 1)
+        votes = consensus.vote(labels[:, eigenvector_set], [of[b] for b in eigenvector_set], of_cut, of_cut.max() + 1)
         counts.append(consensus.rows_won(votes))
     return np.concatenate(counts, axis=1)
 
