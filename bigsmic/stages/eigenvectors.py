@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,17 +29,16 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.runtime.planning import Plan
 from bigsmic.stages import coarse_start, connectivity, kernel_matrix, links
-from bigsmic.stages.checkpoints import Checkpoints
 from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, specs_of
+from bigsmic.stages.restarts import Restarts, from_stored, n_columns, plain, to_stored
 from bigsmic.store import FileBasis
 from bigsmic.types import Floats, Integers
 
 TOLERANCE = {"normalized": 1e-4}
-STATE_ARRAYS = ("images", "norms", "locked_values", "locked_norms")
 DEFAULT_TOLERANCE = 1e-6  # as top vectors of the plain kernel are localised, with many entries near zero
 
 
-def run(job: Job, steps: Sequence[int] = ()) -> None:
+def run(job: Job, steps: Sequence[int] = (), then: int = 0) -> None:
     """Solve every eigenproblem; its matrix is deleted after the solve, weights after local moving.
 
     Parameters
@@ -49,18 +47,25 @@ def run(job: Job, steps: Sequence[int] = ()) -> None:
     steps : sequence of int
         Numbers of eigenvectors, ascending, that the fit has begun with: each solve starts from the vectors of the one
         before, and keeps them bit for bit as the first of its own.
+    then : int
+        Number of eigenvectors that the fit may want later: its solves pause in a state from which they go on to these.
     """
     context, wanted = job.context, eigenproblems(job.context.settings)
     numbers = [*steps, specs_of(context).most_eigenvectors]
+    goes_on = then or (steps and not context.settings.open)
+    goals = dict(zip(numbers, [*numbers[1:], then], strict=True)) if goes_on else {}
     for q, eigenproblem in enumerate(wanted):
         n_solved = _n_solved(job, q, eigenproblem)
         todo = [m for m in numbers if m > n_solved]
+        if todo and n_solved and _has_lost(job, q, eigenproblem):
+            _forget(job, q, eigenproblem)
+            todo = numbers
         if todo or not job.complete(kernel_matrix.degree_name(eigenproblem), context.blocks):
             kernel_matrix.prepare(job, eigenproblem)
         if todo:
             kernel_matrix.normalise(job, eigenproblem)
         for m in todo:
-            _solve(job, q, eigenproblem, m)
+            _solve(job, q, eigenproblem, m, goals.get(m, 0))
         if eigenproblem.kernel == "normalized" and eigenproblem.matrix not in [
             later.matrix for later in wanted[q + 1 :]
         ]:
@@ -83,17 +88,30 @@ def _n_solved(job: Job, q: int, eigenproblem: Eigenproblem) -> int:
     return len(job.run.read("spectrum", q, "ritz_values"))
 
 
-def _solve(job: Job, q: int, eigenproblem: Eigenproblem, n_wanted: int) -> None:
-    """Solve one eigenproblem from known vectors and a warm start, with checkpoints at restarts."""
+def _has_lost(job: Job, q: int, eigenproblem: Eigenproblem) -> bool:
+    """Whether the columns are damaged with which a paused solve would go on."""
+    paused = "ahead" in job.run.info("spectrum", q)
+    return paused and not job.complete(_ahead_name(eigenproblem), job.context.blocks)
+
+
+def _forget(job: Job, q: int, eigenproblem: Eigenproblem) -> None:
+    """Delete a solve, so that it is done again: another start would give the further eigenvectors other bits."""
+    job.run.drop("spectrum", [q])
+    job.run.drop(basis_name(eigenproblem), job.context.blocks)
+
+
+def _solve(job: Job, q: int, eigenproblem: Eigenproblem, n_wanted: int, then: int) -> None:
+    """Solve one eigenproblem from known vectors and a warm start, or go on, with checkpoints at restarts."""
     settings = job.context.settings
     params = LanczosParams.suited(
-        n_wanted,
+        max(n_wanted, then),
+        n_first=n_wanted if then > n_wanted else None,
         tol=TOLERANCE.get(eigenproblem.kernel, DEFAULT_TOLERANCE),
         max_matvecs=settings.max_matvecs,
         bulk=_bulk_rule(job.context, eigenproblem, n_wanted),
     )
     make = partial(StoredRows, eigenproblem=eigenproblem, params=params, plan=job.plan)
-    start, kept = _start(job, q, eigenproblem, params), _Restarts(job, eigenproblem, n_wanted)
+    start, kept = _start(job, q, eigenproblem, params), Restarts(job, eigenproblem, n_wanted)
     result = job.run_actors(
         f"eigen {eigenproblem.name}", make, lambda group: _iterate(job, eigenproblem, (params, start, kept), group)
     )
@@ -101,18 +119,22 @@ def _solve(job: Job, q: int, eigenproblem: Eigenproblem, n_wanted: int) -> None:
         "converged": bool(result.converged),
         "n_wanted": n_wanted,
         "n_converged": int(result.n_converged),
-        "n_matvecs": int(result.n_matvecs),
-        "n_restarts": int(result.n_restarts),
+        "n_matvecs": int(result.n_matvecs - (start.state.n_matvecs if start.state else 0)),
+        "n_restarts": int(result.n_restarts - (start.state.n_restarts if start.state else 0)),
         "n_known": start.n_exact,
         "n_parts": int(result.n_parts),
         "mean_degree": kernel_matrix.mean_degree(job, eigenproblem),
-        "filter": _plain(asdict(result.filter)),
+        "filter": plain(asdict(result.filter)),
     }
     if start.n_solved:
-        info["first"] = job.run.info("spectrum", q)
-    job.run.write(
-        "spectrum", q, {"ritz_values": result.ritz_values, "residual_norms": result.residual_norms}, info=info
-    )
+        info["first"] = {key: value for key, value in job.run.info("spectrum", q).items() if key != "ahead"}
+    arrays = {"ritz_values": result.ritz_values, "residual_norms": result.residual_norms}
+    if result.further:
+        ahead, info["ahead"] = to_stored(result.further)
+        arrays |= {f"ahead.{key}": values for key, values in ahead.items()}
+    job.run.write("spectrum", q, arrays, info=info)
+    if start.state:
+        job.run.drop(_ahead_name(eigenproblem), job.context.blocks)
     if job.plan.checkpoints:
         kept.drop()
 
@@ -150,12 +172,15 @@ class _Start(NamedTuple):
         Vectors, where they are from a solve for fewer; else 0.
     n_exact : int
         Vectors that components have given.
+    state : LanczosState or None
+        In which a solve for fewer has paused.
     """
 
     known: Spectrum
     mass: Floats
     n_solved: int
     n_exact: int
+    state: LanczosState | None = None
 
     @property
     def verb(self) -> tuple[Any, ...]:
@@ -167,43 +192,47 @@ def _start(job: Job, q: int, eigenproblem: Eigenproblem, params: LanczosParams) 
     """The eigenvectors of a solve for fewer, or those of the components."""
     n_solved = _n_solved(job, q, eigenproblem)
     if not n_solved:
-        mass = _component_mass(job, eigenproblem, params)
+        mass = _component_mass(job, eigenproblem, params.aim)
         return _Start(Spectrum(np.ones(len(mass)), np.zeros(len(mass))), mass, 0, len(mass))
-    values, norms = (job.run.read("spectrum", q, name) for name in ("ritz_values", "residual_norms"))
+    read, info = job.run.reader("spectrum", q), job.run.info("spectrum", q)
+    values, norms = read("ritz_values"), read("residual_norms")
     known = Spectrum(values, norms * np.max(np.abs(values)))
-    return _Start(known, np.zeros(0), n_solved, job.run.info("spectrum", q)["n_known"])
+    state = from_stored(lambda key: read(f"ahead.{key}"), info["ahead"]) if "ahead" in info else None
+    return _Start(known, np.zeros(0), n_solved, info["n_known"], state)
 
 
 def _iterate(
-    job: Job, eigenproblem: Eigenproblem, wanted: tuple[LanczosParams, _Start, "_Restarts"], group: Group
+    job: Job, eigenproblem: Eigenproblem, wanted: tuple[LanczosParams, _Start, Restarts], group: Group
 ) -> LanczosResult:
-    """Compute the eigenvectors with the actors of a group, and write them."""
+    """Compute the eigenvectors with the actors of a group, and write them, with the columns of a paused solve."""
     context, space = job.context, GroupSpace(group, job.context.n)
     params, start, kept = wanted
-    before = _solved_before(context, eigenproblem)
+    before, n_wanted = _solved_before(context, eigenproblem), params.aim.n_wanted
     state = kept.restore(group)
-    space.n_columns = _columns(state) if state else _begin(group, start, before, params.n_wanted)
+    space.n_columns = n_columns(state) if state else _begin(group, eigenproblem, start, before, n_wanted)
+    state = state or start.state
     name = f"eigen {eigenproblem.name}"
-    job.report(name, state.n_locked if state else start.n_solved, params.n_wanted)
+    job.report(name, state.n_locked if state else start.n_solved, n_wanted)
 
     def on_restart(state: LanczosState) -> None:
-        job.report(name, state.n_locked, params.n_wanted)
+        job.report(name, min(state.n_locked, n_wanted), n_wanted)
         if kept.checkpoints.due:
             kept.save(space, state)
 
-    if len(start.known.values) == params.n_wanted:
-        result = LanczosResult(*start.known, True, params.n_wanted, 0, 0, Filter())
+    if len(start.known.values) == n_wanted:
+        result = LanczosResult(*start.known, True, n_wanted, 0, 0, Filter())
     else:
         result = solve(
             space,
             params,
             known=start.known,
-            warm_filter=_warm_filter(context, before, params.n_wanted),
+            warm_filter=_warm_filter(context, before, n_wanted),
             state=state,
             coarse=coarse_start.of(space, eigenproblem, len(start.known.values)),
             on_restart=on_restart,
         )
-    space.finish(("write_basis", params.n_wanted))
+    ahead = [("write", _ahead_name(eigenproblem), n_wanted, space.n_columns)] if result.further else []
+    space.finish(("write", basis_name(eigenproblem), 0, n_wanted), *ahead)
     return result
 
 
@@ -314,12 +343,11 @@ class StoredRows(RowSpace):
         """Free the memory of the aggregates."""
         del self._aggregates
 
-    def write_basis(self, n_wanted: int) -> None:
-        """Write the eigenvectors."""
+    def write(self, name: str, start: int, stop: int) -> None:
+        """Write columns of the basis to a stage, rows first."""
 
         def task(p: int) -> None:
-            V = np.ascontiguousarray(self._read(p, 0, n_wanted))
-            self.context.run.write(basis_name(self.eigenproblem), p, {"V": V})
+            self.context.run.write(name, p, {"V": np.ascontiguousarray(self._read(p, start, stop))})
 
         self.shard.for_each_block(task)
 
@@ -355,6 +383,11 @@ def basis_name(eigenproblem: Eigenproblem) -> str:
     return f"basis.{eigenproblem.name}"
 
 
+def _ahead_name(eigenproblem: Eigenproblem) -> str:
+    """Stage of the further columns of a paused solve."""
+    return f"ahead.{eigenproblem.name}"
+
+
 def _component_mass(job: Job, eigenproblem: Eigenproblem, params: LanczosParams) -> Floats:
     """Degree sums of the largest components, at most as many as wanted vectors; empty for other matrices."""
     if eigenproblem.kernel != "normalized" or eigenproblem.link_weights is not None or eigenproblem.shrinkage:
@@ -385,88 +418,15 @@ def _warm_filter(context: Context, before: Eigenproblem | None, n_wanted: int) -
     return Filter(**_noted(context, eigenproblems(context.settings).index(before), n_wanted)["filter"])
 
 
-def _begin(group: Group, start: _Start, before: Eigenproblem | None, n_wanted: int) -> int:
-    """Write known eigenvectors and, for a warm start, others of the eigenproblem before; return how many there are."""
-    warm = [] if before is None else [("write_warm_start", basis_name(before), start.n_solved, n_wanted)]
-    return group.call(start.verb, *warm, ("width",))[0]
+def _begin(group: Group, eigenproblem: Eigenproblem, start: _Start, before: Eigenproblem | None, n_wanted: int) -> int:
+    """Write known eigenvectors, and what the solve goes on with; return how many columns there are.
 
-
-# -- checkpoints: state and basis at a restart; locked columns are written once, at their first restart, and only
-# referred to by later checkpoints
-
-
-class _Restarts:
-    """Checkpoints of one eigensolve.
-
-    Parameters
-    ----------
-    job : Job
-    eigenproblem : Eigenproblem
-    n_wanted : int
-        Eigenvectors; those of a solve for another number do not count.
+    That is what a paused solve has left, or, for a warm start, further eigenvectors of the eigenproblem before.
     """
-
-    def __init__(self, job: Job, eigenproblem: Eigenproblem, n_wanted: int) -> None:
-        self.run, self.eigenproblem, self.n_wanted = job.run, eigenproblem, n_wanted
-        self.checkpoints = Checkpoints(job, eigenproblem.name, len(job.context.blocks))
-        self.n_turns, self.cuts = 0, [0]
-
-    def save(self, space: GroupSpace, state: LanczosState) -> None:
-        """Write a state, and the columns of the basis that are not written yet."""
-        if state.n_turns != self.n_turns:
-            self.n_turns, self.cuts = state.n_turns, [0]
-        fields = asdict(state)
-        arrays = {key: fields.pop(key) for key in STATE_ARRAYS}
-        cuts = self.cuts if self.cuts[-1] == state.n_locked else [*self.cuts, state.n_locked]
-        new = [("save", self._locked(lo), lo, hi) for lo, hi in pairwise(cuts[len(self.cuts) - 1 :])]
-        self.checkpoints.write(
-            lambda name: space.finish(*new, ("save", name, state.n_locked, _columns(state))),
-            arrays,
-            _plain(fields) | {"cuts": cuts, "n_wanted": self.n_wanted},
-        )
-        self.cuts = cuts
-
-    def restore(self, group: Group) -> LanczosState | None:
-        """Restore the basis of the newest complete checkpoint, and return its state; None if there is none."""
-        state = self.checkpoints.restore(lambda name: self._read(group, name))
-        if state is None:
-            self.n_turns, self.cuts = 0, [0]
-        return state
-
-    def drop(self) -> None:
-        """Delete all checkpoints."""
-        self.checkpoints.drop()
-        for start in self.cuts[:-1]:
-            self.run.drop(self._locked(start), range(self.checkpoints.last))
-
-    def _read(self, group: Group, name: str) -> LanczosState | None:
-        if self.run.info(name, self.checkpoints.last).get("n_wanted", self.n_wanted) != self.n_wanted:
-            return None
-        try:
-            state, cuts = self._read_state(name)
-        except CorruptBlockError:
-            return None
-        self.n_turns, self.cuts = state.n_turns, cuts
-        parts = [*((self._locked(start), start) for start in cuts[:-1]), (name, state.n_locked)]
-        return state if all(group.call(("restore", parts, _columns(state), state.width))) else None
-
-    def _read_state(self, name: str) -> tuple[LanczosState, list[int]]:
-        read = self.run.reader(name, self.checkpoints.last)
-        fields = self.run.info(name, self.checkpoints.last) | {key: read(key) for key in STATE_ARRAYS}
-        cuts, _, _ = fields.pop("cuts"), fields.pop("number"), fields.pop("n_wanted", None)
-        fields["filter"] = Filter(**fields["filter"])
-        return LanczosState(**fields), cuts
-
-    def _locked(self, start: int) -> str:
-        return f"restart.{self.eigenproblem.name}.{self.n_turns}.{start}.locked"
-
-
-def _columns(state: LanczosState) -> int:
-    """Columns of the basis that belong to a state."""
-    return state.n_locked + len(state.images) + state.width
-
-
-def _plain(fields: dict[str, Any]) -> dict[str, Any]:
-    """Convert NumPy numbers to Python numbers for JSON."""
-    plain = {key: value.item() if isinstance(value, np.generic) else value for key, value in fields.items()}
-    return {key: _plain(value) if isinstance(value, dict) else value for key, value in plain.items()}
+    if start.state:
+        n_ahead = n_columns(start.state) - start.n_solved
+        calls = [("write_warm_start", _ahead_name(eigenproblem), 0, n_ahead), ("reopen", start.state.width)]
+    else:
+        calls = [] if before is None else [("write_warm_start", basis_name(before), start.n_solved, n_wanted)]
+    found: int = group.call(start.verb, *calls, ("width",))[0]
+    return found

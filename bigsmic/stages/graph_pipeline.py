@@ -16,7 +16,7 @@ from bigsmic.stages import (
     wider_columns,
 )
 
-TEMPORARY = ("routed_rows", "neighbors", "edges", "lists", "matrix.")
+TEMPORARY = ("routed_rows", "neighbors", "edges", "lists", "matrix.", "ahead.")
 
 
 def temporary(settings: MethodSettings) -> tuple[str, ...]:
@@ -61,7 +61,14 @@ def build_graph(job: Job) -> None:
         trimming.run(job)
 
 
-def solve(job: Job) -> None:
-    """Compute the eigenvectors that labelings use, from those of fewer columns where the run has any."""
+def solve(job: Job, then: int = 0) -> None:
+    """Compute the eigenvectors that labelings use, from those of fewer columns where the run has any.
+
+    Parameters
+    ----------
+    job : Job
+    then : int
+        Number of eigenvectors that the fit may want later.
+    """
     with job.timed("eigen"):
-        eigenvectors.run(job, wider_columns.steps(job.run))
+        eigenvectors.run(job, wider_columns.steps(job.run), then)

@@ -42,7 +42,7 @@ COLUMNS_PER_PART = 1.5
 """Number of columns for each part of the graph, if it has too many for the first number; 1 / :data:`FULL` is needed."""
 COUNTED_ROWS = 5000
 """Rows of the sample, about as many, in which copies are counted."""
-OF_EIGENVECTORS = ("spectrum", "basis.", "restart.")
+OF_EIGENVECTORS = ("spectrum", "basis.", "ahead.", "restart.")
 OF_LABELINGS = ("frame.", "assigned", "labeling.", VALLEYS, NUMBER, *OF_GROUPS)
 
 

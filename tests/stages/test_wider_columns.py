@@ -95,6 +95,7 @@ def test_eigenvectors_are_added_to_those_of_labelings_by_valleys(touching, whole
     [
         (BASES[0], wider_columns, "_delete_narrow"),
         ("spectrum", wider_columns, "_delete_narrow"),
+        ("ahead.normalized.t5.s0.75", wider_columns, "_delete_narrow"),
         (BASES[1], selection, "run"),
     ],
 )

@@ -87,11 +87,11 @@ def _plain(job: Job) -> Job:
     first = _by_valleys(job)
     if first is None:
         return job
-    graph_pipeline.solve(first)
+    wanted, found = (specs_of(one.context).most_eigenvectors for one in (job, first))
+    graph_pipeline.solve(first, wanted)
     _label(first)
     if number.is_plain(job.run, job.context.settings.n_clusters):
         return first
-    wanted, found = (specs_of(one.context).most_eigenvectors for one in (job, first))
     if wanted > found:
         wider_columns.begin(job, first.context, wanted)
     return wider_columns.resumed(job)

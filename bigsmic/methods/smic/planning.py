@@ -174,7 +174,7 @@ class _Figures:
         m = self.params.size(n)
         wide = 4 * (5 if self.links else 3)  # with links, intermediate results between two products
         flops = self.n_eigenproblems * products * (2 * entries + 6.0 * n * m)
-        disk = int(self.n_eigenproblems * 4 * n * self.params.n_wanted + matrix_bytes)
+        disk = int(self.n_eigenproblems * 4 * n * self._columns_kept() + matrix_bytes)
         for basis, matrix in ((True, True), (False, True), (False, False)):
             fixed = held * (basis * 4 * m + 12) + matrix * matrix_bytes * held // n
             fixed += (held + self._further_rows()) * wide * self.params.block_width
@@ -189,6 +189,12 @@ class _Figures:
             others = [self.valleys(matrix)] if self.valley_columns else []
             *_, (select, _) = self.select_choices(matrix)
             yield stage, self._assign(matrix), basis, matrix, *others, select, self.output(matrix)
+
+    def _columns_kept(self) -> int:
+        """Columns of an eigenproblem on disk: eigenvectors, and those with which a solve for more goes on."""
+        if self.valley_columns in (0, self.params.n_wanted):
+            return self.params.n_wanted
+        return self.params.n_retained(self.size.n) + self.params.block_width
 
     def room_for_basis(self, eigen: StagePlan, limit: int) -> int:
         """Bytes of a basis on disk that memory has room for beside the tasks that may run at once."""

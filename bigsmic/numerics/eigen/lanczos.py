@@ -47,6 +47,15 @@ from numpy.typing import NDArray
 from bigsmic.errors import ConvergenceWarning, InputError
 from bigsmic.numerics.eigen.bulk import Spectrum
 from bigsmic.numerics.eigen.chebyshev import Filter
+from bigsmic.numerics.eigen.convergence import (
+    are_wanted,
+    count_missing,
+    count_parts,
+    ends_in_bulk,
+    hides_copies,
+    is_finished,
+    residual_bound,
+)
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams, LanczosResult, LanczosState
 from bigsmic.numerics.eigen.orthonormal import Tolerances, next_block
 from bigsmic.numerics.eigen.refinement import CoarseStart, is_crowded, refine
@@ -63,7 +72,6 @@ LONG, LONG_DEGREE, LONG_GROWTH = 20, 3, 2
 new filter. Where wanted values crowd below 1, as on the graph of rows in a plane, those beyond them do, too: the edge
 that the first Ritz values show is far too low."""
 NOTHING = Spectrum(np.zeros(0), np.zeros(0))
-HOPELESS = 1e3  # slack at which rounding, not the subspace, limits the residuals
 
 
 @dataclass(frozen=True)
@@ -89,6 +97,8 @@ def solve(  # noqa: PLR0913
 ) -> LanczosResult:
     """Compute the largest eigenpairs; the vectors are left in the first columns of the basis.
 
+    A solve that pauses at ``params.n_first`` of them keeps behind these what it needs to go on: ``result.further``.
+
     Parameters
     ----------
     space : Space
@@ -101,7 +111,8 @@ def solve(  # noqa: PLR0913
     warm_filter : Filter, optional
         The filter of the solve that gave the approximate eigenvectors.
     state : LanczosState, optional
-        State to resume from; the space holds the basis that belonged to it when `on_restart` was called.
+        State to resume from; the space holds the basis that belonged to it when `on_restart` was called, or when the
+        solve paused.
     coarse : CoarseStart, optional
         Asked for approximate eigenvectors once, if wanted values crowd below 1, the largest eigenvalue.
     on_restart : callable, optional
@@ -128,11 +139,11 @@ def solve(  # noqa: PLR0913
         )
     if state is None:
         state = begin(space, params, known, warm_filter)
-    while state.width > 0:
+    while state.width > 0 and not state.is_paused:
         state = step(space, params, state)
-        if coarse is not None and not state.asked_coarse and is_crowded(params, state):
+        if coarse is not None and not (state.asked_coarse or state.is_paused) and is_crowded(params.aim, state):
             state = _start_refined(space, params, state, coarse)
-        if on_restart is not None and state.width > 0:
+        if on_restart is not None and state.width > 0 and not state.is_paused:
             on_restart(state)
     return _finish(space, params, state)
 
@@ -158,7 +169,7 @@ def begin(
         n_propagated=n_known,
         scale=float(np.max(np.abs(known.values), initial=0.0)),
     )
-    if n_known >= params.n_wanted:
+    if n_known >= params.aim.n_wanted:
         return state
     if n_warm == 0:
         return _start_randomly(space, params, state)
@@ -173,20 +184,32 @@ def step(space: Any, params: LanczosParams, state: LanczosState) -> LanczosState
     Returns
     -------
     state : LanczosState
-        With ``width == 0`` and no next block if the solve is finished.
+        With ``width == 0`` and no next block if the solve is finished; paused if its first pairs are found.
     """
-    expansion = _expand(space, params, state)
+    expansion, aim = _expand(space, params, state), params.aim
     state = _lock(space, params, state, expansion)
-    n_parts = _n_parts(space, params, state)
-    if _is_finished(space, params, state) or _ends_in_bulk(space, params, state, n_parts):
+    n_parts = count_parts(space, aim, state)
+    if ends_in_bulk(space, aim, state, n_parts):
         return state
-    if (n_parts or _n_missing(params, state, space.eps) == 0) and _hides_copies(space, params, state, n_parts):
+    if is_finished(space, aim, state):
+        return state if params.n_first is None else _pause(space, params, state, expansion)
+    if (n_parts or count_missing(aim, state, space.eps) == 0) and hides_copies(space, aim, state, n_parts):
         return _start_randomly(space, params, replace(state, n_starts=state.n_starts + 1))
     better = _better_filter(params, state, space.eps)
     if better is not None:
         return _start_mixed(space, params, state, better)
     space.append(expansion.Q)
     return replace(state, width=expansion.Q.shape[1])
+
+
+def _pause(space: Space, params: LanczosParams, state: LanczosState, expansion: _Expansion) -> LanczosState:
+    """Append the next block, unless all pairs are found; the solve ends if the first are not, or no block is left."""
+    if count_missing(params.aim, state, space.eps) > 0 or expansion.Q.shape[1] == 0:
+        return state
+    if is_finished(space, params, state):
+        return replace(state, is_paused=True)
+    space.append(expansion.Q)
+    return replace(state, width=expansion.Q.shape[1], is_paused=True)
 
 
 def _start_randomly(space: Space, params: LanczosParams, state: LanczosState) -> LanczosState:
@@ -208,10 +231,10 @@ def _start_mixed(space: Any, params: LanczosParams, state: LanczosState, new_fil
 
 def _start_refined(space: Space, params: LanczosParams, state: LanczosState, coarse: CoarseStart) -> LanczosState:
     """Start again from approximate eigenvectors, refined; those that are none yet are mixed, if products are left."""
-    refined = refine(space, params, state, coarse, _bound(params, state, space.eps))
+    refined = refine(space, params.aim, state, coarse, residual_bound(params, state, space.eps))
     if refined is None:
         return replace(state, asked_coarse=True)
-    if refined.n_locked == params.n_wanted:
+    if refined.n_locked == params.aim.n_wanted:
         space.recall(np.zeros((space.n_columns - refined.n_locked, 0)), refined.n_locked)
         return replace(refined, images=np.zeros(0), norms=np.zeros(0))
     if refined.n_matvecs >= params.matvec_limit:
@@ -274,8 +297,8 @@ def _lock(space: Space, params: LanczosParams, state: LanczosState, expansion: _
         n_restarts=state.n_restarts + 1,
         n_draws=expansion.n_draws,
     )
-    bound = _bound(params, state, space.eps)
-    wanted = _wanted(params, state, values, space.eps)
+    bound = residual_bound(params, state, space.eps)
+    wanted = are_wanted(params, state, values, space.eps)
     old = np.flatnonzero(wanted[: state.n_locked])
     passed = wanted[state.n_locked :] & (norms <= bound)
     new = np.flatnonzero(passed)[np.argsort(norms[passed], kind="stable")]
@@ -317,98 +340,12 @@ def _descending_eigh(T: Floats) -> tuple[Floats, Floats]:
     return values[::-1], Y[:, ::-1]
 
 
-def _bound(params: LanczosParams, state: LanczosState, eps: float) -> float:
-    return max(params.tol, 16 * eps) * state.scale
-
-
-def _wanted(params: LanczosParams, state: LanczosState, values: Floats, eps: float) -> NDArray[np.bool_]:
-    """Which of the locked and of these unlocked Ritz values, in this order, are among the n_wanted largest.
-
-    A locked one gives way only to one that is larger by more than the residuals allow, and a known one never.
-    """
-    everything = np.concatenate([state.locked_values + _bound(params, state, eps), values])
-    everything[: state.n_known] = np.inf
-    wanted = np.zeros(len(everything), dtype=bool)
-    wanted[np.argsort(-everything, kind="stable")[: params.n_wanted]] = True
-    return wanted
-
-
 def _excess(true_norms: Floats, norms: Floats) -> float:
     return np.clip(np.max(true_norms / np.maximum(norms, np.finfo(np.float64).tiny)), 1.0, 2.0)
 
 
 def _leading(flags: NDArray[np.bool_]) -> int:
     return len(flags) if flags.all() else int(np.argmin(flags))
-
-
-def _n_missing(params: LanczosParams, state: LanczosState, eps: float) -> Any:
-    values = state.filter.inverse(state.images)
-    wanted = _wanted(params, state, values, eps)
-    return params.n_wanted - np.count_nonzero(wanted[: state.n_locked])
-
-
-def _is_finished(space: Space, params: LanczosParams, state: LanczosState) -> bool:
-    """Whether all pairs are found, the products are used up, or rounding keeps the residuals above the tolerance."""
-    if state.n_matvecs >= params.matvec_limit or state.slack > HOPELESS:
-        return True
-    return (
-        _n_missing(params, state, space.eps) == 0
-        and not _hides_copies(space, params, state)
-        and _is_exhausted(params, state, space.eps)
-    )
-
-
-def _n_parts(space: Space, params: LanczosParams, state: LanczosState) -> int:
-    """Number of pairs before the bulk; 0 if no bulk is found."""
-    if params.bulk is None or state.n_locked + len(state.images) < params.n_wanted:
-        return 0
-    return _spectrum(space, params, state).parts(params.bulk)
-
-
-def _spectrum(space: Space, params: LanczosParams, state: LanczosState) -> Spectrum:
-    """Wanted Ritz values; the norms of locked ones are 0."""
-    unlocked = state.filter.inverse(state.images)
-    wanted = _wanted(params, state, unlocked, space.eps)
-    values = np.concatenate([state.locked_values, unlocked])[wanted]
-    norms = np.concatenate([np.zeros(state.n_locked), state.norms])[wanted]
-    order = np.argsort(-values, kind="stable")
-    return Spectrum(values[order], norms[order])
-
-
-def _ends_in_bulk(space: Space, params: LanczosParams, state: LanczosState, n_parts: int) -> bool:
-    """Whether all parts are found, and the vectors of the bulk are accurate enough."""
-    return (
-        n_parts > 0
-        and not _hides_copies(space, params, state, n_parts)
-        and _spectrum(space, params, state).is_solved(n_parts)
-    )
-
-
-def _hides_copies(space: Space, params: LanczosParams, state: LanczosState, n_parts: int = 0) -> bool:
-    """Whether an eigenvalue was found as often as one start block allows, so that further copies may be missing.
-
-    Copies of the smallest wanted value do not matter, unless a bulk follows: then the copies of all parts count.
-    """
-    if state.n_locked == space.n_rows:
-        return False
-    bound, b = _bound(params, state, space.eps), params.block_width
-    found = np.sort(state.locked_values[state.n_propagated :])
-    if n_parts:
-        found = found[found >= np.sort(state.locked_values)[-n_parts]]
-    else:
-        found = found[found > np.min(state.locked_values) + bound]
-    return len(found) >= b and bool(np.any(found[b - 1 :] - found[: len(found) - b + 1] <= 2 * bound))
-
-
-def _is_exhausted(params: LanczosParams, state: LanczosState, eps: float) -> bool:
-    """Whether, after a random start, the unlocked pairs are known to be unwanted."""
-    if state.n_starts == 0:
-        return True
-    if len(state.images) == 0:
-        return False
-    bound, top = _bound(params, state, eps), np.argmax(state.images)
-    value, norm = state.filter.inverse(state.images[top]), state.norms[top]
-    return norm <= bound or value + norm <= np.min(state.locked_values) + bound
 
 
 def _better_filter(params: LanczosParams, state: LanczosState, eps: float) -> Filter | None:
@@ -420,7 +357,7 @@ def _better_filter(params: LanczosParams, state: LanczosState, eps: float) -> Fi
         return None
     if state.n_restarts == 1 and state.filter.degree > 1 and least_wanted <= state.filter.edge:
         return Filter()  # a warm one misled; those of this solve do not, as no Ritz value exceeds its eigenvalue
-    if edge >= least_wanted - _bound(params, state, eps):
+    if edge >= least_wanted - residual_bound(params, state, eps):
         return None
     low = state.low - 0.05 * (edge - state.low)
     center, half_width = (edge + low) / 2, (edge - low) / 2
@@ -437,33 +374,55 @@ def _better_filter(params: LanczosParams, state: LanczosState, eps: float) -> Fi
 
 
 def _finish(space: Any, params: LanczosParams, state: LanczosState) -> LanczosResult:
-    """Order the pairs, and give each vector a sign that does not depend on the cut into blocks."""
-    unlocked = state.filter.inverse(state.images)
-    wanted = _wanted(params, state, unlocked, space.eps)
+    """Order the pairs, and give each vector a sign that does not depend on the cut into blocks.
+
+    Behind them, a paused solve keeps its other columns.
+    """
+    aim, unlocked = params.aim, state.filter.inverse(state.images)
+    wanted = are_wanted(aim, state, unlocked, space.eps)
     values = np.concatenate([state.locked_values, unlocked])
     keys = np.where(wanted, -values, np.inf)
     keys[: state.n_known] = -np.inf
-    order = np.argsort(keys, kind="stable")[: params.n_wanted]
+    order = np.argsort(keys, kind="stable")
+    order, others = order[: aim.n_wanted], order[aim.n_wanted :]
     signs = _signs(space.column_sums()[:, order], space.n_rows)
-    M = np.zeros((space.n_columns, len(order)))
-    M[order, np.arange(len(order))] = signs
+    kept = [order, others, np.arange(len(values), space.n_columns)] if state.is_paused else [order]
+    M = np.zeros((space.n_columns, sum(map(len, kept))))
+    M[np.concatenate(kept), np.arange(M.shape[1])] = np.append(signs, np.ones(M.shape[1] - len(order)))
     space.rotate(M, 0)
-    n_missing, n_parts = np.count_nonzero(order >= state.n_locked), _n_parts(space, params, state)
-    ended = n_missing > 0 and _ends_in_bulk(space, params, state, n_parts)
+    n_missing, n_parts = np.count_nonzero(order >= state.n_locked), count_parts(space, aim, state)
+    ended = n_missing > 0 and ends_in_bulk(space, aim, state, n_parts)
     norms = state.locked_norms[order] if n_missing == 0 else space.residual_norms(values[order], 0)
     result = LanczosResult(
         ritz_values=values[order],
         residual_norms=norms / (state.scale if state.scale > 0 else 1.0),
         converged=bool(n_missing == 0 or ended),
-        n_converged=int(params.n_wanted - n_missing),
+        n_converged=int(aim.n_wanted - n_missing),
         n_matvecs=state.n_matvecs,
         n_restarts=state.n_restarts,
         filter=state.filter,
         n_parts=n_parts if ended else 0,
+        further=_further(state, order, others) if state.is_paused else None,
     )
     if not result.converged:
-        _warn(params, result)
+        _warn(aim, result)
     return result
+
+
+def _further(state: LanczosState, first: Integers, others: Integers) -> LanczosState:
+    """State of a paused solve whose first pairs are known from now on."""
+    locked, left = np.append(first, others[others < state.n_locked]), others[others >= state.n_locked] - state.n_locked
+    return replace(
+        state,
+        images=state.images[left],
+        norms=state.norms[left],
+        locked_values=state.locked_values[locked],
+        locked_norms=state.locked_norms[locked],
+        n_known=len(first),
+        n_propagated=len(first),
+        n_turns=state.n_turns + 1,
+        is_paused=False,
+    )
 
 
 def _signs(sums: Floats, n_rows: int) -> Floats:

@@ -1,6 +1,6 @@
 """Parameters, state at a restart, and result of a Lanczos solve."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,9 @@ class LanczosParams:
         Rule by which vectors after a clear gap need not reach `tol`; None: all must reach it.
     amplification : float
         Of the largest eigenvalue but known ones by a filter; more spends products on what has converged.
+    n_first : int or None
+        Pairs at which the solve pauses, fewer than wanted: the basis and its filters are those for all, so that it can
+        go on to these in the products that are left. None: it ends with all.
     """
 
     n_wanted: int
@@ -47,6 +50,7 @@ class LanczosParams:
     degree: int = 9
     bulk: BulkRule | None = None
     amplification: float = 20.0
+    n_first: int | None = None
 
     @classmethod
     def suited(cls, n_wanted: int, **others: Any) -> "LanczosParams":
@@ -82,6 +86,11 @@ class LanczosParams:
         least = self.n_wanted + 2 * self.block_width
         if self.dimension is not None and self.dimension < least:
             raise InputError(f"lanczos: dimension={self.dimension} must be at least n_wanted + 2 block_width = {least}")
+
+    @property
+    def aim(self) -> "LanczosParams":
+        """The parameters with the pairs that are computed before the solve ends or pauses."""
+        return self if self.n_first is None else replace(self, n_wanted=self.n_first, n_first=None)
 
     @property
     def matvec_limit(self) -> int:
@@ -131,6 +140,8 @@ class LanczosState:
         Counters.
     asked_coarse : bool
         Whether a coarse start was asked for, as wanted values crowd below 1; there may have been none.
+    is_paused : bool
+        Whether the first pairs are found, and the solve may go on to more.
     """
 
     images: np.ndarray
@@ -150,6 +161,7 @@ class LanczosState:
     n_restarts: int = 0
     n_draws: int = 1
     asked_coarse: bool = False
+    is_paused: bool = False
 
     @property
     def n_locked(self) -> int:
@@ -173,6 +185,9 @@ class LanczosResult:
     n_converged, n_matvecs, n_restarts : int
     filter : Filter
         The last polynomial, for a warm start of a similar matrix.
+    further : LanczosState or None
+        State from which a paused solve goes on to more pairs. Its basis has the first pairs as known columns, and then
+        those that the space holds behind them.
     """
 
     ritz_values: np.ndarray
@@ -183,3 +198,4 @@ class LanczosResult:
     n_restarts: int
     filter: Filter
     n_parts: int = 0
+    further: LanczosState | None = None
