@@ -13,6 +13,8 @@ import bigsmic
 from bigsmic.datasets import uneven_blobs
 from bigsmic.errors import BigsmicWarning, InputError, RunMismatchError
 from bigsmic.numerics.labeling import consensus
+from bigsmic.numerics.labeling.merge_tree import MergeTree
+from bigsmic.numerics.labeling.valleys import ValleyTree
 from bigsmic.stages import number, selection, shown_number, wider_columns
 from bigsmic.stages.labeling_specs import specs_of
 
@@ -594,3 +596,40 @@ def test_parts_that_overlap_do_not_hide_that_others_are_clear():
     X, y = make_blobs(sizes, centers=centers, cluster_std=[1, 1, 0.5, 1, 1], random_state=3)
     result = bigsmic.fit(X, 5, **UNSCALED)
     assert adjusted_rand_score(y, result.labels) > 0.97
+
+
+def labeled(*bounds, held):
+    """A labeling of 300 rows, cut at these bounds, of groups that valleys separate; and their weights.
+
+    Groups have nearly all of their weight within, but for those of fewer than 20 rows, which have the share `held`.
+    """
+    rows, edges = np.arange(300), np.array([0, *bounds, 300])
+    shares = np.where(np.diff(edges) < 20, held, 0.99)
+    k = len(shares)
+    weights = np.outer(1 - shares, np.ones(k)) / (k - 1)
+    weights[np.diag_indices(k)] = shares
+    cuts = sorted(range(k - 1), key=lambda j: bounds[j] in (100, 200))  # pieces are merged first
+    merges = np.array([(j, j + 1) for j in cuts]) if k == 4 else np.array([(0, 1), (0, 2)])
+    if k == 4:
+        merges[1:] = [(0, z) for z in range(1, 4) if z != merges[0, 1]]
+    tree = MergeTree(k, np.arange(k), merges, np.ones(k - 1))
+    return np.searchsorted(bounds, rows, side="right"), weights, ValleyTree(tree, k, np.full(k + 1, 5.0), tree)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "held", "wanted"),
+    [
+        ([(5,), (190,), (), ()], 0.9, (3, [3, 3, 3, 3])),  # each in one labeling, and loosely held
+        ([(5,), (190,), (), ()], 0.995, (3, [4, 4, 3, 3])),  # held as well as the others
+        ([(5,), (5,), (5,), ()], 0.9, (4, [4, 4, 4, 3])),  # in most labelings
+        ([(50,), (150,), (250,), ()], 0.9, (4, [])),  # labelings do not agree
+    ],
+)
+def test_a_piece_that_one_labeling_has_is_no_cluster(pieces, held, wanted):
+    found = [labeled(*sorted({100, 200, *more}), held=held) for more in pieces]
+    labels, weights, trees = zip(*found, strict=True)
+    sizes = [tree.n_clusters for tree in trees]
+    shared = number._Shared(consensus.label_gram(np.stack(labels, axis=1), sizes), sizes, list(weights))
+    shown, counts, agreement = number._shown(trees, shared)
+    assert (shown, counts) == wanted
+    assert (agreement >= number.PLAIN) == bool(counts)

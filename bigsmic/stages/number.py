@@ -17,7 +17,15 @@ from bigsmic.stages import connectivity, graph_parts, linked_groups
 from bigsmic.stages import valleys as valley_stage
 from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.labelings import VALLEYS, Merging, Reader, read_groups, valley_tree_of, weights_between
-from bigsmic.stages.shown_number import NUMBER, are_by_size, are_joined, are_some_more, is_near, is_shown
+from bigsmic.stages.shown_number import (
+    NUMBER,
+    are_by_size,
+    are_joined,
+    are_some_more,
+    decisive_votes,
+    is_near,
+    is_shown,
+)
 from bigsmic.stages.wider_columns import FULL, have_copies
 from bigsmic.store import Run
 from bigsmic.types import Floats, Integers
@@ -73,8 +81,9 @@ def is_plain(run: Run, n_clusters: int) -> bool:
     if are_joined(run, n_clusters):
         return True
     info = run.info(NUMBER, 0)
-    n_near = sum(is_near(vote, n_clusters) for vote in info["votes"])
-    half, one_voice = 2 * n_near >= len(info["votes"]), n_near == len(info["votes"])
+    votes = decisive_votes(run)
+    n_near = sum(is_near(vote, n_clusters) for vote in votes)
+    half, one_voice = 2 * n_near >= len(votes), n_near == len(votes)
     is_earlier = "about" not in info  # of a run that an earlier version began
     shown = is_shown(run, n_clusters) if is_earlier else half and is_near(info["shown"], n_clusters, info["about"])
     return shown and _agreement_at(run, n_clusters) >= (PLAIN_OF_ONE_VOICE if one_voice else PLAIN)
@@ -170,22 +179,21 @@ def _count(job: Job, block: int) -> None:
     least = context.settings.open_from or 1
     cut_into = min(len(tree.columns) for tree in trees)
     most = context.settings.open_to or cut_into
-    shown = int(np.median(_of_whole_labelings(found, shared)))
+    shown, common, agreed = _shown(found, shared)
     numbers = np.arange(max(2, least), max(2, least, min(most, cut_into) + 1))
     stability, by_size = _agreements(found, shared, numbers, shown)
     curve = {"stability": stability} | _curve(found, by_density, shared, numbers)
-    agreement = float(stability[numbers == shown].min(initial=1.0))
-    disagree, propagates = agreement < PLAIN, context.settings.propagates
-    left_open = not context.settings.number_given
+    propagates, left_open = context.settings.propagates, not context.settings.number_given
     along_curves = left_open and graph_parts.lie_along_curves(context)
     are_doubtful = along_curves or (left_open and have_copies(context))
-    surest = _surest(curve, shown, FULL * cut_into) if disagree and not (propagates or are_doubtful) else None
-    candidate = graph_parts.clear_parts(context, shown, along_curves) if disagree or along_curves else None
-    if candidate is None and left_open and agreement < PLAIN_OF_ONE_VOICE:
-        candidate = _bent(context, by_density, shared, curve, shown)
+    candidate = _candidate(context, by_density, shared, curve, shown, along_curves)
     if not (along_curves and 4 * shown <= cut_into):  # of curves, they agree on pieces
         candidate = _unless_agreed(curve, candidate, shown)
     parts, shape = _checked_parts(job, candidate, shown, trees, by_density, shared)
+    stability[numbers == shown] = np.maximum(stability[numbers == shown], 0.0 if parts else agreed)
+    agreement = float(stability[numbers == shown].min(initial=1.0))
+    disagree = agreement < PLAIN
+    surest = _surest(curve, shown, FULL * cut_into) if disagree and not (propagates or are_doubtful) else None
     surer = surest if not parts and surest != shown else None
     by_groups = int(np.clip(parts or surer or shown, least, most))
     n_clusters = max(by_groups, linked_groups.least_clusters(context)) if by_groups > 1 else by_groups
@@ -198,7 +206,7 @@ def _count(job: Job, block: int) -> None:
     info |= shape | {"agreement": agreement, "parts": parts, "surer": surer, "joined": joined, "by_size": by_size}
     may_hide = (disagree or not clear) and not (parts or propagates or along_curves) and shown > 1
     info["hidden"] = may_hide and _most_modular(curve) > FULL * cut_into
-    info |= RULES | {"about": NOT_FAR} | _of_links(context, n_clusters, by_groups)
+    info |= RULES | {"about": NOT_FAR, "common": common} | _of_links(context, n_clusters, by_groups)
     job.run.write(NUMBER, block, curve, info=info)
 
 
@@ -239,6 +247,25 @@ def _bent(
         return None
     n_parts = int(numbers[agreed[-1]])
     return n_parts if graph_parts.have_gap(context, n_parts) else None
+
+
+def _candidate(
+    context: Context,
+    by_density: Sequence[MergeTree],
+    shared: _Shared,
+    curve: Mapping[str, NDArray[Any]],
+    shown: int,
+    along_curves: bool,
+) -> int | None:
+    """Number of parts that may be the answer, if labelings, cut at the number shown, do not agree; None for none."""
+    agreement = float(curve["stability"][curve["numbers"] == shown].min(initial=1.0))
+    if agreement < PLAIN or along_curves:
+        candidate = graph_parts.clear_parts(context, shown, along_curves)
+        if candidate is not None:
+            return candidate
+    left_open = not context.settings.number_given
+    bent = left_open and agreement < PLAIN_OF_ONE_VOICE
+    return _bent(context, by_density, shared, curve, shown) if bent else None
 
 
 def _unless_agreed(curve: Mapping[str, NDArray[Any]], parts: int | None, shown: int) -> int | None:
@@ -322,15 +349,38 @@ def _agreements(found: ValleyTrees, shared: _Shared, numbers: Integers, shown: i
     return np.maximum(stability, by_size), numbers[by_size > stability].tolist()
 
 
-def _of_whole_labelings(found: ValleyTrees, shared: _Shared) -> list[int]:
-    """Votes of the labelings, without collapsed ones, whose modularity is much smaller than that of the best."""
-    votes = [tree.n_clusters for tree in found]
+def _whole_labelings(found: ValleyTrees, shared: _Shared) -> list[int]:
+    """Labelings but collapsed ones, whose modularity is much smaller than that of the best."""
     modularity = [
-        cuts.modularities(tree.tree, W, np.array([vote])).item()
-        for tree, W, vote in zip(found, shared.weights, votes, strict=True)
+        cuts.modularities(tree.tree, W, np.array([tree.n_clusters])).item()
+        for tree, W in zip(found, shared.weights, strict=True)
     ]
     least = max(modularity) - COLLAPSED
-    return [vote for vote, reached in zip(votes, modularity, strict=True) if reached >= least]
+    return [j for j, reached in enumerate(modularity) if reached >= least]
+
+
+def _shown(found: ValleyTrees, shared: _Shared) -> tuple[int, list[int], float]:
+    """Number of clusters that labelings show; if they plainly agree, those of each that count, and how much they agree.
+
+    Where they agree, each with its own number, clusters count that others have too, and those that are held
+    together as well as one of these. Rows that are of no cluster, such as sums of two spikes, are a small cluster in
+    one labeling, and not in the next. Without agreement there are no such clusters, and it is 0.
+    """
+    whole, starts = _whole_labelings(found, shared), consensus.label_offsets(shared.sizes)
+    shown = int(np.median([found[j].n_clusters for j in whole]))
+    columns = np.concatenate([np.arange(starts[j], starts[j + 1]) for j in whole])
+    groups = [cut for j in whole for cut in _cuts([found[j].tree], found[j].n_clusters)]
+    sizes = [shared.sizes[j] for j in whole]
+    gram, merged = consensus.merged_gram(shared.rows[np.ix_(columns, columns)], sizes, groups)
+    agreement = consensus.stability(consensus.pairwise_ari(gram, merged))
+    if agreement < PLAIN:
+        return shown, [], 0.0
+    common = np.split(consensus.in_common(gram, merged), consensus.label_offsets(merged)[1:-1])
+    held = [cuts.shares_within(of, shared.weights[j]) for of, j in zip(groups, whole, strict=True)]
+    counts = [
+        int(np.sum(has | (share >= share[has].min(initial=np.inf)))) for has, share in zip(common, held, strict=True)
+    ]
+    return int(np.median(counts)), counts, agreement
 
 
 def _joined(

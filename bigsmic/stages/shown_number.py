@@ -11,8 +11,15 @@ FAR_MORE = 2
 
 def is_shown(run: Run, n_clusters: int) -> bool:
     """Whether at least half of the labelings show so many clusters, and their median is about the same."""
+    shown, votes = run.info(NUMBER, 0)["shown"], decisive_votes(run)
+    return is_near(shown, n_clusters) and 2 * votes.count(n_clusters) >= len(votes)
+
+
+def decisive_votes(run: Run) -> list[int]:
+    """Clusters that each labeling shows, or, where labelings agree, those of them that others show, too."""
     info = run.info(NUMBER, 0)
-    return is_near(info["shown"], n_clusters) and 2 * info["votes"].count(n_clusters) >= len(info["votes"])
+    votes: list[int] = info.get("common") or info["votes"]  # of runs of earlier versions, all
+    return votes
 
 
 def is_near(found: int, n_clusters: int, about: float = ABOUT) -> bool:

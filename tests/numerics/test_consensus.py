@@ -218,6 +218,30 @@ def test_medoid_is_the_labeling_closest_to_the_others():
     assert consensus_module.stability(np.ones((1, 1))) == 1.0
 
 
+def clusters(*bounds):
+    """Labels of 100 rows that are cut at these bounds."""
+    return np.searchsorted(bounds, np.arange(100), side="right")
+
+
+@pytest.mark.parametrize(
+    ("labelings", "counts"),
+    [
+        ([clusters(50)] * 3, [2, 2, 2]),
+        ([clusters(50, 96), clusters(4, 50), clusters(50), clusters(50)], [2, 2, 2, 2]),  # pieces of one labeling each
+        ([clusters(50, 96), clusters(50, 97), clusters(50), clusters(52)], [2, 2, 2, 2]),  # one of three others has it
+        ([clusters(50, 96), clusters(50, 97), clusters(50, 94), clusters(52)], [3, 3, 3, 2]),
+        ([clusters(50), clusters(80)], [2, 2]),  # 50 of 80 rows, and 20 of 50
+        ([clusters(50), clusters(81)], [1, 1]),
+        ([clusters(10, 20, 30)], [4]),
+    ],
+)
+def test_clusters_that_half_of_the_other_labelings_have_are_in_common(labelings, counts):
+    sizes = [int(labels.max()) + 1 for labels in labelings]
+    sums = consensus_module.label_gram(np.stack(labelings, axis=1), sizes)
+    common = np.split(consensus_module.in_common(sums, sizes), np.cumsum(sizes)[:-1])
+    assert [np.count_nonzero(of_one) for of_one in common] == counts
+
+
 def test_votes_of_labels_without_a_class_are_not_cast():
     votes = consensus_module.vote(np.array([[0, 1], [1, 1]]), [2, 2], np.array([0, -1, 1, 0]), 2)
     np.testing.assert_array_equal(votes, [[2, 0], [1, 0]])

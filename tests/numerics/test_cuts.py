@@ -52,3 +52,9 @@ def test_no_numbers(rng):
     sums = label_gram(rng.integers(0, 5, (100, 2)), [5, 5])
     assert cuts.agreements(sums, [5, 5], [random_tree(5, rng), random_tree(5, rng)], none).shape == (0,)
     assert cuts.modularities(random_tree(5, rng), np.ones((5, 5)), none).shape == (0,)
+
+
+def test_shares_within_are_those_of_each_group():
+    weights = np.array([[4.0, 1, 0, 0, 1], [1, 2, 3, 0, 0], [0, 3, 6, 0, 0], [0, 0, 0, 0, 0], [1, 0, 0, 0, 9]])
+    groups = np.array([0, 1, 1, 2, -1])
+    np.testing.assert_allclose(cuts.shares_within(groups, weights), [4 / 5, 14 / 15, 0])

@@ -21,6 +21,8 @@ from bigsmic.numerics.labeling.metrics import adjusted_rand_index, contingency
 from bigsmic.numerics.labeling.rotation import Assignment
 from bigsmic.types import Floats, Integers
 
+SAME = 0.4
+"""Share of the rows that have either of two labels, from which on these are the same if both have them."""
 AGREED = 0.4
 """Stability below which labelings do not agree on what the clusters are."""
 
@@ -226,6 +228,28 @@ def pairwise_ari(sums: Integers, sizes: list[int]) -> Floats:
     for j, other in zip(*np.triu_indices(len(sizes), 1), strict=True):
         ari[j, other] = ari[other, j] = adjusted_rand_index(tables[j][other])
     return ari
+
+
+def in_common(sums: Integers, sizes: Sequence[int]) -> NDArray[np.bool_]:
+    """Tell the labels of each labeling that at least half of the others have, too.
+
+    Two labels are the same if they share at least :data:`SAME` of the rows that have either.
+
+    Parameters
+    ----------
+    sums : ndarray of int64, shape (S, S)
+        Total of `label_gram`.
+    sizes : sequence of int, length B
+
+    Returns
+    -------
+    common : ndarray of bool, shape (S,)
+        All labels of a single labeling.
+    """
+    rows = np.diag(sums)
+    same = (sums >= SAME * (rows[:, None] + rows - sums)) & (sums > 0)
+    n_others = np.logical_or.reduceat(same, label_offsets(sizes)[:-1], axis=1).sum(axis=1) - 1
+    return 2 * n_others >= len(sizes) - 1
 
 
 def medoid(ari: Floats) -> int:

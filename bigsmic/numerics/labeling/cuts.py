@@ -92,6 +92,29 @@ def modularities(tree: MergeTree, weights: Floats, numbers: Integers) -> Floats:
     return found
 
 
+def shares_within(groups: Integers, weights: Floats) -> Floats:
+    """Share of its weight that lies within each group of a cut.
+
+    Parameters
+    ----------
+    groups : ndarray of int64, shape (m,)
+        Group of each column, -1 for dropped columns.
+    weights : ndarray of float64, shape (m, m)
+        Weight between every two columns.
+
+    Returns
+    -------
+    shares : ndarray of float64, shape (k,)
+        0 for a group without weight.
+    """
+    kept = np.flatnonzero(groups >= 0)
+    indicator = np.zeros((len(kept), groups.max() + 1))
+    indicator[np.arange(len(kept)), groups[kept]] = 1.0
+    between = indicator.T @ weights[np.ix_(kept, kept)] @ indicator
+    total = between.sum(axis=1)
+    return np.divide(np.diag(between), total, out=np.zeros(len(total)), where=total > 0)
+
+
 def _merges_down(trees: Sequence[MergeTree], numbers: Integers) -> Iterator[tuple[int, list[list[list[int]]]]]:
     """Place of each number, the largest first, and merges of each tree that lead there from the one before."""
     done = [0] * len(trees)
