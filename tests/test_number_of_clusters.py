@@ -608,11 +608,9 @@ def labeled(*bounds, held):
     k = len(shares)
     weights = np.outer(1 - shares, np.ones(k)) / (k - 1)
     weights[np.diag_indices(k)] = shares
-    cuts = sorted(range(k - 1), key=lambda j: bounds[j] in (100, 200))  # pieces are merged first
-    merges = np.array([(j, j + 1) for j in cuts]) if k == 4 else np.array([(0, 1), (0, 2)])
-    if k == 4:
-        merges[1:] = [(0, z) for z in range(1, 4) if z != merges[0, 1]]
-    tree = MergeTree(k, np.arange(k), merges, np.ones(k - 1))
+    of_piece = [(j, j + 1) for j, bound in enumerate(bounds) if bound not in (100, 200)]  # they are merged first
+    others = [(0, z) for z in range(1, k) if z not in [z for _, z in of_piece]]
+    tree = MergeTree(k, np.arange(k), np.array(of_piece + others), np.ones(k - 1))
     return np.searchsorted(bounds, rows, side="right"), weights, ValleyTree(tree, k, np.full(k + 1, 5.0), tree)
 
 

@@ -104,8 +104,8 @@ def _solve(job: Job, q: int, eigenproblem: Eigenproblem, n_wanted: int, then: in
     """Solve one eigenproblem from known vectors and a warm start, or go on, with checkpoints at restarts."""
     settings = job.context.settings
     params = LanczosParams.suited(
-        max(n_wanted, then),
-        n_first=n_wanted if then > n_wanted else None,
+        n_wanted,
+        pauses=then > n_wanted,
         tol=TOLERANCE.get(eigenproblem.kernel, DEFAULT_TOLERANCE),
         max_matvecs=settings.max_matvecs,
         bulk=_bulk_rule(job.context, eigenproblem, n_wanted),
@@ -119,8 +119,8 @@ def _solve(job: Job, q: int, eigenproblem: Eigenproblem, n_wanted: int, then: in
         "converged": bool(result.converged),
         "n_wanted": n_wanted,
         "n_converged": int(result.n_converged),
-        "n_matvecs": int(result.n_matvecs - (start.state.n_matvecs if start.state else 0)),
-        "n_restarts": int(result.n_restarts - (start.state.n_restarts if start.state else 0)),
+        "n_matvecs": int(result.n_matvecs),
+        "n_restarts": int(result.n_restarts),
         "n_known": start.n_exact,
         "n_parts": int(result.n_parts),
         "mean_degree": kernel_matrix.mean_degree(job, eigenproblem),
@@ -192,7 +192,7 @@ def _start(job: Job, q: int, eigenproblem: Eigenproblem, params: LanczosParams) 
     """The eigenvectors of a solve for fewer, or those of the components."""
     n_solved = _n_solved(job, q, eigenproblem)
     if not n_solved:
-        mass = _component_mass(job, eigenproblem, params.aim)
+        mass = _component_mass(job, eigenproblem, params)
         return _Start(Spectrum(np.ones(len(mass)), np.zeros(len(mass))), mass, 0, len(mass))
     read, info = job.run.reader("spectrum", q), job.run.info("spectrum", q)
     values, norms = read("ritz_values"), read("residual_norms")
@@ -207,7 +207,7 @@ def _iterate(
     """Compute the eigenvectors with the actors of a group, and write them, with the columns of a paused solve."""
     context, space = job.context, GroupSpace(group, job.context.n)
     params, start, kept = wanted
-    before, n_wanted = _solved_before(context, eigenproblem), params.aim.n_wanted
+    before, n_wanted = _solved_before(context, eigenproblem), params.n_wanted
     state = kept.restore(group)
     space.n_columns = n_columns(state) if state else _begin(group, eigenproblem, start, before, n_wanted)
     state = state or start.state

@@ -190,7 +190,7 @@ def _count(job: Job, block: int) -> None:
     if not (along_curves and 4 * shown <= cut_into):  # of curves, they agree on pieces
         candidate = _unless_agreed(curve, candidate, shown)
     parts, shape = _checked_parts(job, candidate, shown, trees, by_density, shared)
-    stability[numbers == shown] = np.maximum(stability[numbers == shown], 0.0 if parts else agreed)
+    stability[numbers == shown] = np.maximum(stability[numbers == shown], 0.0 if parts or are_doubtful else agreed)
     agreement = float(stability[numbers == shown].min(initial=1.0))
     disagree = agreement < PLAIN
     surest = _surest(curve, shown, FULL * cut_into) if disagree and not (propagates or are_doubtful) else None

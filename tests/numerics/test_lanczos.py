@@ -244,41 +244,38 @@ def test_a_solve_for_more_goes_on_from_that_for_fewer(n_first):
 
 
 @pytest.mark.parametrize("n_first", [3, 8, 15, 19])
-def test_a_paused_solve_goes_on_as_if_it_had_not_paused(n_first):
+def test_a_solve_for_more_goes_on_from_one_that_has_paused(n_first):
     K, params = symmetric(400), LanczosParams(20, tol=1e-8, block_width=4)
     whole, whole_space = run(K, params)
-    first, space = run(K, replace(params, n_first=n_first))
+    fewer = replace(params, n_wanted=n_first)
+    plain, plain_space = run(K, fewer)
+    first, space = run(K, replace(fewer, pauses=True))
     V = space.V[:, :n_first].copy()
-    assert first.converged
-    assert len(first.ritz_values) == first.n_converged == n_first
-    np.testing.assert_allclose(K @ V, V * first.ritz_values, atol=1e-7)
-    assert space.n_columns == first.further.n_locked + len(first.further.images) + first.further.width
+    np.testing.assert_array_equal(V, plain_space.V)
+    assert space.n_columns == n_first + len(first.further.images) + first.further.width
     np.testing.assert_allclose(space.V.T @ space.V, np.eye(space.n_columns), atol=1e-10)
     space.take(space.n_columns - first.further.width, first.further.width)
     result = solve(space, params, state=first.further)
-    assert result.converged
-    assert result.further is None
-    assert first.n_matvecs <= result.n_matvecs <= whole.n_matvecs + 3 * params.block_width * params.degree
+    known = solve(plain_space, params, known=Spectrum(plain.ritz_values, plain.residual_norms))
+    assert (result.converged, result.further) == (True, None)
+    assert result.n_matvecs <= known.n_matvecs or n_first == 3  # a filter for so few misleads about 20
     np.testing.assert_array_equal(space.V[:, :n_first], V)
+    np.testing.assert_array_equal(result.ritz_values[:n_first], first.ritz_values)
     np.testing.assert_allclose(K @ space.V, space.V * result.ritz_values, atol=1e-7)
     np.testing.assert_allclose(result.ritz_values, whole.ritz_values, atol=1e-8)
     assert projector_distance(space.V, whole_space.V) < 1e-6
 
 
-def test_a_solve_that_finds_all_does_not_go_on():
-    U, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((200, 200)))
-    values = np.concatenate([np.linspace(1, 0.9, 9), np.linspace(0.1, 0, 191)])
-    params = LanczosParams(9, tol=1e-6, block_width=4, n_first=6)
-    first, space = run((U * values) @ U.T, params)
-    assert (first.further.width, first.further.n_locked) == (0, 9)
-    result = solve(space, replace(params, n_first=None), state=first.further)
-    assert result.n_matvecs == first.n_matvecs
-    np.testing.assert_allclose(result.ritz_values, values[:9], atol=1e-7)
-
-
 def test_a_solve_that_a_bulk_ends_does_not_pause():
-    result, space = run(with_bulk(11), LanczosParams(40, tol=1e-5, block_width=4, bulk=BulkRule(), n_first=30))
+    params = LanczosParams(30, tol=1e-5, block_width=4, bulk=BulkRule(), pauses=True)
+    result, space = run(with_bulk(11), params)
     assert (result.n_parts, result.further, space.n_columns) == (11, None, 30)
+
+
+def test_a_solve_that_has_not_converged_does_not_pause():
+    with pytest.warns(ConvergenceWarning, match="of 20 eigenpairs"):
+        result, space = run(symmetric(400), LanczosParams(20, tol=1e-8, block_width=4, max_matvecs=80, pauses=True))
+    assert (result.further, space.n_columns) == (None, 20)
 
 
 def test_known_eigenvectors_stay_the_first_though_others_are_of_larger_values():

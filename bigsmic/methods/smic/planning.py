@@ -191,10 +191,10 @@ class _Figures:
             yield stage, self._assign(matrix), basis, matrix, *others, select, self.output(matrix)
 
     def _columns_kept(self) -> int:
-        """Columns of an eigenproblem on disk: eigenvectors, and those with which a solve for more goes on."""
-        if self.valley_columns in (0, self.params.n_wanted):
-            return self.params.n_wanted
-        return self.params.n_retained(self.size.n) + self.params.block_width
+        """Columns of an eigenproblem on disk: eigenvectors, or fewer with those with which a solve for more goes on."""
+        first = LanczosParams.suited(self.valley_columns) if self.valley_columns else self.params
+        paused = first.n_retained(self.size.n) + first.block_width
+        return self.params.n_wanted if first.n_wanted == self.params.n_wanted else max(self.params.n_wanted, paused)
 
     def room_for_basis(self, eigen: StagePlan, limit: int) -> int:
         """Bytes of a basis on disk that memory has room for beside the tasks that may run at once."""

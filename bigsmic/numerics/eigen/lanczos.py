@@ -97,7 +97,7 @@ def solve(  # noqa: PLR0913
 ) -> LanczosResult:
     """Compute the largest eigenpairs; the vectors are left in the first columns of the basis.
 
-    A solve that pauses at ``params.n_first`` of them keeps behind these what it needs to go on: ``result.further``.
+    A solve that pauses keeps behind these what one for more of them needs to go on: ``result.further``.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def solve(  # noqa: PLR0913
         state = begin(space, params, known, warm_filter)
     while state.width > 0 and not state.is_paused:
         state = step(space, params, state)
-        if coarse is not None and not (state.asked_coarse or state.is_paused) and is_crowded(params.aim, state):
+        if coarse is not None and not (state.asked_coarse or state.is_paused) and is_crowded(params, state):
             state = _start_refined(space, params, state, coarse)
         if on_restart is not None and state.width > 0 and not state.is_paused:
             on_restart(state)
@@ -169,7 +169,7 @@ def begin(
         n_propagated=n_known,
         scale=float(np.max(np.abs(known.values), initial=0.0)),
     )
-    if n_known >= params.aim.n_wanted:
+    if n_known >= params.n_wanted:
         return state
     if n_warm == 0:
         return _start_randomly(space, params, state)
@@ -184,16 +184,16 @@ def step(space: Any, params: LanczosParams, state: LanczosState) -> LanczosState
     Returns
     -------
     state : LanczosState
-        With ``width == 0`` and no next block if the solve is finished; paused if its first pairs are found.
+        With ``width == 0`` and no next block if the solve is finished, unless it pauses.
     """
-    expansion, aim = _expand(space, params, state), params.aim
+    expansion = _expand(space, params, state)
     state = _lock(space, params, state, expansion)
-    n_parts = count_parts(space, aim, state)
-    if ends_in_bulk(space, aim, state, n_parts):
+    n_parts = count_parts(space, params, state)
+    if ends_in_bulk(space, params, state, n_parts):
         return state
-    if is_finished(space, aim, state):
-        return state if params.n_first is None else _pause(space, params, state, expansion)
-    if (n_parts or count_missing(aim, state, space.eps) == 0) and hides_copies(space, aim, state, n_parts):
+    if is_finished(space, params, state):
+        return _paused(space, params, state, expansion) if params.pauses else state
+    if (n_parts or count_missing(params, state, space.eps) == 0) and hides_copies(space, params, state, n_parts):
         return _start_randomly(space, params, replace(state, n_starts=state.n_starts + 1))
     better = _better_filter(params, state, space.eps)
     if better is not None:
@@ -202,12 +202,10 @@ def step(space: Any, params: LanczosParams, state: LanczosState) -> LanczosState
     return replace(state, width=expansion.Q.shape[1])
 
 
-def _pause(space: Space, params: LanczosParams, state: LanczosState, expansion: _Expansion) -> LanczosState:
-    """Append the next block, unless all pairs are found; the solve ends if the first are not, or no block is left."""
-    if count_missing(params.aim, state, space.eps) > 0 or expansion.Q.shape[1] == 0:
+def _paused(space: Space, params: LanczosParams, state: LanczosState, expansion: _Expansion) -> LanczosState:
+    """Append the next block, with which a solve for more goes on; not if a pair is missing, or no block is left."""
+    if count_missing(params, state, space.eps) > 0 or expansion.Q.shape[1] == 0:
         return state
-    if is_finished(space, params, state):
-        return replace(state, is_paused=True)
     space.append(expansion.Q)
     return replace(state, width=expansion.Q.shape[1], is_paused=True)
 
@@ -231,10 +229,10 @@ def _start_mixed(space: Any, params: LanczosParams, state: LanczosState, new_fil
 
 def _start_refined(space: Space, params: LanczosParams, state: LanczosState, coarse: CoarseStart) -> LanczosState:
     """Start again from approximate eigenvectors, refined; those that are none yet are mixed, if products are left."""
-    refined = refine(space, params.aim, state, coarse, residual_bound(params, state, space.eps))
+    refined = refine(space, params, state, coarse, residual_bound(params, state, space.eps))
     if refined is None:
         return replace(state, asked_coarse=True)
-    if refined.n_locked == params.aim.n_wanted:
+    if refined.n_locked == params.n_wanted:
         space.recall(np.zeros((space.n_columns - refined.n_locked, 0)), refined.n_locked)
         return replace(refined, images=np.zeros(0), norms=np.zeros(0))
     if refined.n_matvecs >= params.matvec_limit:
@@ -378,49 +376,50 @@ def _finish(space: Any, params: LanczosParams, state: LanczosState) -> LanczosRe
 
     Behind them, a paused solve keeps its other columns.
     """
-    aim, unlocked = params.aim, state.filter.inverse(state.images)
-    wanted = are_wanted(aim, state, unlocked, space.eps)
+    unlocked = state.filter.inverse(state.images)
+    wanted = are_wanted(params, state, unlocked, space.eps)
     values = np.concatenate([state.locked_values, unlocked])
     keys = np.where(wanted, -values, np.inf)
     keys[: state.n_known] = -np.inf
-    order = np.argsort(keys, kind="stable")
-    order, others = order[: aim.n_wanted], order[aim.n_wanted :]
+    order = np.argsort(keys, kind="stable")[: params.n_wanted]
     signs = _signs(space.column_sums()[:, order], space.n_rows)
-    kept = [order, others, np.arange(len(values), space.n_columns)] if state.is_paused else [order]
-    M = np.zeros((space.n_columns, sum(map(len, kept))))
-    M[np.concatenate(kept), np.arange(M.shape[1])] = np.append(signs, np.ones(M.shape[1] - len(order)))
+    others = np.arange(state.n_locked, space.n_columns if state.is_paused else state.n_locked)
+    M = np.zeros((space.n_columns, len(order) + len(others)))
+    M[np.append(order, others), np.arange(M.shape[1])] = np.append(signs, np.ones(len(others)))
     space.rotate(M, 0)
-    n_missing, n_parts = np.count_nonzero(order >= state.n_locked), count_parts(space, aim, state)
-    ended = n_missing > 0 and ends_in_bulk(space, aim, state, n_parts)
+    n_missing, n_parts = np.count_nonzero(order >= state.n_locked), count_parts(space, params, state)
+    ended = n_missing > 0 and ends_in_bulk(space, params, state, n_parts)
     norms = state.locked_norms[order] if n_missing == 0 else space.residual_norms(values[order], 0)
     result = LanczosResult(
         ritz_values=values[order],
         residual_norms=norms / (state.scale if state.scale > 0 else 1.0),
         converged=bool(n_missing == 0 or ended),
-        n_converged=int(aim.n_wanted - n_missing),
+        n_converged=int(params.n_wanted - n_missing),
         n_matvecs=state.n_matvecs,
         n_restarts=state.n_restarts,
         filter=state.filter,
         n_parts=n_parts if ended else 0,
-        further=_further(state, order, others) if state.is_paused else None,
+        further=_further(state, order) if state.is_paused else None,
     )
     if not result.converged:
-        _warn(aim, result)
+        _warn(params, result)
     return result
 
 
-def _further(state: LanczosState, first: Integers, others: Integers) -> LanczosState:
-    """State of a paused solve whose first pairs are known from now on."""
-    locked, left = np.append(first, others[others < state.n_locked]), others[others >= state.n_locked] - state.n_locked
+def _further(state: LanczosState, order: Integers) -> LanczosState:
+    """State of a paused solve whose pairs, in this order, are known from now on.
+
+    Its products count anew; and so do its restarts, as the filter may mislead about the values of more pairs.
+    """
     return replace(
         state,
-        images=state.images[left],
-        norms=state.norms[left],
-        locked_values=state.locked_values[locked],
-        locked_norms=state.locked_norms[locked],
-        n_known=len(first),
-        n_propagated=len(first),
+        locked_values=state.locked_values[order],
+        locked_norms=state.locked_norms[order],
+        n_known=len(order),
+        n_propagated=len(order),
         n_turns=state.n_turns + 1,
+        n_matvecs=0,
+        n_restarts=0,
         is_paused=False,
     )
 

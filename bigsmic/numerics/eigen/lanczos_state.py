@@ -1,6 +1,6 @@
 """Parameters, state at a restart, and result of a Lanczos solve."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -37,9 +37,8 @@ class LanczosParams:
         Rule by which vectors after a clear gap need not reach `tol`; None: all must reach it.
     amplification : float
         Of the largest eigenvalue but known ones by a filter; more spends products on what has converged.
-    n_first : int or None
-        Pairs at which the solve pauses, fewer than wanted: the basis and its filters are those for all, so that it can
-        go on to these in the products that are left. None: it ends with all.
+    pauses : bool
+        Whether the solve ends in a state from which one for more pairs can go on.
     """
 
     n_wanted: int
@@ -50,7 +49,7 @@ class LanczosParams:
     degree: int = 9
     bulk: BulkRule | None = None
     amplification: float = 20.0
-    n_first: int | None = None
+    pauses: bool = False
 
     @classmethod
     def suited(cls, n_wanted: int, **others: Any) -> "LanczosParams":
@@ -86,11 +85,6 @@ class LanczosParams:
         least = self.n_wanted + 2 * self.block_width
         if self.dimension is not None and self.dimension < least:
             raise InputError(f"lanczos: dimension={self.dimension} must be at least n_wanted + 2 block_width = {least}")
-
-    @property
-    def aim(self) -> "LanczosParams":
-        """The parameters with the pairs that are computed before the solve ends or pauses."""
-        return self if self.n_first is None else replace(self, n_wanted=self.n_first, n_first=None)
 
     @property
     def matvec_limit(self) -> int:
@@ -141,7 +135,7 @@ class LanczosState:
     asked_coarse : bool
         Whether a coarse start was asked for, as wanted values crowd below 1; there may have been none.
     is_paused : bool
-        Whether the first pairs are found, and the solve may go on to more.
+        Whether the pairs are found, and a solve for more may go on.
     """
 
     images: np.ndarray
@@ -186,8 +180,8 @@ class LanczosResult:
     filter : Filter
         The last polynomial, for a warm start of a similar matrix.
     further : LanczosState or None
-        State from which a paused solve goes on to more pairs. Its basis has the first pairs as known columns, and then
-        those that the space holds behind them.
+        State from which a solve for more pairs goes on. Its basis has those of this one as known columns, and then what
+        the space holds behind them.
     """
 
     ritz_values: np.ndarray
