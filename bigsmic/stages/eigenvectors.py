@@ -215,7 +215,7 @@ def _iterate(
     job.report(name, state.n_locked if state else start.n_solved, n_wanted)
 
     def on_restart(state: LanczosState) -> None:
-        job.report(name, min(state.n_locked, n_wanted), n_wanted)
+        job.report(name, state.n_locked, n_wanted)
         if kept.checkpoints.due:
             kept.save(space, state)
 
