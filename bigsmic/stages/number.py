@@ -131,8 +131,8 @@ def that_miss_valleys(context: Context, n_clusters: int) -> list[int]:
     info = run.info(NUMBER, 0) if run.done(NUMBER, 0) else {}
     if not info.get("weighs_votes") or not is_shown(run, n_clusters):  # the first, in earlier runs
         return []
-    numbers = Merging.VALLEYS.numbers(context)
-    return [b for b, vote in zip(numbers, info["votes"], strict=True) if vote < n_clusters]
+    trees = {b: valley_tree_of(context, specs_of(context)[b]) for b in Merging.VALLEYS.numbers(context)}
+    return [b for b, tree in trees.items() if tree.n_clusters < n_clusters]
 
 
 def weakest_shown(run: Run) -> float:
