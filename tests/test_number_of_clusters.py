@@ -631,3 +631,15 @@ def test_a_piece_that_one_labeling_has_is_no_cluster(pieces, held, wanted):
     shown, counts, agreement = number._shown(trees, shared)
     assert (shown, counts) == wanted
     assert (agreement >= number.PLAIN) == bool(counts)
+
+
+def test_a_labeling_does_not_agree_with_itself_if_the_others_have_collapsed():
+    labels, weights, trees = zip(*[labeled(100, 200, held=0.9)] * 4, strict=True)
+    shuffled = [np.random.default_rng(seed).permutation(of_rows) for seed, of_rows in enumerate(labels)]
+    flat = [np.full_like(W, W.mean()) for W in weights]
+    for n_whole, agree in ((1, False), (2, False), (3, True)):
+        rows = np.stack([*labels[:n_whole], *shuffled[n_whole:]], axis=1)
+        shared = number._Shared(consensus.label_gram(rows, [3] * 4), [3] * 4, [*weights[:n_whole], *flat[n_whole:]])
+        shown, counts, agreement = number._shown(trees, shared)
+        assert shown == 3
+        assert (counts, agreement) == (([3] * 3, 1.0) if agree else ([], 0.0))

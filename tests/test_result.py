@@ -306,6 +306,19 @@ def test_no_cut_is_passed_over(n_winners, coarsest):
     np.testing.assert_array_equal(classes[:20], tree.cut(coarsest)[:20])
 
 
+@pytest.mark.parametrize(("c", "fewer"), [(10, 3), (64, 20), (65, 20), (500, 90), (500, 700)])
+def test_a_cut_is_found_in_few_passes(c, fewer):
+    """Of a cut into k, k - fewer classes win rows, and at most 64 and a few more of them are looked at for c more."""
+    numbers, tried, passes = range(c, c + 1), [], 0
+    while numbers:
+        tried += numbers
+        passes += 1
+        numbers = selection._finer(numbers, [k - fewer for k in numbers], c, 2 * c)
+    assert (c + fewer in tried) == (fewer <= c)
+    assert len(tried) <= 1 + 64 + c // 64 + 8
+    assert passes <= 10
+
+
 def test_one_labeling_votes_alone_where_no_cut_has_enough_winners():
     ari = np.array([[1.0, 0.9, 0.9, 0.1], [0.9, 1.0, 0.2, 0.2], [0.9, 0.2, 1.0, 0.3], [0.1, 0.2, 0.3, 1.0]])
     found = np.array([0, 1, 0, 1, 0, 1, 1])

@@ -360,11 +360,13 @@ def _whole_labelings(found: ValleyTrees, shared: _Shared) -> list[int]:
 
 
 def _shown(found: ValleyTrees, shared: _Shared) -> tuple[int, list[int], float]:
-    """Number of clusters that labelings show; if they plainly agree, those of each that count, and how much they agree.
+    """Number of clusters that labelings show; if they plainly agree, those of each that count; and how much they agree.
 
-    Where they agree, each with its own number, clusters count that others have too, and those that are held
-    together as well as one of these. Rows that are of no cluster, such as sums of two spikes, are a small cluster in
-    one labeling, and not in the next. Without agreement there are no such clusters, and it is 0.
+    Where they agree, each with its own number, clusters count that others have too, and those that are held together
+    as well as one of these. Rows that are of no cluster, such as sums of two spikes, are a small cluster in one
+    labeling, and not in the next. Without agreement, or if half of the labelings have collapsed, none are told. How
+    much they agree is that of the clusters of each, and 0 where labels are not made of these, because half do not show
+    the number.
     """
     whole, starts = _whole_labelings(found, shared), consensus.label_offsets(shared.sizes)
     shown = int(np.median([found[j].n_clusters for j in whole]))
@@ -373,14 +375,15 @@ def _shown(found: ValleyTrees, shared: _Shared) -> tuple[int, list[int], float]:
     sizes = [shared.sizes[j] for j in whole]
     gram, merged = consensus.merged_gram(shared.rows[np.ix_(columns, columns)], sizes, groups)
     agreement = consensus.stability(consensus.pairwise_ari(gram, merged))
-    if agreement < PLAIN:
+    if agreement < PLAIN or 2 * len(whole) <= len(found):
         return shown, [], 0.0
     common = np.split(consensus.in_common(gram, merged), consensus.label_offsets(merged)[1:-1])
     held = [cuts.shares_within(of, shared.weights[j]) for of, j in zip(groups, whole, strict=True)]
     counts = [
         int(np.sum(has | (share >= share[has].min(initial=np.inf)))) for has, share in zip(common, held, strict=True)
     ]
-    return int(np.median(counts)), counts, agreement
+    shown = int(np.median(counts))
+    return shown, counts, agreement if 2 * counts.count(shown) >= len(counts) else 0.0
 
 
 def _joined(

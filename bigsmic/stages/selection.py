@@ -32,6 +32,8 @@ from bigsmic.types import Floats, Integers
 
 CONSENSUS = -1
 """Stands for the consensus in place of a labeling's number."""
+CUTS, CUTS_AT_ONCE = 64, 8
+"""Cuts of a consensus that are tried for c classes more, and those of them in one pass, which reads all labels."""
 ROUNDING = 1e-9  # by which associations of equal labelings may differ if their clusters are numbered differently
 
 
@@ -179,7 +181,8 @@ def _cut_full(job: Job, trees: list[MergeTree], of: Sequence[int]) -> tuple[list
 
     A cut into c often contains classes that occur in few labelings and are outvoted in every row. Such a tree is cut
     finer, up to `FINEST_CUT` c classes, and classes that win no row are left out. The coarsest cut is taken in which c
-    classes win rows: a finer one may have more, or fewer again. If there is none, that of the most winners below c.
+    classes win rows, among a cut for each 64th of c and those around a place where the winners pass c. If there is
+    none, that of the most winners below c.
 
     Returns
     -------
@@ -197,15 +200,27 @@ def _cut_full(job: Job, trees: list[MergeTree], of: Sequence[int]) -> tuple[list
         cuts = [(w, k) for w, numbers in ahead.items() for k in numbers]
         classes = [(w, trees[w].cut(k)) for w, k in cuts]
         total = job.sum_blocks("consensus", job.context.blocks, partial(_rows_won, of=of, classes=classes))
+        n_winners: dict[int, list[int]] = {w: [] for w in ahead}
         parts = np.split(total, np.cumsum([k for _, k in cuts])[:-1], axis=1)
         for (w, of_cut), (counts, alone) in zip(classes, parts, strict=True):
-            if found[w].max(initial=-1) + 1 < np.count_nonzero(counts) <= c:
+            n_winners[w].append(int(np.count_nonzero(counts)))
+            if found[w].max(initial=-1) + 1 < n_winners[w][-1] <= c:
                 found[w] = consensus.winners(of_cut, counts)
                 tied[w] = np.flatnonzero(alone[counts > 0] == 0).tolist()
-        finer = {w: numbers.stop for w, numbers in ahead.items() if found[w].max(initial=-1) + 1 < c}
-        # several at a time, as each pass reads all labels
-        ahead = {w: range(k, min(k - (-c // 8), most[w] + 1)) for w, k in finer.items() if k <= most[w]}
+        ahead = {w: _finer(numbers, n_winners[w], c, most[w]) for w, numbers in ahead.items()}
+        ahead = {w: numbers for w, numbers in ahead.items() if numbers}
     return found, tied
+
+
+def _finer(numbers: range, n_winners: Sequence[int], c: int, most: int) -> range:
+    """Cuts to try after these, of which so many classes win rows; none once c do, or all of the cuts have more."""
+    step, over = -(-c // CUTS), [k for k, n in zip(numbers, n_winners, strict=True) if n > c]
+    if c in n_winners or len(over) == len(numbers):
+        return range(0)
+    if over and step > 1:
+        return range(max(over[0] - step, c) + 1, over[0]) if numbers.step > 1 else range(0)
+    first = numbers[-1] + step
+    return range(first, min(first + CUTS_AT_ONCE * step, most + 1), step)
 
 
 def _of_one(

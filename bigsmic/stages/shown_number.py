@@ -16,9 +16,9 @@ def is_shown(run: Run, n_clusters: int) -> bool:
 
 
 def decisive_votes(run: Run) -> list[int]:
-    """Clusters that each labeling shows, or, where labelings agree, those of them that others show, too."""
+    """Clusters that each labeling shows; if labelings agree, those that count, of labelings that have not collapsed."""
     info = run.info(NUMBER, 0)
-    votes: list[int] = info.get("common") or info["votes"]  # of runs of earlier versions, all
+    votes: list[int] = info.get("common") or info["votes"]  # which earlier runs lack
     return votes
 
 

@@ -266,6 +266,20 @@ def test_a_solve_for_more_goes_on_from_one_that_has_paused(n_first):
     assert projector_distance(space.V, whole_space.V) < 1e-6
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_solve_that_goes_on_finds_all_copies(seed):
+    """A start of four columns has four copies of a value; those that are left straddle the end of the first solve."""
+    Q, _ = np.linalg.qr(np.random.default_rng(seed).standard_normal((300, 300)))
+    values = np.concatenate(
+        [np.linspace(2, 1.9, 4), np.full(7, 1.5), np.linspace(1.2, 0.9, 12), np.linspace(0.3, -0.3, 277)]
+    )
+    K, params = (Q * values) @ Q.T, LanczosParams(7, tol=1e-8, block_width=4, pauses=True)
+    first, space = run(K, params)
+    space.take(space.n_columns - first.further.width, first.further.width)
+    result = solve(space, LanczosParams(20, tol=1e-8, block_width=4), state=first.further)
+    np.testing.assert_allclose(result.ritz_values, values[:20], atol=1e-7)
+
+
 def test_a_solve_that_a_bulk_ends_does_not_pause():
     params = LanczosParams(30, tol=1e-5, block_width=4, bulk=BulkRule(), pauses=True)
     result, space = run(with_bulk(11), params)

@@ -25,12 +25,13 @@ class Valleys:
     ----------
     n_clusters : int
         Number of groups that valleys separate from all of their neighbours, the median over labelings; or `parts` or
-        `surer`.
+        `surer`. Where labelings agree to 0.9, small groups that only one of them has, and that are loosely held
+        together, do not count.
     clear : bool
         Whether this number is reliable. It is not if there is only one group, if one group has most of the rows and is
         not a single blob while the others are tiny, or if the labelings do not agree on the groups.
     votes : list of int
-        Number of groups by each labeling.
+        Number of groups by each labeling, with those that do not count.
     largest, second : float
         Shares of all rows in the two largest of the groups.
     clumpiness : float or None

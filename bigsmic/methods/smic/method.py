@@ -154,7 +154,7 @@ def _warn_of_other_number(context: Context) -> None:
         return
     weakest = selection.weakest_valley(context) if c > shown else -number.weakest_shown(context.run)
     limit = THRESHOLD / 2 if c > shown else -1.5 * THRESHOLD
-    if weakest < limit and set(shown_number.decisive_votes(context.run)) == {shown}:
+    if weakest < limit and set(context.run.info(shown_number.NUMBER, 0)["votes"]) == {shown}:
         warnings.warn(
             f"c: got {c}, but the data show {shown} groups that valleys separate; see the "
             "result's valleys, or leave c out",

@@ -191,10 +191,11 @@ class _Figures:
             yield stage, self._assign(matrix), basis, matrix, *others, select, self.output(matrix)
 
     def _columns_kept(self) -> int:
-        """Columns of an eigenproblem on disk: eigenvectors, or fewer with those with which a solve for more goes on."""
-        first = LanczosParams.suited(self.valley_columns) if self.valley_columns else self.params
-        paused = first.n_retained(self.size.n) + first.block_width
-        return self.params.n_wanted if first.n_wanted == self.params.n_wanted else max(self.params.n_wanted, paused)
+        """Columns of an eigenproblem on disk: eigenvectors, and those with which a solve for more goes on."""
+        first = LanczosParams.suited(self.valley_columns or self.params.n_wanted)
+        if first.n_wanted == self.params.n_wanted or not getattr(self.settings, "begins_with_valleys", False):
+            return self.params.n_wanted
+        return self.params.n_wanted + first.n_retained(self.size.n) + first.block_width - first.n_wanted
 
     def room_for_basis(self, eigen: StagePlan, limit: int) -> int:
         """Bytes of a basis on disk that memory has room for beside the tasks that may run at once."""

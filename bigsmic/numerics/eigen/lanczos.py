@@ -409,17 +409,20 @@ def _finish(space: Any, params: LanczosParams, state: LanczosState) -> LanczosRe
 def _further(state: LanczosState, order: Integers) -> LanczosState:
     """State of a paused solve whose pairs, in this order, are known from now on.
 
-    Its products count anew; and so do its restarts, as the filter may mislead about the values of more pairs.
+    Its products count anew; and so do its restarts, as the filter may mislead about the values of more pairs. Blocks
+    are still those of one start, which may hide copies of any value but those that were known before.
     """
     return replace(
         state,
         locked_values=state.locked_values[order],
         locked_norms=state.locked_norms[order],
         n_known=len(order),
-        n_propagated=len(order),
+        n_propagated=state.n_known,
         n_turns=state.n_turns + 1,
+        slack=1.0,
         n_matvecs=0,
         n_restarts=0,
+        asked_coarse=False,
         is_paused=False,
     )
 

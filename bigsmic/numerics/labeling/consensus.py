@@ -244,12 +244,12 @@ def in_common(sums: Integers, sizes: Sequence[int]) -> NDArray[np.bool_]:
     Returns
     -------
     common : ndarray of bool, shape (S,)
-        All labels of a single labeling.
+        All labels of a single labeling; never one without rows.
     """
     rows = np.diag(sums)
     same = (sums >= SAME * (rows[:, None] + rows - sums)) & (sums > 0)
     n_others = np.logical_or.reduceat(same, label_offsets(sizes)[:-1], axis=1).sum(axis=1) - 1
-    return 2 * n_others >= len(sizes) - 1
+    return (2 * n_others >= len(sizes) - 1) & (rows > 0)
 
 
 def medoid(ari: Floats) -> int:
