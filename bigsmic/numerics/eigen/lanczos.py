@@ -139,11 +139,11 @@ def solve(  # noqa: PLR0913
         )
     if state is None:
         state = begin(space, params, known, warm_filter)
-    while state.width > 0 and not state.is_paused:
+    while state.goes_on:
         state = step(space, params, state)
-        if coarse is not None and not (state.asked_coarse or state.is_paused) and is_crowded(params, state):
+        if coarse is not None and state.goes_on and not state.asked_coarse and is_crowded(params, state):
             state = _start_refined(space, params, state, coarse)
-        if on_restart is not None and state.width > 0 and not state.is_paused:
+        if on_restart is not None and state.goes_on:
             on_restart(state)
     return _finish(space, params, state)
 

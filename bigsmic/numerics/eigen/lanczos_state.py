@@ -158,6 +158,11 @@ class LanczosState:
     is_paused: bool = False
 
     @property
+    def goes_on(self) -> bool:
+        """Whether there is a block to go on with, and the solve has not paused before it."""
+        return self.width > 0 and not self.is_paused
+
+    @property
     def n_locked(self) -> int:
         """Number of locked columns."""
         return len(self.locked_values)
