@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from bigsmic.numerics.labeling import gaussians, noise
 from bigsmic.numerics.labeling.group_moments import GroupMoments, group_moments
 from bigsmic.numerics.labeling.noise import Spacing
+from bigsmic.numerics.products import product
 from bigsmic.numerics.row_blocks import tiles
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
@@ -111,7 +112,7 @@ class Shapes(NamedTuple):
 
     def components(self, X: Floats) -> Floats:
         """Components of scaled rows X (b, d) along the axes, float32, shape (b, r)."""
-        return np.concatenate([(X[rows] - self.mean) @ self.axes for rows in tiles(len(X), TILE_ROWS)])
+        return np.concatenate([product(X[rows] - self.mean, self.axes) for rows in tiles(len(X), TILE_ROWS)])
 
     def relabelled(
         self, P: Floats, votes: NDArray[Any], labels: Integers, posterior: Floats

@@ -14,6 +14,7 @@ from bigsmic.numerics.labeling.group_moments import GroupMoments, group_moments
 from bigsmic.numerics.labeling.pair_weights import pair_weights
 from bigsmic.numerics.labeling.resolution import along_axes, steps_of
 from bigsmic.numerics.principal_axes import principal_axes
+from bigsmic.numerics.products import product
 from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
@@ -236,14 +237,14 @@ def _find_axes(job: Job, block: int) -> None:
 def _group_sums(context: Context, p: int, mean: Floats, axes: Floats, numbers: Sequence[int]) -> GroupSums:
     """Sums of the groups of several labelings in the given axes, of the rows of one block."""
     n_groups = max(specs_of(context)[b].n_eigenvectors for b in numbers)
-    P = (context.run.read("rows", p, "X") - mean) @ axes
+    P = product(context.run.read("rows", p, "X") - mean, axes)
     return group_sums(P, [read_groups(context, p, b) for b in numbers], n_groups)
 
 
 def _write_components(context: Context, p: int) -> None:
     """Write the components of one block, as several passes read them, which are fewer than the columns."""
     mean, axes = context.cached(AXES, lambda: [context.run.read(AXES, 0, name) for name in ("mean", "axes")])
-    context.run.write(COMPONENTS, p, {"P": (context.run.read("rows", p, "X") - mean) @ axes})
+    context.run.write(COMPONENTS, p, {"P": product(context.run.read("rows", p, "X") - mean, axes)})
 
 
 def components(context: Context, p: int) -> Floats:

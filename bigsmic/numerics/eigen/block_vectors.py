@@ -17,8 +17,8 @@ from bigsmic.errors import InputError
 from bigsmic.numerics.eigen.chebyshev import Filter
 from bigsmic.numerics.eigen.sparse_product import Rows, multiply
 from bigsmic.numerics.hashing import row_uniform
+from bigsmic.numerics.products import self_product
 from bigsmic.numerics.row_blocks import Group, Shard, tiles
-from bigsmic.numerics.self_product import self_product
 from bigsmic.types import Floats, Integers
 
 PANEL = 1024  # rows of a tile: with a hundred columns, it stays in a processor's cache while it is read twice

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bigsmic.numerics.eigen.space import Space
-from bigsmic.numerics.self_product import self_product
+from bigsmic.numerics.products import self_product
 from bigsmic.types import Floats
 
 MAX_PASSES = 12

@@ -23,7 +23,7 @@ from bigsmic.errors import InputError
 from bigsmic.numerics.compiled import compiled, compiled_sum
 from bigsmic.numerics.frozen import frozen
 from bigsmic.numerics.hashing import generator, row_hash
-from bigsmic.numerics.self_product import self_product
+from bigsmic.numerics.products import product, self_product
 from bigsmic.types import Floats, Integers
 
 ROW_BYTES = 64 << 20
@@ -300,7 +300,7 @@ def _lloyd(points: Floats, k: int, rng: np.random.Generator) -> Integers:
 
 def _nearest(points: Floats, centroids: Floats) -> Integers:
     norms = np.einsum("ij,ij->i", centroids, centroids)
-    return (points @ (-2 * centroids.T) + norms).argmin(axis=1)
+    return (product(points, -2 * centroids.T) + norms).argmin(axis=1)
 
 
 def _means(points: Floats, labels: Integers) -> Floats:
@@ -328,8 +328,7 @@ def _chain(points: Floats) -> Integers:
     order[0] = np.abs(coordinates).argmax()
     for i in range(1, len(points)):
         last = order[i - 1]
-        with np.errstate(invalid="ignore"):  # in lanes without rows; see `self_product`
-            distance = norms - 2 * (centred @ centred[last])
+        distance = norms - 2 * product(centred, centred[last])
         distance[order[:i]] = np.inf
         order[i] = distance.argmin()
     return order
@@ -363,7 +362,7 @@ def _repeat_home(near: Integers, score: Floats) -> tuple[Integers, Floats]:
 def _search(X: Floats, centroids: Floats, first: int, rows: Integers, near: Integers, score: Floats) -> None:
     """Insert centroids, numbered from `first`, into the lists of `rows`, the rows of X."""
     norms = np.einsum("ij,ij->i", centroids, centroids)
-    _keep_smallest(X @ (-2 * centroids.T), norms, first, rows, near, score)
+    _keep_smallest(product(X, -2 * centroids.T), norms, first, rows, near, score)
 
 
 @compiled

@@ -17,6 +17,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from bigsmic.numerics.graph.affinity import GraphBlock
+from bigsmic.numerics.products import product
 from bigsmic.types import Floats, Integers
 
 LARGE, FEWEST_ROWS = 0.05, 25  # share of the rows, and rows, of a component that is a part
@@ -130,7 +131,7 @@ def nearest_outside(
     step = max(1, _TILE_ENTRIES // len(X))
     for lo in range(0, len(queries), step):
         tile = slice(lo, lo + step)
-        rough = norms - 2 * (queries[tile] @ X.T)
+        rough = norms - 2 * product(queries[tile], X.T)
         rough[component[tile, None] == component_of_X] = np.inf
         best = rough.argmin(axis=1)
         exact = np.square(queries[tile] - X[best]).sum(axis=1)

@@ -17,6 +17,7 @@ from bigsmic.errors import InputError
 from bigsmic.numerics.compiled import compiled, compiled_sum
 from bigsmic.numerics.frozen import frozen
 from bigsmic.numerics.graph.equal_rows import find_points, list_copies
+from bigsmic.numerics.products import product
 from bigsmic.types import Floats, Integers
 
 _SLACK = 4  # nominated beyond k, as rounding of a matrix product may misplace some
@@ -354,7 +355,7 @@ def _compare(
         for a in range(lo if kind == _OWN else 0, len(queries), _TILE_ROWS):
             chunk = queries[a : a + _TILE_ROWS]
             x = Q[chunk] - centre
-            _feed(_Tile(x @ operand, np.einsum("ij,ij->i", x, x), norms, chunk, ids), lists, cells, kind)
+            _feed(_Tile(product(x, operand), np.einsum("ij,ij->i", x, x), norms, chunk, ids), lists, cells, kind)
 
 
 def _columns(y: Floats) -> tuple[Floats, Floats]:

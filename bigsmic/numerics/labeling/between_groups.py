@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bigsmic.numerics.products import self_product
 from bigsmic.numerics.row_blocks import tiles
-from bigsmic.numerics.self_product import self_product
 from bigsmic.types import Floats, Integers
 
 TILE_ROWS = 8192

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bigsmic.numerics.self_product import self_product
+from bigsmic.numerics.products import self_product
 from bigsmic.types import Floats, Integers
 
 

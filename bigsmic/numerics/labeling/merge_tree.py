@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.errors import InputError
-from bigsmic.numerics.self_product import self_product
+from bigsmic.numerics.products import self_product
 from bigsmic.types import Floats, Integers
 
 NEGLIGIBLE_MEAN = 1e-12

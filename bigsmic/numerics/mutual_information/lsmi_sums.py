@@ -16,7 +16,7 @@ from bigsmic.numerics.mutual_information.gaussian_basis import (
     fold_of,
     half_squared_distances,
 )
-from bigsmic.numerics.self_product import self_product
+from bigsmic.numerics.products import self_product
 from bigsmic.types import Floats, Integers
 
 PAPER_DELTAS = 10.0 ** (np.arange(-6, 3) / 2)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bigsmic.numerics.self_product import self_product
+from bigsmic.numerics.products import self_product
 from bigsmic.types import Floats
 
 
