@@ -257,7 +257,7 @@ def test_as_many_clusters_come_out_as_are_asked_for():
     labels = np.stack([*labels, np.where(rows % 2, 3, rows // 40)], axis=1)  # the last one has a label across all
     of = [4] * 6
     tree = consensus.consensus_tree(consensus.label_gram(labels, of), of)
-    assert (consensus.rows_won(consensus.vote(labels, of, tree.cut(4), 4))[0] == 0).any()
+    assert (consensus.rows_won(labels, of, tree.cut(4), 4)[0] == 0).any()
 
     def total(stage, blocks, task):
         return sum(task(context, p) for p in blocks)
@@ -268,7 +268,7 @@ def test_as_many_clusters_come_out_as_are_asked_for():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(selection, "all_labels", of_block)
         (classes,), (tied,) = selection._cut_full(SimpleNamespace(context=context, sum_blocks=total), [tree], of)
-    won, alone = consensus.rows_won(consensus.vote(labels, of, classes, 4))
+    won, alone = consensus.rows_won(labels, of, classes, 4)
     assert (won > 0).all()
     assert tied == np.flatnonzero(alone == 0).tolist()
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -238,11 +240,11 @@ def _of_one(
 
 def _rows_won(context: Context, p: int, of: Sequence[int], classes: Sequence[tuple[int, Integers]]) -> Integers:
     """Numbers of rows won by each class of each cut of an eigenvector set: int64, shape (2, classes of all)."""
-    labels, counts = all_labels(context, p, range(len(of))), []
-    for w, of_cut in classes:
-        eigenvector_set = eigenvector_sets_of(context)[w]
-        votes = consensus.vote(labels[:, eigenvector_set], [of[b] for b in eigenvector_set], of_cut, of_cut.max() + 1)
-        counts.append(consensus.rows_won(votes))
+    counts, sets = [], eigenvector_sets_of(context)
+    labels = all_labels(context, p, range(len(of)))
+    for w, of_set in groupby(classes, key=itemgetter(0)):
+        of_labelings, columns = [of[b] for b in sets[w]], labels[:, sets[w]]
+        counts += [consensus.rows_won(columns, of_labelings, of_cut, of_cut.max() + 1) for _, of_cut in of_set]
     return np.concatenate(counts, axis=1)
 
 

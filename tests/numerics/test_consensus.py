@@ -251,7 +251,7 @@ def test_classes_without_rows_are_left_out_and_nothing_else_changes():
     sizes, classes = [2, 2, 2], np.array([0, 1, 0, 1, 0, 2])  # class 2 is known to one labeling
     labels = np.array([[0, 0, 0], [1, 1, 1], [0, 0, 1], [1, 1, 0]])
     votes = consensus_module.vote(labels, sizes, classes, 3)
-    counts = consensus_module.rows_won(votes)
+    counts = consensus_module.rows_won(labels, sizes, classes, 3)
     np.testing.assert_array_equal(counts, [[2, 2, 0], [2, 2, 0]])
     kept = consensus_module.winners(classes, counts[0])
     np.testing.assert_array_equal(kept, [0, 1, 0, 1, 0, -1])
@@ -268,11 +268,26 @@ def test_tied_votes_go_by_posterior_then_to_the_smallest():
 
 
 def test_a_class_that_has_rows_by_ties_only_wins_them():
-    votes = np.array([[2, 2, 0], [0, 4, 0], [2, 2, 0], [1, 1, 2]])
+    labels, sizes = np.array([[0, 0, 1, 1], [1, 1, 1, 1], [1, 0, 0, 1], [2, 1, 2, 0]]), [3, 3, 3, 3]
+    classes = np.tile([0, 1, 2], 4)
+    votes = consensus_module.vote(labels, sizes, classes, 3)
     posterior = np.tile(np.float32([0.1, 0.8, 0.1]), (4, 1))
-    np.testing.assert_array_equal(consensus_module.rows_won(votes), [[2, 1, 1], [0, 1, 1]])
+    np.testing.assert_array_equal(consensus_module.rows_won(labels, sizes, classes, 3), [[2, 1, 1], [0, 1, 1]])
     np.testing.assert_array_equal(consensus_module.consensus_labels(votes, posterior), [1, 1, 1, 2])
     np.testing.assert_array_equal(consensus_module.consensus_labels(votes, posterior, [0]), [0, 1, 0, 2])
+
+
+@pytest.mark.parametrize("n_classes", [1, 2, 7])
+def test_rows_won_are_those_of_the_votes(n_classes):
+    rng = np.random.default_rng(n_classes)
+    sizes = [3, 5, 2, 4, 6]
+    labels = np.stack([rng.integers(s, size=400) for s in sizes], axis=1).astype(np.int32)
+    classes = rng.integers(-1, n_classes, size=20)  # with seed 1, some rows cast no vote
+    votes = consensus_module.vote(labels, sizes, classes, n_classes)
+    first = votes.argmax(axis=1)
+    alone = np.sum(votes == votes.max(axis=1, keepdims=True), axis=1) == 1
+    expected = [np.bincount(rows, minlength=n_classes) for rows in (first, first[alone])]
+    np.testing.assert_array_equal(consensus_module.rows_won(labels, sizes, classes, n_classes), expected)
 
 
 def test_copies_of_a_large_cluster_are_merged_as_early_as_those_of_a_small_one():

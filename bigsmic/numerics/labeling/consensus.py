@@ -318,21 +318,40 @@ def _cast(columns: Any, classes: Any, votes: Integers) -> None:
                 votes[i, y] += 1
 
 
-def rows_won(votes: Integers) -> Integers:
-    """Rows in which each class has the most votes, over one block.
-
-    Parameters
-    ----------
-    votes : ndarray of int, shape (b, k)
+def rows_won(labels: Integers, sizes: Sequence[int], classes: Any, n_classes: int) -> Integers:
+    """Rows in which each class has the most votes, over one block; the parameters are those of :func:`vote`.
 
     Returns
     -------
-    counts : ndarray of int64, shape (2, k)
+    counts : ndarray of int64, shape (2, n_classes)
         Rows in which no smaller class has as many votes, and those in which no other class has. Add over blocks.
     """
-    first, k = votes.argmax(axis=1), votes.shape[1]
-    alone = (votes == votes.max(axis=1, keepdims=True)).sum(axis=1) == 1
-    return np.stack([np.bincount(first, minlength=k), np.bincount(first[alone], minlength=k)])
+    counts = np.zeros((2, n_classes), np.int64)
+    _count_won(frozen(labels, np.int32), label_offsets(sizes), frozen(classes, np.int64), counts)
+    return counts
+
+
+@compiled
+def _count_won(labels: Any, offsets: Integers, classes: Any, counts: Integers) -> None:
+    """`rows_won`, without the votes of all rows: a row casts few, and has votes in no other class."""
+    votes = np.zeros(counts.shape[1], np.int64)
+    for i in range(labels.shape[0]):
+        most, first, alone = 0, 0, len(votes) == 1  # without votes, the first of all classes, which are equal
+        for j in range(labels.shape[1]):
+            y = classes[offsets[j] + labels[i, j]]
+            if y < 0:
+                continue
+            votes[y] += 1
+            if votes[y] > most:
+                most, first, alone = votes[y], y, True
+            elif votes[y] == most:
+                first, alone = min(first, y), False
+        counts[0, first] += 1
+        counts[1, first] += alone
+        for j in range(labels.shape[1]):
+            y = classes[offsets[j] + labels[i, j]]
+            if y >= 0:
+                votes[y] = 0
 
 
 def winners(classes: Integers, counts: Integers) -> Integers:
