@@ -24,7 +24,7 @@ from bigsmic.numerics.moments import first_nonfinite
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.progress import reported, ticks
 from bigsmic.spelling import refuse_unknown
-from bigsmic.stages import columns, distinct, numbering
+from bigsmic.stages import columns, distinct, numbering, projection
 from bigsmic.stages.novelty import Assessor
 from bigsmic.stages.out_of_sample import Model, Reads
 from bigsmic.stages.precomputed import minus_log, nearest_entries
@@ -312,7 +312,9 @@ class ScorePredictor(Predictor):
     def _scores(self, X: NDArray[Any]) -> NDArray[np.float32]:
         if self.score == "novelty":
             return self.assessor(X)[2]
-        found: NDArray[np.float32] = self.assessor.model.noise(self.context.scaler.apply(X))
+        found: NDArray[np.float32] = self.assessor.model.noise(
+            self.context.scaler.apply(X), projection.remainders_of(self.context, X)
+        )
         return found
 
     def __getstate__(self) -> dict[str, Any]:

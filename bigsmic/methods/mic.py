@@ -290,7 +290,9 @@ class Model(Neighborhood):
         self.bias = context.run.read(kernel_rim.optimum_name(t), 0, "bias")
         self.reads = self.reads | {"choice": (), self.stage: ("coefficients",), kernel_rim.optimum_name(t): ("bias",)}
 
-    def read(self, indices: Integers, squares: Floats, X: Floats | None = None) -> Any:
+    def read(
+        self, indices: Integers, squares: Floats, X: Floats | None = None, remainders: Floats | None = None
+    ) -> Any:
         """Posteriors and labels of rows with known neighbours among the fitted rows."""
         read = partial(self.context.run.read, self.stage, name="coefficients")
         return posterior(self._product((indices, squares), self.eigenproblem, read), self.bias)

@@ -279,7 +279,9 @@ class SparseModel(Neighborhood):
         self.reads = self.reads | _READING
         self.n_clusters = context.settings.n_clusters
 
-    def read(self, indices: Integers, squares: Floats, X: Floats | None = None) -> Any:
+    def read(
+        self, indices: Integers, squares: Floats, X: Floats | None = None, remainders: Floats | None = None
+    ) -> Any:
         """Posteriors and labels of rows with known neighbours among the fitted rows."""
         read = partial(self.context.run.read, stages.MEMBERSHIPS, name="columns")
         return self.reading(self._product((indices, squares), self.layout.eigenproblem, read).astype(np.float64))

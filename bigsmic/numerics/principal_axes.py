@@ -56,6 +56,30 @@ def remainders(X: Floats, axes: Floats) -> Floats:
     return np.sqrt(np.maximum(squares[0] - squares[1], 0))
 
 
+def over_all_columns(distances: Floats, remainders: Floats | float, usual: float) -> Floats:
+    """Distances of components with what these leave of both rows, as if that of any two rows were orthogonal.
+
+    ``d'^2 = d^2 + q^2 + u^2``
+
+    Parameters
+    ----------
+    distances : ndarray of float, shape (b,)
+        d, to a neighbour.
+    remainders : ndarray of float, shape (b,), or float
+        q, norms of what components leave of the rows.
+    usual : float
+        u, the root mean square of such norms, for the neighbour.
+
+    Returns
+    -------
+    distances : ndarray of float64, shape (b,)
+        d'
+    """
+    d, q = np.asarray(distances, np.float64), np.asarray(remainders, np.float64)
+    found: Floats = np.sqrt(d * d + q * q + usual * usual)
+    return found
+
+
 def left_out_remainders(X: Floats, n_axes: int) -> Floats:
     """Remainders of a sample with the axes of its other half.
 

@@ -224,6 +224,6 @@ class Model:
         labels = self.clusters[distinct.nearest(X, self.rows)]
         return np.eye(self.n_clusters, dtype=np.float32)[labels], labels
 
-    def noise(self, X: Floats) -> NDArray[np.float32]:
+    def noise(self, X: Floats, remainders: Floats | None = None) -> NDArray[np.float32]:
         """Noise scores: 0, as equal rows have no distances for comparison."""
         return np.zeros(len(X), np.float32)

@@ -56,7 +56,7 @@ def _find(job: Job, block: int) -> None:
     context = job.context
     w = chosen_set(context)
     counts = job.sum_blocks(GAUSSIANS, context.blocks, partial(_counts, w=w))
-    of_clusters, _ = spacing(job, GAUSSIANS, counts, partial(_voted, w=w))
+    of_clusters, _ = spacing(job, GAUSSIANS, counts, partial(_voted, w=w), log_distances)
     moments = job.sum_blocks(GAUSSIANS, context.blocks, partial(_moments, w=w, of_clusters=of_clusters))
     (found,) = job.map_here(gaussians.of_moments, [moments])
     confused = job.sum_blocks(GAUSSIANS, context.blocks, partial(_confusion, w=w, of_clusters=of_clusters, found=found))

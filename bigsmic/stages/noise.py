@@ -14,13 +14,20 @@ from bigsmic.numerics.labeling.rotation import summarise
 from bigsmic.numerics.labeling.valleys import is_drawn
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
+from bigsmic.stages import projection
 from bigsmic.types import Floats, Integers
 
 SPACING, SCORES = "spacing", "noise_scores"
 
 
 def run(job: Job) -> None:
-    """Score every row: the stages ``spacing``, distances between neighbours in every cluster, and ``noise_scores``."""
+    """Score every row.
+
+    The stages are ``remainders``, what components leave of rows; ``spacing``, distances between neighbours in every
+    cluster; and ``noise_scores``.
+    """
+    if not job.run.done(SPACING, 0) or is_over_all_columns(job.context):
+        projection.fill_remainders(job)
     job.run_steps(SPACING, [0], _find_spacing)
     job.fill(SCORES, job.context.blocks, _score)
 
@@ -30,9 +37,9 @@ def _find_spacing(job: Job, block: int) -> None:
     context = job.context
     sums = context.run.gather("final", context.blocks, ["sums"])
     counts = summarise(np.sum([of_block for (of_block,) in sums], axis=0)).counts
-    of_clusters, of_all = spacing(job, SPACING, counts, _labels)
+    of_clusters, of_all = spacing(job, SPACING, counts, _labels, _over_all_columns)
     arrays = noise.for_scores(of_clusters)._asdict() | {"all": np.array(of_all)}
-    job.run.write(SPACING, block, arrays)
+    job.run.write(SPACING, block, arrays, info={"all_columns": projection.usual_remainders(context) is not None})
 
 
 def _labels(context: Context, p: int) -> Integers:
@@ -41,7 +48,11 @@ def _labels(context: Context, p: int) -> Integers:
 
 
 def spacing(
-    job: Job, stage: str, counts: NDArray[Any], read: Callable[[Context, int], Integers]
+    job: Job,
+    stage: str,
+    counts: NDArray[Any],
+    read: Callable[[Context, int], Integers],
+    measure: Callable[[Context, int], Floats],
 ) -> tuple[Spacing, Spacing]:
     """Spacing of the rows of every cluster, and of all rows, from samples drawn by the name of the stage.
 
@@ -53,32 +64,49 @@ def spacing(
         Rows of each cluster.
     read : callable
         ``read(context, p)`` gives the labels of row block p.
+    measure : callable
+        ``measure(context, p)`` gives its log distances.
 
     Returns
     -------
     of_clusters, of_all : Spacing
     """
-    sample = partial(_sample, stage=stage, counts=counts, read=read)
+    sample = partial(_sample, stage=stage, counts=counts, read=read, measure=measure)
     parts = job.map_blocks(stage, job.context.blocks, sample)
     log_sigma, labels, in_common = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     return noise.spacing(log_sigma, labels, len(counts), in_common)
 
 
 def _sample(
-    context: Context, p: int, stage: str, counts: NDArray[Any], read: Callable[[Context, int], Integers]
+    context: Context,
+    p: int,
+    stage: str,
+    counts: NDArray[Any],
+    read: Callable[[Context, int], Integers],
+    measure: Callable[[Context, int], Floats],
 ) -> tuple[Floats, Integers, NDArray[np.bool_]]:
     """Log distances and labels of the drawn rows, and the mask of those in the sample of all rows."""
     labels = read(context, p)
     uniform = row_uniform(context.settings.seed, stage, context.run.read("rows", p, "rows"))
     drawn = is_drawn(uniform, counts[labels])
     in_common = is_drawn(uniform, np.full(len(labels), context.n))
-    return log_distances(context, p)[drawn], labels[drawn], in_common[drawn]
+    return measure(context, p)[drawn], labels[drawn], in_common[drawn]
 
 
 def log_distances(context: Context, p: int) -> Floats:
-    """Log distance of every row of a block to its neighbour of the largest t."""
+    """Log distance of every row of a block, in the graph, to its neighbour of the largest t."""
+    return noise.log_distance(_distances(context, p))
+
+
+def _over_all_columns(context: Context, p: int) -> Floats:
+    """The same with what components leave of rows, which may be all that sets one apart, such as an artefact."""
+    remainders = projection.read_remainders(context, p)
+    return noise.log_distance(projection.over_all_columns(context, _distances(context, p), remainders))
+
+
+def _distances(context: Context, p: int) -> Floats:
     t = context.settings.t
-    found: Floats = noise.log_distance(context.run.read("graph", p, "sigma", t.index(max(t)))[0])
+    found: Floats = context.run.read("graph", p, "sigma", t.index(max(t)))[0]
     return found
 
 
@@ -88,10 +116,16 @@ def read_spacing(context: Context) -> Spacing:
     return Spacing(read("center"), read("spread"))
 
 
+def is_over_all_columns(context: Context) -> bool:
+    """Whether the spacing is of distances to which what components leave was added, as runs of before did not."""
+    return bool((context.run.info(SPACING, 0) or {}).get("all_columns"))
+
+
 def _score(context: Context, p: int) -> None:
     """Score the rows of one block, in parts by block of input, and count those that are noise by cluster."""
     labels = context.run.read("final", p, "labels")
-    scores = noise.scores(log_distances(context, p), labels, read_spacing(context))
+    measure = _over_all_columns if is_over_all_columns(context) else log_distances
+    scores = noise.scores(measure(context, p), labels, read_spacing(context))
     counts = np.bincount(labels[noise.is_noise(scores)], minlength=context.settings.n_clusters)
     arrays = {"score": scores, "counts": counts}
     context.run.write(SCORES, p, arrays, parts={"score": context.layout.before[:, p]})

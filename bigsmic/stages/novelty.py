@@ -50,23 +50,10 @@ def _of_neighbors(job: Job) -> None:
     own, of_neighbors = own[known], of_neighbors[known]
     if stored is not None:
         stored = stored[np.searchsorted(rows, numbers[known])]
-        own, of_neighbors = _over_all_columns(context, own, of_neighbors, stored, fitted=True)
+        own = projection.over_all_columns(context, own, projection.remainders_of(context, stored, fitted=True))
+        of_neighbors = projection.over_all_columns(context, of_neighbors)
     floor = novelty.floor_of(own)
     _write(context, {}, novelty.neighbor_ratios(own, of_neighbors, floor), floor)
-
-
-def _over_all_columns(
-    context: Context, distances: Floats, sigma: Floats, stored: NDArray[Any], fitted: bool
-) -> tuple[Floats, Floats]:
-    """Distances with what components leave of rows; of fitted ones, they leave less than of others."""
-    usual = projection.usual_remainders(context)
-    if usual is None:
-        return distances, sigma
-    norms = context.scaler.remainders(stored).astype(np.float64)
-    of_others, of_sample = usual
-    if fitted and of_sample:
-        norms *= of_others / of_sample
-    return novelty.over_all_columns(distances, sigma, norms, of_others)
 
 
 def _distances(context: Context, p: int, rows: Integers) -> tuple[Integers, Floats, Floats]:
@@ -149,15 +136,14 @@ class Novelty:
             read = context.run.reader(STAGE, 0)
             self._shapes = Shapes(read("means"), read("spreads"))
 
-    def of_neighbors(
-        self, indices: Integers, squares: Floats, stored: NDArray[Any] | None = None, fitted: bool = False
-    ) -> NDArray[np.float32]:
-        """Novelty of rows, as stored if they have features, whose neighbours and squared distances are known."""
+    def of_neighbors(self, indices: Integers, squares: Floats, remainders: Floats | None = None) -> NDArray[np.float32]:
+        """Novelty of rows whose neighbours, squared distances and, if these are of components, remainders are known."""
         sigma = self._model.mean_sigma(indices)
         t = max(self._model.context.settings.t)
         distances = np.sqrt(tth_squares(squares, t), dtype=np.float64)
-        if stored is not None:
-            distances, sigma = _over_all_columns(self._context, distances, sigma, stored, fitted)
+        if remainders is not None:
+            distances = projection.over_all_columns(self._context, distances, remainders)
+            sigma = projection.over_all_columns(self._context, sigma)
         ratios = novelty.neighbor_ratios(distances, sigma, self.scale.floor)
         found: NDArray[np.float32] = (ratios / self.scale.limit).astype(np.float32)
         return found
@@ -194,20 +180,23 @@ class Assessor:
         X = self._context.scaler.apply(stored)
         if hasattr(self.model, "search"):
             indices, squares = self.model.search(X)
-            return self.read(indices, squares, X, stored)
+            return self.read(indices, squares, X, projection.remainders_of(self._context, stored))
         posterior, labels = self.model(X)
         if self.novelty is None:
             return posterior, labels, np.full(len(labels), np.nan, np.float32)
         return self._tempered(posterior, labels, self.novelty.of_labels(X, labels))
 
     def read(
-        self, indices: Integers, squares: Floats, X: Floats | None = None, stored: NDArray[Any] | None = None
+        self, indices: Integers, squares: Floats, X: Floats | None = None, remainders: Floats | None = None
     ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]]:
-        """The same for rows with known neighbours among the fitted rows; X are the scaled rows, if any."""
-        posterior, labels = self.model.read(indices, squares, X)
+        """The same for rows with known neighbours among the fitted rows; X are the scaled rows, if any.
+
+        `remainders` are norms of what components leave of the rows, if X are components.
+        """
+        posterior, labels = self.model.read(indices, squares, X, remainders)
         if self.novelty is None:
             return posterior, labels, np.full(len(labels), np.nan, np.float32)
-        return self._tempered(posterior, labels, self.novelty.of_neighbors(indices, squares, stored))
+        return self._tempered(posterior, labels, self.novelty.of_neighbors(indices, squares, remainders))
 
     def _tempered(self, posterior: Any, labels: Any, found: NDArray[np.float32]) -> Any:
         assert self.novelty is not None

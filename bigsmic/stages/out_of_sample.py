@@ -18,6 +18,7 @@ from bigsmic.stages import (
     labelings,
     noise,
     output,
+    projection,
     route,
     selection,
     shown_number,
@@ -55,9 +56,12 @@ class Neighborhood:
         return self.read(*self.search(X), X)
 
     def read(
-        self, indices: Integers, squares: Floats, X: Floats | None = None
+        self, indices: Integers, squares: Floats, X: Floats | None = None, remainders: Floats | None = None
     ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-        """Posteriors and labels of rows with known neighbours among the fitted rows; X are the scaled rows, if any."""
+        """Posteriors and labels of rows with known neighbours among the fitted rows; X are the scaled rows, if any.
+
+        `remainders` are norms of what components leave of the rows, if X are components.
+        """
         raise NotImplementedError
 
     def search(self, X: Floats, count: int | None = None) -> tuple[Integers, Floats]:
@@ -176,25 +180,29 @@ class Model(Neighborhood):
         return eigenvectors.basis_name(eigenproblem)
 
     def read(
-        self, indices: Integers, squares: Floats, X: Floats | None = None
+        self, indices: Integers, squares: Floats, X: Floats | None = None, remainders: Floats | None = None
     ) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
         """Posteriors and labels, -1 for noise, of rows with known neighbours among the fitted rows."""
         posterior, labels = self._assign(indices, squares, X)
         if self.spacing is not None:
-            labels[noise_numerics.is_noise(self._noise(labels, squares))] = -1
+            labels[noise_numerics.is_noise(self._noise(labels, squares, remainders))] = -1
         return posterior, labels
 
-    def noise(self, X: Floats) -> NDArray[np.float32]:
-        """Noise scores of scaled rows, float32 (b,)."""
-        return self.read_noise(*self.search(X), X)
+    def noise(self, X: Floats, remainders: Floats | None = None) -> NDArray[np.float32]:
+        """Noise scores of scaled rows, float32 (b,); `remainders` as in :meth:`read`."""
+        return self.read_noise(*self.search(X), X, remainders)
 
-    def read_noise(self, indices: Integers, squares: Floats, X: Floats | None = None) -> NDArray[np.float32]:
+    def read_noise(
+        self, indices: Integers, squares: Floats, X: Floats | None = None, remainders: Floats | None = None
+    ) -> NDArray[np.float32]:
         """Noise scores of rows with known neighbours among the fitted rows."""
-        return self._noise(self._assign(indices, squares, X)[1], squares)
+        return self._noise(self._assign(indices, squares, X)[1], squares, remainders)
 
-    def _noise(self, labels: Integers, squares: Floats) -> NDArray[np.float32]:
+    def _noise(self, labels: Integers, squares: Floats, remainders: Floats | None) -> NDArray[np.float32]:
         """Noise scores of rows with known clusters and squared distances to fitted rows."""
         distance = np.sqrt(tth_squares(squares, max(self.context.settings.t)))
+        if noise.is_over_all_columns(self.context):
+            distance = projection.over_all_columns(self.context, distance, remainders)
         found: NDArray[np.float32] = noise_numerics.scores(noise_numerics.log_distance(distance), labels, self.spacing)
         return found
 

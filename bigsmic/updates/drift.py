@@ -11,7 +11,7 @@ from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling.novelty import shapes
 from bigsmic.prediction import model_of
 from bigsmic.runtime.context import Context
-from bigsmic.stages import novelty, update_log
+from bigsmic.stages import novelty, projection, update_log
 from bigsmic.stages.novelty import Assessor
 from bigsmic.stages.rowwise_output import read_array
 from bigsmic.stages.update_log import Entry
@@ -116,7 +116,8 @@ def _novelty_elsewhere(context: Context, stored: NDArray[Any], rows: Integers, l
     left = np.take_along_axis(far, order, axis=1)
     near = np.where(left, np.take_along_axis(indices, order, axis=1), -1)
     far_squares = np.where(left, np.take_along_axis(squares, order, axis=1), np.inf)
-    return assessor.novelty.of_neighbors(near, far_squares, stored, fitted=True)
+    remainders = projection.remainders_of(context, stored, fitted=True)
+    return assessor.novelty.of_neighbors(near, far_squares, remainders)
 
 
 def facts(counts: Integers, X: Floats, labels: Integers, novel: NDArray[np.bool_]) -> Batches:

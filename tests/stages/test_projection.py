@@ -8,12 +8,15 @@ from sklearn.metrics import adjusted_rand_score
 
 import bigsmic
 from bigsmic.errors import RunMismatchError
-from bigsmic.numerics.labeling.novelty import over_all_columns
+from bigsmic.numerics.labeling.noise import log_distance, scores
 from bigsmic.numerics.moments import Scaler
-from bigsmic.numerics.principal_axes import left_out_remainders, principal_axes, remainders
+from bigsmic.numerics.principal_axes import left_out_remainders, over_all_columns, principal_axes, remainders
 from bigsmic.prediction import model_of
 from bigsmic.runtime.context import PROJECTION
+from bigsmic.stages.graph import tth_squares
+from bigsmic.stages.noise import SPACING, read_spacing
 from bigsmic.stages.novelty import Assessor
+from bigsmic.stages.projection import read_remainders, remainders_of
 
 D, C = 300, 4
 
@@ -128,10 +131,9 @@ def test_novelty_gets_back_what_components_leave(noisy):
 
 
 def test_distances_over_all_columns_are_those_of_orthogonal_remainders():
-    distances, sigma = over_all_columns(np.array([3.0]), np.array([1.0]), np.array([4.0]), 12.0)
-    assert (distances, sigma) == (pytest.approx([13.0]), pytest.approx([17.0]))
-    distances, sigma = over_all_columns(np.array([3.0]), np.array([1.0]), np.array([0.0]), 0.0)
-    assert (distances, sigma) == ([3.0], [1.0])
+    assert over_all_columns(np.array([3.0]), np.array([4.0]), 12.0) == pytest.approx([13.0])
+    assert over_all_columns(np.array([1.0]), 12.0, 12.0) == pytest.approx([17.0])
+    assert over_all_columns(np.array([3.0]), np.array([0.0]), 0.0) == [3.0]
 
 
 def test_runs_without_remainders_are_read_as_before(noisy, result, monkeypatch):
@@ -143,6 +145,66 @@ def test_runs_without_remainders_are_read_as_before(noisy, result, monkeypatch):
         type(run_of(result)), "info", lambda run, stage, block: {} if stage == PROJECTION else info(stage, block)
     )
     np.testing.assert_array_equal(result.novelty(X), of_components)
+
+
+@pytest.fixture(scope="module")
+def pulsed(noisy):
+    """Rows of which every thirtieth has a pulse in a column of its own, which no leading axis spans."""
+    X, pulses = noisy[0].copy(), np.arange(0, len(noisy[0]), 30)
+    X[pulses, 5 + np.arange(len(pulses))] += 80
+    return X, np.isin(np.arange(len(X)), pulses)
+
+
+@pytest.fixture(scope="module")
+def with_noise(pulsed):
+    return bigsmic.fit(pulsed[0], C, noise=True, scale=None, n_threads=1)
+
+
+def test_noise_is_told_by_what_components_leave(pulsed, with_noise):
+    X, is_pulse = pulsed
+    context = with_noise._context
+    assert (with_noise.labels[is_pulse] == -1).mean() > 0.9
+    assert (with_noise.labels[~is_pulse] == -1).mean() < 0.02
+    np.testing.assert_array_equal(with_noise.noise > 0.5, with_noise.labels == -1)
+    norms = np.concatenate([read_remainders(context, p) for p in context.blocks])
+    rows = np.concatenate([context.run.read("rows", p, "rows") for p in context.blocks])
+    np.testing.assert_array_equal(norms, remainders_of(context, X[rows], fitted=True).astype(np.float32))
+
+
+def test_noise_of_new_rows_is_told_by_what_components_leave(pulsed, with_noise):
+    X, is_pulse = pulsed
+    scores = with_noise.predict_noise(X)
+    assert ((scores > 0.5) == (with_noise.noise > 0.5)).mean() > 0.98
+    assert ((with_noise.predict(X) == -1) == (scores > 0.5)).all()
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(with_noise)).predict_noise(X[:60]), scores[:60])
+    clean = X[~is_pulse][:100]
+    assert (with_noise.predict(clean) >= 0).mean() > 0.95
+    assert (with_noise.predict(clean + 6 * np.random.default_rng(1).standard_normal(clean.shape)) == -1).all()
+
+
+def test_a_run_goes_on_without_its_remainders(pulsed, with_noise, tmp_path):
+    with_noise.save(tmp_path / "run")
+    run = bigsmic.store.Run(tmp_path / "run")
+    for gone in ("remainders", "noise_scores", "output"):
+        run.drop(gone, [block for stage, block in run.blocks() if stage == gone])
+    run.close()
+    again = bigsmic.fit(pulsed[0], C, noise=True, scale=None, n_threads=1, out=tmp_path / "run")
+    np.testing.assert_array_equal(again.noise, with_noise.noise)
+
+
+def test_spacings_of_components_are_read_as_before(pulsed, with_noise, monkeypatch):
+    """A run of an earlier version: its spacing is that of components, and so are the distances of new rows."""
+    X, context, info = pulsed[0][:60], with_noise._context, run_of(with_noise).info
+    now = with_noise.predict_noise(X)
+    monkeypatch.setattr(
+        type(run_of(with_noise)), "info", lambda run, stage, block: {} if stage == SPACING else info(stage, block)
+    )
+    squares = model_of(context).search(context.scaler.apply(X))[1]
+    log_distances = log_distance(np.sqrt(tth_squares(squares, max(context.settings.t))))
+    of_components = with_noise.predict_noise(X)
+    labels = with_noise.predict_proba(X).argmax(axis=1)
+    np.testing.assert_allclose(of_components, scores(log_distances, labels, read_spacing(context)), rtol=1e-6)
+    assert not np.allclose(of_components, now)
 
 
 @pytest.mark.parametrize(

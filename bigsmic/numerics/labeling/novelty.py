@@ -65,33 +65,6 @@ def limit_of(ratios: Floats) -> float:
     return max(float(np.quantile(ratios, 1 - SHARE)), LEAST_LIMIT) if len(ratios) else LEAST_LIMIT
 
 
-def over_all_columns(
-    distances: Floats, neighbor_sigma: Floats, remainders: Floats, usual: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Distances with what principal components leave of rows, as if that of any two rows were orthogonal.
-
-    ``d'^2 = d^2 + q^2 + u^2`` for a row of which components leave q, and ``s'^2 = s^2 + 2 u^2`` for its neighbours.
-
-    Parameters
-    ----------
-    distances : ndarray of float, shape (b,)
-        d, to the t-th neighbour.
-    neighbor_sigma : ndarray of float, shape (b,)
-        s, the mean distance of the t neighbours to their own t-th neighbours.
-    remainders : ndarray of float, shape (b,)
-        q, norms of what components leave of the rows.
-    usual : float
-        u, the root mean square of such norms.
-
-    Returns
-    -------
-    distances, neighbor_sigma : ndarray of float64, shape (b,)
-        d' and s'.
-    """
-    d, s, q = (np.asarray(values, np.float64) for values in (distances, neighbor_sigma, remainders))
-    return np.sqrt(d * d + q * q + usual * usual), np.sqrt(s * s + 2 * usual * usual)
-
-
 def neighbor_ratios(distances: Floats, neighbor_sigma: Floats, floor: float) -> NDArray[np.float64]:
     """Distance to the t-th neighbour over the mean of those of the neighbours.
 
