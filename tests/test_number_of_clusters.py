@@ -2,6 +2,7 @@
 
 import pickle
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -54,6 +55,34 @@ def found(uneven):
 def equal_rows_share_labels(X, labels):
     of_value = np.unique(X, axis=0, return_inverse=True)[1].ravel()
     return len(np.unique(np.stack([of_value, labels]), axis=1).T) == of_value.max() + 1
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_few_bent_clusters_are_cut_least_by_many_columns(seed):
+    X, y = make_circles(3000, noise=0.08, factor=0.5, random_state=seed)
+    result = bigsmic.fit(X, 2, n_threads=1)
+    assert adjusted_rand_score(y, result.labels) > 0.9  # .06 and .00 with up to 12 columns
+    context = result._context
+    assert selection.chosen_set(context) in specs_of(context).fine_sets
+    np.testing.assert_array_equal(result.predict(X[:200]), result.labels[:200])
+
+
+def test_of_equal_cuts_the_one_that_is_agreed_on_is_taken(monkeypatch):
+    rates = {"association": np.array([[0.9], [0.99], [0.99], [0.99]]), "modularity": np.zeros((4, 1))}
+    ari = np.eye(8)
+    ari[[2, 3, 4, 5, 6, 7], [3, 2, 5, 4, 7, 6]] = [0.8, 0.8, 1, 1, 0.9, 0.9]
+    info = {"by_agreement": True}
+    run = SimpleNamespace(
+        read=lambda stage, block, name: rates[name] if stage == "eigenvector_sets" else ari,
+        info=lambda stage, block: info,
+    )
+    specs = SimpleNamespace(sets=[[0, 1], [2, 3], [4, 5], [6, 7]], valley_sets=[], fine_sets=range(0))
+    settings = SimpleNamespace(n_clusters=2, propagates=False)
+    context = SimpleNamespace(run=run, settings=settings, cached=lambda key, make: specs)
+    best = partial(selection._best_of_parts, context, range(4), rates["association"][:, 0])
+    assert best() == 2
+    info.clear()  # a run of an earlier version
+    assert best() == 3
 
 
 @pytest.mark.parametrize("n", [500, 2000])

@@ -153,7 +153,8 @@ class Settings(MethodSettings):
         follows=True,
         help="""Columns of the over-segmented labelings in multiples of c, such as 1.5,2,2.5. Several sets give one
         consensus each, of which that of largest modularity is the result; by default (1, 1.5, 2), (2, 3, 4) and (3, 4,
-        6), with at most 100 columns, or 2 for each cluster.""",
+        6), with at most 100 columns, or 2 for each cluster, and (6, 8, 12) for two or three clusters, whose consensus
+        is the result if it cuts less of the graph.""",
     )
     columns: tuple[int, ...] | None = None
     shrinkage: tuple[float, ...] | None = option(

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 
 from bigsmic.runtime.context import Context
-from bigsmic.settings.sequences import are_default, cut_set
+from bigsmic.settings.sequences import EIGENVECTOR_SETS, FINE_SET, are_default, cut_set
 from bigsmic.types import Floats
 
 MAX_COLUMNS, MOST_PER_CLUSTER = 100, 2.0
 """Most columns of an over-segmented labeling, and most for each cluster if that is more; given ones may be more."""
+FINE_COLUMNS = 36  # most columns of `FINE_SET`
 FINEST_CUT = 3  # multiple of c into which a consensus is cut at most, to find c classes that win rows
 VALLEY_COLUMNS, ROWS_PER_COLUMN, LEAST_COLUMNS, FEWEST_COLUMNS = 60, 25, 10, 4
 """Bounds of the columns of a labeling merged by valleys, if the number of clusters is open. There are twice the largest
@@ -105,7 +106,8 @@ def cut_specs(settings: Any, n: int) -> list[LabelingSpec]:
     found = []
     for eigenproblem in eigenproblems(settings):
         for assignment in settings.assignments:
-            widths = sorted(set().union(*eigenvector_sets(settings, n))) if assignment == "merge" else []
+            columns = [*eigenvector_sets(settings, n), fine_columns(settings, n)] if assignment == "merge" else []
+            widths = sorted(set().union(*columns))
             if widths:
                 found += [LabelingSpec(eigenproblem, "merge", m) for m in widths]
             else:
@@ -163,7 +165,8 @@ def eigenvector_sets(settings: Any, n: int) -> list[tuple[int, ...]]:
     most = max(MAX_COLUMNS, round(per_cluster * c))
     most = min(most, settings.columns_read) if settings.disputed else most  # no more were found
     found: list[tuple[int, ...]] = []
-    for factors in (cut_set(settings.widths),) if settings.open and not settings.disputed else settings.widths:
+    given = (cut_set(settings.widths),) if settings.open and not settings.disputed else settings.widths
+    for factors in given[:-1] if given == EIGENVECTOR_SETS else given:
         columns = sorted({min(round(f * c), n // 3) for f in factors if round(f * c) <= most})
         eigenvector_set = tuple(m for m in columns if m >= c)
         if (
@@ -174,6 +177,23 @@ def eigenvector_sets(settings: Any, n: int) -> list[tuple[int, ...]]:
         ):
             found.append(eigenvector_set)
     return found
+
+
+def fine_columns(settings: Any, n: int) -> tuple[int, ...]:
+    """Numbers of columns of the labelings of :data:`FINE_SET`; none if they are too many for the rows or the clusters.
+
+    Long and bent clusters need several columns each, however few clusters there are. Columns of blobs that touch split
+    these into more even parts, of larger modularity.
+    """
+    columns = tuple(round(factor * settings.n_clusters) for factor in FINE_SET)
+    most = min(FINE_COLUMNS, n // ROWS_PER_COLUMN, settings.columns_read if settings.disputed else n)
+    return columns if _has_fine_set(settings) and columns[-1] <= most else ()
+
+
+def _has_fine_set(settings: Any) -> bool:
+    may_choose = settings.selection == "consensus" and settings.columns is None
+    may_choose &= not settings.open or settings.disputed
+    return may_choose and settings.widths == EIGENVECTOR_SETS
 
 
 class LabelingSpecs(Sequence[LabelingSpec]):
@@ -192,6 +212,7 @@ class LabelingSpecs(Sequence[LabelingSpec]):
         specs = {"density": cut_specs, "valleys": valley_specs}
         self._specs = [spec for merging in settings.mergings for spec in specs[merging](settings, n)]
         self._n_clusters, self._columns = settings.n_clusters, eigenvector_sets(settings, n)
+        self._fine_columns = fine_columns(settings, n)
 
     @overload
     def __getitem__(self, b: int) -> LabelingSpec: ...
@@ -239,9 +260,16 @@ class LabelingSpecs(Sequence[LabelingSpec]):
         """Numbers of the labelings that form a consensus together: one list per eigenvector set.
 
         Every eigenvector set with all shrinkages, then every eigenvector set with each shrinkage alone; beside several
-        of them :attr:`plain`; then those that are merged by valleys, likewise.
+        of them :attr:`plain`; then the fine sets, and those that are merged by valleys, likewise.
         """
-        return [*self._density_sets, *self._with_shrinkages([self.by_valleys])] or [list(range(len(self)))]
+        by_valleys = self._with_shrinkages([self.by_valleys])
+        return [*self._density_sets, *self._fine_sets, *by_valleys] or [list(range(len(self)))]
+
+    @property
+    def fine_sets(self) -> range:
+        """Numbers of the eigenvector sets that are only taken if their cut is smaller."""
+        first = len(self._density_sets)
+        return range(first, first + len(self._fine_sets))
 
     @property
     def valley_sets(self) -> list[int]:
@@ -255,6 +283,11 @@ class LabelingSpecs(Sequence[LabelingSpec]):
             [[b for b in merged if self[b].n_eigenvectors in columns] for columns in self._columns]
         )
         return [*grid, self.plain] if self.plain and len(grid) > 1 else grid
+
+    @property
+    def _fine_sets(self) -> list[list[int]]:
+        merged = self._assigned("merge")
+        return self._with_shrinkages([[b for b in merged if self[b].n_eigenvectors in self._fine_columns]])
 
     def _with_shrinkages(self, sets: list[list[int]]) -> list[list[int]]:
         """Every set of labelings with all shrinkages, then every one with each shrinkage alone; none without any."""

@@ -36,6 +36,8 @@ CONSENSUS = -1
 """Stands for the consensus in place of a labeling's number."""
 CUTS, CUTS_AT_ONCE = 64, 8
 """Cuts of a consensus that are tried for c classes more, and those of them in one pass, which reads all labels."""
+FINER = 0.8
+"""Largest ratio of the cut of a consensus of a fine set to that of another one in whose place it is taken."""
 ROUNDING = 1e-9  # by which associations of equal labelings may differ if their clusters are numbered differently
 
 
@@ -260,7 +262,7 @@ def _rate(job: Job, block: int) -> None:
         name: np.array([[criterion(sums) for sums in total] for total in totals]).T
         for name, criterion in criteria.items()
     }
-    job.context.run.write("eigenvector_sets", 0, rates)
+    job.context.run.write("eigenvector_sets", 0, rates, info={"by_agreement": True})
 
 
 def _weight_sums(job: Job, group: Group) -> Any:
@@ -401,22 +403,34 @@ def weakest_valley(context: Context) -> float:
 def best_rated(context: Context, numbers: Sequence[int]) -> int:
     """Number of the best rated of some eigenvector sets, all merged by density or all by valleys.
 
-    If the graph falls into parts by itself, the set of largest normalised association, the last among equals, which
-    over-segments least, or, where parts are the answer and labelings by valleys may disagree, the first, in which all
-    vote; one of fewer clusters has more association in any case, and does not count. Otherwise first the shrinkages of
-    largest mean modularity over their eigenvector sets, since the modularity of one consensus is random in the third
-    digit; then the eigenvector set among these. Either way, a set without a consensus of c clusters, for which one
-    labeling votes, counts only if all are.
+    If the graph falls into parts by itself, of the sets of largest normalised association, which differ only in how
+    ties are broken, the one whose labelings agree most, the last among equals, which over-segments least; or, where
+    parts are the answer and labelings by valleys may disagree, the first, in which all vote. A set of fewer clusters
+    has more association in any case, and does not count. Otherwise first the shrinkages of largest mean modularity over
+    their eigenvector sets, since the modularity of one consensus is random in the third digit; then the eigenvector set
+    among these. Either way, a set without a consensus of c clusters, for which one labeling votes, counts only if all
+    are.
+
+    Fine sets only count if one cuts clearly less: that of largest association among them is then the best.
     """
+    fine = [w for w in numbers if w in specs_of(context).fine_sets]
+    best = _best_of_coarse(context, [w for w in numbers if w not in fine])
+    if not fine:
+        return best
+    lacking = context.run.info("consensus", 0).get("lacking", [])
+    cuts = np.where(np.isin(fine, lacking), np.inf, 1 - _associations(context, fine))
+    return fine[int(cuts.argmin())] if cuts.min() <= FINER * (1 - _associations(context, [best])[0]) else best
+
+
+def _best_of_coarse(context: Context, numbers: Sequence[int]) -> int:
     if len(numbers) == 1:
         return numbers[0]
+    eligible = _are_eligible(context, numbers)
     if falls_apart(context, context.settings.n_clusters):
-        rates = context.run.read("eigenvector_sets", 0, "association").mean(axis=1)[numbers]
-        sizes = np.array([context.run.read("consensus", 0, f"classes.{w}").max() for w in numbers])
-        rates[~_are_eligible(context, numbers) | (sizes < sizes.max())] = -np.inf
-        equal = np.flatnonzero(rates >= rates.max() - ROUNDING)
-        by_valleys = numbers[0] in specs_of(context).valley_sets
-        return numbers[equal[0 if by_valleys and all_vote(context.run, context.settings.n_clusters) else -1]]
+        rates, read = _associations(context, numbers), context.run.reader("consensus", 0)
+        sizes = np.array([read(f"classes.{w}").max() for w in numbers])
+        rates[~eligible | (sizes < sizes.max())] = -np.inf
+        return _best_of_parts(context, numbers, rates)
     if eigenvector_sets_of(context)[numbers[-1]] == specs_of(context).plain:
         numbers = numbers[:-1]
     rates = context.run.read("eigenvector_sets", 0, "modularity").mean(axis=1)[numbers]
@@ -424,6 +438,29 @@ def best_rated(context: Context, numbers: Sequence[int]) -> int:
     whole = _are_eligible(context, numbers).reshape(rates.shape)
     best = int(np.argmax(np.where(whole.any(axis=1), rates.mean(axis=1), -np.inf)))
     return numbers[best * rates.shape[1] + int(np.argmax(np.where(whole[best], rates[best], -np.inf)))]
+
+
+def _associations(context: Context, numbers: Sequence[int]) -> Floats:
+    found: Floats = context.run.read("eigenvector_sets", 0, "association").mean(axis=1)[numbers]
+    return found
+
+
+def _best_of_parts(context: Context, numbers: Sequence[int], rates: Floats) -> int:
+    """Number of the best of some eigenvector sets with these associations, where the graph falls into parts."""
+    equal = [numbers[i] for i in np.flatnonzero(rates >= rates.max() - ROUNDING).tolist()]
+    if numbers[0] in specs_of(context).valley_sets and all_vote(context.run, context.settings.n_clusters):
+        return equal[0]
+    if not context.run.info("eigenvector_sets", 0).get("by_agreement"):
+        return equal[-1]
+    agreement = [_agreement(context, w) for w in equal]
+    return [w for w, ari in zip(equal, agreement, strict=True) if ari >= max(agreement) - ROUNDING][-1]
+
+
+def _agreement(context: Context, w: int) -> float:
+    """Mean adjusted Rand index of two labelings of an eigenvector set; 1 if it has one."""
+    numbers = eigenvector_sets_of(context)[w]
+    ari = context.run.read("consensus", 0, "ari")[np.ix_(numbers, numbers)]
+    return float(ari[~np.eye(len(numbers), dtype=bool)].mean()) if len(numbers) > 1 else 1.0
 
 
 def _are_eligible(context: Context, numbers: Sequence[int]) -> NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bigsmic.settings.sequences import MANY_SETS, are_default
+from bigsmic.settings.sequences import MANY_SETS, THREE_SETS, are_default
 from bigsmic.settings.smic import SHRINKAGES, Settings, resolve
 from bigsmic.stages.labeling_specs import (
     LabelingSpecs,
@@ -11,6 +11,7 @@ from bigsmic.stages.labeling_specs import (
     eigengap,
     eigenproblems,
     eigenvector_sets,
+    fine_columns,
     growth,
     valley_columns,
 )
@@ -52,6 +53,28 @@ def test_a_run_of_an_earlier_version_keeps_its_sets():
     settings = resolve(40, widths=MANY_SETS)
     assert eigenvector_sets(settings, 9999) == [(60, 80, 100), (40, 50, 60)]
     assert are_default(settings.widths)
+
+
+@pytest.mark.parametrize(
+    ("c", "n", "options", "found"),
+    [
+        (2, 600, {}, (12, 16, 24)),
+        (3, 900, {}, (18, 24, 36)),
+        (4, 9999, {}, ()),  # too many columns
+        (2, 599, {}, ()),  # too few rows for them
+        (2, 9999, {"selection": "medoid"}, ()),
+        (2, 9999, {"widths": (3, 4, 6)}, ()),
+        (2, 9999, {"widths": THREE_SETS}, ()),  # a run of an earlier version
+    ],
+)
+def test_few_clusters_have_fine_sets(c, n, options, found):
+    settings = resolve(c, **options)
+    assert fine_columns(settings, n) == found
+    specs = LabelingSpecs(settings, n)
+    assert {specs[b].n_eigenvectors for w in specs.fine_sets for b in specs.sets[w]} == set(found)
+    assert specs.most_eigenvectors == max(found or (6 * c,))
+    assert {specs[b].n_eigenvectors for b in specs.by_valleys} <= {6 * c}
+    assert specs.sets[specs.fine_sets.start - 1] == specs.plain or not found
 
 
 def test_columns_take_the_place_of_windows():

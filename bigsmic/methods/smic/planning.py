@@ -29,6 +29,7 @@ from bigsmic.runtime.planning import (
     scan_stage,
     widened,
 )
+from bigsmic.settings.sequences import FINE_SET
 from bigsmic.stages.labeling_specs import FINEST_CUT, LabelingSpecs, eigenproblems, valley_columns
 from bigsmic.stages.labelings import TILE_ROWS, gram_batches
 from bigsmic.stages.link_scores import N_TAKEN
@@ -100,7 +101,7 @@ def disputed_settings(settings: Any, n: int) -> list[Any]:
     None if the number was given, or if the rows do not allow to find it.
     """
     n_columns = valley_columns(settings, n) if settings.undecided else 0
-    widest = max(max(widths) for widths in settings.widths)
+    widest = max(max(factors) for factors in settings.widths if factors != FINE_SET)
     numbers = (max(2, int(n_columns / widest)), n_columns) if n_columns else ()
     return [replace(settings, columns_read=n_columns).decided(c, disputed=True) for c in numbers]
 
