@@ -149,7 +149,7 @@ def test_the_top(run):
     out, _ = run
     group = zarr.open_group(str(out), mode="r")
     assert set(group.array_keys()) == {"labels", "posterior", "agreement", "noise"}
-    assert (group["labels"].dtype, group["posterior"].shape) == (np.int32, (600, 2))
+    assert (group["labels"].dtype, group["posterior"].shape) == (np.int32, (590, 2))
     assert np.allclose(group["posterior"][:].sum(axis=1), 1)
     assert set(group.attrs) == {"bigsmic_format", "run", "identity", "writer", "summary", "crc32"}
     assert set(group.attrs["identity"]) == {"input", "settings"}
