@@ -3,8 +3,7 @@
 Matrix products nominate candidates, and exact sums decide among them. A tile of products gives approximate distances of
 many pairs; pairs below either row's current worst are inserted into the lists of both rows, which hold a few more than
 are wanted. Then the distances of those nominated are recomputed as sums of squared differences, always in the same
-order: they do not depend on the tile, are the same for (i, j) and (j, i), and exactly 0 for rows that coincide. Lists
-are ordered by (distance, row).
+order: independent of the tile, the same for (i, j) and (j, i), and 0 for equal rows. Lists are by (distance, row).
 """
 
 import threading
