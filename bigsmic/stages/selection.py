@@ -425,11 +425,10 @@ def best_rated(context: Context, numbers: Sequence[int]) -> int:
 def _best_of_coarse(context: Context, numbers: Sequence[int]) -> int:
     if len(numbers) == 1:
         return numbers[0]
-    eligible = _are_eligible(context, numbers)
     if falls_apart(context, context.settings.n_clusters):
         rates, read = _associations(context, numbers), context.run.reader("consensus", 0)
         sizes = np.array([read(f"classes.{w}").max() for w in numbers])
-        rates[~eligible | (sizes < sizes.max())] = -np.inf
+        rates[~_are_eligible(context, numbers) | (sizes < sizes.max())] = -np.inf
         return _best_of_parts(context, numbers, rates)
     if eigenvector_sets_of(context)[numbers[-1]] == specs_of(context).plain:
         numbers = numbers[:-1]

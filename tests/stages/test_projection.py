@@ -13,6 +13,7 @@ from bigsmic.numerics.moments import Scaler
 from bigsmic.numerics.principal_axes import left_out_remainders, over_all_columns, principal_axes, remainders
 from bigsmic.prediction import model_of
 from bigsmic.runtime.context import PROJECTION
+from bigsmic.stages import projection
 from bigsmic.stages.graph import tth_squares
 from bigsmic.stages.noise import SPACING, read_spacing
 from bigsmic.stages.novelty import Assessor
@@ -190,6 +191,12 @@ def test_a_run_goes_on_without_its_remainders(pulsed, with_noise, tmp_path):
     run.close()
     again = bigsmic.fit(pulsed[0], C, noise=True, scale=None, n_threads=1, out=tmp_path / "run")
     np.testing.assert_array_equal(again.noise, with_noise.noise)
+
+
+def test_cuts_read_the_remainders_of_their_fit(pulsed, with_noise, monkeypatch):
+    monkeypatch.setattr(projection, "_write_remainders", None)
+    cut = with_noise.cut(3)
+    assert (cut.noise[pulsed[1]] > 0.5).mean() > 0.9
 
 
 def test_spacings_of_components_are_read_as_before(pulsed, with_noise, monkeypatch):

@@ -43,7 +43,7 @@ __all__ = ["Result", "Settings", "choose", "cut_run", "model", "pages", "plan", 
 
 OF_ONE_CUT = (
     *("assigned", "scores", "consensus", "eigenvector_sets"),
-    *("gaussians", "final", "sharpness", "remainders", "spacing", "noise_scores", "numbering", "names", "output"),
+    *("gaussians", "final", "sharpness", "spacing", "noise_scores", "numbering", "names", "output"),
 )
 """Stages that depend on the number of clusters."""
 
