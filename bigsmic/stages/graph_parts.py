@@ -7,14 +7,13 @@ import numpy as np
 
 from bigsmic.numerics.constraints.links import LinkWeights
 from bigsmic.runtime.context import Context
-from bigsmic.stages.labeling_specs import clearest_gap, common_gaps, eigenproblems, growth
+from bigsmic.stages.labeling_specs import LONG, are_long, clearest_gap, common_gaps, eigenproblems, growth
 from bigsmic.types import Floats
 
 CLEAR_GAP = 2.2  # eigengap from which the graph is considered to fall into parts
-MORE_IF_TIED = 2  # times that gap, if the parts are tied
-TIED = 2.5e-4  # 1 minus the eigenvalue of the last part, from which on parts are tied
+MORE_IF_SHORT = 2  # times that gap, if the parts are not long
 NEXT_GAP = 1.5  # largest gap within parts; along a single curve it is 2.25 after the second eigenvalue
-OF_CURVES = (1.6, 2.5)  # powers with which 1 minus the eigenvalues of curves grow: 2, and 2 / r in r dimensions
+OF_CURVES = (LONG, 2.5)  # powers with which 1 minus the eigenvalues of curves grow: 2, and 2 / r in r dimensions
 UNWEIGHTED = LinkWeights()
 
 
@@ -24,23 +23,22 @@ def falls_apart(context: Context, n_clusters: int) -> bool:
     return bool(spectra) and clearest_gap(spectra, n_clusters) >= CLEAR_GAP
 
 
-def clear_parts(context: Context, n_clusters: int, along_curves: bool) -> int | None:
-    """Number of parts, below `n_clusters`, that the graphs fall into by the clearest eigengap; None if none is clear.
+def clear_parts(context: Context, most: int, along_curves: bool) -> int | None:
+    """Number of parts, at most `most`, that the graphs fall into by the clearest eigengap; None if none is clear.
 
-    The gap must be larger if there are more than weak edges between the parts: bent clusters, which are long, have
-    weak edges within, and hardly any between them. If rows lie along curves, the next gap must be small, as it is
-    after n equal curves: along one, there are gaps after each of the first eigenvalues.
+    The gap must be larger if the parts are not long. Bent clusters are, and labelings by valleys fail on them; far
+    groups of clusters are not. If rows lie along curves, the next gap must be small, as it is after n equal curves:
+    along one, there are gaps after each of the first eigenvalues.
     """
-    spectra, numbers = _plain_spectra(context, (None, UNWEIGHTED)), range(2, n_clusters)
+    spectra, numbers = _plain_spectra(context, (None, UNWEIGHTED)), range(2, most + 1)
     if not (spectra and numbers):
         return None
     gaps = common_gaps(spectra, numbers)
     n_parts = numbers[int(gaps.argmax())]
     if along_curves and common_gaps(spectra, [n_parts + 1]).item() > NEXT_GAP:
         return None
-    are_tied = max(1.0 - values[n_parts - 1] for values in spectra) > TIED
-    is_clear = gaps.max() >= (MORE_IF_TIED * CLEAR_GAP if are_tied else CLEAR_GAP)
-    return n_parts if is_clear else None
+    factor = 1 if all(are_long(values, n_parts) for values in spectra) else MORE_IF_SHORT
+    return n_parts if gaps.max() >= factor * CLEAR_GAP else None
 
 
 def have_gap(context: Context, n_parts: int) -> bool:
@@ -60,7 +58,7 @@ def lie_along_curves(context: Context) -> bool:
        Mathematische Annalen 71, 1912. doi 10.1007/BF01456804
     """
     spectra = _plain_spectra(context, (None, UNWEIGHTED))
-    powers = np.array([growth(values) for values in spectra])
+    powers = np.array([growth(values, (len(values) // 4, len(values) // 2, len(values))) for values in spectra])
     return bool(spectra) and bool(np.all((powers > OF_CURVES[0]) & (powers < OF_CURVES[1])))
 
 

@@ -21,6 +21,7 @@ third of the rows. With fewer than the fourth there is no such labeling."""
 ROWS_PER_WIDER_COLUMN = 10  # likewise, where the first columns are too few for the clusters, or the parts of the graph
 MOST_COLUMNS = 960
 LEAST_DISTANCE = 1e-7  # of an eigenvalue from 1 in quotients
+LONG = 1.6  # power with which 1 minus eigenvalues grow from which parts are long
 
 
 class Eigenproblem(NamedTuple):
@@ -360,20 +361,44 @@ def eigengap(values: Floats, k: int) -> float:
     return float(max(within, LEAST_DISTANCE) / max(between, LEAST_DISTANCE))
 
 
-def growth(values: Floats) -> Floats:
+def growth(values: Floats, numbers: Sequence[int]) -> Floats:
     """Powers with which 1 minus the eigenvalues of the normalised kernel grow with their number.
 
     Parameters
     ----------
     values : ndarray of float64, shape (m,), descending
-        At least four; the largest is 1.
+        The largest is 1.
+    numbers : sequence of int, length q + 1, ascending
+        Between 1 and m.
 
     Returns
     -------
-    powers : ndarray of float64, shape (2,)
-        Between the quarter and the half of all, and from there to the last.
+    powers : ndarray of float64, shape (q,)
+        From each number to the next.
     """
-    numbers = np.array([len(values) // 4, len(values) // 2, len(values)])
-    distances = np.maximum(1.0 - values[numbers - 1], LEAST_DISTANCE)
-    powers: Floats = np.diff(np.log(distances)) / np.diff(np.log(numbers))
+    at = np.array(numbers)
+    distances = np.maximum(1.0 - values[at - 1], LEAST_DISTANCE)
+    powers: Floats = np.diff(np.log(distances)) / np.diff(np.log(at))
     return powers
+
+
+def are_long(values: Floats, n_parts: int) -> bool:
+    """Whether parts of a graph are long, as the eigenvalues after them tell.
+
+    One minus the eigenvalues of k equal curves is 0 k times, then a, 4 a and 9 a k times each, or a and 4 a twice as
+    often if they are closed, and so at least fourfold from number 2 k to 4 k, or to the last. It is twofold for disks,
+    and less for groups of several clusters.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (m,), descending
+        Of the normalised kernel; the largest is 1.
+    n_parts : int
+
+    Returns
+    -------
+    bool
+        False if there are fewer than 3 k values.
+    """
+    numbers = 2 * n_parts, min(4 * n_parts, len(values))
+    return len(values) >= 3 * n_parts and growth(values, numbers).item() >= LONG

@@ -92,11 +92,13 @@ def is_plain(run: Run, n_clusters: int) -> bool:
 def is_disputed(run: Run, n_clusters: int) -> bool:
     """Whether valleys show the number, but the labelings do not agree plainly on the clusters.
 
-    Where the answer is parts of the graph, the eigengap decides, and not the labelings. Earlier runs, which do not say
-    what is cut by size, have labels by valleys in any case.
+    Where the answer is parts of the graph, the eigengap decides the number, and labelings are cut by density: they have
+    to agree if they are. Earlier runs, which do not say what is cut by size, have labels by valleys in any case.
     """
     info = run.info(NUMBER, 0)
-    return "by_size" in info and info["parts"] != n_clusters and not is_plain(run, n_clusters)
+    if info["parts"] == n_clusters:
+        return bool(info.get("parts_disputed"))
+    return "by_size" in info and not is_plain(run, n_clusters)
 
 
 def are_agreed(run: Run, n_clusters: int) -> bool:
@@ -186,12 +188,13 @@ def _count(job: Job, block: int) -> None:
     propagates, left_open = context.settings.propagates, not context.settings.number_given
     along_curves = left_open and graph_parts.lie_along_curves(context)
     are_doubtful = along_curves or (left_open and have_copies(context))
+    at_shown = numbers == shown
+    stability[at_shown] = np.maximum(stability[at_shown], 0.0 if are_doubtful else agreed)
     candidate = _candidate(context, by_density, shared, curve, shown, along_curves)
     if not (along_curves and 4 * shown <= cut_into):  # of curves, they agree on pieces
         candidate = _unless_agreed(curve, candidate, shown)
     parts, shape = _checked_parts(job, candidate, shown, trees, by_density, shared)
-    stability[numbers == shown] = np.maximum(stability[numbers == shown], 0.0 if parts or are_doubtful else agreed)
-    agreement = float(stability[numbers == shown].min(initial=1.0))
+    agreement = float(stability[at_shown].min(initial=1.0))
     disagree = agreement < PLAIN
     surest = _surest(curve, shown, FULL * cut_into) if disagree and not (propagates or are_doubtful) else None
     surer = surest if not parts and surest != shown else None
@@ -199,15 +202,15 @@ def _count(job: Job, block: int) -> None:
     n_clusters = max(by_groups, linked_groups.least_clusters(context)) if by_groups > 1 else by_groups
     if n_clusters != parts:
         shape = _largest(job, trees, shared, n_clusters)
-    differ = n_clusters == shown and agreement < (PLAIN if are_doubtful else consensus.AGREED)
+    differ = n_clusters == shown != parts and agreement < (PLAIN if are_doubtful else consensus.AGREED)
     clear = by_groups > 1 and not differ and not _dominates(shape)
     joined = _joined(context, found, by_density, shared, curve, shown) if clear and not parts else []
-    info = {"shown": shown, "n_clusters": n_clusters, "clear": clear, "votes": votes, "columns": sizes[0]}
-    info |= shape | {"agreement": agreement, "parts": parts, "surer": surer, "joined": joined, "by_size": by_size}
+    info = {"shown": shown, "n_clusters": n_clusters, "clear": clear, "votes": votes, "columns": sizes[0]} | shape
+    info |= {"agreement": agreement, "parts": parts, "surer": surer, "joined": joined, "by_size": by_size}
     may_hide = (disagree or not clear) and not (parts or propagates or along_curves) and shown > 1
-    info["hidden"] = may_hide and _most_modular(curve) > FULL * cut_into
-    info |= RULES | {"about": NOT_FAR, "common": common} | _of_links(context, n_clusters, by_groups)
-    job.run.write(NUMBER, block, curve, info=info)
+    info |= {"hidden": may_hide and _most_modular(curve) > FULL * cut_into, "common": common, "about": NOT_FAR}
+    info |= {"parts_disputed": _are_disputed(parts, by_density, shared)} | _of_links(context, n_clusters, by_groups)
+    job.run.write(NUMBER, block, curve, info=RULES | info)
 
 
 def _surest(curve: Mapping[str, NDArray[Any]], shown: int, most: float) -> int | None:
@@ -260,7 +263,8 @@ def _candidate(
     """Number of parts that may be the answer, if labelings, cut at the number shown, do not agree; None for none."""
     agreement = float(curve["stability"][curve["numbers"] == shown].min(initial=1.0))
     if agreement < PLAIN or along_curves:
-        candidate = graph_parts.clear_parts(context, shown, along_curves)
+        most = shown if agreement < PLAIN else shown - 1
+        candidate = graph_parts.clear_parts(context, most, along_curves)
         if candidate is not None:
             return candidate
     left_open = not context.settings.number_given
@@ -290,6 +294,11 @@ def _checked_parts(
         return None, {}
     shape = _largest(job, by_density, shared, parts)
     return (None if _dominates(shape) else parts), shape
+
+
+def _are_disputed(parts: int | None, by_density: Sequence[MergeTree], shared: _Shared) -> bool:
+    """Whether labelings, cut by density at the number of parts, do not agree on these."""
+    return parts is not None and shared.agreements(by_density, np.array([parts])).item() < PLAIN
 
 
 def _n_kept(job: Job, trees: Sequence[MergeTree], k: int) -> float:

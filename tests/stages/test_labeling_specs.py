@@ -7,6 +7,7 @@ from bigsmic.settings.sequences import MANY_SETS, THREE_SETS, are_default
 from bigsmic.settings.smic import SHRINKAGES, Settings, resolve
 from bigsmic.stages.labeling_specs import (
     LabelingSpecs,
+    are_long,
     clearest_gap,
     eigengap,
     eigenproblems,
@@ -187,4 +188,27 @@ def test_gaps_count_from_half_of_the_clusters_on(c, gap):
 def test_eigenvalues_grow_with_the_power_of_weyl(r):
     axis = 1 - np.cos(np.pi * np.arange(40) / 400)  # of the path of 400 vertices, and of grids of such paths
     values = np.sort(sum(np.meshgrid(*[axis] * r, indexing="ij")).ravel())[: [40, 400, 4000][r - 1]]
-    np.testing.assert_allclose(growth(1 - values), 2 / r, rtol=0.15)
+    np.testing.assert_allclose(growth(1 - values, [len(values) // 4, len(values) // 2, len(values)]), 2 / r, rtol=0.15)
+
+
+def _of_parts(values, k):
+    """Eigenvalues of k equal parts of a graph that weak edges join."""
+    return 1 - np.sort(np.concatenate([np.maximum(values, 1e-6 * part) for part in range(k)]))
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_parts_along_curves_are_long(k):
+    path = 1 - np.cos(np.pi * np.arange(40) / 400)
+    ring = np.repeat(1 - np.cos(2 * np.pi * np.arange(20) / 400), 2)[1:]  # each but the first twice
+    grid = np.sort(np.add.outer(path, path).ravel())[:40]
+    assert are_long(_of_parts(path, k), k)
+    assert are_long(_of_parts(ring, k), k)
+    assert not are_long(_of_parts(grid, k), k)
+    groups = np.concatenate([[0, 2e-3, 3e-3, 3.5e-3, 4e-3], 0.05 + grid[1:]])  # of five clusters each
+    assert not are_long(_of_parts(groups, k), k)
+
+
+def test_parts_are_not_long_without_eigenvalues_that_tell():
+    values = 1 - np.repeat([0.0, 0.01, 0.04], 2)
+    assert are_long(values, 2)
+    assert not are_long(values[:5], 2)
