@@ -24,7 +24,7 @@ def dense_moves(W, labels, degrees, c, movable, resolution=1.0):
 
 
 @settings(deadline=None, max_examples=30)
-@given(seeds, st.integers(1, 6), st.lists(st.integers(0, 40), max_size=4), st.sampled_from([0.0, 0.5, 1.0]))
+@given(seeds, st.integers(1, 12), st.lists(st.integers(0, 40), max_size=4), st.sampled_from([0.0, 0.5, 1.0, 4.0]))
 def test_moves_in_blocks_agree_with_the_dense_definition(seed, c, cuts, resolution):
     W = symmetric(40, seed)
     draw = np.random.default_rng(seed)

@@ -234,25 +234,35 @@ def _best_labels(
     """Write to ``moved[i]``, i of `rows`, the label of largest gain, if it is larger than that of ``labels[i]``.
 
     `csr` is ``indptr (b + 1,), indices, data (entries,)``, `labels` (b + h,), `degrees` is ``shares (b,), degree (b,)``
-    with ``shares = g degree / vol``, and `volumes` (c,); see :func:`move_block`.
+    with ``shares = g degree / vol``, and `volumes` (c,); see :func:`move_block`. A label that no neighbour has gains
+    nothing, so where the row's own label gains something, only those of neighbours are compared with it.
     """
     indptr, indices, data = csr
     shares, degree = degrees
-    gains = np.empty(len(volumes))
+    gains, near, seen = np.empty(len(volumes)), np.empty(len(volumes), np.int64), np.full(len(volumes), -1)
     for i in rows:
         own = labels[i]
-        for y in range(len(volumes)):
-            gains[y] = -shares[i] * volumes[y]
-        gains[own] += shares[i] * degree[i]
+        near[0], seen[own], n_near = own, i, 1
+        gain = shares[i] * degree[i] - shares[i] * volumes[own]
         for entry in range(indptr[i], indptr[i + 1]):
-            if indices[entry] != i:
-                gains[labels[indices[entry]]] += data[entry]
-        best = 0
-        for y in range(1, len(gains)):
-            if gains[y] > gains[best]:
+            y = labels[indices[entry]]
+            if y == own:
+                gain += data[entry] if indices[entry] != i else 0.0
+            else:
+                if seen[y] != i:
+                    near[n_near], n_near = y, n_near + 1
+                    gains[y], seen[y] = -shares[i] * volumes[y], i
+                gains[y] += data[entry]
+        if gain < 0.0:  # even labels that no neighbour has may be better
+            for y in range(len(volumes)):
+                if seen[y] != i:
+                    near[n_near], n_near = y, n_near + 1
+                    gains[y] = -shares[i] * volumes[y]
+        gains[own], best = gain, own
+        for y in near[1:n_near]:
+            if gains[y] > gains[best] or (gains[y] == gains[best] and y < best and best != own):
                 best = y
-        if gains[best] > gains[own]:
-            moved[i] = best
+        moved[i] = best
 
 
 def first_members(rows: Integers, before: Integers, after: Integers, degrees: Floats, n_clusters: int) -> Floats:
