@@ -575,6 +575,33 @@ def test_separated_clusters_by_valleys_are_taken_where_labelings_agree(
     assert selection.chosen_set(context) == rivals[taken]
 
 
+@pytest.mark.parametrize(
+    ("cuts", "fine", "lacking", "made_before", "taken"),
+    [
+        ((0.1, 0.079), range(1, 2), [], False, 2),
+        ((0.1, 0.081), range(1, 2), [], False, 0),
+        ((0.1, 0.079), range(0), [], False, 0),  # more than three clusters
+        ((0.1, 0.079), range(1, 2), [2], False, 0),
+        ((0.1, 0.079), range(1, 2), [], True, 0),
+    ],
+)
+def test_few_clusters_by_valleys_are_taken_where_they_cut_clearly_less(
+    monkeypatch, cuts, fine, lacking, made_before, taken
+):
+    association = 1 - np.array([cuts[0], np.inf, cuts[1]])[:, None]
+    infos = {"consensus": {"lacking": lacking}, shown_number.NUMBER: {} if made_before else {"asks_cuts": True}}
+    run = SimpleNamespace(read=lambda *_: association, info=lambda stage, block: infos[stage])
+    specs = SimpleNamespace(valley_sets=[2], fine_sets=fine)
+    settings = SimpleNamespace(n_clusters=2)
+    context = SimpleNamespace(run=run, settings=settings, cached=lambda key, make: specs)
+    monkeypatch.setattr(selection, "_rivals", lambda context: [0, 2])
+    monkeypatch.setattr(selection, "are_joined", lambda run, c: False)
+    monkeypatch.setattr(selection, "are_separated", lambda *_: False)
+    for name, value in {"counted": None, "are_agreed": False, "asks_agreement": True, "are_fewer": False}.items():
+        monkeypatch.setattr(number, name, lambda *_, value=value: value)
+    assert selection.chosen_set(context) == taken
+
+
 def test_labelings_that_agree_are_not_disputed(uneven):
     assert not bigsmic.fit(uneven[0], **QUICK).settings.disputed
 

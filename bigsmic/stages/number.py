@@ -54,7 +54,7 @@ JOINED_GAIN = 0.004
 """Difference in modularity from which clusters joined by distance are better than those joined by density."""
 SHAPE_ROWS = 20_000
 """Number of rows, drawn by hash, on which the largest cluster is compared with a blob."""
-RULES = {"asks_agreement": True, "all_vote": True, "weighs_votes": True}
+RULES = {"asks_agreement": True, "all_vote": True, "weighs_votes": True, "asks_cuts": True}
 """Rules by which later stages read what is found here; runs of earlier versions lack some."""
 
 ValleyTrees = Sequence[ValleyTree]
@@ -109,6 +109,11 @@ def are_agreed(run: Run, n_clusters: int) -> bool:
 def asks_agreement(run: Run) -> bool:
     """Whether separated clusters by valleys count only where labelings agree, as in all but earlier runs."""
     return bool(run.info(NUMBER, 0).get("asks_agreement"))
+
+
+def asks_cuts(run: Run) -> bool:
+    """Whether clusters by valleys count where they are few and cut less, as in all but earlier runs."""
+    return bool(run.info(NUMBER, 0).get("asks_cuts"))
 
 
 def are_fewer(run: Run, n_clusters: int) -> bool:

@@ -37,7 +37,7 @@ CONSENSUS = -1
 CUTS, CUTS_AT_ONCE = 64, 8
 """Cuts of a consensus that are tried for c classes more, and those of them in one pass, which reads all labels."""
 FINER = 0.8
-"""Largest ratio of the cut of a consensus of a fine set to that of another one in whose place it is taken."""
+"""Largest ratio of the cut of a consensus of a fine set, or by valleys, to that of one in whose place it is taken."""
 ROUNDING = 1e-9  # by which associations of equal labelings may differ if their clusters are numbered differently
 
 
@@ -363,6 +363,8 @@ def chosen_set(context: Context) -> int:
     - The data show this number, there is some sign of a valley between all of the second, and none between two of the
       first.
     - Distances tell which groups belong together, and the graph does not.
+    - Of two or three clusters, they cut clearly less: modularity halves a large one rather than part a small one that
+      touches it.
 
     Where labelings agree on neither, clusters by valleys may be separated with one seed and not with the next.
     """
@@ -386,7 +388,8 @@ def chosen_set(context: Context) -> int:
     for in_doubt, least in limits:
         if not are_separated(context, by_density, in_doubt) and are_separated(context, by_valleys[0], least):
             return by_valleys[0]
-    return by_density
+    are_few = bool(specs_of(context).fine_sets) and number.asks_cuts(context.run)
+    return by_valleys[0] if are_few and _cuts_less(context, by_valleys[0], by_density) else by_density
 
 
 def are_separated(context: Context, w: int, threshold: float = THRESHOLD) -> bool:
@@ -417,9 +420,19 @@ def best_rated(context: Context, numbers: Sequence[int]) -> int:
     best = _best_of_coarse(context, [w for w in numbers if w not in fine])
     if not fine:
         return best
+    finest = fine[int(_cuts(context, fine).argmin())]
+    return finest if _cuts_less(context, finest, best) else best
+
+
+def _cuts_less(context: Context, w: int, other: int) -> bool:
+    """Whether an eigenvector set has a consensus of c clusters that cuts clearly less than that of another set."""
+    return bool(_cuts(context, [w])[0] <= FINER * (1 - _associations(context, [other])[0]))
+
+
+def _cuts(context: Context, numbers: Sequence[int]) -> Floats:
+    """Normalised cut of the consensus of eigenvector sets; infinite for a set without one of c clusters."""
     lacking = context.run.info("consensus", 0).get("lacking", [])
-    cuts = np.where(np.isin(fine, lacking), np.inf, 1 - _associations(context, fine))
-    return fine[int(cuts.argmin())] if cuts.min() <= FINER * (1 - _associations(context, [best])[0]) else best
+    return np.where(np.isin(numbers, lacking), np.inf, 1 - _associations(context, numbers))
 
 
 def _best_of_coarse(context: Context, numbers: Sequence[int]) -> int:
