@@ -96,7 +96,7 @@ def is_disputed(run: Run, n_clusters: int) -> bool:
     to agree if they are. Earlier runs, which do not say what is cut by size, have labels by valleys in any case.
     """
     info = run.info(NUMBER, 0)
-    if info["parts"] == n_clusters:
+    if info.get("parts") == n_clusters:
         return bool(info.get("parts_disputed"))
     return "by_size" in info and not is_plain(run, n_clusters)
 
