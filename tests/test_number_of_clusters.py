@@ -557,6 +557,15 @@ def test_earlier_runs_keep_labels_by_valleys(disputed, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("found", "disputed"), [({"parts_disputed": True}, True), ({"parts_disputed": False}, False), ({}, False)]
+)
+def test_parts_are_disputed_where_labelings_disagree_on_them(found, disputed):
+    """In earlier runs, which do not say it, they are not."""
+    info = {"parts": 2, "by_size": []} | found
+    assert number.is_disputed(SimpleNamespace(info=lambda *_: info), 2) == disputed
+
+
+@pytest.mark.parametrize(
     ("agreed", "made_before", "taken"), [("asked", False, 1), ("shown", False, 1), ("", False, 0), ("", True, 1)]
 )
 def test_separated_clusters_by_valleys_are_taken_where_labelings_agree(
