@@ -21,7 +21,7 @@ third of the rows. With fewer than the fourth there is no such labeling."""
 ROWS_PER_WIDER_COLUMN = 10  # likewise, where the first columns are too few for the clusters, or the parts of the graph
 MOST_COLUMNS = 960
 LEAST_DISTANCE = 1e-7  # of an eigenvalue from 1 in quotients
-LONG = 1.6  # power with which 1 minus eigenvalues grow from which parts are long
+LONG = 1.6  # least power with which 1 minus the eigenvalues after long parts grow
 
 
 class Eigenproblem(NamedTuple):

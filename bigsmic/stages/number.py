@@ -92,8 +92,8 @@ def is_plain(run: Run, n_clusters: int) -> bool:
 def is_disputed(run: Run, n_clusters: int) -> bool:
     """Whether valleys show the number, but the labelings do not agree plainly on the clusters.
 
-    Where the answer is parts of the graph, the eigengap decides the number, and labelings are cut by density: they have
-    to agree if they are. Earlier runs, which do not say what is cut by size, have labels by valleys in any case.
+    Where the answer is parts of the graph, the eigengap decides the number, but labelings, cut by density into the
+    parts, may disagree. Earlier runs, which do not say what is cut by size, have labels by valleys in any case.
     """
     info = run.info(NUMBER, 0)
     if info.get("parts") == n_clusters:

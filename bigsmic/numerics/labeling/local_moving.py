@@ -235,7 +235,7 @@ def _best_labels(
 
     `csr` is ``indptr (b + 1,), indices, data (entries,)``, `labels` (b + h,), `degrees` is ``shares (b,), degree (b,)``
     with ``shares = g degree / vol``, and `volumes` (c,); see :func:`move_block`. A label that no neighbour has gains
-    nothing, so where the row's own label gains something, only those of neighbours are compared with it.
+    0 at most, so unless the row's own label gains less, only those of neighbours are compared with it.
     """
     indptr, indices, data = csr
     shares, degree = degrees
