@@ -65,6 +65,16 @@ def test_few_bent_clusters_are_cut_least_by_many_columns(seed):
     assert (result.predict(X[:200]) == result.labels[:200]).mean() > 0.95
 
 
+@pytest.mark.parametrize("options", [{}, {"valleys": False}, {"selection": "medoid"}])
+def test_a_cut_at_the_given_number_is_the_fit(options):
+    """Of rows whose graph falls apart, as a circle within another does, and of others."""
+    for X in (make_circles(500, noise=0.04, factor=0.5, random_state=0)[0], load_iris().data):
+        result = bigsmic.fit(X, 2, n_threads=1, **options)
+        cut = result.cut(2)
+        np.testing.assert_array_equal(cut.labels, result.labels)
+        np.testing.assert_array_equal(np.asarray(cut.posterior), np.asarray(result.posterior))
+
+
 def test_of_equal_cuts_the_one_that_is_agreed_on_is_taken(monkeypatch):
     rates = {"association": np.array([[0.9], [0.99], [0.99], [0.99]]), "modularity": np.zeros((4, 1))}
     ari = np.eye(8)

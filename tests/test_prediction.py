@@ -167,6 +167,15 @@ def test_far_rows_get_the_cluster_of_the_nearest_training_row(results, blobs):
     np.testing.assert_array_equal(result.predict(far)[flat], result.labels[nearest][flat])
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_rows_beyond_any_distance_are_undecided_and_touch_no_others(results, new_rows):
+    result, beyond = results("consensus"), np.full((2, 5), 1e20)
+    np.testing.assert_allclose(result.predict_proba(beyond), 1 / result.n_clusters)
+    assert np.isin(result.predict(beyond), result.labels).all()
+    among = result.predict_proba(np.concatenate([new_rows, beyond]))
+    np.testing.assert_array_equal(among[: len(new_rows)], result.predict_proba(new_rows))
+
+
 @pytest.mark.parametrize("name", ["consensus", "one cluster"])
 def test_rows_of_another_kind_are_refused(results, blobs, name):
     result, X = results(name), blobs[0]

@@ -389,14 +389,18 @@ def _ahead_name(eigenproblem: Eigenproblem) -> str:
 
 
 def _component_mass(job: Job, eigenproblem: Eigenproblem, params: LanczosParams) -> Floats:
-    """Degree sums of the largest components, at most as many as wanted vectors; empty for other matrices."""
+    """Degree sums of the largest components, at most as many as wanted vectors; empty for other matrices.
+
+    Rows without any weight, as a given matrix may have, are components of which nothing is known.
+    """
     if eigenproblem.kernel != "normalized" or eigenproblem.link_weights is not None or eigenproblem.shrinkage:
         return np.zeros(0)
     i = job.context.settings.t.index(eigenproblem.t)
     n_known = min(job.run.info("repair", i)["after"], params.n_wanted)
-    return job.sum_blocks(
+    mass: Floats = job.sum_blocks(
         "known vectors", job.context.blocks, partial(_degree_sums, eigenproblem=eigenproblem, n_known=n_known)
     )
+    return mass[: np.count_nonzero(mass)]  # components are in the order of their rows: single rows are the last
 
 
 def _degree_sums(context: Context, p: int, eigenproblem: Eigenproblem, n_known: int) -> NDArray[Any]:

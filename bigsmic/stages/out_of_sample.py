@@ -76,8 +76,11 @@ class Neighborhood:
         return best
 
     def _touched(self, indices: Integers) -> tuple[Integers, Integers]:
-        """The distinct fitted rows among neighbours, ascending, and the index of each neighbour in them."""
-        known = np.unique(indices[indices >= 0])
+        """The distinct fitted rows among neighbours, ascending, and the index of each neighbour in them.
+
+        Where no row has a neighbour, as none is at a distance that float32 can hold, one fitted row stands for all.
+        """
+        known = np.unique(indices[indices >= 0]) if (indices >= 0).any() else np.zeros(1, np.int64)
         return known, np.searchsorted(known, np.maximum(indices, 0)).clip(max=len(known) - 1)
 
     def _weights(

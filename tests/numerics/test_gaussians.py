@@ -40,6 +40,16 @@ def test_moments_may_be_added_over_blocks():
         np.testing.assert_allclose(of_parts, whole, rtol=1e-9, atol=1e-12)
 
 
+def test_moments_that_have_no_covariance_are_of_no_gaussian():
+    P, labels = two_clusters()
+    moments = group_moments(P, labels, 2)
+    moments.outers[0] -= 2 * np.diag(np.diag(moments.outers[0]))  # as rounding leaves it around a mean far out
+    found = fitted(P, labels)
+    without = gaussians.of_moments(moments)
+    assert without.offsets[0] == -np.inf
+    np.testing.assert_array_equal(without.offsets[1], found.offsets[1])
+
+
 def test_a_row_that_all_agree_on_moves_at_odds_above_the_least_vote():
     votes, anywhere = np.array([[1.0, 0.0]] * 2), np.ones((2, 2), bool)
     densities = np.array([[0.0, 9.9], [0.0, 10.1]])

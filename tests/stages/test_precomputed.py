@@ -65,6 +65,26 @@ def test_components_without_a_way_out_stay():
     assert {found["after"] for found in result.diagnostics["components"].values()} == {3}
 
 
+@pytest.mark.parametrize("normalization", ["auto", "symmetric"])
+def test_rows_without_any_weight_leave_the_others_alone(affinity, normalization):
+    lonely, options = [5, 300], AFFINITY | {"normalization": normalization}
+    left = affinity.tolil()
+    left[lonely], left[:, lonely] = 0, 0
+    found = bigsmic.fit(csr_array(left), 4, **options).labels
+    others = np.setdiff1d(np.arange(700), lonely)
+    assert adjusted_rand_score(bigsmic.fit(affinity, 4, **options).labels[others], found[others]) > 0.95
+    assert np.isin(found[lonely], found[others]).all()
+
+
+def test_new_rows_without_neighbours_are_undecided(affinity, distances):
+    none = csr_array((2, 700))
+    for graph, how in ((affinity, AFFINITY), (distances, DISTANCE)):
+        result = bigsmic.fit(graph, 4, **how)
+        np.testing.assert_allclose(result.predict_proba(none), 0.25)
+        assert result.predict(none[:0]).shape == (0,)
+    assert np.isinf(result.novelty(none)).all()
+
+
 def test_another_matrix_is_refused(affinity, tmp_path):
     bigsmic.fit(affinity, 4, out=tmp_path / "run", **AFFINITY)
     with pytest.raises(RunMismatchError, match=r"the matrix is not the one that .* was started with"):

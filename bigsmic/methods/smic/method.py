@@ -192,7 +192,7 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     """
     distinct.refuse_cut(Context(None, base, settings), n_clusters)
     settings = replace(settings, prior=None)  # of the number that was given; fits with trees have a uniform one
-    if settings.disputed and n_clusters == settings.n_clusters:
+    if n_clusters == settings.n_clusters and (settings.disputed or not settings.open):
         return Overlay.over(base, _of_cut(settings, base)), settings
     if settings.reads_valleys and _are_by_valleys(base, settings, n_clusters):
         return _cut_by_valleys(base, settings, n_clusters)
@@ -207,10 +207,7 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
             f"into 2 to {max(width, default=0)}: fit with a larger c for more"
         )
     if graph_parts.falls_apart(context, n_clusters):
-        if settings.open or n_clusters != settings.n_clusters:
-            columns = tuple(sorted({int(n_clusters), *columns}))
-        elif columns == (n_clusters,):
-            settings = replace(settings, shrinkage=(0.0,))
+        columns = tuple(sorted({int(n_clusters), *columns}))
     shown = settings.reads_valleys and number.counted(base) is not None
     settings = replace(settings, n_clusters=int(n_clusters), columns=columns, undecided=False, open_from=0, open_to=0)
     settings = replace(settings, plain=False, disputed=False, valleys=shown)

@@ -41,7 +41,7 @@ class Gaussians(NamedTuple):
     whiteners : ndarray of float64, shape (c, r, r)
         ``|A_y (x - m_y)|^2`` is the squared Mahalanobis distance.
     offsets : ndarray of float64, shape (c,)
-        ``log n_y - log|S_y| / 2``; -inf for a cluster of too few rows.
+        ``log n_y - log|S_y| / 2``; -inf for a cluster of too few rows, or whose moments have no covariance.
     """
 
     means: np.ndarray
@@ -67,7 +67,10 @@ def of_moments(moments: GroupMoments) -> Gaussians:
         means[y] = moments.sums[y] / n
         S = moments.outers[y] / n - np.outer(means[y], means[y])
         S[np.diag_indices(r)] += RIDGE * np.trace(S) / r + _NOTHING
-        L = np.linalg.cholesky(S)
+        try:
+            L = np.linalg.cholesky(S)
+        except np.linalg.LinAlgError:  # rows so far out that the difference of the moments is rounding
+            continue
         whiteners[y] = np.linalg.inv(L)
         offsets[y] = np.log(n) - np.log(np.diag(L)).sum()
     return Gaussians(means, whiteners, offsets)
