@@ -19,6 +19,7 @@ import numpy as np
 from bigsmic.errors import BigsmicWarning, InputError
 from bigsmic.settings import MethodSettings
 from bigsmic.spelling import refuse_unknown
+from bigsmic.validation import plain
 
 DEFAULT = "smic"
 GROUP = "bigsmic.methods"
@@ -195,7 +196,7 @@ def settings(name: str, c: Any, given: Any, others: Any = ()) -> Any:
         raise InputError(
             f"method: {name!r} lacks {', '.join(lacking)} in module {of(kind).__name__}; see bigsmic.methods"
         )
-    return kind.of(c, **{key: value for key, value in given.items() if key not in kind.side_inputs})
+    return kind.of(plain(c), **{key: plain(value) for key, value in given.items() if key not in kind.side_inputs})
 
 
 def _warn_of_clash(name: str) -> None:

@@ -56,6 +56,23 @@ def parse_bytes(size: object) -> int | None:
     return int(value)
 
 
+def plain(value: Any) -> Any:
+    """Numbers, truth values and texts of NumPy and other libraries as Python's own; also in sequences and arrays.
+
+    A run's identity has only Python's own, so that equal values give equal runs, whatever their type.
+    """
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value] if isinstance(value, list) else tuple(plain(v) for v in value)
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    for kind, own in ((numbers.Integral, int), (numbers.Real, float), (np.str_, str)):
+        if isinstance(value, kind):
+            return own(value)
+    return value
+
+
 def check_integer(name: str, value: Any, least: int | None = None) -> None:
     """InputError unless a setting is an integer, and at least `least`."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bigsmic import registry
 from bigsmic.errors import InputError
 from bigsmic.estimators.base import Clusterer, seed_of
 from bigsmic.estimators.rim_stream import Stream, prior_of
@@ -158,7 +159,8 @@ class RIM(Clusterer):
         return self
 
     def _settings(self) -> Settings:
-        settings = Settings.of(self.n_clusters, seed=self.seed_, **self._options())
+        given = {"seed": self.seed_, **self._options()}
+        settings: Settings = registry.settings(self._method, self.n_clusters, given)
         if settings.reg == "lsmi":
             raise InputError("partial_fit: reg='lsmi' needs all rows; give a number, or a share such as '4/N'")
         return settings

@@ -1,11 +1,12 @@
 """Settings of kernel RIM."""
 
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 from bigsmic.errors import InputError
-from bigsmic.settings import mic, rim
+from bigsmic.settings import mic, rim, sequences
 from bigsmic.settings.options import FUNCTION, INTEGER, INTEGERS, NUMBER_OR_WORD, POSITIVE, option
 from bigsmic.settings.smic import BANDWIDTH_HELP, SCALE_HELP, SCALES
 from bigsmic.weight_functions import identity_of
@@ -57,6 +58,8 @@ class Settings(rim.Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not isinstance(self.t, numbers.Integral):
+            object.__setattr__(self, "t", sequences.neighbor_numbers(self.t))
         self._check_kernel()
         if self.approximation == "fourier" and self.kernel != "rbf":
             raise InputError(f"approximation: 'fourier' is for the kernel 'rbf', got {self.kernel!r}; use 'nystrom'")

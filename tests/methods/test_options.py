@@ -1,9 +1,12 @@
 """An option is declared once, in the settings of its method; whatever shows it to users agrees with that."""
 
 import inspect
+import json
 import re
 from dataclasses import MISSING, dataclass, fields
+from fractions import Fraction
 
+import numpy as np
 import pytest
 
 import bigsmic
@@ -73,6 +76,45 @@ def test_what_is_declared_is_what_numerics_have():
     assert registry.options("mspc")["solver"].choices == solvers.SOLVERS
     defaults = defaults_of(registry.settings_of("mspc"))
     assert (defaults["max_iter"], defaults["tol"]) == (solvers.MAX_ITER, solvers.TOL)
+
+
+# -- values of NumPy's types
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("smic", {"seed": np.int64(4), "n_neighbors": np.uint8(15), "bandwidth": np.float32(1.5)}),
+        ("smic", {"noise": np.True_, "valleys": np.False_, "trim": np.bool_(True), "repair": np.False_}),
+        ("smic", {"rotation": np.True_, "normalization": np.str_("symmetric"), "t": np.array([5, 8])}),
+        ("smic", {"bandwidth": Fraction(3, 2), "widths": np.array([[1.5, 2], [2, 3]]), "lsmi_rows": np.int32(300)}),
+        ("3smic", {"gamma": [np.float32(0.5)], "link_weight": np.float16(5), "max_matvecs": np.int64(500)}),
+        ("rim", {"reg": np.float32(0.1), "tau": np.float32(2), "batch_size": np.int64(64), "polish": np.int64(3)}),
+        ("rim", {"n_epochs": np.int64(3), "n_init_categories": np.int64(9), "max_iter": np.int64(9)}),
+        ("kernel_rim", {"length_scale": np.float32(2), "n_components": np.int64(9), "t": range(5, 7)}),
+        ("mic", {"reg": np.float32(0.5), "start_t": np.int64(5), "tol": np.longdouble(0.25), "repair": np.False_}),
+        ("mspc", {"reg": np.float32(0.5), "max_iter": np.int64(9)}),
+        ("mwca", {"sigma": np.float32(0.5), "n_starts": np.int64(2)}),
+    ],
+)
+def test_equal_values_of_other_types_are_the_same_run(name, given):
+    own = {key: value.tolist() if hasattr(value, "tolist") else value for key, value in given.items()}
+    own |= {key: float(value) for key, value in given.items() if isinstance(value, Fraction | np.longdouble)}
+    identity = registry.settings(name, np.int64(4), given).identity()
+    assert json.dumps(identity) == json.dumps(registry.settings(name, 4, own).identity())
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"seed": np.True_}, "seed: got True; use an integer"),
+        ({"n_neighbors": np.float64(15)}, "n_neighbors: got 15.0; use an integer"),
+        ({"noise": np.int64(1)}, "noise: got 1; use one of"),
+    ],
+)
+def test_other_types_are_checked_like_python_s(given, message):
+    with pytest.raises(InputError, match=message):
+        registry.settings("smic", 4, given)
 
 
 # -- what a declaration makes
