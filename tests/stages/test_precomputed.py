@@ -57,6 +57,22 @@ def test_the_format_of_a_sparse_matrix_does_not_matter(distances):
         np.testing.assert_array_equal(np.asarray(found.posterior), np.asarray(wanted.posterior))
 
 
+@pytest.mark.parametrize("is_read_only", [False, True])
+def test_a_matrix_stays_as_it_is(distances, is_read_only):
+    n, width = distances.shape[0], 20
+    halves = distances.data.reshape(n, width)[:, ::-1] / 2
+    columns = distances.indices.reshape(n, width)[:, ::-1]
+    parts = [np.concatenate([part, part], axis=1).ravel() for part in (halves, columns)]
+    doubled = csr_matrix((*parts, 2 * distances.indptr), shape=distances.shape)
+    for buffer in (doubled.data, doubled.indices, doubled.indptr):
+        buffer.flags.writeable = not is_read_only
+    before = [buffer.copy() for buffer in (doubled.data, doubled.indices, doubled.indptr)]
+    found = bigsmic.fit(doubled, 4, **DISTANCE)
+    np.testing.assert_array_equal(found.labels, bigsmic.fit(distances, 4, **DISTANCE).labels)
+    for buffer, kept in zip((doubled.data, doubled.indices, doubled.indptr), before, strict=True):
+        np.testing.assert_array_equal(buffer, kept)
+
+
 def test_components_without_a_way_out_stay():
     parts = [np.random.default_rng(i).normal(size=(60, 2)) for i in range(3)]
     apart = block_diag([kneighbors_graph(X, 20, mode="distance") for X in parts])

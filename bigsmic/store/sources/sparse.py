@@ -31,6 +31,17 @@ class SparseRows(Source):
         return self.array[lo:hi]
 
 
+def canonical(matrix: Any) -> Any:
+    """Rows of a matrix with sorted entries, one for each place: csr_array. The matrix stays as it is."""
+    from scipy.sparse import csr_array
+
+    rows = csr_array(matrix)
+    if not rows.has_canonical_format:
+        rows = rows.copy()  # which else has the buffers of the matrix
+        rows.sum_duplicates()
+    return rows
+
+
 class SparseSource(SparseRows):
     """A square sparse matrix of affinities, or of distances, between n rows.
 
@@ -46,15 +57,14 @@ class SparseSource(SparseRows):
     """
 
     def __init__(self, matrix: Any, what: str) -> None:
-        from scipy.sparse import csr_array, issparse
+        from scipy.sparse import issparse
 
         if not issparse(matrix) or matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             shape = getattr(matrix, "shape", None)
             raise InputError(
                 f"input: a precomputed {what} must be a sparse square matrix, got {type(matrix)} of {shape}"
             )
-        rows = csr_array(matrix)
-        rows.sum_duplicates()
+        rows = canonical(matrix)
         super().__init__(rows, f"sparse {what}")
         if not np.isfinite(rows.data).all():
             raise NonFiniteError(f"input: the sparse {what} contains NaN or infinity; remove those entries")
