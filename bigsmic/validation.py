@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from bigsmic.errors import BigsmicWarning, InputError
 
+SEEDS = 1 << 64
+"""Number of seeds."""
 _UNITS = {
     "": 1,
     "b": 1,
@@ -41,9 +43,7 @@ def parse_bytes(size: object) -> int | None:
     """
     if size is None:
         return None
-    if isinstance(size, numbers.Real) and 0 < float(size) < math.inf:
-        return int(float(size))
-    text = str(size).strip().lower()
+    text = str(plain(size)).strip().lower()
     digits = text.rstrip("bkmgti ")
     unit = text[len(digits) :].strip()
     unit = unit[:-1] if unit.endswith("b") and len(unit) > 1 else unit
@@ -51,8 +51,10 @@ def parse_bytes(size: object) -> int | None:
         value = float(digits) * _UNITS[unit]
     except (ValueError, KeyError):
         value = 0
-    if not 0 < value < math.inf:
-        raise InputError(f"memory_limit: got {size!r}; use a number of bytes, or a size such as '1GiB' or '800MB'")
+    if not 1 <= value < math.inf:
+        raise InputError(
+            f"memory_limit: got {size!r}; use a number of bytes, or a size such as '1GiB' or '512MiB'; at least 1"
+        )
     return int(value)
 
 
@@ -79,6 +81,13 @@ def check_integer(name: str, value: Any, least: int | None = None) -> None:
         raise InputError(f"{name}: got {value!r}; use an integer")
     if least is not None and value < least:
         raise InputError(f"{name}: got {value}; use at least {least}")
+
+
+def check_seed(name: str, value: Any) -> None:
+    """InputError unless a seed is an integer from 0 to 2**64 - 1, of which draws have that many bits."""
+    check_integer(name, value)
+    if not 0 <= value < SEEDS:
+        raise InputError(f"{name}: got {value}; use an integer from 0 to 2**64 - 1")
 
 
 def check_positive(name: str, value: Any) -> None:

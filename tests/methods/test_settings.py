@@ -121,6 +121,8 @@ def test_what_is_no_number_of_clusters_is_refused(c):
     [
         (None, None),
         (2048, 2048),
+        (np.int64(1), 1),
+        (1, 1),
         (1.5e9, 1_500_000_000),
         ("1GiB", 1 << 30),
         ("1.5 GiB", 3 << 29),
@@ -137,8 +139,12 @@ def test_sizes(size, wanted):
 
 
 @pytest.mark.parametrize(
-    "size", ["", "GiB", "1 GoB", "-1GiB", "0", -5, 0, "nan", "1,5GiB", "inf", float("nan"), float("inf")]
+    "size",
+    [
+        *("", "GiB", "1 GoB", "-1GiB", "0", -5, 0, "nan", "1,5GiB", "inf", float("nan"), float("inf"), 10**400),
+        *(0.5, "0.5", "0.9b", ".0001k", True, False, np.True_),
+    ],
 )
 def test_what_is_no_size_is_refused(size):
-    with pytest.raises(InputError, match=r"memory_limit: got .*; use a number of bytes, or a size such as '1GiB'"):
+    with pytest.raises(InputError, match=r"memory_limit: got .*; use a number of bytes, or a size such as '1GiB' or"):
         parse_bytes(size)
