@@ -19,7 +19,7 @@ import numpy as np
 from bigsmic.errors import BigsmicWarning, InputError
 from bigsmic.settings import MethodSettings
 from bigsmic.spelling import refuse_unknown
-from bigsmic.validation import plain
+from bigsmic.validation import check_seed, plain
 
 DEFAULT = "smic"
 GROUP = "bigsmic.methods"
@@ -196,7 +196,10 @@ def settings(name: str, c: Any, given: Any, others: Any = ()) -> Any:
         raise InputError(
             f"method: {name!r} lacks {', '.join(lacking)} in module {of(kind).__name__}; see bigsmic.methods"
         )
-    return kind.of(plain(c), **{key: plain(value) for key, value in given.items() if key not in kind.side_inputs})
+    chosen = {key: plain(value) for key, value in given.items() if key not in kind.side_inputs}
+    if name in BUILT_IN and "seed" in chosen:
+        check_seed("seed", chosen["seed"])  # not when a run is opened: earlier versions let some methods take any
+    return kind.of(plain(c), **chosen)
 
 
 def _warn_of_clash(name: str) -> None:

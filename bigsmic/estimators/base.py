@@ -21,6 +21,7 @@ from bigsmic.settings import Option
 from bigsmic.settings.options import documented
 from bigsmic.store import in_blocks, refuse_unreadable
 from bigsmic.types import Labels, MemoryLimit, Posterior, RandomState, Rows, StrPath
+from bigsmic.validation import check_seed
 
 OF_EVERY_FIT = ("n_clusters", "out", "memory_limit", "n_jobs", "random_state")
 _OF_EVERY_FIT = """
@@ -31,7 +32,7 @@ memory_limit : int or str, optional
 n_jobs : int, optional
     Threads; by default, and with -1, all processors that the process may use.
 random_state : int, RandomState or None
-    Seed; None draws one, kept as ``seed_``.
+    Seed, 0 to 2**64 - 1; None draws one, kept as ``seed_``.
 """
 
 
@@ -198,6 +199,7 @@ def _options_of(method: str) -> dict[str, Option]:
 def seed_of(random_state: RandomState) -> int:
     """Seed for a `random_state`; None, or a generator, draws one."""
     if isinstance(random_state, numbers.Integral):
+        check_seed("random_state", random_state)
         return int(random_state)
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 

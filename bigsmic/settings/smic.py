@@ -42,8 +42,8 @@ they share a unit, like grey values, else mixed; see ``Result.diagnostics["scali
 PAPER_SCALE = ' With the preset "paper", "auto" is "standard".'
 BANDWIDTH_HELP = """Factor b of the kernel ``exp(-d^2 / (b s_i s_j))``. 2, the default, as in SMIC's local scaling; 1 as
 in self-tuning spectral clustering."""
-SEED_HELP = """0 by default; equal seeds give equal labels. The bits are the same with any number of threads and any
-memory limit, on processors of one type with one set of package versions."""
+SEED_HELP = """0 by default, at most 2**64 - 1; equal seeds give equal labels. The bits are the same with any number of
+threads and any memory limit, on processors of one type with one set of package versions."""
 NEIGHBORS_HELP = "How neighbours are searched. Inside the cells into which the rows are cut."
 N_NEIGHBORS_HELP = "Neighbours to find for each row. At least the largest t."
 REPORTED_ROWS = 20_000

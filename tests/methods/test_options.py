@@ -14,7 +14,7 @@ from bigsmic import registry
 from bigsmic.cli import method_options
 from bigsmic.cli import options as cli_options
 from bigsmic.errors import InputError
-from bigsmic.estimators.base import OF_EVERY_FIT, Clusterer
+from bigsmic.estimators.base import OF_EVERY_FIT, Clusterer, seed_of
 from bigsmic.numerics.objectives.mspc import solvers
 from bigsmic.numerics.objectives.mwca import ascent, parzen
 from bigsmic.settings import INTEGER, UNSET, MethodSettings, option
@@ -115,6 +115,22 @@ def test_equal_values_of_other_types_are_the_same_run(name, given):
 def test_other_types_are_checked_like_python_s(given, message):
     with pytest.raises(InputError, match=message):
         registry.settings("smic", 4, given)
+
+
+@pytest.mark.parametrize("seed", [-1, 1 << 64, 1 << 70, np.int64(-1)])
+def test_seeds_have_64_bits_in_all_methods(seed):
+    message = f": got {seed}; use an integer from 0 to 2\\*\\*64 - 1"
+    for name in registry.BUILT_IN:
+        with pytest.raises(InputError, match="seed" + message):
+            registry.settings(name, 2, {"seed": seed})
+    with pytest.raises(InputError, match="random_state" + message):
+        seed_of(seed)
+    assert seed_of((1 << 64) - 1) == registry.settings("smic", 2, {"seed": (1 << 64) - 1}).seed
+
+
+def test_runs_with_other_seeds_are_still_opened():
+    kind = registry.settings_of("rim")
+    assert kind.stored(kind(2, seed=-1).identity()).seed == -1
 
 
 # -- what a declaration makes
