@@ -92,10 +92,10 @@ def fit(
         A path or URL names a Zarr v2 or v3 array, or, with `component`, a group; a path may also name a ``.npy`` file.
         Any real or integer dtype. Rows are read in blocks and never held as a whole, unless they are in memory already.
     c : int, None, or sequence of int
-        Number of clusters, 1 to n. With None, it is found if valleys of the density separate the clusters; a range
-        limits the search. ``Result.valleys`` has the evidence. If there are no valleys, or they are not tested (a
-        graph, fewer than 12 rows, ``valleys=False``), the Result has labels only after `cut`. Other methods document
-        what None means to them.
+        Number of clusters, 1 to n. With None, it is found if valleys of the density separate the clusters; a range,
+        ``(least, most)`` or ``range(least, most + 1)``, limits the search. ``Result.valleys`` has the evidence. If
+        there are no valleys, or they are not tested (a graph, fewer than 12 rows, ``valleys=False``), the Result has
+        labels only after `cut`. Other methods document what None means to them.
     method : str
         Name of the method. The options below are those of the default, "smic". Another method has its own options,
         which are also the parameters of its estimator, such as :class:`bigsmic.RIM`; options that it lacks are refused.
@@ -427,9 +427,9 @@ def _check_shape(n: int, d: int, settings: Any) -> None:
         raise InputError(f"input: Found array with 0 feature(s) (shape=({n}, 0)) while a minimum of 1 is required.")
     if n == 1:
         raise InputError("input: got n_samples=1; clustering needs at least 2 rows")
-    c = settings.n_clusters
-    if c is not None and c > n and not settings.undecided:
-        raise InputError(f"c: got {c} clusters for {n} rows; use at most {n}")
+    c = getattr(settings, "open_from", 0) if settings.undecided else settings.n_clusters
+    if c is not None and c > n:
+        raise InputError(f"c: got {'at least ' * settings.undecided}{c} clusters for {n} rows; use at most {n}")
 
 
 def _warn_of_wide(source: Source, settings: MethodSettings) -> None:

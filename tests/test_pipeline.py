@@ -319,6 +319,8 @@ ROWS = np.arange(40.0).reshape(20, 2)
         (ROWS, 0, {}, r"c \(n_clusters\): got 0; use at least 1"),
         (ROWS, -3, {}, "got -3; use at least 1"),
         (ROWS, 21, {}, "c: got 21 clusters for 20 rows; use at most 20"),
+        (ROWS, (21, 40), {}, "c: got at least 21 clusters for 20 rows; use at most 20"),
+        (ROWS, range(21, 40), {"method": "3smic"}, "c: got at least 21 clusters for 20 rows; use at most 20"),
         (ROWS, 2.5, {}, r"c \(n_clusters\): got 2\.5; use an integer"),
         (ROWS, True, {}, "got True; use an integer"),
         (ROWS, 2, {"prior": [1.0]}, "got 1 values for c = 2"),

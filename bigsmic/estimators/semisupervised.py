@@ -14,9 +14,9 @@ class SemiSupervisedSMIC(Clusterer):
     Parameters
     ----------
     n_clusters : int, sequence of int, or None
-        Number of clusters, c. With None, or a range that limits it, as many as valleys and links separate. If they show
-        none, all rows are one cluster, with a ConvergenceWarning about the evidence, and `result_` has no labels but
-        can be cut.
+        Number of clusters, c. With None, or a range that limits it, ``(least, most)`` or ``range(least, most + 1)``, as
+        many as valleys and links separate. If they show none, all rows are one cluster, with a ConvergenceWarning about
+        the evidence, and `result_` has no labels but can be cut.
     {options}
 
     Attributes

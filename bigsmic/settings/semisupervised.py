@@ -33,9 +33,10 @@ MANY_T = (3, 10)
 class Settings(smic.Settings):
     """Settings of a fit by 3SMIC; further options are those of SMIC.
 
-    A number of clusters that is left open, with None or a range, is found where valleys and links show it. Else the
-    Result has a curve over numbers, up to 30 with None, and gives labels by ``cut``. ``counting`` is for the part of a
-    fit that finds the number; it reads the labelings that valleys and links merge.
+    A number of clusters that is left open, with None or a range, ``(least, most)`` or ``range(least, most + 1)``, is
+    found where valleys and links show it. Else the Result has a curve over numbers, up to 30 with None, and gives
+    labels by ``cut``. ``counting`` is for the part of a fit that finds the number; it reads the labelings that valleys
+    and links merge.
     """
 
     method: ClassVar[str] = "3smic"

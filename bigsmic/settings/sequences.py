@@ -65,6 +65,21 @@ def neighbor_numbers(t: Any) -> Any:
     return tuple(dict.fromkeys(int(v) for v in values))
 
 
+def ends(c: Any) -> tuple[int, int]:
+    """Ends of a range of numbers of clusters: ``(least, most)``, or all its numbers in order."""
+    values = list(c) if isinstance(c, Iterable) else []
+    if not values or not all(isinstance(v, numbers.Integral) and not isinstance(v, bool) for v in values):
+        raise InputError(f"c: got {c!r}; use an integer, a range of integers, or None")
+    found = [int(v) for v in values]
+    least, most = found[0], found[-1]
+    if not 1 <= least < most or (len(found) > 2 and found != [*range(least, most + 1)]):
+        raise InputError(
+            f"c: got {c!r}; a range is (least, most), such as (2, 8), or all its integers, such as range(2, 9), with 1 "
+            "<= least < most; give a single number as itself"
+        )
+    return least, most
+
+
 def prior_of(prior: Any, c: int, assignment: str) -> Any:
     """Shares of the c clusters, which may be unequal only with assignment "paper"; None for equal ones."""
     if prior is None:

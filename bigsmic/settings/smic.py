@@ -410,7 +410,7 @@ def number_of_clusters(c: Any) -> Any:
     Parameters
     ----------
     c : int, None, or sequence of int
-        None for any number; where labelings need one, 30.
+        None for any number; where labelings need one, 30. A sequence is a range: see :func:`sequences.ends`.
 
     Returns
     -------
@@ -422,11 +422,8 @@ def number_of_clusters(c: Any) -> Any:
         return UNDECIDED, 1
     if isinstance(c, numbers.Integral | float | str):
         return int(c) if isinstance(c, np.integer) else c, 0
-    try:
-        wanted = [int(v) for v in c]
-        return max(wanted), min(wanted)
-    except (TypeError, ValueError):
-        raise InputError(f"c: got {c!r}; use an integer, a range of integers, or None") from None
+    least, most = sequences.ends(c)
+    return most, least
 
 
 def resolve(n_clusters: int, preset: Any = None, rotation: Any = None, **chosen: Any) -> Settings:

@@ -1,11 +1,13 @@
 """What is asked: filled in, checked at the door, cut to n, told apart."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from bigsmic import registry
 from bigsmic.errors import BigsmicWarning, InputError
 from bigsmic.settings.smic import Settings, number_of_clusters, resolve
 from bigsmic.validation import parse_bytes, warn_of_cuts
@@ -105,15 +107,29 @@ def test_identity_is_json_and_tells_settings_apart():
     assert all(a != b for i, a in enumerate(identities) for b in identities[:i])
 
 
-@pytest.mark.parametrize(("c", "wanted"), [(4, (4, 0)), (None, (30, 1)), (range(2, 9), (8, 2)), ([3, 5], (5, 3))])
+@pytest.mark.parametrize(
+    ("c", "wanted"),
+    [
+        *((4, (4, 0)), (None, (30, 1)), (range(2, 9), (8, 2)), ([3, 5], (5, 3))),
+        *(((2, np.int64(3)), (3, 2)), ([2, 3, 4], (4, 2)), (np.arange(1, 4), (3, 1))),
+    ],
+)
 def test_the_number_of_clusters_may_be_left_open(c, wanted):
     assert number_of_clusters(c) == wanted
 
 
-@pytest.mark.parametrize("c", [[], ["a"], [None], object()])
+@pytest.mark.parametrize("c", [[], ["a"], [None], object(), (4.0, 5), (True, 5), ("2", 5)])
 def test_what_is_no_number_of_clusters_is_refused(c):
     with pytest.raises(InputError, match=r"c: got .*; use an integer, a range of integers, or None"):
         number_of_clusters(c)
+
+
+@pytest.mark.parametrize("c", [[2, 3, 8], range(2, 9, 2), (5, 3), [3, 2, 1], (1, 1), [4], (0, 5), (-2, 5), [2, 2, 3]])
+def test_what_is_no_range_is_refused(c):
+    message = rf"c: got {re.escape(repr(c))}; a range is \(least, most\), such as \(2, 8\), or all its integers"
+    for name in ("smic", "3smic"):
+        with pytest.raises(InputError, match=message):
+            registry.settings(name, c, {})
 
 
 @pytest.mark.parametrize(
