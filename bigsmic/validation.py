@@ -69,10 +69,11 @@ def plain(value: Any) -> Any:
         return [plain(v) for v in value] if isinstance(value, list) else tuple(plain(v) for v in value)
     if isinstance(value, bool | np.bool_):
         return bool(value)
-    for kind, own in ((numbers.Integral, int), (numbers.Real, float), (np.str_, str)):
-        if isinstance(value, kind):
-            return own(value)
-    return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    return str(value) if isinstance(value, np.str_) else value
 
 
 def check_integer(name: str, value: Any, least: int | None = None) -> None:
