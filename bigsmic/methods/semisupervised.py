@@ -357,7 +357,7 @@ class Result(LabelingsResult):
         """The links that the labels violate."""
         if self.settings.undecided:
             raise InputError("violated: the number of clusters is open; see curve, then cut(c).violated")
-        if self.settings.n_clusters == 1:
+        if self.settings.n_clusters == 1 or distinct.is_all(self._context):
             nothing = np.zeros((0, 2), np.int64)
             return {"must_links": nothing, "cannot_links": nothing, "strays": nothing[:, 0]}
         read = self._run.reader("violated", 0)

@@ -9,7 +9,7 @@ joined instead.
 import warnings
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from bigsmic.numerics import distinct
 from bigsmic.numerics.distinct import Distinct
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import rowwise_output
+from bigsmic.stages import links, rowwise_output
 from bigsmic.store import Run
 from bigsmic.types import Floats, Integers
 
@@ -54,7 +54,7 @@ def counted(job: Job, is_all: bool = False, joins: bool = False) -> int | None:
     job.run_steps(STAGE, [0], partial(_write, is_all=is_all, joins=joins))
     k = job.run.info(STAGE, 0)["rows"]
     if k < c and not context.settings.undecided:
-        _refuse_names(context, k, c)
+        _refuse_names(job, k, c)
         warnings.warn(
             f"c: got {c} clusters, but no more than {k} rows differ after scaling; each of these is a cluster, and "
             f"equal rows are in one: labels are below {k}",
@@ -84,8 +84,10 @@ def _write(job: Job, block: int, is_all: bool, joins: bool) -> None:
     c = context.settings.n_clusters
     found = job.sum_blocks(STAGE, blocks, partial(_distinct, limit=most + 1))
     k = len(found)
-    arrays, info = {"X": found.rows}, {"rows": k, "is_exact": k <= most, "is_all": is_all and k <= c}
-    if is_all and joins and c < k <= min(most, context.n // 2):
+    is_free = not _side_inputs(job)  # with side inputs that are empty, a graph tells as many rows as clusters apart
+    arrays = {"X": found.rows}
+    info = {"rows": k, "is_exact": k <= most, "is_all": is_all and (k <= c if is_free else k < c)}
+    if is_all and is_free and joins and c < k <= min(most, context.n // 2):
         counts = job.sum_blocks(STAGE, blocks, partial(_counts, rows=found.rows))
         arrays["cluster"] = distinct.joined(found.rows, counts, c)
         info |= {"is_all": True, "clusters": c}
@@ -101,12 +103,11 @@ def _distinct(context: Context, s: int, limit: int) -> Distinct:
     return Distinct(context.scaled_columns(s), limit)
 
 
-def _refuse_names(context: Context, k: int, c: int) -> None:
+def _refuse_names(job: Job, k: int, c: int) -> None:
     """Refuse links and known labels that require clusters which equal rows cannot form."""
-    if _names(context):
+    if names := _names(job):
         raise InputError(
-            f"c: got {c} clusters with {', '.join(_names(context))}, but no more than {k} rows differ; "
-            f"ask for {k} at most"
+            f"c: got {c} clusters with {', '.join(names)}, but no more than {k} rows differ; ask for {k} at most"
         )
 
 
@@ -115,7 +116,7 @@ def is_trivial(job: Job, on_graph: bool) -> bool:
     context = job.context
     if context.settings.n_clusters == 1:
         return True
-    may_be_all = not context.settings.undecided and not _names(context)
+    may_be_all = not context.settings.undecided and not _names(job)
     counted(job, may_be_all, on_graph)
     return may_be_all and is_all(context)
 
@@ -137,9 +138,15 @@ def _label_single(context: Context, s: int) -> None:
     rowwise_output.write(context, s, found)
 
 
-def _names(context: Context) -> list[str]:
-    """Names of the side inputs that distinguish equal rows."""
-    return sorted(set(context.run.identity["input"].get("side_inputs", ())) - {"sample_weight"})
+def _names(job: Job) -> list[str]:
+    """Names of the side inputs that distinguish equal rows, if there are any."""
+    found = _side_inputs(job)
+    return sorted({"links" if name in links.FIELDS else name for name in found if np.size(found[name])})
+
+
+def _side_inputs(job: Job) -> dict[str, NDArray[Any]]:
+    """Side inputs that distinguish equal rows; of a method with links also if there are none."""
+    return {name: array for name, array in job.side_inputs.items() if name != "sample_weight"}
 
 
 def fewer(job: Job) -> Job:

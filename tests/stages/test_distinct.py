@@ -15,6 +15,7 @@ from bigsmic.numerics.distinct import Distinct, joined, nearest
 METHODS = {
     "smic": {},
     "smic as published": {"preset": "paper"},
+    "3smic": {},
     "mic": {},
     "mwca": {},
     "mwca on the graph": {"kernel": "graph"},
@@ -69,6 +70,13 @@ def test_as_many_clusters_as_distinct_rows(name):
     X, which = three()
     result = bigsmic.fit(X, 3, method=name.split()[0], n_threads=1, **METHODS[name])
     assert_one_cluster_each(result.labels, which, 3)
+
+
+def test_without_links_none_is_violated_by_equal_rows():
+    with pytest.warns(ConvergenceWarning, match="no more than 3 rows differ"):
+        result = bigsmic.fit(three(20)[0], 5, method="3smic", n_threads=1)
+    assert (result.n_links, result.n_violated) == (0, 0)
+    assert {name: len(rows) for name, rows in result.violated.items()} == dict.fromkeys(result.violated, 0)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -131,7 +139,7 @@ def test_an_open_number_is_cut_up_to_the_distinct_rows():
 
 def test_links_and_labels_that_equal_rows_cannot_keep_are_refused():
     X, _ = three(20)
-    with pytest.raises(InputError, match=r"got 5 clusters with .* but no more than 3 rows differ"):
+    with pytest.raises(InputError, match=r"got 5 clusters with links, but no more than 3 rows differ; ask for 3 at"):
         bigsmic.fit(X, 5, method="3smic", must_links=[[0, 1]], n_threads=1)
     with pytest.raises(InputError, match="got 5 clusters with labels, but no more than 3 rows differ"):
         bigsmic.fit(X, 5, method="rim", labels=np.where(np.arange(60) < 2, [0, 1] * 30, -1), n_threads=1)
