@@ -290,7 +290,7 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
 
         ``diagnostics["scaling"]`` has the divisors of the columns and, if the fit chose the scaling, its reasons.
         """
-        scaled: NDArray[np.float32] = self._context.column_scaler.apply(X)
+        scaled: NDArray[np.float32] = columns.scaled(self._context, X)
         return scaled
 
     def predict(self, data: Rows, **options: Any) -> Labels:

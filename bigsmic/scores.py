@@ -59,7 +59,8 @@ def msp_score(
     SingularCovarianceError
         The covariances are jointly singular, and ``reg`` is 0.
     InputError
-        There is only one cluster, the number of labels differs from that of the rows, or rows have NaN.
+        There is only one cluster, all rows of two clusters are equal, the number of labels differs from that of the
+        rows, or rows have NaN.
 
     References
     ----------
@@ -88,7 +89,19 @@ def msp_score(
     task = partial(_block_sums, source, bounds, center, (labels, len(classes)))
     with ThreadEngine(n_threads) as engine:
         sums = engine.reduce(task, range(len(bounds) - 1))
-    return min(float(Two.of(sums[list(pair)]).separation(reg).msp) for pair in combinations(range(len(classes)), 2))
+    return min(_separation(sums, classes, pair, reg) for pair in combinations(range(len(classes)), 2))
+
+
+def _separation(sums: NDArray[np.float64], classes: NDArray[np.generic], pair: tuple[int, int], reg: float) -> float:
+    """Minimum separation probability of two clusters."""
+    two = Two.of(sums[list(pair)])
+    if not two.varies.any():
+        first, second = classes[list(pair)].tolist()
+        raise InputError(
+            f"msp_score: all rows of clusters {first!r} and {second!r} are equal, and no hyperplane separates them; "
+            "give one label to equal rows"
+        )
+    return float(two.separation(reg).msp)
 
 
 def _block_sums(

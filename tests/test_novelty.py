@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import zarr
+from sklearn.neighbors import kneighbors_graph
 from small_fits import BRIEF
 
 import bigsmic
@@ -135,6 +136,22 @@ def test_runs_that_know_nothing_of_it(rows, tmp_path):
     plain = again.predict_proba(rows[1])
     assert (plain.max(axis=1) >= found.max(axis=1)).all()
     np.testing.assert_array_equal(bigsmic.fit(rows[0], 3, out=tmp_path / "run", **BRIEF).predict_proba(rows[1]), found)
+
+
+def test_why_there_is_none_is_said(rows):
+    graph = kneighbors_graph(rows[0], 10)
+    graph = graph.maximum(graph.T)
+    few = np.repeat(rows[0][:4], 20, axis=0)
+    for data, c, options, why in (
+        (graph, 3, {"kernel": "precomputed"}, "affinities do not determine the distances of rows; fit rows"),
+        (graph, 1, {"kernel": "precomputed"}, "a single cluster of a graph needs no neighbours; give c of at least 2"),
+        (few, 3, {}, "its clusters are a few distinct rows with their copies; fit rows that differ more"),
+    ):
+        result = bigsmic.fit(data, c, n_threads=1, **options)
+        with pytest.raises(AbsentResultError, match=f"novelty: the run has no reference distances, as {why}"):
+            result.novelty(data)
+    with pytest.raises(AbsentResultError, match="scaled: the fit was of a graph, which has no columns"):
+        bigsmic.fit(graph, 1, kernel="precomputed", n_threads=1).scaled(rows[0])
 
 
 def test_cuts_and_single_clusters(rows):

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
-from bigsmic.errors import InputError
-from bigsmic.store import Run
+from bigsmic.errors import AbsentResultError, InputError
+from bigsmic.runtime.context import Context
+from bigsmic.store import Run, open_source
+from bigsmic.types import Floats
 
 STAGE = "columns"
 
@@ -20,6 +22,24 @@ def keep(run: Run, source: Any) -> None:
 def read(run: Run) -> list[str]:
     """Names of the columns of the fit; empty if they have none, or the run is of a version that kept none."""
     return list(run.info(STAGE, 0)["names"]) if run.done(STAGE, 0) else []
+
+
+def scaled(context: Context, X: Any) -> Floats:
+    """Rows centred and scaled as the fit did, float32, shape (m, d).
+
+    Raises
+    ------
+    InputError
+        The rows have other columns than those of the fit, or the fit was of a graph.
+    """
+    if context.settings.precomputed:
+        raise AbsentResultError("scaled: the fit was of a graph, which has no columns to scale; fit rows")
+    source = open_source(X)
+    m, d = source.shape
+    if d != context.d:
+        raise InputError(f"scaled: X has {d} columns, but the fit was made with {context.d}; give (m, {context.d})")
+    refuse_others(context.run, source.column_names, "scaled")
+    return context.column_scaler.apply(source.read(0, m))
 
 
 def refuse_others(run: Run, names: Sequence[str], who: str) -> None:

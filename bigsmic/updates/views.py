@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bigsmic.errors import AbsentResultError
 from bigsmic.numerics.selection import Selection
-from bigsmic.stages import selected, update_log
+from bigsmic.stages import distinct, selected, update_log
 from bigsmic.types import Rows
 
 if TYPE_CHECKING:
@@ -136,12 +136,23 @@ class ArchiveViews:
         Raises
         ------
         InputError
-            As in :meth:`predict_proba`; or the run was made by a version without novelty, or its rows are all equal
-            (:class:`~bigsmic.errors.AbsentResultError`).
+            As in :meth:`predict_proba`; or the run was made by a version without novelty, is of a graph of affinities,
+            or of few distinct rows (:class:`~bigsmic.errors.AbsentResultError`).
         """
         if not self._run.done("novelty", 0):
-            raise AbsentResultError(
-                "novelty: the run has no reference distances, as an earlier version made it, or its rows are equal; "
-                "run fit on it again, which adds them"
-            )
+            raise AbsentResultError(f"novelty: the run has no reference distances, as {self._why_not_novel()}")
         return self._score("novelty", data, options)
+
+    def _why_not_novel(self) -> str:
+        """Why there are no reference distances, and the remedy."""
+        settings = self._context.settings
+        if settings.precomputed and settings.n_clusters == 1:
+            return "a single cluster of a graph needs no neighbours; give c of at least 2"
+        if settings.precomputed and settings.kernel == "precomputed":
+            return "affinities do not determine the distances of rows; fit rows, or distances with metric='precomputed'"
+        if distinct.is_all(self._context):
+            return "its clusters are a few distinct rows with their copies; fit rows that differ more"
+        return (
+            "an earlier version made it, or too few of its rows differ; for the former, run fit on it again, which "
+            "adds them"
+        )

@@ -326,6 +326,9 @@ def test_what_the_score_refuses(blobs):
         msp_score(X, np.zeros(len(X)))
     with pytest.raises(InputError, match="reg: got -1"):
         msp_score(X, y, reg=-1)
+    for reg in (0.0, 1.0):
+        with pytest.raises(InputError, match="all rows of clusters 3 and 5 are equal, and no hyperplane separates"):
+            msp_score(np.ones((9, 2)), [3, 5, 3] * 3, reg=reg)
     with pytest.raises(NonFiniteError, match="row 3, column 1"):
         msp_score(np.where(np.arange(6000).reshape(1500, 4) == 13, np.nan, X), y)
     with pytest.raises(SingularCovarianceError):

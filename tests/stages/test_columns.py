@@ -42,6 +42,19 @@ def test_rows_with_the_columns_in_another_order_are_refused(frame, result, metho
     assert np.array_equal(predict(frame), predict(frame.to_numpy()))
 
 
+def test_rows_to_be_scaled_have_the_columns_of_the_fit(frame, result):
+    assert np.array_equal(result.scaled(frame), result.scaled(frame.to_numpy().tolist()))
+    np.testing.assert_allclose(result.scaled(frame).mean(axis=0), 0, atol=1e-5)
+    with pytest.raises(InputError, match=r"scaled: X has 2 columns, but the fit was made with 3; give \(m, 3\)"):
+        result.scaled(frame.to_numpy()[:, :2])
+    with pytest.raises(InputError, match=r"expected a 2-dimensional array .* got shape \(3,\)"):
+        result.scaled(frame.to_numpy()[0])
+    with pytest.raises(InputError, match="dtype object is not real"):
+        result.scaled(frame.to_numpy().astype(object))
+    with pytest.raises(InputError, match="scaled: column 0 of X is 'width', but 'height' in the fit"):
+        result.scaled(frame[OTHERS])
+
+
 def test_those_of_lazy_rows_are_refused_before_anything_is_computed(frame, result, tmp_path):
     rows = dask.dataframe.from_pandas(frame, npartitions=2)
     with pytest.raises(InputError, match=IN_ORDER):
