@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 from bigsmic import registry
 from bigsmic.engines import engine_for_rows
@@ -28,7 +28,16 @@ from bigsmic.stages import columns, distinct, numbering, projection
 from bigsmic.stages.novelty import Assessor
 from bigsmic.stages.out_of_sample import Model, Reads
 from bigsmic.stages.precomputed import minus_log, nearest_entries
-from bigsmic.store import PredictionGroup, Source, SparseRows, digest, open_source, select_rows
+from bigsmic.store import (
+    PredictionGroup,
+    Source,
+    SparseRows,
+    canonical,
+    digest,
+    open_source,
+    refuse_complex,
+    select_rows,
+)
 from bigsmic.types import Client, Floats, Integers, Labels, Posterior, Progress, StrPath
 
 BLOCK_BYTES = 16 << 20  # of a block of new rows as float32
@@ -363,14 +372,21 @@ def _keep(
 
 def _graph_rows(context: Context, data: Any) -> csr_array:
     """Check rows of affinities, or of distances, to the fitted rows: shape (m, n), sparse."""
-    rows = csr_array(data)
-    if rows.shape[1] != context.n:
+    n, given = context.n, data if issparse(data) else np.asanyarray(data)
+    what = "affinities" if context.settings.kernel == "precomputed" else "distances"
+    if given.ndim != 2:
         raise InputError(
-            f"predict: X has {rows.shape[1]} features, but the fit was made with {context.n} rows; "
-            f"give (m, {context.n})"
+            f"predict: expected a sparse matrix of {what} to the fitted rows, got {type(data).__name__} of shape "
+            f"{given.shape}; give (m, {n})"
         )
+    if given.shape[1] != n:
+        raise InputError(f"predict: X has {given.shape[1]} features, but the fit was made with {n} rows; give (m, {n})")
+    refuse_complex(given.dtype, "predict: X")
+    rows = canonical(given)
     if not np.isfinite(rows.data).all():
         raise NonFiniteError("predict: the sparse matrix contains NaN or infinity; remove those entries")
+    if rows.data.min(initial=0) < 0:
+        raise InputError(f"predict: X has negative {what}, down to {rows.data.min():.6g}; give {what} of at least 0")
     return rows
 
 

@@ -113,6 +113,7 @@ def test_another_matrix_is_refused(affinity, tmp_path):
         (np.eye(5), r"must be a sparse square matrix, got .*ndarray"),
         (csr_array((3, 4)), r"must be a sparse square matrix, got .* of \(3, 4\)"),
         (csr_array((5, 5)), "at least one entry"),
+        (csr_array(np.eye(5) * 1j), "a precomputed affinity has entries of dtype complex128; give real numbers"),
         (csr_array(-np.eye(5)), "no negative ones"),
         (csr_array(np.eye(5, k=1)), r"not symmetric; pass \(A \+ A\.T\) / 2"),
     ],
@@ -132,6 +133,24 @@ def test_entries_that_are_not_finite_are_refused(affinity):
         result.predict(bad)
     with pytest.raises(InputError, match=r"predict: X has 699 features, but the fit was made with 700 rows"):
         result.predict(affinity[:, :699])
+
+
+@pytest.mark.parametrize(("how", "what"), [(AFFINITY, "affinities"), (DISTANCE, "distances")])
+def test_new_rows_of_a_graph_are_checked_like_fitted_ones(how, what):
+    graph = kneighbors_graph(np.repeat(np.random.default_rng(0).normal(size=(40, 3)), 2, axis=0), 10, mode="distance")
+    graph = csr_array(graph.maximum(graph.T))
+    result = bigsmic.fit(graph, 2, **how)
+    for rows, message in (
+        ("foo", rf"expected a sparse matrix of {what} to the fitted rows, got str of shape \(\); give \(m, 80\)"),
+        (np.zeros(80), r"got ndarray of shape \(80,\); give \(m, 80\)"),
+        (-graph[:5], f"predict: X has negative {what}, down to .*; give {what} of at least 0"),
+        (graph[:5] * 1j, "predict: X has entries of dtype complex128; give real numbers"),
+        (np.full((1, 80), "a"), "predict: X has entries of dtype <U1; give real numbers"),
+    ):
+        with pytest.raises(InputError, match=message):
+            result.predict(rows)
+    found = result.predict(graph[:5])
+    np.testing.assert_array_equal(result.predict(graph[:5].toarray().tolist()), found)
 
 
 def test_features_are_what_lsmi_needs(affinity):

@@ -42,6 +42,12 @@ def canonical(matrix: Any) -> Any:
     return rows
 
 
+def refuse_complex(dtype: np.dtype[Any], what: str) -> None:
+    """Raise InputError unless entries are real numbers."""
+    if dtype.kind not in "fiub":
+        raise InputError(f"{what} has entries of dtype {dtype}; give real numbers, such as absolute values")
+
+
 class SparseSource(SparseRows):
     """A square sparse matrix of affinities, or of distances, between n rows.
 
@@ -64,6 +70,7 @@ class SparseSource(SparseRows):
             raise InputError(
                 f"input: a precomputed {what} must be a sparse square matrix, got {type(matrix)} of {shape}"
             )
+        refuse_complex(matrix.dtype, f"input: a precomputed {what}")
         rows = canonical(matrix)
         super().__init__(rows, f"sparse {what}")
         if not np.isfinite(rows.data).all():
