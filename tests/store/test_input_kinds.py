@@ -111,6 +111,28 @@ def test_a_variable_of_dask_blocks_is_read_by_dask():
     assert np.array_equal(open_source(array).read(15, 35), ROWS[15:35])
 
 
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        (
+            lambda rows: rows[:-1],
+            r"rows 0 to 29 of the dask array have shape \(29, 3\) once computed, and \(30, 3\) by",
+        ),
+        (lambda rows: np.repeat(rows, 2, axis=0), r"have shape \(50, 3\) once computed, and \(30, 3\) by its chunks"),
+        (
+            lambda rows: rows[:, :2],
+            r"have shape \(30, 2\) once computed, and \(30, 3\) by its chunks; call \.compute_c",
+        ),
+        (lambda rows: rows.astype(object), "have dtype object once computed, and float64 by its meta; convert its"),
+    ],
+)
+def test_blocks_that_are_not_what_the_dask_array_says_are_refused(block, message):
+    array = dask.array.from_array(ROWS.astype(np.float64), chunks=(20, 3))
+    array = array.map_blocks(block, chunks=array.chunks, meta=np.empty((0, 0)))
+    with pytest.raises(InputError, match=message):
+        open_source(array).read(0, 30)
+
+
 def test_a_persisted_dask_array_is_read_from_its_cluster():
     from distributed import Client, LocalCluster
 

@@ -49,7 +49,24 @@ class DaskSource(Source):
 
     def read(self, lo: int, hi: int) -> Floats:
         """Return rows ``lo:hi``."""
-        return plain(self.array[lo:hi].compute(scheduler=self._scheduler), lo)
+        rows = self.array[lo:hi].compute(scheduler=self._scheduler)
+        self._refuse_others(rows, lo, hi)
+        return plain(rows, lo)
+
+    def _refuse_others(self, rows: Any, lo: int, hi: int) -> None:
+        """Refuse rows that are not what the array says of them, as with wrong `chunks` or `meta` of map_blocks."""
+        shape, dtype = getattr(rows, "shape", None), getattr(rows, "dtype", None)
+        claimed = int(hi - lo), self.shape[1]
+        if shape != claimed:
+            raise InputError(
+                f"input: rows {lo} to {hi - 1} of the dask array have shape {shape} once computed, and {claimed} by "
+                "its chunks; call .compute_chunk_sizes() on it, or mend its chunks"
+            )
+        if dtype != self.dtype and np.dtype(dtype).kind not in "fiub":
+            raise InputError(
+                f"input: rows {lo} to {hi - 1} of the dask array have dtype {dtype} once computed, and {self.dtype} by "
+                "its meta; convert its blocks to a numeric dtype"
+            )
 
 
 def _is_future(value: Any) -> bool:
