@@ -24,7 +24,7 @@ from bigsmic.settings.options import (
     declared,
     option,
 )
-from bigsmic.settings.smic_checks import check_kernel, check_rows_in_no_cluster
+from bigsmic.settings.smic_checks import check_bandwidth, check_kernel, check_rows_in_no_cluster
 from bigsmic.validation import check_choice, check_integer
 from bigsmic.weight_functions import identity_of
 
@@ -220,6 +220,7 @@ class Settings(MethodSettings):
         if self.max_matvecs is not None:
             check_integer("max_matvecs", self.max_matvecs, 1)
         check_kernel(self.kernel)
+        check_bandwidth(self.bandwidth)
         check_rows_in_no_cluster(self)
         if self.precomputed and self.selection == "lsmi":
             raise InputError("selection: 'lsmi' needs features, which a precomputed graph lacks; use 'consensus'")

@@ -21,6 +21,12 @@ def check_kernel(kernel: Any) -> None:
         raise InputError(f"kernel: got {kernel!r}; use a function or one of {(*weights.NAMED, 'precomputed')}")
 
 
+def check_bandwidth(bandwidth: float) -> None:
+    """Refuse a bandwidth that overflows in the kernel."""
+    if bandwidth > weights.LARGEST:
+        raise InputError(f"bandwidth: got {bandwidth}; use at most {weights.LARGEST:.3g}, the largest float32")
+
+
 def check_rows_in_no_cluster(settings: Any) -> None:
     """Refuse `noise` and `trim` where they need what the input lacks."""
     if settings.trim and settings.kernel == "precomputed":

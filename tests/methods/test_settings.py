@@ -66,6 +66,7 @@ def test_the_preset_is_as_published_and_gives_way():
         ("t", (5, 2.0), "t: got 2.0; use an integer"),
         ("t", "5", "t: got '5'; use an integer, or several"),
         ("bandwidth", float("nan"), "bandwidth: got nan; use a positive number"),
+        ("bandwidth", 1e300, r"bandwidth: got 1e\+300; use at most 3\.4e\+38, the largest float32"),
         ("bandwidth", "2", "bandwidth: got '2'; use a positive number"),
         ("widths", None, r"widths: got None; use factors of at least 1"),
         ("shrinkage", (0, 1.5), r"shrinkage: got \(0, 1.5\); use numbers from 0 to 1"),

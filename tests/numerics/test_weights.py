@@ -5,9 +5,9 @@ import pytest
 
 from bigsmic.numerics.graph import weights
 
-SQUARES = np.array([0, 0, 1e-30, 0.5, 3, 1e30], np.float32)
-SIGMA_I = np.array([0, 1, 1e-20, 2, 0, 1e-20], np.float32)
-SIGMA_J = np.array([0, 2, 1e-20, 0.1, 1, 1e10], np.float32)
+SQUARES = np.array([0, 0, 1e-30, 0.5, 3, 1e30, 3], np.float32)
+SIGMA_I = np.array([0, 1, 1e-20, 2, 0, 1e-20, 2], np.float32)
+SIGMA_J = np.array([0, 2, 1e-20, 0.1, 1, 1e10, 0], np.float32)
 
 
 @pytest.mark.parametrize("name", weights.NAMED)
@@ -20,6 +20,14 @@ def test_weights_are_symmetric_finite_and_not_negative(name, bandwidth):
     assert (found >= 0).all()
     np.testing.assert_allclose(found, weight(SQUARES, SIGMA_J, SIGMA_I), rtol=1e-6)
     np.testing.assert_array_equal(found[:3], weight(SQUARES[:3], SIGMA_I[:3], SIGMA_J[:3]))
+
+
+@pytest.mark.parametrize("name", weights.NAMED)
+def test_the_largest_bandwidth_overflows_to_weights_of_one(name):
+    found = weights.NAMED[name](weights.LARGEST)(SQUARES, SIGMA_I, SIGMA_J)
+    assert np.isfinite(found).all()
+    assert found[[0, 1, 3]].tolist() == [1, 1, 1]
+    assert found[[4, 6]].tolist() == [0, 0]  # a row with a copy, and one without
 
 
 def test_names_are_free_of_those_that_mean_something_else():

@@ -29,15 +29,17 @@ class LocalScaling(NamedTuple):
 
     def __call__(self, sq_distances: Floats, sigma_i: Floats, sigma_j: Floats) -> Floats:
         """Weights of edges; arrays of one shape and dtype."""
-        scale = sq_distances.dtype.type(self.bandwidth) * sigma_i * sigma_j
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            scale = sq_distances.dtype.type(self.bandwidth) * sigma_i * sigma_j
             weights = np.exp(-sq_distances / scale)
-        degenerate = scale == 0
+        degenerate = ~(scale > 0)  # 0, or an overflow times 0
         if degenerate.any():
             weights[degenerate] = sq_distances[degenerate] == 0
         return weights
 
 
+LARGEST = float(np.finfo(np.float32).max)
+"""Largest bandwidth, as edges have float32 distances."""
 NAMED: Mapping[str, Any] = {"local_scaling": LocalScaling}
 """Weight functions by name, made as ``NAMED[name](bandwidth)``."""
 DEFAULT = "local_scaling"
