@@ -2,7 +2,9 @@
 
 import functools
 import hashlib
+import inspect
 import types
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -62,6 +64,36 @@ def refuse_other(function: Any, stored: Any) -> None:
     got = identity_of(function) if callable(function) else repr(function)
     if str(stored).startswith("callable ") and got != stored:
         raise InputError(f"kernel: the run was made with {stored}, got {got}; pass the function of the fit")
+
+
+def called(function: Any, names: Sequence[str], *arguments: Any) -> Any:
+    """Values of a function at arguments of these names.
+
+    Raises
+    ------
+    InputError
+        It does not take so many arguments.
+    """
+    try:
+        return function(*arguments)
+    except TypeError:
+        if _takes(function, arguments):
+            raise
+        raise InputError(
+            f"kernel: {_name(function)} cannot be called with {len(arguments)} arguments; give a function of "
+            f"({', '.join(names)})"
+        ) from None
+
+
+def _takes(function: Any, arguments: Sequence[Any]) -> bool:
+    """Whether a function takes so many arguments, as far as its signature tells."""
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError:
+        return False
+    except ValueError:  # a function in C without a signature
+        return True
+    return True
 
 
 def _name(function: Any) -> Any:

@@ -385,6 +385,10 @@ def test_missing_and_torn_chunks_are_errors(tmp_path, blobs):
         (lambda d2, si, sj: d2 * np.nan, "returned nan; weights must be finite"),
         (lambda d2, si, sj: np.exp(-d2)[:-1], r"the callable returned float32 of shape \(\d+,\); return one weight"),
         (lambda d2, si, sj: 1.0, r"returned float64 of shape \(\)"),
+        (
+            lambda d2: np.exp(-d2),
+            r"cannot be called with 3 arguments; give a function of \(squared_distances, sigma_i, sig",
+        ),
         (lambda d2, si, sj: np.exp(-d2 / si), r"not symmetric in .* make it a function of d2 and s_i s_j"),
     ],
 )

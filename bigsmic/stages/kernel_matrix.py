@@ -18,6 +18,7 @@ from bigsmic.stages import connectivity, links, trimming
 from bigsmic.stages.graph import read_graph
 from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems
 from bigsmic.types import Floats, Integers, WeightFunction
+from bigsmic.weight_functions import called
 
 CHECKED_EDGES = 1000  # of a block, on which a callable is tested for symmetry in sigma_i and sigma_j
 FIELDS = ("halo", "indptr", "indices", "data")
@@ -131,7 +132,7 @@ def _given(weight: WeightFunction, squares: Floats, sigma_i: Floats, sigma_j: Fl
     ------
     InputError
     """
-    found = np.asarray(weight(squares, sigma_i, sigma_j))
+    found = np.asarray(called(weight, ("squared_distances", "sigma_i", "sigma_j"), squares, sigma_i, sigma_j))
     if found.shape != squares.shape or found.dtype.kind not in "fiub":
         raise InputError(
             f"kernel: for {len(squares)} edges the callable returned {found.dtype} of shape {found.shape}; "

@@ -179,6 +179,19 @@ def test_a_function_is_asked_for_again(wine, tmp_path):
     np.testing.assert_array_equal(opened.predict(X), found.labels)
 
 
+def test_a_function_of_one_row_is_no_kernel(wine):
+    with pytest.raises(
+        InputError, match=r"kernel: .*lambda.* cannot be called with 2 arguments; give a function of \(X, Y\)"
+    ):
+        bigsmic.fit(wine[0], 3, kernel=lambda X: X @ X.T, reg=0.1, **FIT)
+
+    def faulty(X, Y):
+        return X + None
+
+    with pytest.raises(TypeError, match="unsupported operand"):  # of the function itself
+        bigsmic.fit(wine[0], 3, kernel=faulty, reg=0.1, **FIT)
+
+
 def test_the_graph_is_mic_at_one_t():
     X, y = circle_and_gaussian(seed=0)
     found = bigsmic.fit(X, 2, method="kernel_rim", kernel="local_scaling", t=5, n_threads=1)

@@ -17,6 +17,7 @@ from bigsmic.errors import InputError
 from bigsmic.numerics.hashing import generator
 from bigsmic.numerics.mutual_information.gaussian_basis import median_distance
 from bigsmic.types import Floats
+from bigsmic.weight_functions import called
 
 KERNELS = tuple(sorted(set(PAIRWISE_KERNEL_FUNCTIONS) - {"additive_chi2", "chi2"}))
 """Names of the kernels: those of scikit-learn that accept rows of any sign."""
@@ -61,7 +62,7 @@ class Kernel:
             return np.asarray(
                 pairwise_kernels(X, Y, metric=self.function, filter_params=True, gamma=self.gamma), np.float64
             )
-        found = np.asarray(self.function(X, Y))
+        found = np.asarray(called(self.function, ("X", "Y"), X, Y))
         if found.shape != (len(X), len(Y)) or found.dtype.kind not in "fiub":
             raise InputError(
                 f"kernel: for {len(X)} and {len(Y)} rows the callable returned {found.dtype} of shape {found.shape}; "
