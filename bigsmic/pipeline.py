@@ -266,7 +266,7 @@ def _check_imagined(n_rows: int | None, n_workers: int | None, options: Mapping[
     for name, value in (("n_rows", n_rows), ("n_workers", n_workers)):
         if value is not None:
             check_integer(name, value, 1)
-    there = [name for name in ("client", "scheduler", "engine") if options.get(name) is not None]
+    there = [name for name in ("client", "scheduler", "engine") if options.get(name) not in (None, False)]
     if n_workers is not None and there:
         raise InputError(
             f"n_workers: got {n_workers} and {there[0]}=, which has workers that can be planned for; give one of them"

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -165,6 +166,13 @@ def test_rows_of_others_are_in_the_memory_of_a_worker(monkeypatch):
 def test_plans_of_no_rows_or_workers_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         bigsmic.plan(np.zeros((10, 2), np.float32), 2, **options)
+
+
+def test_workers_are_planned_for_where_threads_were_asked_for():
+    rows = np.zeros((10, 2), np.float32)
+    assert bigsmic.plan(rows, 2, client=False, n_workers=3) == bigsmic.plan(rows, 2, n_workers=3)
+    with pytest.raises(InputError, match="n_workers: got 3 and client="):
+        bigsmic.plan(rows, 2, client=SimpleNamespace(submit=print), n_workers=3)
 
 
 def test_one_cluster_is_scanned_and_written():
