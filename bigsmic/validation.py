@@ -76,6 +76,13 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, np.str_) else value
 
 
+def check_storage_options(storage_options: object) -> None:
+    """InputError unless options of a file system are a dict or None; the message has no value, which may be secret."""
+    if storage_options is not None and not isinstance(storage_options, Mapping):
+        kind = type(storage_options).__name__
+        raise InputError(f"storage_options: got a value of type {kind}; give a dict of the file system's options")
+
+
 def check_integer(name: str, value: Any, least: int | None = None) -> None:
     """InputError unless a setting is an integer, and at least `least`."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):

@@ -187,6 +187,11 @@ def test_what_is_no_run_is_refused(tmp_path, there):
         bigsmic.Result.open(tmp_path / "a.zarr")
 
 
+def test_storage_options_that_are_no_dict_are_refused_without_their_value(tmp_path):
+    with pytest.raises(InputError, match=r"^storage_options: got a value of type str; give a dict"):
+        bigsmic.Result.open(tmp_path / "a.zarr", storage_options="secret")
+
+
 # -- other numbers of clusters
 
 

@@ -31,11 +31,16 @@ def open_engine(client: Client = None, scheduler: str | None = None, n_threads: 
     Raises
     ------
     InputError
-        `n_threads` is less than 1.
+        `n_threads` is less than 1, or `client` is no client.
     ClusterError
         No scheduler answers at the address.
     """
     check_threads(n_threads)
+    if client is not None and client is not False and not callable(getattr(client, "submit", None)):
+        raise InputError(
+            f"client: got {client!r}; give a distributed.Client, False for threads of this process, or an address as "
+            "scheduler="
+        )
     if client is False or (client is None and scheduler is None and "distributed" not in sys.modules):
         return ThreadEngine(n_threads)  # no client can be active, and importing distributed takes a second
     from bigsmic.engines import dask

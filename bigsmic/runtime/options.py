@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from bigsmic.engines.base import Engine
 from bigsmic.store import as_location
 from bigsmic.types import Client, MemoryLimit, Progress, StorageOptions, StrPath
+from bigsmic.validation import check_storage_options
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class RunOptions:
     performance_report: StrPath | None = None
 
     def __post_init__(self) -> None:
+        check_storage_options(self.storage_options)
         if self.out is not None:
             as_location(self.out)
 

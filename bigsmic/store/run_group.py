@@ -22,6 +22,7 @@ from bigsmic.store.redaction import scrubbed, shown
 from bigsmic.store.reopenable import Shared
 from bigsmic.store.temporary import delete_with, temporary_folder
 from bigsmic.types import StrPath
+from bigsmic.validation import check_storage_options
 
 FORMAT_VERSION = 2
 SEALED = ("identity", "summary")  # attributes of the run that are used only if their checksum matches
@@ -60,6 +61,7 @@ class RunGroup(Shared):
         self, location: StrPath, storage_options: Any = None, writable: bool = True, lock: bool = True
     ) -> None:
         location = as_location(location, "run")
+        check_storage_options(storage_options)
         self.location, self.address = shown(location), absolute(location)
         self._options, self._writable = storage_options, writable
         self._lease: Lease | None = None

@@ -22,7 +22,7 @@ from bigsmic.stages.update_log import Entry
 from bigsmic.store import Run, Source, checksum, open_source
 from bigsmic.types import Client, Progress, StorageOptions
 from bigsmic.updates import drift
-from bigsmic.validation import check_choice
+from bigsmic.validation import check_choice, check_integer
 
 SPARSE = 4
 """Rows of the archive per fitted row above which single rows of a block are compared, not the whole block."""
@@ -62,6 +62,8 @@ def update(  # noqa: PLR0913
     InputError, RunMismatchError, RunLockedError
     """
     check_choice("verify", verify, ("some", "all"))
+    if stop is not None:
+        check_integer("stop", stop, 0)
     if context.settings.precomputed:
         raise InputError("update: the fit was of a graph, to which rows cannot be added; use predict")
     if type(context.run) is not Run:

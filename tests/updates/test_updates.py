@@ -226,6 +226,9 @@ def test_what_cannot_be_updated_is_refused(archive, rows):
         result.update(path / "X", foo=1)
     with pytest.raises(InputError, match="verify: got 'none'"):
         result.update(path / "X", verify="none")
+    for stop, message in (("a", "stop: got 'a'; use an integer"), (-1, "stop: got -1; use at least 0")):
+        with pytest.raises(InputError, match=message):
+            result.update(path / "X", stop=stop)
     saved = result.save(path / "copy")
     assert saved.update(path / "X").rows == 700
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from bigsmic.errors import InputError
 from bigsmic.store import admission
+from bigsmic.store.destinations import as_location
 from bigsmic.store.objects import absolute
 from bigsmic.store.redaction import shown
 from bigsmic.store.sources.base import Source, kind_of
@@ -17,6 +18,7 @@ from bigsmic.store.sources.sliced import SlicedSource
 from bigsmic.store.sources.windowed import WindowSource, group_of
 from bigsmic.store.sources.zarr_arrays import ZarrSource, is_zarr, open_array
 from bigsmic.types import Floats, StorageOptions, StrPath
+from bigsmic.validation import check_storage_options
 
 
 def open_source(
@@ -50,10 +52,11 @@ def open_source(
     -----
     Numbers are decoded by the attributes of the CF conventions, which xarray writes; see :mod:`bigsmic.store.decoding`.
     """
+    check_storage_options(storage_options)
     if missing_chunks not in ("error", "fill"):
         raise InputError(f"missing_chunks: got {missing_chunks!r}; use 'error' or 'fill'")
     if isinstance(data, str | os.PathLike):
-        source = _source_at(absolute(data), component, storage_options, missing_chunks)
+        source = _source_at(absolute(as_location(data, "input")), component, storage_options, missing_chunks)
     else:
         source = _source_of(_member(data, component), missing_chunks)
     _check_rows(source)
