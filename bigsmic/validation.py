@@ -65,8 +65,8 @@ def plain(value: Any) -> Any:
     """
     if isinstance(value, np.ndarray):
         return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value] if isinstance(value, list) else tuple(plain(v) for v in value)
+    if type(value) in (list, tuple):  # and not a function that is a named tuple
+        return type(value)(plain(v) for v in value)
     if isinstance(value, bool | np.bool_):
         return bool(value)
     if isinstance(value, numbers.Integral):
