@@ -154,7 +154,7 @@ class RIM(Clusterer):
         stream.learn(rows, side_inputs.get("labels"), side_inputs.get("sample_weight"))
         coef, intercept = stream.classifier
         self._classify_by(coef, intercept, stream.memory.marginal)
-        self.labels_ = self.predict(rows)
+        self.labels_ = Logits(coef, intercept).labels(rows)
         self.n_iter_ += 1
         return self
 

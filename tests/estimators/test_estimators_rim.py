@@ -1,6 +1,7 @@
 """RIM's scikit-learn face: every check of theirs, streams, weights, known labels."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_wine, make_blobs
@@ -76,6 +77,14 @@ def test_a_stream_ends_where_a_fit_does(blobs):
     assert adjusted_rand_score(y, estimator.predict(X)) > 0.95
     assert estimator.n_iter_ == 6
     np.testing.assert_allclose(estimator.predict_proba(X).sum(axis=1), 1, atol=1e-5)
+
+
+def test_a_stream_of_frames_keeps_their_names_without_a_warning(blobs):
+    X, _ = blobs
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    estimator = RIM(3, **FAST).partial_fit(frame[:500]).partial_fit(frame[500:])
+    assert estimator.feature_names_in_.tolist() == list("abcd")
+    np.testing.assert_array_equal(estimator.labels_, estimator.predict(frame[500:]))
 
 
 def test_tiny_chunks_borrow_from_those_before(blobs):
