@@ -19,7 +19,7 @@ from bigsmic.result import Result
 from bigsmic.runtime.options import RunOptions
 from bigsmic.settings import Option
 from bigsmic.settings.options import documented
-from bigsmic.store import in_blocks, refuse_unreadable
+from bigsmic.store import Source, in_blocks, is_dask_frame, names_of, refuse_unreadable
 from bigsmic.types import Labels, MemoryLimit, Posterior, RandomState, Rows, StrPath
 from bigsmic.validation import check_seed
 
@@ -133,7 +133,7 @@ class Clusterer(ClusterMixin, BaseEstimator):
     def _place(self, X: Any) -> dict[str, Any]:
         """Options of where the fit runs: within a Dask task, rows in memory are fitted in that task."""
         n_threads = threads_of(self.n_jobs)
-        if "distributed" in sys.modules and isinstance(X, np.ndarray):
+        if "distributed" in sys.modules and (isinstance(X, np.ndarray) or type(X) is Source):
             from bigsmic.engines.dask import within_task
 
             if within_task():
@@ -176,19 +176,23 @@ class Clusterer(ClusterMixin, BaseEstimator):
         return lsmi_score(self._answering, self._rows(X, reset=False), self.seed_)
 
     def _rows(self, X: Any, reset: bool) -> Any:
-        """Validate rows in memory; rows that are read in blocks are validated by the fit."""
-        if hasattr(X, "dask"):
-            from bigsmic.lazy import rows_of
+        """Validate rows in memory, and the names of columns; rows that are read in blocks are validated by the fit.
 
-            return rows_of(X, lengths=reset)
+        Rows in memory keep the names of their columns as a Source.
+        """
+        if is_dask_frame(X):
+            validate_data(self, X._meta, reset=reset, skip_check_array=True)
+            return X
         if in_blocks(X):
             return X
         sparse = "csr" if get_tags(self).input_tags.sparse else False
         if not sparse:  # arrays, and objects that scikit-learn refuses with its own messages
             refuse_unreadable(X)
-        return validate_data(
+        names = [] if get_tags(self).input_tags.pairwise else names_of(X)
+        rows = validate_data(
             self, X, reset=reset, accept_sparse=sparse, dtype="numeric", ensure_min_samples=2 if reset else 1
         )
+        return Source(rows, "array").named(names) if names else rows
 
 
 def _options_of(method: str) -> dict[str, Option]:

@@ -201,10 +201,10 @@ class RIM(Clusterer):
         classifier = Logits(self.coef_, self.intercept_)
         if not hasattr(X, "dask"):
             return getattr(classifier, what)(validate_data(self, X, reset=False, dtype="numeric"))
-        from bigsmic.lazy import Answer, Lazily
+        from bigsmic.lazy import Answer, Lazily, rows_of
 
         lazily = Lazily(classifier, self.n_features_in_, f"bigsmic-logits-{uuid.uuid4().hex}")
-        return lazily(what, self._rows(X, reset=False), Answer(dtype, width))
+        return lazily(what, rows_of(self._rows(X, reset=False), lengths=False), Answer(dtype, width))
 
     def score(self, X: Rows, y: object = None) -> float:
         """Objective of RIM on X: information minus penalty, in nats; larger is better.

@@ -18,7 +18,7 @@ Below them: ``objects`` is bytes by key, local or behind a URL, ``retrying`` rep
 ``redaction`` keeps secrets out of messages, and ``reopenable`` lets a task on another process open what it needs once.
 """
 
-from bigsmic.store.admission import in_blocks, refuse_unreadable
+from bigsmic.store.admission import in_blocks, is_dask_frame, refuse_unreadable
 from bigsmic.store.basis import FileBasis
 from bigsmic.store.checked_arrays import CheckedArray
 from bigsmic.store.destinations import as_location, lies_in
@@ -78,6 +78,7 @@ __all__ = [
     "create_arrays",
     "digest",
     "in_blocks",
+    "is_dask_frame",
     "is_local",
     "lies_in",
     "names_of",

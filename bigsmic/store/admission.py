@@ -18,8 +18,8 @@ FILES = {
     ".hdf5": "h5py.File(path)['X']",
     ".h5ad": "h5py.File(path)['obsm/X_pca'], or the path to bigsmic.interop.anndata.cluster",
     ".nc": "xarray.open_dataset(path, chunks={})['X'].data",
-    ".parquet": "dask.dataframe.read_parquet(path).to_dask_array(lengths=True)",
-    ".csv": "dask.dataframe.read_csv(path).to_dask_array(lengths=True)",
+    ".parquet": "dask.dataframe.read_parquet(path)",
+    ".csv": "dask.dataframe.read_csv(path)",
     ".zip": "zarr.open_array(zarr.storage.ZipStore(path, mode='r'))",
     ".mat": "scipy.io.loadmat(path)['X']",
 }
@@ -142,13 +142,14 @@ def _dataset(data: Any) -> str:
     )
 
 
-def _dataframe(data: Any) -> str:
-    return "got a dask dataframe; pass ddf.to_dask_array(lengths=True) of its numeric columns"
-
-
 def is_frame(data: Any) -> bool:
-    """Whether the rows are a pandas DataFrame."""
+    """Whether the rows are a DataFrame of pandas or dask."""
     return hasattr(data, "iloc") and hasattr(data, "columns")
+
+
+def is_dask_frame(data: Any) -> bool:
+    """Whether the rows are a dask dataframe."""
+    return hasattr(type(data), "to_dask_array") and hasattr(data, "columns")  # a Delayed has any attribute
 
 
 def _is_mixed(data: Any) -> bool:
@@ -176,7 +177,6 @@ _REFUSED = (
     (_is_sparse, _sparse),
     (lambda data: hasattr(data, "obsm") and hasattr(data, "obs"), _anndata),
     (lambda data: hasattr(data, "data_vars"), _dataset),
-    (lambda data: hasattr(data, "to_dask_array"), _dataframe),
     (_is_mixed, _mixed),
 )
 

@@ -9,8 +9,10 @@ import subprocess
 import sys
 
 import dask.array
+import dask.dataframe as dd
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 import zarr
 from sklearn.base import clone
@@ -120,6 +122,48 @@ def test_archives_are_read_where_they_lie(rows, tmp_path):
         found = SMIC(3, random_state=0).fit(data)
         np.testing.assert_array_equal(found.labels_, wanted.labels_)
         np.testing.assert_array_equal(found.predict(data), wanted.predict(X))
+
+
+# -- names of columns
+
+NAMES = ["depth", "height", "width", "age"]
+OTHER_ORDER = "must be in the same order as they were in fit"
+
+
+@pytest.fixture(scope="module")
+def named(rows):
+    return pd.DataFrame(rows[0], columns=NAMES)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+@pytest.mark.parametrize("fit_of", [lambda frame: frame, lambda frame: dd.from_pandas(frame, npartitions=2)])
+def test_frames_in_another_order_are_refused(kind, fit_of, named):
+    model, turned = quick(kind).fit(fit_of(named)), named[NAMES[::-1]]
+    assert model.feature_names_in_.tolist() == NAMES
+    for frame in (turned, dd.from_pandas(turned, npartitions=2)):
+        for method in (model.predict, model.predict_proba, model.score):
+            with pytest.raises(ValueError, match=OTHER_ORDER):
+                method(frame)
+        with pytest.raises(InputError, match="column 0 of X is 'age', but 'depth' in the fit"):
+            model.result_.predict(frame)
+    lazy = dd.from_pandas(named, npartitions=3)
+    np.testing.assert_array_equal(model.predict(lazy).compute(), model.predict(named))
+    assert model.score(lazy) == model.score(named)
+
+
+def test_a_stream_refuses_frames_in_another_order(named):
+    model, turned = quick(bigsmic.RIM).partial_fit(named), named[NAMES[::-1]]
+    for frame in (turned, dd.from_pandas(turned, npartitions=2)):
+        with pytest.raises(ValueError, match=OTHER_ORDER):
+            model.predict(frame)
+    np.testing.assert_array_equal(model.predict(dd.from_pandas(named, npartitions=2)).compute(), model.predict(named))
+
+
+def test_names_change_no_label_and_are_reported(named, rows, tmp_path):
+    model = SMIC(3, random_state=0).fit(named)
+    np.testing.assert_array_equal(model.labels_, SMIC(3, random_state=0).fit(rows[0]).labels_)
+    model.result_.report(tmp_path / "report.html", rows[0])
+    assert all(name in (tmp_path / "report.html").read_text() for name in NAMES)
 
 
 def test_a_seed_that_is_drawn_is_kept(rows):

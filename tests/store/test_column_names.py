@@ -1,3 +1,4 @@
+import dask.dataframe
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,6 +19,7 @@ def column_names(*place):
 
 def test_of_a_frame():
     assert column_names(pd.DataFrame(X, columns=NAMES)) == NAMES
+    assert column_names(dask.dataframe.from_pandas(pd.DataFrame(X, columns=NAMES), npartitions=2)) == NAMES
 
 
 @pytest.fixture

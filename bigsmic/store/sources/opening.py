@@ -28,10 +28,10 @@ def open_source(
 
     Parameters
     ----------
-    data : str, Path, zarr.Array, dask array, ndarray, memmap, or array_like, shape (n, d)
+    data : str, Path, zarr.Array, dask array or dataframe, ndarray, memmap, array_like, or Source, shape (n, d)
         A path or URL names a Zarr v2 or v3 array, or, together with `component`, a group; a path may also name a
         ``.npy`` file, which is read range by range. Arrays that are sliced, such as an h5py dataset or an xarray
-        variable, are held a block at a time.
+        variable, are held a block at a time. Rows of a dask dataframe are counted, which computes it once.
     component : str, optional
         Path of the array within the group, of Zarr or HDF5.
     storage_options : dict, optional
@@ -82,6 +82,8 @@ def _member(data: Any, component: str | None) -> Floats:
 
 
 def _source_of(data: Any, missing_chunks: str) -> "Source":
+    if isinstance(data, Source):
+        return data
     admission.refuse_unreadable(data)
     if is_zarr(data):
         windows = group_of(data)
@@ -90,7 +92,10 @@ def _source_of(data: Any, missing_chunks: str) -> "Source":
 
 
 def _in_process(data: Any) -> "Source":
-    """The source for rows in memory, or for a dask array."""
+    """The source for rows in memory, or for a dask array or dataframe."""
+    if admission.is_dask_frame(data):
+        mixed = np.asanyarray(data._meta).dtype == object  # truth values beside numbers, say
+        data = (data.astype(np.float64) if mixed else data).to_dask_array(lengths=True)
     if hasattr(data, "dask") and hasattr(data, "compute"):
         return DaskSource(data)
     if admission.reads_ranges(data):
