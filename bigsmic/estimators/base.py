@@ -106,6 +106,9 @@ class Clusterer(ClusterMixin, BaseEstimator):
         warnings.warn(f"n_clusters: one cluster has all rows. {why}", ConvergenceWarning, stacklevel=4)
         return self._result(X, 1)
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "classes_")  # a fit that failed may have set the number of columns, or the seed
+
     @property
     def _answering(self) -> Result:
         """The result that gives the estimator's labels and predictions."""
@@ -184,6 +187,8 @@ class Clusterer(ClusterMixin, BaseEstimator):
             validate_data(self, X._meta, reset=reset, skip_check_array=True)
             return X
         if in_blocks(X):
+            if reset:
+                vars(self).pop("feature_names_in_", None)  # of an earlier fit
             return X
         sparse = "csr" if get_tags(self).input_tags.sparse else False
         if not sparse:  # arrays, and objects that scikit-learn refuses with its own messages

@@ -1,7 +1,8 @@
 """scikit-learn clusterer by regularized information maximization."""
 
 import uuid
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -139,24 +140,40 @@ class RIM(Clusterer):
         Returns
         -------
         self
+
+        Raises
+        ------
+        InputError
+            The chunk cannot be used, such as for labels of more categories than there are. The estimator stays as it
+            was, after any error.
         """
+        before = dict(vars(self))
+        try:
+            self._learn(X, {"labels": labels, "sample_weight": sample_weight})
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+        return self
+
+    def _learn(self, X: ArrayLike, given: Mapping[str, ArrayLike | None]) -> None:
         stream: Any = getattr(self, "_stream", None)
         first = stream is None
         rows = validate_data(self, X, reset=first, dtype="numeric", ensure_min_samples=2 if first else 1)
-        given = {"labels": labels, "sample_weight": sample_weight}
         side_inputs = checked_side_inputs(
             {name: array for name, array in given.items() if array is not None}, len(rows)
         )
         if first:
             self.seed_ = seed_of(self.random_state)
-            self._stream = stream = Stream(self._settings())
+            stream = Stream(self._settings())
             self.n_iter_ = 0
+            vars(self).pop("result_", None)  # of an earlier fit
+        self._stream = stream = replace(stream)
         stream.learn(rows, side_inputs.get("labels"), side_inputs.get("sample_weight"))
         coef, intercept = stream.classifier
         self._classify_by(coef, intercept, stream.memory.marginal)
         self.labels_ = Logits(coef, intercept).labels(rows)
         self.n_iter_ += 1
-        return self
 
     def _settings(self) -> Settings:
         given = {"seed": self.seed_, **self._options()}
@@ -174,7 +191,9 @@ class RIM(Clusterer):
     @property
     def path_(self) -> "pd.DataFrame":
         """Strengths that were tried."""
-        check_is_fitted(self, "result_")
+        check_is_fitted(
+            self, "result_", msg="path_: %(name)s has one after fit, partial_fit tries no strengths; call fit"
+        )
         path: pd.DataFrame = self.result_.path
         return path
 

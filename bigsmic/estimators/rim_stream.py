@@ -12,8 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from bigsmic.errors import InputError
+from bigsmic.methods.rim.side_inputs import refuse_more_categories
 from bigsmic.numerics.hashing import row_uniform
-from bigsmic.numerics.moments import Scaler, class_sums, majority_spreads, moments_and_products, scaler
+from bigsmic.numerics.moments import (
+    Scaler,
+    class_sums,
+    first_nonfinite,
+    majority_spreads,
+    moments_and_products,
+    refuse_overflow,
+    scaler,
+)
 from bigsmic.numerics.objectives.rim import adam
 from bigsmic.numerics.objectives.rim.adam import Adam, Aim
 from bigsmic.numerics.objectives.rim.linear import Linear, linear_gradient, linear_information, penalised
@@ -61,27 +71,58 @@ class Stream:
         labels : ndarray of int, shape (m,), optional
             -1 for none.
         weights : ndarray of float, shape (m,), optional
+
+        Raises
+        ------
+        InputError
+            Labels of more categories than there are, or rows too far from those of the first chunk.
+        CollapseError
+            The ascent diverges. The stream is then of no further use: learn with a copy of it.
         """
         with threadpool_limits(limits=1):
+            n_known = 0 if labels is None else int(labels.max(initial=-1)) + 1
             if self.state is None:
-                self._begin(X, labels)
+                refuse_more_categories(n_known, self.settings.n_clusters or len(X))
+                self.scaler = _scaler(X, self.settings.scale)
+                scaled = self._scaled(X)
+                self._begin(scaled, labels)
+            else:
+                self._refuse_new_categories(n_known)
+                scaled = self._scaled(X)
             rows = self.n_seen + np.arange(len(X))
             self.n_seen += len(X)
             weighting = Weighting(None if weights is None else weights * len(X) / weights.sum(), labels)
-            self._ascend_to(self.scaler.apply(X), weighting, rows)
+            self._ascend_to(scaled, weighting, rows)
 
-    def _begin(self, X: Floats, labels: Integers | None) -> None:
+    def _refuse_new_categories(self, n_known: int) -> None:
+        k = self.state.model.n_categories
+        if n_known > k:
+            raise InputError(
+                f"labels: got the label {n_known - 1}, but since the first chunk there are {k} categories; use labels "
+                f"below {k}, or begin with rows of all categories"
+            )
+
+    def _scaled(self, X: Floats) -> NDArray[np.float32]:
+        with np.errstate(over="ignore"):
+            scaled: NDArray[np.float32] = self.scaler.apply(X)
+        count, row, column = first_nonfinite(scaled)
+        if count:
+            raise InputError(
+                f"partial_fit: row {row}, column {column} is {X[row, column]:.3g}, which after the scaling of the "
+                "first chunk leaves the range of float32; drop such rows"
+            )
+        return scaled
+
+    def _begin(self, scaled: NDArray[np.float32], labels: Integers | None) -> None:
         settings = self.settings
-        self.scaler = _scaler(X, settings.scale)
-        scaled = self.scaler.apply(X)
         self.spread = adam.spread(scaled)
-        k = min(settings.n_clusters or settings.first_categories(len(X)), len(X))
+        k = min(settings.n_clusters or settings.first_categories(len(scaled)), len(scaled))
         known = None
         if labels is not None and labels.max(initial=-1) >= 0:
             sums = class_sums(scaled, labels, int(labels.max()) + 1)
             known = (sums[:, :-1] / np.maximum(sums[:, -1:], 1)).astype(np.float32)
         centers, found = first_centers(scaled, k, settings.seed, known)
-        self.state = Adam.start(supervised_start(scaled, found, len(centers), self.reg(len(X))))
+        self.state = Adam.start(supervised_start(scaled, found, len(centers), self.reg(len(scaled))))
 
     def reg(self, n: int) -> float:
         """Strength of the penalty after n rows; it is not searched for, as the number of categories is fixed."""
@@ -123,7 +164,9 @@ class Stream:
 
 
 def _scaler(X: Floats, scale: str | None) -> Scaler:
-    total, products = moments_and_products(X)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total, products = moments_and_products(X)
+    refuse_overflow(total.m2)
     if scale == "auto":
         scale = None if need_no_scaling(likeness(total, products), total) else "mixed"
     made: Scaler = scaler(total, scale, spreads=majority_spreads(total, X) if scale == "mixed" else None)

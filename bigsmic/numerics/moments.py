@@ -305,6 +305,14 @@ def _check_underflow(variance: Floats, differs: NDArray[np.bool_]) -> None:
         )
 
 
+def refuse_overflow(m2: Floats) -> None:
+    """Refuse sums of squared deviations of columns that are not finite."""
+    if not np.isfinite(m2).all():
+        raise InputError(
+            "input: the sum of squares of a column overflows float64; change the unit of the rows, or drop extreme ones"
+        )
+
+
 def _check_range(reach: Floats, scale: str | None) -> None:
     if reach.size and not _is_exact(reach.max()):
         raise InputError(

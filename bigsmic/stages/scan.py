@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bigsmic.errors import BigsmicWarning, InputError, NonFiniteError
+from bigsmic.errors import BigsmicWarning, NonFiniteError
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.moments import (
     Moments,
@@ -19,6 +19,7 @@ from bigsmic.numerics.moments import (
     moments,
     moments_and_products,
     origin_of,
+    refuse_overflow,
 )
 from bigsmic.numerics.shared_unit import likeness, need_no_scaling
 from bigsmic.numerics.windows.smoothness import LEAST_ROWS, MOST_COLUMNS, smoothness
@@ -130,6 +131,7 @@ def _refuse_nonfinite(context: Context) -> None:
             f"input: {context.source.name} contains NaN or infinity: first at row {row}, column "
             f"{first['column']}; {bad} entries, {share:.2g} of all; drop or impute these rows"
         )
-    if not all(np.isfinite(m2).all() for (m2,) in context.run.gather("scan", context.source_blocks, ["m2"])):
+    found = [m2 for (m2,) in context.run.gather("scan", context.source_blocks, ["m2"])]
+    if not np.isfinite(found).all():
         context.run.drop("scan", context.source_blocks)
-        raise InputError("input: the sum of squares of a column overflows float64; change the unit of the rows")
+        refuse_overflow(np.concatenate(found))

@@ -17,6 +17,7 @@ import pytest
 import zarr
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
@@ -149,6 +150,25 @@ def test_frames_in_another_order_are_refused(kind, fit_of, named):
     lazy = dd.from_pandas(named, npartitions=3)
     np.testing.assert_array_equal(model.predict(lazy).compute(), model.predict(named))
     assert model.score(lazy) == model.score(named)
+
+
+def test_names_are_of_the_last_fit(named, rows, tmp_path):
+    np.save(tmp_path / "rows.npy", rows[0])
+    array = zarr.create_array(str(tmp_path / "a.zarr"), data=rows[0][:, :3])
+    for data in (tmp_path / "rows.npy", array, dask.array.from_array(rows[0][:, :3]), rows[0]):
+        model = quick(bigsmic.MSPC).fit(named).fit(data)
+        assert not hasattr(model, "feature_names_in_")
+        assert model.n_features_in_ == model.result_.diagnostics["columns"]
+
+
+def test_a_fit_that_failed_is_none(rows):
+    model = quick(bigsmic.MSPC)
+    with pytest.raises(ValueError, match="minimum of 2 is required"):
+        model.fit(rows[0][:1])
+    with pytest.raises(InputError, match="overflows float64"):
+        model.fit(np.full((2, 4), 1e300) * [[1], [-1]])
+    with pytest.raises(NotFittedError, match="not fitted"):
+        model.predict(rows[0])
 
 
 def test_a_stream_refuses_frames_in_another_order(named):

@@ -1,16 +1,20 @@
 """RIM's scikit-learn face: every check of theirs, streams, weights, known labels."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_wine, make_blobs
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import bigsmic
 from bigsmic import RIM
 from bigsmic.errors import InputError
+from bigsmic.estimators.rim_stream import Stream
 
 FAST = {"random_state": 0, "n_jobs": 1}
 
@@ -101,6 +105,69 @@ def test_a_fit_ends_a_stream_and_a_stream_a_fit(blobs):
     np.testing.assert_array_equal(estimator.fit(X).predict(X), RIM(3, **FAST).fit(X).labels_)
     with pytest.raises(InputError, match="reg='lsmi' needs all rows"):
         RIM(reg="lsmi", **FAST).partial_fit(X)
+
+
+def test_what_is_of_a_fit_goes_when_a_stream_begins(blobs):
+    X, _ = blobs
+    estimator = RIM(3, **FAST).fit(X).partial_fit(X[:300])
+    assert not hasattr(estimator, "result_")
+    with pytest.raises(NotFittedError, match="path_: RIM has one after fit"):
+        _ = estimator.path_
+
+
+REFUSED_CHUNKS = {
+    "labels of more categories": (lambda X: (X[:9], {"labels": [3] * 9}), "got "),
+    "rows too far": (lambda X: (np.vstack([X[:9], np.full((2, 4), 1e300)]), {}), "float64|row 9, column 0 is 1e\\+300"),
+    "a column too many": (lambda X: (np.hstack([X, X]), {"labels": [7] * len(X)}), "8 features|got 8 categories"),
+}
+
+
+@pytest.mark.parametrize("begun", ["not at all", "by fit", "by partial_fit"])
+@pytest.mark.parametrize("name", REFUSED_CHUNKS)
+def test_a_chunk_that_is_refused_changes_nothing(name, begun, blobs):
+    X, _ = blobs
+    estimator = RIM(3, **FAST)
+    if begun != "not at all":
+        estimator = estimator.fit(X) if begun == "by fit" else estimator.partial_fit(X[:300])
+    before, n_seen = dict(vars(estimator)), getattr(getattr(estimator, "_stream", None), "n_seen", None)
+    chunk, side_inputs = REFUSED_CHUNKS[name][0](X)
+    with pytest.raises(ValueError, match=REFUSED_CHUNKS[name][1]):
+        estimator.partial_fit(chunk, **side_inputs)
+    assert vars(estimator) == before
+    assert getattr(getattr(estimator, "_stream", None), "n_seen", None) == n_seen
+    if begun == "not at all":
+        with pytest.raises(NotFittedError, match="not fitted"):
+            estimator.predict(X)
+    if begun == "by partial_fit":
+        wanted = RIM(3, **FAST).partial_fit(X[:300]).partial_fit(X[300:]).coef_
+        np.testing.assert_array_equal(estimator.partial_fit(X[300:]).coef_, wanted)
+
+
+def test_a_chunk_that_is_interrupted_leaves_the_stream_as_it_was(blobs, monkeypatch):
+    X, _ = blobs
+    estimator = RIM(3, **FAST).partial_fit(X[:300])
+    before, state = dict(vars(estimator)), copy.deepcopy(vars(estimator._stream))
+
+    def interrupted(stream, sums):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Stream, "_remember", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        estimator.partial_fit(X[300:])
+    assert vars(estimator) == before
+    assert estimator._stream.n_seen == state["n_seen"]
+    np.testing.assert_array_equal(estimator._stream.state.model.W, state["state"].model.W)
+
+
+def test_labels_of_more_categories_than_clusters_are_refused_as_by_fit(blobs):
+    X, _ = blobs
+    for learn in (RIM(3, **FAST).fit, RIM(3, **FAST).partial_fit):
+        with pytest.raises(InputError, match="labels: got 8 categories for 3 clusters; ask for at least as many"):
+            learn(X, labels=[7] * len(X))
+    stream = RIM(3, **FAST).partial_fit(X)
+    with pytest.raises(InputError, match="got the label 3, but since the first chunk there are 3 categories"):
+        stream.partial_fit(X[:2], labels=[-1, 3])
+    assert stream.partial_fit(X[:2], labels=[-1, 2]).n_clusters_ == 3
 
 
 def test_known_labels_are_kept(blobs):

@@ -12,7 +12,7 @@ from bigsmic.errors import BigsmicWarning, InputError
 from bigsmic.methods.rim.pages import pages
 from bigsmic.methods.rim.planning import plan
 from bigsmic.methods.rim.result import Model, Result, scores_of
-from bigsmic.methods.rim.side_inputs import admit
+from bigsmic.methods.rim.side_inputs import admit, refuse_more_categories
 from bigsmic.numerics.objectives.rim.linear import Linear
 from bigsmic.numerics.objectives.rim.logits import power_exponent
 from bigsmic.numerics.objectives.rim.path import Point, find_strength, refuse_collapse
@@ -68,10 +68,7 @@ def _find(job: Job, _: int) -> None:
     """Fit the classifier, and write it."""
     n, settings = job.context.n, job.context.settings
     search, reg = Search(job), settings.strength(n)
-    if search.known > (settings.n_clusters or n):
-        raise InputError(
-            f"labels: got {search.known} categories for {settings.n_clusters} clusters; ask for at least as many"
-        )
+    refuse_more_categories(search.known, settings.n_clusters or n)
     if settings.n_clusters == 1:
         found, reg = Linear.zeros(job.context.d, 1), 0.0
     elif settings.n_clusters is not None:

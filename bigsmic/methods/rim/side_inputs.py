@@ -46,3 +46,9 @@ def checked_side_inputs(side_inputs: Mapping[str, Any], n_rows: int) -> dict[str
             raise InputError(f"labels: got {labels.dtype}, least {labels.min()}; use integers 0, 1, .. and -1 for none")
         arrays["labels"] = labels.astype(np.int32)
     return arrays
+
+
+def refuse_more_categories(n_known: int, n_clusters: int) -> None:
+    """Refuse known labels of more categories than there can be clusters."""
+    if n_known > n_clusters:
+        raise InputError(f"labels: got {n_known} categories for {n_clusters} clusters; ask for at least as many")
