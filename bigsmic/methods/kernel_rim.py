@@ -198,7 +198,7 @@ def run(job: Job) -> None:
         job = distinct.fewer(job)
     with job.timed("map"):
         job.run_steps("map", [0], _find_map)
-    rim.ascend(replace(job, context=OnFeatures(job.context)))
+    rim.ascend(replace(job, context=OnFeatures(job.context)), weaken=True)  # as features vary less than scaled rows
 
 
 def _on_graph(context: Context) -> Any:

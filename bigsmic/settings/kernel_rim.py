@@ -25,7 +25,8 @@ class Settings(rim.Settings):
     reg: float | str | None = option(
         None,
         NUMBER_OR_WORD,
-        help=rim.Settings.options()["reg"].help + " 0.5/N with local_scaling.",
+        help=rim.Settings.options()["reg"].help + " 4/N is halved while a single category contains every row. 0.5/N "
+        "with local_scaling.",
     )
     scale: str | None = option("auto", choices=SCALES, help=SCALE_HELP)
     kernel: str | Callable[..., Any] = option(

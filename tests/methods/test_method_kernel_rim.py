@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import zarr
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_iris, load_wine, make_blobs, make_moons
 from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -11,7 +11,7 @@ from small_fits import cut_small
 
 import bigsmic
 from bigsmic.datasets import circle_and_gaussian
-from bigsmic.errors import InputError
+from bigsmic.errors import CollapseError, InputError
 from bigsmic.estimators.kernel_rim import KernelRIM
 from bigsmic.methods import mic
 from bigsmic.numerics.objectives.kernel_features import (
@@ -125,6 +125,27 @@ def test_the_linear_kernel_is_linear_rim(wine):
     assert kernel.diagnostics["features"] == 13
     assert adjusted_rand_score(plain.labels, kernel.labels) > 0.97
     assert kernel.diagnostics["objective"] == pytest.approx(plain.diagnostics["objective"], abs=1e-3)
+
+
+@pytest.mark.parametrize("load", [load_iris, load_wine, lambda return_X_y: make_moons(300, random_state=0)])
+def test_a_default_strength_that_leaves_one_category_is_halved(load):
+    X, _ = load(return_X_y=True)
+    options = {"method": "kernel_rim", "n_threads": 1}
+    found = bigsmic.fit(X, **options)
+    tried = [point["reg"] * len(X) for point in found.diagnostics["path"]]
+    assert tried == pytest.approx([4.0 / 2**i for i in range(len(tried))])
+    assert [point["alive"] for point in found.diagnostics["path"][:-1]] == [1] * (len(tried) - 1)
+    assert 1 < found.n_clusters == found.diagnostics["path"][-1]["alive"]
+    assert found.diagnostics["reg"] * len(X) == pytest.approx(tried[-1])
+    with pytest.raises(CollapseError, match="a single category contains every row"):
+        bigsmic.fit(X, reg="4/N", **options)
+
+
+def test_a_default_strength_that_leaves_more_is_kept():
+    X, _ = make_blobs(3000, 2, centers=8, random_state=0, cluster_std=0.3)
+    found = bigsmic.fit(X, method="kernel_rim", n_threads=1)
+    assert [point["reg"] for point in found.diagnostics["path"]] == [4 / 3000]
+    np.testing.assert_array_equal(found.labels, bigsmic.fit(X, method="kernel_rim", reg="4/N", n_threads=1).labels)
 
 
 def test_given_values_are_the_kernel_itself(wine):

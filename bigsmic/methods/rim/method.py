@@ -4,6 +4,7 @@ There is no graph: a fit keeps only some blocks of rows and the classifier in me
 """
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ __all__ = ["Model", "Result", "Settings", "admit", "ascend", "model", "pages", "
 FIRST_REG = 0.003  # times the mean variance of a column, at which few categories die
 ATTEMPTS = 4  # at finding enough initial categories
 MAX_DYING = 20
+MAX_HALVINGS = 16  # of a default strength
 
 
 def run(job: Job) -> None:
@@ -43,14 +45,21 @@ def run(job: Job) -> None:
     ascend(fewer)
 
 
-def ascend(job: Job) -> None:
-    """Fit the classifier to scanned rows, and write labels and posteriors."""
+def ascend(job: Job, weaken: bool = False) -> None:
+    """Fit the classifier to scanned rows, and write labels and posteriors.
+
+    Parameters
+    ----------
+    job : Job
+    weaken : bool
+        Whether the default strength is halved while a single category contains every row.
+    """
     if job.plan.rows_in_memory:
         keep_rows(job.context)
     with job.timed("ascent"):
         if not _has_path(job.run):
             job.run.forget("model", 0)
-        job.run_steps("model", [0], _find)
+        job.run_steps("model", [0], partial(_find, weaken=weaken))
     with job.timed("output"):
         write_output(job)
 
@@ -64,7 +73,7 @@ def _has_path(run: Run) -> bool:
     return not run.missing("point", range(info["points"])) and not run.missing("start", starts)
 
 
-def _find(job: Job, _: int) -> None:
+def _find(job: Job, _: int, weaken: bool) -> None:
     """Fit the classifier, and write it."""
     n, settings = job.context.n, job.context.settings
     search, reg = Search(job), settings.strength(n)
@@ -74,16 +83,19 @@ def _find(job: Job, _: int) -> None:
     elif settings.n_clusters is not None:
         found, reg = _with_clusters(search, settings.n_clusters, reg)
     else:
-        found, reg = _at_strength(search, reg) if reg is not None else _by_information(search)
+        weaken = weaken and settings.reg is None
+        found, reg = _at_strength(search, reg, weaken) if reg is not None else _by_information(search)
     job.run.write("model", 0, found._asdict(), info={"reg": reg, "attempt": search.attempt, "points": search.count})
 
 
-def _at_strength(search: Search, reg: float) -> tuple[Linear, float]:
-    """Find the categories that stay alive at a given strength."""
+def _at_strength(search: Search, reg: float, weaken: bool) -> tuple[Linear, float]:
+    """Find the categories that stay alive at a given strength, or at the first weaker one that leaves two."""
     find_categories(search.job, 0, reg)
     point = search.solve(reg, None)
-    refuse_collapse(point.alive, reg)
-    return _polished(search, search.living(point), reg), reg
+    while weaken and point.alive < 2 and search.count <= MAX_HALVINGS:
+        point = search.solve(point.reg / 2, None)
+    refuse_collapse(point.alive, point.reg)
+    return _polished(search, search.living(point), point.reg), point.reg
 
 
 def _with_clusters(search: Search, n_clusters: int, reg: float | None) -> tuple[Linear, float]:
