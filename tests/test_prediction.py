@@ -176,6 +176,31 @@ def test_rows_beyond_any_distance_are_undecided_and_touch_no_others(results, new
     np.testing.assert_array_equal(among[: len(new_rows)], result.predict_proba(new_rows))
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"method": "rim"},
+        {"method": "rim", "scale": None},
+        {"method": "mspc"},
+        {"method": "mwca"},
+        {"method": "kernel_rim"},
+        {"method": "kernel_rim", "kernel": "polynomial"},
+        {"method": "kernel_rim", "approximation": "fourier"},
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_too_far_for_float32_are_in_no_cluster_more_than_in_another(blobs, options, dtype):
+    result = bigsmic.fit(blobs[0], 2, n_threads=1, **options)
+    d, most = blobs[0].shape[1], np.finfo(dtype).max
+    far = most * np.vstack([np.ones(d), -np.ones(d), np.eye(d), 1e-5 * np.eye(d)]).astype(dtype)
+    np.testing.assert_array_equal(result.predict_proba(far), np.full((len(far), 2), 0.5))
+    labels = result.predict(far)
+    assert ((labels == 0) | (labels == 1)).all()
+    if "kernel" not in options["method"] and options["method"] != "mwca":  # which have hyperplanes
+        nearer = (far.astype(np.float64) / most * 1e12).astype(dtype)
+        np.testing.assert_array_equal(labels, result.predict(nearer))
+
+
 @pytest.mark.parametrize("name", ["consensus", "one cluster"])
 def test_rows_of_another_kind_are_refused(results, blobs, name):
     result, X = results(name), blobs[0]

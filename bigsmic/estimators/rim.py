@@ -251,6 +251,9 @@ class RIM(Clusterer):
         return objective_score(classifier, aim, self._rows(X, reset=False))
 
 
+FAR = 1e300  # largest logit of a row whose logits overflow
+
+
 @dataclass(frozen=True)
 class Logits:
     """A linear classifier of unscaled rows.
@@ -265,8 +268,15 @@ class Logits:
     intercept: NDArray[np.float64]
 
     def logits(self, X: NDArray[Any]) -> NDArray[np.float64]:
-        """Float64, shape (m, c)."""
-        return X.astype(np.float64) @ self.coef.T + self.intercept
+        """Float64, shape (m, c). Where they overflow, those of a nearer row in the same direction."""
+        X = X.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found: NDArray[np.float64] = X @ self.coef.T + self.intercept
+        far = ~np.isfinite(found).all(axis=1)
+        if far.any():
+            units = X[far] / np.abs(X[far]).max(axis=1, keepdims=True) @ (self.coef / np.abs(self.coef).max()).T
+            found[far] = units / np.abs(units).max(axis=1, keepdims=True) * FAR
+        return found
 
     def labels(self, X: NDArray[Any]) -> NDArray[np.int32]:
         """Int32, shape (m,)."""

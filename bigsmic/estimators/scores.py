@@ -64,7 +64,7 @@ def objective_score(classifier: tuple[Linear, Scaler], aim: Aim, data: Rows) -> 
     (model, scaler), total = classifier, None
     with threadpool_limits(limits=1):
         for _, X in _blocks(open_source(data)):
-            sums = linear_information(scaler.apply(X), model)
+            sums = linear_information(scaler.within_reach(X), model)
             total = sums if total is None else total + sums
     return float(objective(total, aim.prior, aim.tau) - penalty(model, aim.reg))
 

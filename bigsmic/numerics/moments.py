@@ -14,6 +14,7 @@ from bigsmic.types import Floats, Integers
 
 ROUNDING = 1e-9  # of variances relative to their bound
 LEAST_VARIANCE = 1e-290  # of a column that is not constant; squares below it have lost their digits
+REACH = 1e15  # largest scaled entry of a fitted row, and its inverse the least that differs from 0
 _EXACT = 1 << 53  # float64 represents all integers up to this
 _TILE_ENTRIES = 1 << 17  # converted to float64 at a time
 
@@ -178,6 +179,28 @@ class Scaler(NamedTuple):
             out[i * step : i * step + len(tile)] = centred if self.axes is None else centred @ self.axes
         return out
 
+    def within_reach(self, X: Any) -> Floats:
+        """Like `apply`, with rows farther from the mean than fitted ones can be moved nearer in their direction.
+
+        Linear classifiers label them as before, and nothing that is computed from them overflows.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            out = self.apply(X)
+        far = ~(np.abs(out).max(axis=1, initial=0) <= REACH)
+        if far.any():
+            out[far] = self._nearer(X[far])
+        return out
+
+    def _nearer(self, X: Any) -> Floats:
+        halves = X / 2 - self.center / 2  # as the difference itself may overflow
+        sizes = np.abs(halves).max(axis=1, keepdims=True, initial=0)
+        found = np.divide(halves, sizes, out=np.zeros_like(halves), where=sizes > 0) * self.factor
+        found = found if self.axes is None else found @ self.axes
+        units = np.abs(found).max(axis=1, keepdims=True, initial=0)
+        with np.errstate(over="ignore"):
+            reach = np.minimum(2 * sizes * units, REACH)
+        return np.divide(found, units, out=np.zeros_like(found), where=units > 0) * reach
+
     def remainders(self, X: Any) -> Floats:
         """Norms of what the components leave of scaled rows, float32, shape (b,); 0 without axes."""
         out = np.zeros(len(X), np.float32)
@@ -293,7 +316,7 @@ def _reach(total: Moments) -> Floats:
 
 
 def _is_exact(reach: float) -> bool:
-    return 1e-15 < reach < 1e15
+    return 1 / REACH < reach < REACH
 
 
 def _check_underflow(variance: Floats, differs: NDArray[np.bool_]) -> None:

@@ -177,10 +177,11 @@ class Assessor:
 
         Novelty is NaN for a run without this stage.
         """
-        X = self._context.scaler.apply(stored)
         if hasattr(self.model, "search"):
+            X = self._context.scaler.apply(stored)
             indices, squares = self.model.search(X)
             return self.read(indices, squares, X, projection.remainders_of(self._context, stored))
+        X = self._context.scaler.within_reach(stored)
         posterior, labels = self.model(X)
         if self.novelty is None:
             return posterior, labels, np.full(len(labels), np.nan, np.float32)

@@ -68,6 +68,21 @@ def test_logits_are_those_of_the_columns_as_they_came(blobs):
     assert estimator.coef_.shape == (3, 4)
 
 
+@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+def test_logits_that_overflow_are_those_of_a_nearer_row(learn, blobs):
+    X, _ = blobs
+    estimator = getattr(RIM(3, **FAST), learn)(X / 1e3)
+    far = 1.7e308 * np.vstack([np.eye(4), -np.eye(4), [[1, -1, 1, -1]]])
+    logits = estimator.decision_function(far)
+    assert np.isfinite(logits).all()
+    np.testing.assert_allclose(
+        logits / np.abs(logits).max(axis=1, keepdims=True),
+        (found := far / 1e308 @ estimator.coef_.T) / np.abs(found).max(axis=1, keepdims=True),
+    )
+    np.testing.assert_array_equal(estimator.predict(far), logits.argmax(axis=1))
+    assert np.isfinite(estimator.predict_proba(far)).all()
+
+
 def test_y_is_ignored(blobs):
     X, y = blobs
     np.testing.assert_array_equal(RIM(3, **FAST).fit(X, y).labels_, RIM(3, **FAST).fit(X).labels_)

@@ -209,3 +209,19 @@ def test_integers_at_both_ends_of_the_range():
     X = np.array([[2**64 - 1], [0], [2**63]], np.uint64)
     found = m.scaler(m.moments(X, m.origin_of(X[0])), "standard", m.origin_of(X[0])).apply(X)
     np.testing.assert_allclose(found.ravel(), np.sqrt(1.5) * np.array([1, -1, 0]), atol=1e-6)
+
+
+def test_rows_beyond_the_reach_are_moved_in_their_direction():
+    X = np.random.default_rng(0).normal(size=(50, 3)) * [1, 1e3, 0] + [0, -5, 2]
+    scaler = m.scaler(m.moments(X), "standard")
+    np.testing.assert_array_equal(scaler.within_reach(X), scaler.apply(X))
+    far = np.array([[1e308, 1e308, 2], [-1.7e308, 0, 2], [1e39, 1e42, 2], [1e17, 0, 2], [1, 1, 1.7e308]])
+    near = scaler.within_reach(far)
+    factor = scaler.factor / scaler.factor[0]
+    np.testing.assert_allclose(near[0], [m.REACH, m.REACH * factor[1], 0], rtol=1e-6)
+    np.testing.assert_allclose(near[1], [-m.REACH, 0, 0], rtol=1e-6, atol=1)
+    np.testing.assert_allclose(
+        near[2], m.REACH * np.array([1, 1e3 * factor[1], 0]) / max(1, 1e3 * factor[1]), rtol=1e-6
+    )
+    np.testing.assert_allclose(near[3], [m.REACH, 0, 0], rtol=1e-6, atol=100)
+    np.testing.assert_array_equal(near[4], scaler.apply(far[4:])[0])  # far in a constant column only

@@ -22,6 +22,7 @@ from bigsmic.stages.rim.output import UNCERTAIN_ROWS, found_information, found_s
 from bigsmic.types import Floats, Integers
 
 LSMI_ROWS, LSMI_CENTERS = 5000, 200
+SHRINKING, SHRINKINGS = np.float32(1e3), 10  # of rows whose logits overflow, as those of a polynomial kernel do
 
 
 def scores_of(context: Context, numbers: Iterable[int]) -> list[float]:
@@ -54,8 +55,19 @@ class Model:
 
     def __call__(self, X: Floats) -> tuple[Floats, Integers]:
         """Posteriors, float32 (b, c), and labels, int32 (b,)."""
-        logs, _ = log_softmax(self.linear.logits(X if self.features is None else self.features(X)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            logits = self._logits(X)
+            for _ in range(SHRINKINGS):
+                far = ~np.isfinite(logits).all(axis=1)
+                if not far.any():
+                    break
+                X = np.where(far[:, None], X / SHRINKING, X)
+                logits[far] = self._logits(X[far])
+        logs, _ = log_softmax(logits)
         return np.exp(logs), logs.argmax(axis=1).astype(np.int32)
+
+    def _logits(self, X: Floats) -> Floats:
+        return self.linear.logits(X if self.features is None else self.features(X))
 
 
 class Result(BaseResult):
