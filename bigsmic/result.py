@@ -344,8 +344,9 @@ class Result(ArchiveViews, ClusterViews, NumberedViews, TabularViews):
             Allow other arrays of these names in a Zarr group to be overwritten, but never those of a run directory or
             of the archive that is read.
         **more
-            `missing_chunks`, `n_threads`, `client`, `scheduler`, `engine`, `progress` and `performance_report`, as in
-            :func:`bigsmic.fit`. Rows in memory are predicted in this process.
+            `rows`, a slice of the new rows, which alone are predicted; `missing_chunks`, `n_threads`, `client`,
+            `scheduler`, `engine`, `progress` and `performance_report`, as in :func:`bigsmic.fit`. Rows in memory are
+            predicted in this process.
 
         Returns
         -------

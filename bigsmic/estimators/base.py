@@ -188,7 +188,7 @@ class Clusterer(ClusterMixin, BaseEstimator):
             return X
         if in_blocks(X):
             if reset:
-                vars(self).pop("feature_names_in_", None)  # of an earlier fit
+                self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
             return X
         sparse = "csr" if get_tags(self).input_tags.sparse else False
         if not sparse:  # arrays, and objects that scikit-learn refuses with its own messages

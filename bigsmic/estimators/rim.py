@@ -1,7 +1,7 @@
 """scikit-learn clusterer by regularized information maximization."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -14,12 +14,14 @@ from bigsmic import registry
 from bigsmic.errors import InputError
 from bigsmic.estimators.base import Clusterer, seed_of
 from bigsmic.estimators.rim_stream import Stream, prior_of
-from bigsmic.estimators.scores import objective_score
+from bigsmic.estimators.scores import blocks, objective_score, refuse_other_columns
 from bigsmic.methods.rim.result import Result
 from bigsmic.methods.rim.side_inputs import checked_side_inputs
 from bigsmic.numerics.objectives.rim.adam import Aim
 from bigsmic.settings.rim import Settings
-from bigsmic.types import ArrayOnDemand, Labels, MemoryLimit, Posterior, RandomState, Rows, Scale, StrPath
+from bigsmic.stages import columns
+from bigsmic.store import in_blocks, open_source
+from bigsmic.types import Labels, MemoryLimit, Posterior, RandomState, Rows, Scale, StrPath
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -151,8 +153,8 @@ class RIM(Clusterer):
         try:
             self._learn(X, {"labels": labels, "sample_weight": sample_weight})
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
         return self
 
@@ -167,7 +169,7 @@ class RIM(Clusterer):
             self.seed_ = seed_of(self.random_state)
             stream = Stream(self._settings())
             self.n_iter_ = 0
-            vars(self).pop("result_", None)  # of an earlier fit
+            self.__dict__.pop("result_", None)  # of an earlier fit
         self._stream = stream = replace(stream)
         stream.learn(rows, side_inputs.get("labels"), side_inputs.get("sample_weight"))
         coef, intercept = stream.classifier
@@ -197,8 +199,15 @@ class RIM(Clusterer):
         path: pd.DataFrame = self.result_.path
         return path
 
-    def decision_function(self, X: ArrayLike | ArrayOnDemand) -> NDArray[np.float64] | Any:
-        """Logits ``X @ coef_.T + intercept_`` of rows in memory or of a dask array, float64, shape (m, c)."""
+    @property
+    def _names(self) -> list[str]:
+        """Names of the columns of the fitted rows, or of the first chunk; empty if they have none."""
+        if hasattr(self, "feature_names_in_"):
+            return list(self.feature_names_in_)
+        return columns.read(self.result_._context.run) if hasattr(self, "result_") else []
+
+    def decision_function(self, X: Rows) -> NDArray[np.float64] | Any:
+        """Logits ``X @ coef_.T + intercept_``, float64, shape (m, c), lazy for a dask array or dataframe."""
         check_is_fitted(self)
         return self._ask_logits("logits", X, np.float64, len(self.classes_))
 
@@ -218,12 +227,23 @@ class RIM(Clusterer):
 
     def _ask_logits(self, what: str, X: Any, dtype: DTypeLike, width: int | None = None) -> Any:
         classifier = Logits(self.coef_, self.intercept_)
-        if not hasattr(X, "dask"):
+        if not in_blocks(X):
             return getattr(classifier, what)(validate_data(self, X, reset=False, dtype="numeric"))
+        if not hasattr(X, "dask"):
+            return np.concatenate([getattr(classifier, what)(rows) for rows in self._in_blocks(X)])
         from bigsmic.lazy import Answer, Lazily, rows_of
 
         lazily = Lazily(classifier, self.n_features_in_, f"bigsmic-logits-{uuid.uuid4().hex}")
         return lazily(what, rows_of(self._rows(X, reset=False), lengths=False), Answer(dtype, width))
+
+    def _in_blocks(self, X: Any) -> Iterator[NDArray[Any]]:
+        """Rows that are not in memory, block by block, after none."""
+        source = open_source(X)
+        refuse_other_columns(source, self.n_features_in_, "predict")
+        columns.refuse_other_names(self._names, source.column_names, "predict")
+        yield np.empty((0, self.n_features_in_))
+        for _, rows in blocks(source):
+            yield rows
 
     def score(self, X: Rows, y: object = None) -> float:
         """Objective of RIM on X: information minus penalty, in nats; larger is better.

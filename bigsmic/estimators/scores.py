@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from bigsmic.errors import InputError
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.moments import Scaler
 from bigsmic.numerics.mutual_information.lsmi import lsmi
@@ -38,9 +39,9 @@ def lsmi_score(result: Result, data: Rows, seed: int) -> float:
     -------
     float
     """
-    source = open_source(data)
+    source = _opened(data, result.diagnostics["columns"])
     drawn = draw_rows(source.shape[0], LSMI_ROWS, seed, "score")
-    X = np.concatenate([rows[drawn[(drawn >= lo) & (drawn < lo + len(rows))] - lo] for lo, rows in _blocks(source)])
+    X = np.concatenate([rows[drawn[(drawn >= lo) & (drawn < lo + len(rows))] - lo] for lo, rows in blocks(source)])
     labels = result.predict(X)
     X, labels = X[labels >= 0], labels[labels >= 0]
     if not len(X):
@@ -62,14 +63,32 @@ def objective_score(classifier: tuple[Linear, Scaler], aim: Aim, data: Rows) -> 
     float
     """
     (model, scaler), total = classifier, None
+    source = _opened(data, len(scaler.factor))
     with threadpool_limits(limits=1):
-        for _, X in _blocks(open_source(data)):
+        for _, X in blocks(source):
             sums = linear_information(scaler.within_reach(X), model)
             total = sums if total is None else total + sums
     return float(objective(total, aim.prior, aim.tau) - penalty(model, aim.reg))
 
 
-def _blocks(source: Source) -> Iterator[tuple[int, NDArray[Any]]]:
+def _opened(data: Rows, d: int) -> Source:
+    """Rows of d columns, at least one."""
+    source = open_source(data)
+    refuse_other_columns(source, d, "score")
+    if not source.shape[0]:
+        raise InputError(f"score: got no rows (shape {source.shape}); give at least 2")
+    return source
+
+
+def refuse_other_columns(source: Source, d: int, who: str) -> None:
+    """Refuse rows of another number of columns than the fitted ones."""
+    if source.shape[1] != d:
+        raise InputError(
+            f"{who}: X has {source.shape[1]} features, but the fit was made with {d} features; give rows of {d} columns"
+        )
+
+
+def blocks(source: Source) -> Iterator[tuple[int, NDArray[Any]]]:
     """First row and rows of every block of a source."""
     for lo, hi in itertools.pairwise(int(b) for b in block_sizes.DEFAULT.source_bounds(*source.shape)):
         X = source.read(lo, hi)

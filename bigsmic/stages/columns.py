@@ -58,7 +58,11 @@ def refuse_others(run: Run, names: Sequence[str], who: str) -> None:
     ------
     InputError
     """
-    fitted = read(run)
+    refuse_other_names(read(run), names, who)
+
+
+def refuse_other_names(fitted: Sequence[str], names: Sequence[str], who: str) -> None:
+    """The same for the names of the columns of the fit."""
     if not fitted or not names or list(names) == fitted:
         return
     pairs = zip_longest(names, fitted)

@@ -346,6 +346,17 @@ def test_score_is_the_information_of_the_labels(kind, fitted, rows, tmp_path):
     assert model.score(array) == model.score(X)
 
 
+def test_rows_that_have_no_score(rows, tmp_path):
+    np.save(tmp_path / "none.npy", rows[0][:0])
+    np.save(tmp_path / "narrow.npy", rows[0][:, :3])
+    for kind in (bigsmic.MSPC, bigsmic.RIM):
+        model = quick(kind).fit(rows[0])
+        with pytest.raises(InputError, match=r"score: got no rows \(shape \(0, 4\)\); give at least 2"):
+            model.score(tmp_path / "none.npy")
+        with pytest.raises(InputError, match="score: X has 3 features, but the fit was made with 4 features"):
+            model.score(tmp_path / "narrow.npy")
+
+
 def test_score_tells_better_labels_from_worse(rows):
     X = rows[0]
     assert quick(SMIC).set_params(n_clusters=3).fit(X).score(X) > quick(SMIC).fit(X).score(X) + 0.2

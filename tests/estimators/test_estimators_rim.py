@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pandas as pd
 import pytest
+import zarr
 from sklearn.base import clone
 from sklearn.datasets import load_wine, make_blobs
 from sklearn.exceptions import NotFittedError
@@ -15,6 +16,8 @@ import bigsmic
 from bigsmic import RIM
 from bigsmic.errors import InputError
 from bigsmic.estimators.rim_stream import Stream
+from bigsmic.runtime import block_sizes
+from bigsmic.runtime.block_sizes import BlockSizes
 
 FAST = {"random_state": 0, "n_jobs": 1}
 
@@ -235,3 +238,32 @@ def test_a_stream_has_a_score(blobs):
     X, _ = blobs
     streamed, fitted = RIM(3, **FAST).partial_fit(X), RIM(3, reg="4/N", **FAST).fit(X)
     assert streamed.score(X) == pytest.approx(fitted.score(X), abs=0.1)
+
+
+@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+def test_rows_on_disk_are_read_in_blocks(learn, blobs, tmp_path, monkeypatch):
+    X, _ = blobs
+    monkeypatch.setattr(block_sizes, "DEFAULT", BlockSizes(source_bytes=1))
+    np.save(tmp_path / "rows.npy", X)
+    np.save(tmp_path / "none.npy", X[:0])
+    np.save(tmp_path / "narrow.npy", X[:, :3])
+    array = zarr.create_array(str(tmp_path / "rows.zarr"), data=X)
+    estimator = getattr(RIM(3, **FAST), learn)(X)
+    for name in ("predict", "predict_proba", "decision_function"):
+        method = getattr(estimator, name)
+        for rows in (tmp_path / "rows.npy", array):
+            np.testing.assert_allclose(method(rows), method(X), atol=1e-6)
+            assert method(rows).dtype == method(X).dtype
+        assert method(tmp_path / "none.npy").shape == (0, *method(X).shape[1:])
+        with pytest.raises(InputError, match="X has 3 features, but the fit was made with 4 features"):
+            method(tmp_path / "narrow.npy")
+
+
+@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+def test_labelled_rows_in_another_order_are_refused(learn, blobs):
+    frame = pd.DataFrame(blobs[0], columns=list("abcd"))
+    estimator = getattr(RIM(3, **FAST), learn)(frame)
+    turned = frame[list("dcba")].to_xarray().to_dataarray("column").transpose()
+    for method in (estimator.predict, estimator.decision_function):
+        with pytest.raises(InputError, match="column 0 of X is 'd', but 'a' in the fit"):
+            method(turned)

@@ -58,7 +58,7 @@ class Model:
         with np.errstate(over="ignore", invalid="ignore"):
             logits = self._logits(X)
             for _ in range(SHRINKINGS):
-                far = ~np.isfinite(logits).all(axis=1)
+                far = np.logical_not(np.isfinite(logits).all(axis=1))
                 if not far.any():
                     break
                 X = np.where(far[:, None], X / SHRINKING, X)
