@@ -16,7 +16,7 @@ from bigsmic.errors import BigsmicWarning, InputError, RunMismatchError
 from bigsmic.numerics.labeling import consensus
 from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.numerics.labeling.valleys import ValleyTree
-from bigsmic.stages import number, selection, shown_number, wider_columns
+from bigsmic.stages import choice, number, shown_number, wider_columns
 from bigsmic.stages.labeling_specs import specs_of
 
 UNSCALED = {"scale": None, "n_centers": 40, "n_threads": 1}
@@ -87,7 +87,7 @@ def test_of_equal_cuts_the_one_that_is_agreed_on_is_taken(monkeypatch):
     specs = SimpleNamespace(sets=[[0, 1], [2, 3], [4, 5], [6, 7]], valley_sets=[], fine_sets=range(0))
     settings = SimpleNamespace(n_clusters=2, propagates=False)
     context = SimpleNamespace(run=run, settings=settings, cached=lambda key, make: specs)
-    best = partial(selection._best_of_parts, context, range(4), rates["association"][:, 0])
+    best = partial(choice._best_of_parts, context, range(4), rates["association"][:, 0])
     assert best() == 2
     info.clear()  # a run of an earlier version
     assert best() == 3
@@ -218,8 +218,8 @@ def test_a_range_limits_the_number(uneven, c, n_clusters):
 
 def test_labelings_are_not_taken_to_agree_on_numbers_outside_the_range(uneven):
     run = bigsmic.fit(uneven[0], range(2, 5), **QUICK)._run
-    assert number.are_agreed(run, 4)
-    assert not number.are_agreed(run, 7)
+    assert shown_number.are_agreed(run, 4)
+    assert not shown_number.are_agreed(run, 7)
 
 
 def test_parts_of_the_graph_that_are_too_small_for_valleys_are_reported():
@@ -384,9 +384,19 @@ def test_another_number_is_the_answer_if_labelings_agree_more_on_it(changes, wan
     stability, modularity = np.full(11, 0.6), np.full(11, 0.5)
     for k, values in ({8: (0.78, 0.59), 9: (0.8, 0.59), 10: (0.6, 0.6)} | changes).items():
         stability[numbers == k], modularity[numbers == k] = values
-    curve = {"numbers": numbers, "stability": stability, "modularity": modularity}
-    assert number._surest(curve, 4, 11.0) == wanted
-    assert number._surest(curve, 1, 11.0) is None
+    evidence = number._Evidence([], [], None, {"numbers": numbers, "stability": stability, "modularity": modularity}, 4)
+    assert number._surest(evidence, 11.0) == wanted
+    assert number._surest(evidence._replace(shown=1), 11.0) is None
+
+
+@pytest.mark.parametrize(("least", "wanted"), [(0.6, 8), (0.1, 8)])
+def test_clusters_that_are_too_few_have_no_say_about_the_number(least, wanted):
+    """Whatever labelings agree on those shown, and however little on more."""
+    numbers = np.arange(2, 13)
+    stability, modularity = np.where(numbers < 8, 0.95, least), np.where(numbers < 8, 0.5, 0.6)
+    evidence = number._Evidence([], [], None, {"numbers": numbers, "stability": stability, "modularity": modularity}, 4)
+    assert number._surest(evidence, 11.0, beyond=True) == wanted
+    assert number._surest(evidence, 7.0, beyond=True) is None
 
 
 def test_clusters_beyond_those_shown_are_cut_off_what_hangs_on_least():
@@ -508,9 +518,9 @@ def test_an_answer_is_plain_if_the_number_is_shown_and_labelings_agree(votes, sh
         def read(self, stage, block, name):
             return np.array({"numbers": [32, 33], "stability": [0.5, agreement]}[name])
 
-    assert number.is_plain(Found(), 33) == in_earlier_runs
+    assert shown_number.is_plain(Found(), 33) == in_earlier_runs
     found["about"] = number.NOT_FAR
-    assert number.is_plain(Found(), 33) == plain
+    assert shown_number.is_plain(Found(), 33) == plain
 
 
 def test_labels_that_no_valley_parts_are_mended():
@@ -560,10 +570,10 @@ def test_a_disputed_fit_is_opened_and_repeated_as_it_is(disputed):
 
 def test_earlier_runs_keep_labels_by_valleys(disputed, monkeypatch):
     _, _, result, _ = disputed
-    assert number.is_disputed(result._run, result.n_clusters)
+    assert shown_number.is_disputed(result._run, result.n_clusters)
     info = result._run.info(shown_number.NUMBER, 0)
     monkeypatch.setattr(result._run, "info", lambda *_: {name: info[name] for name in info if name != "by_size"})
-    assert not number.is_disputed(result._run, result.n_clusters)
+    assert not shown_number.is_disputed(result._run, result.n_clusters)
 
 
 @pytest.mark.parametrize(
@@ -572,7 +582,7 @@ def test_earlier_runs_keep_labels_by_valleys(disputed, monkeypatch):
 def test_parts_are_disputed_where_labelings_disagree_on_them(found, disputed):
     """In earlier runs, which do not say it, they are not."""
     info = {"parts": 2, "by_size": []} | found
-    assert number.is_disputed(SimpleNamespace(info=lambda *_: info), 2) == disputed
+    assert shown_number.is_disputed(SimpleNamespace(info=lambda *_: info), 2) == disputed
 
 
 @pytest.mark.parametrize(
@@ -584,14 +594,14 @@ def test_separated_clusters_by_valleys_are_taken_where_labelings_agree(
     """Without agreement on these or those shown, other seeds have them not; but a run has the labels it was given."""
     context = disputed[2]._context
     c = context.settings.n_clusters
-    rivals = list(selection._rivals(context))
-    monkeypatch.setattr(selection, "are_separated", lambda context, w, threshold: w == rivals[1])
-    monkeypatch.setattr(number, "counted", lambda run: c + 2)
-    monkeypatch.setattr(number, "are_agreed", lambda run, k: agreed == ("asked" if k == c else "shown"))
-    monkeypatch.setattr(number, "are_fewer", lambda run, n_clusters: False)
+    rivals = list(choice.rivals(context))
+    monkeypatch.setattr(choice, "are_separated", lambda context, w, threshold: w == rivals[1])
+    monkeypatch.setattr(choice, "counted", lambda run: c + 2)
+    monkeypatch.setattr(choice, "are_agreed", lambda run, k: agreed == ("asked" if k == c else "shown"))
+    monkeypatch.setattr(choice, "are_fewer", lambda run, n_clusters: False)
     if made_before:
-        monkeypatch.setattr(number, "asks_agreement", lambda run: False)
-    assert selection.chosen_set(context) == rivals[taken]
+        monkeypatch.setattr(choice, "asks_agreement", lambda run: False)
+    assert choice.chosen_set(context) == rivals[taken]
 
 
 @pytest.mark.parametrize(
@@ -613,12 +623,12 @@ def test_few_clusters_by_valleys_are_taken_where_they_cut_clearly_less(
     specs = SimpleNamespace(valley_sets=[2], fine_sets=fine)
     settings = SimpleNamespace(n_clusters=2)
     context = SimpleNamespace(run=run, settings=settings, cached=lambda key, make: specs)
-    monkeypatch.setattr(selection, "_rivals", lambda context: [0, 2])
-    monkeypatch.setattr(selection, "are_joined", lambda run, c: False)
-    monkeypatch.setattr(selection, "are_separated", lambda *_: False)
+    monkeypatch.setattr(choice, "rivals", lambda context: [0, 2])
+    monkeypatch.setattr(choice, "are_joined", lambda run, c: False)
+    monkeypatch.setattr(choice, "are_separated", lambda *_: False)
     for name, value in {"counted": None, "are_agreed": False, "asks_agreement": True, "are_fewer": False}.items():
-        monkeypatch.setattr(number, name, lambda *_, value=value: value)
-    assert selection.chosen_set(context) == taken
+        monkeypatch.setattr(choice, name, lambda *_, value=value: value)
+    assert choice.chosen_set(context) == taken
 
 
 def test_labelings_that_agree_are_not_disputed(uneven):

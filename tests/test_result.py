@@ -18,7 +18,7 @@ from small_fits import FAST, cut_small
 import bigsmic
 from bigsmic.errors import InputError, RunError
 from bigsmic.numerics.labeling import consensus
-from bigsmic.stages import selection
+from bigsmic.stages import consensus as consensus_stage
 from bigsmic.store import CheckedArray
 
 pytestmark = pytest.mark.usefixtures("many_blocks")
@@ -271,8 +271,8 @@ def test_as_many_clusters_come_out_as_are_asked_for():
         return labels[60 * p : 60 * p + 60][:, list(numbers)]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(selection, "all_labels", of_block)
-        (classes,), (tied,) = selection._cut_full(SimpleNamespace(context=context, sum_blocks=total), [tree], of)
+        patch.setattr(consensus_stage, "all_labels", of_block)
+        (classes,), (tied,) = consensus_stage._cut_full(SimpleNamespace(context=context, sum_blocks=total), [tree], of)
     won, alone = consensus.rows_won(labels, of, classes, 4)
     assert (won > 0).all()
     assert tied == np.flatnonzero(alone == 0).tolist()
@@ -306,8 +306,8 @@ def test_no_cut_is_passed_over(n_winners, coarsest):
         return sum(task(context, p) for p in blocks)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(selection, "all_labels", lambda context, p, numbers: np.arange(20)[:, None])
-        (classes,), _ = selection._cut_full(SimpleNamespace(context=context, sum_blocks=total), [tree], [40])
+        patch.setattr(consensus_stage, "all_labels", lambda context, p, numbers: np.arange(20)[:, None])
+        (classes,), _ = consensus_stage._cut_full(SimpleNamespace(context=context, sum_blocks=total), [tree], [40])
     np.testing.assert_array_equal(classes[:20], tree.cut(coarsest)[:20])
 
 
@@ -318,7 +318,7 @@ def test_a_cut_is_found_in_few_passes(c, fewer):
     while numbers:
         tried += numbers
         passes += 1
-        numbers = selection._finer(numbers, [k - fewer for k in numbers], c, 2 * c)
+        numbers = consensus_stage._finer(numbers, [k - fewer for k in numbers], c, 2 * c)
     assert (c + fewer in tried) == (fewer <= c)
     assert len(tried) <= 1 + 64 + c // 64 + 8
     assert passes <= 10
@@ -327,6 +327,6 @@ def test_a_cut_is_found_in_few_passes(c, fewer):
 def test_one_labeling_votes_alone_where_no_cut_has_enough_winners():
     ari = np.array([[1.0, 0.9, 0.9, 0.1], [0.9, 1.0, 0.2, 0.2], [0.9, 0.2, 1.0, 0.3], [0.1, 0.2, 0.3, 1.0]])
     found = np.array([0, 1, 0, 1, 0, 1, 1])
-    classes = selection._of_one([0, 2, 3], [2, 3, 3, 2], ari, 3, found)
+    classes = consensus_stage._of_one([0, 2, 3], [2, 3, 3, 2], ari, 3, found)
     np.testing.assert_array_equal(classes, [-1, -1, 0, 1, 2, -1, -1])
-    assert selection._of_one([0, 3], [2, 3, 3, 2], ari, 3, found) is found
+    assert consensus_stage._of_one([0, 3], [2, 3, 3, 2], ari, 3, found) is found

@@ -27,6 +27,7 @@ from bigsmic.runtime.job import Job
 from bigsmic.runtime.planning import Plan
 from bigsmic.settings.semisupervised import FEW_ROWS, FEW_T, Settings
 from bigsmic.stages import (
+    consensus,
     distinct,
     graph_pipeline,
     kernel_matrix,
@@ -185,7 +186,7 @@ def choose(job: Job) -> None:
         selection.score(job, job.plan.n_gammas)
         link_scores.run(job)
         if not job.context.settings.undecided:
-            selection.agree(job)
+            consensus.agree(job)
             link_propagation.run(job)
     if job.context.settings.undecided:
         return
@@ -223,7 +224,7 @@ def _as_it_ended(job: Job) -> tuple[Job, dict[str, Any]]:
     """The job as it was when it ended, and the evidence for the number of clusters, if that was left open."""
     if not may_count(job.context):
         return _open(job), {}
-    wide, n_clusters = wider_columns.resumed(job), number.counted(job.run)
+    wide, n_clusters = wider_columns.resumed(job), shown_number.counted(job.run)
     evidence = {"valleys": job.run.info(shown_number.NUMBER, 0)}
     if not n_clusters:
         return _open(wide), evidence

@@ -14,9 +14,10 @@ from bigsmic.numerics.row_blocks import tiles
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import connectivity, valleys
+from bigsmic.stages.choice import chosen, chosen_set
+from bigsmic.stages.consensus import most_voted
 from bigsmic.stages.labelings import TILE_ROWS
 from bigsmic.stages.noise import log_distances, spacing
-from bigsmic.stages.selection import chosen, chosen_set, most_voted
 from bigsmic.stages.shown_number import are_parts
 from bigsmic.types import Floats, Integers
 

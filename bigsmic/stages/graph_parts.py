@@ -7,13 +7,22 @@ import numpy as np
 
 from bigsmic.numerics.constraints.links import LinkWeights
 from bigsmic.runtime.context import Context
-from bigsmic.stages.labeling_specs import LONG, are_long, clearest_gap, common_gaps, eigenproblems, growth
+from bigsmic.stages.labeling_specs import (
+    LONG,
+    are_long,
+    clearest_gap,
+    common_gaps,
+    eigenproblems,
+    growth,
+    growth_after,
+)
 from bigsmic.types import Floats
 
 CLEAR_GAP = 2.2  # eigengap from which the graph is considered to fall into parts
 MORE_IF_SHORT = 2  # times that gap, if the parts are not long
 NEXT_GAP = 1.5  # largest gap within parts; along a single curve it is 2.25 after the second eigenvalue
 OF_CURVES = (LONG, 2.5)  # powers with which 1 minus the eigenvalues of curves grow: 2, and 2 / r in r dimensions
+SOLID = 1.0  # power from which parts may lie in a plane: 2 / r in r dimensions
 UNWEIGHTED = LinkWeights()
 
 
@@ -45,6 +54,15 @@ def have_gap(context: Context, n_parts: int) -> bool:
     """Whether the graphs have an eigengap after so many parts that is more than those within parts mostly are."""
     spectra = _plain_spectra(context, (None, UNWEIGHTED))
     return bool(spectra) and common_gaps(spectra, [n_parts]).item() > NEXT_GAP
+
+
+def are_solid(context: Context, n_parts: int) -> bool:
+    """Whether so many clusters have more than two dimensions, as the eigenvalues after those of parts tell.
+
+    Any two halves of a line, or of a part of a plane, are as loosely connected as two clusters may be.
+    """
+    spectra = _plain_spectra(context, (None, UNWEIGHTED))
+    return bool(spectra) and all(growth_after(values, n_parts) < SOLID for values in spectra)
 
 
 def lie_along_curves(context: Context) -> bool:

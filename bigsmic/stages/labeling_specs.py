@@ -382,12 +382,12 @@ def growth(values: Floats, numbers: Sequence[int]) -> Floats:
     return powers
 
 
-def are_long(values: Floats, n_parts: int) -> bool:
-    """Whether parts of a graph are long, as the eigenvalues after them tell.
+def growth_after(values: Floats, n_parts: int) -> float:
+    """Power with which eigenvalues grow that are after those of some parts of a graph, from number 2 k to 4 k.
 
     One minus the eigenvalues of k equal curves is 0 k times, then a, 4 a and 9 a k times each, or a and 4 a twice as
     often if they are closed, and so at least fourfold from number 2 k to 4 k, or to the last. It is twofold for disks,
-    and less for groups of several clusters.
+    and less for balls, and for groups of several clusters.
 
     Parameters
     ----------
@@ -397,8 +397,13 @@ def are_long(values: Floats, n_parts: int) -> bool:
 
     Returns
     -------
-    bool
-        False if there are fewer than 3 k values.
+    power : float
+        As :func:`growth`; nan if there are fewer than 3 k values.
     """
     numbers = 2 * n_parts, min(4 * n_parts, len(values))
-    return len(values) >= 3 * n_parts and growth(values, numbers).item() >= LONG
+    return growth(values, numbers).item() if len(values) >= 3 * n_parts else float("nan")
+
+
+def are_long(values: Floats, n_parts: int) -> bool:
+    """Whether parts of a graph are long, as :func:`growth_after` them tells; not if there are too few values."""
+    return growth_after(values, n_parts) >= LONG

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from bigsmic.numerics.constraints import propagation
 from bigsmic.numerics.constraints.links import violations
 from bigsmic.numerics.graph.affinity import KernelBlock
-from bigsmic.numerics.labeling import consensus, local_moving
+from bigsmic.numerics.labeling import consensus as consensus_numerics
+from bigsmic.numerics.labeling import local_moving
 from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import kernel_matrix, labelings, link_scores, links, selection
+from bigsmic.stages import choice, consensus, kernel_matrix, labelings, link_scores, links
 from bigsmic.types import Integers
 
 N_SWEEPS = 20
@@ -24,7 +25,7 @@ LISTS = ("must", "cannot", "strays")
 def run(job: Job) -> None:
     """Write the final labels, and the links that they violate."""
     context = job.context
-    if selection.chosen(context) is None and not job.complete("propagated", context.blocks):
+    if choice.chosen(context) is None and not job.complete("propagated", context.blocks):
         kernel_matrix.prepare(job, link_scores.graph(context))
         make = partial(PropagatedLabels, in_memory=job.plan.kernel_in_memory)
         job.run_actors("propagated", make, _settle)
@@ -105,10 +106,10 @@ class PropagatedLabels(local_moving.RowMoves):
 
 def _ballots(context: Context, p: int) -> Any:
     """Votes of the labelings of the consensus, and the label of most votes, for the rows of one block."""
-    labels, of, classes = selection.ballots(context, p, 0)
+    labels, of, classes = consensus.ballots(context, p, 0)
     c = context.settings.n_clusters
-    cast = classes[labels + consensus.label_offsets(of)[:-1]]
-    first = consensus.vote(labels, of, classes, c).argmax(axis=1)
+    cast = classes[labels + consensus_numerics.label_offsets(of)[:-1]]
+    first = consensus_numerics.vote(labels, of, classes, c).argmax(axis=1)
     return cast.astype(np.min_scalar_type(-c)), first.astype(np.int32)
 
 
@@ -122,6 +123,6 @@ def _list(job: Job, block: int) -> None:
 
 
 def _linked(context: Context, p: int) -> Integers:
-    b = selection.chosen(context)
+    b = choice.chosen(context)
     labels = read_labels(context, p) if b is None else labelings.read_labels(context, p, b)
     return labels[link_scores.is_linked(context, p)][None]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import blobs, consensus, cuts
 from bigsmic.numerics.labeling.merge_tree import MergeTree
-from bigsmic.numerics.labeling.valleys import LEAST_SIGN, ValleyTree
+from bigsmic.numerics.labeling.valleys import LEAST_SIGN, THRESHOLD, ValleyTree
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import connectivity, graph_parts, linked_groups
@@ -18,32 +18,21 @@ from bigsmic.stages import valleys as valley_stage
 from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.labelings import VALLEYS, Merging, Reader, read_groups, valley_tree_of, weights_between
 from bigsmic.stages.shown_number import (
+    NOT_FAR,
     NUMBER,
-    are_by_size,
-    are_joined,
+    PLAIN,
+    PLAIN_OF_ONE_VOICE,
     are_some_more,
-    decisive_votes,
-    is_near,
+    counted,
     is_shown,
 )
 from bigsmic.stages.wider_columns import FULL, have_copies
-from bigsmic.store import Run
 from bigsmic.types import Floats, Integers
 
 COLLAPSED = 0.1
 """Difference in modularity from the best labeling beyond which the number of clusters of a labeling is ignored."""
-NOT_FAR = 0.1
-"""Share of a number of clusters by which the median of the votes may differ from it, if half of them are near it."""
-PLAIN = 0.9
-"""Mean adjusted Rand index between the labelings, cut at some number, at which they plainly agree on the clusters."""
-PLAIN_OF_ONE_VOICE = 0.8
-"""The same where all of them show that number, or about that."""
-AGREED = 0.85
-"""The same from which trees of valleys may be preferred where two clusters by density have no valley between them."""
-FEWER_AGREED = 0.8
-"""The same at a smaller number that they show, from which trees of valleys may cut off those beyond it."""
 NEARLY_LARGEST = 0.02
-"""Difference in modularity from the largest up to which a number of clusters may be preferred to the one shown."""
+"""Difference in modularity from the largest up to which more clusters than are shown may be preferred."""
 NEARLY_AGREED = 0.05
 """Difference in agreement from the largest up to which a smaller number of clusters is preferred."""
 LEAST_AGREED = 0.7
@@ -68,70 +57,6 @@ def count(job: Job) -> int | None:
     return counted(job.run)
 
 
-def counted(run: Run) -> int | None:
-    """Result of :func:`count`; None also if it was not called."""
-    info = run.info(NUMBER, 0) if run.done(NUMBER, 0) else {"clear": False}
-    return info["n_clusters"] if info["clear"] else None
-
-
-def is_plain(run: Run, n_clusters: int) -> bool:
-    """Whether the data show as many clusters, and the labelings agree on which ones they are."""
-    if counted(run) is None:
-        return False
-    if are_joined(run, n_clusters):
-        return True
-    info = run.info(NUMBER, 0)
-    votes = decisive_votes(run)
-    n_near = sum(is_near(vote, n_clusters) for vote in votes)
-    half, one_voice = 2 * n_near >= len(votes), n_near == len(votes)
-    is_earlier = "about" not in info  # of a run that an earlier version began
-    shown = is_shown(run, n_clusters) if is_earlier else half and is_near(info["shown"], n_clusters, info["about"])
-    return shown and _agreement_at(run, n_clusters) >= (PLAIN_OF_ONE_VOICE if one_voice else PLAIN)
-
-
-def is_disputed(run: Run, n_clusters: int) -> bool:
-    """Whether valleys show the number, but the labelings do not agree plainly on the clusters.
-
-    Where the answer is parts of the graph, the eigengap decides the number, but labelings, cut by density into the
-    parts, may disagree. Earlier runs, which do not say what is cut by size, have labels by valleys in any case.
-    """
-    info = run.info(NUMBER, 0)
-    if info.get("parts") == n_clusters:
-        return bool(info.get("parts_disputed"))
-    return "by_size" in info and not is_plain(run, n_clusters)
-
-
-def are_agreed(run: Run, n_clusters: int) -> bool:
-    """Whether the labelings agree on the requested clusters, cut by valleys."""
-    return _agreement_at(run, n_clusters) >= AGREED
-
-
-def asks_agreement(run: Run) -> bool:
-    """Whether separated clusters by valleys count only where labelings agree, as in all but earlier runs."""
-    return bool(run.info(NUMBER, 0).get("asks_agreement"))
-
-
-def asks_cuts(run: Run) -> bool:
-    """Whether clusters by valleys count where they are few and cut less, as in all but earlier runs."""
-    return bool(run.info(NUMBER, 0).get("asks_cuts"))
-
-
-def are_fewer(run: Run, n_clusters: int) -> bool:
-    """Whether the labelings agree which clusters the data show, and those asked for are some more, or cut off these."""
-    shown = counted(run)
-    if shown is None:
-        return False
-    if run.info(NUMBER, 0).get("surer"):
-        shown = run.info(NUMBER, 0)["shown"]  # those that valleys separate
-    more = are_some_more(n_clusters, shown) or are_by_size(run, n_clusters)
-    return more and _agreement_at(run, shown) >= FEWER_AGREED
-
-
-def _agreement_at(run: Run, n_clusters: int) -> float:
-    """Mean adjusted Rand index between the labelings, cut at so many clusters; 0 outside the curve."""
-    return float(run.read(NUMBER, 0, "stability")[run.read(NUMBER, 0, "numbers") == n_clusters].sum())
-
-
 def that_miss_valleys(context: Context, n_clusters: int) -> list[int]:
     """Labelings merged by valleys that miss one between clusters that most of them show; none if most do not."""
     run = context.run
@@ -140,12 +65,6 @@ def that_miss_valleys(context: Context, n_clusters: int) -> list[int]:
         return []
     trees = {b: valley_tree_of(context, specs_of(context)[b]) for b in Merging.VALLEYS.numbers(context)}
     return [b for b, tree in trees.items() if tree.n_clusters < n_clusters]
-
-
-def weakest_shown(run: Run) -> float:
-    """Z of the weakest valley between the groups that :func:`count` found, median over labelings."""
-    numbers = run.read(NUMBER, 0, "numbers")
-    return float(run.read(NUMBER, 0, "weakest")[numbers == run.info(NUMBER, 0)["n_clusters"]].min(initial=np.inf))
 
 
 class _Shared(NamedTuple):
@@ -175,135 +94,236 @@ class _Shared(NamedTuple):
         return np.mean(found, axis=0)
 
 
+class _Evidence(NamedTuple):
+    """What the labelings say of every number of clusters.
+
+    Parameters
+    ----------
+    by_valleys : list of ValleyTree, length B
+    by_density : list of MergeTree, length B
+    shared : _Shared
+    curve : dict of str to ndarray
+        ``numbers`` of clusters, and for each of them ``weakest``, ``stability`` and ``modularity``.
+    shown : int
+        Number of clusters that the labelings show.
+    along_curves, doubtful : bool
+        Whether rows lie along curves, and whether valleys are no evidence alone.
+    """
+
+    by_valleys: ValleyTrees
+    by_density: Sequence[MergeTree]
+    shared: _Shared
+    curve: dict[str, NDArray[Any]]
+    shown: int
+    along_curves: bool = False
+    doubtful: bool = False
+
+    @property
+    def trees(self) -> list[MergeTree]:
+        """Trees of valleys."""
+        return [found.tree for found in self.by_valleys]
+
+    @property
+    def n_columns(self) -> int:
+        """Number of groups that all trees have."""
+        return min(len(tree.columns) for tree in self.trees)
+
+    @property
+    def agreement(self) -> float:
+        """How much labelings agree on the clusters shown; 1 where these are outside a given range."""
+        return self.at("stability", self.shown, 1.0)
+
+    @property
+    def disagree(self) -> bool:
+        """Whether labelings do not agree plainly on the clusters shown."""
+        return self.agreement < PLAIN
+
+    @property
+    def most_modular(self) -> int:
+        """Number of clusters of largest modularity."""
+        return int(self.curve["numbers"][np.argmax(self.curve["modularity"])])
+
+    @property
+    def are_nearly_modular(self) -> NDArray[np.bool_]:
+        """Whether clusters have nearly the largest modularity, for each number."""
+        modularity = self.curve["modularity"]
+        return modularity >= modularity.max() - NEARLY_LARGEST
+
+    def at(self, name: str, n_clusters: int, missing: float) -> float:
+        """Entry of the curve for a number of clusters; `missing` if it has none."""
+        return float(self.curve[name][self.curve["numbers"] == n_clusters].sum() if self.has(n_clusters) else missing)
+
+    def has(self, n_clusters: int) -> bool:
+        """Whether the curve has a number of clusters."""
+        return bool((self.curve["numbers"] == n_clusters).any())
+
+
 def _count(job: Job, block: int) -> None:
     context = job.context
-    specs = [specs_of(context)[b] for b in Merging.VALLEYS.numbers(context)]
-    found = [valley_tree_of(context, spec) for spec in specs]
-    trees, by_density = [tree.tree for tree in found], [Reader(context, spec).tree for spec in specs]
-    sizes, votes = [spec.n_eigenvectors for spec in specs], [tree.n_clusters for tree in found]
-    total = job.sum_blocks(NUMBER, context.blocks, partial(_group_gram, sizes=sizes))
-    shared = _Shared(total, sizes, [weights_between(context, spec) for spec in specs])
-    least = context.settings.open_from or 1
-    cut_into = min(len(tree.columns) for tree in trees)
-    most = context.settings.open_to or cut_into
-    shown, common, agreed = _shown(found, shared)
-    numbers = np.arange(max(2, least), max(2, least, min(most, cut_into) + 1))
-    stability, by_size = _agreements(found, shared, numbers, shown)
-    curve = {"stability": stability} | _curve(found, by_density, shared, numbers)
-    propagates, left_open = context.settings.propagates, not context.settings.number_given
-    along_curves = left_open and graph_parts.lie_along_curves(context)
-    are_doubtful = along_curves or (left_open and have_copies(context))
-    at_shown = numbers == shown
-    stability[at_shown] = np.maximum(stability[at_shown], 0.0 if are_doubtful else agreed)
-    candidate = _candidate(context, by_density, shared, curve, shown, along_curves)
-    if not (along_curves and 4 * shown <= cut_into):  # of curves, they agree on pieces
-        candidate = _unless_agreed(curve, candidate, shown)
-    parts, shape = _checked_parts(job, candidate, shown, trees, by_density, shared)
-    agreement = float(stability[at_shown].min(initial=1.0))
-    disagree = agreement < PLAIN
-    surest = _surest(curve, shown, FULL * cut_into) if disagree and not (propagates or are_doubtful) else None
-    surer = surest if not parts and surest != shown else None
-    by_groups = int(np.clip(parts or surer or shown, least, most))
+    evidence, noted = _evidence(job)
+    shown, (least, most) = evidence.shown, _range(context, evidence.n_columns)
+    parts, shape = _checked_parts(job, _candidate(context, evidence), evidence)
+    other = None if parts else _other_number(job, evidence)
+    by_groups = int(np.clip(parts or other or shown, least, most))
     n_clusters = max(by_groups, linked_groups.least_clusters(context)) if by_groups > 1 else by_groups
     if n_clusters != parts:
-        shape = _largest(job, trees, shared, n_clusters)
-    differ = n_clusters == shown != parts and agreement < (PLAIN if are_doubtful else consensus.AGREED)
-    clear = by_groups > 1 and not differ and not _dominates(shape)
-    joined = _joined(context, found, by_density, shared, curve, shown) if clear and not parts else []
-    info = {"shown": shown, "n_clusters": n_clusters, "clear": clear, "votes": votes, "columns": sizes[0]} | shape
-    info |= {"agreement": agreement, "parts": parts, "surer": surer, "joined": joined, "by_size": by_size}
-    may_hide = (disagree or not clear) and not (parts or propagates or along_curves) and shown > 1
-    info |= {"hidden": may_hide and _most_modular(curve) > FULL * cut_into, "common": common, "about": NOT_FAR}
-    info |= {"parts_disputed": _are_disputed(parts, by_density, shared)} | _of_links(context, n_clusters, by_groups)
-    job.run.write(NUMBER, block, curve, info=RULES | info)
+        shape = _largest(job, evidence.trees, evidence.shared, n_clusters)
+    clear = by_groups > 1 and not _differ(evidence, n_clusters, other, parts) and not _dominates(shape)
+    joined = _joined(context, evidence) if clear and not parts else []
+    info = noted | {"n_clusters": n_clusters, "clear": clear} | shape
+    info |= {"parts": parts, "surer": other, "joined": joined, "parts_disputed": _are_disputed(parts, evidence)}
+    info |= {"hidden": _may_hide(context, evidence, clear, parts), "about": NOT_FAR}
+    job.run.write(NUMBER, block, evidence.curve, info=RULES | info | _of_links(context, n_clusters, by_groups))
 
 
-def _surest(curve: Mapping[str, NDArray[Any]], shown: int, most: float) -> int | None:
+def _evidence(job: Job) -> tuple[_Evidence, dict[str, Any]]:
+    """The evidence, and what of it the stage notes."""
+    context = job.context
+    specs = [specs_of(context)[b] for b in Merging.VALLEYS.numbers(context)]
+    found, by_density = (
+        [valley_tree_of(context, spec) for spec in specs],
+        [Reader(context, spec).tree for spec in specs],
+    )
+    sizes = [spec.n_eigenvectors for spec in specs]
+    rows = job.sum_blocks(NUMBER, context.blocks, partial(_group_gram, sizes=sizes))
+    shared = _Shared(rows, sizes, [weights_between(context, spec) for spec in specs])
+    shown, common, agreed = _shown(found, shared)
+    n_columns = min(len(of_one.tree.columns) for of_one in found)
+    least, most = _range(context, n_columns)
+    numbers = np.arange(max(2, least), max(2, least, min(most, n_columns) + 1))
+    stability, by_size = _agreements(found, shared, numbers, shown)
+    left_open = not context.settings.number_given
+    along_curves = left_open and graph_parts.lie_along_curves(context)
+    doubtful = along_curves or (left_open and have_copies(context))
+    at_shown = numbers == shown
+    stability[at_shown] = np.maximum(stability[at_shown], 0.0 if doubtful else agreed)
+    curve = {"stability": stability} | _curve(found, by_density, shared, numbers)
+    evidence = _Evidence(found, by_density, shared, curve, shown, along_curves, doubtful)
+    votes = [tree.n_clusters for tree in found]
+    noted = {"shown": shown, "votes": votes, "columns": sizes[0], "common": common, "by_size": by_size}
+    return evidence, noted | {"agreement": evidence.agreement}
+
+
+def _range(context: Context, n_columns: int) -> tuple[int, int]:
+    """The least and the largest number of clusters that may be the answer."""
+    return context.settings.open_from or 1, context.settings.open_to or n_columns
+
+
+def _other_number(job: Job, evidence: _Evidence) -> int | None:
+    """Number of clusters that is better than the one shown; None if that is best, or nothing tells."""
+    if evidence.doubtful or job.context.settings.propagates or not evidence.has(evidence.shown):
+        return None
+    are_too_few = _are_too_few(job, evidence)
+    if not (evidence.disagree or are_too_few):
+        return None
+    most = FULL * evidence.n_columns
+    found = _surest(evidence, most, are_too_few)
+    return found if found != evidence.shown else None
+
+
+def _surest(evidence: _Evidence, most: float, beyond: bool = False) -> int | None:
     """Number of clusters, at least the one shown, that labelings agree on most, or nearly so; None if on none.
 
     It is at most that of largest modularity, beyond which large clusters are cut, and may not exceed `most`. None also
-    if labelings show one cluster: then nothing tells that there are more.
+    if labelings show one cluster: then nothing tells that there are more. `beyond` leaves out the one shown.
     """
-    numbers, stability, modularity = curve["numbers"], curve["stability"], curve["modularity"]
-    last, at = _most_modular(curve), numbers == shown
-    if not at.any():
+    shown, numbers, stability = evidence.shown, evidence.curve["numbers"], evidence.curve["stability"]
+    last, at = evidence.most_modular, numbers == shown
+    more = (shown < numbers) & (numbers <= last) & evidence.are_nearly_modular & (last <= most)
+    among = more if beyond else at | more
+    if not (at.any() and among.any()):
         return None
-    more = (shown < numbers) & (numbers <= last) & (modularity >= modularity.max() - NEARLY_LARGEST)
-    among = at | more if last <= most else at
     first = np.flatnonzero(among & (stability >= stability[among].max() - NEARLY_AGREED))[0]
-    return int(numbers[first]) if stability[first] >= LEAST_AGREED else None
+    return int(numbers[first]) if stability[first] >= (0.0 if beyond else LEAST_AGREED) else None
 
 
-def _most_modular(curve: Mapping[str, NDArray[Any]]) -> int:
-    """Number of clusters of largest modularity."""
-    return int(curve["numbers"][np.argmax(curve["modularity"])])
+def _are_too_few(job: Job, evidence: _Evidence) -> bool:
+    """Whether there are more clusters than are shown, though labelings may agree on these.
+
+    Where clusters have few rows in many columns, the valleys between them are just too shallow, and they are merged.
+    The next valley has some depth then, more clusters have clearly more modularity, and the largest cluster is no blob.
+    In a plane, or on a line, all of this may be so of a single one.
+    """
+    shown, context = evidence.shown, job.context
+    next_z = evidence.at("weakest", shown + 1, 0.0)
+    nearly = evidence.are_nearly_modular[evidence.curve["numbers"] == shown].any()
+    if shown < 2 or nearly or not (THRESHOLD / 2 <= next_z < np.inf) or not graph_parts.are_solid(context, shown):
+        return False
+    _, P = _largest_of(job, evidence.trees, evidence.shared, shown)
+    return _clumpiness(job, P) > blobs.CLUMPED
 
 
-def _bent(
-    context: Context, by_density: Sequence[MergeTree], shared: _Shared, curve: Mapping[str, NDArray[Any]], shown: int
-) -> int | None:
+def _differ(evidence: _Evidence, n_clusters: int, other: int | None, parts: int | None) -> bool:
+    """Whether labelings do not agree on the answer; a number from the range or from links is none of theirs."""
+    if n_clusters == parts or n_clusters not in (evidence.shown, other):
+        return False
+    return evidence.at("stability", n_clusters, 1.0) < (PLAIN if evidence.doubtful else consensus.AGREED)
+
+
+def _may_hide(context: Context, evidence: _Evidence, clear: bool, parts: int | None) -> bool:
+    """Whether columns may be too few to see the clusters: without a plain answer, as many have most modularity."""
+    may = (evidence.disagree or not clear) and evidence.shown > 1
+    may &= not (parts or context.settings.propagates or evidence.along_curves)
+    return may and evidence.most_modular > FULL * evidence.n_columns
+
+
+def _bent(context: Context, evidence: _Evidence) -> int | None:
     """Number of clusters that bend around each other, below the one shown; None if there are none.
 
     It is the largest number at which labelings agree if cut by density. If cut by valleys, they do not: lines between
     the groups of a bent cluster cross others, or nothing, and each labeling has other groups. The graph must have some
     eigengap there.
     """
-    fewer = curve["numbers"] < shown
-    numbers = curve["numbers"][fewer]
-    agreed = np.flatnonzero(shared.agreements(by_density, numbers) >= ONE_BY_DENSITY)
-    if len(agreed) == 0 or curve["stability"][fewer][agreed[-1]] >= PLAIN:
+    fewer = evidence.curve["numbers"] < evidence.shown
+    numbers = evidence.curve["numbers"][fewer]
+    agreed = np.flatnonzero(evidence.shared.agreements(evidence.by_density, numbers) >= ONE_BY_DENSITY)
+    if len(agreed) == 0 or evidence.curve["stability"][fewer][agreed[-1]] >= PLAIN:
         return None
     n_parts = int(numbers[agreed[-1]])
     return n_parts if graph_parts.have_gap(context, n_parts) else None
 
 
-def _candidate(
-    context: Context,
-    by_density: Sequence[MergeTree],
-    shared: _Shared,
-    curve: Mapping[str, NDArray[Any]],
-    shown: int,
-    along_curves: bool,
-) -> int | None:
-    """Number of parts that may be the answer, if labelings, cut at the number shown, do not agree; None for none."""
-    agreement = float(curve["stability"][curve["numbers"] == shown].min(initial=1.0))
-    if agreement < PLAIN or along_curves:
-        most = shown if agreement < PLAIN else shown - 1
-        candidate = graph_parts.clear_parts(context, most, along_curves)
-        if candidate is not None:
-            return candidate
-    left_open = not context.settings.number_given
-    bent = left_open and agreement < PLAIN_OF_ONE_VOICE
-    return _bent(context, by_density, shared, curve, shown) if bent else None
+def _candidate(context: Context, evidence: _Evidence) -> int | None:
+    """Number of parts of the graph that may be the answer; None for none.
+
+    They may if labelings, cut at the number shown, do not agree, or if rows lie along curves, on pieces of which
+    labelings agree; but not if these plainly agree on more clusters.
+    """
+    found = _parts_of_graph(context, evidence)
+    on_pieces = evidence.along_curves and 4 * evidence.shown <= evidence.n_columns
+    if not found or on_pieces:
+        return found
+    numbers, stability = evidence.curve["numbers"], evidence.curve["stability"]
+    agreed = numbers[(stability >= PLAIN) & (numbers <= evidence.shown)]
+    return None if found < agreed.max(initial=0) else found
 
 
-def _unless_agreed(curve: Mapping[str, NDArray[Any]], parts: int | None, shown: int) -> int | None:
-    """The number of parts; None if labelings plainly agree on more clusters."""
-    agreed = curve["numbers"][(curve["stability"] >= PLAIN) & (curve["numbers"] <= shown)]
-    return None if parts and parts < agreed.max(initial=0) else parts
+def _parts_of_graph(context: Context, evidence: _Evidence) -> int | None:
+    """Number of parts by a clear eigengap, or else of bent clusters; None if there are none."""
+    if evidence.disagree or evidence.along_curves:
+        most = evidence.shown if evidence.disagree else evidence.shown - 1
+        found = graph_parts.clear_parts(context, most, evidence.along_curves)
+        if found is not None:
+            return found
+    may_bend = not context.settings.number_given and evidence.agreement < PLAIN_OF_ONE_VOICE
+    return _bent(context, evidence) if may_bend else None
 
 
-def _checked_parts(
-    job: Job,
-    parts: int | None,
-    shown: int,
-    trees: Sequence[MergeTree],
-    by_density: Sequence[MergeTree],
-    shared: _Shared,
-) -> tuple[int | None, dict[str, float | None]]:
+def _checked_parts(job: Job, parts: int | None, evidence: _Evidence) -> tuple[int | None, dict[str, float | None]]:
     """The number of parts, and what :func:`_largest` says of them.
 
     None if they violate more links than the groups, or are one and crumbs.
     """
-    if not parts or _n_kept(job, by_density, parts) < _n_kept(job, trees, shown):
+    if not parts or _n_kept(job, evidence.by_density, parts) < _n_kept(job, evidence.trees, evidence.shown):
         return None, {}
-    shape = _largest(job, by_density, shared, parts)
+    shape = _largest(job, evidence.by_density, evidence.shared, parts)
     return (None if _dominates(shape) else parts), shape
 
 
-def _are_disputed(parts: int | None, by_density: Sequence[MergeTree], shared: _Shared) -> bool:
+def _are_disputed(parts: int | None, evidence: _Evidence) -> bool:
     """Whether labelings, cut by density at the number of parts, do not agree on these."""
-    return parts is not None and shared.agreements(by_density, np.array([parts])).item() < PLAIN
+    agreements = evidence.shared.agreements
+    return parts is not None and agreements(evidence.by_density, np.array([parts])).item() < PLAIN
 
 
 def _n_kept(job: Job, trees: Sequence[MergeTree], k: int) -> float:
@@ -400,24 +420,17 @@ def _shown(found: ValleyTrees, shared: _Shared) -> tuple[int, list[int], float]:
     return shown, counts, agreement if 2 * counts.count(shown) >= len(counts) else 0.0
 
 
-def _joined(
-    context: Context,
-    found: ValleyTrees,
-    by_density: Sequence[MergeTree],
-    shared: _Shared,
-    curve: Mapping[str, NDArray[Any]],
-    shown: int,
-) -> list[int]:
+def _joined(context: Context, evidence: _Evidence) -> list[int]:
     """Numbers below the one shown at which the groups that valleys separate are to be joined by distance.
 
     They are where clusters joined by distance are clearly better than those joined by density, by the modularity of the
     graph itself, and labelings agree more on them; and those below the number of untied parts, as density does not
     tell which of these are near.
     """
-    fewer = curve["numbers"] < shown
-    numbers, by_distance = curve["numbers"][fewer], [tree.by_distance for tree in found]
-    better = shared.modularities(by_distance, numbers) > curve["modularity"][fewer] + JOINED_GAIN
-    surer = shared.agreements(by_distance, numbers) > shared.agreements(by_density, numbers)
+    fewer, shared = evidence.curve["numbers"] < evidence.shown, evidence.shared
+    numbers, by_distance = evidence.curve["numbers"][fewer], [tree.by_distance for tree in evidence.by_valleys]
+    better = shared.modularities(by_distance, numbers) > evidence.curve["modularity"][fewer] + JOINED_GAIN
+    surer = shared.agreements(by_distance, numbers) > shared.agreements(evidence.by_density, numbers)
     joined: list[int] = numbers[(better & surer) | (numbers < connectivity.n_untied(context))].tolist()
     return joined
 
@@ -430,6 +443,16 @@ def _largest(job: Job, trees: Sequence[MergeTree], shared: _Shared, n_clusters: 
     """Shares of the two largest clusters of the trees' cuts, and clumpiness of the largest, if it dominates."""
     if n_clusters < 2:
         return {"largest": 1.0, "second": 0.0, "clumpiness": None}
+    shares, P = _largest_of(job, trees, shared, n_clusters)
+    largest, second = np.sort(shares)[::-1][:2].tolist()
+    dominates = largest > blobs.LARGEST and second < blobs.CRUMB * largest
+    return {"largest": largest, "second": second, "clumpiness": _clumpiness(job, P) if dominates else None}
+
+
+def _largest_of(
+    job: Job, trees: Sequence[MergeTree], shared: _Shared, n_clusters: int
+) -> tuple[Floats, NDArray[np.float32]]:
+    """Shares of the clusters of the trees' cuts in the drawn rows, and the components of those of the largest."""
     groups_of = _cuts(trees, n_clusters)
     gram, merged = consensus.merged_gram(shared.rows, shared.sizes, groups_of)
     tree = consensus.overlap_tree(gram)
@@ -441,12 +464,12 @@ def _largest(job: Job, trees: Sequence[MergeTree], shared: _Shared, n_clusters: 
     labels = np.stack([cut[column] for cut, column in zip(groups_of, groups.T, strict=True)], axis=1)
     won = consensus.vote(labels, merged, classes, classes.max() + 1).argmax(axis=1)
     counts = np.bincount(won, minlength=2)
-    largest, second = np.sort(counts / len(won))[::-1][:2].tolist()
-    found = {"largest": largest, "second": second, "clumpiness": None}
-    if largest > blobs.LARGEST and second < blobs.CRUMB * largest:
-        clumpiness = partial(blobs.clumpiness, seed=job.context.settings.seed)
-        (found["clumpiness"],) = job.map_here(clumpiness, [P[won == counts.argmax()]])
-    return found
+    return counts / len(won), P[won == counts.argmax()]
+
+
+def _clumpiness(job: Job, P: NDArray[np.float32]) -> float:
+    found: list[float] = job.map_here(partial(blobs.clumpiness, seed=job.context.settings.seed), [P])
+    return found[0]
 
 
 def _dominates(shape: Mapping[str, float | None]) -> bool:

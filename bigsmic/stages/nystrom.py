@@ -16,8 +16,8 @@ from bigsmic.numerics.row_blocks import Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import eigenvectors, kernel_matrix
+from bigsmic.stages.choice import members
 from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, specs_of
-from bigsmic.stages.selection import members
 from bigsmic.types import Floats
 
 COLUMNS = 8  # extended at a time

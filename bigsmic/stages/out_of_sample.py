@@ -8,10 +8,13 @@ from numpy.typing import NDArray
 
 from bigsmic.numerics.graph import affinity, cells, neighbors
 from bigsmic.numerics.graph.affinity import WEIGHT_FLOOR
-from bigsmic.numerics.labeling import calibration, consensus, rotation
+from bigsmic.numerics.labeling import calibration, rotation
+from bigsmic.numerics.labeling import consensus as consensus_numerics
 from bigsmic.numerics.labeling import noise as noise_numerics
 from bigsmic.runtime.context import Context
 from bigsmic.stages import (
+    choice,
+    consensus,
     eigenvectors,
     gaussians,
     kernel_matrix,
@@ -20,7 +23,6 @@ from bigsmic.stages import (
     output,
     projection,
     route,
-    selection,
     shown_number,
     trimming,
 )
@@ -160,9 +162,9 @@ class Model(Neighborhood):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.n_clusters = context.settings.n_clusters
-        self.classes = selection.members(context)
-        is_one = selection.chosen(context) is not None
-        self.tied = [] if is_one else selection.tied_classes(context, selection.chosen_set(context))
+        self.classes = choice.members(context)
+        is_one = choice.chosen(context) is not None
+        self.tied = [] if is_one else consensus.tied_classes(context, choice.chosen_set(context))
         self.readers = {b: Reader(context, specs_of(context)[b]) for b in self.classes}
         self.eigenproblems = list(dict.fromkeys(specs_of(context)[b].eigenproblem for b in self.classes))
         self.power = output.sharpness(context)
@@ -219,12 +221,12 @@ class Model(Neighborhood):
         rows, has_mass = np.arange(len(indices)), np.zeros(len(indices), bool)
         for b, reader in self.readers.items():
             found = reader(bases[reader.spec.eigenproblem][:, : reader.spec.n_eigenvectors])
-            total += consensus.group_columns(found.posterior, self.classes[b], c)
+            total += consensus_numerics.group_columns(found.posterior, self.classes[b], c)
             to = self.classes[b][found.labels]
             votes[rows[to >= 0], to[to >= 0]] += 1
             has_mass |= found.has_mass
         posterior = (total / len(self.readers)).astype(np.float32)
-        labels = consensus.consensus_labels(votes, posterior, self.tied)
+        labels = consensus_numerics.consensus_labels(votes, posterior, self.tied)
         labels = self._adopt(labels, has_mass, indices)
         if self.shapes is not None and X is not None:
             P = self.shapes.components(X)

@@ -12,9 +12,10 @@ from bigsmic.numerics.row_blocks import tiles
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import gaussians, link_propagation, noise, rowwise_output, valleys
+from bigsmic.stages.choice import chosen, chosen_set, members
+from bigsmic.stages.consensus import ballots, tied_classes
 from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.labelings import TILE_ROWS, Reader, read_basis, read_labels
-from bigsmic.stages.selection import ballots, chosen, chosen_set, members, tied_classes
 from bigsmic.types import Floats, Integers
 
 SHARPNESS_ROWS = 10_000  # on which the posterior is calibrated

@@ -1,5 +1,7 @@
 """What the stage ``number`` says of a number of clusters: whether labelings show it, and how trees are cut there."""
 
+import numpy as np
+
 from bigsmic.store import Run
 
 NUMBER = "number"
@@ -7,6 +9,22 @@ ABOUT = 0.05
 """Share of the number of clusters by which the median of the votes may differ from it."""
 FAR_MORE = 2
 """Times the clusters shown: of fewer, some are too small to show a valley; of more, valleys were missed."""
+NOT_FAR = 0.1
+"""Share of a number of clusters by which the median of the votes may differ from it, if half of them are near it."""
+PLAIN = 0.9
+"""Mean adjusted Rand index between the labelings, cut at some number, at which they plainly agree on the clusters."""
+PLAIN_OF_ONE_VOICE = 0.8
+"""The same where all of them show that number, or about that."""
+AGREED = 0.85
+"""The same from which trees of valleys may be preferred where two clusters by density have no valley between them."""
+FEWER_AGREED = 0.8
+"""The same at a smaller number that they show, from which trees of valleys may cut off those beyond it."""
+
+
+def counted(run: Run) -> int | None:
+    """Number of clusters that the data show; None if they show none, or the stage was not run."""
+    info = run.info(NUMBER, 0) if run.done(NUMBER, 0) else {"clear": False}
+    return info["n_clusters"] if info["clear"] else None
 
 
 def is_shown(run: Run, n_clusters: int) -> bool:
@@ -53,3 +71,67 @@ def all_vote(run: Run, n_clusters: int) -> bool:
     Not so in runs of earlier versions.
     """
     return are_parts(run, n_clusters) and bool(run.info(NUMBER, 0).get("all_vote"))
+
+
+def is_plain(run: Run, n_clusters: int) -> bool:
+    """Whether the data show as many clusters, and the labelings agree on which ones they are."""
+    if counted(run) is None:
+        return False
+    if are_joined(run, n_clusters):
+        return True
+    info = run.info(NUMBER, 0)
+    votes = decisive_votes(run)
+    n_near = sum(is_near(vote, n_clusters) for vote in votes)
+    half, one_voice = 2 * n_near >= len(votes), n_near == len(votes)
+    is_earlier = "about" not in info  # of a run that an earlier version began
+    shown = is_shown(run, n_clusters) if is_earlier else half and is_near(info["shown"], n_clusters, info["about"])
+    return shown and _agreement_at(run, n_clusters) >= (PLAIN_OF_ONE_VOICE if one_voice else PLAIN)
+
+
+def is_disputed(run: Run, n_clusters: int) -> bool:
+    """Whether valleys show the number, but the labelings do not agree plainly on the clusters.
+
+    Where the answer is parts of the graph, the eigengap decides the number, but labelings, cut by density into the
+    parts, may disagree. Earlier runs, which do not say what is cut by size, have labels by valleys in any case.
+    """
+    info = run.info(NUMBER, 0)
+    if info.get("parts") == n_clusters:
+        return bool(info.get("parts_disputed"))
+    return "by_size" in info and not is_plain(run, n_clusters)
+
+
+def are_agreed(run: Run, n_clusters: int) -> bool:
+    """Whether the labelings agree on the requested clusters, cut by valleys."""
+    return _agreement_at(run, n_clusters) >= AGREED
+
+
+def asks_agreement(run: Run) -> bool:
+    """Whether separated clusters by valleys count only where labelings agree, as in all but earlier runs."""
+    return bool(run.info(NUMBER, 0).get("asks_agreement"))
+
+
+def asks_cuts(run: Run) -> bool:
+    """Whether clusters by valleys count where they are few and cut less, as in all but earlier runs."""
+    return bool(run.info(NUMBER, 0).get("asks_cuts"))
+
+
+def are_fewer(run: Run, n_clusters: int) -> bool:
+    """Whether the labelings agree which clusters the data show, and those asked for are some more, or cut off these."""
+    shown = counted(run)
+    if shown is None:
+        return False
+    if run.info(NUMBER, 0).get("surer"):
+        shown = run.info(NUMBER, 0)["shown"]  # those that valleys separate
+    more = are_some_more(n_clusters, shown) or are_by_size(run, n_clusters)
+    return more and _agreement_at(run, shown) >= FEWER_AGREED
+
+
+def _agreement_at(run: Run, n_clusters: int) -> float:
+    """Mean adjusted Rand index between the labelings, cut at so many clusters; 0 outside the curve."""
+    return float(run.read(NUMBER, 0, "stability")[run.read(NUMBER, 0, "numbers") == n_clusters].sum())
+
+
+def weakest_shown(run: Run) -> float:
+    """Z of the weakest valley between the clusters that the data show, median over labelings."""
+    numbers = run.read(NUMBER, 0, "numbers")
+    return float(run.read(NUMBER, 0, "weakest")[numbers == run.info(NUMBER, 0)["n_clusters"]].min(initial=np.inf))

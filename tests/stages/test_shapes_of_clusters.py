@@ -15,7 +15,8 @@ from bigsmic.numerics.labeling import consensus
 from bigsmic.numerics.labeling import gaussians as numerics
 from bigsmic.numerics.labeling.metrics import adjusted_rand_index, contingency
 from bigsmic.stages import gaussians
-from bigsmic.stages.selection import ballots, chosen_set
+from bigsmic.stages.choice import chosen_set
+from bigsmic.stages.consensus import ballots
 
 OPTIONS = {"t": 7, "n_centers": 40, "n_threads": 1}
 

@@ -8,7 +8,7 @@ import numpy as np
 from bigsmic.numerics.labeling.rotation import summarise
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import labelings, noise, numbering, selection, shown_number
+from bigsmic.stages import choice, labelings, noise, numbering, selection, shown_number
 from bigsmic.stages.labeling_specs import eigenproblems, eigenvector_sets_of, specs_of
 
 Scores = dict[int, dict[str, float]]
@@ -62,7 +62,7 @@ def _spectrum(context: Context, q: int) -> dict[str, Any]:
 
 def _candidates(context: Context, scores: Scores) -> list[dict[str, Any]]:
     rows = labelings.without_mass(context)
-    ari, taken = _median_ari(context), selection.members(context)
+    ari, taken = _median_ari(context), choice.members(context)
     return [
         {
             "kernel": spec.eigenproblem.kernel,
@@ -109,7 +109,7 @@ def _eigenvector_sets(context: Context) -> Any:
     modularity, association = (
         context.run.read("eigenvector_sets", 0, name).mean(axis=1) for name in ("modularity", "association")
     )
-    best = selection.chosen_set(context)
+    best = choice.chosen_set(context)
     return [
         {
             "columns": sorted({specs_of(context)[b].n_eigenvectors for b in eigenvector_set}),

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bigsmic.numerics.labeling.blobs import CLUMPED
 from bigsmic.numerics.labeling.valleys import THRESHOLD
+from bigsmic.stages.shown_number import PLAIN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,8 +46,9 @@ class Valleys:
         Number of parts that the neighbour graph falls into by an eigengap, where these are fewer than the
         labelings show, and these agree to less than 0.9: the answer, then. None elsewhere.
     surer : int or None
-        Number of clusters that the labelings agree on more, where they agree on the groups that valleys separate to
-        less than 0.9: the answer, then. Its modularity is nearly the largest. None elsewhere.
+        Number of clusters of nearly the largest modularity that is the answer in the place of the groups that valleys
+        separate: the labelings agree to less than 0.9 on these, and more on it, or these are too few, as the next
+        valley is hardly too shallow and the largest group is no blob. None elsewhere.
     graph_parts : int or None
         About how many parts the neighbour graph has, those of few rows included, estimated from the number of its
         eigenvalues above .98; None if it does not fall into parts, or c was given.
@@ -175,10 +177,14 @@ class Valleys:
     def _surer(self) -> str:
         few, many = min(self.votes), max(self.votes)
         stability = float(self._curve["stability"][self._curve["numbers"] == self.n_clusters].sum())
+        why = (
+            f"labelings agree on these to {self.agreement:.2f} only; they"
+            if self.agreement < PLAIN
+            else "the next valley is hardly too shallow, and the largest group is no blob; labelings"
+        )
         return (
-            f"Valleys separate {few if few == many else f'{few} to {many}'} groups, but labelings agree on these to "
-            f"{self.agreement:.2f} only; they agree to {stability:.2f} on {self.n_clusters} clusters, whose "
-            f"modularity is nearly the largest.{self._asked()}"
+            f"Valleys separate {few if few == many else f'{few} to {many}'} groups, but {why} agree to {stability:.2f} "
+            f"on {self.n_clusters} clusters, whose modularity is nearly the largest.{self._asked()}"
         )
 
     def _asked(self) -> str:
@@ -227,7 +233,7 @@ def _errors(z: float) -> str:
 
 def read(context: Any) -> Valleys | None:
     """The evidence stored by a finished fit; None if valleys were not tested."""
-    from bigsmic.stages import eigenvalue_counts, numbering, selection, shown_number, valleys
+    from bigsmic.stages import choice, eigenvalue_counts, numbering, shown_number, valleys
     from bigsmic.stages.labeling_specs import specs_of
 
     run, settings = context.run, context.settings
@@ -236,7 +242,7 @@ def read(context: Any) -> Valleys | None:
     curve = {name: run.read(shown_number.NUMBER, 0, name) for name in ("numbers", "weakest", "stability", "modularity")}
     pairs = {}
     if not settings.undecided and (specs_of(context).valley_sets or settings.propagates):
-        read_pairs = run.reader(valleys.EVIDENCE, selection.chosen_set(context))
+        read_pairs = run.reader(valleys.EVIDENCE, choice.chosen_set(context))
         pairs = {name: read_pairs(name) for name in ("pairs", "depth", "z")}
         pairs["pairs"] = numbering.labels(context, pairs["pairs"])
     stored = run.info(shown_number.NUMBER, 0)

@@ -16,6 +16,7 @@ from bigsmic.runtime.job import Job
 from bigsmic.settings.sequences import cut_set
 from bigsmic.settings.smic import Settings
 from bigsmic.stages import (
+    choice,
     distinct,
     graph_parts,
     graph_pipeline,
@@ -90,7 +91,7 @@ def _plain(job: Job) -> Job:
     wanted, found = (specs_of(one.context).most_eigenvectors for one in (job, first))
     graph_pipeline.solve(first, wanted)
     _label(first)
-    if number.is_plain(job.run, job.context.settings.n_clusters):
+    if shown_number.is_plain(job.run, job.context.settings.n_clusters):
         return first
     if wanted > found:
         wider_columns.begin(job, first.context, wanted)
@@ -121,7 +122,7 @@ def _decided(job: Job) -> Job:
     if wider:
         graph_pipeline.solve(wider)
         return _decided(wider)
-    n_clusters = number.counted(job.run)
+    n_clusters = shown_number.counted(job.run)
     return job.under(_with_number(settings, job.run, n_clusters)) if n_clusters else job
 
 
@@ -130,7 +131,7 @@ def _with_number(settings: Settings, run: Run, n_clusters: int) -> Settings:
 
     If the labelings that showed it do not agree on the clusters, all are computed, as if it had been given.
     """
-    found: Settings = settings.decided(n_clusters, number.is_disputed(run, n_clusters))
+    found: Settings = settings.decided(n_clusters, shown_number.is_disputed(run, n_clusters))
     return replace(found, columns_read=_columns_read(run))
 
 
@@ -149,10 +150,10 @@ def choose(job: Job) -> None:
 
 def _warn_of_other_number(context: Context) -> None:
     """Warn if all labelings clearly show another number of clusters than the requested one."""
-    c, shown = context.settings.n_clusters, number.counted(context.run)
+    c, shown = context.settings.n_clusters, shown_number.counted(context.run)
     if not context.settings.reads_valleys or shown in (None, c) or not context.settings.number_given:
         return
-    weakest = selection.weakest_valley(context) if c > shown else -number.weakest_shown(context.run)
+    weakest = choice.weakest_valley(context) if c > shown else -shown_number.weakest_shown(context.run)
     limit = THRESHOLD / 2 if c > shown else -1.5 * THRESHOLD
     if weakest < limit and set(context.run.info(shown_number.NUMBER, 0)["votes"]) == {shown}:
         warnings.warn(
@@ -166,10 +167,10 @@ def _warn_of_other_number(context: Context) -> None:
 def summary(job: Job) -> dict[str, Any]:
     """Diagnostics of the stages, with the number of clusters if the fit found it."""
     first = _by_valleys(job)
-    if first and number.is_plain(job.run, job.context.settings.n_clusters):
+    if first and shown_number.is_plain(job.run, job.context.settings.n_clusters):
         return smic_summary(first) | {"plain": True}
     job = wider_columns.resumed(job)
-    settings, shown = job.context.settings, number.counted(job.run)
+    settings, shown = job.context.settings, shown_number.counted(job.run)
     if not (settings.undecided and shown):
         return smic_summary(job)
     found = _with_number(settings, job.run, shown)
@@ -208,7 +209,7 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
         )
     if graph_parts.falls_apart(context, n_clusters):
         columns = tuple(sorted({int(n_clusters), *columns}))
-    shown = settings.reads_valleys and number.counted(base) is not None
+    shown = settings.reads_valleys and shown_number.counted(base) is not None
     settings = replace(settings, n_clusters=int(n_clusters), columns=columns, undecided=False, open_from=0, open_to=0)
     settings = replace(settings, plain=False, disputed=False, valleys=shown)
     settings = replace(settings, columns_read=_columns_read(base) if shown else 0)
@@ -227,11 +228,11 @@ def _of_cut(settings: Any, base: Run) -> tuple[str, ...]:
 
 def _are_by_valleys(base: Run, settings: Any, n_clusters: int) -> bool:
     """Whether a fit would have its labels by valleys alone: as the number that was found, plainly, or by distance."""
-    found = number.counted(base)
+    found = shown_number.counted(base)
     if found is None:
         return False
     is_result = settings.open and found == n_clusters
-    return is_result or number.is_plain(base, n_clusters) or shown_number.are_joined(base, n_clusters)
+    return is_result or shown_number.is_plain(base, n_clusters) or shown_number.are_joined(base, n_clusters)
 
 
 def _cut_by_valleys(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
@@ -253,5 +254,5 @@ def _chosen_columns(context: Context, n_clusters: int) -> list[int]:
         of_open = eigenvector_sets(settings.as_requested, context.n)
         wanted = {round(factor * n_clusters) for factor in cut_set(settings.widths)}
         return sorted(m for m in wanted if of_open and m <= of_open[0][-1])
-    w = 0 if settings.selection != "consensus" else selection.chosen_set(context)
+    w = 0 if settings.selection != "consensus" else choice.chosen_set(context)
     return sorted({specs_of(context)[b].n_eigenvectors for b in eigenvector_sets_of(context)[w]})

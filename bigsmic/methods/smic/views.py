@@ -17,7 +17,7 @@ from bigsmic.numerics.labeling.metrics import contingency
 from bigsmic.numerics.mutual_information.lsmi import lsmi_of_each
 from bigsmic.runtime.context import Context
 from bigsmic.settings.smic import REPORTED_CENTERS
-from bigsmic.stages import kernel_matrix, numbering, selection
+from bigsmic.stages import choice, kernel_matrix, numbering
 from bigsmic.stages.coarse_graph import coarse_affinities
 from bigsmic.stages.labeling_specs import Eigenproblem, specs_of
 from bigsmic.stages.labelings import read_labels
@@ -56,7 +56,7 @@ def central(context: Context) -> Eigenproblem:
     specs = specs_of(context)
     if context.settings.undecided:
         return specs[0].eigenproblem
-    taken = list(selection.members(context))
+    taken = list(choice.members(context))
     ari = context.run.read("consensus", 0, "ari")
     return specs[taken[consensus.medoid(ari[np.ix_(taken, taken)])]].eigenproblem
 
@@ -210,7 +210,7 @@ def _all_labels(context: Context, numbers: Sequence[int], p: int) -> NDArray[np.
 
 def stability(context: Context) -> NDArray[np.float64]:
     """Mean over the labelings that make up the result of the best Jaccard index of every cluster: float64, (c,)."""
-    taken = list(selection.members(context))
+    taken = list(choice.members(context))
     sizes, c = context.run.info("consensus", 0)["sizes"], context.settings.n_clusters
     tables = [np.zeros((c, sizes[b]), np.int64) for b in taken]
     for p in context.blocks:

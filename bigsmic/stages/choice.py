@@ -1,0 +1,191 @@
+"""The labeling, or the consensus of an eigenvector set, that a fit returns."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic.numerics.labeling import consensus as numerics
+from bigsmic.numerics.labeling.valleys import LEAST_SIGN, THRESHOLD
+from bigsmic.runtime.context import Context
+from bigsmic.stages import link_scores, number, valleys
+from bigsmic.stages.consensus import CONSENSUS
+from bigsmic.stages.graph_parts import falls_apart
+from bigsmic.stages.labeling_specs import eigenvector_sets_of, specs_of
+from bigsmic.stages.labelings import Reader
+from bigsmic.stages.ratings import EIGENVECTOR_SETS, associations, modularities, normalized_cuts
+from bigsmic.stages.shown_number import (
+    all_vote,
+    are_agreed,
+    are_fewer,
+    are_joined,
+    asks_agreement,
+    asks_cuts,
+    counted,
+)
+from bigsmic.types import Floats
+
+FINER = 0.8
+"""Largest ratio of the cut of a consensus of a fine set, or by valleys, to that of one in whose place it is taken."""
+ROUNDING = 1e-9  # by which associations of equal labelings may differ if their clusters are numbered differently
+
+
+def chosen(context: Context) -> int | None:
+    """Number of the labeling that the fit returns, the first among equals; None for a consensus."""
+    if len(specs_of(context)) == 1 and not context.settings.propagates:
+        return 0
+    if context.settings.selection == "lsmi":
+        return int(np.argmax(context.run.read("scores", 0, "lsmi")))
+    if context.settings.selection == "links":
+        return link_scores.chosen(context)
+    if context.settings.selection == "medoid":
+        return numerics.medoid(context.run.read(CONSENSUS, 0, "ari"))
+    return None
+
+
+def rivals(context: Context) -> dict[int, None]:
+    """Eigenvector sets between which valleys decide: the best of those merged by density, and of those by valleys."""
+    sets = eigenvector_sets_of(context)
+    by_valleys = specs_of(context).valley_sets
+    every = range(len(sets) - len(by_valleys)), by_valleys
+    return dict.fromkeys(best_rated(context, numbers) for numbers in every if len(numbers))
+
+
+def chosen_set(context: Context) -> int:
+    """Number of the eigenvector set whose consensus the fit returns.
+
+    The best rated of those that are cut by density, unless trees of valleys have a better claim:
+
+    - The labelings agree on the requested clusters by valleys, or on those that the data show; the requested ones are
+      all there and separated, and two of the first are clearly not, or one of them has no rows. Half of the threshold
+      is enough where they agree on the requested ones, and the data show clusters.
+    - They agree on the requested ones where the data show clusters, or on fewer that the data show, and there is no
+      sign of a valley between two of the first. Then density has halved a large cluster, and valleys cut off what hangs
+      on least; no cut may have all clusters separated.
+    - The data show this number, there is some sign of a valley between all of the second, and none between two of the
+      first.
+    - Distances tell which groups belong together, and the graph does not.
+    - Of two or three clusters, they cut clearly less: modularity halves a large one rather than part a small one that
+      touches it.
+
+    Where labelings agree on neither, clusters by valleys may be separated with one seed and not with the next.
+    """
+    if not specs_of(context).valley_sets:
+        return best_rated(context, range(len(eigenvector_sets_of(context))))
+    by_density, *by_valleys = rivals(context)
+    if not by_valleys:
+        return by_density
+    c, shown = context.settings.n_clusters, counted(context.run)
+    if are_joined(context.run, c):
+        return by_valleys[0]
+    on_asked = are_agreed(context.run, c)
+    on_shown = shown is not None and are_agreed(context.run, shown)
+    sure, limits = on_asked and shown is not None, []
+    if on_asked or on_shown or not asks_agreement(context.run):
+        limits.append((THRESHOLD / 2, THRESHOLD / 2 if sure else THRESHOLD))
+    if sure or are_fewer(context.run, c):
+        limits.append((LEAST_SIGN, 0.0))
+    if shown == c:
+        limits.append((LEAST_SIGN, LEAST_SIGN))
+    for in_doubt, least in limits:
+        if not are_separated(context, by_density, in_doubt) and are_separated(context, by_valleys[0], least):
+            return by_valleys[0]
+    are_few = bool(specs_of(context).fine_sets) and asks_cuts(context.run)
+    return by_valleys[0] if are_few and _cuts_less(context, by_valleys[0], by_density) else by_density
+
+
+def are_separated(context: Context, w: int, threshold: float = THRESHOLD) -> bool:
+    """Whether the requested number of clusters have rows, and valleys of at least this z separate all neighbours."""
+    read = context.run.reader(valleys.EVIDENCE, w)
+    return np.count_nonzero(read("counts")) == context.settings.n_clusters and bool(np.all(read("z") >= threshold))
+
+
+def weakest_valley(context: Context) -> float:
+    """Z of the weakest valley between neighbouring clusters of the result; infinite without neighbours."""
+    return float(context.run.read(valleys.EVIDENCE, chosen_set(context), "z").min(initial=np.inf))
+
+
+def best_rated(context: Context, numbers: Sequence[int]) -> int:
+    """Number of the best rated of some eigenvector sets, all merged by density or all by valleys.
+
+    If the graph falls into parts by itself, of the sets of largest normalised association, which differ only in how
+    ties are broken, the one whose labelings agree most, the last among equals, which over-segments least; or, where
+    parts are the answer and labelings by valleys may disagree, the first, in which all vote. A set of fewer clusters
+    has more association in any case, and does not count. Otherwise first the shrinkages of largest mean modularity over
+    their eigenvector sets, since the modularity of one consensus is random in the third digit; then the eigenvector set
+    among these. Either way, a set without a consensus of c clusters, for which one labeling votes, counts only if all
+    are.
+
+    Fine sets only count if one cuts clearly less: that of largest association among them is then the best.
+    """
+    fine = [w for w in numbers if w in specs_of(context).fine_sets]
+    best = _best_of_coarse(context, [w for w in numbers if w not in fine])
+    if not fine:
+        return best
+    finest = fine[int(normalized_cuts(context, fine).argmin())]
+    return finest if _cuts_less(context, finest, best) else best
+
+
+def _cuts_less(context: Context, w: int, other: int) -> bool:
+    """Whether an eigenvector set has a consensus of c clusters that cuts clearly less than that of another set."""
+    return bool(normalized_cuts(context, [w])[0] <= FINER * (1 - associations(context, [other])[0]))
+
+
+def _best_of_coarse(context: Context, numbers: Sequence[int]) -> int:
+    if len(numbers) == 1:
+        return numbers[0]
+    if falls_apart(context, context.settings.n_clusters):
+        rates, read = associations(context, numbers), context.run.reader("consensus", 0)
+        sizes = np.array([read(f"classes.{w}").max() for w in numbers])
+        rates[~_are_eligible(context, numbers) | (sizes < sizes.max())] = -np.inf
+        return _best_of_parts(context, numbers, rates)
+    if eigenvector_sets_of(context)[numbers[-1]] == specs_of(context).plain:
+        numbers = numbers[:-1]
+    rates = modularities(context)[numbers]
+    rates = rates.reshape(len(specs_of(context).shrinkages), -1)
+    whole = _are_eligible(context, numbers).reshape(rates.shape)
+    best = int(np.argmax(np.where(whole.any(axis=1), rates.mean(axis=1), -np.inf)))
+    return numbers[best * rates.shape[1] + int(np.argmax(np.where(whole[best], rates[best], -np.inf)))]
+
+
+def _best_of_parts(context: Context, numbers: Sequence[int], rates: Floats) -> int:
+    """Number of the best of some eigenvector sets with these associations, where the graph falls into parts."""
+    equal = [numbers[i] for i in np.flatnonzero(rates >= rates.max() - ROUNDING).tolist()]
+    if numbers[0] in specs_of(context).valley_sets and all_vote(context.run, context.settings.n_clusters):
+        return equal[0]
+    if not context.run.info(EIGENVECTOR_SETS, 0).get("by_agreement"):
+        return equal[-1]
+    agreement = [_agreement(context, w) for w in equal]
+    return [w for w, ari in zip(equal, agreement, strict=True) if ari >= max(agreement) - ROUNDING][-1]
+
+
+def _agreement(context: Context, w: int) -> float:
+    """Mean adjusted Rand index of two labelings of an eigenvector set; 1 if it has one."""
+    numbers = eigenvector_sets_of(context)[w]
+    ari = context.run.read(CONSENSUS, 0, "ari")[np.ix_(numbers, numbers)]
+    return float(ari[~np.eye(len(numbers), dtype=bool)].mean()) if len(numbers) > 1 else 1.0
+
+
+def _are_eligible(context: Context, numbers: Sequence[int]) -> NDArray[np.bool_]:
+    """Whether eigenvector sets have a consensus of c clusters: bool, one for each; true for all if none has.
+
+    Where valleys show c, not either if more of its labelings miss one of the valleys than of another set's.
+    """
+    lacking = context.run.info(CONSENSUS, 0).get("lacking", [])
+    found = ~np.isin(numbers, lacking)
+    found = found if found.any() else ~found
+    missing = number.that_miss_valleys(context, context.settings.n_clusters)
+    shares = np.array([np.isin(eigenvector_sets_of(context)[w], missing).mean() for w in numbers])
+    return found & (shares == shares[found].min())
+
+
+def members(context: Context) -> dict[int, NDArray[Any]]:
+    """Class of every label of the labelings of the result: dict of number to int64 array."""
+    b = chosen(context)
+    if b is not None:
+        return {b: np.arange(Reader(context, specs_of(context)[b]).n_groups)}
+    w = chosen_set(context)
+    of = [context.run.info(CONSENSUS, 0)["sizes"][b] for b in eigenvector_sets_of(context)[w]]
+    classes = np.split(context.run.read(CONSENSUS, 0, f"classes.{w}"), numerics.label_offsets(of)[1:-1])
+    return dict(zip(eigenvector_sets_of(context)[w], classes, strict=True))
