@@ -399,6 +399,30 @@ def test_clusters_that_are_too_few_have_no_say_about_the_number(least, wanted):
     assert number._surest(evidence, 7.0, beyond=True) is None
 
 
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        ({}, True),
+        ({"next_z": 1.9}, False),  # no sign of a further cluster
+        ({"next_z": np.inf}, False),  # parts of the graph, between which there is no valley
+        ({"modularity": 0.59}, False),
+        ({"clumpiness": 0.04}, False),  # a blob, and no piece of one is separated either
+        ({"solid": False}, False),  # rows in a plane
+        ({"shown": 1}, False),
+    ],
+)
+def test_clusters_are_too_few_where_the_next_valley_is_hardly_too_shallow(monkeypatch, changes, wanted):
+    case = {"next_z": 3.0, "modularity": 0.5, "clumpiness": 0.1, "solid": True, "shown": 4} | changes
+    numbers, shown = np.arange(2, 13), case["shown"]
+    curve = {"numbers": numbers, "weakest": np.where(numbers == shown + 1, case["next_z"], 5.0)}
+    curve |= {"modularity": np.where(numbers == shown, case["modularity"], 0.6), "stability": np.ones(11)}
+    monkeypatch.setattr(number.graph_parts, "are_solid", lambda context, n_parts: case["solid"])
+    monkeypatch.setattr(number, "_largest_of", lambda *_: (None, None))
+    monkeypatch.setattr(number, "_clumpiness", lambda job, P: case["clumpiness"])
+    evidence = number._Evidence([], [], None, curve, shown)
+    assert number._are_too_few(SimpleNamespace(context=None), evidence) == wanted
+
+
 def test_clusters_beyond_those_shown_are_cut_off_what_hangs_on_least():
     """Of two clusters of 3,000 rows, one of which hides a small one, neither is halved; modularity would halve one."""
     X, y = uneven_blobs(seed=30)

@@ -14,6 +14,7 @@ from bigsmic.stages.labeling_specs import (
     eigenvector_sets,
     fine_columns,
     growth,
+    growth_after,
     valley_columns,
 )
 
@@ -206,6 +207,16 @@ def test_parts_along_curves_are_long(k):
     assert not are_long(_of_parts(grid, k), k)
     groups = np.concatenate([[0, 2e-3, 3e-3, 3.5e-3, 4e-3], 0.05 + grid[1:]])  # of five clusters each
     assert not are_long(_of_parts(groups, k), k)
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_eigenvalues_after_parts_tell_planes_from_solids(k):
+    axis = 1 - np.cos(np.pi * np.arange(40) / 400)
+    plane = np.sort(np.add.outer(axis, axis).ravel())[:400]
+    solid = np.sort(np.add.outer(plane, axis).ravel())[:400]
+    assert growth_after(_of_parts(plane, k), k) >= 1
+    assert growth_after(_of_parts(solid, k), k) < 1
+    assert np.isnan(growth_after(_of_parts(solid, k)[: 3 * k - 1], k))
 
 
 def test_parts_are_not_long_without_eigenvalues_that_tell():
