@@ -9,6 +9,10 @@ from bigsmic.store.objects import checksum
 from bigsmic.store.sources.base import Source
 
 
+FARTHEST = float(np.sqrt(np.finfo(np.float32).max))
+"""Largest distance whose square is in the range of float32."""
+
+
 class SparseRows(Source):
     """Rows of a sparse matrix in memory.
 
@@ -77,6 +81,11 @@ class SparseSource(SparseRows):
             raise NonFiniteError(f"input: the sparse {what} contains NaN or infinity; remove those entries")
         if rows.nnz == 0 or rows.data.min() < 0:
             raise InputError(f"input: a precomputed {what} must have at least one entry, and no negative ones")
+        if what == "distance" and rows.data.max() > FARTHEST:
+            raise InputError(
+                f"input: the largest distance is {rows.data.max():.3g}, and squares are float32, at most those of "
+                f"{FARTHEST:.3g}; divide all distances by one number, which changes no cluster"
+            )
         if what == "affinity" and abs(rows - rows.T).max() > 1e-6 * rows.data.max():
             raise InputError("input: the precomputed affinity is not symmetric; pass (A + A.T) / 2")
 
