@@ -8,7 +8,6 @@ from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.store.objects import checksum
 from bigsmic.store.sources.base import Source
 
-
 FARTHEST = float(np.sqrt(np.finfo(np.float32).max))
 """Largest distance whose square is in the range of float32."""
 
