@@ -83,6 +83,13 @@ def mearec_drawn(n_rows, seed):
     return z["X"][rows], z["y"][rows]
 
 
+def images(n_rows, seed):
+    """Some rows of MNIST, drawn at random."""
+    z = _file("mnist")
+    rows = np.random.default_rng(seed).permutation(len(z["y"]))[:n_rows]
+    return z["X"][rows], z["y"][rows]
+
+
 def moons(n_rows, noise, seed):
     """Two half circles, either end of one within the other."""
     from sklearn.datasets import make_moons
@@ -162,6 +169,7 @@ for _half, _first in (("d", 1000), ("c", 2000)):
             LOADERS[f"{_name}-{_half}{_i}"] = functools.partial(datasets.uneven_blobs, noise=_share, seed=_first + _i)
         for _draw in (documents, embeddings, cells):
             LOADERS[f"{_draw.__name__}-{_half}{_i}"] = functools.partial(_draw, _first + _i)
+        LOADERS[f"images-{_half}{_i}"] = functools.partial(images, 1500 + 500 * _i, _first + _i)
         LOADERS[f"moons-{_half}{_i}"] = functools.partial(moons, 1000 * (_i + 1), 0.04 + 0.008 * _i, _first + _i)
         LOADERS[f"rings-{_half}{_i}"] = functools.partial(
             rings, 1000 * (_i + 1), 0.3 + 0.03 * _i, 0.04 + 0.004 * _i, _first + _i

@@ -4,10 +4,10 @@
                                  [--threads 1] [--save unknown] [--show]
 
 All see the same rows and none the number of clusters. A set is a real or simulated one, or a family of draws
-(`spikes lifelike uneven noisy5 noisy20 moons rings hash documents embeddings cells`), ten in each half: what is chosen
-is chosen on development and confirmed once. Peers that only tell noise run on draws that have it, and on uneven ones
-that do not. Every cell is saved when it is done, and is not run again, failures with `--again`; several processes may
-fill one table.
+(`spikes lifelike uneven noisy5 noisy20 moons rings hash documents embeddings cells images`), ten in each half: what is
+chosen is chosen on development and confirmed once. Peers that only tell noise run on draws that have it, and on uneven
+ones that do not. Every cell is saved when it is done, and is not run again, failures with `--again`; several processes
+may fill one table.
 
 Where bigsmic says that there are no valleys, its figures are those of the cut that its curve likes best, and the cell
 is marked with a star. ARI is over rows that have a class, after rows in no cluster were given to the nearest one; the
@@ -35,7 +35,7 @@ OURS = {
 }
 FAMILIES = (
     *("spikes", "lifelike", "uneven", "noisy5", "noisy20", "moons", "rings", "hash"),
-    *("documents", "embeddings", "cells"),
+    *("documents", "embeddings", "cells", "images"),
 )
 NOISY = ("noisy5", "noisy20", "hash")
 REAL = {

@@ -125,8 +125,8 @@ class _Evidence(NamedTuple):
 
     @property
     def n_columns(self) -> int:
-        """Number of groups that all trees have."""
-        return min(len(tree.columns) for tree in self.trees)
+        """Number of groups that all trees of valleys have."""
+        return _n_columns(self.by_valleys)
 
     @property
     def agreement(self) -> float:
@@ -180,15 +180,13 @@ def _evidence(job: Job) -> tuple[_Evidence, dict[str, Any]]:
     """The evidence, and what of it the stage notes."""
     context = job.context
     specs = [specs_of(context)[b] for b in Merging.VALLEYS.numbers(context)]
-    found, by_density = (
-        [valley_tree_of(context, spec) for spec in specs],
-        [Reader(context, spec).tree for spec in specs],
-    )
+    found = [valley_tree_of(context, spec) for spec in specs]
+    by_density = [Reader(context, spec).tree for spec in specs]
     sizes = [spec.n_eigenvectors for spec in specs]
     rows = job.sum_blocks(NUMBER, context.blocks, partial(_group_gram, sizes=sizes))
     shared = _Shared(rows, sizes, [weights_between(context, spec) for spec in specs])
     shown, common, agreed = _shown(found, shared)
-    n_columns = min(len(of_one.tree.columns) for of_one in found)
+    n_columns = _n_columns(found)
     least, most = _range(context, n_columns)
     numbers = np.arange(max(2, least), max(2, least, min(most, n_columns) + 1))
     stability, by_size = _agreements(found, shared, numbers, shown)
@@ -204,6 +202,10 @@ def _evidence(job: Job) -> tuple[_Evidence, dict[str, Any]]:
     return evidence, noted | {"agreement": evidence.agreement}
 
 
+def _n_columns(found: ValleyTrees) -> int:
+    return min(len(of_one.tree.columns) for of_one in found)
+
+
 def _range(context: Context, n_columns: int) -> tuple[int, int]:
     """The least and the largest number of clusters that may be the answer."""
     return context.settings.open_from or 1, context.settings.open_to or n_columns
@@ -216,8 +218,7 @@ def _other_number(job: Job, evidence: _Evidence) -> int | None:
     are_too_few = _are_too_few(job, evidence)
     if not (evidence.disagree or are_too_few):
         return None
-    most = FULL * evidence.n_columns
-    found = _surest(evidence, most, are_too_few)
+    found = _surest(evidence, FULL * evidence.n_columns, beyond=are_too_few)
     return found if found != evidence.shown else None
 
 
