@@ -19,7 +19,6 @@ from bigsmic.stages.labeling_specs import (
 from bigsmic.types import Floats
 
 CLEAR_GAP = 2.2  # eigengap from which the graph is considered to fall into parts
-MORE_IF_SHORT = 2  # times that gap, if the parts are not long
 NEXT_GAP = 1.5  # largest gap within parts; along a single curve it is 2.25 after the second eigenvalue
 OF_CURVES = (LONG, 2.5)  # powers with which 1 minus the eigenvalues of curves grow: 2, and 2 / r in r dimensions
 SOLID = 1.0  # power from which parts may lie in a plane: 2 / r in r dimensions
@@ -35,8 +34,8 @@ def falls_apart(context: Context, n_clusters: int) -> bool:
 def clear_parts(context: Context, most: int, along_curves: bool) -> int | None:
     """Number of parts, at most `most`, that the graphs fall into by the clearest eigengap; None if none is clear.
 
-    The gap must be larger if the parts are not long. Bent clusters are, and labelings by valleys fail on them; far
-    groups of clusters are not. If rows lie along curves, the next gap must be small, as it is after n equal curves:
+    All parts must be long: bent clusters are, and labelings by valleys fail on them; far groups of clusters are not,
+    and have valleys within them. If rows lie along curves, the next gap must be small, as it is after n equal curves:
     along one, there are gaps after each of the first eigenvalues.
     """
     spectra, numbers = _plain_spectra(context, (None, UNWEIGHTED)), range(2, most + 1)
@@ -46,8 +45,8 @@ def clear_parts(context: Context, most: int, along_curves: bool) -> int | None:
     n_parts = numbers[int(gaps.argmax())]
     if along_curves and common_gaps(spectra, [n_parts + 1]).item() > NEXT_GAP:
         return None
-    factor = 1 if all(are_long(values, n_parts) for values in spectra) else MORE_IF_SHORT
-    return n_parts if gaps.max() >= factor * CLEAR_GAP else None
+    long = all(are_long(values, n_parts) for values in spectra)
+    return n_parts if long and gaps.max() >= CLEAR_GAP else None
 
 
 def have_gap(context: Context, n_parts: int) -> bool:

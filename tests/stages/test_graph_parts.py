@@ -18,10 +18,10 @@ def _parts(monkeypatch, values, gap, most, k=2):
 
 
 @pytest.mark.parametrize("k", [2, 3])
-@pytest.mark.parametrize(("values", "least"), [(PATH, 2.2), (GRID, 4.4)], ids=["curves", "disks"])
-def test_a_smaller_gap_is_enough_between_long_parts(monkeypatch, values, least, k):
-    assert _parts(monkeypatch, values, 1.05 * least, k + 1, k) == k
-    assert _parts(monkeypatch, values, 0.95 * least, k + 1, k) is None
+def test_only_long_parts_are_clear_however_large_the_gap(monkeypatch, k):
+    assert _parts(monkeypatch, PATH, 1.05 * 2.2, k + 1, k) == k
+    assert _parts(monkeypatch, PATH, 0.95 * 2.2, k + 1, k) is None
+    assert _parts(monkeypatch, GRID, 50.0, k + 1, k) is None
 
 
 def test_as_many_parts_as_clusters_are_shown_may_be_the_answer(monkeypatch):
