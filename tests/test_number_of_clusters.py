@@ -411,7 +411,7 @@ def test_clusters_that_are_too_few_have_no_say_about_the_number(least, wanted):
         ({"shown": 1}, False),
     ],
 )
-def test_clusters_are_too_few_where_the_next_valley_is_hardly_too_shallow(monkeypatch, changes, wanted):
+def test_clusters_are_too_few_where_the_next_valley_is_only_just_too_shallow(monkeypatch, changes, wanted):
     case = {"next_z": 3.0, "modularity": 0.5, "clumpiness": 0.1, "solid": True, "shown": 4} | changes
     numbers, shown = np.arange(2, 13), case["shown"]
     curve = {"numbers": numbers, "weakest": np.where(numbers == shown + 1, case["next_z"], 5.0)}

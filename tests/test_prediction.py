@@ -167,7 +167,6 @@ def test_far_rows_get_the_cluster_of_the_nearest_training_row(results, blobs):
     np.testing.assert_array_equal(result.predict(far)[flat], result.labels[nearest][flat])
 
 
-@pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_rows_beyond_any_distance_are_undecided_and_touch_no_others(results, new_rows):
     result, beyond = results("consensus"), np.full((2, 5), 1e20)
     np.testing.assert_allclose(result.predict_proba(beyond), 1 / result.n_clusters)

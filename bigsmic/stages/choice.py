@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from bigsmic.numerics.labeling import consensus as numerics
 from bigsmic.numerics.labeling.valleys import LEAST_SIGN, THRESHOLD
 from bigsmic.runtime.context import Context
-from bigsmic.stages import link_scores, number, valleys
-from bigsmic.stages.consensus import CONSENSUS
+from bigsmic.stages import consensus, link_scores, number, valleys
 from bigsmic.stages.graph_parts import falls_apart
 from bigsmic.stages.labeling_specs import eigenvector_sets_of, specs_of
 from bigsmic.stages.labelings import Reader
@@ -40,7 +39,7 @@ def chosen(context: Context) -> int | None:
     if context.settings.selection == "links":
         return link_scores.chosen(context)
     if context.settings.selection == "medoid":
-        return numerics.medoid(context.run.read(CONSENSUS, 0, "ari"))
+        return numerics.medoid(context.run.read(consensus.STAGE, 0, "ari"))
     return None
 
 
@@ -129,14 +128,14 @@ def best_rated(context: Context, numbers: Sequence[int]) -> int:
 
 def _cuts_less(context: Context, w: int, other: int) -> bool:
     """Whether an eigenvector set has a consensus of c clusters that cuts clearly less than that of another set."""
-    return bool(normalized_cuts(context, [w])[0] <= FINER * (1 - associations(context, [other])[0]))
+    return bool(normalized_cuts(context, [w])[0] <= FINER * (1 - associations(context)[other]))
 
 
 def _best_of_coarse(context: Context, numbers: Sequence[int]) -> int:
     if len(numbers) == 1:
         return numbers[0]
     if falls_apart(context, context.settings.n_clusters):
-        rates, read = associations(context, numbers), context.run.reader("consensus", 0)
+        rates, read = associations(context)[numbers], context.run.reader(consensus.STAGE, 0)
         sizes = np.array([read(f"classes.{w}").max() for w in numbers])
         rates[~_are_eligible(context, numbers) | (sizes < sizes.max())] = -np.inf
         return _best_of_parts(context, numbers, rates)
@@ -163,7 +162,7 @@ def _best_of_parts(context: Context, numbers: Sequence[int], rates: Floats) -> i
 def _agreement(context: Context, w: int) -> float:
     """Mean adjusted Rand index of two labelings of an eigenvector set; 1 if it has one."""
     numbers = eigenvector_sets_of(context)[w]
-    ari = context.run.read(CONSENSUS, 0, "ari")[np.ix_(numbers, numbers)]
+    ari = context.run.read(consensus.STAGE, 0, "ari")[np.ix_(numbers, numbers)]
     return float(ari[~np.eye(len(numbers), dtype=bool)].mean()) if len(numbers) > 1 else 1.0
 
 
@@ -172,7 +171,7 @@ def _are_eligible(context: Context, numbers: Sequence[int]) -> NDArray[np.bool_]
 
     Where valleys show c, not either if more of its labelings miss one of the valleys than of another set's.
     """
-    lacking = context.run.info(CONSENSUS, 0).get("lacking", [])
+    lacking = context.run.info(consensus.STAGE, 0).get("lacking", [])
     found = ~np.isin(numbers, lacking)
     found = found if found.any() else ~found
     missing = number.that_miss_valleys(context, context.settings.n_clusters)
@@ -186,6 +185,6 @@ def members(context: Context) -> dict[int, NDArray[Any]]:
     if b is not None:
         return {b: np.arange(Reader(context, specs_of(context)[b]).n_groups)}
     w = chosen_set(context)
-    of = [context.run.info(CONSENSUS, 0)["sizes"][b] for b in eigenvector_sets_of(context)[w]]
-    classes = np.split(context.run.read(CONSENSUS, 0, f"classes.{w}"), numerics.label_offsets(of)[1:-1])
+    of = [context.run.info(consensus.STAGE, 0)["sizes"][b] for b in eigenvector_sets_of(context)[w]]
+    classes = np.split(context.run.read(consensus.STAGE, 0, f"classes.{w}"), numerics.label_offsets(of)[1:-1])
     return dict(zip(eigenvector_sets_of(context)[w], classes, strict=True))

@@ -17,14 +17,14 @@ from bigsmic.stages.labeling_specs import FINEST_CUT, eigenvector_sets_of, specs
 from bigsmic.stages.labelings import Reader, read_labels
 from bigsmic.types import Floats, Integers
 
-CONSENSUS = "consensus"
+STAGE = "consensus"
 CUTS, CUTS_AT_ONCE = 64, 8
 """Cuts of a consensus that are tried for c classes more, and those of them in one pass, which reads all labels."""
 
 
 def agree(job: Job) -> None:
     """Compare the labelings, and compute the classes into which their labels are merged."""
-    job.run_steps(CONSENSUS, [0], _agree)
+    job.run_steps(STAGE, [0], _agree)
 
 
 def _agree(job: Job, block: int) -> None:
@@ -35,7 +35,7 @@ def _agree(job: Job, block: int) -> None:
     """
     context = job.context
     of = [Reader(context, spec).n_groups for spec in specs_of(context)]
-    total = job.sum_blocks(CONSENSUS, context.blocks, partial(_label_gram, of=of))
+    total = job.sum_blocks(STAGE, context.blocks, partial(_label_gram, of=of))
     at, trees = numerics.label_offsets(of), []
     by_valleys = specs_of(context).valley_sets
     for w, eigenvector_set in enumerate(eigenvector_sets_of(context)):
@@ -48,7 +48,7 @@ def _agree(job: Job, block: int) -> None:
     for w in lacking:
         found[w], tied[w] = _of_one(eigenvector_sets_of(context)[w], of, ari, context.settings.n_clusters, found[w]), []
     arrays = {"ari": ari} | {f"classes.{w}": classes for w, classes in enumerate(found)}
-    context.run.write(CONSENSUS, 0, arrays, info={"sizes": of, "tied": tied, "lacking": lacking})
+    context.run.write(STAGE, 0, arrays, info={"sizes": of, "tied": tied, "lacking": lacking})
 
 
 def _label_gram(context: Context, p: int, of: Sequence[int]) -> Integers:
@@ -79,7 +79,7 @@ def _cut_full(job: Job, trees: list[MergeTree], of: Sequence[int]) -> tuple[list
     while ahead:
         cuts = [(w, k) for w, numbers in ahead.items() for k in numbers]
         classes = [(w, trees[w].cut(k)) for w, k in cuts]
-        total = job.sum_blocks(CONSENSUS, job.context.blocks, partial(_rows_won, of=of, classes=classes))
+        total = job.sum_blocks(STAGE, job.context.blocks, partial(_rows_won, of=of, classes=classes))
         n_winners: dict[int, list[int]] = {w: [] for w in ahead}
         parts = np.split(total, np.cumsum([k for _, k in cuts])[:-1], axis=1)
         for (w, of_cut), (counts, alone) in zip(classes, parts, strict=True):
@@ -136,14 +136,14 @@ def most_voted(context: Context, p: int, w: int, rows: Any = slice(None)) -> Int
 
 def ballots(context: Context, p: int, w: int) -> tuple[Integers, list[int], Integers]:
     """Labels of one block under the labelings of an eigenvector set, their sizes, and the classes of the labels."""
-    eigenvector_set, read = eigenvector_sets_of(context)[w], context.run.reader(CONSENSUS, 0)
-    of = context.run.info(CONSENSUS, 0)["sizes"]
+    eigenvector_set, read = eigenvector_sets_of(context)[w], context.run.reader(STAGE, 0)
+    of = context.run.info(STAGE, 0)["sizes"]
     return all_labels(context, p, eigenvector_set), [of[b] for b in eigenvector_set], read(f"classes.{w}")
 
 
 def tied_classes(context: Context, w: int) -> list[int]:
     """Clusters of the consensus of an eigenvector set that win no row alone; none in runs of earlier versions."""
-    tied = context.run.info(CONSENSUS, 0).get("tied")
+    tied = context.run.info(STAGE, 0).get("tied")
     return [] if tied is None else tied[w]
 
 

@@ -9,8 +9,8 @@ from bigsmic.numerics.labeling import local_moving
 from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import kernel_matrix
-from bigsmic.stages.consensus import CONSENSUS, most_voted
+from bigsmic.stages import consensus, kernel_matrix
+from bigsmic.stages.consensus import most_voted
 from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems, eigenvector_sets_of
 from bigsmic.types import Floats
 
@@ -80,13 +80,13 @@ def modularities(context: Context) -> Floats:
     return found
 
 
-def associations(context: Context, numbers: Sequence[int]) -> Floats:
-    """Normalised association of the consensus of eigenvector sets, mean over graphs."""
-    found: Floats = context.run.read(EIGENVECTOR_SETS, 0, "association").mean(axis=1)[numbers]
+def associations(context: Context) -> Floats:
+    """Normalised association of the consensus of every eigenvector set, mean over graphs."""
+    found: Floats = context.run.read(EIGENVECTOR_SETS, 0, "association").mean(axis=1)
     return found
 
 
 def normalized_cuts(context: Context, numbers: Sequence[int]) -> Floats:
     """Normalised cut of the consensus of eigenvector sets; infinite for a set without one of c clusters."""
-    lacking = context.run.info(CONSENSUS, 0).get("lacking", [])
-    return np.where(np.isin(numbers, lacking), np.inf, 1 - associations(context, numbers))
+    lacking = context.run.info(consensus.STAGE, 0).get("lacking", [])
+    return np.where(np.isin(numbers, lacking), np.inf, 1 - associations(context)[numbers])

@@ -73,7 +73,7 @@ def _scored(context: Context) -> list[int]:
 def _most_telling(context: Context) -> list[int]:
     """The medoid labeling, and the consensus if that is the result."""
     numbers = specs_of(context).candidates
-    medoid = numbers[numerics.medoid(context.run.read(consensus.CONSENSUS, 0, "ari")[np.ix_(numbers, numbers)])]
+    medoid = numbers[numerics.medoid(context.run.read(consensus.STAGE, 0, "ari")[np.ix_(numbers, numbers)])]
     return [medoid, CONSENSUS] if choice.chosen(context) is None else [medoid]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from bigsmic.numerics.labeling.rotation import summarise
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import choice, labelings, noise, numbering, selection, shown_number
+from bigsmic.stages import choice, labelings, noise, numbering, ratings, selection, shown_number
 from bigsmic.stages.labeling_specs import eigenproblems, eigenvector_sets_of, specs_of
 
 Scores = dict[int, dict[str, float]]
@@ -106,9 +106,7 @@ def _median_ari(context: Context) -> Any:
 def _eigenvector_sets(context: Context) -> Any:
     if not context.run.done("eigenvector_sets", 0):
         return []
-    modularity, association = (
-        context.run.read("eigenvector_sets", 0, name).mean(axis=1) for name in ("modularity", "association")
-    )
+    modularity, association = ratings.modularities(context), ratings.associations(context)
     best = choice.chosen_set(context)
     return [
         {

@@ -48,7 +48,7 @@ class Valleys:
     surer : int or None
         Number of clusters of nearly the largest modularity that is the answer in the place of the groups that valleys
         separate: the labelings agree to less than 0.9 on these, and more on it, or these are too few, as the next
-        valley is hardly too shallow and the largest group is no blob. None elsewhere.
+        valley is only just too shallow and the largest group is no blob. None elsewhere.
     graph_parts : int or None
         About how many parts the neighbour graph has, those of few rows included, estimated from the number of its
         eigenvalues above .98; None if it does not fall into parts, or c was given.
@@ -180,7 +180,7 @@ class Valleys:
         why = (
             f"labelings agree on these to {self.agreement:.2f} only; they"
             if self.agreement < PLAIN
-            else "the next valley is hardly too shallow, and the largest group is no blob; labelings"
+            else "the next valley is only just too shallow, and the largest group is no blob; labelings"
         )
         return (
             f"Valleys separate {few if few == many else f'{few} to {many}'} groups, but {why} agree to {stability:.2f} "
