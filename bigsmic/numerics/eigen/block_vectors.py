@@ -3,8 +3,8 @@
 :class:`RowSpace` implements `numerics.eigen.space.Space` for the rows of one shard, :class:`GroupSpace` for those of
 all shards of a group, which may be on several workers. At any time a worker holds in memory the last block and the
 working block (n x b each), and per thread one kernel block and one block of the basis, unless the whole basis is in
-memory. Dense work runs over tiles of `PANEL` rows that stay in cache, as float32 (or float64) GEMM whose results are
-added up in float64. All bounds are fixed, so that results do not depend on threads or on where the basis is stored.
+memory. Dense work runs over tiles of rows that stay in cache, in float32 (or float64), and its results are added up in
+float64. All bounds are fixed, so that results do not depend on threads or on where the basis is stored.
 """
 
 from collections.abc import Callable
@@ -16,12 +16,12 @@ from numpy.typing import DTypeLike
 from bigsmic.errors import InputError
 from bigsmic.numerics.eigen.chebyshev import Filter
 from bigsmic.numerics.eigen.sparse_product import Rows, multiply
+from bigsmic.numerics.eigen.tall_products import gram, inner, subtract
 from bigsmic.numerics.hashing import row_uniform
-from bigsmic.numerics.products import self_product
 from bigsmic.numerics.row_blocks import Group, Shard, tiles
 from bigsmic.types import Floats, Integers
 
-PANEL = 1024  # rows of a tile: with a hundred columns, it stays in a processor's cache while it is read twice
+PANEL = 1024  # rows of a tile: with a hundred columns, it stays in a processor's cache while it is rotated
 CHECKED = 8
 
 
@@ -342,18 +342,14 @@ class RowSpace:
         self._last[self.shard.rows(p)] = self._read(p, start, start + self._last.shape[1])
 
     def _moments(self, p: int) -> Floats:
-        V, W = self._read(p, 0, self.n_columns), self._work[self.shard.rows(p)]
-        return _sum_tiles(len(W), lambda tile: _moments(V[tile], W[tile]))
+        return _moments(self._read(p, 0, self.n_columns), self._work[self.shard.rows(p)])
 
     def _project_block(self, p: int, old: Floats, S: Floats, Q: Floats) -> Floats:
         rows = self.shard.rows(p)
-        V, W, new = self._read(p, 0, self.n_columns), old[rows], self._work[rows]
-
-        def step(tile: slice) -> Floats:
-            new[tile] = (W[tile] - V[tile] @ S) @ Q
-            return _moments(V[tile], new[tile])
-
-        return _sum_tiles(len(W), step)
+        V = self._read(p, 0, self.n_columns)
+        subtract(V, S, old[rows])
+        self._work[rows] = old[rows] @ Q
+        return _moments(V, self._work[rows])
 
     def _empty(self, width: int) -> Floats:
         return np.empty((self.shard.n_rows, width), self.basis.dtype)
@@ -460,12 +456,8 @@ def residual_norms(squared_residuals: Callable[..., Any], values: Floats, start:
     return np.sqrt(np.concatenate([np.zeros(0), *squares]))
 
 
-def _sum_tiles(n: int, term: Callable[..., Any]) -> Floats:
-    return sum(term(tile).astype(np.float64) for tile in tiles(n, PANEL))
-
-
 def _moments(V: Floats, W: Floats) -> Floats:
-    return np.concatenate([V.T @ W, self_product(W)])
+    return np.concatenate([inner(V, W), gram(W)])
 
 
 def _weighted_sums(V: Floats, weights: Floats) -> Any:
