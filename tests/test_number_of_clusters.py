@@ -629,6 +629,37 @@ def test_separated_clusters_by_valleys_are_taken_where_labelings_agree(
 
 
 @pytest.mark.parametrize(
+    ("z", "kurtosis", "counts", "halved"),
+    [
+        ([5.0, 1.1], [-1.0, 0.0], [9, 9, 9], False),  # a valley everywhere
+        ([5.0, 0.9], [0.0, -0.3], [9, 9, 9], False),  # two that touch
+        ([5.0, 0.9], [0.0, -0.2], [9, 9, 9], True),
+        ([0.1, 0.9], [0.0, -0.3], [9, 9, 9], True),
+        ([5.0, 0.9], [0.0, -0.3], [9, 9, 0], True),  # an empty one
+        ([5.0, 0.2], None, [9, 9, 9], True),  # of an earlier version, which asks for no sign of a valley
+        ([5.0, 0.3], None, [9, 9, 9], False),
+    ],
+)
+def test_density_has_halved_a_cluster_if_two_are_together_no_flatter_than_one(z, kurtosis, counts, halved):
+    arrays = {"z": z, "counts": counts} | ({} if kurtosis is None else {"kurtosis": kurtosis})
+    stored = {name: np.array(values) for name, values in arrays.items()}
+    run = SimpleNamespace(
+        read=lambda stage, w, name: stored[name],
+        reader=lambda stage, w: stored.__getitem__,
+        entry=lambda stage, w: {"arrays": stored},
+    )
+    context = SimpleNamespace(run=run, settings=SimpleNamespace(n_clusters=3))
+    assert choice._has_halved(context, 0) == halved
+
+
+def test_clusters_that_touch_are_not_given_up_for_crumbs():
+    """Valleys show three groups of the twelve clusters, on which labelings agree."""
+    draw, y = np.random.default_rng(1), np.repeat(np.arange(12), 250)
+    X = 1.6 * draw.standard_normal((12, 5))[y] + draw.standard_normal((3000, 5))
+    assert adjusted_rand_score(y, bigsmic.fit(X, 12, **QUICK).labels) > 0.35
+
+
+@pytest.mark.parametrize(
     ("cuts", "fine", "lacking", "made_before", "taken"),
     [
         ((0.1, 0.079), range(1, 2), [], False, 2),

@@ -27,6 +27,9 @@ from bigsmic.types import Floats
 
 FINER = 0.8
 """Largest ratio of the cut of a consensus of a fine set, or by valleys, to that of one in whose place it is taken."""
+FAINT, FLAT = 1.0, -0.25
+"""Standard errors below which a valley may be one between halves of a cluster, if these are no flatter together than a
+cluster is: excess kurtosis from which on they are not."""
 ROUNDING = 1e-9  # by which associations of equal labelings may differ if their clusters are numbered differently
 
 
@@ -59,9 +62,9 @@ def chosen_set(context: Context) -> int:
     - The labelings agree on the requested clusters by valleys, or on those that the data show; the requested ones are
       all there and separated, and two of the first are clearly not, or one of them has no rows. Half of the threshold
       is enough where they agree on the requested ones, and the data show clusters.
-    - They agree on the requested ones where the data show clusters, or on fewer that the data show, and there is no
-      sign of a valley between two of the first. Then density has halved a large cluster, and valleys cut off what hangs
-      on least; no cut may have all clusters separated.
+    - They agree on the requested ones where the data show clusters, or on fewer that the data show, and density has
+      halved a large cluster: see :func:`_has_halved`. Then valleys cut off what hangs on least; no cut may have all
+      clusters separated.
     - The data show this number, there is some sign of a valley between all of the second, and none between two of the
       first.
     - Distances tell which groups belong together, and the graph does not.
@@ -80,16 +83,16 @@ def chosen_set(context: Context) -> int:
         return by_valleys[0]
     on_asked = are_agreed(context.run, c)
     on_shown = shown is not None and are_agreed(context.run, shown)
-    sure, limits = on_asked and shown is not None, []
+    sure, claims = on_asked and shown is not None, []
     if on_asked or on_shown or not asks_agreement(context.run):
-        limits.append((THRESHOLD / 2, THRESHOLD / 2 if sure else THRESHOLD))
+        in_doubt = not are_separated(context, by_density, THRESHOLD / 2)
+        claims.append((in_doubt, THRESHOLD / 2 if sure else THRESHOLD))
     if sure or are_fewer(context.run, c):
-        limits.append((LEAST_SIGN, 0.0))
+        claims.append((_has_halved(context, by_density), 0.0))
     if shown == c:
-        limits.append((LEAST_SIGN, LEAST_SIGN))
-    for in_doubt, least in limits:
-        if not are_separated(context, by_density, in_doubt) and are_separated(context, by_valleys[0], least):
-            return by_valleys[0]
+        claims.append((not are_separated(context, by_density, LEAST_SIGN), LEAST_SIGN))
+    if any(in_doubt and are_separated(context, by_valleys[0], least) for in_doubt, least in claims):
+        return by_valleys[0]
     are_few = bool(specs_of(context).fine_sets) and asks_cuts(context.run)
     return by_valleys[0] if are_few and _cuts_less(context, by_valleys[0], by_density) else by_density
 
@@ -98,6 +101,19 @@ def are_separated(context: Context, w: int, threshold: float = THRESHOLD) -> boo
     """Whether the requested number of clusters have rows, and valleys of at least this z separate all neighbours."""
     read = context.run.reader(valleys.EVIDENCE, w)
     return np.count_nonzero(read("counts")) == context.settings.n_clusters and bool(np.all(read("z") >= threshold))
+
+
+def _has_halved(context: Context, w: int) -> bool:
+    """Whether a requested cluster has no rows, or two are parts of one: with a faint valley, and no flatter than one.
+
+    Two clusters that touch may have no valley, either, but are flatter together than one.
+    """
+    stored = context.run.entry(valleys.EVIDENCE, w)["arrays"]
+    if "kurtosis" not in stored:  # of an earlier version
+        return not are_separated(context, w, LEAST_SIGN)
+    z, kurtosis, counts = (context.run.read(valleys.EVIDENCE, w, name) for name in ("z", "kurtosis", "counts"))
+    is_empty = np.count_nonzero(counts) < context.settings.n_clusters
+    return bool(is_empty or np.any(kurtosis[z < FAINT] >= FLAT))
 
 
 def weakest_valley(context: Context) -> float:

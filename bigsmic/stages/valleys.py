@@ -177,8 +177,8 @@ def test(job: Job, labels_of: Mapping[int, ReadLabels]) -> None:
 
 
 def _tested(groups: valleys.Groups) -> dict[str, NDArray[Any]]:
-    pairs, depth, z = valleys.valleys_between(groups)
-    return {"pairs": pairs, "depth": depth, "z": z, "counts": groups.counts}
+    pairs, depth, z, kurtosis = valleys.valleys_between(groups)
+    return {"pairs": pairs, "depth": depth, "z": z, "kurtosis": kurtosis, "counts": groups.counts}
 
 
 # -- groups: sums over all rows, and a sample

@@ -50,6 +50,27 @@ def blob_rows(*centers, n=300, seed=0):
     return np.concatenate([draw.normal(center, 1.0, (n, 3)) for center in centers])
 
 
+@pytest.mark.parametrize(
+    ("distance", "expected"), [(0.0, 0.0), (1.0, -0.08), (2.0, -0.5), (3.0, -2 * 2.25**2 / 3.25**2)]
+)
+@pytest.mark.parametrize("shares", [(1, 1), (1, 3)])
+def test_two_clusters_are_flatter_together_than_one(distance, expected, shares):
+    """Each sample counts for its rows, however many were drawn."""
+    n = 30_000
+    a = norm.ppf((np.arange(n) + 0.5) / n)
+    samples = a[:: shares[0]], a[:: shares[1]] + distance
+    found = density_valley.excess_kurtosis(*samples, np.array([n, n], float))
+    assert found == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize("at", [-1.0, 0.0, 0.5])
+def test_parts_of_one_cluster_are_not_flat_together(at):
+    x = norm.ppf((np.arange(20_000) + 0.5) / 20_000)
+    a, b = x[x < at], x[x >= at]
+    assert density_valley.excess_kurtosis(a, b, np.array([len(a), len(b)], float)) == pytest.approx(0, abs=0.01)
+    assert density_valley.excess_kurtosis(np.ones(3), np.ones(2), np.array([3.0, 2.0])) == 0
+
+
 @pytest.mark.parametrize("distance", [3.0, 4.0, 6.0])
 def test_the_depth_is_that_of_the_smoothed_mixture(distance):
     n = 200_000

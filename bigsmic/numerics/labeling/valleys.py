@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bigsmic.numerics.labeling.density_valley import NO_VALLEY, Valley, between
+from bigsmic.numerics.labeling.density_valley import NO_VALLEY, Valley, between, excess_kurtosis
 from bigsmic.numerics.labeling.fisher import fisher_direction
 from bigsmic.numerics.labeling.group_moments import GroupMoments
 from bigsmic.numerics.labeling.merge_tree import MergeTree
@@ -145,14 +145,7 @@ class Groups:
 
     def leave_out(self, z: int) -> None:
         """Forget the rows of group z."""
-        for array in (
-            *self.moments,
-            self.weights,
-            self.weights.T,
-            *self.links,
-            *self.links.transpose(0, 2, 1),
-            self.degrees,
-        ):
+        for array in (*self.moments, *self._between, self.degrees):
             array[z] = 0.0
         self._scatters.pop(z, None)
         P, uniform = self.samples[z]
@@ -182,15 +175,25 @@ class Groups:
         ``w = S^-1 (mean_z - mean_y)``, S the pooled covariance of the two, shrunk towards that within all groups as if
         these had :data:`PRIOR_ROWS`, and :data:`RIDGE` of its mean variance.
         """
+        line = self._line(y, z)
+        return NO_VALLEY if line is None else between(*line)
+
+    def kurtosis(self, y: int, z: int) -> float:
+        """Excess kurtosis of both groups together along the same direction; infinite where none is known."""
+        line = self._line(y, z)
+        return np.inf if line is None else excess_kurtosis(*line[:3])
+
+    def _line(self, y: int, z: int) -> tuple[Floats, Floats, Floats, tuple[float, float], float] | None:
+        """Both samples on that line, their numbers of rows and means there, and the distance of neighbouring values."""
         (rows_y, _), (rows_z, _) = self.samples[y], self.samples[z]
         if min(len(rows_y), len(rows_z)) < 2:
-            return NO_VALLEY
+            return None
         n, prior = self.counts[[y, z]], (self._within, PRIOR_ROWS)
         w, mean_y, mean_z = fisher_direction(self._scatter(y), self._scatter(z), n.sum(), prior, RIDGE)
         if not np.isfinite(mean_y + mean_z):
-            return NO_VALLEY
+            return None
         a, b = (rows.astype(np.float64) @ w for rows in (rows_y, rows_z))
-        return between(a, b, n, (mean_y, mean_z), math.sqrt(max(float(w @ self.resolution @ w), 0.0)))
+        return a, b, n, (mean_y, mean_z), math.sqrt(max(float(w @ self.resolution @ w), 0.0))
 
     def _shape_within(self) -> Floats:
         """Covariance within the groups, of mean variance 1, float64, shape (r, r); zeros if no group has a spread."""
@@ -475,7 +478,7 @@ class _Pairs:
         return *self.nearest.pair(), 0.0
 
 
-def valleys_between(groups: Groups) -> tuple[Integers, Floats, Floats]:
+def valleys_between(groups: Groups) -> tuple[Integers, Floats, Floats, Floats]:
     """Every two neighbouring groups, and the valley between them.
 
     Parameters
@@ -486,9 +489,9 @@ def valleys_between(groups: Groups) -> tuple[Integers, Floats, Floats]:
     -------
     pairs : ndarray of int64, shape (p, 2)
         Ascending.
-    depth, z : ndarray of float64, shape (p,)
+    depth, z, kurtosis : ndarray of float64, shape (p,)
     """
     pairs = _Pairs(groups)
     at = np.argwhere(pairs.near)
     where = tuple(at.T)
-    return at, pairs.depth[where], pairs.z[where]
+    return at, pairs.depth[where], pairs.z[where], np.array([groups.kurtosis(y, z) for y, z in at.tolist()])
