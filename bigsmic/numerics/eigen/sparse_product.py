@@ -75,7 +75,9 @@ def _side_by_side(rows: Rows, columns: slice, lanes: tuple[bool, ...]) -> Floats
     if width == len(lanes):
         _take(sources, columns.start, halo, taken, lanes)
     else:
-        _take_few(sources, columns.start, halo, taken, width)
+        inside = rows.halo < len(rows.X)
+        taken[inside, :width] = rows.X[rows.halo[inside], columns]
+        taken[~inside, :width] = rows.foreign[rows.halo[~inside] - len(rows.X), columns]
     return found
 
 
@@ -93,21 +95,6 @@ def _take(sources: tuple[Floats, Floats], start: int, where: Any, taken: Floats,
             store(taken, i, load_part(X, j, start, zero))
         else:
             store(taken, i, load_part(foreign, j - n, start, zero))
-
-
-@compiled
-def _take_few(sources: tuple[Floats, Floats], start: int, where: Any, taken: Floats, width: int) -> None:
-    """The same for columns that do not fill the lanes."""
-    X, foreign = sources
-    n = len(X)
-    for i in range(len(where)):
-        j = where[i]
-        if j < n:
-            for c in range(width):
-                taken[i, c] = X[j, start + c]
-        else:
-            for c in range(width):
-                taken[i, c] = foreign[j - n, start + c]
 
 
 @compiled

@@ -6,7 +6,7 @@ On one thread, 580,000 x 96 float32 numbers and eight columns take 13 ms a produ
 with BLAS they take 23 to 30 ms (AMD EPYC).
 
 Sums are over tiles of `TILE` rows, each in the precision of the operands, and then over tiles in float64. Their order
-depends on nothing else: not on threads, nor on the columns that are multiplied together.
+depends on nothing else: not on threads, nor on the other columns of the narrow matrix.
 """
 
 from collections.abc import Iterator
