@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from bigsmic.numerics.labeling import consensus as numerics
 from bigsmic.numerics.labeling.valleys import LEAST_SIGN, THRESHOLD
+from bigsmic.numerics.labeling.wholes import rows_lumped, rows_split
 from bigsmic.runtime.context import Context
 from bigsmic.stages import consensus, link_scores, number, valleys
 from bigsmic.stages.graph_parts import falls_apart
@@ -104,16 +105,24 @@ def are_separated(context: Context, w: int, threshold: float = THRESHOLD) -> boo
 
 
 def _has_halved(context: Context, w: int) -> bool:
-    """Whether a requested cluster has no rows, or two are parts of one: with a faint valley, and no flatter than one.
+    """Whether a requested cluster has no rows, or others are halves of one, of more rows than valleys lump together.
 
-    Two clusters that touch may have no valley, either, but are flatter together than one.
+    Two clusters are halves of one if they have a faint valley, and are together no flatter than one cluster is. Two
+    that touch may have no valley, either, but are flatter. Valleys lump rows together that clearly have one between
+    them here, as those of clusters that touch, of which they would cut off crumbs.
     """
     stored = context.run.entry(valleys.EVIDENCE, w)["arrays"]
     if "kurtosis" not in stored:  # of an earlier version
         return not are_separated(context, w, LEAST_SIGN)
-    z, kurtosis, counts = (context.run.read(valleys.EVIDENCE, w, name) for name in ("z", "kurtosis", "counts"))
-    is_empty = np.count_nonzero(counts) < context.settings.n_clusters
-    return bool(is_empty or np.any(kurtosis[z < FAINT] >= FLAT))
+    read = context.run.reader(valleys.EVIDENCE, w)
+    if np.count_nonzero(read("counts")) < context.settings.n_clusters:
+        return True
+    pairs, z = read("pairs"), read("z")
+    halves = pairs[(z < FAINT) & (read("kurtosis") >= FLAT)]
+    if "shared" not in stored:  # of an earlier version
+        return len(halves) > 0
+    shared = read("shared")
+    return rows_split(shared.sum(axis=1), halves) > rows_lumped(shared, pairs[z < THRESHOLD / 2])
 
 
 def weakest_valley(context: Context) -> float:

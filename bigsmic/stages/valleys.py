@@ -11,6 +11,7 @@ from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.labeling import local_moving, valleys
 from bigsmic.numerics.labeling.between_groups import GroupSums, between_axes, group_sums
 from bigsmic.numerics.labeling.group_moments import GroupMoments, group_moments
+from bigsmic.numerics.labeling.metrics import contingency
 from bigsmic.numerics.labeling.pair_weights import pair_weights
 from bigsmic.numerics.labeling.resolution import along_axes, steps_of
 from bigsmic.numerics.principal_axes import principal_axes
@@ -164,7 +165,8 @@ def test(job: Job, labels_of: Mapping[int, ReadLabels]) -> None:
     ----------
     job : Job
     labels_of : dict of int to callable
-        By number of the eigenvector set: ``f(context, p)`` gives the labels of row block p.
+        By number of the eigenvector set: ``f(context, p)`` gives the labels of row block p. Of two sets, the evidence
+        of the first says how many rows each of its clusters shares with each of the second.
     """
     todo = {w: read for w, read in labels_of.items() if not job.run.done(EVIDENCE, w)}
     if not todo:
@@ -173,7 +175,16 @@ def test(job: Job, labels_of: Mapping[int, ReadLabels]) -> None:
     graph = max((specs_of(job.context)[b].eigenproblem.graph for b in of_set[next(iter(todo))]), key=lambda g: g.t)
     sources = [LabelSource(c, graph, read) for w, read in todo.items()]
     for w, found in zip(todo, job.map_here(_tested, gather(job, sources)), strict=True):
+        first, *others = labels_of
+        if w == first and others:
+            both = partial(_shared, read=labels_of[first], read_other=labels_of[others[0]])
+            found["shared"] = job.sum_blocks(EVIDENCE, job.context.blocks, both)
         job.run.write(EVIDENCE, w, found)
+
+
+def _shared(context: Context, p: int, read: ReadLabels, read_other: ReadLabels) -> Integers:
+    c = context.settings.n_clusters
+    return contingency(read(context, p), read_other(context, p), c, c)
 
 
 def _tested(groups: valleys.Groups) -> dict[str, NDArray[Any]]:
