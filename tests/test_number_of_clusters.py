@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits, load_iris, make_blobs, make_circles, make_moons
+from sklearn.datasets import load_digits, load_iris, make_blobs, make_circles, make_moons, make_swiss_roll
 from sklearn.metrics import adjusted_rand_score
 from small_fits import cut_small
 
@@ -302,6 +302,25 @@ def test_parts_of_the_graph_do_not_hide_clusters_within_them_that_valleys_part()
     assert adjusted_rand_score(y, result.labels) > 0.8
 
 
+def test_parts_of_the_graph_are_no_answer_if_the_clusters_shown_are_no_pieces_of_curves():
+    """Four blobs that touch, and one apart: after the two parts there is a large gap, as after two curves."""
+    X, y = make_blobs(1500, centers=5, random_state=0)
+    result = bigsmic.fit(X)
+    assert result.valleys.parts is None
+    assert result.n_clusters > 2
+    assert adjusted_rand_score(y, result.labels) > 0.6
+
+
+def test_pieces_of_a_curve_on_which_labelings_disagree_are_no_answer():
+    X, _ = make_swiss_roll(1500, noise=0.1, random_state=6)
+    evidence = bigsmic.fit(X).valleys
+    assert not evidence.clear
+    assert evidence.on_pieces
+    assert evidence.best == evidence.n_clusters
+    assert "pieces of curves" in evidence.sentence
+    assert "There may be fewer clusters" in evidence.sentence
+
+
 def two_groups_of_five(apart):
     """Clusters that touch, in two groups that touch, too, or do not: 2,000 rows in 12 dimensions."""
     draw = np.random.default_rng(2)
@@ -417,8 +436,8 @@ def test_clusters_are_too_few_where_the_next_valley_is_only_just_too_shallow(mon
     curve = {"numbers": numbers, "weakest": np.where(numbers == shown + 1, case["next_z"], 5.0)}
     curve |= {"modularity": np.where(numbers == shown, case["modularity"], 0.6), "stability": np.ones(11)}
     monkeypatch.setattr(number.graph_parts, "are_solid", lambda context, n_parts: case["solid"])
-    monkeypatch.setattr(number, "_largest_of", lambda *_: (None, None))
-    monkeypatch.setattr(number, "_clumpiness", lambda job, P: case["clumpiness"])
+    monkeypatch.setattr(number._Evidence, "drawn", lambda *_: None)
+    monkeypatch.setattr(number.drawn_clusters, "clumpiness", lambda job, found: case["clumpiness"])
     evidence = number._Evidence([], [], None, curve, shown)
     assert number._are_too_few(SimpleNamespace(context=None), evidence) == wanted
 
@@ -628,35 +647,51 @@ def test_separated_clusters_by_valleys_are_taken_where_labelings_agree(
     assert choice.chosen_set(context) == rivals[taken]
 
 
+APART, ONE_LUMP = np.diag([9, 9, 9]), np.array([[9, 0, 0], [9, 0, 0], [9, 0, 0]])
+
+
 @pytest.mark.parametrize(
-    ("z", "kurtosis", "counts", "halved"),
+    ("z", "kurtosis", "shared", "halved"),
     [
-        ([5.0, 1.1], [-1.0, 0.0], [9, 9, 9], False),  # a valley everywhere
-        ([5.0, 0.9], [0.0, -0.3], [9, 9, 9], False),  # two that touch
-        ([5.0, 0.9], [0.0, -0.2], [9, 9, 9], True),
-        ([0.1, 0.9], [0.0, -0.3], [9, 9, 9], True),
-        ([5.0, 0.9], [0.0, -0.3], [9, 9, 0], True),  # an empty one
-        ([5.0, 0.2], None, [9, 9, 9], True),  # of an earlier version, which asks for no sign of a valley
-        ([5.0, 0.3], None, [9, 9, 9], False),
+        ([5.0, 1.1], [-1.0, 0.0], APART, False),  # a valley everywhere
+        ([5.0, 0.9], [0.0, -0.3], APART, False),  # two that touch
+        ([5.0, 0.9], [0.0, -0.2], APART, True),
+        ([0.1, 0.9], [0.0, -0.3], APART, True),
+        ([5.0, 0.9], [0.0, -0.2], ONE_LUMP, False),  # nine rows halved; nine in a lump with others, beyond a valley
+        ([1.9, 0.9], [0.0, -0.2], ONE_LUMP, True),  # there is hardly a valley within the lump
+        ([5.0, 0.9], [0.0, -0.2], None, True),  # of an earlier version, which does not ask for lumps
     ],
 )
-def test_density_has_halved_a_cluster_if_two_are_together_no_flatter_than_one(z, kurtosis, counts, halved):
-    arrays = {"z": z, "counts": counts} | ({} if kurtosis is None else {"kurtosis": kurtosis})
-    stored = {name: np.array(values) for name, values in arrays.items()}
-    run = SimpleNamespace(
-        read=lambda stage, w, name: stored[name],
-        reader=lambda stage, w: stored.__getitem__,
-        entry=lambda stage, w: {"arrays": stored},
-    )
-    context = SimpleNamespace(run=run, settings=SimpleNamespace(n_clusters=3))
-    assert choice._has_halved(context, 0) == halved
+def test_density_has_halved_a_cluster_if_two_are_together_no_flatter_than_one(z, kurtosis, shared, halved):
+    assert choice._has_halved(_with_evidence(z, [9, 9, 9], kurtosis, shared), 0) == halved
 
 
-def test_clusters_that_touch_are_not_given_up_for_crumbs():
-    """Valleys show three groups of the twelve clusters, on which labelings agree."""
-    draw, y = np.random.default_rng(1), np.repeat(np.arange(12), 250)
-    X = 1.6 * draw.standard_normal((12, 5))[y] + draw.standard_normal((3000, 5))
-    assert adjusted_rand_score(y, bigsmic.fit(X, 12, **QUICK).labels) > 0.35
+def test_density_has_halved_a_cluster_if_it_lacks_one():
+    assert choice._has_halved(_with_evidence([5.0, 5.0], [18, 9, 0], [0.0, 0.0], ONE_LUMP), 0)
+
+
+@pytest.mark.parametrize(("z", "halved"), [(0.2, True), (0.3, False)])
+def test_earlier_versions_ask_for_no_sign_of_a_valley(z, halved):
+    assert choice._has_halved(_with_evidence([5.0, z], [9, 9, 9]), 0) == halved
+
+
+def _with_evidence(z, counts, kurtosis=None, shared=None):
+    """Context of a run with the evidence for three clusters, of which the first two, and the last two, touch."""
+    arrays = {"z": z, "counts": counts, "pairs": [[0, 1], [1, 2]], "kurtosis": kurtosis, "shared": shared}
+    stored = {name: np.array(values) for name, values in arrays.items() if values is not None}
+    run = SimpleNamespace(reader=lambda stage, w: stored.__getitem__, entry=lambda stage, w: {"arrays": stored})
+    return SimpleNamespace(run=run, settings=SimpleNamespace(n_clusters=3))
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_columns", "spread", "seed", "least"), [(3000, 5, 1.6, 1, 0.35), (3000, 10, 1.2, 1, 0.4)]
+)
+def test_clusters_that_touch_are_not_given_up_for_crumbs(n_rows, n_columns, spread, seed, least):
+    """Valleys show three groups of the twelve clusters, or two, on which labelings agree."""
+    draw, y = np.random.default_rng(seed), np.repeat(np.arange(12), n_rows // 12)
+    centres = spread * draw.standard_normal((12, n_columns))
+    X = centres[y] + draw.standard_normal((n_rows, n_columns))
+    assert adjusted_rand_score(y, bigsmic.fit(X, 12, **QUICK).labels) > least
 
 
 @pytest.mark.parametrize(

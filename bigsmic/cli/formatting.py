@@ -50,6 +50,7 @@ FACTS_OF_VALLEYS = (
     "agreement",
     "parts",
     "surer",
+    "on_pieces",
     "graph_parts",
     "unlinked",
     "forced",

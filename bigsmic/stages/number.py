@@ -1,22 +1,21 @@
 """number: how many clusters the data show, and whether fewer are to be joined by the graph or by distance."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bigsmic.numerics.hashing import draw_rows
 from bigsmic.numerics.labeling import blobs, consensus, cuts
 from bigsmic.numerics.labeling.merge_tree import MergeTree
 from bigsmic.numerics.labeling.valleys import LEAST_SIGN, THRESHOLD, ValleyTree
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
-from bigsmic.stages import connectivity, graph_parts, linked_groups
+from bigsmic.stages import connectivity, drawn_clusters, graph_parts, linked_groups
 from bigsmic.stages import valleys as valley_stage
 from bigsmic.stages.labeling_specs import specs_of
-from bigsmic.stages.labelings import VALLEYS, Merging, Reader, read_groups, valley_tree_of, weights_between
+from bigsmic.stages.labelings import VALLEYS, Merging, Reader, valley_tree_of, weights_between
 from bigsmic.stages.shown_number import (
     NOT_FAR,
     NUMBER,
@@ -41,8 +40,6 @@ ONE_BY_DENSITY = 0.97
 """Agreement of labelings that are cut by density, from which the clusters are bent if cuts by valleys do not agree."""
 JOINED_GAIN = 0.004
 """Difference in modularity from which clusters joined by distance are better than those joined by density."""
-SHAPE_ROWS = 20_000
-"""Number of rows, drawn by hash, on which the largest cluster is compared with a blob."""
 RULES = {"asks_agreement": True, "all_vote": True, "weighs_votes": True, "asks_cuts": True}
 """Rules by which later stages read what is found here; runs of earlier versions lack some."""
 
@@ -108,6 +105,8 @@ class _Evidence(NamedTuple):
         Number of clusters that the labelings show.
     along_curves, doubtful : bool
         Whether rows lie along curves, and whether valleys are no evidence alone.
+    on_pieces : bool
+        Whether labelings do not agree on the clusters shown, which are pieces of curves.
     """
 
     by_valleys: ValleyTrees
@@ -117,11 +116,22 @@ class _Evidence(NamedTuple):
     shown: int
     along_curves: bool = False
     doubtful: bool = False
+    on_pieces: bool = False
 
     @property
     def trees(self) -> list[MergeTree]:
         """Trees of valleys."""
         return [found.tree for found in self.by_valleys]
+
+    def drawn(self, job: Job, trees: Sequence[MergeTree], n_clusters: int) -> drawn_clusters.DrawnClusters:
+        """Drawn rows in the clusters of the trees' cuts."""
+        return drawn_clusters.draw(job, trees, (self.shared.rows, self.shared.sizes), n_clusters)
+
+    def shape(self, job: Job, trees: Sequence[MergeTree], n_clusters: int) -> dict[str, float | None]:
+        """Shares of the two largest clusters of the trees' cuts, and clumpiness of the largest, if it dominates."""
+        if n_clusters < 2:
+            return {"largest": 1.0, "second": 0.0, "clumpiness": None}
+        return drawn_clusters.largest(job, self.drawn(job, trees, n_clusters))
 
     @property
     def n_columns(self) -> int:
@@ -162,17 +172,17 @@ def _count(job: Job, block: int) -> None:
     context = job.context
     evidence, noted = _evidence(job)
     shown, (least, most) = evidence.shown, _range(context, evidence.n_columns)
-    parts, shape = _checked_parts(job, _candidate(context, evidence), evidence)
+    parts, shape = _checked_parts(job, _parts_of_graph(context, evidence), evidence)
     other = None if parts else _other_number(job, evidence)
     by_groups = int(np.clip(parts or other or shown, least, most))
     n_clusters = max(by_groups, linked_groups.least_clusters(context)) if by_groups > 1 else by_groups
     if n_clusters != parts:
-        shape = _largest(job, evidence.trees, evidence.shared, n_clusters)
-    clear = by_groups > 1 and not _differ(evidence, n_clusters, other, parts) and not _dominates(shape)
+        shape = evidence.shape(job, evidence.trees, n_clusters)
+    clear = by_groups > 1 and not _differ(evidence, n_clusters, other, parts) and not drawn_clusters.dominates(shape)
     joined = _joined(context, evidence) if clear and not parts else []
     info = noted | {"n_clusters": n_clusters, "clear": clear} | shape
     info |= {"parts": parts, "surer": other, "joined": joined, "parts_disputed": _are_disputed(parts, evidence)}
-    info |= {"hidden": _may_hide(context, evidence, clear, parts), "about": NOT_FAR}
+    info |= {"hidden": _may_hide(context, evidence, clear, parts), "about": NOT_FAR, "on_pieces": evidence.on_pieces}
     job.run.write(NUMBER, block, evidence.curve, info=RULES | info | _of_links(context, n_clusters, by_groups))
 
 
@@ -197,6 +207,9 @@ def _evidence(job: Job) -> tuple[_Evidence, dict[str, Any]]:
     stability[at_shown] = np.maximum(stability[at_shown], 0.0 if doubtful else agreed)
     curve = {"stability": stability} | _curve(found, by_density, shared, numbers)
     evidence = _Evidence(found, by_density, shared, curve, shown, along_curves, doubtful)
+    if shown > 1 and evidence.disagree:
+        on_pieces = drawn_clusters.are_pieces_of_curves(job, evidence.drawn(job, evidence.trees, shown))
+        evidence = evidence._replace(on_pieces=on_pieces, doubtful=doubtful or (left_open and on_pieces))
     votes = [tree.n_clusters for tree in found]
     noted = {"shown": shown, "votes": votes, "columns": sizes[0], "common": common, "by_size": by_size}
     return evidence, noted | {"agreement": evidence.agreement}
@@ -250,8 +263,7 @@ def _are_too_few(job: Job, evidence: _Evidence) -> bool:
     nearly = evidence.are_nearly_modular[evidence.curve["numbers"] == shown].any()
     if shown < 2 or nearly or not (THRESHOLD / 2 <= next_z < np.inf) or not graph_parts.are_solid(context, shown):
         return False
-    _, P = _largest_of(job, evidence.trees, evidence.shared, shown)
-    return _clumpiness(job, P) > blobs.CLUMPED
+    return drawn_clusters.clumpiness(job, evidence.drawn(job, evidence.trees, shown)) > blobs.CLEARLY_CLUMPED
 
 
 def _differ(evidence: _Evidence, n_clusters: int, other: int | None, parts: int | None) -> bool:
@@ -264,7 +276,7 @@ def _differ(evidence: _Evidence, n_clusters: int, other: int | None, parts: int 
 def _may_hide(context: Context, evidence: _Evidence, clear: bool, parts: int | None) -> bool:
     """Whether columns may be too few to see the clusters: without a plain answer, as many have most modularity."""
     may = (evidence.disagree or not clear) and evidence.shown > 1
-    may &= not (parts or context.settings.propagates or evidence.along_curves)
+    may &= not (parts or context.settings.propagates or evidence.along_curves or evidence.on_pieces)
     return may and evidence.most_modular > FULL * evidence.n_columns
 
 
@@ -284,41 +296,30 @@ def _bent(context: Context, evidence: _Evidence) -> int | None:
     return n_parts if graph_parts.have_gap(context, n_parts) else None
 
 
-def _candidate(context: Context, evidence: _Evidence) -> int | None:
-    """Number of parts of the graph that may be the answer; None for none.
-
-    They may if labelings, cut at the number shown, do not agree, or if rows lie along curves, on pieces of which
-    labelings agree; but not if these plainly agree on more clusters.
-    """
-    found = _parts_of_graph(context, evidence)
-    on_pieces = evidence.along_curves and 4 * evidence.shown <= evidence.n_columns
-    if not found or on_pieces:
-        return found
-    numbers, stability = evidence.curve["numbers"], evidence.curve["stability"]
-    agreed = numbers[(stability >= PLAIN) & (numbers <= evidence.shown)]
-    return None if found < agreed.max(initial=0) else found
-
-
 def _parts_of_graph(context: Context, evidence: _Evidence) -> int | None:
-    """Number of parts by a clear eigengap, or else of bent clusters; None if there are none."""
-    if evidence.disagree or evidence.along_curves:
-        most = evidence.shown if evidence.disagree else evidence.shown - 1
-        found = graph_parts.clear_parts(context, most, evidence.along_curves)
-        if found is not None:
-            return found
+    """Number of parts by a clear eigengap, or else of bent clusters, that may be the answer; None for none.
+
+    They may if rows lie along curves, or if the clusters shown, on which labelings do not agree, are pieces of curves.
+    """
+    if not (evidence.on_pieces or evidence.along_curves):
+        return None
+    most = evidence.shown if evidence.disagree else evidence.shown - 1
+    found = graph_parts.clear_parts(context, most, evidence.along_curves)
+    if found is not None:
+        return found
     may_bend = not context.settings.number_given and evidence.agreement < PLAIN_OF_ONE_VOICE
     return _bent(context, evidence) if may_bend else None
 
 
 def _checked_parts(job: Job, parts: int | None, evidence: _Evidence) -> tuple[int | None, dict[str, float | None]]:
-    """The number of parts, and what :func:`_largest` says of them.
+    """The number of parts, and their shape.
 
     None if they violate more links than the groups, or are one and crumbs.
     """
     if not parts or _n_kept(job, evidence.by_density, parts) < _n_kept(job, evidence.trees, evidence.shown):
         return None, {}
-    shape = _largest(job, evidence.by_density, evidence.shared, parts)
-    return (None if _dominates(shape) else parts), shape
+    shape = evidence.shape(job, evidence.by_density, parts)
+    return (None if drawn_clusters.dominates(shape) else parts), shape
 
 
 def _are_disputed(parts: int | None, evidence: _Evidence) -> bool:
@@ -332,7 +333,7 @@ def _n_kept(job: Job, trees: Sequence[MergeTree], k: int) -> float:
 
     A cut with more of them violates fewer links.
     """
-    links = zip(_cuts(trees, k), valley_stage.links_between(job, NUMBER), strict=True)
+    links = zip(drawn_clusters.cut(trees, k), valley_stage.links_between(job, NUMBER), strict=True)
     return float(sum((must - cannot)[np.equal.outer(of, of)].sum() for of, (must, cannot) in links))
 
 
@@ -344,11 +345,7 @@ def _of_links(context: Context, n_clusters: int, by_groups: int) -> dict[str, An
 
 def _group_gram(context: Context, p: int, sizes: Sequence[int]) -> Integers:
     """Number of rows of one block shared by every two groups of the labelings."""
-    return consensus.label_gram(_all_groups(context, p), sizes)
-
-
-def _all_groups(context: Context, p: int) -> Integers:
-    return np.stack([read_groups(context, p, b) for b in Merging.VALLEYS.numbers(context)], axis=1)
+    return consensus.label_gram(drawn_clusters.all_groups(context, p), sizes)
 
 
 def _curve(
@@ -406,7 +403,7 @@ def _shown(found: ValleyTrees, shared: _Shared) -> tuple[int, list[int], float]:
     whole, starts = _whole_labelings(found, shared), consensus.label_offsets(shared.sizes)
     shown = int(np.median([found[j].n_clusters for j in whole]))
     columns = np.concatenate([np.arange(starts[j], starts[j + 1]) for j in whole])
-    groups = [cut for j in whole for cut in _cuts([found[j].tree], found[j].n_clusters)]
+    groups = [of for j in whole for of in drawn_clusters.cut([found[j].tree], found[j].n_clusters)]
     sizes = [shared.sizes[j] for j in whole]
     gram, merged = consensus.merged_gram(shared.rows[np.ix_(columns, columns)], sizes, groups)
     agreement = consensus.stability(consensus.pairwise_ari(gram, merged))
@@ -434,51 +431,3 @@ def _joined(context: Context, evidence: _Evidence) -> list[int]:
     surer = shared.agreements(by_distance, numbers) > shared.agreements(evidence.by_density, numbers)
     joined: list[int] = numbers[(better & surer) | (numbers < connectivity.n_untied(context))].tolist()
     return joined
-
-
-def _cuts(trees: Sequence[MergeTree], k: int) -> list[Integers]:
-    return [tree.cut(min(k, len(tree.columns))) for tree in trees]
-
-
-def _largest(job: Job, trees: Sequence[MergeTree], shared: _Shared, n_clusters: int) -> dict[str, float | None]:
-    """Shares of the two largest clusters of the trees' cuts, and clumpiness of the largest, if it dominates."""
-    if n_clusters < 2:
-        return {"largest": 1.0, "second": 0.0, "clumpiness": None}
-    shares, P = _largest_of(job, trees, shared, n_clusters)
-    largest, second = np.sort(shares)[::-1][:2].tolist()
-    dominates = largest > blobs.LARGEST and second < blobs.CRUMB * largest
-    return {"largest": largest, "second": second, "clumpiness": _clumpiness(job, P) if dominates else None}
-
-
-def _largest_of(
-    job: Job, trees: Sequence[MergeTree], shared: _Shared, n_clusters: int
-) -> tuple[Floats, NDArray[np.float32]]:
-    """Shares of the clusters of the trees' cuts in the drawn rows, and the components of those of the largest."""
-    groups_of = _cuts(trees, n_clusters)
-    gram, merged = consensus.merged_gram(shared.rows, shared.sizes, groups_of)
-    tree = consensus.overlap_tree(gram)
-    classes = tree.cut(min(n_clusters, len(tree.columns)))
-    rows = draw_rows(job.context.n, SHAPE_ROWS, job.context.settings.seed, NUMBER)
-    valley_stage.find_axes(job)
-    parts = job.map_blocks(NUMBER, job.context.blocks, partial(_drawn, rows=rows))
-    P, groups = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    labels = np.stack([cut[column] for cut, column in zip(groups_of, groups.T, strict=True)], axis=1)
-    won = consensus.vote(labels, merged, classes, classes.max() + 1).argmax(axis=1)
-    counts = np.bincount(won, minlength=2)
-    return counts / len(won), P[won == counts.argmax()]
-
-
-def _clumpiness(job: Job, P: NDArray[np.float32]) -> float:
-    found: list[float] = job.map_here(partial(blobs.clumpiness, seed=job.context.settings.seed), [P])
-    return found[0]
-
-
-def _dominates(shape: Mapping[str, float | None]) -> bool:
-    """Whether the largest cluster has most of the rows, beside crumbs, and is no single blob; see :func:`_largest`."""
-    return (shape["clumpiness"] or 0.0) > blobs.CLUMPED
-
-
-def _drawn(context: Context, p: int, rows: Integers) -> tuple[Floats, Integers]:
-    """Components and groups of the drawn rows of one block."""
-    drawn = np.isin(context.run.read("rows", p, "rows"), rows)
-    return valley_stage.components(context, p)[drawn], _all_groups(context, p)[drawn]

@@ -324,7 +324,7 @@ def test_equal_rows_are_parted_from_others():
 def test_a_blob_is_not_clumped(d):
     draw = np.random.default_rng(d)
     X = draw.normal(size=(1500, d)) @ draw.normal(size=(d, d))
-    assert abs(blobs.clumpiness(X)) < blobs.CLUMPED / 2
+    assert abs(blobs.clumpiness(X)) < blobs.CLUMPED
 
 
 def test_many_groups_and_curves_are_clumped():
@@ -332,8 +332,8 @@ def test_many_groups_and_curves_are_clumped():
     groups = draw.normal(0, 3, (40, 8))[draw.integers(0, 40, 2000)] + draw.normal(size=(2000, 8))
     angle = draw.uniform(0, 2 * np.pi, 2000)
     ring = np.stack([np.cos(angle), np.sin(angle)], axis=1) + draw.normal(0, 0.02, (2000, 2))
-    assert blobs.clumpiness(groups) > blobs.CLUMPED
-    assert blobs.clumpiness(ring) > blobs.CLUMPED
+    assert blobs.clumpiness(groups) > blobs.CLEARLY_CLUMPED
+    assert blobs.clumpiness(ring) > blobs.CLEARLY_CLUMPED
     assert blobs.clumpiness(groups) == blobs.clumpiness(groups)
     assert blobs.clumpiness(groups[:20]) == 0.0
 

@@ -75,6 +75,7 @@ class Valleys:
     forced: bool = False
     graph_parts: int | None = None
     surer: int | None = None
+    on_pieces: bool = False
 
     @cached_property
     def curve(self) -> "pd.DataFrame":
@@ -137,8 +138,11 @@ class Valleys:
 
     @property
     def best(self) -> int:
-        """Number of clusters to try first: the one that the data show, or else that of largest modularity."""
-        if self.clear or not len(self._curve["numbers"]):
+        """Number of clusters to try first: the one that the data show, or else that of largest modularity.
+
+        Modularity is larger the more pieces a curve is cut into, and tells nothing then.
+        """
+        if self.clear or self.on_pieces or not len(self._curve["numbers"]):
             return self.n_clusters
         return int(self._curve["numbers"][np.argmax(self._curve["modularity"])])
 
@@ -147,7 +151,10 @@ class Valleys:
         """The evidence as a sentence."""
         if not self.clear:
             advice = ": give c" if self.asked is None else ""
-            return f"{self._no_answer()}{advice}. Modularity is largest with {self.best} clusters."
+            hint = (
+                "There may be fewer clusters" if self.on_pieces else f"Modularity is largest with {self.best} clusters"
+            )
+            return f"{self._no_answer()}{advice}. {hint}."
         if self.parts == self.n_clusters:
             return self._parts()
         if self.surer == self.n_clusters:
@@ -194,8 +201,9 @@ class Valleys:
         if self.n_clusters < 2:
             return "The data show no valleys"
         if not (self.clumpiness or 0.0) > CLUMPED:
+            pieces = ", which are pieces of curves" if self.on_pieces else ""
             return (
-                f"Labelings do not agree on the groups that valleys separate: they show {min(self.votes)} to "
+                f"Labelings do not agree on the groups that valleys separate{pieces}: they show {min(self.votes)} to "
                 f"{max(self.votes)}, and agree to {self.agreement:.2f}"
             )
         small = self.n_clusters - 1
@@ -250,5 +258,5 @@ def read(context: Any) -> Valleys | None:
     found = settings.undecided or (settings.open and settings.n_clusters == stored["n_clusters"])
     facts |= {"agreement": stored.get("agreement", 1.0)} | {name: stored.get(name) for name in ("parts", "surer")}
     facts |= {name: stored[name] for name in ("unlinked", "forced") if name in stored}
-    facts |= {"graph_parts": eigenvalue_counts.parts(run) or None}
+    facts |= {"graph_parts": eigenvalue_counts.parts(run) or None, "on_pieces": stored.get("on_pieces", False)}
     return Valleys(**facts, asked=None if found else settings.n_clusters, _curve=curve, _pairs=pairs)

@@ -5,9 +5,10 @@ import numpy as np
 from bigsmic.numerics.hashing import generator
 from bigsmic.types import Floats
 
-LARGEST, CRUMB, CLUMPED = 0.5, 0.25, 0.05
-"""Share of the rows from which on one cluster has most of them; share of these below which others are crumbs;
-clumpiness from which on a cluster is no blob."""
+LARGEST, CRUMB = 0.5, 0.25
+"""Share of the rows from which on one cluster has most of them; share of these below which others are crumbs."""
+CLUMPED, CLEARLY_CLUMPED = 0.025, 0.05
+"""Clumpiness from which on a cluster is no blob: to refuse it as an answer, and to look for others in it."""
 MOST_ROWS, N_NEIGHBORS, N_DRAWS = 2000, 10, 3
 _SMALLEST = 1e-12
 

@@ -1,0 +1,107 @@
+"""Clusters of the labelings merged by valleys in rows that are drawn by hash: their shares, and their shapes."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic.numerics.hashing import draw_rows
+from bigsmic.numerics.labeling import blobs, consensus, curves
+from bigsmic.numerics.labeling.merge_tree import MergeTree
+from bigsmic.runtime.context import Context
+from bigsmic.runtime.job import Job
+from bigsmic.stages import valleys
+from bigsmic.stages.labelings import Merging, read_groups
+from bigsmic.stages.shown_number import NUMBER
+from bigsmic.types import Integers
+
+SHAPE_ROWS = 20_000
+"""Number of rows, drawn by hash, from which the shapes of clusters are known."""
+
+
+class DrawnClusters(NamedTuple):
+    """Drawn rows, and the clusters in which labelings have them.
+
+    Parameters
+    ----------
+    P : ndarray of float32, shape (s, r)
+        Components of the rows.
+    labels : ndarray of int64, shape (s,)
+        Clusters for which most labelings vote.
+    """
+
+    P: NDArray[np.float32]
+    labels: NDArray[np.int64]
+
+    def largest(self) -> NDArray[np.float32]:
+        """Components of the rows of the largest cluster."""
+        return self.P[self.labels == np.bincount(self.labels).argmax()]
+
+
+def draw(
+    job: Job, trees: Sequence[MergeTree], shared: tuple[Integers, Sequence[int]], n_clusters: int
+) -> DrawnClusters:
+    """Draw rows, and cut the trees of the labelings at a number of clusters.
+
+    Parameters
+    ----------
+    job : Job
+    trees : list of MergeTree, length B
+        Of the groups of each labeling.
+    shared : tuple
+        Number of rows that every two groups of all labelings share, int64 (S, S), and the numbers of groups.
+    n_clusters : int
+    """
+    groups_of = cut(trees, n_clusters)
+    gram, merged = consensus.merged_gram(*shared, groups_of)
+    tree = consensus.overlap_tree(gram)
+    classes = tree.cut(min(n_clusters, len(tree.columns)))
+    rows = draw_rows(job.context.n, SHAPE_ROWS, job.context.settings.seed, NUMBER)
+    valleys.find_axes(job)
+    parts = job.map_blocks(NUMBER, job.context.blocks, partial(_drawn, rows=rows))
+    P, groups = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    labels = np.stack([of[column] for of, column in zip(groups_of, groups.T, strict=True)], axis=1)
+    return DrawnClusters(P, consensus.vote(labels, merged, classes, classes.max() + 1).argmax(axis=1))
+
+
+def cut(trees: Sequence[MergeTree], n_clusters: int) -> list[Integers]:
+    """Cluster of every group of each tree, cut at a number of clusters, or at all if there are fewer."""
+    return [tree.cut(min(n_clusters, len(tree.columns))) for tree in trees]
+
+
+def all_groups(context: Context, p: int) -> Integers:
+    """Groups of the rows of one block in all labelings merged by valleys: int32, shape (b, B)."""
+    return np.stack([read_groups(context, p, b) for b in Merging.VALLEYS.numbers(context)], axis=1)
+
+
+def _drawn(context: Context, p: int, rows: Integers) -> tuple[NDArray[np.float32], Integers]:
+    """Components and groups of the drawn rows of one block."""
+    drawn = np.isin(context.run.read("rows", p, "rows"), rows)
+    return valleys.components(context, p)[drawn], all_groups(context, p)[drawn]
+
+
+def largest(job: Job, found: DrawnClusters) -> dict[str, float | None]:
+    """Shares of the two largest clusters, and clumpiness of the largest, if it dominates."""
+    shares = np.bincount(found.labels, minlength=2) / len(found.labels)
+    first, second = np.sort(shares)[::-1][:2].tolist()
+    dominates = first > blobs.LARGEST and second < blobs.CRUMB * first
+    return {"largest": first, "second": second, "clumpiness": clumpiness(job, found) if dominates else None}
+
+
+def clumpiness(job: Job, found: DrawnClusters) -> float:
+    """How much nearer rows of the largest cluster are than those of a blob."""
+    values: list[float] = job.map_here(partial(blobs.clumpiness, seed=job.context.settings.seed), [found.largest()])
+    return values[0]
+
+
+def dominates(shape: Mapping[str, float | None]) -> bool:
+    """Whether the largest cluster has most of the rows, beside crumbs, and is no single blob; see :func:`largest`."""
+    return (shape["clumpiness"] or 0.0) > blobs.CLUMPED
+
+
+def are_pieces_of_curves(job: Job, found: DrawnClusters) -> bool:
+    """Whether clusters are long, with rows spread evenly along them."""
+    pieces: list[bool] = job.map_here(lambda drawn: curves.are_pieces(*drawn), [found])
+    return pieces[0]

@@ -1,0 +1,42 @@
+"""Pieces of curves: long clusters along which rows are spread evenly."""
+
+import numpy as np
+import pytest
+
+from bigsmic.numerics.labeling.curves import are_pieces
+
+
+def _arcs(n_pieces, noise, d=2):
+    """A ring in as many pieces, 600 rows each, in d dimensions."""
+    draw, labels = np.random.default_rng(n_pieces), np.repeat(np.arange(n_pieces), 600)
+    angle = 2 * np.pi * (labels + draw.random(len(labels))) / n_pieces
+    ring = np.stack([np.cos(angle), np.sin(angle)], axis=1) @ np.linalg.qr(draw.normal(size=(d, d)))[0][:2]
+    return ring + draw.normal(0, noise, (len(labels), d)), labels
+
+
+@pytest.mark.parametrize(("n_pieces", "noise", "d"), [(2, 0.05, 2), (3, 0.1, 2), (6, 0.05, 2), (4, 0.05, 20)])
+def test_arcs_are_pieces_of_curves(n_pieces, noise, d):
+    assert are_pieces(*_arcs(n_pieces, noise, d))
+
+
+def test_blobs_are_no_pieces_of_curves_and_long_ones_are_not_either():
+    draw, labels = np.random.default_rng(0), np.repeat([0, 1, 2], 700)
+    X = draw.normal(size=(2100, 3))
+    assert not are_pieces(X, labels)
+    assert not are_pieces(X * [10, 1, 1], labels)
+
+
+def test_two_clusters_in_one_are_not_long_in_many_dimensions():
+    """Their kurtosis is as small as that of a curve, -1.6 here."""
+    draw, labels = np.random.default_rng(1), np.repeat([0, 1], 800)
+    X = draw.normal(size=(1600, 20))
+    X[:, 0] += 4 * (np.arange(1600) % 2)
+    assert not are_pieces(X, labels)
+    assert are_pieces(X[:, :1], labels)
+
+
+def test_rows_without_a_spread_and_few_rows_are_no_pieces_of_curves():
+    X, labels = _arcs(2, 0.05)
+    assert not are_pieces(np.ones((50, 2)), np.zeros(50, int))
+    assert not are_pieces(X[:19], labels[:19])
+    assert not are_pieces(X[:0], labels[:0])
