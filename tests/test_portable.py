@@ -79,8 +79,8 @@ def test_what_is_taken_along_is_what_predictions_read(name, results, blobs, monk
     monkeypatch.setattr(Run, "_read_part", spec)
     loaded.predict(blobs[0])
     run, wanted = results[name]._run, portable.needed(results[name]._context)
-    entries = {stage: run.entry(stage, block)["arrays"] for stage, block in run.blocks() if stage in wanted}
-    taken = {(stage, a) for stage, arrays in entries.items() for a in wanted[stage] or arrays if a in arrays}
+    entries = [(stage, run.entry(stage, block)["arrays"]) for stage, block in run.blocks() if stage in wanted]
+    taken = {(stage, a) for stage, arrays in entries for a in wanted[stage] or arrays if a in arrays}
     assert read <= taken
     assert {stage for stage, _ in taken - read if wanted[stage] != ()} <= SMALL
 
