@@ -16,7 +16,9 @@ def _arcs(n_pieces, noise, d=2):
 
 @pytest.mark.parametrize(("n_pieces", "noise", "d"), [(2, 0.05, 2), (3, 0.1, 2), (6, 0.05, 2), (4, 0.05, 20)])
 def test_arcs_are_pieces_of_curves(n_pieces, noise, d):
-    assert are_pieces(*_arcs(n_pieces, noise, d))
+    X, labels = _arcs(n_pieces, noise, d)
+    assert are_pieces(X, labels)
+    assert are_pieces(1e-9 * X, labels)
 
 
 def test_blobs_are_no_pieces_of_curves_and_long_ones_are_not_either():
@@ -37,6 +39,6 @@ def test_two_clusters_in_one_are_not_long_in_many_dimensions():
 
 def test_rows_without_a_spread_and_few_rows_are_no_pieces_of_curves():
     X, labels = _arcs(2, 0.05)
-    assert not are_pieces(np.ones((50, 2)), np.zeros(50, int))
+    assert not are_pieces(np.full((50, 2), 0.1), np.zeros(50, int))
     assert not are_pieces(X[:19], labels[:19])
     assert not are_pieces(X[:0], labels[:0])

@@ -12,6 +12,7 @@ THIN = 0.5
 FEWEST_ROWS = 20
 """Rows of a cluster from which on its moments are known."""
 _NOTHING = 1e-12
+"""Share of the mean square up to which a variance is rounding."""
 
 
 def are_pieces(P: Floats, labels: Integers) -> bool:
@@ -36,9 +37,10 @@ def are_pieces(P: Floats, labels: Integers) -> bool:
 
 def _along_first_axis(rows: Floats) -> tuple[float, float]:
     """Excess kurtosis of one cluster along its first principal axis, and share of the variance along it."""
-    centred = rows.astype(np.float64) - rows.mean(axis=0, dtype=np.float64)
+    rows = rows.astype(np.float64)
+    centred = rows - rows.mean(axis=0)
     variances, axes = np.linalg.eigh(centred.T @ centred / len(rows))
-    if variances[-1] <= _NOTHING:
+    if variances[-1] <= _NOTHING * np.mean(rows**2):
         return 0.0, 0.0
     fourth = np.mean((centred @ axes[:, -1]) ** 4)
     return float(fourth / variances[-1] ** 2 - 3.0), float(variances[-1] / variances.sum())
