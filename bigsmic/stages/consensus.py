@@ -134,6 +134,11 @@ def most_voted(context: Context, p: int, w: int, rows: Any = slice(None)) -> Int
     return numerics.vote(labels[rows], of, classes, c).argmax(axis=1).astype(np.min_scalar_type(c))
 
 
+def voted(context: Context, p: int, w: int) -> Integers:
+    """The same for all rows of one block; several passes read it, and most find it in the cache."""
+    return context.block_cache.get((STAGE, w, p), partial(most_voted, context, p, w))
+
+
 def ballots(context: Context, p: int, w: int) -> tuple[Integers, list[int], Integers]:
     """Labels of one block under the labelings of an eigenvector set, their sizes, and the classes of the labels."""
     eigenvector_set, read = eigenvector_sets_of(context)[w], context.run.reader(STAGE, 0)

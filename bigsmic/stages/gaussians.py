@@ -15,7 +15,7 @@ from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import connectivity, valleys
 from bigsmic.stages.choice import chosen, chosen_set
-from bigsmic.stages.consensus import most_voted
+from bigsmic.stages.consensus import voted
 from bigsmic.stages.labelings import TILE_ROWS
 from bigsmic.stages.noise import log_distances, spacing
 from bigsmic.stages.shown_number import are_parts
@@ -71,8 +71,8 @@ def _counts(context: Context, p: int, w: int) -> Integers:
 
 
 def _voted(context: Context, p: int, w: int) -> Integers:
-    """Cluster that most labelings vote for, of one block: int64, shape (b,); counted once."""
-    return context.block_cache.get((GAUSSIANS, w, p), partial(most_voted, context, p, w)).astype(np.int64)
+    """Cluster that most labelings vote for, of one block: int64, shape (b,)."""
+    return voted(context, p, w).astype(np.int64)
 
 
 def _moments(context: Context, p: int, w: int, of_clusters: Spacing) -> GroupMoments:

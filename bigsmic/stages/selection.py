@@ -35,7 +35,7 @@ def run(job: Job, n_gammas: int | None = None) -> None:
     if len(eigenvector_sets_of(job.context)) > 1 and job.context.settings.selection == "consensus":
         ratings.rate(job)
     if specs_of(job.context).valley_sets:
-        valleys.test(job, {w: partial(consensus.most_voted, w=w) for w in choice.rivals(job.context)})
+        valleys.test(job, {w: partial(consensus.voted, w=w) for w in choice.rivals(job.context)})
     if not job.context.settings.precomputed:
         score(job, n_gammas)
 
