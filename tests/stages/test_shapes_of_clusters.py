@@ -14,6 +14,7 @@ from bigsmic.datasets import TetrodeSimulator
 from bigsmic.numerics.labeling import consensus
 from bigsmic.numerics.labeling import gaussians as numerics
 from bigsmic.numerics.labeling.metrics import adjusted_rand_index, contingency
+from bigsmic.stages import consensus as votes
 from bigsmic.stages import gaussians
 from bigsmic.stages.choice import chosen_set
 from bigsmic.stages.consensus import ballots
@@ -63,13 +64,19 @@ def test_they_are_nearer_to_the_truth_than_votes_alone(spikes):
     assert score(truth, np.asarray(result.labels)) > score(truth, labels) + 0.005
 
 
-def test_votes_of_a_block_are_counted_once_for_all_that_shapes_want_of_them(spikes, monkeypatch):
+def test_votes_of_a_block_are_counted_once_for_the_evidence_and_for_the_shapes(spikes, monkeypatch):
     cut_small(monkeypatch)
-    counted, voted = [], gaussians.most_voted
-    monkeypatch.setattr(gaussians, "most_voted", lambda context, p, w: counted.append(p) or voted(context, p, w))
+    counted, count = [], votes.most_voted
+
+    def most_voted(context, p, w, *some):
+        counted.extend([] if some else [(w, p)])
+        return count(context, p, w, *some)
+
+    monkeypatch.setattr(votes, "most_voted", most_voted)
     result = bigsmic.fit(spikes[0][:1500], 6, **FAST)
     assert gaussians.read(result._context) is not None
-    assert sorted(counted) == list(result._context.blocks)
+    assert {p for _, p in counted} == set(result._context.blocks)
+    assert len(counted) == len(set(counted))
 
 
 def test_the_posterior_names_the_label_and_sums_to_one(spikes):
