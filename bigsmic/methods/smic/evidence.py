@@ -182,7 +182,6 @@ class Valleys:
         )
 
     def _surer(self) -> str:
-        few, many = min(self.votes), max(self.votes)
         stability = float(self._curve["stability"][self._curve["numbers"] == self.n_clusters].sum())
         why = (
             f"labelings agree on these to {self.agreement:.2f} only; they"
@@ -190,9 +189,13 @@ class Valleys:
             else "the next valley is only just too shallow, and the largest group is no blob; labelings"
         )
         return (
-            f"Valleys separate {few if few == many else f'{few} to {many}'} groups, but {why} agree to {stability:.2f} "
+            f"Valleys separate {self._shown()} groups, but {why} agree to {stability:.2f} "
             f"on {self.n_clusters} clusters, whose modularity is nearly the largest.{self._asked()}"
         )
+
+    def _shown(self) -> str:
+        few, many = min(self.votes), max(self.votes)
+        return f"{few}" if few == many else f"{few} to {many}"
 
     def _asked(self) -> str:
         return "" if self.asked in (None, self.n_clusters) else f" {self.asked} clusters were asked for."
@@ -203,8 +206,8 @@ class Valleys:
         if not (self.clumpiness or 0.0) > CLUMPED:
             pieces = ", which are pieces of curves" if self.on_pieces else ""
             return (
-                f"Labelings do not agree on the groups that valleys separate{pieces}: they show {min(self.votes)} to "
-                f"{max(self.votes)}, and agree to {self.agreement:.2f}"
+                f"Labelings do not agree on the groups that valleys separate{pieces}: they show {self._shown()}, and "
+                f"agree to {self.agreement:.2f}"
             )
         small = self.n_clusters - 1
         return (
