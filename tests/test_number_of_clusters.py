@@ -403,7 +403,8 @@ def test_another_number_is_the_answer_if_labelings_agree_more_on_it(changes, wan
     stability, modularity = np.full(11, 0.6), np.full(11, 0.5)
     for k, values in ({8: (0.78, 0.59), 9: (0.8, 0.59), 10: (0.6, 0.6)} | changes).items():
         stability[numbers == k], modularity[numbers == k] = values
-    evidence = number._Evidence([], [], None, {"numbers": numbers, "stability": stability, "modularity": modularity}, 4)
+    curve = {"numbers": numbers, "stability": stability, "modularity": modularity}
+    evidence = number._Evidence([], [], None, curve, 4, None)
     assert number._surest(evidence, 11.0) == wanted
     assert number._surest(evidence._replace(shown=1), 11.0) is None
 
@@ -413,7 +414,8 @@ def test_clusters_that_are_too_few_have_no_say_about_the_number(least, wanted):
     """Whatever labelings agree on those shown, and however little on more."""
     numbers = np.arange(2, 13)
     stability, modularity = np.where(numbers < 8, 0.95, least), np.where(numbers < 8, 0.5, 0.6)
-    evidence = number._Evidence([], [], None, {"numbers": numbers, "stability": stability, "modularity": modularity}, 4)
+    curve = {"numbers": numbers, "stability": stability, "modularity": modularity}
+    evidence = number._Evidence([], [], None, curve, 4, None)
     assert number._surest(evidence, 11.0, beyond=True) == wanted
     assert number._surest(evidence, 7.0, beyond=True) is None
 
@@ -438,7 +440,7 @@ def test_clusters_are_too_few_where_the_next_valley_is_only_just_too_shallow(mon
     monkeypatch.setattr(number.graph_parts, "are_solid", lambda context, n_parts: case["solid"])
     monkeypatch.setattr(number._Evidence, "drawn", lambda *_: None)
     monkeypatch.setattr(number.drawn_clusters, "clumpiness", lambda job, found: case["clumpiness"])
-    evidence = number._Evidence([], [], None, curve, shown)
+    evidence = number._Evidence([], [], None, curve, shown, None)
     assert number._are_too_few(SimpleNamespace(context=None), evidence) == wanted
 
 

@@ -21,6 +21,21 @@ SHAPE_ROWS = 20_000
 """Number of rows, drawn by hash, from which the shapes of clusters are known."""
 
 
+class DrawnRows(NamedTuple):
+    """Rows drawn by hash, and their groups.
+
+    Parameters
+    ----------
+    P : ndarray of float32, shape (s, r)
+        Components of the rows.
+    groups : ndarray of int32, shape (s, B)
+        Their groups in each labeling.
+    """
+
+    P: NDArray[np.float32]
+    groups: Integers
+
+
 class DrawnClusters(NamedTuple):
     """Drawn rows, and the clusters in which labelings have them.
 
@@ -35,19 +50,27 @@ class DrawnClusters(NamedTuple):
     P: NDArray[np.float32]
     labels: NDArray[np.int64]
 
-    def largest(self) -> NDArray[np.float32]:
+    def of_largest(self) -> NDArray[np.float32]:
         """Components of the rows of the largest cluster."""
         return self.P[self.labels == np.bincount(self.labels).argmax()]
 
 
-def draw(
-    job: Job, trees: Sequence[MergeTree], shared: tuple[Integers, Sequence[int]], n_clusters: int
+def draw(job: Job) -> DrawnRows:
+    """Draw rows, in one pass."""
+    rows = draw_rows(job.context.n, SHAPE_ROWS, job.context.settings.seed, NUMBER)
+    valleys.find_axes(job)
+    parts = job.map_blocks(NUMBER, job.context.blocks, partial(_drawn, rows=rows))
+    return DrawnRows(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+def clusters(
+    rows: DrawnRows, trees: Sequence[MergeTree], shared: tuple[Integers, Sequence[int]], n_clusters: int
 ) -> DrawnClusters:
-    """Draw rows, and cut the trees of the labelings at a number of clusters.
+    """Clusters of drawn rows, where the trees of the labelings are cut at a number of clusters.
 
     Parameters
     ----------
-    job : Job
+    rows : DrawnRows
     trees : list of MergeTree, length B
         Of the groups of each labeling.
     shared : tuple
@@ -58,12 +81,8 @@ def draw(
     gram, merged = consensus.merged_gram(*shared, groups_of)
     tree = consensus.overlap_tree(gram)
     classes = tree.cut(min(n_clusters, len(tree.columns)))
-    rows = draw_rows(job.context.n, SHAPE_ROWS, job.context.settings.seed, NUMBER)
-    valleys.find_axes(job)
-    parts = job.map_blocks(NUMBER, job.context.blocks, partial(_drawn, rows=rows))
-    P, groups = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    labels = np.stack([of[column] for of, column in zip(groups_of, groups.T, strict=True)], axis=1)
-    return DrawnClusters(P, consensus.vote(labels, merged, classes, classes.max() + 1).argmax(axis=1))
+    labels = np.stack([of[column] for of, column in zip(groups_of, rows.groups.T, strict=True)], axis=1)
+    return DrawnClusters(rows.P, consensus.vote(labels, merged, classes, classes.max() + 1).argmax(axis=1))
 
 
 def cut(trees: Sequence[MergeTree], n_clusters: int) -> list[Integers]:
@@ -82,7 +101,7 @@ def _drawn(context: Context, p: int, rows: Integers) -> tuple[NDArray[np.float32
     return valleys.components(context, p)[drawn], all_groups(context, p)[drawn]
 
 
-def largest(job: Job, found: DrawnClusters) -> dict[str, float | None]:
+def shape(job: Job, found: DrawnClusters) -> dict[str, float | None]:
     """Shares of the two largest clusters, and clumpiness of the largest, if it dominates."""
     shares = np.bincount(found.labels, minlength=2) / len(found.labels)
     first, second = np.sort(shares)[::-1][:2].tolist()
@@ -92,12 +111,12 @@ def largest(job: Job, found: DrawnClusters) -> dict[str, float | None]:
 
 def clumpiness(job: Job, found: DrawnClusters) -> float:
     """How much nearer rows of the largest cluster are than those of a blob."""
-    values: list[float] = job.map_here(partial(blobs.clumpiness, seed=job.context.settings.seed), [found.largest()])
+    values: list[float] = job.map_here(partial(blobs.clumpiness, seed=job.context.settings.seed), [found.of_largest()])
     return values[0]
 
 
 def dominates(shape: Mapping[str, float | None]) -> bool:
-    """Whether the largest cluster has most of the rows, beside crumbs, and is no single blob; see :func:`largest`."""
+    """Whether the largest cluster has most of the rows, beside crumbs, and is no single blob; see :func:`shape`."""
     return (shape["clumpiness"] or 0.0) > blobs.CLUMPED
 
 

@@ -103,6 +103,8 @@ class _Evidence(NamedTuple):
         ``numbers`` of clusters, and for each of them ``weakest``, ``stability`` and ``modularity``.
     shown : int
         Number of clusters that the labelings show.
+    drawn_rows : DrawnRows
+        From which the shapes of clusters are known.
     along_curves, doubtful : bool
         Whether rows lie along curves, and whether valleys are no evidence alone.
     on_pieces : bool
@@ -114,6 +116,7 @@ class _Evidence(NamedTuple):
     shared: _Shared
     curve: dict[str, NDArray[Any]]
     shown: int
+    drawn_rows: drawn_clusters.DrawnRows
     along_curves: bool = False
     doubtful: bool = False
     on_pieces: bool = False
@@ -123,15 +126,15 @@ class _Evidence(NamedTuple):
         """Trees of valleys."""
         return [found.tree for found in self.by_valleys]
 
-    def drawn(self, job: Job, trees: Sequence[MergeTree], n_clusters: int) -> drawn_clusters.DrawnClusters:
+    def drawn(self, trees: Sequence[MergeTree], n_clusters: int) -> drawn_clusters.DrawnClusters:
         """Drawn rows in the clusters of the trees' cuts."""
-        return drawn_clusters.draw(job, trees, (self.shared.rows, self.shared.sizes), n_clusters)
+        return drawn_clusters.clusters(self.drawn_rows, trees, (self.shared.rows, self.shared.sizes), n_clusters)
 
     def shape(self, job: Job, trees: Sequence[MergeTree], n_clusters: int) -> dict[str, float | None]:
         """Shares of the two largest clusters of the trees' cuts, and clumpiness of the largest, if it dominates."""
         if n_clusters < 2:
             return {"largest": 1.0, "second": 0.0, "clumpiness": None}
-        return drawn_clusters.largest(job, self.drawn(job, trees, n_clusters))
+        return drawn_clusters.shape(job, self.drawn(trees, n_clusters))
 
     @property
     def n_columns(self) -> int:
@@ -206,9 +209,9 @@ def _evidence(job: Job) -> tuple[_Evidence, dict[str, Any]]:
     at_shown = numbers == shown
     stability[at_shown] = np.maximum(stability[at_shown], 0.0 if doubtful else agreed)
     curve = {"stability": stability} | _curve(found, by_density, shared, numbers)
-    evidence = _Evidence(found, by_density, shared, curve, shown, along_curves, doubtful)
+    evidence = _Evidence(found, by_density, shared, curve, shown, drawn_clusters.draw(job), along_curves, doubtful)
     if shown > 1 and evidence.disagree:
-        on_pieces = drawn_clusters.are_pieces_of_curves(job, evidence.drawn(job, evidence.trees, shown))
+        on_pieces = drawn_clusters.are_pieces_of_curves(job, evidence.drawn(evidence.trees, shown))
         evidence = evidence._replace(on_pieces=on_pieces, doubtful=doubtful or (left_open and on_pieces))
     votes = [tree.n_clusters for tree in found]
     noted = {"shown": shown, "votes": votes, "columns": sizes[0], "common": common, "by_size": by_size}
@@ -263,7 +266,7 @@ def _are_too_few(job: Job, evidence: _Evidence) -> bool:
     nearly = evidence.are_nearly_modular[evidence.curve["numbers"] == shown].any()
     if shown < 2 or nearly or not (THRESHOLD / 2 <= next_z < np.inf) or not graph_parts.are_solid(context, shown):
         return False
-    return drawn_clusters.clumpiness(job, evidence.drawn(job, evidence.trees, shown)) > blobs.CLEARLY_CLUMPED
+    return drawn_clusters.clumpiness(job, evidence.drawn(evidence.trees, shown)) > blobs.CLEARLY_CLUMPED
 
 
 def _differ(evidence: _Evidence, n_clusters: int, other: int | None, parts: int | None) -> bool:

@@ -174,8 +174,8 @@ def test(job: Job, labels_of: Mapping[int, ReadLabels]) -> None:
     c, of_set = job.context.settings.n_clusters, eigenvector_sets_of(job.context)
     graph = max((specs_of(job.context)[b].eigenproblem.graph for b in of_set[next(iter(todo))]), key=lambda g: g.t)
     sources = [LabelSource(c, graph, read) for w, read in todo.items()]
+    first, *others = labels_of
     for w, found in zip(todo, job.map_here(_tested, gather(job, sources)), strict=True):
-        first, *others = labels_of
         if w == first and others:
             both = partial(_shared, read=labels_of[first], read_other=labels_of[others[0]])
             found["shared"] = job.sum_blocks(EVIDENCE, job.context.blocks, both)

@@ -7,7 +7,7 @@ from bigsmic.types import Floats, Integers
 EVEN = -1.0
 """Excess kurtosis along their first axes below which rows are spread evenly: -1.2 on a line, and less on an arc that
 turns back; 0 for a Gaussian, -0.96 for two whose means are three deviations apart."""
-THIN = 0.5
+LONG = 0.5
 """Share of the variance along their first axes from which on clusters are long."""
 FEWEST_ROWS = 20
 """Rows of a cluster from which on its moments are known."""
@@ -32,7 +32,7 @@ def are_pieces(P: Floats, labels: Integers) -> bool:
         return False
     found, sizes = [_along_first_axis(rows) for rows in known], [len(rows) for rows in known]
     kurtosis, share = np.average(found, axis=0, weights=sizes)
-    return bool(kurtosis < EVEN and share > THIN)
+    return bool(kurtosis < EVEN and share > LONG)
 
 
 def _along_first_axis(rows: Floats) -> tuple[float, float]:
