@@ -463,8 +463,8 @@ def _settle(Q: Any, X: Any, order: Integers, ids: Integers, squares: Floats) -> 
                     at -= 1
                 squares[i, at], ids[i, at] = square, j
                 found += 1
-        ids[i, found:] = -1
-        squares[i, found:] = np.inf
+        for t in range(found, ids.shape[1]):
+            squares[i, t], ids[i, t] = np.inf, -1
 
 
 @compiled_sum

@@ -43,10 +43,11 @@ def sharpened(posterior: Floats, power: float) -> Floats:
 def _sharpen(posterior: Any, power: float, found: Floats) -> None:
     """``found[i] = posterior[i] ** power``, over its sum; both (b, c), computed in float64."""
     for i in range(len(posterior)):
-        largest = np.float64(posterior[i].max())
-        total = 0.0
-        for p in posterior[i]:
-            total += (p / largest) ** power
+        largest, total = np.float64(posterior[i, 0]), 0.0
+        for y in range(1, posterior.shape[1]):
+            largest = posterior[i, y] if posterior[i, y] > largest else largest
+        for y in range(posterior.shape[1]):
+            total += (posterior[i, y] / largest) ** power
         for y in range(posterior.shape[1]):
             found[i, y] = (posterior[i, y] / largest) ** power / total
 

@@ -107,28 +107,43 @@ def _valley(
     """Depth, z and error of the valley between samples a (s,) and b (u,), whose rows have `weights`; see `between`."""
     low, width, n_bins = grid
     smoothing = h / width
-    counted_y = _smoothed_counts(a, low, width, n_bins, smoothing)
-    counted_z = _smoothed_counts(b, low, width, n_bins, smoothing)
-    density_y, density_z = weights[0] * counted_y, weights[1] * counted_z
-    density, counted = density_y + density_z, counted_y + counted_z
-    first, last = np.argmax(density_y), np.argmax(density_z)
+    counted = _smoothed_counts(a, low, width, n_bins, smoothing)
+    density_z = _smoothed_counts(b, low, width, n_bins, smoothing)
+    density_y, density = np.empty(n_bins), np.empty(n_bins)
+    for k in range(n_bins):
+        density_y[k] = weights[0] * counted[k]
+        counted[k] += density_z[k]
+        density_z[k] *= weights[1]
+        density[k] = density_y[k] + density_z[k]
+    first, last = _highest(density_y, 0, n_bins), _highest(density_z, 0, n_bins)
     if last <= first:
         return 1.0, 0.0, 0.0
     border = first
     while border < last and density_z[border] < density_y[border]:
         border += 1
-    left, right = np.argmax(density[: border + 1]), border + np.argmax(density[border:])
-    bottom = left + np.argmin(density[left : right + 1])
+    left, right = _highest(density, 0, border + 1), _highest(density, border, n_bins)
+    bottom = left
+    for k in range(left, right + 1):
+        bottom = k if density[k] < density[bottom] else bottom
     peak = left if density[left] <= density[right] else right
     if density[peak] <= 0.0:
         return 1.0, 0.0, 0.0
     depth = density[bottom] / density[peak]
     effective = 2 * math.sqrt(math.pi) * smoothing
     n_bottom, n_peak = effective * counted[bottom], effective * counted[peak]
-    error = math.sqrt(1 / max(n_bottom, 1.0) + 1 / max(n_peak, 1.0))
+    error = math.sqrt(1 / (n_bottom if n_bottom > 1.0 else 1.0) + 1 / (n_peak if n_peak > 1.0 else 1.0))
     weight_peak = density[peak] / counted[peak]  # that a row there has, in the mean
     weight_bottom = density[bottom] / counted[bottom] if counted[bottom] > _NOTHING else weight_peak
     return depth, _root_of_deviance((n_bottom, n_peak), (weight_bottom, weight_peak)), error
+
+
+@compiled
+def _highest(density: Floats, start: int, stop: int) -> int:
+    """Number of the first interval of highest density in ``start:stop``; compiled in a tenth of the time of argmax."""
+    highest = start
+    for k in range(start, stop):
+        highest = k if density[k] > density[highest] else highest
+    return highest
 
 
 @compiled
@@ -144,7 +159,7 @@ def _root_of_deviance(counts: tuple[float, float], weights: tuple[float, float])
         deviance += 2 * (expected - counts[i])
         if counts[i] > 0:
             deviance += 2 * counts[i] * math.log(counts[i] / expected)
-    return math.sqrt(max(deviance, 0.0))
+    return math.sqrt(deviance) if deviance > 0.0 else 0.0
 
 
 @compiled
@@ -156,13 +171,17 @@ def _smoothed_counts(x: Any, low: float, width: Any, n_bins: int, smoothing: Any
         if 0 <= k < n_bins:
             counts[int(k)] += 1.0
     reach = math.ceil(4 * smoothing)
-    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / smoothing) ** 2)
-    kernel /= kernel.sum()
-    for k in np.flatnonzero(counts):
-        for i in range(2 * reach + 1):
+    kernel, total = np.empty(2 * reach + 1), 0.0
+    for i in range(len(kernel)):
+        kernel[i] = math.exp(-0.5 * ((i - reach) / smoothing) ** 2)
+        total += kernel[i]
+    for k in range(n_bins):
+        if counts[k] == 0.0:
+            continue
+        for i in range(len(kernel)):
             at = k + i - reach
             at = -at - 1 if at < 0 else at
             at = 2 * n_bins - 1 - at if at >= n_bins else at
             if 0 <= at < n_bins:
-                smooth[at] += kernel[i] * counts[k]
+                smooth[at] += kernel[i] / total * counts[k]
     return smooth

@@ -40,19 +40,31 @@ def fisher_direction(
         Not a number if there is no direction, as the means are equal.
     """
     within, weight = prior
-    w = z[1] - y[1]
-    S = y[0] + z[0]
-    variance = np.trace(S) / (len(w) * n_rows)
-    S += weight * variance * within
-    S /= n_rows + weight
-    for k in range(len(w)):
-        S[k, k] += ridge * variance + _NOTHING
+    r, S, w, variance = len(z[1]), np.empty_like(within), np.empty(len(z[1])), 0.0
+    for k in range(r):  # loops: compiled in a quarter of the time that array expressions take
+        variance += y[0][k, k] + z[0][k, k]
+        w[k] = z[1][k] - y[1][k]
+    variance /= r * n_rows
+    for i in range(r):
+        for j in range(r):
+            S[i, j] = (y[0][i, j] + z[0][i, j] + weight * variance * within[i, j]) / (n_rows + weight)
+        S[i, i] += ridge * variance + _NOTHING
     _solve(S, w)
-    length = math.sqrt(np.sum(w * w))
+    length = math.sqrt(_inner(w, w))
     if not 0.0 < length < np.inf:
         return w, np.nan, np.nan
-    w /= length
-    return w, np.sum(w * y[1]), np.sum(w * z[1])
+    for k in range(r):
+        w[k] /= length
+    return w, _inner(w, y[1]), _inner(w, z[1])
+
+
+@compiled
+def _inner(x: Floats, y: Floats) -> float:
+    """Sum of the products of x (r,) and y (r,)."""
+    total = 0.0
+    for k in range(len(x)):
+        total += x[k] * y[k]
+    return total
 
 
 @compiled

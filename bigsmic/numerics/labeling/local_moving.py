@@ -259,7 +259,8 @@ def _best_labels(
                     near[n_near], n_near = y, n_near + 1
                     gains[y] = -shares[i] * volumes[y]
         gains[own], best = gain, own
-        for y in near[1:n_near]:
+        for place in range(1, n_near):
+            y = near[place]
             if gains[y] > gains[best] or (gains[y] == gains[best] and y < best and best != own):
                 best = y
         moved[i] = best
