@@ -115,13 +115,13 @@ def _valley(
         counted[k] += density_z[k]
         density_z[k] *= weights[1]
         density[k] = density_y[k] + density_z[k]
-    first, last = _highest(density_y, 0, n_bins), _highest(density_z, 0, n_bins)
+    first, last = _highest(density_y), _highest(density_z)
     if last <= first:
         return 1.0, 0.0, 0.0
     border = first
     while border < last and density_z[border] < density_y[border]:
         border += 1
-    left, right = _highest(density, 0, border + 1), _highest(density, border, n_bins)
+    left, right = _highest(density[: border + 1]), border + _highest(density[border:])
     bottom = left
     for k in range(left, right + 1):
         bottom = k if density[k] < density[bottom] else bottom
@@ -138,10 +138,10 @@ def _valley(
 
 
 @compiled
-def _highest(density: Floats, start: int, stop: int) -> int:
-    """Number of the first interval of highest density in ``start:stop``; compiled in a tenth of the time of argmax."""
-    highest = start
-    for k in range(start, stop):
+def _highest(density: Floats) -> int:
+    """Number of the first interval of highest density (n,); compiled in a tenth of the time of NumPy's argmax."""
+    highest = 0
+    for k in range(len(density)):
         highest = k if density[k] > density[highest] else highest
     return highest
 
