@@ -23,6 +23,7 @@ from bigsmic.stages.shown_number import (
     asks_agreement,
     asks_cuts,
     counted,
+    heeds_signs,
 )
 from bigsmic.types import Floats
 
@@ -66,8 +67,6 @@ def chosen_set(context: Context) -> int:
     - They agree on the requested ones where the data show clusters, or on fewer that the data show, and density has
       halved a large cluster: see :func:`_has_halved`. Then valleys cut off what hangs on least; no cut may have all
       clusters separated.
-    - The data show this number, there is some sign of a valley between all of the second, and none between two of the
-      first.
     - Distances tell which groups belong together, and the graph does not.
     - Of two or three clusters, they cut clearly less: modularity halves a large one rather than part a small one that
       touches it.
@@ -90,7 +89,7 @@ def chosen_set(context: Context) -> int:
         claims.append((in_doubt, THRESHOLD / 2 if sure else THRESHOLD))
     if sure or are_fewer(context.run, c):
         claims.append((_has_halved(context, by_density), 0.0))
-    if shown == c:
+    if shown == c and heeds_signs(context.run):
         claims.append((not are_separated(context, by_density, LEAST_SIGN), LEAST_SIGN))
     if any(in_doubt and are_separated(context, by_valleys[0], least) for in_doubt, least in claims):
         return by_valleys[0]

@@ -40,7 +40,7 @@ ONE_BY_DENSITY = 0.97
 """Agreement of labelings that are cut by density, from which the clusters are bent if cuts by valleys do not agree."""
 JOINED_GAIN = 0.004
 """Difference in modularity from which clusters joined by distance are better than those joined by density."""
-RULES = {"asks_agreement": True, "all_vote": True, "weighs_votes": True, "asks_cuts": True}
+RULES = {"asks_agreement": True, "all_vote": True, "weighs_votes": True, "asks_cuts": True, "ignores_signs": True}
 """Rules by which later stages read what is found here; runs of earlier versions lack some."""
 
 ValleyTrees = Sequence[ValleyTree]

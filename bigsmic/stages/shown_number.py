@@ -115,6 +115,11 @@ def asks_cuts(run: Run) -> bool:
     return bool(run.info(NUMBER, 0).get("asks_cuts"))
 
 
+def heeds_signs(run: Run) -> bool:
+    """Whether any sign of valleys between clusters is enough where the data show their number, as in earlier runs."""
+    return not run.info(NUMBER, 0).get("ignores_signs")
+
+
 def are_fewer(run: Run, n_clusters: int) -> bool:
     """Whether the labelings agree which clusters the data show, and those asked for are some more, or cut off these."""
     shown = counted(run)
