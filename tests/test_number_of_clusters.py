@@ -723,6 +723,20 @@ def test_few_clusters_by_valleys_are_taken_where_they_cut_clearly_less(
     assert choice.chosen_set(context) == taken
 
 
+@pytest.mark.parametrize(("info", "taken"), [({"ignores_signs": True}, 0), ({}, 2)])
+def test_a_sign_of_valleys_is_no_claim_where_labelings_disagree_except_in_earlier_runs(monkeypatch, info, taken):
+    """Valleys show as many clusters as were asked for; those by density are not separated, and those by valleys are."""
+    run, settings = SimpleNamespace(info=lambda stage, block: info), SimpleNamespace(n_clusters=3)
+    specs = SimpleNamespace(valley_sets=[2], fine_sets=range(0))
+    context = SimpleNamespace(run=run, settings=settings, cached=lambda key, make: specs)
+    monkeypatch.setattr(choice, "rivals", lambda context: [0, 2])
+    monkeypatch.setattr(choice, "are_separated", lambda context, w, least: w == 2)
+    replies = {"are_joined": False, "counted": 3, "are_agreed": False, "asks_agreement": True, "are_fewer": False}
+    for name, value in replies.items():
+        monkeypatch.setattr(choice, name, lambda *_, value=value: value)
+    assert choice.chosen_set(context) == taken
+
+
 def test_labelings_that_agree_are_not_disputed(uneven):
     assert not bigsmic.fit(uneven[0], **QUICK).settings.disputed
 
