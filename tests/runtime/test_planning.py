@@ -98,7 +98,7 @@ def test_memory_that_is_left_holds_the_matrix_and_then_some_of_the_basis(n_threa
     assert {plan.basis_bytes for plan in plans if plan.basis_in_memory} == {0}
     some = [plan for plan in on_disk if plan.basis_bytes]
     assert {plan.stages["eigen"].max_concurrency for plan in some} == {n_threads}
-    assert all(plan.stages["eigen"].peak_bytes == plan.memory_limit for plan in some)  # nothing is left
+    assert all(plan.stages["eigen"].peak_bytes == int(0.97 * plan.memory_limit) for plan in some)  # no more is left
     assert some[-1].basis_bytes > 300 * MIB
     assert "basis on disk but for" in repr(some[-1])
 
