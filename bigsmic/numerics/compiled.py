@@ -11,7 +11,9 @@ Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 def compiled(kernel: Kernel) -> Kernel:
     """Compile a loop over arrays at its first call, for the types of its arguments.
 
-    Compiled code is cached beside the module for other processes, and runs without the global interpreter lock.
+    Compiled code is cached beside the module for other processes, and runs without the global interpreter lock. Kernels
+    are loops over entries, and comparisons: array expressions, reductions, slices that are set, and ``max`` of two
+    floats take several times as long to compile, in every first fit.
     """
     return cast(Kernel, numba.njit(cache=True, nogil=True)(kernel))
 

@@ -135,7 +135,7 @@ def most_voted(context: Context, p: int, w: int, rows: Any = slice(None)) -> Int
 
 
 def voted(context: Context, p: int, w: int) -> Integers:
-    """The same for all rows of one block; several passes read it, and most find it in the cache."""
+    """`most_voted` of all rows of one block; several passes read it, and most find it in the cache."""
     return context.block_cache.get((STAGE, w, p), partial(most_voted, context, p, w))
 
 

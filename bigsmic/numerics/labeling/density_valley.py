@@ -139,7 +139,7 @@ def _valley(
 
 @compiled
 def _highest(density: Floats) -> int:
-    """Number of the first interval of highest density (n,); compiled in a tenth of the time of NumPy's argmax."""
+    """Number of the first interval of highest density (n,)."""
     highest = 0
     for k in range(len(density)):
         highest = k if density[k] > density[highest] else highest
