@@ -253,7 +253,9 @@ class Reader:
 
     def unmoved(self, V: Floats) -> Integers:
         """Initial labels for local moving, -1 where no eigenvector has mass."""
-        found: Any = self.columns(V) if self.spec.assignment == "valleys" else self(V)
+        if self.spec.assignment == "valleys":
+            return rotation.labels_rotated(V, self.R)
+        found = self(V)
         return np.where(found.has_mass, found.labels, -1)
 
 

@@ -316,7 +316,7 @@ class RowSpace:
             difference = np.empty_like(own)
             self.product.multiply(p, (1, 0, 0), operand, own, difference)
             difference -= own * values
-            return np.sum(difference**2, axis=0, dtype=np.float64)
+            return np.diag(gram(difference))
 
         return self.shard.sum_over_blocks(task)
 

@@ -386,7 +386,8 @@ def _finish(space: Any, params: LanczosParams, state: LanczosState) -> LanczosRe
     others = np.arange(state.n_locked, space.n_columns if state.is_paused else state.n_locked)
     M = np.zeros((space.n_columns, len(order) + len(others)))
     M[np.append(order, others), np.arange(M.shape[1])] = np.append(signs, np.ones(len(others)))
-    space.rotate(M, 0)
+    n_same = _leading((order == np.arange(len(order))) & (signs > 0))  # known vectors, and more
+    space.rotate(M[n_same:, n_same:], n_same)
     n_missing, n_parts = np.count_nonzero(order >= state.n_locked), count_parts(space, params, state)
     ended = n_missing > 0 and ends_in_bulk(space, params, state, n_parts)
     norms = state.locked_norms[order] if n_missing == 0 else space.residual_norms(values[order], 0)

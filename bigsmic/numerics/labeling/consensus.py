@@ -18,7 +18,7 @@ from bigsmic.numerics.compiled import compiled
 from bigsmic.numerics.frozen import frozen
 from bigsmic.numerics.labeling.merge_tree import MergeTree, merge_tree
 from bigsmic.numerics.labeling.metrics import adjusted_rand_index, contingency
-from bigsmic.numerics.labeling.rotation import Assignment
+from bigsmic.numerics.labeling.rotation import Assignment, normalise
 from bigsmic.types import Floats, Integers
 
 SAME = 0.4
@@ -45,8 +45,7 @@ def group_columns(Q: Floats, groups: Integers, n_groups: int) -> Floats:
     """
     total = np.zeros((len(Q), n_groups))
     _add_columns(frozen(Q, np.float32), frozen(groups, np.int64), total)
-    mass = total.sum(axis=1, keepdims=True)
-    total = np.divide(total, mass, out=np.full_like(total, 1.0 / n_groups), where=mass > 0.0)
+    normalise(total)
     return total.astype(np.float32)
 
 
