@@ -20,7 +20,7 @@ from _ours import ari
 
 import bigsmic
 from bigsmic.numerics.hashing import row_uniform
-from bigsmic.numerics.labeling import blobs, consensus, density_valley, noise, valleys
+from bigsmic.numerics.labeling import blobs, consensus, density_valley, groups, noise, valleys
 from bigsmic.numerics.labeling.between_groups import between_axes, group_sums
 from bigsmic.numerics.labeling.group_moments import group_moments
 from bigsmic.numerics.principal_axes import principal_axes
@@ -35,10 +35,8 @@ NOISY = tuple(f"noisy{share}-d{draw}" for share in (5, 20) for draw in range(3))
 REAL = ("usps", "satellite", "mnist20k", "tetrode30k")
 TOUCHING = ("letter", "olivetti")
 CONSTANTS = {
-    valleys: (
-        *("THRESHOLD", "NEARLY", "SAMPLE_ROWS", "N_AXES", "PRIOR_ROWS", "RIDGE"),
-        *("NEIGHBOR_WEIGHT", "SCATTERED", "SMALLEST_ROWS"),
-    ),
+    valleys: ("THRESHOLD", "NEARLY", "SCATTERED", "SMALLEST_ROWS"),
+    groups: ("SAMPLE_ROWS", "N_AXES", "PRIOR_ROWS", "RIDGE", "NEIGHBOR_WEIGHT"),
     density_valley: ("BANDWIDTH",),
     stage: ("COLLAPSED",),
     blobs: ("LARGEST", "CRUMB", "CLUMPED"),
@@ -78,7 +76,7 @@ class Fitted:
         every = [(b, spec) for b, spec in enumerate(specs_of(context)) if spec.assignment == "valleys"]
         rows = np.concatenate([run.read("rows", p, "rows") for p in context.blocks])
         X = np.concatenate([run.read("rows", p, "X") for p in context.blocks])
-        mean, axes = principal_axes(context.read_sample(), 4 * valleys.N_AXES)
+        mean, axes = principal_axes(context.read_sample(), 4 * groups.N_AXES)
         self.P, self.uniform = (X - mean) @ axes, row_uniform(settings.seed, "valleys", rows)
         self.truth = np.asarray(self.truth)[rows]
         self.sizes = [spec.n_eigenvectors for _, spec in every]
@@ -91,17 +89,17 @@ class Fitted:
 
     def components(self):
         """Components of the rows along the axes in which groups differ most."""
-        P = self.P[:, : 2 * valleys.N_AXES].astype(np.float32)
-        return P @ between_axes(group_sums(P, self.groups, max(self.sizes)), valleys.N_AXES)
+        P = self.P[:, : 2 * groups.N_AXES].astype(np.float32)
+        return P @ between_axes(group_sums(P, self.groups, max(self.sizes)), groups.N_AXES)
 
     def trees(self):
         """Trees of valleys of every labeling, with the constants as they are now."""
         P, found = self.components(), []
-        for m, W, groups in zip(self.sizes, self.weights, self.groups, strict=True):
-            moments = group_moments(P, groups, m)
-            drawn = valleys.is_drawn(self.uniform, moments.counts[groups])
-            sample = P[drawn], self.uniform[drawn], groups[drawn]
-            found.append(valleys.valley_tree(valleys.Groups(moments, W, sample), valleys.THRESHOLD))
+        for m, W, of_rows in zip(self.sizes, self.weights, self.groups, strict=True):
+            moments = group_moments(P, of_rows, m)
+            drawn = groups.is_drawn(self.uniform, moments.counts[of_rows])
+            sample = P[drawn], self.uniform[drawn], of_rows[drawn]
+            found.append(valleys.valley_tree(groups.Groups(moments, W, sample), valleys.THRESHOLD))
         return found
 
 

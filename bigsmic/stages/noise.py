@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.labeling import noise
+from bigsmic.numerics.labeling.groups import is_drawn
 from bigsmic.numerics.labeling.noise import Spacing
 from bigsmic.numerics.labeling.rotation import summarise
-from bigsmic.numerics.labeling.valleys import is_drawn
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
 from bigsmic.stages import projection

@@ -11,6 +11,7 @@ from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.labeling import local_moving, valleys
 from bigsmic.numerics.labeling.between_groups import GroupSums, between_axes, group_sums
 from bigsmic.numerics.labeling.group_moments import GroupMoments, group_moments
+from bigsmic.numerics.labeling.groups import N_AXES, Groups, is_drawn
 from bigsmic.numerics.labeling.metrics import contingency
 from bigsmic.numerics.labeling.pair_weights import pair_weights
 from bigsmic.numerics.labeling.resolution import along_axes, steps_of
@@ -34,7 +35,7 @@ from bigsmic.types import Floats, Integers
 
 AXES, COMPONENTS, EVIDENCE = "axes", "components_of_rows", "evidence"
 TEMPORARY = (AXES, COMPONENTS)  # stages that are deleted when a fit has ended
-N_COMPONENTS = 2 * valleys.N_AXES
+N_COMPONENTS = 2 * N_AXES
 """Principal components among which the axes are chosen."""
 
 
@@ -92,7 +93,7 @@ def _merge_groups(job: Job, block: int) -> None:
     job.run.write(VALLEYS, block, arrays, info=info)
 
 
-def _linked(job: Job, groups: Sequence[valleys.Groups]) -> list[valleys.Groups]:
+def _linked(job: Job, groups: Sequence[Groups]) -> list[Groups]:
     """Groups of the labelings with the links between them."""
     return [one.with_links(counts) for one, counts in zip(groups, links_between(job, VALLEYS), strict=True)]
 
@@ -187,7 +188,7 @@ def _shared(context: Context, p: int, read: ReadLabels, read_other: ReadLabels) 
     return contingency(read(context, p), read_other(context, p), c, c)
 
 
-def _tested(groups: valleys.Groups) -> dict[str, NDArray[Any]]:
+def _tested(groups: Groups) -> dict[str, NDArray[Any]]:
     pairs, depth, z, kurtosis = valleys.valleys_between(groups)
     return {"pairs": pairs, "depth": depth, "z": z, "kurtosis": kurtosis, "counts": groups.counts}
 
@@ -195,7 +196,7 @@ def _tested(groups: valleys.Groups) -> dict[str, NDArray[Any]]:
 # -- groups: sums over all rows, and a sample
 
 
-def gather(job: Job, sources: Sequence[LabelSource]) -> list[valleys.Groups]:
+def gather(job: Job, sources: Sequence[LabelSource]) -> list[Groups]:
     """Groups of the labels of each source, for merging and testing.
 
     Parameters
@@ -222,7 +223,7 @@ def gather(job: Job, sources: Sequence[LabelSource]) -> list[valleys.Groups]:
         of_source = [np.concatenate(parts) for parts in zip(*samples[i], strict=True)]
         samples[i] = ()  # freed before the next one, as together they are large
         own = GroupMoments(*(array[i, : source.n_groups] for array in moments))
-        groups.append(valleys.Groups(own, weights[i][: source.n_groups, : source.n_groups], of_source, resolution))
+        groups.append(Groups(own, weights[i][: source.n_groups, : source.n_groups], of_source, resolution))
     return groups
 
 
@@ -237,10 +238,10 @@ def _find_axes(job: Job, block: int) -> None:
     context, numbers = job.context, Merging.VALLEYS.numbers(job.context)
     sample = context.read_sample()
     ((mean, axes),) = job.map_here(partial(principal_axes, n_axes=N_COMPONENTS), [sample])
-    if numbers and axes.shape[1] > valleys.N_AXES:
+    if numbers and axes.shape[1] > N_AXES:
         sums = job.sum_blocks(VALLEYS, context.blocks, partial(_group_sums, mean=mean, axes=axes, numbers=numbers))
-        axes = axes @ between_axes(sums, valleys.N_AXES)
-    axes = axes[:, : valleys.N_AXES]
+        axes = axes @ between_axes(sums, N_AXES)
+    axes = axes[:, :N_AXES]
     resolution = along_axes(steps_of(sample), axes)
     job.run.write(AXES, block, {"mean": mean, "axes": axes, "resolution": resolution})
 
@@ -281,7 +282,7 @@ def _samples(
     uniform = row_uniform(context.settings.seed, VALLEYS, context.run.read("rows", p, "rows"))
     for source, of_groups in zip(sources, counts, strict=True):
         labels = source.read(context, p)
-        drawn = valleys.is_drawn(uniform, of_groups[labels])
+        drawn = is_drawn(uniform, of_groups[labels])
         found.append((P[drawn], uniform[drawn], labels[drawn]))
     return found
 

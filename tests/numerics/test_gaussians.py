@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal
 
 from bigsmic.numerics.labeling import gaussians
 from bigsmic.numerics.labeling.group_moments import group_moments
-from bigsmic.numerics.labeling.valleys import RIDGE
+from bigsmic.numerics.labeling.groups import RIDGE
 
 pytestmark = pytest.mark.unit
 

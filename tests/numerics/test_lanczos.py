@@ -380,6 +380,33 @@ def test_only_a_warm_filter_is_dropped(n_restarts, is_dropped):
     assert (found == Filter()) == is_dropped
 
 
+def test_a_value_left_of_a_warm_filter_moves_its_low_end():
+    """The filter of another matrix does not know how small the values of this one are."""
+    values, lows = np.concatenate([np.linspace(1.0, 0.98, 60), np.linspace(0.9, -0.6, 200), [-0.9]]), []
+    space = DenseSpace(np.diag(values), np.random.default_rng(0).standard_normal((len(values), 3)))
+    params, warm_filter = LanczosParams(36, tol=1e-6), Filter(5, 0.1, 0.75)
+    result = solve(space, params, warm_filter=warm_filter, on_restart=lambda state: lows.append(state.low))
+    assert result.converged
+    np.testing.assert_allclose(result.ritz_values, values[:36], atol=1e-8)
+    assert min(lows) == pytest.approx(-0.9, abs=1e-6)
+
+
+def test_a_value_at_the_low_end_is_no_edge():
+    """A basis that keeps it, beside those near the largest, would have an interval without width."""
+    state = LanczosState(
+        images=np.append(np.linspace(0.9, 0.86, 40), -0.9),
+        norms=np.ones(41),
+        width=0,
+        locked_values=np.zeros(0),
+        locked_norms=np.zeros(0),
+        low=-0.9,
+        n_restarts=5,
+    )
+    found = lanczos._better_filter(LanczosParams(10), state, 1e-7)
+    assert found.edge == pytest.approx(0.86)
+    assert found.center - found.half_width < -0.9
+
+
 def test_parameters_for_few_pairs_are_the_usual_ones():
     assert LanczosParams.suited(MANY - 1, tol=1e-3) == LanczosParams(MANY - 1, tol=1e-3)
 

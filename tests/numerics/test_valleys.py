@@ -12,6 +12,7 @@ from bigsmic.numerics.graph.affinity import KernelBlock
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.labeling import blobs, consensus, density_valley, valleys
 from bigsmic.numerics.labeling.group_moments import group_moments
+from bigsmic.numerics.labeling.groups import SAMPLE_ROWS, Groups, is_drawn
 from bigsmic.numerics.labeling.pair_weights import pair_weights
 from bigsmic.numerics.labeling.resolution import along_axes, steps_of
 from bigsmic.numerics.principal_axes import principal_axes
@@ -40,9 +41,9 @@ def groups_of(X, labels):
     m, P = int(labels.max()) + 1, X.astype(np.float32)
     moments = group_moments(P, labels, m)
     uniform = row_uniform(0, "valleys", np.arange(len(X)))
-    drawn = valleys.is_drawn(uniform, moments.counts[labels])
+    drawn = is_drawn(uniform, moments.counts[labels])
     weights = pair_weights(kernel(X), labels, m)
-    return valleys.Groups(moments, weights, (P[drawn], uniform[drawn], labels[drawn]))
+    return Groups(moments, weights, (P[drawn], uniform[drawn], labels[drawn]))
 
 
 def blob_rows(*centers, n=300, seed=0):
@@ -100,6 +101,19 @@ def test_an_empty_valley_of_few_rows_is_one():
     found = density_valley.between(a, a + 6, np.array([40.0, 40.0]), (0.0, 6.0))
     assert found.z > 1.2 * valleys.THRESHOLD
     assert -np.log(found.depth) / found.error < 3.5
+
+
+def test_groups_of_copies_are_one_though_none_touch():
+    """Copies of a row that fill several cells are tied to those of their cell."""
+    X = np.concatenate([np.zeros((400, 3)), blob_rows([9, 0, 0], n=200), np.full((300, 3), -9.0)])
+    labels = np.concatenate([np.arange(400) // 100, np.full(200, 4), 5 + np.arange(300) // 100])
+    groups = groups_of(X, labels)
+    groups.weights[:] = np.diag(np.diag(groups.weights))
+    found = valleys.valley_tree(groups)
+    clusters = found.tree.cut(found.n_clusters)
+    assert found.n_clusters == 3
+    assert len(set(clusters[:4])) == len(set(clusters[5:])) == 1
+    assert len({clusters[0], clusters[4], clusters[5]}) == 3
 
 
 def test_groups_of_few_rows_in_many_directions_are_separated():
@@ -212,10 +226,10 @@ def test_weights_between_groups_are_those_of_the_dense_product():
 
 def test_the_sample_of_a_union_lies_in_the_samples_of_its_parts():
     uniform = row_uniform(0, "valleys", np.arange(20_000))
-    of_part = valleys.is_drawn(uniform, np.full(20_000, 10_000.0))
-    of_union = valleys.is_drawn(uniform, np.full(20_000, 20_000.0))
+    of_part = is_drawn(uniform, np.full(20_000, 10_000.0))
+    of_union = is_drawn(uniform, np.full(20_000, 20_000.0))
     assert not np.any(of_union & ~of_part)
-    assert abs(of_union.sum() - valleys.SAMPLE_ROWS) < 5 * np.sqrt(valleys.SAMPLE_ROWS)
+    assert abs(of_union.sum() - SAMPLE_ROWS) < 5 * np.sqrt(SAMPLE_ROWS)
 
 
 def test_the_tree_stops_at_the_groups_that_valleys_part():
@@ -244,9 +258,9 @@ def test_merges_that_hide_valleys_are_undone(monkeypatch, errors, n_clusters):
     X = blob_rows((0, 0, 0), (3, 0, 0), (0, 3, 0), (0, 0, 3))
     groups = groups_of(X, np.repeat(np.arange(4), 300))
     monkeypatch.setattr(
-        valleys.Groups, "valley", lambda self, y, z: density_valley.Valley(0.5, errors[4 - len(self.alive)], 0.1)
+        Groups, "valley", lambda self, y, z: density_valley.Valley(0.5, errors[4 - len(self.alive)], 0.1)
     )
-    monkeypatch.setattr(valleys.Groups, "are_neighbors", lambda self, y, z: np.ones(len(y), bool))
+    monkeypatch.setattr(Groups, "are_neighbors", lambda self, y, z: np.ones(len(y), bool))
     found = valleys.valley_tree(groups)
     assert found.n_clusters == n_clusters
     np.testing.assert_array_equal(found.by_distance.cut(n_clusters), found.tree.cut(n_clusters))

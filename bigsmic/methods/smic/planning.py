@@ -10,8 +10,8 @@ import numpy as np
 
 from bigsmic.numerics.eigen.lanczos_state import LanczosParams
 from bigsmic.numerics.graph import affinity, cells, neighbors
+from bigsmic.numerics.labeling.groups import N_AXES, SAMPLE_ROWS
 from bigsmic.numerics.labeling.local_moving import N_SWEEPS
-from bigsmic.numerics.labeling.valleys import N_AXES, SAMPLE_ROWS
 from bigsmic.numerics.mutual_information.gaussian_basis import GAMMA_MULTIPLES, PAPER_GAMMAS
 from bigsmic.numerics.mutual_information.lsmi_sums import sums_bytes, tile_bytes
 from bigsmic.runtime import planning

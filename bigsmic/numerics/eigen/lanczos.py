@@ -290,7 +290,7 @@ def _lock(space: Space, params: LanczosParams, state: LanczosState, expansion: _
     norms = norms if exact else norms * state.filter.secant(values) * state.slack
     state = replace(
         state,
-        low=min(state.low, values[-1]) if state.filter.degree == 1 else state.low,
+        low=min(state.low, values[-1]) if state.filter.degree == 1 or images[-1] < -1 else state.low,
         scale=max(state.scale, float(np.max(np.abs(values)))),
         n_restarts=state.n_restarts + 1,
         n_draws=expansion.n_draws,
@@ -350,7 +350,8 @@ def _better_filter(params: LanczosParams, state: LanczosState, eps: float) -> Fi
     """Return a better filter for the present Ritz values; None if there is none."""
     values = state.filter.inverse(state.images)
     ranked = np.sort(np.concatenate([state.locked_values[state.n_known :], values]))[::-1]
-    edge, least_wanted, largest = np.min(values), ranked[params.n_wanted - state.n_known - 1], ranked[0]
+    least_wanted, largest = ranked[params.n_wanted - state.n_known - 1], ranked[0]
+    edge = np.min(values[values > state.low], initial=np.inf)
     if len(values) <= params.n_wanted - state.n_locked:
         return None
     if state.n_restarts == 1 and state.filter.degree > 1 and least_wanted <= state.filter.edge:

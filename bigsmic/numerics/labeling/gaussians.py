@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.numerics.labeling.group_moments import GroupMoments
-from bigsmic.numerics.labeling.valleys import RIDGE
+from bigsmic.numerics.labeling.groups import RIDGE
 from bigsmic.types import Floats, Integers
 
 LEAST_VOTE = np.exp(-10.0)

@@ -1,0 +1,194 @@
+"""Groups of rows, and whether a valley lies between two of them.
+
+Groups are known by sums over rows (:func:`~bigsmic.numerics.labeling.group_moments.group_moments`,
+:func:`~bigsmic.numerics.labeling.pair_weights.pair_weights`), and by a sample of each (:func:`is_drawn`). All of these
+can be merged.
+"""
+
+import math
+from copy import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bigsmic.numerics.labeling.density_valley import NO_VALLEY, Valley, between, excess_kurtosis
+from bigsmic.numerics.labeling.fisher import fisher_direction
+from bigsmic.numerics.labeling.group_moments import GroupMoments
+from bigsmic.types import Floats, Integers
+
+SAMPLE_ROWS = 3000
+"""Rows of a group, in the mean, on which valleys are looked for."""
+N_AXES = 30
+"""Directions in which groups are compared, at most: :func:`~bigsmic.numerics.labeling.between_groups.between_axes`."""
+PRIOR_ROWS = 60.0
+"""Rows that the covariance within all groups counts for beside those of a pair."""
+RIDGE = 0.05
+"""Of the mean variance, added to every one of a pair's."""
+NEIGHBOR_WEIGHT = 0.002
+"""Share of the smaller degree sum of two groups that has to lie between them, for the two to be neighbours."""
+BARRING = 1.4
+"""Cannot-links beyond the must-links, over the square root of all links, that bar two groups from being one: two links
+if these agree, and five if one must-link is against them."""
+_NOTHING = 1e-12
+
+
+def is_drawn(uniform: Floats, group_rows: Floats | float) -> NDArray[np.bool_]:
+    """Whether a row is in the sample of its group.
+
+    Parameters
+    ----------
+    uniform : ndarray of float64, shape (b,)
+        A number in [0, 1) per row, from a hash of it.
+    group_rows : ndarray of float64, shape (b,)
+        Rows of the group that the row is in.
+
+    Returns
+    -------
+    drawn : ndarray of bool, shape (b,)
+        The sample of a union of groups is part of their samples, so that groups can be merged without another draw.
+    """
+    return uniform * np.maximum(group_rows, 1.0) < SAMPLE_ROWS
+
+
+class Groups:
+    """Groups of rows that can be merged and tested.
+
+    Parameters
+    ----------
+    moments : GroupMoments
+    weights : ndarray of float64, shape (m, m)
+        Total of :func:`~bigsmic.numerics.labeling.pair_weights.pair_weights`.
+    sample : tuple of ndarray
+        Principal components (s, r), uniform numbers (s,) and group (s,) of the rows drawn; see :func:`is_drawn`.
+    resolution : ndarray of float64, shape (r, r), optional
+        See :func:`~bigsmic.numerics.labeling.resolution.along_axes`; by default, any distance may be a valley.
+
+    Attributes
+    ----------
+    links : ndarray of float64, shape (2, m, m)
+        Must-links and cannot-links between every two groups; see :meth:`with_links`.
+    """
+
+    def __init__(
+        self,
+        moments: GroupMoments,
+        weights: Floats,
+        sample: tuple[Floats, Floats, Integers] | list[NDArray[Any]],
+        resolution: Floats | None = None,
+    ) -> None:
+        self.resolution = np.zeros((moments.sums.shape[1],) * 2) if resolution is None else resolution
+        self.moments = GroupMoments(*(array.copy() for array in moments))
+        self.weights = weights.copy()
+        self.links = np.zeros((2, *weights.shape))
+        self.degrees = weights.sum(axis=1)
+        self._scatters: dict[int, tuple[Floats, Floats]] = {}
+        self._within = self._shape_within()
+        P, uniform, labels = sample
+        order = np.argsort(labels, kind="stable")
+        cuts = np.searchsorted(labels[order], np.arange(len(weights) + 1))
+        rows = [order[cuts[y] : cuts[y + 1]] for y in range(len(weights))]
+        self.samples = [(P[at], uniform[at]) for at in rows]
+
+    def with_links(self, links: Floats) -> "Groups":
+        """A copy with other links between the groups."""
+        found = copy(self)
+        found.moments = GroupMoments(*(array.copy() for array in self.moments))
+        found.weights, found.degrees, found.links = self.weights.copy(), self.degrees.copy(), links.copy()
+        found.samples, found._scatters = [*self.samples], {}
+        return found
+
+    @property
+    def counts(self) -> Floats:
+        """Rows of each group; 0 for one that is merged into another."""
+        return self.moments.counts
+
+    @property
+    def alive(self) -> Integers:
+        """Numbers of the groups that have rows."""
+        return np.flatnonzero(self.counts > 0)
+
+    def merge(self, y: int, z: int) -> None:
+        """Add group z to group y."""
+        for array in self.moments:
+            array[y] += array[z]
+        for axis in self._between:
+            axis[y] += axis[z]
+        self.degrees[y] += self.degrees[z]
+        self._scatters.pop(y, None)
+        P, uniform = (np.concatenate(both) for both in zip(self.samples[y], self.samples[z], strict=True))
+        drawn = is_drawn(uniform, self.counts[y])
+        self.samples[y] = P[drawn], uniform[drawn]
+        self.leave_out(z)
+
+    @property
+    def _between(self) -> list[NDArray[Any]]:
+        """Weights and links between groups, along either axis."""
+        return [axis for counts in (self.weights, *self.links) for axis in (counts, counts.T)]
+
+    def leave_out(self, z: int) -> None:
+        """Forget the rows of group z."""
+        for array in (*self.moments, *self._between, self.degrees):
+            array[z] = 0.0
+        self._scatters.pop(z, None)
+        P, uniform = self.samples[z]
+        self.samples[z] = P[:0], uniform[:0]
+
+    @property
+    def variances(self) -> Floats:
+        """Total variance of each group, 0 where it has no rows: ndarray of float64, shape (m,)."""
+        n = np.maximum(self.counts, 1.0)
+        squares = np.trace(self.moments.outers, axis1=1, axis2=2)
+        return squares / n - (self.moments.sums**2).sum(axis=1) / n**2
+
+    def are_barred(self, y: Integers, z: Integers) -> NDArray[np.bool_]:
+        """Whether cannot-links bar two groups from being one, each of y and of z: bool, shape (p,)."""
+        must, cannot = self.links[:, y, z]
+        barred: NDArray[np.bool_] = (cannot > must) & (cannot - must >= BARRING * np.sqrt(must + cannot))
+        return barred
+
+    def are_neighbors(self, y: Integers, z: Integers) -> NDArray[np.bool_]:
+        """Whether enough of the weight of the smaller group lies between two groups, each of y and of z: bool, (p,)."""
+        near: NDArray[np.bool_] = self.weights[y, z] > NEIGHBOR_WEIGHT * np.minimum(self.degrees[y], self.degrees[z])
+        return near
+
+    def valley(self, y: int, z: int) -> Valley:
+        """Look for a valley between two groups, along the direction of Fisher's discriminant.
+
+        ``w = S^-1 (mean_z - mean_y)``, S the pooled covariance of the two, shrunk towards that within all groups as if
+        these had :data:`PRIOR_ROWS`, and :data:`RIDGE` of its mean variance.
+        """
+        line = self._line(y, z)
+        return NO_VALLEY if line is None else between(*line)
+
+    def kurtosis(self, y: int, z: int) -> float:
+        """Excess kurtosis of both groups together along the same direction; infinite where none is known."""
+        line = self._line(y, z)
+        return np.inf if line is None else excess_kurtosis(*line[:3])
+
+    def _line(self, y: int, z: int) -> tuple[Floats, Floats, Floats, tuple[float, float], float] | None:
+        """Both samples on that line, their numbers of rows and means there, and the distance of neighbouring values."""
+        (rows_y, _), (rows_z, _) = self.samples[y], self.samples[z]
+        if min(len(rows_y), len(rows_z)) < 2:
+            return None
+        n, prior = self.counts[[y, z]], (self._within, PRIOR_ROWS)
+        w, mean_y, mean_z = fisher_direction(self._scatter(y), self._scatter(z), n.sum(), prior, RIDGE)
+        if not np.isfinite(mean_y + mean_z):
+            return None
+        a, b = (rows.astype(np.float64) @ w for rows in (rows_y, rows_z))
+        return a, b, n, (mean_y, mean_z), math.sqrt(max(float(w @ self.resolution @ w), 0.0))
+
+    def _shape_within(self) -> Floats:
+        """Covariance within the groups, of mean variance 1, float64, shape (r, r); zeros if no group has a spread."""
+        n, sums, outers = self.moments
+        means = sums / np.sqrt(np.maximum(n, 1.0))[:, None]
+        within: Floats = outers.sum(axis=0) - means.T @ means
+        return within * (len(within) / max(float(np.trace(within)), _NOTHING))
+
+    def _scatter(self, y: int) -> tuple[Floats, Floats]:
+        """Sum of squared deviations, and mean, of a group."""
+        if y not in self._scatters:
+            n = self.counts[y]
+            mean = self.moments.sums[y] / n
+            self._scatters[y] = self.moments.outers[y] - n * np.outer(mean, mean), mean
+        return self._scatters[y]
