@@ -198,7 +198,7 @@ def settings(name: str, c: Any, given: Any, others: Any = ()) -> Any:
         )
     chosen = {key: plain(value) for key, value in given.items() if key not in kind.side_inputs}
     if name in BUILT_IN and "seed" in chosen:
-        check_seed("seed", chosen["seed"])  # not when a run is opened: earlier versions let some methods take any
+        check_seed("seed", chosen["seed"])
     return kind.of(plain(c), **chosen)
 
 

@@ -79,18 +79,14 @@ def test_of_equal_cuts_the_one_that_is_agreed_on_is_taken(monkeypatch):
     rates = {"association": np.array([[0.9], [0.99], [0.99], [0.99]]), "modularity": np.zeros((4, 1))}
     ari = np.eye(8)
     ari[[2, 3, 4, 5, 6, 7], [3, 2, 5, 4, 7, 6]] = [0.8, 0.8, 1, 1, 0.9, 0.9]
-    info = {"by_agreement": True}
     run = SimpleNamespace(
         read=lambda stage, block, name: rates[name] if stage == "eigenvector_sets" else ari,
-        info=lambda stage, block: info,
+        done=lambda stage, block: False,
     )
     specs = SimpleNamespace(sets=[[0, 1], [2, 3], [4, 5], [6, 7]], valley_sets=[], fine_sets=range(0))
     settings = SimpleNamespace(n_clusters=2, propagates=False)
     context = SimpleNamespace(run=run, settings=settings, cached=lambda key, make: specs)
-    best = partial(choice._best_of_parts, context, range(4), rates["association"][:, 0])
-    assert best() == 2
-    info.clear()  # a run of an earlier version
-    assert best() == 3
+    assert choice._best_of_parts(context, range(4), rates["association"][:, 0]) == 2
 
 
 @pytest.mark.parametrize("n", [500, 2000])
@@ -538,20 +534,20 @@ def test_one_labeling_votes_alone_only_where_there_is_no_consensus_of_as_many():
 
 
 @pytest.mark.parametrize(
-    ("votes", "shown", "agreement", "plain", "in_earlier_runs"),
+    ("votes", "shown", "agreement", "plain"),
     [
-        ((33, 33, 33, 37), 33, 0.9, True, True),
-        ((33, 33, 37, 37), 35, 0.9, True, False),  # the median is not far
-        ((33, 33, 41, 41), 37, 0.9, False, False),
-        ((33, 33, 37, 37), 35, 0.89, False, False),
-        ((34, 36, 34, 32), 34, 0.9, True, False),  # three of four show about as many
-        ((35, 36, 34, 36), 35, 1.0, False, False),
-        ((33, 33, 34, 32), 33, 0.8, True, True),  # nobody shows another one that is far
-        ((33, 37, 37, 37), 37, 1.0, False, False),
+        ((33, 33, 33, 37), 33, 0.9, True),
+        ((33, 33, 37, 37), 35, 0.9, True),  # the median is not far
+        ((33, 33, 41, 41), 37, 0.9, False),
+        ((33, 33, 37, 37), 35, 0.89, False),
+        ((34, 36, 34, 32), 34, 0.9, True),  # three of four show about as many
+        ((35, 36, 34, 36), 35, 1.0, False),
+        ((33, 33, 34, 32), 33, 0.8, True),  # nobody shows another one that is far
+        ((33, 37, 37, 37), 37, 1.0, False),
     ],
 )
-def test_an_answer_is_plain_if_the_number_is_shown_and_labelings_agree(votes, shown, agreement, plain, in_earlier_runs):
-    found = {"n_clusters": shown, "shown": shown, "clear": True, "votes": list(votes)}
+def test_an_answer_is_plain_if_the_number_is_shown_and_labelings_agree(votes, shown, agreement, plain):
+    found = {"n_clusters": shown, "shown": shown, "clear": True, "votes": list(votes), "common": [], "joined": []}
 
     class Found:
         def done(self, stage, block):
@@ -563,8 +559,6 @@ def test_an_answer_is_plain_if_the_number_is_shown_and_labelings_agree(votes, sh
         def read(self, stage, block, name):
             return np.array({"numbers": [32, 33], "stability": [0.5, agreement]}[name])
 
-    assert shown_number.is_plain(Found(), 33) == in_earlier_runs
-    found["about"] = number.NOT_FAR
     assert shown_number.is_plain(Found(), 33) == plain
 
 
@@ -613,30 +607,15 @@ def test_a_disputed_fit_is_opened_and_repeated_as_it_is(disputed):
         np.testing.assert_array_equal(other.labels, result.labels)
 
 
-def test_earlier_runs_keep_labels_by_valleys(disputed, monkeypatch):
-    _, _, result, _ = disputed
-    assert shown_number.is_disputed(result._run, result.n_clusters)
-    info = result._run.info(shown_number.NUMBER, 0)
-    monkeypatch.setattr(result._run, "info", lambda *_: {name: info[name] for name in info if name != "by_size"})
-    assert not shown_number.is_disputed(result._run, result.n_clusters)
-
-
-@pytest.mark.parametrize(
-    ("found", "disputed"), [({"parts_disputed": True}, True), ({"parts_disputed": False}, False), ({}, False)]
-)
-def test_parts_are_disputed_where_labelings_disagree_on_them(found, disputed):
-    """In earlier runs, which do not say it, they are not."""
-    info = {"parts": 2, "by_size": []} | found
+@pytest.mark.parametrize("disputed", [True, False])
+def test_parts_are_disputed_where_labelings_disagree_on_them(disputed):
+    info = {"parts": 2, "parts_disputed": disputed}
     assert shown_number.is_disputed(SimpleNamespace(info=lambda *_: info), 2) == disputed
 
 
-@pytest.mark.parametrize(
-    ("agreed", "made_before", "taken"), [("asked", False, 1), ("shown", False, 1), ("", False, 0), ("", True, 1)]
-)
-def test_separated_clusters_by_valleys_are_taken_where_labelings_agree(
-    disputed, monkeypatch, agreed, made_before, taken
-):
-    """Without agreement on these or those shown, other seeds have them not; but a run has the labels it was given."""
+@pytest.mark.parametrize(("agreed", "taken"), [("asked", 1), ("shown", 1), ("", 0)])
+def test_separated_clusters_by_valleys_are_taken_where_labelings_agree(disputed, monkeypatch, agreed, taken):
+    """Without agreement on these or those shown, other seeds have them not."""
     context = disputed[2]._context
     c = context.settings.n_clusters
     rivals = list(choice.rivals(context))
@@ -644,8 +623,6 @@ def test_separated_clusters_by_valleys_are_taken_where_labelings_agree(
     monkeypatch.setattr(choice, "counted", lambda run: c + 2)
     monkeypatch.setattr(choice, "are_agreed", lambda run, k: agreed == ("asked" if k == c else "shown"))
     monkeypatch.setattr(choice, "are_fewer", lambda run, n_clusters: False)
-    if made_before:
-        monkeypatch.setattr(choice, "asks_agreement", lambda run: False)
     assert choice.chosen_set(context) == rivals[taken]
 
 
@@ -661,7 +638,6 @@ APART, ONE_LUMP = np.diag([9, 9, 9]), np.array([[9, 0, 0], [9, 0, 0], [9, 0, 0]]
         ([0.1, 0.9], [0.0, -0.3], APART, True),
         ([5.0, 0.9], [0.0, -0.2], ONE_LUMP, False),  # nine rows halved; nine in a lump with others, beyond a valley
         ([1.9, 0.9], [0.0, -0.2], ONE_LUMP, True),  # there is hardly a valley within the lump
-        ([5.0, 0.9], [0.0, -0.2], None, True),  # of an earlier version, which does not ask for lumps
     ],
 )
 def test_density_has_halved_a_cluster_if_two_are_together_no_flatter_than_one(z, kurtosis, shared, halved):
@@ -672,16 +648,11 @@ def test_density_has_halved_a_cluster_if_it_lacks_one():
     assert choice._has_halved(_with_evidence([5.0, 5.0], [18, 9, 0], [0.0, 0.0], ONE_LUMP), 0)
 
 
-@pytest.mark.parametrize(("z", "halved"), [(0.2, True), (0.3, False)])
-def test_earlier_versions_ask_for_no_sign_of_a_valley(z, halved):
-    assert choice._has_halved(_with_evidence([5.0, z], [9, 9, 9]), 0) == halved
-
-
-def _with_evidence(z, counts, kurtosis=None, shared=None):
+def _with_evidence(z, counts, kurtosis, shared):
     """Context of a run with the evidence for three clusters, of which the first two, and the last two, touch."""
     arrays = {"z": z, "counts": counts, "pairs": [[0, 1], [1, 2]], "kurtosis": kurtosis, "shared": shared}
-    stored = {name: np.array(values) for name, values in arrays.items() if values is not None}
-    run = SimpleNamespace(reader=lambda stage, w: stored.__getitem__, entry=lambda stage, w: {"arrays": stored})
+    stored = {name: np.array(values) for name, values in arrays.items()}
+    run = SimpleNamespace(reader=lambda stage, w: stored.__getitem__)
     return SimpleNamespace(run=run, settings=SimpleNamespace(n_clusters=3))
 
 
@@ -697,44 +668,39 @@ def test_clusters_that_touch_are_not_given_up_for_crumbs(n_rows, n_columns, spre
 
 
 @pytest.mark.parametrize(
-    ("cuts", "fine", "lacking", "made_before", "taken"),
+    ("cuts", "fine", "lacking", "taken"),
     [
-        ((0.1, 0.079), range(1, 2), [], False, 2),
-        ((0.1, 0.081), range(1, 2), [], False, 0),
-        ((0.1, 0.079), range(0), [], False, 0),  # more than three clusters
-        ((0.1, 0.079), range(1, 2), [2], False, 0),
-        ((0.1, 0.079), range(1, 2), [], True, 0),
+        ((0.1, 0.079), range(1, 2), [], 2),
+        ((0.1, 0.081), range(1, 2), [], 0),
+        ((0.1, 0.079), range(0), [], 0),  # more than three clusters
+        ((0.1, 0.079), range(1, 2), [2], 0),
     ],
 )
-def test_few_clusters_by_valleys_are_taken_where_they_cut_clearly_less(
-    monkeypatch, cuts, fine, lacking, made_before, taken
-):
+def test_few_clusters_by_valleys_are_taken_where_they_cut_clearly_less(monkeypatch, cuts, fine, lacking, taken):
     association = 1 - np.array([cuts[0], np.inf, cuts[1]])[:, None]
-    infos = {"consensus": {"lacking": lacking}, shown_number.NUMBER: {} if made_before else {"asks_cuts": True}}
-    run = SimpleNamespace(read=lambda *_: association, info=lambda stage, block: infos[stage])
+    run = SimpleNamespace(
+        read=lambda *_: association, info=lambda stage, block: {"consensus": {"lacking": lacking}}[stage]
+    )
     specs = SimpleNamespace(valley_sets=[2], fine_sets=fine)
     settings = SimpleNamespace(n_clusters=2)
     context = SimpleNamespace(run=run, settings=settings, cached=lambda key, make: specs)
     monkeypatch.setattr(choice, "rivals", lambda context: [0, 2])
     monkeypatch.setattr(choice, "are_joined", lambda run, c: False)
     monkeypatch.setattr(choice, "are_separated", lambda *_: False)
-    for name, value in {"counted": None, "are_agreed": False, "asks_agreement": True, "are_fewer": False}.items():
+    for name, value in {"counted": None, "are_agreed": False, "are_fewer": False}.items():
         monkeypatch.setattr(choice, name, lambda *_, value=value: value)
     assert choice.chosen_set(context) == taken
 
 
-@pytest.mark.parametrize(("info", "taken"), [({"ignores_signs": True}, 0), ({}, 2)])
-def test_a_sign_of_valleys_is_no_claim_where_labelings_disagree_except_in_earlier_runs(monkeypatch, info, taken):
+def test_a_sign_of_valleys_is_no_claim_where_labelings_disagree(monkeypatch):
     """Valleys show as many clusters as were asked for; those by density are not separated, and those by valleys are."""
-    run, settings = SimpleNamespace(info=lambda stage, block: info), SimpleNamespace(n_clusters=3)
     specs = SimpleNamespace(valley_sets=[2], fine_sets=range(0))
-    context = SimpleNamespace(run=run, settings=settings, cached=lambda key, make: specs)
+    context = SimpleNamespace(run=None, settings=SimpleNamespace(n_clusters=3), cached=lambda key, make: specs)
     monkeypatch.setattr(choice, "rivals", lambda context: [0, 2])
     monkeypatch.setattr(choice, "are_separated", lambda context, w, least: w == 2)
-    replies = {"are_joined": False, "counted": 3, "are_agreed": False, "asks_agreement": True, "are_fewer": False}
-    for name, value in replies.items():
+    for name, value in {"are_joined": False, "counted": 3, "are_agreed": False, "are_fewer": False}.items():
         monkeypatch.setattr(choice, name, lambda *_, value=value: value)
-    assert choice.chosen_set(context) == taken
+    assert choice.chosen_set(context) == 0
 
 
 def test_labelings_that_agree_are_not_disputed(uneven):

@@ -81,13 +81,13 @@ class Context:
         return self.known(PROJECTION, self._read_axes) if self.settings.n_axes(self.d) else None
 
     def _read_axes(self) -> Any:
-        return self.run.read(PROJECTION, 0, "axes") if self.run.done(PROJECTION, 0) else None  # not in earlier runs
+        return self.run.read(PROJECTION, 0, "axes") if self.run.done(PROJECTION, 0) else None  # not before
 
     @cached_property
     def column_scaler(self) -> moments.Scaler:
         """Centring and scaling of the rows, from the scan."""
         total, info = self.scanned(moments.Moments), self.scaling
-        spreads = self.run.read("scaling", 0, "spreads") if "majority" in info else None  # not in earlier runs
+        spreads = self.run.read("scaling", 0, "spreads") if "majority" in info else None
         return moments.scaler(total, self.scale, self.origin, spreads)
 
     @property

@@ -42,11 +42,9 @@ def scaling_text(diagnostics: Mapping[str, Any]) -> str:
 
 
 def _majority(found: Mapping[str, Any]) -> str:
-    """What is said of the columns of which one value has most rows; earlier runs know only those of two values."""
+    """What is said of the columns of which one value has most rows."""
     if found["scale"] != "mixed":
         return ""
-    if "majority" not in found:
-        return ", those of two values by the difference"
     return f", {found['majority']} in which one value prevails by the distance of the others from it"
 
 

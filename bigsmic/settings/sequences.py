@@ -7,20 +7,18 @@ from typing import Any
 from bigsmic.errors import InputError
 from bigsmic.validation import check_integer, check_prior
 
-THREE_SETS = ((1.0, 1.5, 2.0), (2.0, 3.0, 4.0), (3.0, 4.0, 6.0))
-"""Of runs of earlier versions."""
 FINE_SET = (6.0, 8.0, 12.0)
 """Of two or three clusters, which may be long and bent; a consensus of this set is only taken if its cut is smaller."""
-EIGENVECTOR_SETS = (*THREE_SETS, FINE_SET)
+EIGENVECTOR_SETS = ((1.0, 1.5, 2.0), (2.0, 3.0, 4.0), (3.0, 4.0, 6.0), FINE_SET)
 MANY_SETS = ((1.5, 2.0, 2.5), (1.0, 1.25, 1.5), (2.0, 3.0, 4.0), (3.0, 4.0, 6.0))
-"""Of fits with links, which choose among all labelings, and of runs of earlier versions."""
+"""Of fits with links, which choose among all labelings."""
 CUT_SET = (1.5, 2.0, 2.5)
 """Of both, in cuts; see :func:`cut_set`."""
 
 
 def are_default(widths: tuple[tuple[float, ...], ...]) -> bool:
     """Whether the columns of the labelings merged by density are those of a default, and not given by the caller."""
-    return widths in (EIGENVECTOR_SETS, THREE_SETS, MANY_SETS)
+    return widths in (EIGENVECTOR_SETS, MANY_SETS)
 
 
 def cut_set(widths: tuple[tuple[float, ...], ...]) -> tuple[float, ...]:

@@ -280,8 +280,8 @@ class Settings(MethodSettings):
         if not self.undecided:
             return self
         settings = replace(self, columns_read=summary.get("valleys", {}).get("columns", 0))
-        found = summary.get("n_clusters"), summary.get("disputed", False)  # the second is not in earlier runs
-        return settings.decided(*found) if found[0] else settings
+        found = summary.get("n_clusters")
+        return settings.decided(found, summary["disputed"]) if found else settings
 
     @property
     def reads_valleys(self) -> bool:
@@ -391,18 +391,11 @@ class Settings(MethodSettings):
         return found, cuts
 
     def identity(self) -> dict[str, Any]:
-        """JSON-like form by which settings are compared on resume; without a method name, as in the earliest runs."""
+        """JSON-like form by which settings are compared on resume; without a method name."""
         found = asdict(replace(self, kernel=weights.DEFAULT) if callable(self.kernel) else self)
         found |= {"kernel": identity_of(self.kernel)} if callable(self.kernel) else {}
         del found["plain"], found["disputed"]  # found by a fit, and no options
-        if self.n_components is None:
-            del found["n_components"]  # which earlier runs lack
         return found
-
-    @classmethod
-    def stored(cls, stored: Mapping[str, Any], kernel: Callable[..., Any] | None = None) -> "Settings":
-        """Settings from their stored identity; `kernel` is the function for a stored name."""
-        return super().stored({"n_components": None} | dict(stored), kernel)
 
 
 def number_of_clusters(c: Any) -> Any:

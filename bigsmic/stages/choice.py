@@ -7,23 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bigsmic.numerics.labeling import consensus as numerics
-from bigsmic.numerics.labeling.valleys import LEAST_SIGN, THRESHOLD
+from bigsmic.numerics.labeling.valleys import THRESHOLD
 from bigsmic.numerics.labeling.wholes import rows_lumped, rows_split
 from bigsmic.runtime.context import Context
 from bigsmic.stages import consensus, link_scores, number, valleys
 from bigsmic.stages.graph_parts import falls_apart
 from bigsmic.stages.labeling_specs import eigenvector_sets_of, specs_of
 from bigsmic.stages.labelings import Reader
-from bigsmic.stages.ratings import EIGENVECTOR_SETS, associations, modularities, normalized_cuts
+from bigsmic.stages.ratings import associations, modularities, normalized_cuts
 from bigsmic.stages.shown_number import (
-    all_vote,
     are_agreed,
     are_fewer,
     are_joined,
-    asks_agreement,
-    asks_cuts,
+    are_parts,
     counted,
-    heeds_signs,
 )
 from bigsmic.types import Floats
 
@@ -84,16 +81,14 @@ def chosen_set(context: Context) -> int:
     on_asked = are_agreed(context.run, c)
     on_shown = shown is not None and are_agreed(context.run, shown)
     sure, claims = on_asked and shown is not None, []
-    if on_asked or on_shown or not asks_agreement(context.run):
+    if on_asked or on_shown:
         in_doubt = not are_separated(context, by_density, THRESHOLD / 2)
         claims.append((in_doubt, THRESHOLD / 2 if sure else THRESHOLD))
     if sure or are_fewer(context.run, c):
         claims.append((_has_halved(context, by_density), 0.0))
-    if shown == c and heeds_signs(context.run):
-        claims.append((not are_separated(context, by_density, LEAST_SIGN), LEAST_SIGN))
     if any(in_doubt and are_separated(context, by_valleys[0], least) for in_doubt, least in claims):
         return by_valleys[0]
-    are_few = bool(specs_of(context).fine_sets) and asks_cuts(context.run)
+    are_few = bool(specs_of(context).fine_sets)
     return by_valleys[0] if are_few and _cuts_less(context, by_valleys[0], by_density) else by_density
 
 
@@ -110,16 +105,11 @@ def _has_halved(context: Context, w: int) -> bool:
     that touch may have no valley, either, but are flatter. Valleys lump rows together that clearly have one between
     them here, as those of clusters that touch, of which they would cut off crumbs.
     """
-    stored = context.run.entry(valleys.EVIDENCE, w)["arrays"]
-    if "kurtosis" not in stored:  # of an earlier version
-        return not are_separated(context, w, LEAST_SIGN)
     read = context.run.reader(valleys.EVIDENCE, w)
     if np.count_nonzero(read("counts")) < context.settings.n_clusters:
         return True
     pairs, z = read("pairs"), read("z")
     halves = pairs[(z < FAINT) & (read("kurtosis") >= FLAT)]
-    if "shared" not in stored:  # of an earlier version
-        return len(halves) > 0
     shared = read("shared")
     return rows_split(shared.sum(axis=1), halves) > rows_lumped(shared, pairs[z < THRESHOLD / 2])
 
@@ -175,10 +165,8 @@ def _best_of_coarse(context: Context, numbers: Sequence[int]) -> int:
 def _best_of_parts(context: Context, numbers: Sequence[int], rates: Floats) -> int:
     """Number of the best of some eigenvector sets with these associations, where the graph falls into parts."""
     equal = [numbers[i] for i in np.flatnonzero(rates >= rates.max() - ROUNDING).tolist()]
-    if numbers[0] in specs_of(context).valley_sets and all_vote(context.run, context.settings.n_clusters):
+    if numbers[0] in specs_of(context).valley_sets and are_parts(context.run, context.settings.n_clusters):
         return equal[0]
-    if not context.run.info(EIGENVECTOR_SETS, 0).get("by_agreement"):
-        return equal[-1]
     agreement = [_agreement(context, w) for w in equal]
     return [w for w, ari in zip(equal, agreement, strict=True) if ari >= max(agreement) - ROUNDING][-1]
 
@@ -195,7 +183,7 @@ def _are_eligible(context: Context, numbers: Sequence[int]) -> NDArray[np.bool_]
 
     Where valleys show c, not either if more of its labelings miss one of the valleys than of another set's.
     """
-    lacking = context.run.info(consensus.STAGE, 0).get("lacking", [])
+    lacking = context.run.info(consensus.STAGE, 0)["lacking"]
     found = ~np.isin(numbers, lacking)
     found = found if found.any() else ~found
     missing = number.that_miss_valleys(context, context.settings.n_clusters)

@@ -174,11 +174,11 @@ def bridges_between_parts(context: Context, t: int, p: int) -> tuple[Integers, I
 
 
 def _has_parts(context: Context, t: int) -> bool:
-    """Whether added edges connect parts of the t-graph; none does in runs of earlier versions."""
-    return context.run.info("repair", context.settings.t.index(t)).get("between", 0) > 0
+    """Whether added edges connect parts of the t-graph."""
+    return context.run.info("repair", context.settings.t.index(t))["between"] > 0
 
 
 def n_untied(context: Context) -> int:
-    """Least number, over t, of parts between which edges weigh little; 1 for none, and in runs of earlier versions."""
+    """Least number, over t, of parts between which edges weigh little; 1 for none."""
     infos = context.run.infos("repair", range(len(context.settings.t)))
-    return min(int(info.get("parts", 1)) for info in infos)
+    return min(int(info["parts"]) for info in infos)

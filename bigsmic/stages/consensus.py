@@ -147,9 +147,9 @@ def ballots(context: Context, p: int, w: int) -> tuple[Integers, list[int], Inte
 
 
 def tied_classes(context: Context, w: int) -> list[int]:
-    """Clusters of the consensus of an eigenvector set that win no row alone; none in runs of earlier versions."""
-    tied = context.run.info(STAGE, 0).get("tied")
-    return [] if tied is None else tied[w]
+    """Clusters of the consensus of an eigenvector set that win no row alone."""
+    tied: list[list[int]] = context.run.info(STAGE, 0)["tied"]
+    return tied[w]
 
 
 def all_labels(context: Context, p: int, numbers: Iterable[int]) -> Integers:

@@ -203,7 +203,7 @@ def refuse_cut(context: Context, n_clusters: int = 0) -> None:
     if not context.run.done(STAGE, 0):
         return
     info = context.run.info(STAGE, 0)
-    if info["is_all"] or (n_clusters > info["rows"] and info.get("is_exact", True)):
+    if info["is_all"] or (n_clusters > info["rows"] and info["is_exact"]):
         raise InputError(
             f"cut: no more than {info['rows']} rows of the fit differ, and equal rows are in one cluster; fit again, "
             f"for at most {info['rows']} clusters"

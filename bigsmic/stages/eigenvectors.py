@@ -78,7 +78,7 @@ def can_go_on(context: Context) -> bool:
     Those of a bulk that ended a solve have not.
     """
     infos = context.run.infos("spectrum", range(len(eigenproblems(context.settings))))
-    return all(info["n_converged"] == info.get("n_wanted") > info["n_known"] for info in infos)  # older runs do not say
+    return all(info["n_converged"] == info["n_wanted"] > info["n_known"] for info in infos)
 
 
 def _n_solved(job: Job, q: int, eigenproblem: Eigenproblem) -> int:
@@ -148,14 +148,14 @@ def _bulk_rule(context: Context, eigenproblem: Eigenproblem, n_wanted: int) -> B
     solved, graph = eigenproblems(context.settings), eigenproblem.graph
     if graph not in solved[: solved.index(eigenproblem)]:
         return None
-    n_parts = _noted(context, solved.index(graph), n_wanted).get("n_parts", 0)
+    n_parts = _noted(context, solved.index(graph), n_wanted)["n_parts"]
     return BulkRule(n_parts) if n_parts else None
 
 
 def _noted(context: Context, q: int, n_wanted: int) -> dict[str, Any]:
     """What the solve of an eigenproblem for so many vectors has noted, also if it has gone on to more since."""
     info = context.run.info("spectrum", q)
-    while info.get("n_wanted", n_wanted) > n_wanted and "first" in info:
+    while info["n_wanted"] > n_wanted and "first" in info:
         info = info["first"]
     return info
 

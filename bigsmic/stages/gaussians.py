@@ -22,8 +22,6 @@ from bigsmic.stages.shown_number import are_parts
 from bigsmic.types import Floats, Integers
 
 GAUSSIANS = "gaussians"
-HEARD = "shapes"
-"""Name of the info in the ledger of ``final``: whether shapes affected the labels of a block."""
 
 
 def are_used(context: Context) -> bool:
@@ -34,23 +32,14 @@ def are_used(context: Context) -> bool:
 def run(job: Job) -> None:
     """Estimate the Gaussian of every cluster, and the pairs of clusters between which Gaussians are used.
 
-    There are none where the clusters are untied parts of the graph, which may be bent, and none for a run in which an
-    earlier version has labelled rows by votes alone, as all rows of a run, and its predictions, must be labelled in the
-    same way.
+    There are none where the clusters are untied parts of the graph, which may be bent.
     """
-    run, c = job.run, job.context.settings.n_clusters
-    if are_parts(run, c) and connectivity.n_untied(job.context) > 1 and not run.done(GAUSSIANS, 0):
+    if are_parts(job.run, job.context.settings.n_clusters) and connectivity.n_untied(job.context) > 1:
         return
-    if are_used(job.context) and not _voted_alone(job.context):
+    if are_used(job.context):
         if not job.complete("final", job.context.blocks):
             valleys.find_axes(job)  # rows are labelled by their components, also if the shapes are known
         job.run_steps(GAUSSIANS, [0], _find)
-
-
-def _voted_alone(context: Context) -> bool:
-    """Whether some rows of the run were labelled without shapes."""
-    run = context.run
-    return any(not run.info("final", p).get(HEARD, False) for p in context.blocks if run.done("final", p))
 
 
 def _find(job: Job, block: int) -> None:

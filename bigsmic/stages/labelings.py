@@ -323,7 +323,7 @@ def groups_by_valleys(context: Context, spec: LabelingSpec) -> Integers:
     others do not know, and no valley. Where the answer is parts of the graph, groups are merged by density. Where some
     more are asked for than labelings show, and these agree, the smallest groups are parted from the clusters shown.
     """
-    if context.run.info(NUMBER, 0).get("parts") == context.settings.n_clusters:
+    if context.run.info(NUMBER, 0)["parts"] == context.settings.n_clusters:
         return Reader(context, spec).tree.cut(context.settings.n_clusters)
     found, n_clusters = valley_tree_of(context, spec), context.settings.n_clusters
     if are_joined(context.run, n_clusters):
@@ -341,8 +341,7 @@ def valley_tree_of(context: Context, spec: LabelingSpec) -> ValleyTree:
     read, i = context.run.reader(VALLEYS, 0), _valleys_of(context, spec)
     *fields, weakest = (read(f"{name}.{i}") for name in VALLEY_FIELDS)
     tree, info = MergeTree(spec.n_eigenvectors, *fields), context.run.info(VALLEYS, 0)
-    nearest = info["nearest"][i] if "nearest" in info else []  # none in earlier runs
-    return ValleyTree(tree, info["n_clusters"][i], weakest, tree.ending_in(nearest))
+    return ValleyTree(tree, info["n_clusters"][i], weakest, tree.ending_in(info["nearest"][i]))
 
 
 def weights_between(context: Context, spec: LabelingSpec) -> Floats:

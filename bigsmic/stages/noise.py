@@ -26,8 +26,7 @@ def run(job: Job) -> None:
     The stages are ``remainders``, what components leave of rows; ``spacing``, distances between neighbours in every
     cluster; and ``noise_scores``.
     """
-    if not job.run.done(SPACING, 0) or is_over_all_columns(job.context):
-        projection.fill_remainders(job)
+    projection.fill_remainders(job)
     job.run_steps(SPACING, [0], _find_spacing)
     job.fill(SCORES, job.context.blocks, _score)
 
@@ -39,7 +38,7 @@ def _find_spacing(job: Job, block: int) -> None:
     counts = summarise(np.sum([of_block for (of_block,) in sums], axis=0)).counts
     of_clusters, of_all = spacing(job, SPACING, counts, _labels, _over_all_columns)
     arrays = noise.for_scores(of_clusters)._asdict() | {"all": np.array(of_all)}
-    job.run.write(SPACING, block, arrays, info={"all_columns": projection.usual_remainders(context) is not None})
+    job.run.write(SPACING, block, arrays)
 
 
 def _labels(context: Context, p: int) -> Integers:
@@ -116,16 +115,10 @@ def read_spacing(context: Context) -> Spacing:
     return Spacing(read("center"), read("spread"))
 
 
-def is_over_all_columns(context: Context) -> bool:
-    """Whether the spacing is of distances to which what components leave was added, as runs of before did not."""
-    return bool((context.run.info(SPACING, 0) or {}).get("all_columns"))
-
-
 def _score(context: Context, p: int) -> None:
     """Score the rows of one block, in parts by block of input, and count those that are noise by cluster."""
     labels = context.run.read("final", p, "labels")
-    measure = _over_all_columns if is_over_all_columns(context) else log_distances
-    scores = noise.scores(measure(context, p), labels, read_spacing(context))
+    scores = noise.scores(_over_all_columns(context, p), labels, read_spacing(context))
     counts = np.bincount(labels[noise.is_noise(scores)], minlength=context.settings.n_clusters)
     arrays = {"score": scores, "counts": counts}
     context.run.write(SCORES, p, arrays, parts={"score": context.layout.before[:, p]})

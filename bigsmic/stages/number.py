@@ -17,7 +17,6 @@ from bigsmic.stages import valleys as valley_stage
 from bigsmic.stages.labeling_specs import specs_of
 from bigsmic.stages.labelings import VALLEYS, Merging, Reader, valley_tree_of, weights_between
 from bigsmic.stages.shown_number import (
-    NOT_FAR,
     NUMBER,
     PLAIN,
     PLAIN_OF_ONE_VOICE,
@@ -40,8 +39,6 @@ ONE_BY_DENSITY = 0.97
 """Agreement of labelings that are cut by density, from which the clusters are bent if cuts by valleys do not agree."""
 JOINED_GAIN = 0.004
 """Difference in modularity from which clusters joined by distance are better than those joined by density."""
-RULES = {"asks_agreement": True, "all_vote": True, "weighs_votes": True, "asks_cuts": True, "ignores_signs": True}
-"""Rules by which later stages read what is found here; runs of earlier versions lack some."""
 
 ValleyTrees = Sequence[ValleyTree]
 
@@ -57,8 +54,7 @@ def count(job: Job) -> int | None:
 def that_miss_valleys(context: Context, n_clusters: int) -> list[int]:
     """Labelings merged by valleys that miss one between clusters that most of them show; none if most do not."""
     run = context.run
-    info = run.info(NUMBER, 0) if run.done(NUMBER, 0) else {}
-    if not info.get("weighs_votes") or not is_shown(run, n_clusters):  # the first, in earlier runs
+    if not (run.done(NUMBER, 0) and is_shown(run, n_clusters)):
         return []
     trees = {b: valley_tree_of(context, specs_of(context)[b]) for b in Merging.VALLEYS.numbers(context)}
     return [b for b, tree in trees.items() if tree.n_clusters < n_clusters]
@@ -185,8 +181,8 @@ def _count(job: Job, block: int) -> None:
     joined = _joined(context, evidence) if clear and not parts else []
     info = noted | {"n_clusters": n_clusters, "clear": clear} | shape
     info |= {"parts": parts, "surer": other, "joined": joined, "parts_disputed": _are_disputed(parts, evidence)}
-    info |= {"hidden": _may_hide(context, evidence, clear, parts), "about": NOT_FAR, "on_pieces": evidence.on_pieces}
-    job.run.write(NUMBER, block, evidence.curve, info=RULES | info | _of_links(context, n_clusters, by_groups))
+    info |= {"hidden": _may_hide(context, evidence, clear, parts), "on_pieces": evidence.on_pieces}
+    job.run.write(NUMBER, block, evidence.curve, info=info | _of_links(context, n_clusters, by_groups))
 
 
 def _evidence(job: Job) -> tuple[_Evidence, dict[str, Any]]:

@@ -206,8 +206,7 @@ class Model(Neighborhood):
     def _noise(self, labels: Integers, squares: Floats, remainders: Floats | None) -> NDArray[np.float32]:
         """Noise scores of rows with known clusters and squared distances to fitted rows."""
         distance = np.sqrt(tth_squares(squares, max(self.context.settings.t)))
-        if noise.is_over_all_columns(self.context):
-            distance = projection.over_all_columns(self.context, distance, remainders)
+        distance = projection.over_all_columns(self.context, distance, remainders)
         found: NDArray[np.float32] = noise_numerics.scores(noise_numerics.log_distance(distance), labels, self.spacing)
         return found
 
@@ -247,7 +246,7 @@ class Model(Neighborhood):
     def _degrees(self, eigenproblem: Eigenproblem, weights: NDArray[Any], known: Integers) -> tuple[Floats, Floats]:
         """Degrees for normalisation, of some training rows and of the new ones."""
         fitted = self._gather(lambda p: kernel_matrix.read_degree(self.context, eigenproblem, p), known)
-        mean, s = self._solved(eigenproblem, self.context.run.info).get("mean_degree", 0.0), eigenproblem.shrinkage
+        mean, s = self._solved(eigenproblem, self.context.run.info)["mean_degree"], eigenproblem.shrinkage
         own = weights.sum(axis=1, dtype=np.float64)
         return affinity.shrunk(fitted, mean, s), affinity.shrunk(own, mean, s)
 

@@ -45,8 +45,7 @@ def _final(context: Context, p: int) -> None:
     arrays = {"labels": labels, "posterior": posterior, "agreement": agreement}
     parts = dict.fromkeys(arrays, context.layout.before[:, p])
     arrays["sums"] = rotation.assignment_sums(labels, posterior, has_mass)
-    info = {gaussians.HEARD: context.run.done(gaussians.GAUSSIANS, 0)}
-    context.run.write("final", p, arrays, info=info, parts=parts)
+    context.run.write("final", p, arrays, parts=parts)
 
 
 def _one(context: Context, p: int, b: int) -> tuple[Integers, Floats]:

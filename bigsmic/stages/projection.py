@@ -21,9 +21,8 @@ LEFT_OUT_ROWS = 8192
 
 
 def run(job: Job) -> None:
-    """Compute the axes from the sample of the scan, unless rows have few columns, or were routed without axes."""
-    context = job.context
-    if context.settings.n_axes(context.d) and not job.run.done("cells", 0):
+    """Compute the axes from the sample of the scan, unless rows have few columns."""
+    if job.context.settings.n_axes(job.context.d):
         job.run_steps(PROJECTION, [0], _find_axes)
 
 
@@ -50,7 +49,7 @@ def usual_remainders(context: Context) -> tuple[float, float] | None:
     if not (context.settings.n_axes(context.d) and context.run.done(PROJECTION, 0)):
         return None
     info = context.run.info(PROJECTION, 0)
-    return (info["remainder"], info["sample_remainder"]) if info else None  # which earlier runs have not noted
+    return info["remainder"], info["sample_remainder"]
 
 
 def remainders_of(context: Context, stored: NDArray[Any], fitted: bool = False) -> Floats | None:

@@ -34,7 +34,7 @@ def _rate(job: Job, block: int) -> None:
         name: np.array([[criterion(sums) for sums in total] for total in totals]).T
         for name, criterion in criteria.items()
     }
-    job.context.run.write(EIGENVECTOR_SETS, 0, rates, info={"by_agreement": True})
+    job.context.run.write(EIGENVECTOR_SETS, 0, rates)
 
 
 def _weight_sums(job: Job, group: Group) -> Any:
@@ -88,5 +88,5 @@ def associations(context: Context) -> Floats:
 
 def normalized_cuts(context: Context, numbers: Sequence[int]) -> Floats:
     """Normalised cut of the consensus of eigenvector sets; infinite for a set without one of c clusters."""
-    lacking = context.run.info(consensus.STAGE, 0).get("lacking", [])
+    lacking = context.run.info(consensus.STAGE, 0)["lacking"]
     return np.where(np.isin(numbers, lacking), np.inf, 1 - associations(context)[numbers])

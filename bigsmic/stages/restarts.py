@@ -67,7 +67,7 @@ class Restarts:
             self.run.drop(self._locked(start), range(self.checkpoints.last))
 
     def _read(self, group: Group, name: str) -> LanczosState | None:
-        if self.run.info(name, self.checkpoints.last).get("n_wanted", self.n_wanted) != self.n_wanted:
+        if self.run.info(name, self.checkpoints.last)["n_wanted"] != self.n_wanted:
             return None
         try:
             state, cuts = self._read_state(name)
@@ -79,7 +79,7 @@ class Restarts:
 
     def _read_state(self, name: str) -> tuple[LanczosState, list[int]]:
         fields = dict(self.run.info(name, self.checkpoints.last))
-        cuts, _, _ = fields.pop("cuts"), fields.pop("number"), fields.pop("n_wanted", None)
+        cuts, _, _ = fields.pop("cuts"), fields.pop("number"), fields.pop("n_wanted")
         return from_stored(self.run.reader(name, self.checkpoints.last), fields), cuts
 
     def _locked(self, start: int) -> str:

@@ -36,7 +36,7 @@ def is_shown(run: Run, n_clusters: int) -> bool:
 def decisive_votes(run: Run) -> list[int]:
     """Clusters that each labeling shows; if labelings agree, those that count, of labelings that have not collapsed."""
     info = run.info(NUMBER, 0)
-    votes: list[int] = info.get("common") or info["votes"]  # which earlier runs lack
+    votes: list[int] = info["common"] or info["votes"]
     return votes
 
 
@@ -52,25 +52,17 @@ def are_some_more(n_clusters: int, shown: int) -> bool:
 
 def are_by_size(run: Run, n_clusters: int) -> bool:
     """Whether so many clusters are those that labelings show, with the smallest groups parted from them."""
-    return n_clusters in run.info(NUMBER, 0).get("by_size", [])  # none in earlier runs
+    return n_clusters in run.info(NUMBER, 0)["by_size"]
 
 
 def are_joined(run: Run, n_clusters: int) -> bool:
     """Whether distances, and not the graph, tell which groups to join into so few clusters."""
-    return n_clusters in run.info(NUMBER, 0).get("joined", [])  # none in earlier runs
+    return n_clusters in run.info(NUMBER, 0)["joined"]
 
 
 def are_parts(run: Run, n_clusters: int) -> bool:
     """Whether so many clusters are the parts that the graph falls into, which may be bent."""
-    return run.done(NUMBER, 0) and run.info(NUMBER, 0).get("parts") == n_clusters
-
-
-def all_vote(run: Run, n_clusters: int) -> bool:
-    """Whether all labelings vote, also where some alone are rated as high: on parts, those may disagree row by row.
-
-    Not so in runs of earlier versions.
-    """
-    return are_parts(run, n_clusters) and bool(run.info(NUMBER, 0).get("all_vote"))
+    return run.done(NUMBER, 0) and run.info(NUMBER, 0)["parts"] == n_clusters
 
 
 def is_plain(run: Run, n_clusters: int) -> bool:
@@ -83,8 +75,7 @@ def is_plain(run: Run, n_clusters: int) -> bool:
     votes = decisive_votes(run)
     n_near = sum(is_near(vote, n_clusters) for vote in votes)
     half, one_voice = 2 * n_near >= len(votes), n_near == len(votes)
-    is_earlier = "about" not in info  # of a run that an earlier version began
-    shown = is_shown(run, n_clusters) if is_earlier else half and is_near(info["shown"], n_clusters, info["about"])
+    shown = half and is_near(info["shown"], n_clusters, NOT_FAR)
     return shown and _agreement_at(run, n_clusters) >= (PLAIN_OF_ONE_VOICE if one_voice else PLAIN)
 
 
@@ -92,12 +83,10 @@ def is_disputed(run: Run, n_clusters: int) -> bool:
     """Whether valleys show the number, but the labelings do not agree plainly on the clusters.
 
     Where the answer is parts of the graph, the eigengap decides the number, but labelings, cut by density into the
-    parts, may disagree. Earlier runs, which do not say what is cut by size, have labels by valleys in any case.
+    parts, may disagree.
     """
     info = run.info(NUMBER, 0)
-    if info.get("parts") == n_clusters:
-        return bool(info.get("parts_disputed"))
-    return "by_size" in info and not is_plain(run, n_clusters)
+    return info["parts_disputed"] if info["parts"] == n_clusters else not is_plain(run, n_clusters)
 
 
 def are_agreed(run: Run, n_clusters: int) -> bool:
@@ -105,27 +94,12 @@ def are_agreed(run: Run, n_clusters: int) -> bool:
     return _agreement_at(run, n_clusters) >= AGREED
 
 
-def asks_agreement(run: Run) -> bool:
-    """Whether separated clusters by valleys count only where labelings agree, as in all but earlier runs."""
-    return bool(run.info(NUMBER, 0).get("asks_agreement"))
-
-
-def asks_cuts(run: Run) -> bool:
-    """Whether clusters by valleys count where they are few and cut less, as in all but earlier runs."""
-    return bool(run.info(NUMBER, 0).get("asks_cuts"))
-
-
-def heeds_signs(run: Run) -> bool:
-    """Whether any sign of valleys between clusters is enough where the data show their number, as in earlier runs."""
-    return not run.info(NUMBER, 0).get("ignores_signs")
-
-
 def are_fewer(run: Run, n_clusters: int) -> bool:
     """Whether the labelings agree which clusters the data show, and those asked for are some more, or cut off these."""
     shown = counted(run)
     if shown is None:
         return False
-    if run.info(NUMBER, 0).get("surer"):
+    if run.info(NUMBER, 0)["surer"]:
         shown = run.info(NUMBER, 0)["shown"]  # those that valleys separate
     more = are_some_more(n_clusters, shown) or are_by_size(run, n_clusters)
     return more and _agreement_at(run, shown) >= FEWER_AGREED

@@ -69,7 +69,7 @@ def widened(job: Job, found: Job) -> Job | None:
 def _wanted(context: Context) -> int:
     """Number of columns with which to repeat the stages, 0 for none."""
     info, m = context.run.info(NUMBER, 0), valley_columns(context.settings, context.n)
-    are_few = max(info["votes"]) > FULL * m or (m <= VALLEY_COLUMNS and info.get("hidden", False))
+    are_few = max(info["votes"]) > FULL * m or (m <= VALLEY_COLUMNS and info["hidden"])
     if context.settings.open_to or not are_few or graph_parts.lie_along_curves(context):
         return 0  # more columns would cut curves into more pieces
     wider = min(FACTOR * m, _most_columns(context, ROWS_PER_WIDER_COLUMN))
@@ -146,7 +146,7 @@ def _note(job: Job, n_columns: int, steps: list[int]) -> None:
 
 def steps(run: Run) -> list[int]:
     """Numbers of eigenvectors that the fit has found before it took more, which the solve for more starts from."""
-    return run.info(WIDER, 0).get("steps", []) if run.done(WIDER, 0) else []
+    return run.info(WIDER, 0)["steps"] if run.done(WIDER, 0) else []
 
 
 def resumed(job: Job) -> Job:

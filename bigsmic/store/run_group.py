@@ -24,7 +24,7 @@ from bigsmic.store.temporary import delete_with, temporary_folder
 from bigsmic.types import StrPath
 from bigsmic.validation import check_storage_options
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 SEALED = ("identity", "summary")  # attributes of the run that are used only if their checksum matches
 
 
@@ -121,8 +121,8 @@ class RunGroup(Shared):
             )
         if version < FORMAT_VERSION:
             raise RunVersionError(
-                f"run: {self.location} has format {version}, whose blocks do not record their run; this version of "
-                f"bigsmic reads format {FORMAT_VERSION}: fit again with another out="
+                f"run: {self.location} has format {version}, of an earlier version of bigsmic; this one reads "
+                f"format {FORMAT_VERSION}: fit again with another out="
             )
         if version > FORMAT_VERSION:
             raise RunVersionError(

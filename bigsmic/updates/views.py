@@ -152,7 +152,4 @@ class ArchiveViews:
             return "affinities do not determine the distances of rows; fit rows, or distances with metric='precomputed'"
         if distinct.is_all(self._context):
             return "its clusters are a few distinct rows with their copies; fit rows that differ more"
-        return (
-            "an earlier version made it, or too few of its rows differ; for the former, run fit on it again, which "
-            "adds them"
-        )
+        return "too few of its rows differ; fit rows that differ more"

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from bigsmic.settings.sequences import MANY_SETS, THREE_SETS, are_default
 from bigsmic.settings.smic import SHRINKAGES, Settings, resolve
 from bigsmic.stages.labeling_specs import (
     LabelingSpecs,
@@ -51,12 +50,6 @@ def test_default_sets_are_as_many_as_fit(c, n, found):
     assert eigenvector_sets(resolve(c), n) == found
 
 
-def test_a_run_of_an_earlier_version_keeps_its_sets():
-    settings = resolve(40, widths=MANY_SETS)
-    assert eigenvector_sets(settings, 9999) == [(60, 80, 100), (40, 50, 60)]
-    assert are_default(settings.widths)
-
-
 @pytest.mark.parametrize(
     ("c", "n", "options", "found"),
     [
@@ -66,7 +59,6 @@ def test_a_run_of_an_earlier_version_keeps_its_sets():
         (2, 599, {}, ()),  # too few rows for them
         (2, 9999, {"selection": "medoid"}, ()),
         (2, 9999, {"widths": (3, 4, 6)}, ()),
-        (2, 9999, {"widths": THREE_SETS}, ()),  # a run of an earlier version
     ],
 )
 def test_few_clusters_have_fine_sets(c, n, options, found):

@@ -53,17 +53,6 @@ def test_edges_between_parts_weigh_as_much_as_others_only_if_parts_are_to_be_joi
     assert adjusted_rand_score(y // 2 if c == 2 else y, result.labels) == 1
 
 
-def test_a_repair_of_an_earlier_version_is_read_as_it_was(monkeypatch):
-    X, _ = far_blobs()
-    result = fit(X, 4)
-    context = result._context
-    info = context.run.info
-    monkeypatch.setattr(
-        type(context.run), "info", lambda run, *at: {k: v for k, v in info(*at).items() if k != "between"}
-    )
-    assert set(least_weights(result).tolist()) == {np.float32(connectivity.LEAST_WEIGHT)}
-
-
 def test_shapes_have_no_say_where_clusters_are_bent_parts():
     """Of four labelings, one has groups across both moons: Gaussians would move rows of its share."""
     X, y = make_moons(10_000, noise=0.02, random_state=0)

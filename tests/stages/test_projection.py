@@ -8,15 +8,10 @@ from sklearn.metrics import adjusted_rand_score
 
 import bigsmic
 from bigsmic.errors import RunMismatchError
-from bigsmic.numerics.labeling.noise import log_distance, scores
 from bigsmic.numerics.moments import Scaler
 from bigsmic.numerics.principal_axes import left_out_remainders, over_all_columns, principal_axes, remainders
-from bigsmic.prediction import model_of
 from bigsmic.runtime.context import PROJECTION
 from bigsmic.stages import projection
-from bigsmic.stages.graph import tth_squares
-from bigsmic.stages.noise import SPACING, read_spacing
-from bigsmic.stages.novelty import Assessor
 from bigsmic.stages.projection import read_remainders, remainders_of
 
 D, C = 300, 4
@@ -73,11 +68,11 @@ def test_columns_stay_if_they_are_no_more_or_if_all_are_wanted(noisy):
     assert run_of(published).read("rows", 0, "X").shape[1] == D
 
 
-def test_all_columns_are_no_setting_of_a_run_as_in_earlier_ones(noisy, tmp_path):
+def test_all_columns_are_a_setting_of_a_run(noisy, tmp_path):
     X = noisy[0]
     found = bigsmic.fit(X, C, out=tmp_path / "run", n_components=None, n_threads=1)
     labels = found.labels
-    assert "n_components" not in run_of(found).identity["settings"]
+    assert run_of(found).identity["settings"]["n_components"] is None
     np.testing.assert_array_equal(bigsmic.Result.open(tmp_path / "run").predict(X), labels)
     with pytest.raises(RunMismatchError, match=r"n_components: stored None, asked 50"):
         bigsmic.fit(X, C, out=tmp_path / "run", n_threads=1)
@@ -137,17 +132,6 @@ def test_distances_over_all_columns_are_those_of_orthogonal_remainders():
     assert over_all_columns(np.array([3.0]), np.array([0.0]), 0.0) == [3.0]
 
 
-def test_runs_without_remainders_are_read_as_before(noisy, result, monkeypatch):
-    X, context, info = noisy[0][:100], result._context, run_of(result).info
-    assessor = Assessor(context, model_of(context))
-    of_components = assessor.novelty.of_neighbors(*assessor.model.search(context.scaler.apply(X)))
-    assert not np.allclose(result.novelty(X), of_components)
-    monkeypatch.setattr(
-        type(run_of(result)), "info", lambda run, stage, block: {} if stage == PROJECTION else info(stage, block)
-    )
-    np.testing.assert_array_equal(result.novelty(X), of_components)
-
-
 @pytest.fixture(scope="module")
 def pulsed(noisy):
     """Rows of which every thirtieth has a pulse in a column of its own, which no leading axis spans."""
@@ -197,21 +181,6 @@ def test_cuts_read_the_remainders_of_their_fit(pulsed, with_noise, monkeypatch):
     monkeypatch.setattr(projection, "_write_remainders", None)
     cut = with_noise.cut(3)
     assert (cut.noise[pulsed[1]] > 0.5).mean() > 0.9
-
-
-def test_spacings_of_components_are_read_as_before(pulsed, with_noise, monkeypatch):
-    """A run of an earlier version: its spacing is that of components, and so are the distances of new rows."""
-    X, context, info = pulsed[0][:60], with_noise._context, run_of(with_noise).info
-    now = with_noise.predict_noise(X)
-    monkeypatch.setattr(
-        type(run_of(with_noise)), "info", lambda run, stage, block: {} if stage == SPACING else info(stage, block)
-    )
-    squares = model_of(context).search(context.scaler.apply(X))[1]
-    log_distances = log_distance(np.sqrt(tth_squares(squares, max(context.settings.t))))
-    of_components = with_noise.predict_noise(X)
-    labels = with_noise.predict_proba(X).argmax(axis=1)
-    np.testing.assert_allclose(of_components, scores(log_distances, labels, read_spacing(context)), rtol=1e-5)
-    assert not np.allclose(of_components, now)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import shutil
 
 import numpy as np
 import pytest
@@ -173,54 +172,3 @@ def test_rows_that_come_later_are_labelled_as_they_are_predicted(spikes, tmp_pat
     np.testing.assert_array_equal(
         bigsmic.Result.open(tmp_path / "run").archive_labels()[2500:], result.predict(X[2500:])
     )
-
-
-# -- runs of earlier versions
-
-
-@pytest.fixture(scope="module")
-def older(spikes, tmp_path_factory):
-    """A run of many blocks as it was made before shapes had a say, and its rows."""
-    folder = tmp_path_factory.mktemp("older")
-    with pytest.MonkeyPatch.context() as patch:
-        cut_small(patch)
-        patch.setattr(gaussians, "are_used", lambda context: False)
-        bigsmic.fit(spikes[0], 6, out=folder / "run", **FAST)
-    return folder / "run", spikes[0]
-
-
-@pytest.fixture
-def refitted(older, tmp_path, monkeypatch):
-    """The same fit by this version, on a copy of the older run, some blocks of which are taken away before."""
-    cut_small(monkeypatch)
-
-    def fit(*lost):
-        shutil.copytree(older[0], tmp_path / "run")
-        for block in lost:
-            shutil.rmtree(tmp_path / "run" / block)
-        return bigsmic.fit(older[1], 6, out=tmp_path / "run", **FAST)
-
-    return fit
-
-
-def test_a_run_made_before_is_read_as_it_was(older, tmp_path):
-    location, X = older
-    result = bigsmic.Result.open(location)
-    predicted = result.predict(X)
-    assert np.mean(predicted == result.labels) > 0.97
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(result)).predict(X), predicted)
-    np.testing.assert_array_equal(result.save(tmp_path / "saved").predict(X), predicted)
-    result.report(tmp_path / "report.html", archive=X, map_rows=0)
-    assert result.cut(5).n_clusters == 5
-    assert gaussians.read(result._context) is None
-
-
-@pytest.mark.parametrize("lost", [(), ("final/0000001", "output/0000000"), ("final", "output", "sharpness")])
-def test_a_run_made_before_is_resumed_in_one_way(older, refitted, lost):
-    """Rows that have labels are not labelled again, and no row differently from those beside it."""
-    location, X = older
-    before, resumed = bigsmic.Result.open(location), refitted(*lost)
-    by_shapes = lost[:1] == ("final",)
-    assert (gaussians.read(resumed._context) is not None) is by_shapes
-    assert np.array_equal(resumed.labels, before.labels) is not by_shapes
-    assert np.array_equal(resumed.predict(X), before.predict(X)) is not by_shapes

@@ -82,7 +82,7 @@ def _candidates(context: Context, scores: Scores) -> list[dict[str, Any]]:
 def _scores(context: Context) -> Scores:
     """LSMI and parameters of its estimate, by number of the labeling."""
     table = {name: context.run.read("scores", 0, name) for name in SCORES}
-    numbers = context.run.info("scores", 0).get("numbers", range(len(table["lsmi"])))
+    numbers = context.run.info("scores", 0)["numbers"]
     return {b: {name: values[i].item() for name, values in table.items()} for i, b in enumerate(numbers)}
 
 

@@ -258,8 +258,8 @@ def read(context: Any) -> Valleys | None:
         pairs["pairs"] = numbering.labels(context, pairs["pairs"])
     stored = run.info(shown_number.NUMBER, 0)
     facts = {name: stored[name] for name in ("n_clusters", "clear", "votes", "largest", "second", "clumpiness")}
+    facts |= {name: stored[name] for name in ("agreement", "parts", "surer", "on_pieces")}
     found = settings.undecided or (settings.open and settings.n_clusters == stored["n_clusters"])
-    facts |= {"agreement": stored.get("agreement", 1.0)} | {name: stored.get(name) for name in ("parts", "surer")}
     facts |= {name: stored[name] for name in ("unlinked", "forced") if name in stored}
-    facts |= {"graph_parts": eigenvalue_counts.parts(run) or None, "on_pieces": stored.get("on_pieces", False)}
+    facts |= {"graph_parts": eigenvalue_counts.parts(run) or None}
     return Valleys(**facts, asked=None if found else settings.n_clusters, _curve=curve, _pairs=pairs)
