@@ -196,9 +196,8 @@ def _tests(context: Context, entry: Entry, reference: Reference, tonight: Batche
 
 
 def _sizes(earlier: list[dict[str, Any]], c: int) -> NDArray[np.float64]:
-    """Rows of every cluster on earlier nights, shape (nights, c); earlier versions have not noted them."""
-    noted = [_padded(info["sizes"], c) for info in earlier if "sizes" in info]
-    return np.array(noted, np.float64).reshape(len(noted), c)
+    """Rows of every cluster on earlier nights, shape (nights, c)."""
+    return np.array([_padded(info["sizes"], c) for info in earlier], np.float64).reshape(len(earlier), c)
 
 
 def _padded(sizes: list[int], c: int) -> Integers:
