@@ -10,6 +10,7 @@ from bigsmic.numerics.graph import affinity, cells, neighbors
 from bigsmic.numerics.graph.affinity import WEIGHT_FLOOR
 from bigsmic.numerics.labeling import calibration, rotation
 from bigsmic.numerics.labeling import consensus as consensus_numerics
+from bigsmic.numerics.labeling import gaussians as gaussians_numerics
 from bigsmic.numerics.labeling import noise as noise_numerics
 from bigsmic.runtime.context import Context
 from bigsmic.stages import (
@@ -190,7 +191,7 @@ class Model(Neighborhood):
         """Posteriors and labels, -1 for noise, of rows with known neighbours among the fitted rows."""
         posterior, labels = self._assign(indices, squares, X)
         if self.spacing is not None:
-            labels[noise_numerics.is_noise(self._noise(labels, squares, remainders))] = -1
+            labels[noise_numerics.is_noise(self._noise(labels, indices, squares, remainders))] = -1
         return posterior, labels
 
     def noise(self, X: Floats, remainders: Floats | None = None) -> NDArray[np.float32]:
@@ -201,11 +202,16 @@ class Model(Neighborhood):
         self, indices: Integers, squares: Floats, X: Floats | None = None, remainders: Floats | None = None
     ) -> NDArray[np.float32]:
         """Noise scores of rows with known neighbours among the fitted rows."""
-        return self._noise(self._assign(indices, squares, X)[1], squares, remainders)
+        return self._noise(self._assign(indices, squares, X)[1], indices, squares, remainders)
 
-    def _noise(self, labels: Integers, squares: Floats, remainders: Floats | None) -> NDArray[np.float32]:
-        """Noise scores of rows with known clusters and squared distances to fitted rows."""
-        distance = np.sqrt(tth_squares(squares, max(self.context.settings.t)))
+    def _noise(
+        self, labels: Integers, indices: Integers, squares: Floats, remainders: Floats | None
+    ) -> NDArray[np.float32]:
+        """Noise scores of rows with known clusters, neighbours and squared distances to these."""
+        t, equal = self.context.settings.t, self._are_fitted(indices, squares)
+        distance = np.sqrt(tth_squares(squares, max(t)))
+        read = self.context.run.read
+        distance[equal] = self._of_nearest(lambda p: read("graph", p, "sigma", t.index(max(t)))[0], indices[equal])
         distance = projection.over_all_columns(self.context, distance, remainders)
         found: NDArray[np.float32] = noise_numerics.scores(noise_numerics.log_distance(distance), labels, self.spacing)
         return found
@@ -230,6 +236,9 @@ class Model(Neighborhood):
         if self.shapes is not None and X is not None:
             P = self.shapes.components(X)
             labels, posterior = self.shapes.relabelled(P, votes / len(self.readers), labels, posterior)
+        equal, before = self._are_fitted(indices, squares), labels.copy()
+        labels[equal] = self._labels_of_nearest(indices[equal])
+        posterior = gaussians_numerics.halved(posterior, labels, labels != before)
         return calibration.sharpened(posterior, self.power), labels
 
     def _extend(self, eigenproblem: Eigenproblem, indices: Integers, squares: Floats) -> Floats:
@@ -261,8 +270,20 @@ class Model(Neighborhood):
 
     def _adopt(self, labels: NDArray[np.int32], has_mass: NDArray[np.bool_], indices: Integers) -> NDArray[np.int32]:
         """Labels in which a row without a positive column takes the label of its nearest training row."""
-        orphans = np.flatnonzero(~has_mass & (indices[:, 0] >= 0))
-        if len(orphans):
-            nearest, inverse = np.unique(indices[orphans, 0], return_inverse=True)
-            labels[orphans] = self._gather(lambda p: self.context.run.read("final", p, "labels"), nearest)[inverse]
+        orphans = ~has_mass & (indices[:, 0] >= 0)
+        labels[orphans] = self._labels_of_nearest(indices[orphans])
         return labels
+
+    def _are_fitted(self, indices: Integers, squares: Floats) -> NDArray[np.bool_]:
+        """Whether rows are equal to a fitted one, whose cluster and spacing are theirs; none is known by affinities."""
+        is_near = (indices[:, 0] >= 0) & (squares[:, 0] == 0)
+        return is_near if self.context.settings.kernel != "precomputed" else np.zeros_like(is_near)
+
+    def _labels_of_nearest(self, indices: Integers) -> NDArray[Any]:
+        """Clusters of the nearest fitted rows, shape (b,)."""
+        return self._of_nearest(lambda p: self.context.run.read("final", p, "labels"), indices)
+
+    def _of_nearest(self, read_block: Callable[..., Any], indices: Integers) -> NDArray[Any]:
+        """Entries of a per-row array at the nearest fitted rows, shape (b,)."""
+        nearest, inverse = np.unique(indices[:, 0], return_inverse=True)
+        return self._gather(read_block, nearest)[inverse] if len(nearest) else np.zeros(0, np.int32)

@@ -341,6 +341,12 @@ def test_a_blob_is_not_clumped(d):
     assert abs(blobs.clumpiness(X)) < blobs.CLUMPED
 
 
+def test_copies_of_a_row_are_no_clump():
+    few = np.random.default_rng(0).normal(size=(15, 3))
+    copies = np.random.default_rng(1).permutation(np.concatenate([np.full((1500, 3), 0.3), few]))
+    assert blobs.clumpiness(copies) == 0.0
+
+
 def test_many_groups_and_curves_are_clumped():
     draw = np.random.default_rng(0)
     groups = draw.normal(0, 3, (40, 8))[draw.integers(0, 40, 2000)] + draw.normal(size=(2000, 8))
