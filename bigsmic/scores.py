@@ -14,6 +14,7 @@ from bigsmic.numerics.objectives.mspc.separation import Two
 from bigsmic.runtime import block_sizes
 from bigsmic.store import Source, open_source
 from bigsmic.types import Integers, Rows, StorageOptions
+from bigsmic.validation import check_at_least_zero, to_array
 
 TILE_ENTRIES = 1 << 18
 
@@ -74,11 +75,10 @@ def msp_score(
     >>> round(bigsmic.msp_score(X, y == 0), 2), round(bigsmic.msp_score(X, y == 1), 2)
     (0.94, 0.32)
     """
-    if not 0 <= reg < np.inf:
-        raise InputError(f"reg: got {reg}; use a finite number of at least 0")
+    check_at_least_zero("reg", reg)
     source = open_source(X, component, storage_options)
     n, d = source.shape
-    labels = np.asarray(labels)
+    labels = to_array("labels", labels)
     if labels.shape != (n,):
         raise InputError(f"labels: got shape {labels.shape} for {n} rows; give one label per row")
     classes, labels = np.unique(labels, return_inverse=True)

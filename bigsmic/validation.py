@@ -7,9 +7,9 @@ from collections.abc import Collection, Container, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from bigsmic.errors import BigsmicWarning, InputError
+from bigsmic.errors import BigsmicError, BigsmicWarning, InputError
 
 SEEDS = 1 << 64
 """Number of seeds."""
@@ -76,6 +76,19 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, np.str_) else value
 
 
+def to_array(name: str, given: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
+    """An array of what was given; InputError if it is ragged, or has texts where numbers of a dtype are needed."""
+    try:
+        return np.asanyarray(given, dtype)
+    except BigsmicError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{name}: got a {type(given).__name__} that is no array of numbers ({error}); give numbers, and rows of "
+            "equal length"
+        ) from error
+
+
 def check_storage_options(storage_options: object) -> None:
     """InputError unless options of a file system are a dict or None; the message has no value, which may be secret."""
     if storage_options is not None and not isinstance(storage_options, Mapping):
@@ -140,7 +153,7 @@ def check_prior(prior: ArrayLike | None, c: int) -> NDArray[np.float64]:
     """
     if prior is None:
         return np.full(c, 1.0 / c)
-    values = np.ravel(np.asarray(prior, np.float64))
+    values = np.ravel(to_array("prior", prior, np.float64))
     if len(values) != c:
         raise InputError(f"prior: got {len(values)} values for c = {c} clusters; give one per cluster")
     if not (values > 0).all() or abs(values.sum() - 1) > 1e-6:

@@ -309,6 +309,8 @@ ROWS = np.arange(40.0).reshape(20, 2)
     [
         (np.zeros(5), 2, {}, r"expected a 2-dimensional array .* got shape \(5,\)"),
         (np.zeros((2, 3, 4)), 2, {}, r"got shape \(2, 3, 4\)"),
+        ([[1, 2], [3]], 2, {}, "got a list that is no array of numbers .* rows of equal length"),
+        (None, 2, {}, r"got a single value or object; give an array"),
         (np.zeros((0, 3)), 2, {}, r"0 sample"),
         (np.zeros((3, 0)), 2, {}, r"0 feature\(s\) \(shape=\(3, 0\)\)"),
         (np.zeros((1, 3)), 1, {}, "n_samples=1; clustering needs at least 2 rows"),
@@ -324,6 +326,7 @@ ROWS = np.arange(40.0).reshape(20, 2)
         (ROWS, 2.5, {}, r"c \(n_clusters\): got 2\.5; use an integer"),
         (ROWS, True, {}, "got True; use an integer"),
         (ROWS, 2, {"prior": [1.0]}, "got 1 values for c = 2"),
+        (ROWS, 2, {"prior": "half"}, "prior: got a str that is no array of numbers"),
         (ROWS, 2, {"prior": [0.7, 0.7]}, r"sum 1\.4; give positive values that sum to 1"),
         (ROWS, 2, {"prior": [1.0, 0.0]}, "give positive values"),
         (ROWS, 2, {"prior": [np.nan, 1.0]}, "give positive values"),

@@ -173,10 +173,11 @@ class Scaler(NamedTuple):
         """Scale rows of any real dtype to C-ordered float32, and take their components if there are axes."""
         out = np.empty((len(X), X.shape[1] if self.axes is None else self.axes.shape[1]), np.float32)
         step = _tile_rows(X)
-        for i, tile in enumerate(_tiles(X, origin=self.origin)):
-            centred = tile - self.mean
-            centred *= self.factor
-            out[i * step : i * step + len(tile)] = centred if self.axes is None else centred @ self.axes
+        with np.errstate(over="ignore", invalid="ignore"):  # of new rows, which may be farther than float32 can tell
+            for i, tile in enumerate(_tiles(X, origin=self.origin)):
+                centred = tile - self.mean
+                centred *= self.factor
+                out[i * step : i * step + len(tile)] = centred if self.axes is None else centred @ self.axes
         return out
 
     def within_reach(self, X: Any) -> Floats:
@@ -184,8 +185,7 @@ class Scaler(NamedTuple):
 
         Linear classifiers label them as before, and nothing that is computed from them overflows.
         """
-        with np.errstate(over="ignore", invalid="ignore"):
-            out = self.apply(X)
+        out = self.apply(X)
         far = ~(np.abs(out).max(axis=1, initial=0) <= REACH)
         if far.any():
             out[far] = self._nearer(X[far])

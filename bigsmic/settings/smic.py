@@ -25,7 +25,7 @@ from bigsmic.settings.options import (
     option,
 )
 from bigsmic.settings.smic_checks import check_bandwidth, check_kernel, check_rows_in_no_cluster
-from bigsmic.validation import check_choice, check_integer
+from bigsmic.validation import check_choice, check_integer, to_array
 from bigsmic.weight_functions import identity_of
 
 NORMALIZATIONS = ("auto", "symmetric", None)
@@ -450,7 +450,7 @@ def _implied(preset: Any, rotation: Any, chosen: dict[str, Any]) -> dict[str, An
         return _PAPER
     check_choice("rotation", rotation, (None, "auto", True, False))
     prior = chosen.get("prior")
-    uneven = prior is not None and np.ptp(prior) > 0
+    uneven = prior is not None and len(np.unique(to_array("prior", prior, np.float64))) > 1
     if uneven and rotation is True:
         raise InputError(
             "rotation: got True with a non-uniform prior, whose objective a rotation changes; leave rotation out"

@@ -9,6 +9,7 @@ import numpy as np
 from bigsmic.errors import InputError
 from bigsmic.store import absolute, is_local, open_array
 from bigsmic.types import StorageOptions
+from bigsmic.validation import to_array
 
 TEXT = (".csv", ".txt")
 
@@ -39,7 +40,7 @@ def read_array(name: str, given: Any, storage_options: StorageOptions = None) ->
     if given is None:
         return None
     if not isinstance(given, str | os.PathLike):
-        return np.asarray(given[...] if hasattr(given, "nchunks_initialized") else given)
+        return np.asarray(to_array(name, given[...] if hasattr(given, "nchunks_initialized") else given))
     place = absolute(given)
     suffix = Path(place).suffix.lower()
     if not is_local(place) or suffix not in (".npy", *TEXT):

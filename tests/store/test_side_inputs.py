@@ -33,3 +33,8 @@ def test_what_is_no_number_is_refused(tmp_path):
     path.write_text("i,j\n0,x\n")
     with pytest.raises(InputError, match="must_links"):
         read_array("must_links", path)
+
+
+def test_rows_of_unequal_length_are_refused():
+    with pytest.raises(InputError, match="must_links: got a list that is no array of numbers"):
+        read_array("must_links", [[1, 2], [3]])

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from bigsmic.errors import InputError
 from bigsmic.store.side_inputs import read_array
 from bigsmic.types import StorageOptions
+from bigsmic.validation import to_array
 
 
 def admit(
@@ -27,12 +28,12 @@ def checked_side_inputs(side_inputs: Mapping[str, Any], n_rows: int) -> dict[str
     InputError
         There is not one value per row, a weight is negative, or a label is not 0, 1, .. or -1.
     """
-    arrays = {name: np.asarray(array) for name, array in side_inputs.items()}
+    arrays = {name: np.asarray(to_array(name, array)) for name, array in side_inputs.items()}
     for name, array in arrays.items():
         if array.shape != (n_rows,):
             raise InputError(f"{name}: got shape {array.shape}; give one value for each of the {n_rows} rows")
     if "sample_weight" in arrays:
-        weights = arrays["sample_weight"] = arrays["sample_weight"].astype(np.float64)
+        weights = arrays["sample_weight"] = to_array("sample_weight", arrays["sample_weight"].copy(), np.float64)
         if not np.isfinite(weights).all() or (weights < 0).any():
             raise InputError("sample_weight: got negative or infinite weights; use finite ones, 0 or more")
         if not weights.any():

@@ -205,7 +205,7 @@ def cut_run(base: Run, settings: Any, n_clusters: int) -> tuple[Overlay, Any]:
     if not columns or n_clusters < 2:
         raise InputError(
             f"cut: got {n_clusters} clusters, but this fit has trees of {sorted(width)} columns, which can be cut "
-            f"into 2 to {max(width, default=0)}: fit with a larger c for more"
+            f"into 2 to {max(width, default=0)}: give one of these numbers, or fit with a larger c for more"
         )
     if graph_parts.falls_apart(context, n_clusters):
         columns = tuple(sorted({int(n_clusters), *columns}))

@@ -14,6 +14,7 @@ from bigsmic.errors import InputError, NonFiniteError
 from bigsmic.numerics.hashing import draw_rows, row_hash
 from bigsmic.numerics.row_blocks import tiles
 from bigsmic.types import Floats, Integers
+from bigsmic.validation import to_array
 
 PAPER_GAMMAS = 10.0 ** (np.arange(-4, 5) / 2)
 GAMMA_MULTIPLES = 10.0 ** (np.arange(-4, 3) / 4)
@@ -187,7 +188,7 @@ def check_grid(name: str, values: ArrayLike) -> np.ndarray:
 
 def check_data(X: ArrayLike, labels: ArrayLike, what: str) -> tuple[Floats, NDArray[Any], NDArray[np.int32]]:
     """Return float rows, classes, and labels as numbers into them."""
-    rows, labels = np.asarray(X), np.asarray(labels)
+    rows, labels = np.asarray(to_array("X", X)), np.asarray(to_array("labels", labels))
     if rows.dtype not in (np.float32, np.float64):
         rows = rows.astype(np.float64)
     if rows.ndim != 2 or labels.shape != rows.shape[:1]:

@@ -18,7 +18,7 @@ from bigsmic.store.sources.sliced import SlicedSource
 from bigsmic.store.sources.windowed import WindowSource, group_of
 from bigsmic.store.sources.zarr_arrays import ZarrSource, is_zarr, open_array
 from bigsmic.types import Floats, StorageOptions, StrPath
-from bigsmic.validation import check_storage_options
+from bigsmic.validation import check_storage_options, to_array
 
 
 def open_source(
@@ -102,10 +102,12 @@ def _in_process(data: Any) -> "Source":
         return DaskSource(data.data) if admission.is_lazy_dask(data) else SlicedSource(data)
     if admission.is_frame(data) and np.asanyarray(data.iloc[:0]).dtype == object:  # truth values beside numbers, say
         data = data.to_numpy(np.float64, na_value=np.nan)
-    return Source(np.asanyarray(data), "array")
+    return Source(to_array("input", data), "array")
 
 
 def _check_rows(source: Source) -> None:
+    if not source.shape:
+        raise InputError("input: got a single value or object; give an array (n_samples, n_features), or its location")
     if len(source.shape) != 2:
         raise InputError(
             f"input: expected a 2-dimensional array (n_samples, n_features), got shape {source.shape}. "

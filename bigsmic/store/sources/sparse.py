@@ -71,7 +71,8 @@ class SparseSource(SparseRows):
         if not issparse(matrix) or matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             shape = getattr(matrix, "shape", None)
             raise InputError(
-                f"input: a precomputed {what} must be a sparse square matrix, got {type(matrix)} of {shape}"
+                f"input: a precomputed {what} must be a sparse square matrix, got {type(matrix)} of {shape}; give "
+                "scipy.sparse.csr_array(matrix) of one row and column for each row"
             )
         refuse_complex(matrix.dtype, f"input: a precomputed {what}")
         rows = canonical(matrix)
