@@ -67,13 +67,16 @@ def are_solid(context: Context, n_parts: int) -> bool:
 def lie_along_curves(context: Context) -> bool:
     """Whether rows lie along curves, so that any place where these are sparse looks like a valley.
 
-    The eigenvalues of Laplacians grow with the power 2 / r of their number in r dimensions [Weyl]_.
+    The eigenvalues of Laplacians grow with the power 2 / r of their number in r dimensions [Weyl]_. A single column is
+    a line, whatever the eigenvalues of few rows are.
 
     References
     ----------
     .. [Weyl] Weyl, "Das asymptotische Verteilungsgesetz der Eigenwerte linearer partieller Differentialgleichungen",
        Mathematische Annalen 71, 1912. doi 10.1007/BF01456804
     """
+    if not context.settings.precomputed and context.d - len(context.column_scaler.constant) == 1:
+        return True
     spectra = _plain_spectra(context, (None, UNWEIGHTED))
     powers = np.array([growth(values, (len(values) // 4, len(values) // 2, len(values))) for values in spectra])
     return bool(spectra) and bool(np.all((powers > OF_CURVES[0]) & (powers < OF_CURVES[1])))
