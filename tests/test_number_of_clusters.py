@@ -121,6 +121,17 @@ def test_valleys_between_integers_are_no_evidence(seed):
     assert result.n_clusters is None or adjusted_rand_score(y, result.labels) == 1
 
 
+@pytest.mark.parametrize(("n", "seed"), [(300, 1), (3000, 0), (3000, 1)])
+def test_values_of_an_integer_column_are_no_clusters(n, seed):
+    """Rows are nearer to those of the same value in the last column than to the next value: the graph parts them."""
+    draw = np.random.default_rng(seed)
+    y = draw.integers(0, 3, n)
+    X = (draw.normal(size=(n, 4)) + 8 * np.eye(3, 4)[y]).round()
+    result = bigsmic.fit(X, n_threads=1)
+    assert result.n_clusters == 3  # 14 or 15 by edges alone
+    assert adjusted_rand_score(y, result.labels) > 0.98
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_rounding_to_the_spread_of_a_cluster_makes_no_valleys(seed):
     rng, y = np.random.default_rng(seed), np.arange(6000) % 6

@@ -27,6 +27,8 @@ RIDGE = 0.05
 """Of the mean variance, added to every one of a pair's."""
 NEIGHBOR_WEIGHT = 0.002
 """Share of the smaller degree sum of two groups that has to lie between them, for the two to be neighbours."""
+STEPS = 1.5
+"""Steps of the columns along the line between the means of two groups, up to which these are neighbours."""
 BARRING = 1.4
 """Cannot-links beyond the must-links, over the square root of all links, that bar two groups from being one: two links
 if these agree, and five if one must-link is against them."""
@@ -63,9 +65,14 @@ class Groups:
         Principal components (s, r), uniform numbers (s,) and group (s,) of the rows drawn; see :func:`is_drawn`.
     resolution : ndarray of float64, shape (r, r), optional
         See :func:`~bigsmic.numerics.labeling.resolution.along_axes`; by default, any distance may be a valley.
+    by_steps : bool
+        Whether groups that are a step of the columns apart are neighbours, though the graph has no edges between them:
+        integers may be nearer to those of equal values in other columns than to the next value.
 
     Attributes
     ----------
+    steps : ndarray of float64, shape (m, m)
+        Pairs of parts of every two groups that are hardly a step of the columns apart; 0 unless `by_steps`.
     links : ndarray of float64, shape (2, m, m)
         Must-links and cannot-links between every two groups; see :meth:`with_links`.
     """
@@ -76,6 +83,7 @@ class Groups:
         weights: Floats,
         sample: tuple[Floats, Floats, Integers] | list[NDArray[Any]],
         resolution: Floats | None = None,
+        by_steps: bool = False,
     ) -> None:
         self.resolution = np.zeros((moments.sums.shape[1],) * 2) if resolution is None else resolution
         self.moments = GroupMoments(*(array.copy() for array in moments))
@@ -84,6 +92,7 @@ class Groups:
         self.degrees = weights.sum(axis=1)
         self._scatters: dict[int, tuple[Floats, Floats]] = {}
         self._within = self._shape_within()
+        self.steps = self._steps() if by_steps else np.zeros_like(weights)
         P, uniform, labels = sample
         order = np.argsort(labels, kind="stable")
         cuts = np.searchsorted(labels[order], np.arange(len(weights) + 1))
@@ -95,6 +104,7 @@ class Groups:
         found = copy(self)
         found.moments = GroupMoments(*(array.copy() for array in self.moments))
         found.weights, found.degrees, found.links = self.weights.copy(), self.degrees.copy(), links.copy()
+        found.steps = self.steps.copy()
         found.samples, found._scatters = [*self.samples], {}
         return found
 
@@ -123,8 +133,8 @@ class Groups:
 
     @property
     def _between(self) -> list[NDArray[Any]]:
-        """Weights and links between groups, along either axis."""
-        return [axis for counts in (self.weights, *self.links) for axis in (counts, counts.T)]
+        """Weights, steps and links between groups, along either axis."""
+        return [axis for counts in (self.weights, self.steps, *self.links) for axis in (counts, counts.T)]
 
     def leave_out(self, z: int) -> None:
         """Forget the rows of group z."""
@@ -148,8 +158,12 @@ class Groups:
         return barred
 
     def are_neighbors(self, y: Integers, z: Integers) -> NDArray[np.bool_]:
-        """Whether enough of the weight of the smaller group lies between two groups, each of y and of z: bool, (p,)."""
-        near: NDArray[np.bool_] = self.weights[y, z] > NEIGHBOR_WEIGHT * np.minimum(self.degrees[y], self.degrees[z])
+        """Whether two groups, each of y and of z, are neighbours: bool, shape (p,).
+
+        Enough of the weight of the smaller one lies between them, or parts of them are :attr:`steps` apart.
+        """
+        tied = self.weights[y, z] > NEIGHBOR_WEIGHT * np.minimum(self.degrees[y], self.degrees[z])
+        near: NDArray[np.bool_] = tied | (self.steps[y, z] > 0)
         return near
 
     def valley(self, y: int, z: int) -> Valley:
@@ -184,6 +198,13 @@ class Groups:
         means = sums / np.sqrt(np.maximum(n, 1.0))[:, None]
         within: Floats = outers.sum(axis=0) - means.T @ means
         return within * (len(within) / max(float(np.trace(within)), _NOTHING))
+
+    def _steps(self) -> Floats:
+        """Whether hardly a step of the columns lies between the means of two groups: float64, shape (m, m)."""
+        means = self.moments.sums / np.maximum(self.counts, 1.0)[:, None]
+        apart = means[:, None] - means
+        steps = np.sqrt(np.maximum(((apart @ self.resolution) * apart).sum(axis=2), 0.0))
+        return ((apart**2).sum(axis=2) < STEPS * steps).astype(np.float64)
 
     def _scatter(self, y: int) -> tuple[Floats, Floats]:
         """Sum of squared deviations, and mean, of a group."""

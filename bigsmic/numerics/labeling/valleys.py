@@ -307,7 +307,7 @@ class _Pairs:
         """
         groups, s = self.groups, self.groups.degrees
         y, z = np.nonzero(self.near & (self.z < threshold))
-        tied = groups.weights[y, z] / np.sqrt(np.maximum(s[y] * s[z], _NOTHING))
+        tied = np.maximum(groups.weights[y, z] / np.sqrt(np.maximum(s[y] * s[z], _NOTHING)), _NOTHING)
         score = np.minimum(1.0, self.depth[y, z] * np.exp(2 * self.error[y, z])) * tied
         score[groups.are_barred(y, z)] = 0.0
         if score.max(initial=0.0) > 0:
