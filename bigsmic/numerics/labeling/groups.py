@@ -202,9 +202,8 @@ class Groups:
     def _steps(self) -> Floats:
         """Whether hardly a step of the columns lies between the means of two groups: float64, shape (m, m)."""
         means = self.moments.sums / np.maximum(self.counts, 1.0)[:, None]
-        apart = means[:, None] - means
-        steps = np.sqrt(np.maximum(((apart @ self.resolution) * apart).sum(axis=2), 0.0))
-        return ((apart**2).sum(axis=2) < STEPS * steps).astype(np.float64)
+        apart, steps = _squares_between(means, means), _squares_between(means, means @ self.resolution)
+        return (apart < STEPS * np.sqrt(steps)).astype(np.float64)  # steps is the squared step times the distance
 
     def _scatter(self, y: int) -> tuple[Floats, Floats]:
         """Sum of squared deviations, and mean, of a group."""
@@ -213,3 +212,10 @@ class Groups:
             mean = self.moments.sums[y] / n
             self._scatters[y] = self.moments.outers[y] - n * np.outer(mean, mean), mean
         return self._scatters[y]
+
+
+def _squares_between(means: Floats, turned: Floats) -> Floats:
+    """``(a - b)' R (a - b)`` of every two rows a, b of the means, at least 0; `turned` are ``means R``."""
+    products = means @ turned.T
+    own = np.diag(products)
+    return np.maximum(own[:, None] + own - 2 * products, 0.0)
