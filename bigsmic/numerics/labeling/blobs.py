@@ -10,7 +10,7 @@ LARGEST, CRUMB = 0.5, 0.25
 CLUMPED, CLEARLY_CLUMPED = 0.025, 0.05
 """Clumpiness from which on a cluster is no blob: to refuse it as an answer, and to look for others in it."""
 MOST_ROWS, N_NEIGHBORS, N_DRAWS = 2000, 10, 3
-_SMALLEST, _ROUNDING = 1e-12, 1e-6
+_SMALLEST = 1e-12
 
 
 def clumpiness(P: Floats, seed: int = 0) -> float:
@@ -29,7 +29,8 @@ def clumpiness(P: Floats, seed: int = 0) -> float:
         Median log distance to the tenth neighbour in a blob, averaged over three draws, minus that of the rows: 0 for a
         blob, larger if rows lie in clumps, or on a surface of fewer dimensions. 0 for at most 20 rows.
     """
-    P = _distinct(np.asarray(P[:MOST_ROWS], np.float64))
+    P = np.asarray(P[:MOST_ROWS], np.float64)
+    P = P[np.sort(np.unique(P, axis=0, return_index=True)[1])]
     if len(P) <= 2 * N_NEIGHBORS:
         return 0.0
     centred = P - P.mean(axis=0)
@@ -38,13 +39,6 @@ def clumpiness(P: Floats, seed: int = 0) -> float:
     draw = generator(seed, "blobs")
     drawn = [_log_distance(draw.standard_normal((len(P), len(axes))) @ axes) for _ in range(N_DRAWS)]
     return float(np.mean(drawn) - _log_distance(centred))
-
-
-def _distinct(P: Floats) -> Floats:
-    """Rows that differ by more than rounding, in their order."""
-    steps = np.round(P / max(float(np.abs(P).max(initial=0.0)) * _ROUNDING, _SMALLEST))
-    _, first = np.unique(steps, axis=0, return_index=True)
-    return P[np.sort(first)]
 
 
 def _log_distance(P: Floats) -> float:
