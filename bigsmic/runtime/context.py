@@ -81,7 +81,7 @@ class Context:
         return self.known(PROJECTION, self._read_axes) if self.settings.n_axes(self.d) else None
 
     def _read_axes(self) -> Any:
-        return self.run.read(PROJECTION, 0, "axes") if self.run.done(PROJECTION, 0) else None  # not before
+        return self.run.read(PROJECTION, 0, "axes") if self.run.done(PROJECTION, 0) else None  # none before its stage
 
     @cached_property
     def column_scaler(self) -> moments.Scaler:

@@ -33,12 +33,12 @@ def checked_side_inputs(side_inputs: Mapping[str, Any], n_rows: int) -> dict[str
         if array.shape != (n_rows,):
             raise InputError(f"{name}: got shape {array.shape}; give one value for each of the {n_rows} rows")
     if "sample_weight" in arrays:
-        weights = arrays["sample_weight"] = to_array("sample_weight", arrays["sample_weight"].copy(), np.float64)
+        weights = to_array("sample_weight", arrays["sample_weight"], np.float64)
         if not np.isfinite(weights).all() or (weights < 0).any():
             raise InputError("sample_weight: got negative or infinite weights; use finite ones, 0 or more")
         if not weights.any():
             raise InputError("sample_weight: every weight is zero; give some rows a positive one")
-        weights *= n_rows / weights.sum()
+        arrays["sample_weight"] = weights * (n_rows / weights.sum())
     if "labels" in arrays:
         labels = arrays["labels"]
         if labels.dtype.kind not in "iu":

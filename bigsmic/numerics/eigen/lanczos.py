@@ -285,12 +285,13 @@ def _lock(space: Space, params: LanczosParams, state: LanczosState, expansion: _
     """Rotate to the best Ritz vectors, and lock those that a product with K confirms."""
     images, Y = _descending_eigh(expansion.T)
     values = state.filter.inverse(images)
+    is_lowest = state.filter.degree == 1 or images[-1] < -1  # the latter left of the interval
     exact = expansion.Q.shape[1] == 0
     norms = np.linalg.norm(expansion.coupling @ Y[-expansion.coupling.shape[1] :], axis=0)
     norms = norms if exact else norms * state.filter.secant(values) * state.slack
     state = replace(
         state,
-        low=min(state.low, values[-1]) if state.filter.degree == 1 or images[-1] < -1 else state.low,
+        low=min(state.low, values[-1]) if is_lowest else state.low,
         scale=max(state.scale, float(np.max(np.abs(values)))),
         n_restarts=state.n_restarts + 1,
         n_draws=expansion.n_draws,

@@ -27,7 +27,7 @@ RIDGE = 0.05
 """Of the mean variance, added to every one of a pair's."""
 NEIGHBOR_WEIGHT = 0.002
 """Share of the smaller degree sum of two groups that has to lie between them, for the two to be neighbours."""
-STEPS = 1.5
+NEIGHBOR_STEPS = 1.5
 """Steps of the columns along the line between the means of two groups, up to which these are neighbours."""
 BARRING = 1.4
 """Cannot-links beyond the must-links, over the square root of all links, that bar two groups from being one: two links
@@ -71,7 +71,7 @@ class Groups:
 
     Attributes
     ----------
-    steps : ndarray of float64, shape (m, m)
+    adjacent : ndarray of float64, shape (m, m)
         Pairs of parts of every two groups that are hardly a step of the columns apart; 0 unless `by_steps`.
     links : ndarray of float64, shape (2, m, m)
         Must-links and cannot-links between every two groups; see :meth:`with_links`.
@@ -92,7 +92,7 @@ class Groups:
         self.degrees = weights.sum(axis=1)
         self._scatters: dict[int, tuple[Floats, Floats]] = {}
         self._within = self._shape_within()
-        self.steps = self._steps() if by_steps else np.zeros_like(weights)
+        self.adjacent = self._adjacent_groups() if by_steps else np.zeros_like(weights)
         P, uniform, labels = sample
         order = np.argsort(labels, kind="stable")
         cuts = np.searchsorted(labels[order], np.arange(len(weights) + 1))
@@ -104,7 +104,7 @@ class Groups:
         found = copy(self)
         found.moments = GroupMoments(*(array.copy() for array in self.moments))
         found.weights, found.degrees, found.links = self.weights.copy(), self.degrees.copy(), links.copy()
-        found.steps = self.steps.copy()
+        found.adjacent = self.adjacent.copy()
         found.samples, found._scatters = [*self.samples], {}
         return found
 
@@ -133,8 +133,8 @@ class Groups:
 
     @property
     def _between(self) -> list[NDArray[Any]]:
-        """Weights, steps and links between groups, along either axis."""
-        return [axis for counts in (self.weights, self.steps, *self.links) for axis in (counts, counts.T)]
+        """Weights, adjacent parts and links between groups, along either axis."""
+        return [axis for counts in (self.weights, self.adjacent, *self.links) for axis in (counts, counts.T)]
 
     def leave_out(self, z: int) -> None:
         """Forget the rows of group z."""
@@ -160,10 +160,10 @@ class Groups:
     def are_neighbors(self, y: Integers, z: Integers) -> NDArray[np.bool_]:
         """Whether two groups, each of y and of z, are neighbours: bool, shape (p,).
 
-        Enough of the weight of the smaller one lies between them, or parts of them are :attr:`steps` apart.
+        Enough of the weight of the smaller one lies between them, or parts of them are :attr:`adjacent`.
         """
         tied = self.weights[y, z] > NEIGHBOR_WEIGHT * np.minimum(self.degrees[y], self.degrees[z])
-        near: NDArray[np.bool_] = tied | (self.steps[y, z] > 0)
+        near: NDArray[np.bool_] = tied | (self.adjacent[y, z] > 0)
         return near
 
     def valley(self, y: int, z: int) -> Valley:
@@ -199,11 +199,12 @@ class Groups:
         within: Floats = outers.sum(axis=0) - means.T @ means
         return within * (len(within) / max(float(np.trace(within)), _NOTHING))
 
-    def _steps(self) -> Floats:
+    def _adjacent_groups(self) -> Floats:
         """Whether hardly a step of the columns lies between the means of two groups: float64, shape (m, m)."""
         means = self.moments.sums / np.maximum(self.counts, 1.0)[:, None]
-        apart, steps = _squares_between(means, means), _squares_between(means, means @ self.resolution)
-        return (apart < STEPS * np.sqrt(steps)).astype(np.float64)  # steps is the squared step times the distance
+        apart = _squares_between(means, means)
+        times_step = np.sqrt(_squares_between(means, means @ self.resolution))  # the distance times the step along it
+        return (apart < NEIGHBOR_STEPS * times_step).astype(np.float64)
 
     def _scatter(self, y: int) -> tuple[Floats, Floats]:
         """Sum of squared deviations, and mean, of a group."""

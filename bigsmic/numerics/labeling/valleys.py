@@ -207,7 +207,7 @@ def _join_copies(groups: Groups) -> list[tuple[int, int]]:
     first, merges = list[tuple[int, Floats]](), []
     for y in groups.alive.tolist():
         P = groups.samples[y][0]
-        if not len(P) or not _are_same(P, P[0]):
+        if not len(P) or not (_are_same(P[-1:], P[0]) and _are_same(P, P[0])):  # one differs in nearly all groups
             continue
         joined = next((z for z, row in first if _are_same(P[:1], row)), None)
         if joined is None:
