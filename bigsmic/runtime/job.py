@@ -56,7 +56,7 @@ class Job:
         return replace(self, context=self.context.under(settings))
 
     def replanned(self, settings: Any) -> "Job":
-        """The same job with settings for more clusters than were planned for, and a plan for them within its limit.
+        """The same job with settings for more eigenvectors than were planned for, and a plan for them within its limit.
 
         Raises
         ------
@@ -67,9 +67,9 @@ class Job:
         try:
             plan = registry.of(settings).plan(size, settings, limit, n_threads, self.plan.checkpoints)
         except PlanError as error:
+            other = ", or give a number of clusters, or a range" if settings.undecided else ""
             raise PlanError(
-                f"{error}; the data show more clusters than were planned for: raise the memory limit and resume, or "
-                "give a number of clusters, or a range"
+                f"{error}; the rows need more eigenvectors than were planned for: raise the memory limit and resume{other}"
             ) from None
         return replace(self.under(settings), plan=plan)
 

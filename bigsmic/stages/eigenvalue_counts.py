@@ -15,11 +15,13 @@ from bigsmic.stages.labeling_specs import Eigenproblem, eigenproblems
 from bigsmic.store import Run
 
 EIGENVALUE_COUNTS = "eigenvalue_counts"
-NEAR, FAR = 0.1, 0.2
-"""Angles whose cosines, .995 and .98, are compared: eigenvalues above are those of the parts of a graph."""
-PLATEAU = 1.5
-"""Largest quotient of the two counts if the graph has parts. On rows spread evenly over d dimensions it is 2^d, as
-there the distance of the m-th eigenvalue from 1 grows as m^(2/d)."""
+ANGLES = 0.025 * 2.0 ** (np.arange(7) / 2)
+"""Angles, to .2, above whose cosines eigenvalues are counted. The more rows, the nearer to 1 are those within parts."""
+PLATEAU = 1.2
+"""Largest quotient of two successive counts if the eigenvalues are those of parts of the graph. On rows spread evenly
+over d dimensions it is 2^(d/2), as there the distance of the m-th eigenvalue from 1 grows as m^(2/d)."""
+NEAR = 0.1
+"""Angle within which most eigenvalues of parts are."""
 
 
 def find(job: Job) -> None:
@@ -33,8 +35,15 @@ def parts(run: Run) -> int:
     """About how many parts the graph has, once they were counted; 0 if it does not fall into parts."""
     if not run.done(EIGENVALUE_COUNTS, 0):
         return 0
-    near, far = run.read(EIGENVALUE_COUNTS, 0, "counts")
-    return round(far) if 0 < far <= PLATEAU * near else 0
+    counts = run.read(EIGENVALUE_COUNTS, 0, "counts")
+    is_plateau = (counts[1:] > 0) & (counts[1:] <= PLATEAU * counts[:-1])
+    return round(counts[1:][is_plateau].max(initial=0.0))
+
+
+def may_be(context: Context, n_parts: int) -> bool:
+    """Whether the graph may have so many parts, or more: as many eigenvalues, of those found, are nearly 1."""
+    values = context.run.read("spectrum", 0, "ritz_values")
+    return len(values) >= n_parts and bool(values[n_parts - 1] >= np.cos(NEAR))
 
 
 def _count(job: Job, block: int, eigenproblem: Eigenproblem) -> None:
@@ -42,9 +51,8 @@ def _count(job: Job, block: int, eigenproblem: Eigenproblem) -> None:
     kernel_matrix.normalise(job, eigenproblem)
     make = partial(_sign_vectors, eigenproblem=eigenproblem, in_memory=job.plan.kernel_in_memory)
     traces = job.run_actors(EIGENVALUE_COUNTS, make, lambda group: eigenvalue_counts.traces(group, job.context.n))
-    angles = np.array([NEAR, FAR])
-    counts = eigenvalue_counts.counts(traces, angles)
-    job.run.write(EIGENVALUE_COUNTS, block, {"angles": angles, "counts": counts})
+    counts = eigenvalue_counts.counts(traces, ANGLES)
+    job.run.write(EIGENVALUE_COUNTS, block, {"angles": ANGLES, "counts": counts})
 
 
 def _sign_vectors(context: Context, shard: Shard, eigenproblem: Eigenproblem, in_memory: bool) -> Any:

@@ -218,13 +218,13 @@ def gather(job: Job, sources: Sequence[LabelSource]) -> list[Groups]:
     drawn = job.map_blocks(VALLEYS, blocks, partial(_samples, sources=sources, counts=moments.counts))
     samples = list(zip(*drawn, strict=True))  # for each source, its parts in all blocks
     del drawn
-    groups, by_steps, resolution = [], not job.context.settings.number_given, job.run.read(AXES, 0, "resolution")
+    groups, resolution = [], job.run.read(AXES, 0, "resolution")
     for i, source in enumerate(sources):
         of_source = [np.concatenate(parts) for parts in zip(*samples[i], strict=True)]
         samples[i] = ()  # freed before the next one, as together they are large
         own = GroupMoments(*(array[i, : source.n_groups] for array in moments))
         own_weights = weights[i][: source.n_groups, : source.n_groups]
-        groups.append(Groups(own, own_weights, of_source, resolution, by_steps))
+        groups.append(Groups(own, own_weights, of_source, resolution))
     return groups
 
 

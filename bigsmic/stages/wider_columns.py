@@ -2,7 +2,8 @@
 
 A fit that leaves the number of clusters open may find nearly as many as it has columns, or no plain answer where as
 many have the largest modularity, or the graph may have as many parts before it begins; one that was given it begins
-with the labelings that are read by valleys, and the others may read more columns.
+with the labelings that are read by valleys, and the others may read more columns, or the graph has so many parts that
+only those by valleys are made, of more.
 The eigenvectors stay, and those that lack are added. What was made of fewer columns stays where it is read again, and
 is deleted where the labelings that are read by valleys have more columns, too. The stage ``wider`` says how many
 columns are read, and how many there were before, so that an interrupted fit goes on with them.
@@ -92,6 +93,29 @@ def suited(job: Job) -> Job:
     return resumed(job)
 
 
+def for_parts(job: Job, found: Job) -> Job | None:
+    """The job with labelings by valleys of more columns, if the graph has too many parts for those of `found`.
+
+    Of the same eigenvalue, those that were found are any. The other labelings have no more columns, and do not count.
+    """
+    m = valley_columns(found.context.settings, found.context.n)
+    if job.run.done(WIDER, 0) or not eigenvalue_counts.may_be(found.context, math.ceil(FULL * m)):
+        return None
+    with job.timed("eigen"):
+        eigenvalue_counts.find(found)
+    n_columns = _for_parts(found.context, m)
+    if not n_columns:
+        return None
+    job.replanned(job.context.settings.by_valleys(n_columns))
+    _note(job, n_columns, _steps_after(found.context), for_parts=True)
+    return resumed(job)
+
+
+def are_for_parts(run: Run) -> bool:
+    """Whether a fit that was given its number of clusters has taken more columns as the graph has many parts."""
+    return run.done(WIDER, 0) and run.info(WIDER, 0)["for_parts"]
+
+
 def _most_columns(context: Context, rows_per_column: int) -> int:
     """Largest number of columns that the rows allow; of rows with copies, no more later than at first.
 
@@ -137,11 +161,17 @@ def _has_room(job: Job, n_columns: int) -> bool:
 
 def begin(job: Job, found: Context, n_columns: int) -> None:
     """Note the number of columns from now on; what was made of those of `found` is deleted by :func:`resumed`."""
-    _note(job, n_columns, [*steps(job.run), specs_of(found).most_eigenvectors] if can_go_on(found) else [])
+    _note(job, n_columns, _steps_after(found))
 
 
-def _note(job: Job, n_columns: int, steps: list[int]) -> None:
-    job.run.write(WIDER, 0, {}, info={"columns": n_columns, "ready": False, "steps": steps})
+def _steps_after(found: Context) -> list[int]:
+    """Numbers of eigenvectors from which more are found, after those of `found`."""
+    return [*steps(found.run), specs_of(found).most_eigenvectors] if can_go_on(found) else []
+
+
+def _note(job: Job, n_columns: int, steps: list[int], for_parts: bool = False) -> None:
+    info = {"columns": n_columns, "ready": False, "steps": steps, "for_parts": for_parts}
+    job.run.write(WIDER, 0, {}, info=info)
 
 
 def steps(run: Run) -> list[int]:
@@ -158,6 +188,8 @@ def resumed(job: Job) -> Job:
     if not info["ready"]:
         _delete_narrow(context)
         job.run.write(WIDER, 0, {}, info=info | {"ready": True})
+    if info["for_parts"]:
+        return job.replanned(context.settings.by_valleys(info["columns"]))
     wide = replace(context.settings, columns_read=info["columns"])
     return job.replanned(wide) if context.settings.undecided else job
 

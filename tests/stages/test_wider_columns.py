@@ -7,6 +7,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
+from sklearn.metrics import adjusted_rand_score
 from small_fits import cut_small, keep_on_disk
 
 import bigsmic
@@ -165,9 +166,47 @@ def test_an_open_fit_begins_with_fewer_columns_where_memory_is_short(fifty, monk
 def test_rows_without_parts_begin_with_the_first_columns():
     X = np.random.default_rng(0).random((3000, 2))
     result = bigsmic.fit(X, **OPTIONS | {"shrinkage": 0})
-    near, far = result._run.read("eigenvalue_counts", 0, "counts")
-    assert 2.5 < far / near < 5.5  # 4 in a plane of many rows
+    counts = result._run.read("eigenvalue_counts", 0, "counts")
+    assert 2.5 < counts[-1] / counts[-3] < 5.5  # of twice the angle, 4 in a plane of many rows
     assert not result._run.done(wider_columns.WIDER, 0)
+
+
+@pytest.fixture(scope="module")
+def with_integers():
+    """Three far blobs beside two columns of integers: the graph has 24 parts, and 18 columns tell any of them."""
+    draw = np.random.default_rng(0)
+    y = draw.integers(0, 3, 3000)
+    integers = draw.integers(0, 4, 3000), draw.integers(0, 2, 3000)
+    return np.column_stack([draw.normal(size=(3000, 3)) + 5 * np.eye(3)[y], *integers]), y
+
+
+def test_a_fit_of_a_given_number_takes_columns_enough_for_the_parts_of_its_graph(with_integers, tmp_path):
+    X, y = with_integers
+    options = OPTIONS | {"scale": "standard", "shrinkage": 0}
+    result = bigsmic.fit(X, 3, **options)
+    assert adjusted_rand_score(y, result.labels) > 0.95
+    assert 24 <= result.diagnostics["valleys"]["columns"] <= 45
+    (solve,) = result.diagnostics["eigen"]
+    assert solve["first"]["n_wanted"] == 18
+    for module, name in [(eigenvalue_counts, "parts"), (wider_columns, "_delete_narrow"), (selection, "run")]:
+        killed_at(module, name, X, tmp_path / name, 3, **options)
+        again = bigsmic.fit(X, 3, **options, out=tmp_path / name)
+        np.testing.assert_array_equal(again.labels, result.labels)
+    np.testing.assert_array_equal(again.predict(X), result.labels)
+
+
+def test_columns_for_parts_that_the_memory_limit_does_not_allow_are_refused(with_integers, monkeypatch):
+    module = registry.load("smic")
+    plan = module.plan
+
+    def tight(size, settings, *args, **options):
+        if settings.columns_read > 18:
+            raise PlanError("memory_limit: got too little")
+        return plan(size, settings, *args, **options)
+
+    monkeypatch.setattr(module, "plan", tight)
+    with pytest.raises(PlanError, match=r"got too little; .* raise the memory limit and resume$"):
+        bigsmic.fit(with_integers[0], 3, **OPTIONS | {"scale": "standard", "shrinkage": 0})
 
 
 def test_an_open_fit_goes_on_from_the_eigenvectors_that_it_has(fifty, tmp_path, monkeypatch):
@@ -201,6 +240,6 @@ def test_columns_that_the_memory_limit_does_not_allow_are_refused_with_what_to_d
 
     monkeypatch.setattr(module, "plan", tight)
     monkeypatch.setattr(wider_columns, "_wanted", lambda context: ALL)
-    remedy = r"show more clusters than were planned for: raise the memory limit and resume, .* such as range\(2, \d+\)"
-    with pytest.raises(PlanError, match=f"memory_limit: got too little; the data {remedy}"):
+    remedy = r"need more eigenvectors than were planned for: raise the memory limit and resume, .* such as range\(2, \d+\)"
+    with pytest.raises(PlanError, match=f"memory_limit: got too little; the rows {remedy}"):
         bigsmic.fit(touching, None, method=method, **OPTIONS)

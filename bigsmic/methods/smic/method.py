@@ -90,8 +90,12 @@ def _plain(job: Job) -> Job:
         return job
     wanted, found = (specs_of(one.context).most_eigenvectors for one in (job, first))
     graph_pipeline.solve(first, wanted)
+    wider = wider_columns.for_parts(job, first)
+    if wider:
+        graph_pipeline.solve(wider)
+        first = wider
     _label(first)
-    if shown_number.is_plain(job.run, job.context.settings.n_clusters):
+    if _are_plain(job):
         return first
     if wanted > found:
         wider_columns.begin(job, first.context, wanted)
@@ -102,13 +106,21 @@ def _by_valleys(job: Job) -> Job | None:
     """The job with only the labelings merged by valleys; None if there are none, or all labelings are needed.
 
     All are also needed after the stages were repeated with more columns, as the first ones did not determine the
-    labels.
+    labels; but not if the parts of the graph are more than the columns that the others read.
     """
     settings, n = job.context.settings, job.context.n
-    if not settings.begins_with_valleys or job.run.done(wider_columns.WIDER, 0):
+    if not settings.begins_with_valleys:
         return None
-    n_columns = valley_columns(settings, n)
+    if wider_columns.are_for_parts(job.run):
+        return wider_columns.resumed(job)
+    n_columns = 0 if job.run.done(wider_columns.WIDER, 0) else valley_columns(settings, n)
     return job.under(settings.by_valleys(n_columns)) if n_columns else None
+
+
+def _are_plain(job: Job) -> bool:
+    """Whether a given number of clusters has labels from valleys alone."""
+    run = job.run
+    return wider_columns.are_for_parts(run) or shown_number.is_plain(run, job.context.settings.n_clusters)
 
 
 def _decided(job: Job) -> Job:
@@ -167,7 +179,7 @@ def _warn_of_other_number(context: Context) -> None:
 def summary(job: Job) -> dict[str, Any]:
     """Diagnostics of the stages, with the number of clusters if the fit found it."""
     first = _by_valleys(job)
-    if first and shown_number.is_plain(job.run, job.context.settings.n_clusters):
+    if first and _are_plain(job):
         return smic_summary(first) | {"plain": True}
     job = wider_columns.resumed(job)
     settings, shown = job.context.settings, shown_number.counted(job.run)

@@ -25,7 +25,7 @@ from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.row_blocks import Group, Shard
 from bigsmic.types import Floats
 
-N_PRODUCTS = 40
+N_PRODUCTS = 80
 N_VECTORS = 8
 FIRST, NEXT = (1.0, 0.0, 0.0), (2.0, 0.0, 1.0)
 """Factors of the recurrence: ``T_1 = K T_0``, ``T_j+1 = 2 K T_j - T_j-1``."""

@@ -65,14 +65,13 @@ class Groups:
         Principal components (s, r), uniform numbers (s,) and group (s,) of the rows drawn; see :func:`is_drawn`.
     resolution : ndarray of float64, shape (r, r), optional
         See :func:`~bigsmic.numerics.labeling.resolution.along_axes`; by default, any distance may be a valley.
-    by_steps : bool
-        Whether groups that are a step of the columns apart are neighbours, though the graph has no edges between them:
-        integers may be nearer to those of equal values in other columns than to the next value.
 
     Attributes
     ----------
     adjacent : ndarray of float64, shape (m, m)
-        Pairs of parts of every two groups that are hardly a step of the columns apart; 0 unless `by_steps`.
+        Pairs of parts of every two groups that are hardly a step of the columns apart. They are neighbours, though the
+        graph may have no edges between them: integers may be nearer to those of equal values in other columns than to
+        the next value.
     links : ndarray of float64, shape (2, m, m)
         Must-links and cannot-links between every two groups; see :meth:`with_links`.
     """
@@ -83,7 +82,6 @@ class Groups:
         weights: Floats,
         sample: tuple[Floats, Floats, Integers] | list[NDArray[Any]],
         resolution: Floats | None = None,
-        by_steps: bool = False,
     ) -> None:
         self.resolution = np.zeros((moments.sums.shape[1],) * 2) if resolution is None else resolution
         self.moments = GroupMoments(*(array.copy() for array in moments))
@@ -92,7 +90,7 @@ class Groups:
         self.degrees = weights.sum(axis=1)
         self._scatters: dict[int, tuple[Floats, Floats]] = {}
         self._within = self._shape_within()
-        self.adjacent = self._adjacent_groups() if by_steps else np.zeros_like(weights)
+        self.adjacent = self._adjacent_groups()
         P, uniform, labels = sample
         order = np.argsort(labels, kind="stable")
         cuts = np.searchsorted(labels[order], np.arange(len(weights) + 1))
