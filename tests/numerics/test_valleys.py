@@ -149,6 +149,19 @@ def test_integers_have_no_valleys_between_them():
     assert density_valley.between(a, b, np.array([len(a), len(b)]), (0.0, 12.0), step=1.0).z > valleys.THRESHOLD
 
 
+def test_a_gap_in_one_column_is_a_valley_whatever_flags_are_beside_it():
+    """Flags that are equal within groups have the variance of values that are known to a step."""
+    draw = np.random.default_rng(0)
+    y = np.repeat([0, 1], 200)
+    X = np.column_stack([draw.normal(8.0 * y, 1.0), 3.0 * y, 3.0 * y])
+    groups = groups_of(X, y)
+    groups.resolution = along_axes(steps_of(X), np.eye(3))
+    assert groups.valley(0, 1).z > valleys.THRESHOLD
+    groups = groups_of(X * [0, 1, 1], y)
+    groups.resolution = along_axes(steps_of(X), np.eye(3))
+    assert groups.valley(0, 1).z < valleys.LEAST_SIGN
+
+
 def test_the_step_of_a_direction_is_that_of_its_columns():
     """Groups of integers in the plane, turned by a rotation: a step along each axis, and none that is finer."""
     X = np.random.default_rng(0).integers(0, 12, (6000, 2)).astype(float)

@@ -168,7 +168,8 @@ class Groups:
         """Look for a valley between two groups, along the direction of Fisher's discriminant.
 
         ``w = S^-1 (mean_z - mean_y)``, S the pooled covariance of the two, shrunk towards that within all groups as if
-        these had :data:`PRIOR_ROWS`, and :data:`RIDGE` of its mean variance.
+        these had :data:`PRIOR_ROWS`, and :data:`RIDGE` of its mean variance. Values have a uniform error of a step:
+        flags that are equal within the groups would otherwise outweigh any gap in other columns.
         """
         line = self._line(y, z)
         return NO_VALLEY if line is None else between(*line)
@@ -190,11 +191,16 @@ class Groups:
         a, b = (rows.astype(np.float64) @ w for rows in (rows_y, rows_z))
         return a, b, n, (mean_y, mean_z), math.sqrt(max(float(w @ self.resolution @ w), 0.0))
 
+    @property
+    def _error(self) -> Floats:
+        """Covariance of a uniform error of a step of each column: float64, shape (r, r)."""
+        return self.resolution / 12
+
     def _shape_within(self) -> Floats:
         """Covariance within the groups, of mean variance 1, float64, shape (r, r); zeros if no group has a spread."""
         n, sums, outers = self.moments
         means = sums / np.sqrt(np.maximum(n, 1.0))[:, None]
-        within: Floats = outers.sum(axis=0) - means.T @ means
+        within: Floats = outers.sum(axis=0) - means.T @ means + n.sum() * self._error
         return within * (len(within) / max(float(np.trace(within)), _NOTHING))
 
     def _adjacent_groups(self) -> Floats:
@@ -205,11 +211,11 @@ class Groups:
         return (apart < NEIGHBOR_STEPS * times_step).astype(np.float64)
 
     def _scatter(self, y: int) -> tuple[Floats, Floats]:
-        """Sum of squared deviations, and mean, of a group."""
+        """Sum of squared deviations, with those of the error of a step, and mean of a group."""
         if y not in self._scatters:
             n = self.counts[y]
             mean = self.moments.sums[y] / n
-            self._scatters[y] = self.moments.outers[y] - n * np.outer(mean, mean), mean
+            self._scatters[y] = self.moments.outers[y] - n * np.outer(mean, mean) + n * self._error, mean
         return self._scatters[y]
 
 
