@@ -149,6 +149,20 @@ def test_integers_have_no_valleys_between_them():
     assert density_valley.between(a, b, np.array([len(a), len(b)]), (0.0, 12.0), step=1.0).z > valleys.THRESHOLD
 
 
+@pytest.mark.parametrize("scale", [1.0, 0.3])
+def test_columns_that_do_not_change_alone_have_steps_of_the_diagonal(scale):
+    """A category changes two columns of its one-hot encoding; counts of the same total change in two columns, too."""
+    draw = np.random.default_rng(0)
+    categories, flags = np.eye(6)[draw.integers(0, 6, 500)], draw.integers(0, 2, (500, 2))
+    counts = draw.multinomial(20, [0.2, 0.3, 0.5], 500)
+    X = scale * np.column_stack([categories, flags, counts, draw.normal(size=500), np.ones(500)])
+    steps = steps_of(X.astype(np.float32))
+    diagonal = np.sqrt(2)
+    np.testing.assert_allclose(steps[:-2], scale * np.repeat([diagonal, 1, diagonal], [6, 2, 3]), rtol=1e-6)
+    assert steps[-2] < 0.1 * scale
+    assert steps[-1] == 0
+
+
 def test_a_gap_in_one_column_is_a_valley_whatever_flags_are_beside_it():
     """Flags that are equal within groups have the variance of values that are known to a step."""
     draw = np.random.default_rng(0)
