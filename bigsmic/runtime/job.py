@@ -67,10 +67,9 @@ class Job:
         try:
             plan = registry.of(settings).plan(size, settings, limit, n_threads, self.plan.checkpoints)
         except PlanError as error:
-            other = ", or give a number of clusters, or a range" if settings.undecided else ""
-            raise PlanError(
-                f"{error}; the rows need more eigenvectors than were planned for: raise the memory limit and resume{other}"
-            ) from None
+            remedy = "raise the memory limit and resume"
+            remedy += ", or give a number of clusters, or a range" if settings.undecided else ""
+            raise PlanError(f"{error}; the rows need more eigenvectors than were planned for: {remedy}") from None
         return replace(self.under(settings), plan=plan)
 
     def afresh(self) -> "Job":
