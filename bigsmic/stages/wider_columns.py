@@ -3,10 +3,10 @@
 A fit that leaves the number of clusters open may find nearly as many as it has columns, or no plain answer where as
 many have the largest modularity, or the graph may have as many parts before it begins; one that was given it begins
 with the labelings that are read by valleys, and the others may read more columns, or the graph has so many parts that
-only those by valleys are made, of more.
-The eigenvectors stay, and those that lack are added. What was made of fewer columns stays where it is read again, and
-is deleted where the labelings that are read by valleys have more columns, too. The stage ``wider`` says how many
-columns are read, and how many there were before, so that an interrupted fit goes on with them.
+only those by valleys are made, of other eigenvectors. Else the eigenvectors stay, and those that lack are added. What
+was made of fewer columns stays where it is read again, and is deleted where the labelings that are read by valleys have
+more columns, too. The stage ``wider`` says how many columns are read, and how many there were before, so that an
+interrupted fit goes on with them.
 """
 
 import math
@@ -96,7 +96,8 @@ def suited(job: Job) -> Job:
 def for_parts(job: Job, found: Job) -> Job | None:
     """The job with labelings by valleys of more columns, if the graph has too many parts for those of `found`.
 
-    Of the same eigenvalue, those that were found are any. The other labelings have no more columns, and do not count.
+    Of nearly the same eigenvalue, those that were found tell arbitrary parts apart, and are a bad start for more. The
+    other labelings have no more columns, and do not count.
     """
     m = valley_columns(found.context.settings, found.context.n)
     if job.run.done(WIDER, 0) or not eigenvalue_counts.may_be(found.context, math.ceil(FULL * m)):
@@ -107,7 +108,7 @@ def for_parts(job: Job, found: Job) -> Job | None:
     if not n_columns:
         return None
     job.replanned(job.context.settings.by_valleys(n_columns))
-    _note(job, n_columns, _steps_after(found.context), for_parts=True)
+    _note(job, n_columns, [], for_parts=True)
     return resumed(job)
 
 
@@ -161,12 +162,7 @@ def _has_room(job: Job, n_columns: int) -> bool:
 
 def begin(job: Job, found: Context, n_columns: int) -> None:
     """Note the number of columns from now on; what was made of those of `found` is deleted by :func:`resumed`."""
-    _note(job, n_columns, _steps_after(found))
-
-
-def _steps_after(found: Context) -> list[int]:
-    """Numbers of eigenvectors from which more are found, after those of `found`."""
-    return [*steps(found.run), specs_of(found).most_eigenvectors] if can_go_on(found) else []
+    _note(job, n_columns, [*steps(job.run), specs_of(found).most_eigenvectors] if can_go_on(found) else [])
 
 
 def _note(job: Job, n_columns: int, steps: list[int], for_parts: bool = False) -> None:

@@ -187,7 +187,7 @@ def test_a_fit_of_a_given_number_takes_columns_enough_for_the_parts_of_its_graph
     assert adjusted_rand_score(y, result.labels) > 0.95
     assert 24 <= result.diagnostics["valleys"]["columns"] <= 45
     (solve,) = result.diagnostics["eigen"]
-    assert solve["first"]["n_wanted"] == 18
+    assert "first" not in solve  # 18 of 24 eigenvectors are no start
     for module, name in [(eigenvalue_counts, "parts"), (wider_columns, "_delete_narrow"), (selection, "run")]:
         killed_at(module, name, X, tmp_path / name, 3, **options)
         again = bigsmic.fit(X, 3, **options, out=tmp_path / name)
