@@ -17,10 +17,10 @@ from bigsmic.store import Run
 EIGENVALUE_COUNTS = "eigenvalue_counts"
 ANGLES = 0.025 * 2.0 ** (np.arange(7) / 2)
 """Angles, to .2, above whose cosines eigenvalues are counted. The more rows, the nearer to 1 are those within parts."""
-PLATEAU = 1.2
+PLATEAU = 1.3
 """Largest quotient of two successive counts if the eigenvalues are those of parts of the graph. On rows spread evenly
 over d dimensions it is 2^(d/2), as there the distance of the m-th eigenvalue from 1 grows as m^(2/d)."""
-NEAR = 0.1
+NEAR = ANGLES[-2]
 """Angle within which most eigenvalues of parts are."""
 
 

@@ -10,11 +10,12 @@ interrupted fit goes on with them.
 """
 
 import math
+import warnings
 from dataclasses import replace
 
 import numpy as np
 
-from bigsmic.errors import PlanError
+from bigsmic.errors import BigsmicWarning, PlanError
 from bigsmic.numerics.graph.equal_rows import first_equal
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
@@ -41,6 +42,9 @@ FACTOR, LEAST_FACTOR = 2, 1.5
 """Factor by which columns grow, and the least factor: if the rows do not allow it, columns are not increased."""
 COLUMNS_PER_PART = 1.5
 """Number of columns for each part of the graph, if it has too many for the first number; 1 / :data:`FULL` is needed."""
+MOST_FOR_PARTS = 300
+"""Most columns for the parts of the graph if the number of clusters was given: the time of a solve grows with their
+square, and of many more parts, with few rows each, valleys do not tell which belong together."""
 COUNTED_ROWS = 5000
 """Rows of the sample, about as many, in which copies are counted."""
 OF_EIGENVECTORS = ("spectrum", "basis.", "ahead.", "restart.")
@@ -97,15 +101,26 @@ def for_parts(job: Job, found: Job) -> Job | None:
     """The job with labelings by valleys of more columns, if the graph has too many parts for those of `found`.
 
     Of nearly the same eigenvalue, those that were found tell arbitrary parts apart, and are a bad start for more. The
-    other labelings have no more columns, and do not count.
+    other labelings have no more columns, and do not count. If the parts need more columns than are allowed, the job goes
+    on with those that it has, and warns.
     """
     m = valley_columns(found.context.settings, found.context.n)
     if job.run.done(WIDER, 0) or not eigenvalue_counts.may_be(found.context, math.ceil(FULL * m)):
         return None
     with job.timed("eigen"):
         eigenvalue_counts.find(found)
-    n_columns = _for_parts(found.context, m)
-    if not n_columns:
+    n_parts = eigenvalue_counts.parts(job.run)
+    if n_parts <= FULL * m:
+        return None
+    n_columns = math.ceil(COLUMNS_PER_PART * n_parts)
+    if n_columns > min(MOST_FOR_PARTS, _most_columns(found.context, ROWS_PER_WIDER_COLUMN)):
+        warnings.warn(
+            f"c: got {job.context.settings.n_clusters}, but the neighbour graph has about {n_parts} parts, as of rows "
+            "with the same flags, integers or categories; clusters may be arbitrary unions of them: leave such columns "
+            "out, or divide them by more",
+            BigsmicWarning,
+            stacklevel=2,
+        )
         return None
     job.replanned(job.context.settings.by_valleys(n_columns))
     _note(job, n_columns, [], for_parts=True)

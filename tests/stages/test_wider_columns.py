@@ -195,6 +195,13 @@ def test_a_fit_of_a_given_number_takes_columns_enough_for_the_parts_of_its_graph
     np.testing.assert_array_equal(again.predict(X), result.labels)
 
 
+def test_more_parts_than_columns_are_allowed_for_are_warned_of(with_integers, monkeypatch):
+    monkeypatch.setattr(wider_columns, "MOST_FOR_PARTS", 20)
+    with pytest.warns(BigsmicWarning, match=r"c: got 3, but the neighbour graph has about \d+ parts, .*: leave such"):
+        result = bigsmic.fit(with_integers[0], 3, **OPTIONS | {"scale": "standard", "shrinkage": 0})
+    assert result.diagnostics["valleys"]["columns"] == 18
+
+
 def test_columns_for_parts_that_the_memory_limit_does_not_allow_are_refused(with_integers, monkeypatch):
     module = registry.load("smic")
     plan = module.plan
