@@ -98,19 +98,19 @@ def suited(job: Job) -> Job:
 
 
 def for_parts(job: Job, found: Job) -> Job | None:
-    """The job with labelings by valleys of more columns, if the graph has too many parts for those of `found`.
+    """The job with labelings by valleys of more columns, if the graph has as many parts as `found` has columns, or more.
 
     Of nearly the same eigenvalue, those that were found tell arbitrary parts apart, and are a bad start for more. The
-    other labelings have no more columns, and do not count. If the parts need more columns than are allowed, the job goes
-    on with those that it has, and warns.
+    other labelings have hardly more columns, and do not count. If the parts need more columns than are allowed, the job
+    goes on with those that it has, and warns.
     """
     m = valley_columns(found.context.settings, found.context.n)
-    if job.run.done(WIDER, 0) or not eigenvalue_counts.may_be(found.context, math.ceil(FULL * m)):
+    if job.run.done(WIDER, 0) or not eigenvalue_counts.may_be(found.context, m):
         return None
     with job.timed("eigen"):
         eigenvalue_counts.find(found)
     n_parts = eigenvalue_counts.parts(job.run)
-    if n_parts <= FULL * m:
+    if n_parts < m:
         return None
     n_columns = math.ceil(COLUMNS_PER_PART * n_parts)
     if n_columns > min(MOST_FOR_PARTS, _most_columns(found.context, ROWS_PER_WIDER_COLUMN)):
