@@ -98,7 +98,7 @@ def suited(job: Job) -> Job:
 
 
 def for_parts(job: Job, found: Job) -> Job | None:
-    """The job with labelings by valleys of more columns, if the graph has as many parts as `found` has columns, or more.
+    """The job with labelings by valleys of more columns, if the graph has at least as many parts as there are columns.
 
     Of nearly the same eigenvalue, those that were found tell arbitrary parts apart, and are a bad start for more. The
     other labelings have hardly more columns, and do not count. If the parts need more columns than are allowed, the job
