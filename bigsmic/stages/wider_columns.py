@@ -102,10 +102,10 @@ def for_parts(job: Job, found: Job) -> Job | None:
 
     Of nearly the same eigenvalue, those that were found tell arbitrary parts apart, and are a bad start for more. The
     other labelings have hardly more columns, and do not count. If the parts need more columns than are allowed, the job
-    goes on with those that it has, and warns.
+    goes on with those that it has, and warns. Parts among rows that mostly have copies are copies.
     """
     m = valley_columns(found.context.settings, found.context.n)
-    if job.run.done(WIDER, 0) or not eigenvalue_counts.may_be(found.context, m):
+    if job.run.done(WIDER, 0) or not eigenvalue_counts.may_be(found.context, m) or have_copies(found.context):
         return None
     with job.timed("eigen"):
         eigenvalue_counts.find(found)
@@ -113,7 +113,7 @@ def for_parts(job: Job, found: Job) -> Job | None:
     if n_parts < m:
         return None
     n_columns = math.ceil(COLUMNS_PER_PART * n_parts)
-    if n_columns > min(MOST_FOR_PARTS, _most_columns(found.context, ROWS_PER_WIDER_COLUMN)):
+    if n_columns > min(MOST_FOR_PARTS, most_valley_columns(found.context.n, ROWS_PER_WIDER_COLUMN)):
         warnings.warn(
             f"c: got {job.context.settings.n_clusters}, but the neighbour graph has about {n_parts} parts, as of rows "
             "with the same flags, integers or categories; clusters may be arbitrary unions of them: leave such columns "
