@@ -17,9 +17,10 @@ from bigsmic.store import Run
 EIGENVALUE_COUNTS = "eigenvalue_counts"
 ANGLES = 0.025 * 2.0 ** (np.arange(7) / 2)
 """Angles, to .2, above whose cosines eigenvalues are counted. The more rows, the nearer to 1 are those within parts."""
-PLATEAU = 1.3
+PLATEAU = 1.2
 """Largest quotient of two successive counts if the eigenvalues are those of parts of the graph. On rows spread evenly
-over d dimensions it is 2^(d/2), as there the distance of the m-th eigenvalue from 1 grows as m^(2/d)."""
+over d dimensions it is 2^(d/2), as there the distance of the m-th eigenvalue from 1 grows as m^(2/d); 1.23 and more was
+counted of 1.41 along curves of few rows."""
 NEAR = ANGLES[-2]
 """Angle within which most eigenvalues of parts are."""
 
@@ -40,7 +41,7 @@ def parts(run: Run) -> int:
     return round(counts[1:][is_plateau].max(initial=0.0))
 
 
-def may_be(context: Context, n_parts: int) -> bool:
+def may_have_parts(context: Context, n_parts: int) -> bool:
     """Whether the graph may have so many parts, or more: as many eigenvalues, of those found, are nearly 1."""
     values = context.run.read("spectrum", 0, "ritz_values")
     return len(values) >= n_parts and bool(values[n_parts - 1] >= np.cos(NEAR))

@@ -91,7 +91,7 @@ def suited(job: Job) -> Job:
         first = min(m, _most_columns(job.context, ROWS_PER_COLUMN))
         with job.timed("eigen"):
             eigenvalue_counts.find(job)
-        n_columns = _for_parts(job.context, first) or first
+        n_columns = _columns_for_parts(job.context, first) or first
         if n_columns != m and _has_room(job, n_columns):
             _note(job, n_columns, [])
     return resumed(job)
@@ -105,7 +105,7 @@ def for_parts(job: Job, found: Job) -> Job | None:
     goes on with those that it has, and warns. Parts among rows that mostly have copies are copies.
     """
     m = valley_columns(found.context.settings, found.context.n)
-    if job.run.done(WIDER, 0) or not eigenvalue_counts.may_be(found.context, m) or have_copies(found.context):
+    if job.run.done(WIDER, 0) or not eigenvalue_counts.may_have_parts(found.context, m) or have_copies(found.context):
         return None
     with job.timed("eigen"):
         eigenvalue_counts.find(found)
@@ -160,7 +160,7 @@ def _counted(context: Context) -> tuple[int, int]:
     return found
 
 
-def _for_parts(context: Context, m: int) -> int:
+def _columns_for_parts(context: Context, m: int) -> int:
     """Number of columns that suffices for the parts of the graph; 0 if m do, or the rows do not allow more."""
     n_parts = eigenvalue_counts.parts(context.run)
     wanted = min(math.ceil(COLUMNS_PER_PART * n_parts), _most_columns(context, ROWS_PER_WIDER_COLUMN))

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_blobs
+from sklearn.datasets import make_blobs, make_moons
 from sklearn.metrics import adjusted_rand_score
 from small_fits import cut_small, keep_on_disk
 
@@ -193,6 +193,13 @@ def test_a_fit_of_a_given_number_takes_columns_enough_for_the_parts_of_its_graph
         again = bigsmic.fit(X, 3, **options, out=tmp_path / name)
         np.testing.assert_array_equal(again.labels, result.labels)
     np.testing.assert_array_equal(again.predict(X), result.labels)
+
+
+@pytest.mark.parametrize("seed", [8, 12])
+def test_curves_of_few_rows_are_no_parts(seed):
+    result = bigsmic.fit(make_moons(500, noise=0.03, random_state=seed)[0], 2, n_threads=1)
+    assert result._run.done(eigenvalue_counts.EIGENVALUE_COUNTS, 0)
+    assert not wider_columns.are_for_parts(result._run)
 
 
 def test_more_parts_than_columns_are_allowed_for_are_warned_of(with_integers, monkeypatch):
