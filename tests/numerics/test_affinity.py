@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bigsmic.numerics.graph import affinity
-from bigsmic.numerics.graph.weights import LocalScaling
+from bigsmic.numerics.graph.weights import LARGEST_RATIO, LocalScaling
 
 
 def _lists(X, k):
@@ -37,7 +37,10 @@ def _dense_kernel(X, t, bandwidth):
     listed = np.zeros((n, n), bool)
     listed[np.arange(n)[:, None], indices] = True
     d2 = ((X[:, None] - X[None]) ** 2).sum(-1)
-    scale = bandwidth * sigma[:, None] * sigma[None]
+    scale = sigma[:, None] * sigma[None]
+    scale = bandwidth * np.where(
+        scale > 0, np.maximum(scale, np.maximum(sigma[:, None], sigma) ** 2 / LARGEST_RATIO), 0
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         K = np.where(scale > 0, np.exp(-d2 / scale), d2 == 0)
     return np.where(listed | listed.T, K, 0), sigma
@@ -57,6 +60,15 @@ def test_kernel_is_the_formula(t, bandwidth):
     dense = affinity.to_dense(_kernel_blocks(X, blocks, t, 9, bandwidth))
     np.testing.assert_allclose(dense, _dense_kernel(X, t, bandwidth)[0], atol=1e-14)
     np.testing.assert_array_equal(dense, dense.T)
+
+
+def test_an_outlier_is_tied_to_its_neighbours():
+    """Ten rows far from all others have weights to the nearest of these, and not only to each other."""
+    draw = np.random.default_rng(0)
+    X = np.concatenate([draw.normal(0, 0.01, (300, 2)), draw.uniform(-5, 5, (10, 2))])
+    blocks = _blocks(*_lists(X, 6), [0, 200, 310])
+    dense = affinity.to_dense(_kernel_blocks(X, blocks, 5, 6))
+    assert (np.sort(dense[300:, :300], axis=1)[:, -1] > 0.01).all()
 
 
 def test_coincident_points_have_weight_one_and_nothing_is_nan():

@@ -21,6 +21,13 @@ def test_arcs_are_pieces_of_curves(n_pieces, noise, d):
     assert are_pieces(1e-9 * X, labels)
 
 
+def test_arcs_with_a_few_outliers_are_pieces_of_curves():
+    X, labels = _arcs(4, 0.05)
+    draw = np.random.default_rng(0)
+    X[draw.choice(len(X), 24, replace=False)] = draw.uniform(-8, 8, (24, 2))
+    assert are_pieces(X, labels)
+
+
 def test_blobs_are_no_pieces_of_curves_and_long_ones_are_not_either():
     draw, labels = np.random.default_rng(0), np.repeat([0, 1, 2], 700)
     X = draw.normal(size=(2100, 3))

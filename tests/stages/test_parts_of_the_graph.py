@@ -26,6 +26,16 @@ def test_circles_without_noise_are_found_with_their_number_and_without():
         np.testing.assert_array_equal(result.predict(X[::7]), np.asarray(result.labels)[::7])
 
 
+@pytest.mark.parametrize(("make", "c"), [(make_moons, None), (make_circles, 2), (make_circles, None)])
+def test_a_few_outliers_do_not_hide_bent_clusters(make, c):
+    """Ten rows of 3,000 anywhere around them, and four groups of three."""
+    X, y = make(3000, noise=0.05, random_state=0, **({"factor": 0.5} if make is make_circles else {}))
+    draw = np.random.default_rng(1)
+    groups = np.repeat(draw.uniform(-4, 4, (4, 2)), 3, axis=0) + draw.normal(0, 0.05, (12, 2))
+    result = fit(np.concatenate([X, draw.uniform(-4, 4, (10, 2)), groups]), c)
+    assert adjusted_rand_score(y, np.asarray(result.labels)[:3000]) > 0.99
+
+
 def least_weights(result):
     context = result._context
     t = context.settings.t[-1]

@@ -58,6 +58,10 @@ class Valleys:
         Of a fit with links: number of groups that valleys separate if links are ignored, the median over labelings.
     forced : bool
         Whether `n_clusters` is the smallest number that the links allow, as groups are fewer.
+    on_pieces : bool
+        Whether the groups, on which labelings do not agree, are pieces of curves.
+    trimmed : bool
+        Whether outlying rows had tiny weights, by ``trim=True``.
     """
 
     n_clusters: int
@@ -76,6 +80,7 @@ class Valleys:
     graph_parts: int | None = None
     surer: int | None = None
     on_pieces: bool = False
+    trimmed: bool = False
 
     @cached_property
     def curve(self) -> "pd.DataFrame":
@@ -151,10 +156,7 @@ class Valleys:
         """The evidence as a sentence."""
         if not self.clear:
             advice = ": give c" if self.asked is None else ""
-            hint = (
-                "There may be fewer clusters" if self.on_pieces else f"Modularity is largest with {self.best} clusters"
-            )
-            return f"{self._no_answer()}{advice}. {hint}."
+            return f"{self._no_answer()}{advice}. {self._hint()}."
         if self.parts == self.n_clusters:
             return self._parts()
         if self.surer == self.n_clusters:
@@ -173,6 +175,11 @@ class Valleys:
         if (self.graph_parts or 0) > FAR_APART * self.n_clusters:
             text += f" The neighbour graph has about {self.graph_parts} parts: some may be too small to show valleys."
         return text + self._asked()
+
+    def _hint(self) -> str:
+        if not self.on_pieces:
+            return f"Modularity is largest with {self.best} clusters"
+        return "There may be fewer clusters" + ("" if self.trimmed else "; if outliers connect them, try trim=True")
 
     def _parts(self) -> str:
         return (
@@ -261,5 +268,5 @@ def read(context: Any) -> Valleys | None:
     facts |= {name: stored[name] for name in ("agreement", "parts", "surer", "on_pieces")}
     found = settings.undecided or (settings.open and settings.n_clusters == stored["n_clusters"])
     facts |= {name: stored[name] for name in ("unlinked", "forced") if name in stored}
-    facts |= {"graph_parts": eigenvalue_counts.parts(run) or None}
+    facts |= {"graph_parts": eigenvalue_counts.parts(run) or None, "trimmed": settings.trims}
     return Valleys(**facts, asked=None if found else settings.n_clusters, _curve=curve, _pairs=pairs)

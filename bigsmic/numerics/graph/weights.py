@@ -12,9 +12,16 @@ import numpy as np
 
 from bigsmic.types import Floats
 
+LARGEST_RATIO = 4.0
+"""Ratio between the local scales of two rows from which on the smaller one counts as larger."""
+
 
 class LocalScaling(NamedTuple):
     """``K(d2, s_i, s_j) = exp(-d2 / (bandwidth s_i s_j))``; [1]_ has bandwidth 2, [2]_ has 1.
+
+    The smaller scale counts as at least a quarter of the larger one (:data:`LARGEST_RATIO`). With the published
+    formula, outliers have no weight to their nearest rows, which are dense, but to each other: each few of them are a
+    part of the graph, with an eigenvalue as near to 1 as those of clusters.
 
     Where ``s_i s_j = 0``, coincident points have K = 1 and every other pair 0; never NaN.
 
@@ -30,9 +37,10 @@ class LocalScaling(NamedTuple):
     def __call__(self, sq_distances: Floats, sigma_i: Floats, sigma_j: Floats) -> Floats:
         """Weights of edges; arrays of one shape and dtype."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            scale = sq_distances.dtype.type(self.bandwidth) * sigma_i * sigma_j
-            weights = np.exp(-sq_distances / scale)
-        degenerate = ~(scale > 0)  # 0, or an overflow times 0
+            scale = sigma_i * sigma_j
+            degenerate = ~(scale > 0)  # 0, or an overflow times 0
+            scale = np.maximum(scale, np.square(np.maximum(sigma_i, sigma_j)) / scale.dtype.type(LARGEST_RATIO))
+            weights = np.exp(-sq_distances / (scale.dtype.type(self.bandwidth) * scale))
         if degenerate.any():
             weights[degenerate] = sq_distances[degenerate] == 0
         return weights

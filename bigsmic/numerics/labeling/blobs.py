@@ -3,6 +3,7 @@
 import numpy as np
 
 from bigsmic.numerics.hashing import generator
+from bigsmic.numerics.labeling.outliers import without_outliers
 from bigsmic.types import Floats
 
 LARGEST, CRUMB = 0.5, 0.25
@@ -19,7 +20,7 @@ def clumpiness(P: Floats, seed: int = 0) -> float:
     Parameters
     ----------
     P : ndarray of float, shape (s, r)
-        Rows of one cluster; only the first 2,000 are used, and equal ones count as one.
+        Rows of one cluster; only the first 2,000 are used, but no outliers, and equal ones count as one.
     seed : int
         Of the random blobs for comparison.
 
@@ -30,7 +31,7 @@ def clumpiness(P: Floats, seed: int = 0) -> float:
         blob, larger if rows lie in clumps, or on a surface of fewer dimensions. 0 for at most 20 rows.
     """
     P = np.asarray(P[:MOST_ROWS], np.float64)
-    P = P[np.sort(np.unique(P, axis=0, return_index=True)[1])]
+    P = without_outliers(P[np.sort(np.unique(P, axis=0, return_index=True)[1])])
     if len(P) <= 2 * N_NEIGHBORS:
         return 0.0
     centred = P - P.mean(axis=0)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from bigsmic.numerics.labeling.outliers import without_outliers
 from bigsmic.types import Floats, Integers
 
 EVEN = -1.0
@@ -37,7 +38,7 @@ def are_pieces(P: Floats, labels: Integers) -> bool:
 
 def _along_first_axis(rows: Floats) -> tuple[float, float]:
     """Excess kurtosis of one cluster along its first principal axis, and share of the variance along it."""
-    rows = rows.astype(np.float64)
+    rows = without_outliers(rows.astype(np.float64))
     centred = rows - rows.mean(axis=0)
     variances, axes = np.linalg.eigh(centred.T @ centred / len(rows))
     if variances[-1] <= _NOTHING * np.mean(rows**2):
