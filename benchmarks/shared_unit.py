@@ -17,7 +17,7 @@ from _shared_unit import load, names
 
 import bigsmic
 from bigsmic.numerics import shared_unit
-from bigsmic.numerics.moments import majority_spreads, moments_and_products
+from bigsmic.numerics.moments import moments, spreads
 
 CHOICES = {"none": None, "standard": "standard", "mixed": "mixed"}
 CONSTANTS = ("CORRELATION", "EVIDENCE", "RANGE_RATIO", "ORDER")
@@ -50,11 +50,9 @@ def scored(name, choice, seeds):
 def told(name):
     """What the rule goes by."""
     X, _, c = load(name)
-    total, products = moments_and_products(X)
-    found = shared_unit.likeness(total, products)
-    spreads = majority_spreads(total, X)
+    total, found = moments(X), shared_unit.likeness(X)
     facts = {"shape": X.shape, "c": c, "in_range": shared_unit.need_no_scaling(_shared(found), total)}
-    return facts | {"majority": int(np.isfinite(spreads).sum())} | found._asdict()
+    return facts | {"majority": int(np.isfinite(spreads(total, X).all).sum())} | found._asdict()
 
 
 def _shared(found):

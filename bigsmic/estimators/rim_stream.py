@@ -19,10 +19,10 @@ from bigsmic.numerics.moments import (
     Scaler,
     class_sums,
     first_nonfinite,
-    majority_spreads,
-    moments_and_products,
+    moments,
     refuse_overflow,
     scaler,
+    spreads,
 )
 from bigsmic.numerics.objectives.rim import adam
 from bigsmic.numerics.objectives.rim.adam import Adam, Aim
@@ -165,12 +165,11 @@ class Stream:
 
 def _scaler(X: Floats, scale: str | None) -> Scaler:
     with np.errstate(over="ignore", invalid="ignore"):
-        total, products = moments_and_products(X)
+        total = moments(X)
     refuse_overflow(total.m2)
     if scale == "auto":
-        scale = None if need_no_scaling(likeness(total, products), total) else "mixed"
-    made: Scaler = scaler(total, scale, spreads=majority_spreads(total, X) if scale == "mixed" else None)
-    return made
+        scale = None if need_no_scaling(likeness(X), total) else "mixed"
+    return scaler(total, scale, own=spreads(total, X).all if scale == "mixed" else None)
 
 
 def prior_of(settings: Any) -> NDArray[np.float64] | str | None:

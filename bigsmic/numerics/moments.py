@@ -1,6 +1,7 @@
 """Column moments that add up over blocks, and the scaling derived from them."""
 
 import operator
+from collections.abc import Iterator
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -15,6 +16,10 @@ from bigsmic.types import Floats, Integers
 ROUNDING = 1e-9  # of variances relative to their bound
 LEAST_VARIANCE = 1e-290  # of a column that is not constant; squares below it have lost their digits
 REACH = 1e15  # largest scaled entry of a fitted row, and its inverse the least that differs from 0
+EXTREME_SHARE = 0.0025
+"""Share of the rows, at either end of a column, that are its extremes."""
+EXTREME = 2.0
+"""Quotient of the standard deviation of a column and that without its extremes, from which the latter is its spread."""
 _EXACT = 1 << 53  # float64 represents all integers up to this
 _TILE_ENTRIES = 1 << 17  # converted to float64 at a time
 
@@ -66,64 +71,15 @@ def origin_of(row: NDArray[Any]) -> Integers | None:
     return np.where(large, row, 0).astype(row.dtype) if large.any() else None
 
 
-class NeighborProducts(NamedTuple):
-    """Covariances of each column with the next one, and of all columns together.
-
-    Parameters
-    ----------
-    n : ndarray of int64, shape ()
-    mean : ndarray of float64, shape (d,)
-    products : ndarray of float64, shape (d - 1,)
-        Sum over rows of the product of the deviations of a column and of the next one.
-    row_sums : ndarray of float64, shape ()
-        Sum over rows of the squared sum of the deviations of all columns: ``n`` times the sum of all covariances.
-    """
-
-    n: np.ndarray
-    mean: np.ndarray
-    products: np.ndarray
-    row_sums: np.ndarray
-
-    def __add__(self, other: "NeighborProducts") -> "NeighborProducts":  # type: ignore[override]
-        """Products of the rows of both; see the sum of :class:`Moments`."""
-        n = self.n + other.n
-        delta, weight = other.mean - self.mean, self.n * other.n / n
-        products = self.products + other.products + delta[:-1] * delta[1:] * weight
-        row_sums = self.row_sums + other.row_sums + delta.sum() ** 2 * weight
-        return NeighborProducts(n, self.mean + delta * (other.n / n), products, row_sums)
-
-
 def moments(X: Floats, origin: Any = None) -> Moments:
     """Moments of one block of finite rows, shape (b, d), b >= 1, minus an origin; see :func:`origin_of`."""
-    return reduce(operator.add, (_tile_moments(*_centred(tile)) for tile in _tiles(X, origin=origin)))
+    return reduce(operator.add, map(_tile_moments, _tiles(X, origin=origin)))
 
 
-def moments_and_products(X: NDArray[Any], origin: Any = None) -> tuple[Moments, NeighborProducts]:
-    """Moments and NeighborProducts of one block in one pass; see :func:`moments`."""
-    return reduce(_add_each, (_tile_sums(*_centred(tile)) for tile in _tiles(X, origin=origin)))
-
-
-def _centred(tile: Floats) -> tuple[Floats, Floats, Floats]:
+def _tile_moments(tile: Floats) -> Moments:
     mean = tile.mean(axis=0)
-    return tile, mean, tile - mean
-
-
-def _tile_sums(tile: Floats, mean: Floats, deviations: Floats) -> tuple[Moments, NeighborProducts]:
-    return _tile_moments(tile, mean, deviations), _tile_products(mean, deviations)
-
-
-def _tile_moments(tile: Floats, mean: Floats, deviations: Floats) -> Moments:
-    m2 = (deviations**2).sum(axis=0)
+    m2 = ((tile - mean) ** 2).sum(axis=0)
     return Moments(np.asarray(len(tile)), mean, m2, tile.min(axis=0), tile.max(axis=0))
-
-
-def _tile_products(mean: Floats, deviations: Floats) -> NeighborProducts:
-    products = np.einsum("ij,ij->j", deviations[:, :-1], deviations[:, 1:])
-    return NeighborProducts(np.asarray(len(deviations)), mean, products, (deviations.sum(axis=1) ** 2).sum())
-
-
-def _add_each(left: Any, right: Any) -> Any:
-    return tuple(map(operator.add, left, right))
 
 
 def first_nonfinite(X: NDArray[Any]) -> tuple[int, int, int]:
@@ -212,19 +168,19 @@ class Scaler(NamedTuple):
         return out
 
 
-def scaler(total: Moments, scale: str | None, origin: Integers | None = None, spreads: Floats | None = None) -> Scaler:
+def scaler(total: Moments, scale: str | None, origin: Integers | None = None, own: Floats | None = None) -> Scaler:
     """Scaler from the moments of all rows.
 
     Parameters
     ----------
     total : Moments
     scale : {"standard", "mixed", "variance", "range", None}
-        Divide by the standard deviation, by the same but columns of which one value has most rows by `spreads`, by the
-        variance, by half the range, or only centre.
+        Divide by the standard deviation, by the same but some columns by their `own` spreads, by the variance, by half
+        the range, or only centre.
     origin : ndarray, shape (d,), optional
         Origin of the moments.
-    spreads : ndarray of float64, shape (d,), optional
-        From :func:`majority_spreads`; by default, of columns of two values only.
+    own : ndarray of float64, shape (d,), optional
+        From :func:`spreads`; by default, of columns of two values only.
 
     Raises
     ------
@@ -238,10 +194,10 @@ def scaler(total: Moments, scale: str | None, origin: Integers | None = None, sp
     safe = np.where(varies, variance, 1)
     reach = np.where(varies, (total.high - total.low) / 2, 1)
     deviation = np.sqrt(safe)
-    spreads = majority_spreads(total) if spreads is None else spreads
+    own = spreads(total).all if own is None else own
     divisor = {
         "standard": deviation,
-        "mixed": np.where(varies & ~np.isnan(spreads), spreads, deviation),
+        "mixed": np.where(varies & ~np.isnan(own), own, deviation),
         "variance": safe,
         "range": reach,
         None: np.ones_like(safe),
@@ -266,17 +222,42 @@ def two_valued(total: Moments) -> NDArray[np.bool_]:
     return found
 
 
-def majority_spreads(total: Moments, sample: NDArray[Any] | None = None, origin: Integers | None = None) -> Floats:
-    """Root mean square of the difference of the other rows from the value that most rows share, for each column.
+class Spreads(NamedTuple):
+    """Spreads of the columns that are not divided by their standard deviations; NaN for all others.
 
-    Of two values it is their difference, which the moments of all rows tell. Others are told by a sample; if none of
-    its rows differs, it is the range of the column.
+    Parameters
+    ----------
+    of_others : ndarray of float64, shape (d,)
+        Of columns in which most rows have one value: root mean square of the difference of the other rows from it.
+    of_most : ndarray of float64, shape (d,)
+        Of columns in which a few rows have most of the variance: standard deviation without these.
 
+    Notes
+    -----
     As zeros and ones, the indicators of a categorical variable whose categories have the shares p contribute
     ``2 (1 - sum p^2)`` to the mean squared distance of two rows, where another column contributes 2. Divided by their
     standard deviations they would contribute 2 each, however many there are. Likewise the rows of a rare event would be
     far from all others, and from each other: counts that are 0 in 95 % of the rows and 1 or 2 in the others are divided
     by about 1, and not by .25.
+
+    If a few rows of a column have a wrong unit, or a number that stands for a missing one, all other rows would be
+    nearly equal in a column that is divided by its standard deviation.
+    """
+
+    of_others: Floats
+    of_most: Floats
+
+    @property
+    def all(self) -> Floats:
+        """Both, float64, shape (d,)."""
+        return np.where(np.isnan(self.of_others), self.of_most, self.of_others)
+
+
+def spreads(total: Moments, sample: NDArray[Any] | None = None, origin: Integers | None = None) -> Spreads:
+    """Spreads of the columns that are not divided by their standard deviations.
+
+    Of two values it is their difference, which the moments of all rows tell. Others are told by a sample; if none of
+    its rows differs from the value that most have, the spread is the range of the column.
 
     Parameters
     ----------
@@ -285,24 +266,52 @@ def majority_spreads(total: Moments, sample: NDArray[Any] | None = None, origin:
         Some of the rows, as stored; without it, there are only columns of two values.
     origin : ndarray, shape (d,), optional
         Origin of the moments; see :func:`origin_of`.
+    """
+    ranges, two = total.high - total.low, two_valued(total)
+    found = Spreads(np.where(two, ranges, np.nan), np.full(len(ranges), np.nan))
+    if sample is None or not len(sample):
+        return found
+    for j in np.flatnonzero((ranges > 0) & ~two):
+        column = less(sample[:, j], None if origin is None else origin[j])
+        most = np.partition(column, len(column) // 2)[len(column) // 2]  # a value of more than half is the median
+        others = column[column != most].astype(np.float64)
+        if not len(others):
+            found.of_others[j] = ranges[j]
+        elif 2 * len(others) < len(column):
+            of_all, bounded = map(_root_mean_square, (others - float(most), without_extremes(others - float(most))))
+            found.of_others[j] = bounded if of_all > EXTREME * bounded else of_all
+        else:
+            bounded = without_extremes(column).astype(np.float64)
+            bounded = _root_mean_square(bounded - bounded.mean())
+            if np.sqrt(total.m2[j] / total.n) > EXTREME * bounded:
+                found.of_most[j] = bounded
+    return found
+
+
+def _root_mean_square(values: Floats) -> float:
+    unit = np.abs(values).max(initial=0.0)  # of which the squares stay within the range of float64
+    return float(unit * np.sqrt(np.square(values / unit).mean())) if unit > 0 else 0.0
+
+
+def without_extremes(X: NDArray[Any]) -> NDArray[Any]:
+    """Values of every column, the few smallest and largest of which are replaced by the next ("winsorised").
+
+    Parameters
+    ----------
+    X : ndarray, shape (m,) or (m, d)
 
     Returns
     -------
-    spreads : ndarray of float64, shape (d,)
-        NaN for columns of which no value has more than half of the rows.
+    bounded : ndarray of the same shape and dtype
+        ``ceil(m EXTREME_SHARE)`` values at either end are replaced.
     """
-    ranges = total.high - total.low
-    spreads = np.where(two_valued(total), ranges, np.nan)
-    if sample is None or not len(sample):
-        return spreads
-    for j in np.flatnonzero((ranges > 0) & np.isnan(spreads)):
-        column = sample[:, j] if origin is None else _less(sample[:, j], origin[j])
-        most = np.partition(column, len(column) // 2)[len(column) // 2]  # a value of more than half is the median
-        others = column[column != most].astype(np.float64)
-        if 2 * len(others) < len(column):
-            differences = (others - float(most)) / ranges[j]  # whose squares stay within the range of float64
-            spreads[j] = ranges[j] * np.sqrt(np.square(differences).mean()) if len(others) else ranges[j]
-    return spreads
+    columns = X.reshape(len(X), -1)
+    few = min(int(np.ceil(EXTREME_SHARE * len(X))), (len(X) - 1) // 2)
+    bounded = np.empty_like(columns)
+    for j, column in enumerate(columns.T):
+        ordered = np.partition(column, (few, len(X) - 1 - few))
+        bounded[:, j] = np.clip(column, ordered[few], ordered[-1 - few])
+    return bounded.reshape(X.shape)
 
 
 def in_range(total: Moments) -> bool:
@@ -348,14 +357,17 @@ def _tile_rows(X: Floats) -> int:
     return max(1, _TILE_ENTRIES // max(1, X.shape[1]))
 
 
-def _tiles(X: Floats, dtype: DTypeLike = np.float64, origin: Any = None) -> Any:
+def _tiles(X: Floats, dtype: DTypeLike = np.float64, origin: Any = None) -> Iterator[Floats]:
+    """Some rows at a time, minus an origin, in float64 or another dtype."""
     step = _tile_rows(X)
     tiles = (X[lo : lo + step] for lo in range(0, len(X), step))
-    return (tile.astype(dtype, copy=False) if origin is None else _less(tile, origin) for tile in tiles)
+    return (tile.astype(dtype, copy=False) if origin is None else less(tile, origin) for tile in tiles)
 
 
-def _less(X: NDArray[Any], origin: Integers) -> Floats:
-    """``X - origin`` in float64, exact where the difference of integers is."""
+def less(X: NDArray[Any], origin: Integers | None) -> NDArray[Any]:
+    """``X - origin`` in float64, exact where the difference of integers is; X itself without an origin."""
+    if origin is None:
+        return X
     rough = X.astype(np.float64) - origin.astype(np.float64)
     if X.dtype != origin.dtype:
         return rough

@@ -5,11 +5,13 @@ ones. Principal components are uncorrelated, but ordered by their spreads. Colum
 neither property.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bigsmic.numerics.moments import Moments, NeighborProducts, in_range
+from bigsmic.numerics.moments import Moments, in_range, less, without_extremes
+from bigsmic.types import Floats, Integers
 
 CORRELATION = 0.2
 """Least covariance of neighbouring columns that share a unit, as a share of their variance."""
@@ -66,8 +68,8 @@ class Likeness(NamedTuple):
 _APART = Likeness(0.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 
 
-def likeness(total: Moments, products: NeighborProducts) -> Likeness:
-    """Likeness of the columns.
+def likeness(sample: NDArray[Any], origin: Integers | None = None) -> Likeness:
+    """Likeness of the columns, without their extremes: a few outliers have most of all covariances.
 
     With ``v_j`` the variance of column j, ``c_j`` its covariance with the next one and ``w_j = (v_j + v_j+1) / 2``::
 
@@ -77,10 +79,10 @@ def likeness(total: Moments, products: NeighborProducts) -> Likeness:
 
     Parameters
     ----------
-    total : Moments
-        Of all rows.
-    products : NeighborProducts
-        Of all rows.
+    sample : ndarray, shape (m, d)
+        Rows as stored.
+    origin : ndarray, shape (d,), optional
+        Subtracted from integers; see :func:`~bigsmic.numerics.moments.origin_of`.
 
     Returns
     -------
@@ -97,14 +99,18 @@ def likeness(total: Moments, products: NeighborProducts) -> Likeness:
     .. [1] Hoeffding, "Probability inequalities for sums of bounded random variables", J. American Statistical
        Association 58, 1963. doi:10.1080/01621459.1963.10500830
     """
+    if not len(sample) or sample.shape[1] == 1:
+        return _APART
+    with np.errstate(over="ignore", invalid="ignore"):
+        total, c, of_sums = _sums(sample, origin)
     largest, d = total.m2.max(), len(total.m2)
-    if d == 1 or not 0 < largest < np.inf or not np.isfinite(products.row_sums):
+    if not 0 < largest < np.inf or not np.isfinite(of_sums):
         return _APART
     if not np.any(total.high > total.low):  # the squares are of rounding
         return _APART
-    v, c = total.m2 / largest, products.products / largest
+    v, c = total.m2 / largest, c / largest
     w = (v[1:] + v[:-1]) / 2
-    all_pairs = (products.row_sums / largest - v.sum()) / ((d - 1) * v.sum())
+    all_pairs = (of_sums / largest - v.sum()) / ((d - 1) * v.sum())
     excess = c - all_pairs * w
     spread = np.sqrt((excess**2).sum())
     evidence = excess.sum() / spread if spread > 0 else 0.0
@@ -115,6 +121,24 @@ def likeness(total: Moments, products: NeighborProducts) -> Likeness:
 def need_no_scaling(found: Likeness, total: Moments) -> bool:
     """Whether the columns share a unit, and float32 can represent the squared distances of their rows as they are."""
     return found.sign is not None and in_range(total)
+
+
+def _sums(sample: NDArray[Any], origin: Integers | None) -> tuple[Moments, Floats, float]:
+    """Moments of the columns without their extremes, products with the next column, and of the sum of all columns.
+
+    Both are sums over the rows, of deviations from the means: float64 (d - 1,), and a square.
+    """
+    m, d = sample.shape
+    mean, m2, low, high, products = np.zeros((5, d))
+    before, of_all = np.zeros((2, m))
+    for j in range(d):
+        column = without_extremes(less(sample[:, j], None if origin is None else origin[j])).astype(np.float64)
+        mean[j], low[j], high[j] = column.mean(), column.min(), column.max()
+        column -= mean[j]
+        m2[j], products[j] = column @ column, column @ before
+        of_all += column
+        before = column
+    return Moments(np.asarray(m), mean, m2, low, high), products[1:], float(of_all @ of_all)
 
 
 def _range_ratio(total: Moments) -> float:

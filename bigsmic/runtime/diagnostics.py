@@ -36,16 +36,20 @@ def scaling_text(diagnostics: Mapping[str, Any]) -> str:
         return "columns divided by their standard deviation: features of windows are in different units"
     alike = f"likeness of neighbours {found['neighbors']:.2f}, of any two {found['all_pairs']:.2f}"
     if found["scale"] is not None:
-        return f"columns divided by their standard deviation{_majority(found)}: they show no shared unit ({alike})"
+        return f"columns divided by their standard deviation{_own_spreads(found)}: they show no shared unit ({alike})"
     seen = alike if found["sign"] == "neighbors" else "they are in order of spread, like principal components"
     return f"not divided: columns share a unit ({seen})"
 
 
-def _majority(found: Mapping[str, Any]) -> str:
-    """What is said of the columns of which one value has most rows."""
+def _own_spreads(found: Mapping[str, Any]) -> str:
+    """What is said of columns that are not divided by their standard deviations."""
     if found["scale"] != "mixed":
         return ""
-    return f", {found['majority']} in which one value prevails by the distance of the others from it"
+    said = f", {found['majority']} in which one value prevails by the distance of the others from it"
+    extremes = found.get("extremes", 0)
+    return said + (
+        f", {extremes} in which a few rows have most of the variance by that of the others" if extremes else ""
+    )
 
 
 def _later(before: dict[str, float] | None, cost: dict[str, float]) -> dict[str, float]:

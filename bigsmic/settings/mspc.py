@@ -44,7 +44,7 @@ class Settings(MethodSettings):
         choices=("auto", "standard", "mixed", "range", "variance", None),
         help="""Scaling of the centred columns. It affects only the k-means start, which uses standardised columns as
         published. "auto": none if columns share a unit, else mixed: their standard deviation or, if one value has most
-        rows, the typical distance of the others from it.""",
+        rows, the typical distance of the others from it, both without extremes that have most of the variance.""",
     )
     max_iter: int = option(100, INTEGER, least=1, help="Largest number of labelings after the start.")
     tol: float = option(

@@ -13,13 +13,11 @@ from bigsmic.errors import BigsmicWarning, NonFiniteError
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.moments import (
     Moments,
-    NeighborProducts,
     first_nonfinite,
-    majority_spreads,
     moments,
-    moments_and_products,
     origin_of,
     refuse_overflow,
+    spreads,
 )
 from bigsmic.numerics.shared_unit import likeness, need_no_scaling
 from bigsmic.numerics.windows.smoothness import LEAST_ROWS, MOST_COLUMNS, smoothness
@@ -28,6 +26,7 @@ from bigsmic.runtime.job import Job
 from bigsmic.store import checksum
 
 SCALING = "scaling"
+CHOSEN = ("auto", "mixed")  # scalings for which a sample of the rows is looked at
 SAMPLE_BYTES = 64 << 20  # largest size of the sample as float32
 LOOKED_AT = 4096  # first rows, which are tested for being samples of a recording
 
@@ -46,7 +45,7 @@ def run(job: Job) -> None:
     _refuse_nonfinite(context)
     if not known:
         _warn_of_recording(context)
-    if context.settings.scale in ("auto", "mixed"):
+    if context.settings.scale in CHOSEN:
         job.run_steps(SCALING, [0], _choose_scale)
 
 
@@ -63,15 +62,8 @@ def _scan(context: Context, s: int, wanted: int) -> None:
         info["origin"] = origin.tolist()
     if not count:
         with np.errstate(over="ignore", invalid="ignore"):
-            arrays |= _sums(X, origin, context.settings.scale)
+            arrays |= moments(X, origin)._asdict()
     context.run.write("scan", s, arrays, info=info)
-
-
-def _sums(X: np.ndarray, origin: np.ndarray | None, scale: str | None) -> dict[str, np.ndarray]:
-    if scale != "auto":
-        return moments(X, origin)._asdict()
-    total, products = moments_and_products(X, origin)
-    return total._asdict() | products._asdict()
 
 
 def _choose_scale(job: Job, block: int) -> None:
@@ -80,9 +72,10 @@ def _choose_scale(job: Job, block: int) -> None:
     total, asked = context.scanned(Moments), context.settings.scale
     scale, info = _judged(context, total) if asked == "auto" else (asked, {})
     if scale == "mixed":
-        arrays = {"spreads": majority_spreads(total, context.drawn_rows(), context.origin)}
-        info["majority"] = int(np.isfinite(arrays["spreads"]).sum())
-        scale = "mixed" if info["majority"] or asked == "mixed" else "standard"
+        own = spreads(total, context.drawn_rows(), context.origin)
+        arrays = {"spreads": own.all}
+        info["majority"], info["extremes"] = (int(np.isfinite(values).sum()) for values in own)
+        scale = "mixed" if np.isfinite(own.all).any() or asked == "mixed" else "standard"
     context.run.write(SCALING, block, arrays, info={"scale": scale} | info)
 
 
@@ -92,7 +85,7 @@ def _judged(context: Context, total: Moments) -> tuple[str | None, dict[str, Any
     Features of windows are always divided: they may seem to share a unit, as quantiles and bands of a channel are
     adjacent.
     """
-    found = likeness(total, context.scanned(NeighborProducts))
+    found = likeness(context.drawn_rows(), context.origin)
     mixed = context.source.mixed_units
     info = {"sign": None if mixed else found.sign, "mixed_units": mixed} | found._asdict()
     if mixed:

@@ -104,10 +104,10 @@ def test_the_value_of_most_rows_tells_the_unit_of_the_others(dtype):
     X = np.column_stack([X, -X[:, 1] - 3, rng.poisson(0.1, 500), rng.integers(0, 2, 500), np.ones(500)]).astype(dtype)
     total = tree_sum([m.moments(part) for part in np.split(X, 4)])
     wanted = [typical_distance(column) for column in X.T[:-2]]
-    found = m.majority_spreads(total, X)
+    found = m.spreads(total, X).all
     np.testing.assert_allclose(found, [*wanted, 1, np.nan], rtol=1e-12)
     assert np.isnan(found).tolist() == [False, False, False, True, True, False, False, False, True]
-    Z = m.scaler(total, "mixed", spreads=found).apply(X).astype(np.float64)
+    Z = m.scaler(total, "mixed", own=found).apply(X).astype(np.float64)
     known = np.flatnonzero(~np.isnan(found))
     np.testing.assert_allclose([typical_distance(column) for column in Z.T[known]], 1, rtol=1e-5)
     np.testing.assert_array_equal(Z[:, 3:5], m.scaler(total, "standard").apply(X)[:, 3:5])
@@ -117,15 +117,50 @@ def test_events_that_no_drawn_row_has_are_divided_by_their_range():
     X = np.zeros((1000, 2))
     X[[5, 700], 0], X[[5, 9], 1] = [3, 8], [3e100, 8e100]
     drawn = np.arange(10, 300)
-    np.testing.assert_array_equal(m.majority_spreads(m.moments(X[:, :1]), X[drawn, :1]), [8])
-    np.testing.assert_allclose(m.majority_spreads(m.moments(X), X), np.sqrt((9 + 64) / 2) * np.array([1, 1e100]))
+    np.testing.assert_array_equal(m.spreads(m.moments(X[:, :1]), X[drawn, :1]).of_others, [8])
+    np.testing.assert_allclose(m.spreads(m.moments(X), X).all, np.sqrt((9 + 64) / 2) * np.array([1, 1e100]))
+
+
+@pytest.mark.parametrize("n_extremes", [0, 1, 5])
+@pytest.mark.parametrize("unit", [1.0, 1e-150])
+def test_a_few_extremes_do_not_tell_the_spread_of_a_column(n_extremes, unit):
+    X = unit * np.random.default_rng(0).normal(size=(2000, 3))
+    deviations = X.std(axis=0)
+    X[:n_extremes, 0], X[5 : 5 + n_extremes, 1] = 1e6 * unit, -3 * unit
+    found = m.spreads(m.moments(X), X)
+    assert np.isnan(found.of_others).all()
+    assert np.isnan(found.of_most).tolist() == [n_extremes == 0, True, True]
+    if n_extremes:
+        np.testing.assert_allclose(found.of_most[0], deviations[0], rtol=0.05)
+
+
+def test_extremes_that_are_not_drawn_do_not_tell_the_spread_either():
+    X = np.random.default_rng(0).normal(size=(2000, 1))
+    X[7] = 1e5
+    np.testing.assert_allclose(m.spreads(m.moments(X), X[100:]).of_most, 1, rtol=0.05)
+
+
+def test_a_few_extremes_of_a_rare_event_do_not_tell_its_spread():
+    X = np.zeros((2000, 1))
+    X[:500, 0] = 1 + np.random.default_rng(0).random(500)
+    wanted = np.sqrt(np.square(X[:500]).mean())
+    X[:2] = 1e8
+    np.testing.assert_allclose(m.spreads(m.moments(X), X).of_others, wanted, rtol=0.05)
+
+
+def test_without_extremes_the_few_smallest_and_largest_values_are_those_of_the_next():
+    X = np.random.default_rng(0).permuted(np.tile(np.arange(1000, dtype=np.int16), (2, 1)), axis=1).T
+    np.testing.assert_array_equal(m.without_extremes(X), np.clip(X, 3, 996), strict=True)
+    np.testing.assert_array_equal(m.without_extremes(X[:, 0]), np.clip(X[:, 0], 3, 996), strict=True)
+    for rows in (X[:1], X[:2]):
+        np.testing.assert_array_equal(m.without_extremes(rows), rows)
 
 
 def test_integers_beyond_floats_have_a_value_of_most_rows():
     X = np.full((300, 2), 2**60) + np.array([[0, 1]])
     X[::10, 0] += np.arange(1, 31)
     origin = m.origin_of(X[1])
-    found = m.majority_spreads(m.moments(X, origin), X, origin)
+    found = m.spreads(m.moments(X, origin), X, origin).all
     np.testing.assert_allclose(found, [np.sqrt(np.square(np.arange(1, 31)).mean()), np.nan])
 
 
