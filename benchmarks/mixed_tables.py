@@ -11,13 +11,9 @@ draws. Where bigsmic finds no valleys, its figure without c is 0. Draws that are
 import argparse
 import warnings
 
-import _peers
 import numpy as np
-from _harness import known, save, table
-from _unknown_peers import PEERS as UNKNOWN_PEERS
-from sklearn.metrics import adjusted_rand_score as ari
-
-import bigsmic
+from _given_and_open import cell, show
+from _harness import known, save
 
 KINDS = {
     "integers": (3, lambda draw, n: [draw.integers(0, 4, n), draw.integers(0, 2, n)]),
@@ -31,8 +27,6 @@ SIZES = (1000, 10_000)
 SEPARATION = 5.0
 UNITS = (-2.0, 2.0)
 """Decimal logarithms between which the units of columns are."""
-GIVEN = ("k_means", "gaussian_mixture", "spectral", "leiden", "umap_k_means")
-OPEN = ("leiden", "umap_hdbscan_200")
 
 
 def main():
@@ -60,32 +54,6 @@ def drawn(kind, n, seed):
     y = draw.integers(0, c, n)
     blobs = draw.normal(size=(n, c)) + SEPARATION * np.eye(c)[y]
     return np.column_stack([blobs * 10 ** draw.uniform(*UNITS, c), *beside(draw, n)]).astype(np.float32), y
-
-
-def cell(X, y):
-    """ARI of every method, by its name and ``given`` or ``open``."""
-    c, result = int(y.max()) + 1, bigsmic.fit(X)
-    found = {"bigsmic, given": bigsmic.fit(X, c).labels}
-    found |= {"bigsmic, open": result.labels if result.n_clusters else np.zeros(len(X), int)}
-    for kind, Z in (("scaled", (X - X.mean(axis=0)) / X.std(axis=0)), ("as they are", X)):
-        rows = _peers.Rows(Z.astype(np.float32), c, 0)
-        found |= {f"{peer}, {kind}, given": _peers.PEERS[peer][1](rows) for peer in GIVEN}
-        found |= {f"{peer}, {kind}, open": UNKNOWN_PEERS[peer][1](rows) for peer in OPEN}
-    return {method: ari(y, np.asarray(labels)) for method, labels in found.items()}
-
-
-def show(cells):
-    """Print the mean over draws, a line for each method and a column for each kind and size."""
-    kinds = list(dict.fromkeys(key.rsplit("/", 1)[0] for key in cells))
-    methods = sorted(next(iter(cells.values())), key=lambda method: (method.endswith("open"), "bigsmic" not in method))
-    means = {
-        method: {
-            kind: float(np.mean([cell[method] for key, cell in cells.items() if key.rsplit("/", 1)[0] == kind]))
-            for kind in kinds
-        }
-        for method in methods
-    }
-    table(means, kinds, "mean ARI")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,93 @@
+"""A few outliers beside clusters: bigsmic and what else one would try, number of clusters known and unknown.
+
+    python benchmarks/outliers.py [--kinds moons ...] [--draws 2] [--save outliers] [--show]
+
+2,000 rows of two moons, two circles, a table of five Gaussian blobs whose columns have units of their own, or 5,000
+simulated spikes of eight units, beside no outliers, ten rows anywhere, four far groups of three rows, or 20 rows with
+one wrong entry, a thousand times too large. bigsmic gets the rows as they are, with its defaults; its peers get columns
+that are divided by their standard deviations, and rows as they are. Mean ARI of the draws, over all rows but outliers.
+Where bigsmic finds no valleys, its figure without a number is 0. Draws that are there are not run again.
+"""
+
+import argparse
+import warnings
+
+import numpy as np
+from _given_and_open import cell, show
+from _harness import known, save
+from sklearn.datasets import make_blobs, make_circles, make_moons
+
+from bigsmic.datasets import tetrodes
+
+N_ROWS = 2000
+GIVEN = ("k_means", "spectral", "leiden", "umap_k_means")
+OPEN = ("leiden", "umap_hdbscan_200", "hdbscan_200")
+
+
+def _table(seed):
+    X, y = make_blobs(N_ROWS, n_features=6, centers=5, center_box=(-5, 5), random_state=seed)
+    return X * 10 ** np.random.default_rng(seed).uniform(-2, 2, 6), y
+
+
+KINDS = {
+    "moons": lambda seed: make_moons(N_ROWS, noise=0.05, random_state=seed),
+    "circles": lambda seed: make_circles(N_ROWS, noise=0.05, factor=0.5, random_state=seed),
+    "table": _table,
+    "spikes": lambda seed: tetrodes(n_rows=5000, n_units=8, seed=seed),
+}
+
+
+def _anywhere(X, draw):
+    return X.mean(axis=0) + draw.uniform(-6, 6, (10, X.shape[1])) * X.std(axis=0)
+
+
+def _groups(X, draw):
+    far = draw.uniform(-6, 6, (4, X.shape[1]))
+    return X.mean(axis=0) + (np.repeat(far, 3, axis=0) + draw.normal(0, 0.05, (12, X.shape[1]))) * X.std(axis=0)
+
+
+def _wrong_entries(X, draw):
+    wrong = X[draw.choice(len(X), 20, replace=False)]
+    wrong[np.arange(20), draw.integers(0, X.shape[1], 20)] *= 1000
+    return wrong
+
+
+OUTLIERS = {
+    "none": lambda X, draw: X[:0],
+    "rows": _anywhere,
+    "groups": _groups,
+    "entries": _wrong_entries,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
+    parser.add_argument("--draws", type=int, default=2)
+    parser.add_argument("--save", default="outliers")
+    parser.add_argument("--show", action="store_true", help="print what was saved, and run nothing")
+    args = parser.parse_args()
+    cells = dict(known(args.save))
+    wanted = [(kind, outliers, seed) for kind in args.kinds for outliers in OUTLIERS for seed in range(args.draws)]
+    for kind, outliers, seed in [] if args.show else wanted:
+        key = f"{kind}, {outliers}/{seed}"
+        if key not in cells:
+            cells[key] = cell(*drawn(kind, outliers, seed), GIVEN, OPEN)
+            print(key, cells[key], flush=True)
+            save(args.save, cells)
+    show(cells)
+
+
+def drawn(kind, outliers, seed):
+    """Rows in random order, and their clusters, -1 for outliers."""
+    X, y = KINDS[kind](seed)
+    draw = np.random.default_rng([seed, 1])
+    added = OUTLIERS[outliers](X, draw)
+    order = draw.permutation(len(X) + len(added))
+    X, y = np.concatenate([X, added]), np.concatenate([y, np.full(len(added), -1)])
+    return X[order].astype(np.float32), y[order]
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    main()
