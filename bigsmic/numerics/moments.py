@@ -16,7 +16,7 @@ from bigsmic.types import Floats, Integers
 ROUNDING = 1e-9  # of variances relative to their bound
 LEAST_VARIANCE = 1e-290  # of a column that is not constant; squares below it have lost their digits
 REACH = 1e15  # largest scaled entry of a fitted row, and its inverse the least that differs from 0
-EXTREME_SHARE = 0.0025
+EXTREME_SHARE = 0.01
 """Share of the rows, at either end of a column, that are its extremes."""
 EXTREME = 2.0
 """Quotient of the standard deviation of a column and that without its extremes, from which the latter is its spread."""
@@ -278,13 +278,13 @@ def spreads(total: Moments, sample: NDArray[Any] | None = None, origin: Integers
         if not len(others):
             found.of_others[j] = ranges[j]
         elif 2 * len(others) < len(column):
-            of_all, bounded = map(_root_mean_square, (others - float(most), without_extremes(others - float(most))))
-            found.of_others[j] = bounded if of_all > EXTREME * bounded else of_all
+            of_all, of_most = map(_root_mean_square, (others - float(most), without_extremes(others - float(most))))
+            found.of_others[j] = of_most if of_all > EXTREME * of_most else of_all
         else:
             bounded = without_extremes(column).astype(np.float64)
-            bounded = _root_mean_square(bounded - bounded.mean())
-            if np.sqrt(total.m2[j] / total.n) > EXTREME * bounded:
-                found.of_most[j] = bounded
+            of_most = _root_mean_square(bounded - bounded.mean())
+            if np.sqrt(total.m2[j] / total.n) > EXTREME * of_most:
+                found.of_most[j] = of_most
     return found
 
 
@@ -293,20 +293,21 @@ def _root_mean_square(values: Floats) -> float:
     return float(unit * np.sqrt(np.square(values / unit).mean())) if unit > 0 else 0.0
 
 
-def without_extremes(X: NDArray[Any]) -> NDArray[Any]:
+def without_extremes(X: NDArray[Any], share: float = EXTREME_SHARE) -> NDArray[Any]:
     """Values of every column, the few smallest and largest of which are replaced by the next ("winsorised").
 
     Parameters
     ----------
     X : ndarray, shape (m,) or (m, d)
+    share : float
+        ``ceil(share m)`` values at either end are replaced.
 
     Returns
     -------
     bounded : ndarray of the same shape and dtype
-        ``ceil(m EXTREME_SHARE)`` values at either end are replaced.
     """
     columns = X.reshape(len(X), -1)
-    few = min(int(np.ceil(EXTREME_SHARE * len(X))), (len(X) - 1) // 2)
+    few = min(int(np.ceil(share * len(X))), (len(X) - 1) // 2)
     bounded = np.empty_like(columns)
     for j, column in enumerate(columns.T):
         ordered = np.partition(column, (few, len(X) - 1 - few))

@@ -19,6 +19,8 @@ EVIDENCE = 3.0
 """Excess over columns in random order, in standard errors, that counts as evidence; ten columns cannot exceed it."""
 ORDER = 0.9
 """Least rank correlation of the places of principal components with their spreads."""
+EXTREME_SHARE = 0.0025
+"""Share of the rows, at either end of a column, without which it is judged."""
 RANGE_RATIO = 10.0
 """Largest ratio between ranges of columns in one unit: of their quartiles, or of neighbours."""
 
@@ -132,7 +134,8 @@ def _sums(sample: NDArray[Any], origin: Integers | None) -> tuple[Moments, Float
     mean, m2, low, high, products = np.zeros((5, d))
     before, of_all = np.zeros((2, m))
     for j in range(d):
-        column = without_extremes(less(sample[:, j], None if origin is None else origin[j])).astype(np.float64)
+        column = less(sample[:, j], None if origin is None else origin[j])
+        column = without_extremes(column, EXTREME_SHARE).astype(np.float64)
         mean[j], low[j], high[j] = column.mean(), column.min(), column.max()
         column -= mean[j]
         m2[j], products[j] = column @ column, column @ before

@@ -121,7 +121,7 @@ def test_events_that_no_drawn_row_has_are_divided_by_their_range():
     np.testing.assert_allclose(m.spreads(m.moments(X), X).all, np.sqrt((9 + 64) / 2) * np.array([1, 1e100]))
 
 
-@pytest.mark.parametrize("n_extremes", [0, 1, 5])
+@pytest.mark.parametrize("n_extremes", [0, 1, 20])
 @pytest.mark.parametrize("unit", [1.0, 1e-150])
 def test_a_few_extremes_do_not_tell_the_spread_of_a_column(n_extremes, unit):
     X = unit * np.random.default_rng(0).normal(size=(2000, 3))
@@ -131,7 +131,7 @@ def test_a_few_extremes_do_not_tell_the_spread_of_a_column(n_extremes, unit):
     assert np.isnan(found.of_others).all()
     assert np.isnan(found.of_most).tolist() == [n_extremes == 0, True, True]
     if n_extremes:
-        np.testing.assert_allclose(found.of_most[0], deviations[0], rtol=0.05)
+        np.testing.assert_allclose(found.of_most[0], deviations[0], rtol=0.1)
 
 
 def test_extremes_that_are_not_drawn_do_not_tell_the_spread_either():
@@ -150,8 +150,8 @@ def test_a_few_extremes_of_a_rare_event_do_not_tell_its_spread():
 
 def test_without_extremes_the_few_smallest_and_largest_values_are_those_of_the_next():
     X = np.random.default_rng(0).permuted(np.tile(np.arange(1000, dtype=np.int16), (2, 1)), axis=1).T
-    np.testing.assert_array_equal(m.without_extremes(X), np.clip(X, 3, 996), strict=True)
-    np.testing.assert_array_equal(m.without_extremes(X[:, 0]), np.clip(X[:, 0], 3, 996), strict=True)
+    np.testing.assert_array_equal(m.without_extremes(X), np.clip(X, 10, 989), strict=True)
+    np.testing.assert_array_equal(m.without_extremes(X[:, 0]), np.clip(X[:, 0], 10, 989), strict=True)
     for rows in (X[:1], X[:2]):
         np.testing.assert_array_equal(m.without_extremes(rows), rows)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bigsmic.numerics.moments import moments, spreads, without_extremes
-from bigsmic.numerics.shared_unit import likeness, need_no_scaling
+from bigsmic.numerics.shared_unit import EXTREME_SHARE, likeness, need_no_scaling
 
 
 def waveforms(n=400, d=40, seed=0):
@@ -151,7 +151,7 @@ def test_squares_near_the_ends_of_float64_do_no_harm(unit):
 
 def test_all_pairs_are_the_mean_over_every_order():
     X = np.random.default_rng(0).normal(size=(50, 5)) @ np.random.default_rng(1).normal(size=(5, 5))
-    covariance = np.cov(without_extremes(X).T)
+    covariance = np.cov(without_extremes(X, EXTREME_SHARE).T)
     orders = [sum(covariance[i, j] for i, j in pairwise(o)) for o in permutations(range(5))]
     wanted = np.mean(orders) / 4 / np.trace(covariance) * 5
     assert found(X).all_pairs == pytest.approx(wanted, abs=1e-9)
@@ -159,7 +159,7 @@ def test_all_pairs_are_the_mean_over_every_order():
 
 def test_neighbors_are_covariances_over_variances():
     X = waveforms()
-    covariance = np.cov(without_extremes(X).T)
+    covariance = np.cov(without_extremes(X, EXTREME_SHARE).T)
     v, c = np.diag(covariance), np.diag(covariance, 1)
     assert found(X).neighbors == pytest.approx(2 * c.sum() / (v[1:] + v[:-1]).sum(), abs=1e-9)
 
