@@ -249,6 +249,15 @@ def scores(seed):
     return np.clip(np.round(4 + Z @ loadings + noise), 1, 7).astype(np.int8), y
 
 
+def noisy_table(seed):
+    """Clusters in a few columns, beside noise as wide as a cluster in three to 15 times as many, shuffled."""
+    rng = np.random.default_rng([11, seed])
+    q = int(rng.integers(3, 7))
+    Z, y = _latent(rng, q)
+    X = np.column_stack([Z, rng.standard_normal((len(Z), q * int(rng.integers(3, 16))))])
+    return X[:, rng.permutation(X.shape[1])], y
+
+
 SIMULATED = {
     function.__name__: function
     for function in (
@@ -264,6 +273,7 @@ SIMULATED = {
         images,
         components,
         scores,
+        noisy_table,
     )
 }
 load = functools.cache(load)

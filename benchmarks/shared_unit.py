@@ -20,7 +20,7 @@ from bigsmic.numerics import shared_unit
 from bigsmic.numerics.moments import moments, spreads
 
 CHOICES = {"none": None, "standard": "standard", "mixed": "mixed"}
-CONSTANTS = ("CORRELATION", "EVIDENCE", "RANGE_RATIO", "ORDER")
+CONSTANTS = ("CORRELATION", "EVIDENCE", "RANGE_RATIO", "ORDER", "EQUAL_SHARE")
 
 
 def main():
@@ -85,12 +85,13 @@ def report(rows, half):
             "evidence": row["evidence"],
             "ranges": row["range_ratio"],
             "order": row["order"],
+            "equal": row["equal"],
         }
         for name, row in rows.items()
     }
     table(
         shown,
-        ("none", "standard", "mixed", "majority", "auto", "neighbors", "all", "evidence", "ranges", "order"),
+        ("none", "standard", "mixed", "majority", "auto", "neighbors", "all", "evidence", "ranges", "order", "equal"),
         half,
     )
     kinds = {}

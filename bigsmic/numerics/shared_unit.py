@@ -1,8 +1,8 @@
 """Whether columns share a unit, so that they are not scaled: samples of a waveform, grey values, principal components.
 
 Samples, pixels and lines of a spectrum covary with their neighbours, with similar variances, and more than with distant
-ones. Principal components are uncorrelated, but ordered by their spreads. Columns of a table in different units have
-neither property.
+ones. Principal components are uncorrelated, but ordered by their spreads. Where many columns are noise of one level, as
+in simulations, most have the same spread. Columns of a table in different units have none of these properties.
 """
 
 from typing import Any, NamedTuple
@@ -19,6 +19,14 @@ EVIDENCE = 3.0
 """Excess over columns in random order, in standard errors, that counts as evidence; ten columns cannot exceed it."""
 ORDER = 0.9
 """Least rank correlation of the places of principal components with their spreads."""
+EQUAL_SHARE = 2 / 3
+"""Least share of columns in one unit that have the same spread."""
+SAME_SPREAD = 0.1
+"""Largest relative difference of such spreads, unless rows are so few that two standard errors are more."""
+SPREAD_RATIO = 4.0
+"""Largest ratio of the spreads of all columns, if most have the same."""
+FEWEST_COLUMNS = 11
+"""Least number of columns that have the same spread by no chance."""
 EXTREME_SHARE = 0.0025
 """Share of the rows, at either end of a column, without which it is judged."""
 RANGE_RATIO = 10.0
@@ -48,6 +56,9 @@ class Likeness(NamedTuple):
         one before.
     order_evidence : float
         The same in standard errors.
+    equal : float
+        Share of the non-constant columns whose standard deviation is that of the median column, and of which no value
+        has most rows; 0 if there are few columns, or some have many times the spread of others.
     """
 
     neighbors: float
@@ -56,18 +67,21 @@ class Likeness(NamedTuple):
     range_ratio: float
     order: float
     order_evidence: float
+    equal: float
 
     @property
     def sign(self) -> str | None:
-        """The evidence that the columns share a unit: "neighbors", "order", or None."""
+        """The evidence that the columns share a unit: "neighbors", "order", "spreads", or None."""
         if self.range_ratio > RANGE_RATIO:
             return None
         if self.neighbors >= CORRELATION and self.evidence > EVIDENCE:
             return "neighbors"
-        return "order" if self.order >= ORDER and self.order_evidence > EVIDENCE else None
+        if self.order >= ORDER and self.order_evidence > EVIDENCE:
+            return "order"
+        return "spreads" if self.equal >= EQUAL_SHARE else None
 
 
-_APART = Likeness(0.0, 0.0, 0.0, 1.0, 0.0, 0.0)
+_APART = Likeness(0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
 
 
 def likeness(sample: NDArray[Any], origin: Integers | None = None) -> Likeness:
@@ -104,7 +118,7 @@ def likeness(sample: NDArray[Any], origin: Integers | None = None) -> Likeness:
     if not len(sample) or sample.shape[1] == 1:
         return _APART
     with np.errstate(over="ignore", invalid="ignore"):
-        total, c, of_sums = _sums(sample, origin)
+        total, c, of_sums, prevails = _sums(sample, origin)
     largest, d = total.m2.max(), len(total.m2)
     if not 0 < largest < np.inf or not np.isfinite(of_sums):
         return _APART
@@ -116,7 +130,7 @@ def likeness(sample: NDArray[Any], origin: Integers | None = None) -> Likeness:
     excess = c - all_pairs * w
     spread = np.sqrt((excess**2).sum())
     evidence = excess.sum() / spread if spread > 0 else 0.0
-    figures = (c.sum() / w.sum(), all_pairs, evidence, _range_ratio(total), *_order(total))
+    figures = (c.sum() / w.sum(), all_pairs, evidence, _range_ratio(total), *_order(total), _equal(total, prevails))
     return Likeness(*(round(float(figure), DIGITS) for figure in figures))
 
 
@@ -125,23 +139,26 @@ def need_no_scaling(found: Likeness, total: Moments) -> bool:
     return found.sign is not None and in_range(total)
 
 
-def _sums(sample: NDArray[Any], origin: Integers | None) -> tuple[Moments, Floats, float]:
+def _sums(sample: NDArray[Any], origin: Integers | None) -> tuple[Moments, Floats, float, NDArray[np.bool_]]:
     """Moments of the columns without their extremes, products with the next column, and of the sum of all columns.
 
-    Both are sums over the rows, of deviations from the means: float64 (d - 1,), and a square.
+    Both are sums over the rows, of deviations from the means: float64 (d - 1,), and a square. Last, whether one value
+    of a column has at least half of the rows, bool (d,).
     """
     m, d = sample.shape
     mean, m2, low, high, products = np.zeros((5, d))
     before, of_all = np.zeros((2, m))
+    prevails = np.zeros(d, bool)
     for j in range(d):
         column = less(sample[:, j], None if origin is None else origin[j])
         column = without_extremes(column, EXTREME_SHARE).astype(np.float64)
         mean[j], low[j], high[j] = column.mean(), column.min(), column.max()
+        prevails[j] = 2 * np.count_nonzero(column == np.partition(column, m // 2)[m // 2]) >= m
         column -= mean[j]
         m2[j], products[j] = column @ column, column @ before
         of_all += column
         before = column
-    return Moments(np.asarray(m), mean, m2, low, high), products[1:], float(of_all @ of_all)
+    return Moments(np.asarray(m), mean, m2, low, high), products[1:], float(of_all @ of_all), prevails
 
 
 def _range_ratio(total: Moments) -> float:
@@ -161,3 +178,13 @@ def _order(total: Moments) -> tuple[float, float]:
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[of_value]  # like rankdata of scipy.stats, which is slow to import
     order = np.corrcoef(ranks, np.arange(d))[0, 1]
     return order, order * np.sqrt(d - 1)
+
+
+def _equal(total: Moments, prevails: NDArray[np.bool_]) -> float:
+    """Share of the non-constant columns with the spread of the median one; see :class:`Likeness`."""
+    varies = (total.high > total.low) & (total.m2 > 0)
+    logs = np.log(total.m2[varies]) / 2
+    if len(logs) < FEWEST_COLUMNS or np.ptp(logs) > np.log(SPREAD_RATIO):
+        return 0.0
+    same = max(SAME_SPREAD, 2 / np.sqrt(2 * float(total.n)))  # the standard error of a Gaussian's is 1 / sqrt(2 n)
+    return float(np.mean((np.abs(logs - np.median(logs)) <= same) & ~prevails[varies]))

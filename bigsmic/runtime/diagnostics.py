@@ -37,7 +37,11 @@ def scaling_text(diagnostics: Mapping[str, Any]) -> str:
     alike = f"likeness of neighbours {found['neighbors']:.2f}, of any two {found['all_pairs']:.2f}"
     if found["scale"] is not None:
         return f"columns divided by their standard deviation{_own_spreads(found)}: they show no shared unit ({alike})"
-    seen = alike if found["sign"] == "neighbors" else "they are in order of spread, like principal components"
+    seen = {
+        "neighbors": alike,
+        "order": "they are in order of spread, like principal components",
+        "spreads": f"{found.get('equal', 1.0):.0%} have the same spread",
+    }[found["sign"]]
     return f"not divided: columns share a unit ({seen})"
 
 

@@ -67,7 +67,7 @@ TABLE = np.random.default_rng(3).normal(size=(300, 12)) * units(12)
         np.hstack([waveforms(), 100 * waveforms(seed=1)]),
         waveforms()[:, 10:20],
         np.repeat(waveforms()[:, 20:21], 10, axis=1),
-        np.random.default_rng(4).normal(size=(300, 1)) + 0.3 * np.random.default_rng(5).normal(size=(300, 30)),
+        np.random.default_rng(4).normal(size=(300, 1)) + np.random.default_rng(5).normal(size=(300, 30)) * units(30),
         np.zeros((20, 30)),
         np.full((20, 3), 7),
         np.hstack([waveforms(), 1e6 * TABLE[:1].repeat(400, axis=0) * np.random.default_rng(7).normal(size=(400, 1))]),
@@ -89,6 +89,32 @@ TABLE = np.random.default_rng(3).normal(size=(300, 12)) * units(12)
 )
 def test_others_are_divided(X):
     assert scale(X) == "standard"
+
+
+def noisy(n_noise=20):
+    """Two columns that tell three clusters apart, beside noise as wide as each of these."""
+    draw = np.random.default_rng(6)
+    return np.column_stack([2 * draw.normal(size=(3, 2))[draw.integers(0, 3, 900)], np.zeros((900, n_noise))]) + (
+        draw.normal(size=(900, n_noise + 2))
+    )
+
+
+def test_columns_most_of_which_are_equally_wide_are_not_divided():
+    assert found(noisy()).sign == "spreads"
+    assert scale(noisy()) is None
+    assert scale(shuffled(1e-6 * noisy())) is None
+    assert scale(noisy() * units(22)) == "standard"
+
+
+def test_columns_are_divided_if_few_are_equally_wide_or_they_are_few_or_one_is_far_wider():
+    assert scale(noisy(8)) == "standard"
+    assert scale(noisy() * np.where(np.arange(22) < 11, 1.0, 1.2)) == "standard"
+    assert scale(noisy() * np.where(np.arange(22) == 5, 12.0, 1.0)) == "standard"
+
+
+def test_flags_are_as_wide_as_each_other_in_no_unit():
+    draw = np.random.default_rng(0)
+    assert scale(np.column_stack([draw.integers(0, 2, (900, 20)), draw.normal(size=(900, 2))])) == "mixed"
 
 
 def test_of_others_columns_of_two_values_are_divided_by_their_difference():
