@@ -104,6 +104,24 @@ def test_long_moons_are_parts_though_labelings_agree_on_pieces(seed):
     assert adjusted_rand_score(y, result.labels) == 1
 
 
+@pytest.mark.parametrize("seed", [1, 5])
+def test_parts_are_the_answer_though_labelings_agree_on_pieces_of_curves(seed):
+    """Waves of four frequencies at any phase: rings, which all labelings cut into the same eleven or twelve pieces."""
+    draw = np.random.default_rng([seed, 5000])
+    y, phases = draw.integers(0, 4, 5000), draw.uniform(0, 6, 5000)
+    angles = 2 * np.pi * np.outer(np.array([2, 3, 5, 8])[y], np.arange(60) / 60) + phases[:, None]
+    result = bigsmic.fit((np.sin(angles) + draw.normal(0, 0.5, angles.shape)).astype(np.float32), n_centers=40)
+    assert adjusted_rand_score(y, result.labels) == 1
+
+
+def test_fewer_parts_are_no_answer_if_the_clearest_gap_is_at_the_clusters_shown():
+    """Six bars, three in a row."""
+    draw = np.random.default_rng([0, 1500])
+    y = draw.integers(0, 6, 1500)
+    X = np.column_stack([draw.uniform(0, 3, 1500) + y % 3 * 4, draw.uniform(0, 0.3, 1500) + y // 3 * 3])
+    assert adjusted_rand_score(y, bigsmic.fit(X.astype(np.float32), **UNSCALED).labels) == 1
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_rounded_rows_are_not_parted_from_their_copies(seed):
     rng, y = np.random.default_rng(0), np.arange(3000) % 3
