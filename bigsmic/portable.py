@@ -121,7 +121,9 @@ def carried(context: Any, tells: Any) -> Any:
 def needed(context: Any) -> Any:
     """Stages and names of the arrays that predictions read."""
     settings = context.settings
-    wanted = {} if settings.precomputed else {"scan": Moments._fields, "scaling": ("spreads",), columns.STAGE: ()}
+    wanted = (
+        {} if settings.precomputed else {"scan": Moments._fields, "scaling": ("spreads", "centers"), columns.STAGE: ()}
+    )
     wanted |= {PROJECTION: ("axes",)}
     if settings.undecided:
         return wanted

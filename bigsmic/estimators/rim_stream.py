@@ -17,6 +17,7 @@ from bigsmic.methods.rim.side_inputs import refuse_more_categories
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.moments import (
     Scaler,
+    centers,
     class_sums,
     first_nonfinite,
     moments,
@@ -169,7 +170,7 @@ def _scaler(X: Floats, scale: str | None) -> Scaler:
     refuse_overflow(total.m2)
     if scale == "auto":
         scale = None if need_no_scaling(likeness(X), total) else "mixed"
-    return scaler(total, scale, own=spreads(total, X).all if scale == "mixed" else None)
+    return scaler(total, scale, own=spreads(total, X).all if scale == "mixed" else None, center=centers(total, X))
 
 
 def prior_of(settings: Any) -> NDArray[np.float64] | str | None:

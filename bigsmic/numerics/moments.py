@@ -20,6 +20,8 @@ EXTREME_SHARE = 0.01
 """Share of the rows, at either end of a column, that are its extremes."""
 EXTREME = 2.0
 """Quotient of the standard deviation of a column and that without its extremes, from which the latter is its spread."""
+_FAR = 5.0  # standard deviations within which a column has no extremes
+_OFF = 1000.0  # spreads between the means with extremes and without, beyond which float32 has few digits for the rest
 _EXACT = 1 << 53  # float64 represents all integers up to this
 _TILE_ENTRIES = 1 << 17  # converted to float64 at a time
 
@@ -168,7 +170,13 @@ class Scaler(NamedTuple):
         return out
 
 
-def scaler(total: Moments, scale: str | None, origin: Integers | None = None, own: Floats | None = None) -> Scaler:
+def scaler(
+    total: Moments,
+    scale: str | None,
+    origin: Integers | None = None,
+    own: Floats | None = None,
+    center: Floats | None = None,
+) -> Scaler:
     """Scaler from the moments of all rows.
 
     Parameters
@@ -181,6 +189,8 @@ def scaler(total: Moments, scale: str | None, origin: Integers | None = None, ow
         Origin of the moments.
     own : ndarray of float64, shape (d,), optional
         From :func:`spreads`; by default, of columns of two values only.
+    center : ndarray of float64, shape (d,), optional
+        From :func:`centers`; by default, the mean of all rows.
 
     Raises
     ------
@@ -204,7 +214,7 @@ def scaler(total: Moments, scale: str | None, origin: Integers | None = None, ow
     }[scale]
     factor = np.where(varies, 1 / divisor, 0.0)
     _check_range((_reach(total) * factor)[varies], scale)
-    return Scaler(total.mean, factor, origin)
+    return Scaler(total.mean if center is None else center, factor, origin)
 
 
 def two_valued(total: Moments) -> NDArray[np.bool_]:
@@ -283,8 +293,35 @@ def spreads(total: Moments, sample: NDArray[Any] | None = None, origin: Integers
         else:
             bounded = without_extremes(column).astype(np.float64)
             of_most = _root_mean_square(bounded - bounded.mean())
-            if np.sqrt(total.m2[j] / total.n) > EXTREME * of_most:
+            if np.sqrt(total.m2[j] / total.n) > EXTREME * of_most > 0:
                 found.of_most[j] = of_most
+    return found
+
+
+def centers(total: Moments, sample: NDArray[Any], origin: Integers | None = None) -> Floats:
+    """Means of the columns, but without their extremes where these are far too large.
+
+    Centred by the mean of all, most rows of such a column would be equal to float32.
+
+    Parameters
+    ----------
+    total : Moments
+    sample : ndarray, shape (m, d)
+        Some of the rows, as stored.
+    origin : ndarray, shape (d,), optional
+        Origin of the moments; see :func:`origin_of`.
+
+    Returns
+    -------
+    centers : ndarray of float64, shape (d,)
+    """
+    found = total.mean.copy()
+    if len(sample):
+        for j in np.flatnonzero(_reach(total) > _FAR * np.sqrt(total.m2 / total.n)):
+            bounded = without_extremes(less(sample[:, j], None if origin is None else origin[j])).astype(np.float64)
+            center = bounded.mean()
+            if abs(found[j] - center) > _OFF * _root_mean_square(bounded - center) > 0:
+                found[j] = center
     return found
 
 
@@ -296,18 +333,19 @@ def _root_mean_square(values: Floats) -> float:
 def without_extremes(X: NDArray[Any], share: float = EXTREME_SHARE) -> NDArray[Any]:
     """Values of every column, the few smallest and largest of which are replaced by the next ("winsorised").
 
+    At either end, ``ceil(share m)`` of m values are replaced, but no more than a twentieth of them.
+
     Parameters
     ----------
     X : ndarray, shape (m,) or (m, d)
     share : float
-        ``ceil(share m)`` values at either end are replaced.
 
     Returns
     -------
     bounded : ndarray of the same shape and dtype
     """
     columns = X.reshape(len(X), -1)
-    few = min(int(np.ceil(share * len(X))), (len(X) - 1) // 2)
+    few = min(int(np.ceil(share * len(X))), len(X) // 20)
     bounded = np.empty_like(columns)
     for j, column in enumerate(columns.T):
         ordered = np.partition(column, (few, len(X) - 1 - few))
@@ -350,7 +388,7 @@ def _check_range(reach: Floats, scale: str | None) -> None:
     if reach.size and not _is_exact(reach.max()):
         raise InputError(
             f"input: after scale={scale!r} the rows reach {reach.max():.3g} from their mean; squared distances need "
-            "1e-15 to 1e15 in float32: use scale='standard', or change the unit"
+            "1e-15 to 1e15 in float32: mend extreme entries, change the unit, or use scale='standard'"
         )
 
 

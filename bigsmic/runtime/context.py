@@ -88,7 +88,8 @@ class Context:
         """Centring and scaling of the rows, from the scan."""
         total, info = self.scanned(moments.Moments), self.scaling
         spreads = self.run.read("scaling", 0, "spreads") if "majority" in info else None
-        return moments.scaler(total, self.scale, self.origin, spreads)
+        center = self.run.read("scaling", 0, "centers") if "centred" in info else None
+        return moments.scaler(total, self.scale, self.origin, spreads, center)
 
     @property
     def origin(self) -> Integers | None:

@@ -49,11 +49,11 @@ def _own_spreads(found: Mapping[str, Any]) -> str:
     """What is said of columns that are not divided by their standard deviations."""
     if found["scale"] != "mixed":
         return ""
-    said = f", {found['majority']} in which one value prevails by the distance of the others from it"
-    extremes = found.get("extremes", 0)
-    return said + (
-        f", {extremes} in which a few rows have most of the variance by that of the others" if extremes else ""
-    )
+    said = {
+        "majority": "in which one value prevails by the distance of the others from it",
+        "extremes": "in which a few rows have most of the variance by that of the others",
+    }
+    return "".join(f", {found[name]} {text}" for name, text in said.items() if found.get(name))
 
 
 def _later(before: dict[str, float] | None, cost: dict[str, float]) -> dict[str, float]:

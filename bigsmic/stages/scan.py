@@ -8,11 +8,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bigsmic.errors import BigsmicWarning, NonFiniteError
 from bigsmic.numerics.hashing import row_uniform
 from bigsmic.numerics.moments import (
     Moments,
+    centers,
     first_nonfinite,
     moments,
     origin_of,
@@ -67,25 +69,27 @@ def _scan(context: Context, s: int, wanted: int) -> None:
 
 
 def _choose_scale(job: Job, block: int) -> None:
-    """Find by what columns are divided, and store it with the run: the choice, and the spreads of single columns."""
-    context, arrays = job.context, {}
-    total, asked = context.scanned(Moments), context.settings.scale
-    scale, info = _judged(context, total) if asked == "auto" else (asked, {})
+    """Find by what columns are centred and divided, and store it with the run."""
+    context = job.context
+    total, asked, sample = context.scanned(Moments), context.settings.scale, context.drawn_rows()
+    scale, info = _judged(context, total, sample) if asked == "auto" else (asked, {})
+    arrays = {"centers": centers(total, sample, context.origin)}
+    info["centred"] = int((arrays["centers"] != total.mean).sum())
     if scale == "mixed":
-        own = spreads(total, context.drawn_rows(), context.origin)
-        arrays = {"spreads": own.all}
+        own = spreads(total, sample, context.origin)
+        arrays["spreads"] = own.all
         info["majority"], info["extremes"] = (int(np.isfinite(values).sum()) for values in own)
         scale = "mixed" if np.isfinite(own.all).any() or asked == "mixed" else "standard"
     context.run.write(SCALING, block, arrays, info={"scale": scale} | info)
 
 
-def _judged(context: Context, total: Moments) -> tuple[str | None, dict[str, Any]]:
+def _judged(context: Context, total: Moments, sample: NDArray[Any]) -> tuple[str | None, dict[str, Any]]:
     """Scaling of columns of unknown units, and what it is judged by.
 
     Features of windows are always divided: they may seem to share a unit, as quantiles and bands of a channel are
     adjacent.
     """
-    found = likeness(context.drawn_rows(), context.origin)
+    found = likeness(sample, context.origin)
     mixed = context.source.mixed_units
     info = {"sign": None if mixed else found.sign, "mixed_units": mixed} | found._asdict()
     if mixed:

@@ -134,6 +134,25 @@ def test_a_few_extremes_do_not_tell_the_spread_of_a_column(n_extremes, unit):
         np.testing.assert_allclose(found.of_most[0], deviations[0], rtol=0.1)
 
 
+def test_far_extremes_do_not_leave_float32_without_digits():
+    X = np.random.default_rng(0).normal(size=(2000, 2))
+    X[3, 0], X[5, 1] = 1e11, 30
+    total = m.moments(X)
+    found = m.centers(total, X)
+    assert abs(found[0]) < 0.1
+    assert found[1] == total.mean[1]
+    Z = m.scaler(total, "mixed", own=m.spreads(total, X).all, center=found).apply(X)
+    np.testing.assert_allclose(Z[10:, 0].std(), 1, rtol=0.1)
+    assert len(np.unique(Z[:, 0])) > 1900
+
+
+@pytest.mark.parametrize("n", [3, 5, 19])
+def test_few_rows_have_no_extremes(n):
+    X = np.random.default_rng(0).normal(size=(n, 1)) ** 9
+    assert np.isnan(m.spreads(m.moments(X), X).all).all()
+    np.testing.assert_array_equal(m.without_extremes(X), X)
+
+
 def test_extremes_that_are_not_drawn_do_not_tell_the_spread_either():
     X = np.random.default_rng(0).normal(size=(2000, 1))
     X[7] = 1e5
