@@ -32,6 +32,7 @@ from bigsmic.numerics.objectives.rim.logits import Information, Reference, Weigh
 from bigsmic.numerics.objectives.rim.path import refuse_divergence
 from bigsmic.numerics.objectives.rim.start import first_centers, supervised_start
 from bigsmic.numerics.shared_unit import likeness, need_no_scaling
+from bigsmic.stages.scan import CHOSEN
 from bigsmic.types import Floats, Integers
 
 PASSES = 5  # over a chunk, if the number of epochs is not given
@@ -168,9 +169,10 @@ def _scaler(X: Floats, scale: str | None) -> Scaler:
     with np.errstate(over="ignore", invalid="ignore"):
         total = moments(X)
     refuse_overflow(total.m2)
+    center = centers(total, X) if scale in CHOSEN else None
     if scale == "auto":
         scale = None if need_no_scaling(likeness(X), total) else "mixed"
-    return scaler(total, scale, own=spreads(total, X).all if scale == "mixed" else None, center=centers(total, X))
+    return scaler(total, scale, own=spreads(total, X).all if scale == "mixed" else None, center=center)
 
 
 def prior_of(settings: Any) -> NDArray[np.float64] | str | None:
