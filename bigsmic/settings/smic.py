@@ -193,8 +193,8 @@ class Settings(MethodSettings):
         choices=(True, False),
         help="""Leave outlying rows out of the kernel, except for a tiny weight: they follow their neighbours. A row is
         outlying if the log distance to its t-th neighbour is three spreads above the median of all rows. Useful for
-        spikes, whose overlaps connect clusters. Harmful if clusters differ in density, as a sparse one is trimmed as a
-        whole. Needs distances, like `noise`.""",
+        spikes, whose overlaps connect clusters, and for bent clusters in noise. Harmful if clusters differ in density,
+        as a sparse one is trimmed as a whole. Needs distances, like `noise`.""",
     )
     n_components: int | None = option(
         50,

@@ -104,8 +104,8 @@ class _Evidence(NamedTuple):
     along_curves, doubtful : bool
         Whether rows lie along curves, and whether valleys are no evidence alone.
     on_pieces : bool
-        Whether the clusters shown are pieces of curves, on which labelings do not agree, or which are more than the
-        graph has parts.
+        Whether the clusters shown are pieces of curves; looked at if labelings do not agree on them, or the number is
+        open and the graph has fewer parts.
     """
 
     by_valleys: ValleyTrees
@@ -207,7 +207,7 @@ def _evidence(job: Job) -> tuple[_Evidence, dict[str, Any]]:
     stability[at_shown] = np.maximum(stability[at_shown], 0.0 if doubtful else agreed)
     curve = {"stability": stability} | _curve(found, by_density, shared, numbers)
     evidence = _Evidence(found, by_density, shared, curve, shown, drawn_clusters.draw(job), along_curves, doubtful)
-    if shown > 1 and (evidence.disagree or _fewer_parts(context, evidence)):
+    if shown > 1 and (evidence.disagree or (left_open and _has_fewer_parts(context, evidence))):
         on_pieces = drawn_clusters.are_pieces_of_curves(job, evidence.drawn(evidence.trees, shown))
         evidence = evidence._replace(on_pieces=on_pieces, doubtful=doubtful or (left_open and on_pieces))
     votes = [tree.n_clusters for tree in found]
@@ -310,7 +310,7 @@ def _parts_of_graph(context: Context, evidence: _Evidence) -> int | None:
     return _bent(context, evidence) if may_bend else None
 
 
-def _fewer_parts(context: Context, evidence: _Evidence) -> bool:
+def _has_fewer_parts(context: Context, evidence: _Evidence) -> bool:
     """Whether the graph has a clear eigengap below the number shown, and none that is clearer at it."""
     found = graph_parts.clear_parts(context, evidence.shown, evidence.along_curves)
     return found is not None and found < evidence.shown

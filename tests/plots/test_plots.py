@@ -48,7 +48,7 @@ def fits(rows):
     """A fit by name, made when it is first asked for."""
     wanted = {
         "smic": (rows["blobs"], {"c": 4} | BRIEF),
-        "noise": (rows["noise"], {"c": 4, "noise": True} | BRIEF),
+        "noise": (rows["noise"], {"c": 4, "noise": True, "valleys": False} | BRIEF),
         "waves": (rows["waves"], {"c": 4, "valleys": False} | BRIEF),
         "open": (rows["blobs"], {"c": None, "valleys": False} | BRIEF),
         "no valleys": (np.random.default_rng(0).normal(size=(300, 3)), {"c": None} | BRIEF),

@@ -59,7 +59,7 @@ class Valleys:
     forced : bool
         Whether `n_clusters` is the smallest number that the links allow, as groups are fewer.
     on_pieces : bool
-        Whether the groups, on which labelings do not agree, are pieces of curves.
+        Whether the groups are pieces of curves, and labelings do not agree on them or the graph has fewer parts.
     trimmed : bool
         Whether outlying rows had tiny weights, by ``trim=True``.
     """
@@ -182,10 +182,10 @@ class Valleys:
         return "There may be fewer clusters" + ("" if self.trimmed else "; if outliers connect them, try trim=True")
 
     def _parts(self) -> str:
+        why = "pieces of curves" if self.agreement >= PLAIN else f"but agree on these to {self.agreement:.2f} only"
         return (
-            f"The neighbour graph falls into {self.n_clusters} parts by an eigengap; labelings show "
-            f"{min(self.votes)} to {max(self.votes)} groups that valleys separate, but agree on these to "
-            f"{self.agreement:.2f} only.{self._asked()}"
+            f"The neighbour graph falls into {self.n_clusters} parts by an eigengap; labelings show {self._shown()} "
+            f"groups that valleys separate, {why}.{self._asked()}"
         )
 
     def _surer(self) -> str:
