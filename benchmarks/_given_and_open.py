@@ -1,8 +1,11 @@
 """Fits of bigsmic and its peers with the number of clusters and without, on rows in memory, for several benchmarks."""
 
+import argparse
+import itertools
+
 import _peers
 import numpy as np
-from _harness import table
+from _harness import known, save, table
 from _unknown_peers import PEERS as UNKNOWN_PEERS
 from sklearn.metrics import adjusted_rand_score as ari
 
@@ -10,6 +13,24 @@ import bigsmic
 
 GIVEN = ("k_means", "gaussian_mixture", "spectral", "leiden", "umap_k_means")
 OPEN = ("leiden", "umap_hdbscan_200")
+
+
+def main(doc, name, kinds, variants, drawn, **peers):
+    """Command line of a benchmark with a cell for every draw ``drawn(kind, variant, seed) -> X, y``."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kinds", nargs="+", default=list(kinds), choices=list(kinds))
+    parser.add_argument("--draws", type=int, default=2)
+    parser.add_argument("--save", default=name)
+    parser.add_argument("--show", action="store_true", help="print what was saved, and run nothing")
+    args = parser.parse_args()
+    cells = dict(known(args.save))
+    for wanted in [] if args.show else itertools.product(args.kinds, variants, range(args.draws)):
+        key = "/".join(map(str, wanted))
+        if key not in cells:
+            cells[key] = cell(*drawn(*wanted), **peers)
+            print(key, cells[key], flush=True)
+            save(args.save, cells)
+    show(cells)
 
 
 def cell(X, y, given=GIVEN, without=OPEN):
@@ -29,7 +50,7 @@ def cell(X, y, given=GIVEN, without=OPEN):
 
 
 def show(cells):
-    """Print the mean over draws, a line for each method and a column for each kind: keys are ``kind/draw``."""
+    """Print the mean over draws, a line for each method and a column for each kind and variant."""
     kinds = list(dict.fromkeys(key.rsplit("/", 1)[0] for key in cells))
     methods = sorted(next(iter(cells.values())), key=lambda method: (method.endswith("open"), "bigsmic" not in method))
     means = {

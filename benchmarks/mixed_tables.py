@@ -8,12 +8,10 @@ defaults; its peers get columns that are divided by their standard deviations, a
 draws. Where bigsmic finds no valleys, its figure without c is 0. Draws that are there are not run again.
 """
 
-import argparse
 import warnings
 
 import numpy as np
-from _given_and_open import cell, show
-from _harness import known, save
+from _given_and_open import main
 
 KINDS = {
     "integers": (3, lambda draw, n: [draw.integers(0, 4, n), draw.integers(0, 2, n)]),
@@ -29,24 +27,6 @@ UNITS = (-2.0, 2.0)
 """Decimal logarithms between which the units of columns are."""
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
-    parser.add_argument("--draws", type=int, default=2)
-    parser.add_argument("--save", default="mixed_tables")
-    parser.add_argument("--show", action="store_true", help="print what was saved, and run nothing")
-    args = parser.parse_args()
-    cells = dict(known(args.save))
-    wanted = [(kind, n, seed) for kind in args.kinds for n in SIZES for seed in range(args.draws)]
-    for kind, n, seed in [] if args.show else wanted:
-        key = f"{kind}/{n}/{seed}"
-        if key not in cells:
-            cells[key] = cell(*drawn(kind, n, seed))
-            print(key, cells[key], flush=True)
-            save(args.save, cells)
-    show(cells)
-
-
 def drawn(kind, n, seed):
     """Rows and blobs of one draw."""
     c, beside = KINDS[kind]
@@ -58,4 +38,4 @@ def drawn(kind, n, seed):
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    main()
+    main(__doc__, "mixed_tables", KINDS, SIZES, drawn)

@@ -9,12 +9,10 @@ that are divided by their standard deviations, and rows as they are. Mean ARI of
 Where bigsmic finds no valleys, its figure without a number is 0. Draws that are there are not run again.
 """
 
-import argparse
 import warnings
 
 import numpy as np
-from _given_and_open import cell, show
-from _harness import known, save
+from _given_and_open import main
 from sklearn.datasets import make_blobs, make_circles, make_moons
 
 from bigsmic.datasets import tetrodes
@@ -60,24 +58,6 @@ OUTLIERS = {
 }
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=list(KINDS))
-    parser.add_argument("--draws", type=int, default=2)
-    parser.add_argument("--save", default="outliers")
-    parser.add_argument("--show", action="store_true", help="print what was saved, and run nothing")
-    args = parser.parse_args()
-    cells = dict(known(args.save))
-    wanted = [(kind, outliers, seed) for kind in args.kinds for outliers in OUTLIERS for seed in range(args.draws)]
-    for kind, outliers, seed in [] if args.show else wanted:
-        key = f"{kind}, {outliers}/{seed}"
-        if key not in cells:
-            cells[key] = cell(*drawn(kind, outliers, seed), GIVEN, OPEN)
-            print(key, cells[key], flush=True)
-            save(args.save, cells)
-    show(cells)
-
-
 def drawn(kind, outliers, seed):
     """Rows in random order, and their clusters, -1 for outliers."""
     X, y = KINDS[kind](seed)
@@ -90,4 +70,4 @@ def drawn(kind, outliers, seed):
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    main()
+    main(__doc__, "outliers", KINDS, OUTLIERS, drawn, given=GIVEN, without=OPEN)

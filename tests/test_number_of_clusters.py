@@ -343,6 +343,8 @@ def test_pieces_of_a_curve_on_which_labelings_disagree_are_no_answer():
     assert evidence.best == evidence.n_clusters
     assert "pieces of curves" in evidence.sentence
     assert "There may be fewer clusters" in evidence.sentence
+    assert "trim=True" in evidence.sentence
+    assert "trim" not in bigsmic.fit(X, trim=True).valleys.sentence
 
 
 def two_groups_of_five(apart):

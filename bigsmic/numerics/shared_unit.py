@@ -58,7 +58,7 @@ class Likeness(NamedTuple):
         The same in standard errors.
     equal : float
         Share of the non-constant columns whose standard deviation is that of the median column, and of which no value
-        has most rows; 0 if there are few columns, or some have many times the spread of others.
+        has half of the rows; 0 if there are few columns, or some have many times the spread of others.
     """
 
     neighbors: float

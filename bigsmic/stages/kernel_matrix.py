@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bigsmic.errors import InputError
 from bigsmic.numerics.graph import added_edges, affinity
 from bigsmic.numerics.graph.affinity import KernelBlock
-from bigsmic.numerics.graph.weights import NAMED
+from bigsmic.numerics.graph.weights import DEFAULT, NAMED, LocalScaling
 from bigsmic.numerics.row_blocks import Shard
 from bigsmic.runtime.context import Context
 from bigsmic.runtime.job import Job
@@ -117,7 +117,9 @@ def weight_of(context: Context) -> WeightFunction:
         return _precomputed
     if callable(given):
         return partial(_given, given)
-    return cast(WeightFunction, NAMED[given](context.settings.bandwidth))
+    published = given == DEFAULT and getattr(context.settings, "preset", None) == "paper"
+    found = LocalScaling(context.settings.bandwidth, np.inf) if published else NAMED[given](context.settings.bandwidth)
+    return cast(WeightFunction, found)
 
 
 def _precomputed(squares: Floats, sigma_i: Floats, sigma_j: Floats) -> Floats:

@@ -13,6 +13,7 @@ import bigsmic
 from bigsmic.errors import InputError, RunMismatchError
 from bigsmic.numerics.graph import weights
 from bigsmic.settings.smic import Settings
+from bigsmic.stages import kernel_matrix
 from bigsmic.weight_functions import identity_of
 
 OPTIONS = {"t": (3,), "n_centers": 40, "n_threads": 1}
@@ -115,3 +116,11 @@ def test_the_digest_is_the_same_in_another_process(tmp_path):
     ]
     assert runs[0] == runs[1]
     assert runs[0].startswith("callable mine.f ")
+
+
+@pytest.mark.parametrize(("preset", "expected"), [("paper", np.exp(-2)), (None, np.exp(-0.08))])
+def test_only_the_preset_of_the_paper_has_its_formula_for_outliers(preset, expected):
+    """``exp(-4 / (2 s))`` with ``s = 10 x 0.1``, and with the smaller scale as large as a quarter of the larger."""
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    weight_of_fit = kernel_matrix.weight_of(bigsmic.fit(X, 2, preset=preset, n_threads=1)._context)
+    np.testing.assert_allclose(weight_of_fit(*(np.array([value]) for value in (4.0, 10.0, 0.1))), expected)

@@ -60,8 +60,8 @@ class Valleys:
         Whether `n_clusters` is the smallest number that the links allow, as groups are fewer.
     on_pieces : bool
         Whether the groups are pieces of curves, and labelings do not agree on them or the graph has fewer parts.
-    trimmed : bool
-        Whether outlying rows had tiny weights, by ``trim=True``.
+    may_trim : bool
+        Whether the method has an option `trim` for outlying rows, and was not given it.
     """
 
     n_clusters: int
@@ -80,7 +80,7 @@ class Valleys:
     graph_parts: int | None = None
     surer: int | None = None
     on_pieces: bool = False
-    trimmed: bool = False
+    may_trim: bool = False
 
     @cached_property
     def curve(self) -> "pd.DataFrame":
@@ -179,10 +179,11 @@ class Valleys:
     def _hint(self) -> str:
         if not self.on_pieces:
             return f"Modularity is largest with {self.best} clusters"
-        return "There may be fewer clusters" + ("" if self.trimmed else "; if outliers connect them, try trim=True")
+        return "There may be fewer clusters" + ("; if outliers connect them, try trim=True" if self.may_trim else "")
 
     def _parts(self) -> str:
-        why = "pieces of curves" if self.agreement >= PLAIN else f"but agree on these to {self.agreement:.2f} only"
+        disagree = f"but agree on these to {self.agreement:.2f} only"
+        why = disagree if self.agreement < PLAIN else "which are pieces of curves"
         return (
             f"The neighbour graph falls into {self.n_clusters} parts by an eigengap; labelings show {self._shown()} "
             f"groups that valleys separate, {why}.{self._asked()}"
@@ -268,5 +269,6 @@ def read(context: Any) -> Valleys | None:
     facts |= {name: stored[name] for name in ("agreement", "parts", "surer", "on_pieces")}
     found = settings.undecided or (settings.open and settings.n_clusters == stored["n_clusters"])
     facts |= {name: stored[name] for name in ("unlinked", "forced") if name in stored}
-    facts |= {"graph_parts": eigenvalue_counts.parts(run) or None, "trimmed": settings.trims}
+    facts |= {"graph_parts": eigenvalue_counts.parts(run) or None}
+    facts |= {"may_trim": settings.method == "smic" and not settings.trim}
     return Valleys(**facts, asked=None if found else settings.n_clusters, _curve=curve, _pairs=pairs)

@@ -13,14 +13,14 @@ import numpy as np
 from bigsmic.types import Floats
 
 LARGEST_RATIO = 4.0
-"""Ratio between the local scales of two rows from which on the smaller one counts as larger."""
+"""Ratio between the local scales of two rows from which on the smaller one counts as larger than it is."""
 
 
 class LocalScaling(NamedTuple):
     """``K(d2, s_i, s_j) = exp(-d2 / (bandwidth s_i s_j))``; [1]_ has bandwidth 2, [2]_ has 1.
 
-    The smaller scale counts as at least a quarter of the larger one (:data:`LARGEST_RATIO`). With the published
-    formula, outliers have no weight to their nearest rows, which are dense, but to each other: each few of them are a
+    The smaller scale counts as at least the larger one over `largest_ratio`. With the published formula, where that is
+    infinite, outliers have no weight to their nearest rows, which are dense, but to each other: each few of them are a
     part of the graph, with an eigenvalue as near to 1 as those of clusters.
 
     Where ``s_i s_j = 0``, coincident points have K = 1 and every other pair 0; never NaN.
@@ -33,13 +33,14 @@ class LocalScaling(NamedTuple):
     """
 
     bandwidth: float = 2.0
+    largest_ratio: float = LARGEST_RATIO
 
     def __call__(self, sq_distances: Floats, sigma_i: Floats, sigma_j: Floats) -> Floats:
         """Weights of edges; arrays of one shape and dtype."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             scale = sigma_i * sigma_j
             degenerate = ~(scale > 0)  # 0, or an overflow times 0
-            scale = np.maximum(scale, np.square(np.maximum(sigma_i, sigma_j)) / scale.dtype.type(LARGEST_RATIO))
+            scale = np.maximum(scale, np.square(np.maximum(sigma_i, sigma_j)) / scale.dtype.type(self.largest_ratio))
             weights = np.exp(-sq_distances / (scale.dtype.type(self.bandwidth) * scale))
         if degenerate.any():
             weights[degenerate] = sq_distances[degenerate] == 0
